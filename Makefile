@@ -1,0 +1,128 @@
+# Kelvin. `make run` builds and serves, `make test` builds and tests; both install what is missing.
+# Rooms and files are found by pattern: a new .c in src/<room>/ or tests/unit/<room>/ needs no line here.
+
+MODE    ?= release
+BUILD   := build/$(MODE)
+PORT    ?= 6379
+PREFIX  ?= /usr/local
+
+CC      := gcc
+CXX     := g++
+WARN    := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-unused-parameter
+OPT.release := -O2 -g -fno-plt
+OPT.debug   := -O0 -g3 -DKELVIN_DEBUG
+OPT.asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DKELVIN_DEBUG
+OPT.tsan    := -O1 -g -fsanitize=thread -DKELVIN_DEBUG
+OPT     := $(OPT.$(MODE))
+DEFS    := -D_GNU_SOURCE -Isrc -DKELVIN_BUILD='"$(MODE)"'
+CFLAGS  := -std=c11 $(OPT) $(WARN) -Wstrict-prototypes -Wmissing-prototypes $(DEFS)
+CXXFLAGS := -std=c++17 $(OPT) $(WARN) -fno-rtti $(DEFS)
+# Sanitizers bring their own malloc; everything else runs on jemalloc.
+MALLOC  := $(if $(filter release debug,$(MODE)),-ljemalloc)
+LDLIBS  := -luv -lleveldb $(MALLOC) -lpthread -lm
+LDFLAGS := $(OPT)
+
+SOURCES := $(filter-out src/main.c,$(wildcard src/*/*.c)) $(wildcard src/*/*.cc)
+OBJECTS := $(SOURCES:%=$(BUILD)/%.o)
+LIBRARY := $(BUILD)/libkelvin.a
+SERVER  := $(BUILD)/kelvin-server
+SUPPORT := $(patsubst %,$(BUILD)/%.o,$(wildcard tests/support/*.c tests/support/*.cc))
+UNITS   := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/*/*_test.c))
+FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/*_fuzz.c))
+BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
+TOOLS   := $(BUILD)/kelvin-benchmark
+
+.PHONY: all server tools run test debug asan tsan unit spec crash lint format bench fuzz soak install deps help clean
+
+all: deps
+	@$(MAKE) --no-print-directory server tools
+server: $(SERVER)
+tools: $(TOOLS)
+
+help:
+	@echo "make            build build/release/kelvin-server and the tools"
+	@echo "make run        install what is missing, build, serve on 127.0.0.1:$(PORT)"
+	@echo "make test       install what is missing, build, run every test"
+	@echo "make unit       unit tests only          make spec    tests over the wire only"
+	@echo "make crash      kill -9 and disk faults  make lint    order of rooms, formatting, rows"
+	@echo "make debug asan tsan   build that way, into build/<mode>/"
+	@echo "make bench      micro-benchmarks         make fuzz    fuzz targets, SECONDS each (60)"
+	@echo "make soak       hours of random load     make format  clang-format everything"
+	@echo "make install    into PREFIX ($(PREFIX))"
+
+deps:
+	@deps/install
+
+run: all
+	$(SERVER) --port $(PORT)
+
+debug asan tsan:
+	@deps/install
+	@$(MAKE) --no-print-directory MODE=$@ server
+
+$(BUILD)/src/%.c.o: src/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/src/%.cc.o: src/%.cc
+	@mkdir -p $(@D)
+	$(CXX) $(CXXFLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/tests/%.c.o: tests/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Itests -MMD -MP -c $< -o $@
+$(BUILD)/tests/%.cc.o: tests/%.cc
+	@mkdir -p $(@D)
+	$(CXX) $(CXXFLAGS) -Itests -MMD -MP -c $< -o $@
+$(BUILD)/utils/%.c.o: utils/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+
+$(LIBRARY): $(OBJECTS)
+	@rm -f $@
+	ar rcs $@ $^
+$(SERVER): $(BUILD)/src/main.c.o $(LIBRARY)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.c.o $(SUPPORT) $(LIBRARY)
+	$(CXX) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.c.o $(SUPPORT) $(LIBRARY)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.c.o $(SUPPORT) $(LIBRARY)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(BUILD)/kelvin-benchmark: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/benchmark/*.c)) $(LIBRARY)
+	$(CC) $(LDFLAGS) -o $@ $^ -lhiredis $(MALLOC) -lpthread -lm
+
+units: $(UNITS)
+fuzzers: $(FUZZERS)
+benches: $(BENCHES)
+
+unit: deps
+	@$(MAKE) --no-print-directory units
+	@tests/run unit $(BUILD)
+spec: all
+	@tests/run spec $(BUILD)
+crash: all
+	@tests/run crash $(BUILD)
+test: deps
+	@tests/run all
+lint:
+	@utils/lint
+format:
+	@clang-format -i $$(git ls-files '*.c' '*.h' '*.cc')
+fuzz: deps
+	@$(MAKE) --no-print-directory MODE=asan fuzzers
+	@tests/run fuzz build/asan
+bench: all
+	@$(MAKE) --no-print-directory benches
+	@tests/run bench $(BUILD)
+soak: all
+	@tests/run soak $(BUILD)
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/kelvin
+	install -m 755 $(SERVER) $(TOOLS) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 conf/kelvin.conf utils/kelvin.service $(DESTDIR)$(PREFIX)/share/kelvin
+
+clean:
+	rm -rf build
+
+.SECONDARY:
+-include $(shell find build -name '*.d' 2>/dev/null)

@@ -1,0 +1,61 @@
+/* Buffer: bytes that grow at the end. Owner: whoever embeds it. Doubles up to 1 MiB, then grows by a quarter. */
+#ifndef KELVIN_BASE_BUFFER_H
+#define KELVIN_BASE_BUFFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+struct buffer {
+    char *data;
+    size_t size;        /* bytes in use */
+    size_t capacity;
+};
+
+void buffer_init(struct buffer *buffer);        /* holds no memory yet; all zero is the same */
+void buffer_release(struct buffer *buffer);     /* frees; usable again afterwards */
+
+/* Makes room for `more` bytes behind `size`. */
+void buffer_grow(struct buffer *buffer, size_t more);
+
+/* Gives memory back when more than `keep` bytes are held and little is used. */
+void buffer_shrink(struct buffer *buffer, size_t keep);
+
+/* Room for `more` bytes; returns where they go. The caller adds to `size` what it wrote. */
+static inline char *buffer_reserve(struct buffer *buffer, size_t more)
+{
+    if (buffer->capacity - buffer->size < more)
+        buffer_grow(buffer, more);
+    return buffer->data + buffer->size;
+}
+
+static inline void buffer_append(struct buffer *buffer, const void *data, size_t size)
+{
+    if (size == 0)
+        return;
+    memcpy(buffer_reserve(buffer, size), data, size);
+    buffer->size += size;
+}
+
+static inline void buffer_append_bytes(struct buffer *buffer, struct bytes bytes)
+{
+    buffer_append(buffer, bytes.data, bytes.size);
+}
+
+static inline void buffer_append_u8(struct buffer *buffer, uint8_t byte)
+{
+    buffer_append(buffer, &byte, 1);
+}
+
+void buffer_append_string(struct buffer *buffer, const char *string);
+void buffer_append_format(struct buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static inline struct bytes buffer_bytes(const struct buffer *buffer)
+{
+    return bytes_of(buffer->data, buffer->size);
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* Bytes: a borrowed run of bytes. It owns nothing and ends when its lender says so. */
+#ifndef KELVIN_BASE_BYTES_H
+#define KELVIN_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+struct bytes {
+    const char *data;
+    size_t size;
+};
+
+/* From a string literal, without strlen. */
+#define BYTES(literal) ((struct bytes){ (literal), sizeof(literal) - 1 })
+
+static inline struct bytes bytes_of(const void *data, size_t size)
+{
+    return (struct bytes){ data, size };
+}
+
+static inline struct bytes bytes_of_string(const char *string)
+{
+    return (struct bytes){ string, strlen(string) };
+}
+
+static inline bool bytes_equal(struct bytes a, struct bytes b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+/* As memcmp, a prefix sorts first. */
+int bytes_compare(struct bytes a, struct bytes b);
+
+/* ASCII case is ignored. `string` ends with NUL. */
+bool bytes_is(struct bytes a, const char *string);
+
+#endif

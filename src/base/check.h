@@ -1,0 +1,13 @@
+/* CHECK(cond): a condition that only a bug can break. Always on; stops the process at once. */
+#ifndef KELVIN_BASE_CHECK_H
+#define KELVIN_BASE_CHECK_H
+
+_Noreturn void check_failed(const char *file, int line, const char *condition);
+
+#define CHECK(cond) \
+    do { \
+        if (__builtin_expect(!(cond), 0)) \
+            check_failed(__FILE__, __LINE__, #cond); \
+    } while (0)
+
+#endif

@@ -1,0 +1,54 @@
+/* Request: takes requests out of a client's query buffer, in place.
+ *
+ * Understands RESP arrays of bulks and inline commands (with Redis' quoting). Incremental: it remembers how far it got, so a
+ * request that comes in a thousand pieces is scanned once. Owner: one thread; one parser a client.
+ *
+ * On REQUEST_COMPLETE args[0..arg_count) point into the data that was given (inline commands with quotes into memory
+ * of the parser); they are valid until the data moves or the next call. An empty request (`*0`, `*-1`, an empty
+ * line) is consumed silently: REQUEST_COMPLETE with arg_count 0.
+ */
+#ifndef KELVIN_RESP_REQUEST_H
+#define KELVIN_RESP_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+
+enum { REQUEST_ERROR_SIZE = 128 };
+
+struct request_limits {
+    int64_t bulk_size_max;      /* proto-max-bulk-len */
+    int64_t arg_count_max;      /* 1024 * 1024 * 1024, or 10 before AUTH */
+    int64_t inline_size_max;    /* 64 KiB */
+    bool authenticated;         /* false: bulks over 16 KiB and more than 10 arguments are protocol errors, as in Redis */
+};
+
+struct request_parser {
+    struct bytes *args;
+    int arg_count;
+    int arg_capacity;
+    /* Private: where we are in a request that is not complete. Offsets from the start of the request. */
+    struct request_span { uint32_t at_high; uint32_t at_low; uint64_t size; } *spans;
+    int span_capacity;
+    int64_t args_expected;      /* -1: the header is not read yet */
+    int64_t bulk_expected;      /* -1: the $ header of the next bulk is not read yet */
+    uint64_t scanned;           /* bytes of the request that are done with */
+    struct buffer inline_text;
+    char error[REQUEST_ERROR_SIZE];
+};
+
+enum request_result { REQUEST_COMPLETE, REQUEST_MORE, REQUEST_ERROR };
+
+void request_init(struct request_parser *parser);
+void request_release(struct request_parser *parser);
+
+/* `data` begins where the current request begins (the same bytes as last time, maybe more of them, maybe elsewhere in
+ * memory). REQUEST_COMPLETE: `*consumed` is the request's size. REQUEST_MORE: `*wanted` is a hint of how many bytes
+ * are missing at least (>= 1). REQUEST_ERROR: parser->error is the text after "-ERR ", as Redis words it; the client
+ * gets it and is closed. */
+enum request_result request_parse(struct request_parser *parser, const struct request_limits *limits,
+    const char *data, size_t size, size_t *consumed, size_t *wanted);
+
+#endif

@@ -1,0 +1,82 @@
+/* Value: what a key holds. A type a file; types know nothing of keys, clients or disks.
+ *
+ * Strings up to STRING_INLINE_MAX bytes live inside their key's entry, so a string value is only a view of bytes.
+ * Everything else is one pointer to an object the value owns.
+ *
+ * Owner: the entry's partition lock; a value not yet put into an entry belongs to whoever made it.
+ */
+#ifndef KELVIN_VALUE_VALUE_H
+#define KELVIN_VALUE_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/status.h"
+
+enum value_type {       /* four bits in an entry */
+    VALUE_STRING = 0,
+    VALUE_LIST = 1,
+    VALUE_SET = 2,
+    VALUE_ZSET = 3,
+    VALUE_HASH = 4,
+    VALUE_STREAM = 5,
+    VALUE_TYPE_COUNT
+};
+
+enum value_encoding {   /* four bits in an entry; meaning depends on the type */
+    STRING_INT = 0,         /* `integer` */
+    STRING_EMBEDDED = 1,    /* `bytes`; OBJECT ENCODING says embstr up to 44 bytes, then raw */
+    STRING_RAW = 2,         /* `bytes`; says raw: it was changed in place once */
+    STRING_BIG = 3,         /* `object` is a struct big_string; says raw */
+
+    HASH_LISTPACK = 0,      /* `object` is a listpack: field, value, field, value ... */
+    HASH_TABLE = 1,         /* `object` is a struct dict */
+};
+
+enum { STRING_INLINE_MAX = 4096, STRING_EMBSTR_MAX = 44 };
+
+struct value {
+    uint8_t type;           /* enum value_type */
+    uint8_t encoding;       /* enum value_encoding */
+    union {
+        int64_t integer;
+        struct bytes bytes; /* borrowed: the entry's, or the caller's */
+        void *object;       /* owned */
+    };
+};
+
+/* From which sizes on the compact encodings are left; the *-max-listpack-* settings. */
+struct value_limits {
+    size_t hash_listpack_entries_max;
+    size_t hash_listpack_value_max;
+};
+
+static inline bool value_is_object(const struct value *value)
+{
+    return value->type != VALUE_STRING || value->encoding == STRING_BIG;
+}
+
+/* "string", "hash", ... as TYPE answers; "listpack", "embstr", ... as OBJECT ENCODING answers. */
+const char *value_type_name(uint8_t type);
+const char *value_encoding_name(const struct value *value);
+
+/* Frees the object if there is one. */
+void value_free(struct value *value);
+
+/* Bytes of memory outside of the entry, as the allocator counts them (0 for inline strings). For big objects
+ * `samples` elements are looked at and the rest extrapolated; 0 looks at all. */
+size_t value_memory(const struct value *value, size_t samples);
+
+/* How much work freeing is: 1 for one block, the number of elements for a table. Lazy free goes by it. */
+size_t value_effort(const struct value *value);
+
+/* A deep copy; inline strings stay borrowed. */
+struct value value_copy(const struct value *value);
+
+/* Order-independent 20-byte digest for DEBUG DIGEST: equal data, equal digest, whatever the encoding. */
+void value_digest(const struct value *value, uint8_t digest[20]);
+
+#endif

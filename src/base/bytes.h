@@ -16,7 +16,7 @@ struct bytes {
 
 static inline struct bytes bytes_of(const void *data, size_t size)
 {
-    return (struct bytes){ data, size };
+    return (struct bytes){ (const char *)data, size };     /* the cast is for C++ */
 }
 
 static inline struct bytes bytes_of_string(const char *string)

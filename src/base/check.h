@@ -2,7 +2,7 @@
 #ifndef KELVIN_BASE_CHECK_H
 #define KELVIN_BASE_CHECK_H
 
-_Noreturn void check_failed(const char *file, int line, const char *condition);
+void check_failed(const char *file, int line, const char *condition) __attribute__((noreturn));
 
 #define CHECK(cond) \
     do { \

@@ -2,7 +2,13 @@
 #ifndef KELVIN_BASE_STATUS_H
 #define KELVIN_BASE_STATUS_H
 
-enum __attribute__((warn_unused_result)) status {
+#ifdef __clang__        /* GCC knows this attribute for functions only */
+#define STATUS_USED __attribute__((warn_unused_result))
+#else
+#define STATUS_USED
+#endif
+
+enum STATUS_USED status {
     STATUS_OK = 0,
     STATUS_NOT_FOUND,   /* what was asked for is not there */
     STATUS_IO,          /* EIO and every other failed system call */

@@ -1,0 +1,1 @@
+"""What the tests over the wire share; see tests/README.md."""

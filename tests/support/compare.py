@@ -1,0 +1,130 @@
+"""When are two replies the same? Exactly equal, but for the commands whose reply may rightly differ.
+
+SAME maps a command's name to f(ours, theirs, args) for those. DIFFERS_7_2 names what Redis 7.2 (our target) answers
+differently from 7.0 (the oracle): those commands are run, and only their replies are not compared.
+"""
+from .resp import Error, Map, NULL, Status
+
+
+def order(reply):
+    """Anything, in an order of its own."""
+    return repr(reply)
+
+
+def unordered(ours, theirs, args):
+    if isinstance(ours, list) and type(ours) is type(theirs):
+        return sorted(ours, key=order) == sorted(theirs, key=order)
+    return ours == theirs
+
+
+def pairs_unordered(ours, theirs, args):
+    if type(ours) is list and type(theirs) is list and len(ours) % 2 == 0:
+        return sorted(zip(ours[::2], ours[1::2]), key=order) == sorted(zip(theirs[::2], theirs[1::2]), key=order)
+    return unordered(ours, theirs, args)
+
+
+def near(tolerance):
+    """The two servers run the same command at slightly different times."""
+    def same(ours, theirs, args):
+        if type(ours) is int and type(theirs) is int and ours > 0 and theirs > 0:
+            return abs(ours - theirs) <= tolerance
+        return ours == theirs
+    return same
+
+
+def kind(ours, theirs, args):
+    """Same type of reply; errors exactly the same."""
+    if isinstance(ours, Error) or isinstance(theirs, Error):
+        return ours == theirs
+    return type(ours) is type(theirs)
+
+
+def size(ours, theirs, args):
+    """As many elements, chosen at random."""
+    if isinstance(ours, list) and type(ours) is type(theirs):
+        return len(ours) == len(theirs)
+    return kind(ours, theirs, args)
+
+
+def scan(ours, theirs, args):
+    """A step of a scan: the same shape; the same elements when both went through everything in one step."""
+    if not isinstance(ours, list) or not isinstance(theirs, list):
+        return ours == theirs
+    if len(ours) != 2 or not isinstance(ours[0], bytes) or not isinstance(ours[1], list):
+        return False
+    if ours[0] == theirs[0] == b"0" and args[args[0].lower() != b"scan" and 2 or 1] == b"0":
+        if args[0].lower() == b"hscan" and not any(arg.lower() == b"novalues" for arg in args):
+            return pairs_unordered(ours[1], theirs[1], args)
+        return unordered(ours[1], theirs[1], args)
+    return True
+
+
+def object_(ours, theirs, args):
+    if len(args) > 1 and args[1].lower() in (b"idletime", b"freq", b"refcount"):
+        return kind(ours, theirs, args)
+    if len(args) > 1 and args[1].lower() == b"help":
+        return kind(ours, theirs, args)
+    return ours == theirs
+
+
+def hello(ours, theirs, args):
+    """All but who we are."""
+    def facts(reply):
+        if isinstance(reply, Map):
+            pairs = list(reply)
+        elif type(reply) is list:
+            pairs = list(zip(reply[::2], reply[1::2]))
+        else:
+            return reply
+        return [(name, value if name not in (b"version", b"id", b"server") else type(value)) for name, value in pairs]
+    return type(ours) is type(theirs) and facts(ours) == facts(theirs)
+
+
+def debug(ours, theirs, args):
+    if len(args) > 1 and args[1].lower() in (b"sleep", b"set-active-expire", b"jmap"):
+        return ours == theirs
+    return kind(ours, theirs, args)
+
+
+def client(ours, theirs, args):
+    if len(args) > 1 and args[1].lower() in (b"list", b"info", b"id", b"help"):
+        return kind(ours, theirs, args)
+    return ours == theirs
+
+
+def memory(ours, theirs, args):
+    return kind(ours, theirs, args)
+
+
+SAME = {
+    b"keys": unordered, b"hkeys": unordered, b"hvals": unordered, b"hgetall": pairs_unordered,
+    b"smembers": unordered, b"sinter": unordered, b"sunion": unordered, b"sdiff": unordered,
+    b"scan": scan, b"hscan": scan, b"sscan": scan, b"zscan": scan,
+    b"ttl": near(2), b"expiretime": near(2), b"pttl": near(2000), b"pexpiretime": near(2000),
+    b"randomkey": kind, b"hrandfield": size, b"srandmember": size, b"zrandmember": size,
+    b"dump": kind, b"time": kind, b"lastsave": kind, b"info": kind, b"lolwut": kind, b"object": object_,
+    b"hello": hello, b"debug": debug, b"client": client, b"memory": memory, b"command": kind, b"slowlog": kind,
+    b"latency": kind, b"spop": size,
+}
+
+
+def newer(ours, theirs, args):
+    """True when Redis 7.2 is known to answer this differently from the 7.0 of the oracle."""
+    name = args[0].lower()
+    # Since 7.2 these check their arguments also when the key is missing.
+    if name in (b"bitcount", b"bitpos") and isinstance(ours, Error) and not isinstance(theirs, Error):
+        return True
+    # Since 7.2 an unknown subcommand of CLIENT and OBJECT may exist there and not here.
+    if name == b"client" and len(args) > 1 and args[1].lower() in (b"setinfo", b"no-touch"):
+        return True
+    return False
+
+
+def same(ours, theirs, args):
+    judge = SAME.get(args[0].lower() if args else b"")
+    if judge(ours, theirs, args) if judge else ours == theirs:
+        return True
+    return newer(ours, theirs, args)
+
+
+__all__ = ["same", "SAME", "unordered", "pairs_unordered", "near", "kind", "size", "NULL", "Status"]

@@ -1,0 +1,236 @@
+"""Run the same commands on two servers, compare every reply and now and then everything there is, and shrink what fails.
+
+A sequence is a list of argument lists; besides commands it may hold [b"@roundtrip", source, target, ms, ...] (DUMP and
+RESTORE within each server) and [b"@demote", key] (TIER DEMOTE on ours only, in whatever database is selected).
+"""
+import time
+
+from . import compare
+from .resp import Closed, Error, NULL_ARRAY, ProtocolError, quote, split
+
+BATCH = 40
+DATABASES = 4
+
+
+class Difference(Exception):
+    def __init__(self, command, ours, theirs, done, what="replies differ"):
+        super().__init__(what)
+        self.what, self.command, self.ours, self.theirs, self.done = what, command, ours, theirs, done
+
+    def __str__(self):
+        def cut(value):
+            text = repr(value)
+            return text if len(text) < 1500 else text[:1500] + "..."
+        return "%s\n    command  %s\n    ours     %s\n    redis    %s" % (
+            self.what, quote(self.command)[:1500], cut(self.ours), cut(self.theirs))
+
+
+class Runner:
+    """`ours` and `oracle` are Servers. `tick` is called between batches with our connection's index of commands done."""
+
+    def __init__(self, ours, oracle, tick=None, deep_every=400):
+        self.ours, self.oracle = ours, oracle
+        self.tick = tick
+        self.deep_every = deep_every
+        self.demoted = 0
+        self.a = self.b = None
+
+    def connect(self):
+        self.disconnect()
+        if not self.ours.alive():
+            self.ours.start()
+        self.a, self.b = self.ours.client(), self.oracle.client()
+
+    def disconnect(self):
+        for client in (self.a, self.b):
+            if client:
+                client.close()
+
+    def start_empty(self):
+        self.connect()
+        self.a.must("FLUSHALL")
+        self.b.must("FLUSHALL")
+
+    def run(self, sequence, deep_every=None):
+        """Raises Difference where the two part. The servers start empty."""
+        self.start_empty()
+        deep_every = deep_every or self.deep_every
+        done, deep_at = 0, deep_every
+        while done < len(sequence):
+            batch = sequence[done:done + BATCH]
+            if batch[0][0] == b"@roundtrip":
+                batch = batch[:1]
+                self._roundtrip(batch[0], done)
+            else:
+                for index, args in enumerate(batch):
+                    if args[0] == b"@roundtrip":
+                        batch = batch[:index]
+                        break
+                self._batch(batch, done)
+            done += len(batch)
+            if self.tick:
+                self.tick(done)
+            if done >= deep_at or done == len(sequence):
+                self.compare_all(done)
+                deep_at = done + deep_every
+        return done
+
+    def _replies(self, client, batch, done, ours):
+        try:
+            return client.pipeline(batch)
+        except (Closed, OSError, ProtocolError) as error:
+            if not ours:
+                raise
+            raise Difference(batch[-1], error, "(a reply)", done + len(batch),
+                             "the server under test gave no proper reply in a batch that ends with") from None
+
+    def _batch(self, batch, done):
+        theirs = iter(self._replies(self.b, [args for args in batch if args[0] != b"@demote"], done, False))
+        ours = self._replies(self.a, [[b"TIER", b"DEMOTE", args[1]] if args[0] == b"@demote" else args for args in batch],
+                             done, True)
+        for index, (args, reply) in enumerate(zip(batch, ours)):
+            if args[0] == b"@demote":
+                if type(reply) is not int:
+                    raise Difference([b"TIER", b"DEMOTE", args[1]], reply, "(an integer)", done + index + 1)
+                self.demoted += reply
+                continue
+            expected = next(theirs)
+            if not compare.same(reply, expected, args):
+                raise Difference(args, reply, expected, done + index + 1)
+
+    def _roundtrip(self, args, done):
+        _, source, target, ttl, *words = args
+        payloads = self._replies(self.a, [[b"DUMP", source]], done, True) + self.b.pipeline([[b"DUMP", source]])
+        if type(payloads[0]) is not type(payloads[1]):
+            raise Difference([b"DUMP", source], payloads[0], payloads[1], done + 1)
+        if type(payloads[0]) is not bytes:
+            return
+        replies = self._replies(self.a, [[b"RESTORE", target, ttl, payloads[0]] + words], done, True) + \
+            self.b.pipeline([[b"RESTORE", target, ttl, payloads[1]] + words])
+        if replies[0] != replies[1]:
+            raise Difference([b"RESTORE", target, ttl, payloads[0]] + words, replies[0], replies[1], done + 1)
+
+    # Everything there is
+
+    def compare_all(self, done=0):
+        """DBSIZE, KEYS, a full SCAN, and type, encoding, expiry and value of every key, in every database that is used."""
+        now = [client.must("CLIENT", "INFO").split(b" db=")[1].split()[0] for client in (self.a, self.b)]
+        if now[0] != now[1]:
+            raise Difference([b"CLIENT", b"INFO"], now[0], now[1], done, "the selected databases differ")
+        for database in range(DATABASES):
+            select = [[b"SELECT", b"%d" % database]]
+            states = [self._keys(client, select) for client in (self.a, self.b)]
+            self._same_keys(states, database, done)
+            keys = states[0][1]
+            self._same_values(select, keys, database, done)
+        self.a.must("SELECT", now[0])
+        self.b.must("SELECT", now[1])
+
+    @staticmethod
+    def _keys(client, select):
+        _, size, keys = client.pipeline(select + [[b"DBSIZE"], [b"KEYS", b"*"]])
+        scanned, cursor = [], b"0"
+        while True:
+            reply = client.must("SCAN", cursor, "COUNT", 7)
+            scanned += reply[1]
+            cursor = reply[0]
+            if cursor == b"0":
+                return size, sorted(keys), sorted(set(scanned))
+
+    @staticmethod
+    def _same_keys(states, database, done):
+        (size, keys, scanned), (their_size, their_keys, _) = states
+        in_db = "in database %d: " % database
+        if keys != their_keys:
+            raise Difference([b"KEYS", b"*"], keys, their_keys, done, in_db + "KEYS differ")
+        if size != their_size:
+            raise Difference([b"DBSIZE"], size, their_size, done, in_db + "DBSIZE differs")
+        if scanned != keys:
+            raise Difference([b"SCAN", b"0"], scanned, keys, done, in_db + "a full SCAN (ours) is not KEYS (redis)")
+
+    def _same_values(self, select, keys, database, done):
+        looks = [[name, key] for key in keys for name in (b"TYPE", b"PEXPIRETIME")] + \
+                [[b"OBJECT", b"ENCODING", key] for key in keys]
+        ours, theirs = (client.pipeline(looks)[:] for client in (self.a, self.b))
+        types = {}
+        for args, reply, expected in zip(looks, ours, theirs):
+            if args[0] == b"TYPE":
+                types[args[1]] = bytes(expected)
+            if not compare.same(reply, expected, args):
+                raise Difference(args, reply, expected, done, "in database %d: state differs" % database)
+        reads = [READ[types[key]](key) for key in keys if types[key] in READ]
+        for args, reply, expected in zip(reads, self.a.pipeline(reads), self.b.pipeline(reads)):
+            if not compare.same(reply, expected, args):
+                raise Difference(args, reply, expected, done, "in database %d: values differ" % database)
+
+
+READ = {
+    b"string": lambda key: [b"GET", key],
+    b"hash": lambda key: [b"HGETALL", key],
+    b"list": lambda key: [b"LRANGE", key, b"0", b"-1"],
+    b"set": lambda key: [b"SMEMBERS", key],
+    b"zset": lambda key: [b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"],
+    b"stream": lambda key: [b"XRANGE", key, b"-", b"+"],
+}
+
+
+def minimise(fails, sequence, seconds=60):
+    """Delta debugging: the shortest sequence found, within the time, that still fails."""
+    deadline = time.monotonic() + seconds
+    parts = 2
+    while len(sequence) >= 2:
+        size = max(1, -(-len(sequence) // parts))
+        for start in range(0, len(sequence), size):
+            if time.monotonic() > deadline:
+                return sequence
+            shorter = sequence[:start] + sequence[start + size:]
+            if fails(shorter):
+                sequence, parts = shorter, max(parts - 1, 2)
+                break
+        else:
+            if size == 1:
+                return sequence
+            parts = min(parts * 2, len(sequence))
+    return sequence
+
+
+def explain(runner, sequence, first, seed, seconds=60):
+    """The report of a failure: what differed, and the shortest script that shows it."""
+    def fails(shorter):
+        try:
+            runner.run(shorter, deep_every=len(shorter) + 1)
+        except Difference as difference:
+            last[0] = difference
+            return True
+        except (Closed, OSError, AssertionError) as error:
+            last[0] = error
+            return True
+        return False
+
+    last = [first]
+    sequence = sequence[:first.done]
+    shortest = sequence[-300:] if len(sequence) > 300 and fails(sequence[-300:]) else sequence
+    if fails(shortest):
+        shortest = minimise(fails, shortest, seconds)
+        fails(shortest)
+        note = "%d of %d commands are enough" % (len(shortest), len(sequence))
+    else:
+        note = "it did not fail again; the last commands before it were"
+        shortest = shortest[-40:]
+    tail = ""
+    if not runner.ours.alive():
+        tail = "\nthe server under test died; its log:\n" + runner.ours.log_tail()
+    return "%s\n\nseed %s; %s (put them in a file, run tests/spec/differential_test.py --replay FILE):\n%s\n\n%s%s" % (
+        first, seed, note, to_script(shortest), last[0], tail)
+
+
+def to_script(sequence):
+    return "\n".join((args[0].decode() + " " + quote(args[1:])) if args[0].startswith(b"@") else quote(args)
+                     for args in sequence)
+
+
+def from_script(text):
+    return [split(line) for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+__all__ = ["Runner", "Difference", "explain", "minimise", "to_script", "from_script", "Error", "NULL_ARRAY"]

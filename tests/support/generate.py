@@ -1,0 +1,266 @@
+"""Random commands that collide: few keys, every command, and arguments nobody should send.
+
+A row of TEMPLATES is a command as a person would write its syntax; a word in lower case is replaced by a random argument
+of that kind (the methods of Generator), `[...]` is there half of the time, `a|b` is either, `x+` is one or more.
+"""
+import random
+
+# Shapes of arguments where a number is expected, none of which makes a server ask for hundreds of megabytes.
+ODD_NUMBERS = [b"", b" ", b"-", b"abc", b"1 ", b" 1", b"+1", b"01", b"-0", b"0x10", b"1.0", b"1e3", b"\x00", b"nan", b"inf",
+               b"-inf", b"9223372036854775807", b"9223372036854775808", b"-9223372036854775808", b"-9223372036854775809",
+               b"18446744073709551615", b"18446744073709551616", b"1" * 30, b"4294967296", b"2147483648", b"-2147483649"]
+ODD_FLOATS = [b"", b"abc", b"nan", b"inf", b"-inf", b"+inf", b"1e400", b"-1e400", b"1e308", b"5e-324", b"0x1p4", b"1.5 ",
+              b" 1.5", b"1e", b".5", b"-.5", b"5.", b"1" * 300, b"3.0e3", b"1,5", b"1e-10", b"0.1", b"-0.0"]
+
+TEMPLATES = {
+    # Strings
+    "append": "key value", "decr": "key", "decrby": "key int", "get": "key", "getdel": "key",
+    "getex": "key [getexpiry]", "getrange": "key range range", "getset": "key value", "incr": "key",
+    "incrby": "key int", "incrbyfloat": "key float", "lcs": "key key [LEN] [IDX] [MINMATCHLEN small] [WITHMATCHLEN]",
+    "mget": "key+", "mset": "keyvalue+", "msetnx": "keyvalue+", "psetex": "key ms value",
+    "set": ["key value", "key value", "key value", "key value [setexpiry] [NX|XX|GET] [GET|NX|XX]"],
+    "setex": "key s value", "setnx": "key value", "setrange": "key offset value", "strlen": "key",
+    "substr": "key range range",
+    # Bitmaps
+    "bitcount": ["key", "key range range [BIT|BYTE|bit|bytes]"], "bitfield": "key bitfieldop+",
+    "bitfield_ro": "key bitfieldget+", "bitop": "AND|OR|XOR|NOT|and|NAND key key+",
+    "bitpos": ["key binary", "key binary range", "key binary range range [BIT|BYTE|byte|bitt]"], "getbit": "key bitoffset",
+    "setbit": "key bitoffset binary",
+    # Hashes
+    "hdel": "key field+", "hexists": "key field", "hget": "key field", "hgetall": "key", "hincrby": "key field int",
+    "hincrbyfloat": "key field float", "hkeys": "key", "hlen": "key", "hmget": "key field+",
+    "hmset": "key fieldvalue+", "hrandfield": ["key", "key count", "key count WITHVALUES|withvaluess"],
+    "hscan": "key 0 COUNT 100000 [MATCH pattern]", "hset": "key fieldvalue+", "hsetnx": "key field value",
+    "hstrlen": "key field", "hvals": "key",
+    # Keys
+    "copy": ["key key [REPLACE]", "key key DB db [REPLACE]"], "del": "key+", "exists": "key+",
+    "expire": "key s [NX|XX|GT|LT] [XX|GT]", "expireat": "key at [NX|XX|GT|LT]", "expiretime": "key", "keys": "pattern",
+    "move": "key db", "object": ["ENCODING key", "REFCOUNT|IDLETIME|encoding|foo key"], "persist": "key",
+    "pexpire": "key ms [NX|XX|GT|LT]", "pexpireat": "key atms [NX|XX|GT|LT] [NX|foo]", "pexpiretime": "key",
+    "pttl": "key", "randomkey": "", "rename": "key key", "renamenx": "key key",
+    "scan": "0 COUNT 100000 [MATCH pattern] [TYPE string|hash|list|zset]", "touch": "key+", "ttl": "key", "type": "key",
+    "unlink": "key+", "dump": "key",
+    # Databases and the server
+    "dbsize": "", "flushdb": "[ASYNC|SYNC|foo]", "flushall": "[ASYNC|SYNC]", "select": "db", "swapdb": "db db",
+    "echo": "value", "ping": "[value]", "time": "", "lastsave": "",
+}
+
+# How often, against 100 for everything not named here: what empties databases is rare, or nothing would ever collide.
+WEIGHTS = {"flushall": 2, "flushdb": 6, "select": 60, "swapdb": 25, "set": 600, "hset": 900, "mset": 150, "move": 60,
+           "copy": 150, "rename": 150, "keys": 20, "scan": 20, "time": 5, "lastsave": 2, "echo": 10, "ping": 10,
+           "randomkey": 20, "dump": 10, "del": 60, "unlink": 60, "expire": 150, "getdel": 60, "restore": 100,
+           "setrange": 150, "append": 150, "hdel": 150, "lcs": 50, "dbsize": 60}
+
+FAMILY = {name: b"s" for name in TEMPLATES if name.startswith((
+    "append", "bit", "get", "lcs", "mget", "msetnx", "setbit", "setrange", "strlen", "substr"))}
+FAMILY.update((name, b"n") for name in TEMPLATES if name.startswith(("incr", "decr")))
+WRITE_ANY = {"set", "setex", "psetex", "mset", "getset", "setnx"}
+
+
+class Generator:
+    """next() gives a list of arguments. Besides real commands: [b"@roundtrip", source, target, ms, words...], a DUMP of
+    source whose payload is RESTOREd to target on the same server, and [b"@demote", key] when `demote` is on."""
+
+    def __init__(self, seed, commands, demote=False, keys=6, databases=3):
+        self.random = random.Random(seed)
+        self.commands = sorted(name for name in TEMPLATES if name in commands)
+        if "restore" in commands and "dump" in commands:
+            self.commands.append("restore")
+        self.weights = [WEIGHTS.get(name, 100) for name in self.commands]
+        self.demote = demote
+        # Most commands of a family use keys of their own, or nearly every answer would be WRONGTYPE.
+        self.keys = {family: [b"%s%d" % (family, index) for index in range(keys)] for family in (b"s", b"n", b"h")}
+        self.odd_keys = [b"", b"key with\r\n\x00\xff bytes", b"L" * 300]
+        self.family = b"s"
+        self.databases = databases
+
+    def chance(self, share):
+        return self.random.random() < share
+
+    def pick(self, *choices):
+        return self.random.choice(choices)
+
+    def next(self):
+        self.family = self.pick(b"s", b"n", b"h")
+        if self.demote and self.chance(0.35):
+            return [b"@demote", self.key()]
+        name = self.random.choices(self.commands, self.weights)[0]
+        self.family = FAMILY.get(name) or (b"h" if name[0] == "h" else self.family)
+        if name in WRITE_ANY and self.family == b"h" and self.chance(0.9):
+            self.family = self.pick(b"s", b"n")
+        if name == "restore":
+            args = [b"@roundtrip", self.key(), self.key(), self.pick(b"0", b"0", b"0", b"1000000", b"-1", b"abc", b"")]
+            return args + self.random.choices([[], [b"REPLACE"], [b"REPLACE", b"ABSTTL"], [b"FREQ", b"9"],
+                                               [b"IDLETIME", b"100"], [b"foo"]], [6, 9, 1, 1, 1, 1])[0]
+        template = TEMPLATES[name]
+        if isinstance(template, list):
+            template = self.random.choice(template)
+        args = [name.upper().encode() if self.chance(0.9) else name.encode()] + self.expand(template)
+        if len(args) > 1 and self.chance(0.015):
+            args.pop()
+        if self.chance(0.01):
+            args.append(self.value())
+        if len(args) > 1 and self.chance(0.01):
+            args[self.random.randrange(1, len(args))] = self.pick(*ODD_NUMBERS, b"NX", b"GET", b"KEEPTTL")
+            if args[0].lower() in (b"setrange", b"setbit", b"bitfield", b"bitop"):
+                return self.next()
+        return args
+
+    def expand(self, template):
+        args, optional = [], None
+        for word in template.split():
+            if word.startswith("["):
+                optional = self.chance(0.4)
+            if optional is not False:
+                args += self.word(word.strip("[]"))
+            if word.endswith("]"):
+                optional = None
+        return args
+
+    def word(self, word):
+        if word.endswith("+"):
+            out = []
+            for _ in range(self.pick(1, 1, 1, 2, 2, 3, 5)):
+                out += self.word(word[:-1])
+            return out
+        if "|" in word:
+            return self.word(self.random.choice(word.split("|")))
+        made = getattr(self, word, None) if word.islower() and word not in self.LITERAL else None
+        if made is None:
+            return [word.encode()]
+        made = made()
+        return made if isinstance(made, list) else [made]
+
+    # Words in lower case that stand for themselves
+    LITERAL = {"bit", "byte", "bytes", "bitt", "and", "string", "hash", "list", "zset", "encoding", "foo", "withvaluess"}
+
+    def key(self):
+        if self.chance(0.04):
+            return self.random.choice(self.odd_keys)
+        family = self.family if self.chance(0.93) else self.pick(b"s", b"n", b"h")
+        return self.random.choice(self.keys[family])
+
+    def value(self):
+        if self.family == b"n" and self.chance(0.8):
+            return self.int() if self.chance(0.8) else self.float()
+        kind = self.random.randrange(20)
+        if kind < 5:
+            return b"%d" % self.random.randrange(-20, 200)
+        if kind < 7:
+            return b"%.*f" % (self.random.randrange(1, 9), self.random.uniform(-100, 100))
+        if kind < 9:
+            return self.pick(*ODD_NUMBERS)
+        if kind < 10:
+            return self.pick(*ODD_FLOATS)
+        if kind < 14:
+            return self.random.randbytes(self.random.randrange(0, 12))
+        if kind < 17:
+            return bytes(self.random.choices(b"abcdxyz", k=self.random.choice((1, 3, 20, 43, 44, 45, 63, 64, 65))))
+        if kind < 19:
+            return bytes(self.random.choices(b"abc", k=self.random.randrange(100, 1000)))
+        return bytes([self.random.randrange(256)]) * self.random.choice((4000, 4097, 20000, 70000))
+
+    def keyvalue(self):
+        return [self.key(), self.value()]
+
+    def field(self):
+        if self.chance(0.93):
+            return b"f%d" % self.random.randrange(11)
+        return self.pick(b"", b"12", b"-7", b"f\xff\x00", b"a field of more than twenty bytes")
+
+    def fieldvalue(self):
+        return [self.field(), self.value() if self.chance(0.5) else b"%d" % self.random.randrange(-5, 50)]
+
+    def int(self):
+        if self.chance(0.2):
+            return self.pick(*ODD_NUMBERS)
+        return b"%d" % self.random.choice((0, 1, -1, 5, -7, 100, 1 << 31, 1 << 40, -(1 << 62), (1 << 63) - 1))
+
+    def float(self):
+        if self.chance(0.2):
+            return self.pick(*ODD_FLOATS)
+        return self.pick(b"0", b"1", b"-1", b"0.5", b"3.14159", b"-2.25", b"1e5", b"1e-5", b"100000000000", b"0.1")
+
+    def small(self):
+        return b"%d" % self.random.randrange(-1, 5)
+
+    def count(self):
+        return b"%d" % self.random.choice((0, 1, 2, 3, 5, 20, -1, -5, -20)) if self.chance(0.9) else self.pick(*ODD_NUMBERS[:12])
+
+    def range(self):
+        if self.chance(0.15):
+            return self.pick(*ODD_NUMBERS)
+        return b"%d" % self.random.choice((0, 1, 2, 5, 30, 200, 100000, -1, -2, -3, -50, -100000))
+
+    def offset(self):
+        if self.chance(0.15):
+            return self.pick(b"-1", b"abc", b"", b"9223372036854775807", b"9223372036854775808", b"536870912", b"4294967296")
+        return b"%d" % self.random.choice((0, 0, 1, 2, 5, 40, 44, 100, 3000))
+
+    def bitoffset(self):
+        if self.chance(0.1):
+            return self.pick(b"-1", b"abc", b"", b"4294967296", b"9223372036854775808", b"01", b" 1", b"#1")
+        return b"%d" % self.random.choice((0, 1, 6, 7, 8, 9, 31, 63, 64, 100, 1000, 30000))
+
+    def binary(self):
+        return self.pick(b"0", b"1") if self.chance(0.95) else self.pick(b"2", b"-1", b"x", b"")
+
+    def bitfieldtype(self):
+        if self.chance(0.95):
+            return self.pick(b"u8", b"i8", b"u1", b"i1", b"u5", b"i16", b"u32", b"i64", b"u63", b"i63")
+        return self.pick(b"u64", b"i65", b"u0", b"x8", b"u", b"U8", b"")
+
+    def bitfieldoffset(self):
+        if self.chance(0.95):
+            return self.pick(b"0", b"1", b"5", b"8", b"100", b"#0", b"#1", b"#7")
+        return self.pick(b"-1", b"#-1", b"abc", b"#", b"4294967295000", b"")
+
+    def bitfieldget(self):
+        return [b"GET", self.bitfieldtype(), self.bitfieldoffset()]
+
+    def bitfieldop(self):
+        kind = self.random.randrange(8)
+        if kind < 3:
+            return self.bitfieldget()
+        if kind < 5:
+            return [b"SET", self.bitfieldtype(), self.bitfieldoffset(), self.int()]
+        if kind < 7:
+            return [b"INCRBY", self.bitfieldtype(), self.bitfieldoffset(), self.int()]
+        return [b"OVERFLOW", self.pick(b"WRAP", b"SAT", b"FAIL", b"sat", b"foo")]
+
+    # Times far away, or past: nothing may expire between the two servers' turns.
+
+    def s(self):
+        if self.chance(0.06):
+            return self.pick(*ODD_NUMBERS)
+        return self.pick(b"100", b"1000", b"2000", b"100000", b"100", b"1000", b"2000", b"100000", b"0", b"-1")
+
+    def ms(self):
+        if self.chance(0.06):
+            return self.pick(*ODD_NUMBERS)
+        return self.pick(b"100000", b"1000000", b"2000000", b"100000", b"1000000", b"2000000", b"0", b"-1")
+
+    def at(self):
+        return self.pick(b"33177117420", b"33177117421", b"4000000000", b"1", b"0", b"-1", b"abc", b"9223372036854775807")
+
+    def atms(self):
+        return self.pick(b"33177117420000", b"33177117421000", b"4000000000000", b"1", b"0", b"-5", b"", b"9223372036854775807")
+
+    def setexpiry(self):
+        kind = self.random.randrange(6)
+        return [[b"EX", self.s()], [b"PX", self.ms()], [b"EXAT", self.at()], [b"PXAT", self.atms()], [b"KEEPTTL"],
+                [b"ex"]][kind]
+
+    def getexpiry(self):
+        kind = self.random.randrange(7)
+        return [[b"EX", self.s()], [b"PX", self.ms()], [b"EXAT", self.at()], [b"PXAT", self.atms()], [b"PERSIST"],
+                [b"persist"], [b"KEEPTTL"]][kind]
+
+    def db(self):
+        if self.chance(0.06):
+            return self.pick(b"-1", b"16", b"abc", b"", b"9223372036854775808", b"1 ")
+        return b"%d" % self.random.randrange(self.databases)
+
+    def pattern(self):
+        return self.pick(b"*", b"k*", b"k?", b"k[1-3]", b"k[^1-3]", b"[", b"k[", b"\\k1", b"*1*", b"", b"?", b"k1", b"f*", b"*\xff*",
+                         b"[a-", b"k[3-1]", b"**", b"*k*1", b"[]", b"[^]")

@@ -1,0 +1,150 @@
+/* Entry: a key with its value, in one block of its keyspace's heap.
+ *
+ *   entry  = header (8) | expire_ms i64, if ENTRY_EXPIRES | key | value
+ *   header = type:4 encoding:4 | flags u8 | heat u8 | key_size u8 | heat_minutes u16 | value_size u16
+ *   key    = key_size bytes; key_size 255: size u32, then the bytes, or a pointer to them over KEY_INLINE_MAX
+ *   value  = inline strings: value_size bytes; integers: i64; everything else: a pointer (8 bytes, unaligned)
+ *
+ * Blocks are multiples of 8 bytes, at least 16. A free block has ENTRY_FREE or ENTRY_FILLER in its first byte (see heap.c), so a
+ * segment can be walked from its start. Blocks are moved by compaction: nobody keeps a pointer to one
+ * beyond the partition's lock, except to a pinned entry.
+ *
+ * Owner: the partition's lock.
+ */
+#ifndef KELVIN_KEYSPACE_ENTRY_H
+#define KELVIN_KEYSPACE_ENTRY_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "value/value.h"
+
+enum {
+    ENTRY_EXPIRES   = 1 << 0,
+    ENTRY_RECORD    = 3 << 1,   /* enum record_state, two bits */
+    ENTRY_WRITING   = 1 << 3,   /* its bytes are in the batch being written; any change clears it (tier rule 6) */
+    ENTRY_PROBATION = 1 << 4,   /* came back from the store and was not touched a second time */
+    ENTRY_PINNED    = 1 << 5,   /* somebody waits for it: neither moved, freed nor demoted (tier rule 5) */
+};
+
+/* What an entry knows about its record in the store (tier rule 2). */
+enum record_state {
+    RECORD_NONE = 0,    /* there is none */
+    RECORD_UNKNOWN = 1, /* there may be one: a maybe-cold key was overwritten blindly */
+    RECORD_STALE = 2,   /* there is one, older than the entry */
+    RECORD_CLEAN = 3,   /* there is one, equal to the entry */
+};
+
+enum {
+    ENTRY_UNIT = 8,
+    ENTRY_BLOCK_MIN = 16,
+    ENTRY_FREE = 0xff,      /* first byte of a free block */
+    ENTRY_FILLER = 0xfe,    /* first byte of 8 lost bytes */
+    ENTRY_KEY_EXTENDED = 255,
+    KEY_INLINE_MAX = 2048,
+};
+
+struct entry {
+    uint8_t type_encoding;
+    uint8_t flags;
+    uint8_t heat;
+    uint8_t key_size;
+    uint16_t heat_minutes;
+    uint16_t value_size;
+    char body[];
+};
+
+static inline uint8_t entry_type(const struct entry *entry) { return entry->type_encoding & 15; }
+static inline uint8_t entry_encoding(const struct entry *entry) { return entry->type_encoding >> 4; }
+
+static inline enum record_state entry_record(const struct entry *entry)
+{
+    return (enum record_state)((entry->flags & ENTRY_RECORD) >> 1);
+}
+
+static inline bool entry_is_inline(const struct entry *entry)
+{
+    return entry->type_encoding == (VALUE_STRING | STRING_EMBEDDED << 4) ||
+           entry->type_encoding == (VALUE_STRING | STRING_RAW << 4);
+}
+
+static inline size_t entry_value_room(const struct entry *entry)
+{
+    return entry_is_inline(entry) ? entry->value_size : 8;
+}
+
+static inline const char *entry_key_at(const struct entry *entry)
+{
+    return entry->body + (entry->flags & ENTRY_EXPIRES ? 8 : 0);
+}
+
+static inline struct bytes entry_key(const struct entry *entry)
+{
+    const char *at = entry_key_at(entry);
+    uint32_t size = entry->key_size;
+
+    if (__builtin_expect(size == ENTRY_KEY_EXTENDED, 0)) {
+        memcpy(&size, at, 4);
+        at += 4;
+        if (size > KEY_INLINE_MAX)
+            memcpy(&at, at, 8);
+    }
+    return bytes_of(at, size);
+}
+
+/* Bytes the key takes in the entry. */
+static inline size_t key_room(size_t key_size)
+{
+    if (key_size < ENTRY_KEY_EXTENDED)
+        return key_size;
+    return 4 + (key_size > KEY_INLINE_MAX ? 8 : key_size);
+}
+
+static inline char *entry_value_at(const struct entry *entry)
+{
+    const char *at = entry_key_at(entry);
+
+    if (__builtin_expect(entry->key_size == ENTRY_KEY_EXTENDED, 0)) {
+        uint32_t size;
+
+        memcpy(&size, at, 4);
+        return (char *)at + key_room(size);
+    }
+    return (char *)at + entry->key_size;
+}
+
+/* A view: inline bytes are borrowed from the entry, objects stay the entry's. */
+static inline struct value entry_value(const struct entry *entry)
+{
+    struct value value = { .type = entry_type(entry), .encoding = entry_encoding(entry) };
+
+    if (entry_is_inline(entry))
+        value.bytes = bytes_of(entry_value_at(entry), entry->value_size);
+    else
+        memcpy(&value.integer, entry_value_at(entry), 8);
+    return value;
+}
+
+/* -1: never. */
+static inline int64_t entry_expire_ms(const struct entry *entry)
+{
+    int64_t expire_ms = -1;
+
+    if (entry->flags & ENTRY_EXPIRES)
+        memcpy(&expire_ms, entry->body, 8);
+    return expire_ms;
+}
+
+static inline uint32_t block_round(size_t size)
+{
+    size = (size + ENTRY_UNIT - 1) & ~(size_t)(ENTRY_UNIT - 1);
+    return size < ENTRY_BLOCK_MIN ? ENTRY_BLOCK_MIN : (uint32_t)size;
+}
+
+static inline uint32_t entry_block_size(const struct entry *entry)
+{
+    return block_round((size_t)(entry_value_at(entry) - (const char *)entry) + entry_value_room(entry));
+}
+
+#endif

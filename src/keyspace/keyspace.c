@@ -1,0 +1,331 @@
+#include "keyspace/keyspace.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "keyspace/heat.h"
+#include "keyspace/partition.h"
+
+struct keyspace *keyspace_create(struct partition *partition, int db, uint32_t incarnation)
+{
+    struct keyspace *keyspace = mem_zalloc(sizeof(*keyspace));
+
+    keyspace->partition = partition;
+    keyspace->db = db;
+    keyspace->incarnation = incarnation;
+    heap_init(&keyspace->heap, partition->all->pool);
+    table_init(&keyspace->table, &keyspace->heap, &partition->all->seed, partition->all->bits, (uint8_t)(partition->index * 7));
+    return keyspace;
+}
+
+static void block_free_parts(struct entry *entry)
+{
+    struct value value = entry_value(entry);
+    struct bytes key = entry_key(entry);
+
+    value_free(&value);
+    if (key.size > KEY_INLINE_MAX)
+        mem_free((void *)key.data);
+}
+
+void keyspace_destroy(struct keyspace *keyspace)
+{
+    struct heap *heap = &keyspace->heap;
+
+    if (keyspace == NULL)
+        return;
+    for (uint32_t segment = 0; segment < heap->segment_count; segment++) {
+        uint32_t unit = 1;
+        struct entry *entry;
+
+        if (heap->segments[segment] == NULL)
+            continue;
+        while ((entry = heap_walk(heap, segment, &unit)) != NULL) {
+            unit += entry_block_size(entry) / ENTRY_UNIT;
+            if (!entry_is_inline(entry) || entry->key_size == ENTRY_KEY_EXTENDED)
+                block_free_parts(entry);
+        }
+    }
+    table_release(&keyspace->table);
+    heap_release(heap);
+    mem_free(keyspace);
+}
+
+static size_t value_room(const struct value *value)
+{
+    if (value->type == VALUE_STRING && (value->encoding == STRING_EMBEDDED || value->encoding == STRING_RAW))
+        return value->bytes.size;
+    return 8;
+}
+
+static void put_value(struct entry *entry, const struct value *value)
+{
+    bool is_inline = value->type == VALUE_STRING && (value->encoding == STRING_EMBEDDED || value->encoding == STRING_RAW);
+
+    entry->type_encoding = (uint8_t)(value->type | value->encoding << 4);
+    if (is_inline) {
+        entry->value_size = (uint16_t)value->bytes.size;
+        if (value->bytes.size > 0)
+            memmove(entry_value_at(entry), value->bytes.data, value->bytes.size);
+    } else {
+        entry->value_size = 0;
+        memcpy(entry_value_at(entry), &value->integer, 8);
+    }
+}
+
+static void put_key(struct entry *entry, struct bytes key)
+{
+    char *at = (char *)entry_key_at(entry);
+    uint32_t size = (uint32_t)key.size;
+
+    if (size < ENTRY_KEY_EXTENDED) {
+        entry->key_size = (uint8_t)size;
+        memcpy(at, key.data, size);
+        return;
+    }
+    entry->key_size = ENTRY_KEY_EXTENDED;
+    memcpy(at, &size, 4);
+    at += 4;
+    if (size > KEY_INLINE_MAX) {
+        char *copy = mem_alloc(size);
+
+        memcpy(copy, key.data, size);
+        memcpy(at, &copy, 8);
+    } else {
+        memcpy(at, key.data, size);
+    }
+}
+
+uint32_t keyspace_insert(struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct value *value,
+    int64_t expire_ms, enum record_state record, int64_t now_ms)
+{
+    bool expires = expire_ms >= 0;
+    uint32_t size = block_round(sizeof(struct entry) + (expires ? 8 : 0) + key_room(key.size) + value_room(value));
+    uint32_t handle = heap_alloc(&keyspace->heap, size);
+    struct entry *entry;
+
+    if (handle == 0)
+        return 0;
+    entry = heap_at(&keyspace->heap, handle);
+    *entry = (struct entry){
+        .flags = (uint8_t)((expires ? ENTRY_EXPIRES : 0) | record << 1),
+        .heat = HEAT_NEW,
+        .heat_minutes = heat_minutes(now_ms),
+    };
+    if (expires)
+        memcpy(entry->body, &expire_ms, 8);
+    put_key(entry, key);
+    put_value(entry, value);
+    table_insert(&keyspace->table, hash, handle);
+    keyspace->record_counts[record]++;
+    if (expires) {
+        keyspace->expiring_count++;
+        table_note_due(&keyspace->table, hash, handle, expire_ms, now_ms);
+    }
+    return handle;
+}
+
+/* Gives the entry a block of another size and copies header, expiry and key into it; the value is to be put by the caller,
+ * who also frees the old block, for the value may still lie there. */
+static uint32_t block_exchange(struct keyspace *keyspace, uint64_t hash, uint32_t handle, uint32_t size)
+{
+    uint32_t moved = heap_alloc(&keyspace->heap, size);
+    struct entry *from, *to;
+
+    CHECK(moved != 0);      /* half of a change can't be taken back; the machine gave its last byte */
+    from = heap_at(&keyspace->heap, handle);
+    to = heap_at(&keyspace->heap, moved);
+    memcpy(to, from, (size_t)(entry_value_at(from) - (char *)from));
+    table_replace(&keyspace->table, hash, handle, moved);
+    return moved;
+}
+
+uint32_t keyspace_set_value(struct keyspace *keyspace, uint64_t hash, uint32_t handle, const struct value *value)
+{
+    struct entry *entry = heap_at(&keyspace->heap, handle);
+    uint32_t old_size = entry_block_size(entry);
+    uint32_t size = block_round((size_t)(entry_value_at(entry) - (char *)entry) + value_room(value));
+    uint32_t moved;
+
+    if (size == old_size) {
+        put_value(entry, value);
+        return handle;
+    }
+    moved = block_exchange(keyspace, hash, handle, size);
+    put_value(heap_at(&keyspace->heap, moved), value);
+    heap_free(&keyspace->heap, handle, old_size);
+    return moved;
+}
+
+uint32_t keyspace_set_expire(struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t expire_ms, int64_t now_ms)
+{
+    struct entry *entry = heap_at(&keyspace->heap, handle);
+    bool had = entry->flags & ENTRY_EXPIRES, has = expire_ms >= 0;
+
+    if (had != has) {
+        uint32_t size = entry_block_size(entry);
+        struct value value = entry_value(entry);
+        size_t key_size = (size_t)(entry_value_at(entry) - entry_key_at(entry));
+        uint32_t moved = heap_alloc(&keyspace->heap,
+            block_round(sizeof(struct entry) + (has ? 8 : 0) + key_size + entry_value_room(entry)));
+        struct entry *to;
+
+        CHECK(moved != 0);
+        entry = heap_at(&keyspace->heap, handle);
+        to = heap_at(&keyspace->heap, moved);
+        *to = *entry;
+        to->flags = (uint8_t)(has ? entry->flags | ENTRY_EXPIRES : entry->flags & ~ENTRY_EXPIRES);
+        memcpy((char *)entry_key_at(to), entry_key_at(entry), key_size);
+        put_value(to, &value);
+        table_replace(&keyspace->table, hash, handle, moved);
+        heap_free(&keyspace->heap, handle, size);
+        keyspace->expiring_count += has ? 1 : (uint64_t)-1;
+        handle = moved;
+        entry = to;
+    }
+    if (has) {
+        memcpy(entry->body, &expire_ms, 8);
+        table_note_due(&keyspace->table, hash, handle, expire_ms, now_ms);
+    }
+    return handle;
+}
+
+void keyspace_remove(struct keyspace *keyspace, uint64_t hash, uint32_t handle, struct value *value)
+{
+    struct entry *entry = heap_at(&keyspace->heap, handle);
+    struct bytes key = entry_key(entry);
+
+    *value = entry_value(entry);
+    if (entry_is_inline(entry))
+        value->bytes = bytes_of(NULL, 0);
+    table_remove(&keyspace->table, hash, handle);
+    keyspace->record_counts[entry_record(entry)]--;
+    if (entry->flags & ENTRY_EXPIRES)
+        keyspace->expiring_count--;
+    if (entry->flags & ENTRY_PROBATION)
+        keyspace->probation_count--;
+    if (key.size > KEY_INLINE_MAX)
+        mem_free((void *)key.data);
+    heap_free(&keyspace->heap, handle, entry_block_size(entry));
+}
+
+void keyspace_set_record(struct keyspace *keyspace, struct entry *entry, enum record_state state)
+{
+    keyspace->record_counts[entry_record(entry)]--;
+    keyspace->record_counts[state]++;
+    entry->flags = (uint8_t)((entry->flags & ~ENTRY_RECORD) | state << 1);
+}
+
+void keyspace_set_probation(struct keyspace *keyspace, struct entry *entry, bool on)
+{
+    if (on == !!(entry->flags & ENTRY_PROBATION))
+        return;
+    entry->flags ^= ENTRY_PROBATION;
+    keyspace->probation_count += on ? 1 : (uint64_t)-1;
+}
+
+bool keyspace_compact(struct keyspace *keyspace, uint32_t block_count, uint32_t hole_percent)
+{
+    struct heap *heap = &keyspace->heap;
+
+    if (heap->barred == UINT32_MAX) {
+        uint32_t victim;
+
+        if (heap->hole_bytes * 100 <= (heap->live_bytes + heap->hole_bytes) * hole_percent)
+            return false;
+        victim = heap_victim(heap);
+        if (victim == UINT32_MAX)
+            return false;
+        heap_bar(heap, victim);
+        keyspace->evacuate_unit = 1;
+    }
+    while (block_count-- > 0) {
+        struct entry *entry = heap_walk(heap, heap->barred, &keyspace->evacuate_unit);
+        uint32_t from, to, size;
+        uint64_t hash;
+
+        if (entry == NULL) {
+            heap_unbar(heap);
+            return true;
+        }
+        from = heap->barred << HEAP_UNIT_BITS | keyspace->evacuate_unit;
+        size = entry_block_size(entry);
+        hash = hash_bytes(&keyspace->partition->all->seed, entry_key(entry));
+        to = heap_alloc(heap, size);
+        if (to == 0) {
+            heap_unbar(heap);
+            return false;
+        }
+        memcpy(heap_at(heap, to), entry, size);
+        table_replace(&keyspace->table, hash, from, to);
+        keyspace->evacuate_unit += size / ENTRY_UNIT;
+        heap_free(heap, from, size);
+    }
+    return true;
+}
+
+bool keyspace_expire_step(struct keyspace *keyspace, int64_t now_ms, uint32_t bucket_count, keyspace_expired *found, void *context)
+{
+    uint32_t now = due_of(now_ms, now_ms);
+
+    while (bucket_count-- > 0) {
+        struct table_cursor cursor;
+        uint32_t expired[BUCKET_SLOTS], earliest = 0;
+        uint64_t hashes[BUCKET_SLOTS];
+        int count = 0;
+        struct bucket *bucket;
+
+        if (!table_seek(&keyspace->table, keyspace->expire_cursor, &cursor))
+            return true;
+        bucket = cursor.bucket;
+        if (bucket_due(bucket) != 0 && !due_before(now, bucket_due(bucket))) {
+            for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+                struct entry *entry;
+                int64_t expire_ms;
+
+                if (bucket->handles[slot] == 0)
+                    continue;
+                entry = heap_at(&keyspace->heap, bucket->handles[slot]);
+                expire_ms = entry_expire_ms(entry);
+                if (expire_ms < 0)
+                    continue;
+                if (expire_ms <= now_ms) {
+                    expired[count] = bucket->handles[slot];
+                    hashes[count++] = hash_bytes(&keyspace->partition->all->seed, entry_key(entry));
+                } else if (earliest == 0 || due_before(due_of(expire_ms, now_ms), earliest)) {
+                    earliest = due_of(expire_ms, now_ms);
+                }
+            }
+            bucket_set_due(bucket, earliest);
+        }
+        keyspace->expire_cursor = cursor.last_hash + 1;
+        for (int i = 0; i < count; i++)     /* the table may change under it: the bucket is not looked at again */
+            found(context, keyspace, hashes[i], expired[i]);
+        if (keyspace->expire_cursor == 0 ||
+            partition_index(keyspace->partition->all, keyspace->expire_cursor) != keyspace->partition->index) {
+            keyspace->expire_cursor = partition_first_hash(keyspace->partition);
+            return true;
+        }
+    }
+    return false;
+}
+
+uint64_t keyspace_live_size(const struct keyspace *keyspace)
+{
+    return keyspace->heap.live_bytes + table_size(&keyspace->table);
+}
+
+uint64_t keyspace_held_size(const struct keyspace *keyspace)
+{
+    return heap_size(&keyspace->heap) + table_size(&keyspace->table);
+}
+
+void keyspace_verify(const struct keyspace *keyspace)
+{
+    uint64_t total = 0;
+
+    heap_verify(&keyspace->heap);
+    table_verify(&keyspace->table);
+    for (int i = 0; i < 4; i++)
+        total += keyspace->record_counts[i];
+    CHECK(total == keyspace->table.count);
+}

@@ -1,0 +1,126 @@
+#include "keyspace/partition.h"
+
+#include "base/mem.h"
+
+struct partitions *partitions_create(uint32_t count, int db_count, struct hash_seed seed)
+{
+    struct partitions *all = mem_zalloc(sizeof(*all));
+
+    CHECK(count > 0 && (count & (count - 1)) == 0);
+    all->count = count;
+    all->bits = (uint8_t)__builtin_ctz(count);
+    all->db_count = db_count;
+    all->seed = seed;
+    all->pool = segment_pool_create();
+    all->partitions = mem_alloc_aligned(64, count * sizeof(struct partition));
+    all->incarnations = mem_zalloc((size_t)db_count * sizeof(*all->incarnations));
+    for (int db = 0; db < db_count; db++)
+        all->incarnations[db] = ++all->incarnation_last;
+    for (uint32_t i = 0; i < count; i++) {
+        struct partition *partition = &all->partitions[i];
+
+        *partition = (struct partition){ .index = i, .all = all };
+        pthread_mutex_init(&partition->lock, NULL);
+        partition->keyspaces = mem_zalloc((size_t)db_count * sizeof(struct keyspace *));
+    }
+    return all;
+}
+
+void partitions_destroy(struct partitions *all)
+{
+    for (uint32_t i = 0; i < all->count; i++) {
+        for (int db = 0; db < all->db_count; db++)
+            keyspace_destroy(all->partitions[i].keyspaces[db]);
+        mem_free(all->partitions[i].keyspaces);
+        pthread_mutex_destroy(&all->partitions[i].lock);
+    }
+    mem_free(all->partitions);
+    mem_free(all->incarnations);
+    segment_pool_destroy(all->pool);
+    mem_free(all);
+}
+
+void partitions_lock_all(struct partitions *all)
+{
+    for (uint32_t i = 0; i < all->count; i++)
+        partition_lock(&all->partitions[i]);
+}
+
+void partitions_unlock_all(struct partitions *all)
+{
+    for (uint32_t i = all->count; i-- > 0;)
+        partition_unlock(&all->partitions[i]);
+}
+
+struct keyspace *partition_keyspace(struct partition *partition, int db)
+{
+    struct keyspace *keyspace = partition->keyspaces[db];
+
+    ASSERT_LOCKED(partition);
+    if (keyspace == NULL) {
+        struct keyspace_watch *watch = &partition->all->watch;
+
+        keyspace = keyspace_create(partition, db, partition->all->incarnations[db]);
+        keyspace->expire_cursor = keyspace->demote_cursor = partition_first_hash(partition);
+        partition->keyspaces[db] = keyspace;
+        if (watch->keyspace_created != NULL)
+            watch->keyspace_created(watch->context, keyspace);
+    }
+    return keyspace;
+}
+
+void partitions_flush(struct partitions *all, int db, struct keyspace **old)
+{
+    all->incarnations[db] = ++all->incarnation_last;
+    for (uint32_t i = 0; i < all->count; i++) {
+        ASSERT_LOCKED(&all->partitions[i]);
+        old[i] = all->partitions[i].keyspaces[db];
+        all->partitions[i].keyspaces[db] = NULL;
+    }
+}
+
+void partitions_swap(struct partitions *all, int a, int b)
+{
+    uint32_t incarnation = all->incarnations[a];
+
+    all->incarnations[a] = all->incarnations[b];
+    all->incarnations[b] = incarnation;
+    for (uint32_t i = 0; i < all->count; i++) {
+        struct keyspace **keyspaces = all->partitions[i].keyspaces;
+        struct keyspace *keyspace = keyspaces[a];
+
+        ASSERT_LOCKED(&all->partitions[i]);
+        keyspaces[a] = keyspaces[b];
+        keyspaces[b] = keyspace;
+        if (keyspaces[a] != NULL)
+            keyspaces[a]->db = a;
+        if (keyspaces[b] != NULL)
+            keyspaces[b]->db = b;
+    }
+}
+
+uint64_t partitions_entry_count(struct partitions *all, int db)
+{
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < all->count; i++) {
+        partition_lock(&all->partitions[i]);
+        if (all->partitions[i].keyspaces[db] != NULL)
+            count += all->partitions[i].keyspaces[db]->table.count;
+        partition_unlock(&all->partitions[i]);
+    }
+    return count;
+}
+
+uint64_t partitions_expiring_count(struct partitions *all, int db)
+{
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < all->count; i++) {
+        partition_lock(&all->partitions[i]);
+        if (all->partitions[i].keyspaces[db] != NULL)
+            count += all->partitions[i].keyspaces[db]->expiring_count;
+        partition_unlock(&all->partitions[i]);
+    }
+    return count;
+}

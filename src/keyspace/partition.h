@@ -1,0 +1,97 @@
+/* Partitions: the keyspace cut by the top bits of the keys' hashes, each part under one lock.
+ *
+ * Lock order: partitions in ascending order, then leaf locks. Nothing blocks or does I/O under a partition's lock.
+ */
+#ifndef KELVIN_KEYSPACE_PARTITION_H
+#define KELVIN_KEYSPACE_PARTITION_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "keyspace/keyspace.h"
+
+struct partitions;
+
+struct partition {
+    pthread_mutex_t lock;
+    bool locked;                    /* for ASSERT_LOCKED; under the lock */
+    uint32_t index;
+    struct partitions *all;         /* immutable */
+    struct keyspace **keyspaces;    /* by database; NULL: no key yet. Under the lock */
+    uint64_t last_lsn;              /* of the last change here. Under the lock */
+} __attribute__((aligned(64)));
+
+/* Told about keys that come and go, under the partition's lock. Set once, before the first key. */
+struct keyspace_watch {
+    void *context;
+    /* A key without an entry is about to get one: what is known about its record. */
+    enum record_state (*record_of_new)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+    /* An entry left for good (was deleted, expired, renamed; not demoted). */
+    void (*removed)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record);
+    void (*keyspace_created)(void *context, struct keyspace *keyspace);
+};
+
+struct partitions {
+    struct partition *partitions;
+    uint32_t count;                 /* power of two */
+    uint8_t bits;
+    int db_count;
+    struct hash_seed seed;
+    struct segment_pool *pool;
+    struct keyspace_watch watch;
+    _Atomic uint32_t *incarnations; /* by database */
+    _Atomic uint32_t incarnation_last;
+};
+
+struct partitions *partitions_create(uint32_t count, int db_count, struct hash_seed seed);
+void partitions_destroy(struct partitions *all);
+
+static inline uint32_t partition_index(const struct partitions *all, uint64_t hash)
+{
+    return all->bits == 0 ? 0 : (uint32_t)(hash >> (64 - all->bits));
+}
+
+/* The lowest hash that belongs to it. */
+static inline uint64_t partition_first_hash(const struct partition *partition)
+{
+    return partition->all->bits == 0 ? 0 : (uint64_t)partition->index << (64 - partition->all->bits);
+}
+
+static inline void partition_lock(struct partition *partition)
+{
+    pthread_mutex_lock(&partition->lock);
+    partition->locked = true;
+}
+
+static inline void partition_unlock(struct partition *partition)
+{
+    partition->locked = false;
+    pthread_mutex_unlock(&partition->lock);
+}
+
+#define ASSERT_LOCKED(partition) CHECK((partition)->locked)
+
+void partitions_lock_all(struct partitions *all);
+void partitions_unlock_all(struct partitions *all);
+
+/* The keyspace of a database, created if it is not there yet. */
+struct keyspace *partition_keyspace(struct partition *partition, int db);
+/* NULL if there is none. */
+static inline struct keyspace *partition_keyspace_if(const struct partition *partition, int db)
+{
+    return partition->keyspaces[db];
+}
+
+/* With all locked. The database is empty from now on, under a new incarnation; the old keyspaces are handed out to
+ * whoever frees them: old[partition], NULL where there was none. */
+void partitions_flush(struct partitions *all, int db, struct keyspace **old);
+void partitions_swap(struct partitions *all, int a, int b);
+
+/* Entries over all partitions, each locked in turn. */
+uint64_t partitions_entry_count(struct partitions *all, int db);
+uint64_t partitions_expiring_count(struct partitions *all, int db);
+
+#endif

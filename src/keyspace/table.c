@@ -1,0 +1,538 @@
+#include "keyspace/table.h"
+
+#include <emmintrin.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+
+enum {
+    LEAF_LINES_MIN = 2,
+    LEAF_SPLIT_LINES = 160,     /* each half of a split leaf */
+    LEAF_MERGE_KEYS = 1000,     /* two buddies with fewer keys than this together become one */
+    DUE_MAX = (1 << 24) - 1,
+    DUE_FAR_S = 90 * 24 * 3600, /* below half of 2^24 seconds */
+};
+
+/* Lives in the line before the first bucket. */
+struct leaf {
+    uint32_t count;             /* keys */
+    uint32_t lines;             /* cache lines, this one included */
+    uint8_t spare[56];
+};
+
+_Static_assert(sizeof(struct bucket) == 64 && sizeof(struct leaf) == 64, "one cache line");
+
+static struct leaf *word_leaf(uint64_t word)
+{
+    return (struct leaf *)(uintptr_t)(word & 0x0000ffffffffffc0ull);
+}
+
+static struct bucket *leaf_buckets(struct leaf *leaf) { return (struct bucket *)leaf + 1; }
+static uint32_t word_buckets(uint64_t word) { return (uint32_t)(word >> 48); }
+static uint32_t word_depth(uint64_t word) { return word & 63; }
+
+static uint64_t word_of(struct leaf *leaf, uint32_t depth)
+{
+    return (uint64_t)(uintptr_t)leaf | (uint64_t)(leaf->lines - 1) << 48 | depth;
+}
+
+static size_t directory_index(const struct table *table, uint64_t hash)
+{
+    return (size_t)((hash << table->skip >> 1) >> (63 - table->depth));
+}
+
+static uint32_t home_of(uint64_t hash, uint32_t shift, uint32_t bucket_count)
+{
+    return (uint32_t)(((hash << shift >> 32) * bucket_count) >> 32);
+}
+
+static uint8_t tag_of(uint64_t hash)
+{
+    uint8_t tag = (uint8_t)hash;
+
+    return tag == 0 ? 1 : tag;
+}
+
+static uint64_t hash_of(const struct table *table, uint32_t handle)
+{
+    return hash_bytes(table->seed, entry_key(heap_at(table->heap, handle)));
+}
+
+static inline uint32_t bucket_matches(const struct bucket *bucket, uint8_t tag)
+{
+    __m128i tags = _mm_load_si128((const __m128i *)bucket);
+
+    return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag))) & 0xfff;
+}
+
+static struct leaf *leaf_create(struct table *table, uint32_t lines)
+{
+    struct leaf *leaf = mem_alloc_aligned(64, (size_t)lines * 64);
+
+    memset(leaf, 0, (size_t)lines * 64);
+    leaf->lines = lines;
+    table->leaf_bytes += (size_t)lines * 64;
+    return leaf;
+}
+
+static void leaf_destroy(struct table *table, struct leaf *leaf)
+{
+    table->leaf_bytes -= (size_t)leaf->lines * 64;
+    mem_free(leaf);
+}
+
+void table_init(struct table *table, const struct heap *heap, const struct hash_seed *seed, uint8_t skip, uint8_t stagger)
+{
+    *table = (struct table){ .heap = heap, .seed = seed, .skip = skip, .stagger = stagger };
+    table->directory = mem_alloc(sizeof(uint64_t));
+    table->directory[0] = word_of(leaf_create(table, LEAF_LINES_MIN), 0);
+}
+
+void table_release(struct table *table)
+{
+    size_t size = (size_t)1 << table->depth;
+
+    for (size_t i = 0; i < size;) {
+        uint64_t word = table->directory[i];
+
+        i += (size_t)1 << (table->depth - word_depth(word));
+        leaf_destroy(table, word_leaf(word));
+    }
+    mem_free(table->directory);
+    table->directory = NULL;
+    table->count = 0;
+}
+
+uint32_t table_find(const struct table *table, uint64_t hash, struct bytes key)
+{
+    uint64_t word = table->directory[directory_index(table, hash)];
+    uint32_t count = word_buckets(word);
+    struct bucket *buckets = leaf_buckets(word_leaf(word));
+    uint32_t index = home_of(hash, table->skip + word_depth(word), count);
+    uint8_t tag = tag_of(hash);
+
+    for (uint32_t step = 0; step < count; step++) {
+        struct bucket *bucket = &buckets[index];
+        uint32_t matches = bucket_matches(bucket, tag);
+
+        while (matches != 0) {
+            uint32_t handle = bucket->handles[__builtin_ctz(matches)];
+
+            if (bytes_equal(entry_key(heap_at(table->heap, handle)), key))
+                return handle;
+            matches &= matches - 1;
+        }
+        if (__builtin_expect(bucket->overflow == 0, 1))
+            return 0;
+        if (++index == count)
+            index = 0;
+    }
+    return 0;
+}
+
+void table_prefetch_bucket(const struct table *table, uint64_t hash)
+{
+    uint64_t word = table->directory[directory_index(table, hash)];
+
+    __builtin_prefetch(&leaf_buckets(word_leaf(word))[home_of(hash, table->skip + word_depth(word), word_buckets(word))]);
+}
+
+void table_prefetch_entry(const struct table *table, uint64_t hash)
+{
+    uint64_t word = table->directory[directory_index(table, hash)];
+    struct bucket *bucket =
+        &leaf_buckets(word_leaf(word))[home_of(hash, table->skip + word_depth(word), word_buckets(word))];
+    uint32_t matches = bucket_matches(bucket, tag_of(hash));
+
+    while (matches != 0) {
+        const char *entry = (const char *)heap_at(table->heap, bucket->handles[__builtin_ctz(matches)]);
+
+        for (int line = 0; line < 4; line++)
+            __builtin_prefetch(entry + line * 64);
+        matches &= matches - 1;
+    }
+}
+
+static void leaf_put(struct leaf *leaf, uint32_t shift, uint64_t hash, uint32_t handle, uint32_t due)
+{
+    struct bucket *buckets = leaf_buckets(leaf);
+    uint32_t count = leaf->lines - 1;
+    uint32_t index = home_of(hash, shift, count);
+
+    for (;;) {
+        struct bucket *bucket = &buckets[index];
+        uint32_t full = bucket_matches(bucket, 0);
+
+        if (full != 0) {
+            int slot = __builtin_ctz(full);
+
+            bucket->tags[slot] = tag_of(hash);
+            bucket->handles[slot] = handle;
+            if (due != 0 && (bucket_due(bucket) == 0 || due_before(due, bucket_due(bucket))))
+                bucket_set_due(bucket, due);
+            break;
+        }
+        if (bucket->overflow < 255)
+            bucket->overflow++;
+        if (++index == count)
+            index = 0;
+    }
+    leaf->count++;
+}
+
+/* Room for the keys a leaf of so many lines may hold: 86 to 91 % of the slots, by the table's stagger. */
+static uint32_t leaf_room(const struct table *table, uint32_t lines)
+{
+    uint32_t slots = (lines - 1) * BUCKET_SLOTS;
+
+    if (lines <= 4)         /* tiny ones may be full: a scan of a few lines costs nothing */
+        return slots;
+    return slots * (220 + table->stagger % 16) / 256;
+}
+
+/* The allocator's size classes: 4 a doubling, so nothing is lost to rounding. */
+static uint32_t lines_larger(uint32_t lines)
+{
+    uint32_t step = lines < 8 ? 1 : 1u << (29 - (uint32_t)__builtin_clz(lines));
+
+    return lines + step;
+}
+
+static uint32_t lines_smaller(uint32_t lines)
+{
+    uint32_t smaller = LEAF_LINES_MIN;
+
+    while (lines_larger(smaller) < lines)
+        smaller = lines_larger(smaller);
+    return smaller;
+}
+
+static void leaf_move(const struct table *table, struct leaf *from, struct leaf *low, struct leaf *high, uint32_t shift,
+    uint32_t high_shift)
+{
+    struct bucket *buckets = leaf_buckets(from);
+    uint32_t count = from->lines - 1;
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct bucket *bucket = &buckets[i];
+
+        if (i + 1 < count) {
+            for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+                if (bucket[1].handles[slot] != 0)
+                    __builtin_prefetch(heap_at(table->heap, bucket[1].handles[slot]));
+            }
+        }
+        for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+            uint32_t handle = bucket->handles[slot];
+            uint64_t hash;
+            uint32_t due = 0;
+
+            if (handle == 0)
+                continue;
+            hash = hash_of(table, handle);
+            if (heap_at(table->heap, handle)->flags & ENTRY_EXPIRES)
+                due = bucket_due(bucket);       /* early enough, for it was the earliest of its bucket */
+            if (high != NULL && (hash << (high_shift - 1) >> 63) != 0)
+                leaf_put(high, high_shift, hash, handle, due);
+            else
+                leaf_put(low, shift, hash, handle, due);
+        }
+    }
+}
+
+static void directory_set(struct table *table, uint64_t hash, struct leaf *leaf, uint32_t depth)
+{
+    size_t span = (size_t)1 << (table->depth - depth);
+    size_t first = directory_index(table, hash) & ~(span - 1);
+
+    for (size_t i = 0; i < span; i++)
+        table->directory[first + i] = word_of(leaf, depth);
+}
+
+static void leaf_resize(struct table *table, uint64_t hash, uint64_t word, uint32_t lines)
+{
+    struct leaf *old = word_leaf(word);
+    struct leaf *leaf = leaf_create(table, lines);
+
+    leaf_move(table, old, leaf, NULL, table->skip + word_depth(word), 0);
+    directory_set(table, hash, leaf, word_depth(word));
+    leaf_destroy(table, old);
+}
+
+static void directory_double(struct table *table)
+{
+    size_t size = (size_t)1 << table->depth;
+
+    table->directory = mem_realloc(table->directory, 2 * size * sizeof(uint64_t));
+    for (size_t i = size; i-- > 0;)
+        table->directory[2 * i] = table->directory[2 * i + 1] = table->directory[i];
+    table->depth++;
+}
+
+static void leaf_split(struct table *table, uint64_t hash, uint64_t word)
+{
+    struct leaf *old = word_leaf(word);
+    uint32_t depth = word_depth(word) + 1;
+    struct leaf *low = leaf_create(table, LEAF_SPLIT_LINES), *high = leaf_create(table, LEAF_SPLIT_LINES);
+    uint64_t bit = 1ull << (64 - table->skip - depth);
+
+    if (depth > table->depth)
+        directory_double(table);
+    leaf_move(table, old, low, high, table->skip + depth, table->skip + depth);
+    directory_set(table, hash & ~bit, low, depth);
+    directory_set(table, hash | bit, high, depth);
+    leaf_destroy(table, old);
+}
+
+void table_insert(struct table *table, uint64_t hash, uint32_t handle)
+{
+    uint64_t word = table->directory[directory_index(table, hash)];
+    struct leaf *leaf = word_leaf(word);
+
+    while (leaf->count >= leaf_room(table, leaf->lines)) {
+        if (leaf->lines < TABLE_LEAF_LINES_MAX || table->skip + word_depth(word) > 40)
+            leaf_resize(table, hash, word, lines_larger(leaf->lines));
+        else
+            leaf_split(table, hash, word);
+        word = table->directory[directory_index(table, hash)];
+        leaf = word_leaf(word);
+    }
+    leaf_put(leaf, table->skip + word_depth(word), hash, handle, 0);
+    table->count++;
+}
+
+/* The bucket and slot of a handle that is there. */
+static struct bucket *locate(const struct table *table, uint64_t hash, uint32_t handle, int *slot)
+{
+    uint64_t word = table->directory[directory_index(table, hash)];
+    uint32_t count = word_buckets(word);
+    struct bucket *buckets = leaf_buckets(word_leaf(word));
+    uint32_t index = home_of(hash, table->skip + word_depth(word), count);
+    uint8_t tag = tag_of(hash);
+
+    for (uint32_t step = 0; step < count; step++) {
+        uint32_t matches = bucket_matches(&buckets[index], tag);
+
+        while (matches != 0) {
+            *slot = __builtin_ctz(matches);
+            if (buckets[index].handles[*slot] == handle)
+                return &buckets[index];
+            matches &= matches - 1;
+        }
+        if (++index == count)
+            index = 0;
+    }
+    CHECK(!"the handle is in the table");
+    return NULL;
+}
+
+static void try_merge(struct table *table, uint64_t hash, uint64_t word)
+{
+    uint32_t depth = word_depth(word);
+    uint64_t bit, buddy_word;
+    struct leaf *merged, *leaf = word_leaf(word), *buddy;
+    uint32_t lines = LEAF_LINES_MIN;
+
+    if (depth == 0)
+        return;
+    bit = 1ull << (64 - table->skip - depth);
+    buddy_word = table->directory[directory_index(table, hash ^ bit)];
+    buddy = word_leaf(buddy_word);
+    if (word_depth(buddy_word) != depth || leaf->count + buddy->count > LEAF_MERGE_KEYS)
+        return;
+    while (leaf_room(table, lines) < (leaf->count + buddy->count) * 5 / 4)
+        lines = lines_larger(lines);
+    merged = leaf_create(table, lines);
+    leaf_move(table, leaf, merged, NULL, table->skip + depth - 1, 0);
+    leaf_move(table, buddy, merged, NULL, table->skip + depth - 1, 0);
+    directory_set(table, hash & ~bit, merged, depth - 1);
+    leaf_destroy(table, leaf);
+    leaf_destroy(table, buddy);
+}
+
+void table_remove(struct table *table, uint64_t hash, uint32_t handle)
+{
+    uint64_t word = table->directory[directory_index(table, hash)];
+    struct leaf *leaf = word_leaf(word);
+    struct bucket *buckets = leaf_buckets(leaf);
+    uint32_t count = word_buckets(word);
+    int slot;
+    struct bucket *bucket = locate(table, hash, handle, &slot);
+
+    bucket->tags[slot] = 0;
+    bucket->handles[slot] = 0;
+    for (uint32_t at = home_of(hash, table->skip + word_depth(word), count); &buckets[at] != bucket;
+         at = at + 1 == count ? 0 : at + 1) {
+        if (buckets[at].overflow < 255)
+            buckets[at].overflow--;
+    }
+    leaf->count--;
+    table->count--;
+    /* Shrink late, well below where it would grow again. */
+    if (leaf->lines > LEAF_LINES_MIN && leaf->count < leaf_room(table, leaf->lines) / 2) {
+        if (leaf->lines <= LEAF_SPLIT_LINES / 2)
+            try_merge(table, hash, word);
+        if (word == table->directory[directory_index(table, hash)])
+            leaf_resize(table, hash, word, lines_smaller(lines_smaller(leaf->lines)));
+    }
+}
+
+void table_replace(struct table *table, uint64_t hash, uint32_t from, uint32_t to)
+{
+    int slot;
+    struct bucket *bucket = locate(table, hash, from, &slot);
+
+    bucket->handles[slot] = to;
+}
+
+void table_note_due(struct table *table, uint64_t hash, uint32_t handle, int64_t expire_ms, int64_t now_ms)
+{
+    int slot;
+    struct bucket *bucket = locate(table, hash, handle, &slot);
+    uint32_t due = due_of(expire_ms, now_ms);
+
+    if (bucket_due(bucket) == 0 || due_before(due, bucket_due(bucket)))
+        bucket_set_due(bucket, due);
+}
+
+/* The first hash at home in bucket `index`: ceil(index * 2^32 / count), back in its place below the leaf's bits. */
+static uint64_t bucket_first_hash(uint64_t hash, uint32_t shift, uint32_t count, uint32_t index)
+{
+    uint64_t prefix = shift == 0 ? 0 : hash >> (64 - shift) << (64 - shift);
+    uint64_t fraction = (((uint64_t)index << 32) + count - 1) / count;
+
+    return prefix | (fraction << 32 >> shift);
+}
+
+static void cursor_set(const struct table *table, struct table_cursor *cursor, uint64_t hash, uint64_t word, uint32_t index)
+{
+    uint32_t shift = table->skip + word_depth(word);
+
+    cursor->leaf = leaf_buckets(word_leaf(word));
+    cursor->leaf_count = word_buckets(word);
+    cursor->index = index;
+    cursor->bucket = &cursor->leaf[index];
+    cursor->first_hash = bucket_first_hash(hash, shift, cursor->leaf_count, index);
+    if (index + 1 < cursor->leaf_count)
+        cursor->last_hash = bucket_first_hash(hash, shift, cursor->leaf_count, index + 1) - 1;
+    else
+        cursor->last_hash = hash | (shift == 0 ? ~0ull : ~0ull >> shift);
+}
+
+bool table_seek(const struct table *table, uint64_t hash, struct table_cursor *cursor)
+{
+    uint64_t word = table->directory[directory_index(table, hash)];
+
+    if (table->count == 0)
+        return false;
+    cursor_set(table, cursor, hash, word, home_of(hash, table->skip + word_depth(word), word_buckets(word)));
+    return true;
+}
+
+bool table_next(const struct table *table, struct table_cursor *cursor)
+{
+    uint64_t next = cursor->last_hash + 1;
+
+    if (next == 0 || (table->skip > 0 && next >> (64 - table->skip) != cursor->last_hash >> (64 - table->skip)))
+        return false;
+    return table_seek(table, next, cursor);
+}
+
+void table_home_entries(const struct table *table, const struct table_cursor *cursor, table_found *found, void *context)
+{
+    uint32_t index = cursor->index;
+
+    for (uint32_t step = 0; step < cursor->leaf_count; step++) {
+        const struct bucket *bucket = &cursor->leaf[index];
+
+        for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+            uint64_t hash;
+
+            if (bucket->handles[slot] == 0)
+                continue;
+            hash = hash_of(table, bucket->handles[slot]);
+            if (hash >= cursor->first_hash && hash <= cursor->last_hash)
+                found(context, hash, bucket->handles[slot]);
+        }
+        if (bucket->overflow == 0)
+            return;
+        if (++index == cursor->leaf_count)
+            index = 0;
+    }
+}
+
+size_t table_size(const struct table *table)
+{
+    return table->leaf_bytes + (sizeof(uint64_t) << table->depth);
+}
+
+uint32_t bucket_due(const struct bucket *bucket)
+{
+    return bucket->due[0] | (uint32_t)bucket->due[1] << 8 | (uint32_t)bucket->due[2] << 16;
+}
+
+void bucket_set_due(struct bucket *bucket, uint32_t due)
+{
+    bucket->due[0] = (uint8_t)due;
+    bucket->due[1] = (uint8_t)(due >> 8);
+    bucket->due[2] = (uint8_t)(due >> 16);
+}
+
+uint32_t due_of(int64_t expire_ms, int64_t now_ms)
+{
+    int64_t second = expire_ms / 1000, now = now_ms / 1000;
+    uint32_t due;
+
+    if (second > now + DUE_FAR_S)
+        second = now + DUE_FAR_S;
+    if (second < now - DUE_FAR_S)
+        second = now - DUE_FAR_S;
+    due = (uint32_t)(second & DUE_MAX);
+    return due == 0 ? DUE_MAX : due;        /* a second early */
+}
+
+bool due_before(uint32_t a, uint32_t b)
+{
+    return ((a - b) & DUE_MAX) > DUE_MAX / 2;
+}
+
+void table_verify(const struct table *table)
+{
+    size_t size = (size_t)1 << table->depth;
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < size;) {
+        uint64_t word = table->directory[i];
+        size_t span = (size_t)1 << (table->depth - word_depth(word));
+        struct leaf *leaf = word_leaf(word);
+        struct bucket *buckets = leaf_buckets(leaf);
+        uint32_t in_leaf = 0;
+
+        CHECK(word_buckets(word) == leaf->lines - 1);
+        for (size_t j = 0; j < span; j++)
+            CHECK(table->directory[i + j] == word);
+        for (uint32_t b = 0; b < leaf->lines - 1; b++) {
+            for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+                uint32_t handle = buckets[b].handles[slot];
+                uint64_t hash;
+
+                CHECK((handle == 0) == (buckets[b].tags[slot] == 0));
+                if (handle == 0)
+                    continue;
+                hash = hash_of(table, handle);
+                in_leaf++;
+                CHECK(buckets[b].tags[slot] == tag_of(hash));
+                CHECK(directory_index(table, hash) >= i && directory_index(table, hash) < i + span);
+                for (uint32_t at = home_of(hash, table->skip + word_depth(word), leaf->lines - 1); at != b;
+                     at = at + 1 == leaf->lines - 1 ? 0 : at + 1)
+                    CHECK(buckets[at].overflow > 0);
+                if (heap_at(table->heap, handle)->flags & ENTRY_EXPIRES)
+                    CHECK(bucket_due(&buckets[b]) != 0);
+            }
+        }
+        CHECK(in_leaf == leaf->count);
+        total += in_leaf;
+        i += span;
+    }
+    CHECK(total == table->count);
+}

@@ -1,0 +1,97 @@
+/* Table: from a key's hash to its entry's handle, in cache-line buckets, in hash order.
+ *
+ *   bucket (64 bytes) = 12 tags u8 | overflow u8 | due u24 | 12 handles u32
+ *   tag = low byte of the hash, never 0; a handle of 0 is a free slot
+ *   overflow = keys that wanted this bucket, or passed it, and sit behind it (sticks at 255)
+ *   due = second of the earliest expiry in this bucket, modulo 2^24, 0: none (see keyspace/expire.c)
+ *
+ * The table is a directory of leaves by the hash's top bits (below the partition's); each leaf is a run of buckets of any
+ * count, indexed by multiplying, so that table order is hash order but for keys displaced to a following bucket. A leaf grows
+ * and shrinks on its own in steps of 1/4 to 1/7 (the allocator's size classes), and splits at TABLE_LEAF_LINES_MAX: the longest
+ * step is a rebuild of one leaf, about 2500 keys. Extendible hashing (Fagin, Nievergelt, Pippenger, Strong 1979) for the
+ * directory; overflow counts as in F14 (Bronson, Shi 2019).
+ *
+ * The table does not know keys: who calls it hands in the heap and the seed, from which it gets hashes when it rebuilds.
+ *
+ * Owner: the partition's lock.
+ */
+#ifndef KELVIN_KEYSPACE_TABLE_H
+#define KELVIN_KEYSPACE_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "keyspace/heap.h"
+
+enum {
+    BUCKET_SLOTS = 12,
+    TABLE_LEAF_LINES_MAX = 256,     /* cache lines of a leaf, its header included */
+};
+
+struct bucket {
+    uint8_t tags[BUCKET_SLOTS];
+    uint8_t overflow;
+    uint8_t due[3];
+    uint32_t handles[BUCKET_SLOTS];
+};
+
+struct table {
+    uint64_t *directory;        /* leaf address | bucket count << 48 | leaf depth in the low 6 bits */
+    uint8_t depth;              /* the directory has 2^depth words */
+    uint8_t skip;               /* top bits of the hash that all keys share: the partition's */
+    uint8_t stagger;            /* shifts the load at which leaves grow */
+    uint64_t count;
+    size_t leaf_bytes;
+    const struct heap *heap;
+    const struct hash_seed *seed;
+};
+
+void table_init(struct table *table, const struct heap *heap, const struct hash_seed *seed, uint8_t skip, uint8_t stagger);
+void table_release(struct table *table);
+
+/* 0 if the key is not there. */
+uint32_t table_find(const struct table *table, uint64_t hash, struct bytes key);
+
+/* The key is not there yet. Its entry is in the heap already. */
+void table_insert(struct table *table, uint64_t hash, uint32_t handle);
+/* The handle is there. May shrink the leaf. */
+void table_remove(struct table *table, uint64_t hash, uint32_t handle);
+/* The entry has moved. */
+void table_replace(struct table *table, uint64_t hash, uint32_t from, uint32_t to);
+
+/* Notes that the entry, which is in the table, expires: keeps its bucket's due time early enough. */
+void table_note_due(struct table *table, uint64_t hash, uint32_t handle, int64_t expire_ms, int64_t now_ms);
+
+/* For a pipeline: first the bucket's line, and, when that is there, the lines of the entries that look right. */
+void table_prefetch_bucket(const struct table *table, uint64_t hash);
+void table_prefetch_entry(const struct table *table, uint64_t hash);
+
+/* Buckets in table order. A position is a hash (without the partition's bits it shares): it stays valid while the table changes. */
+struct table_cursor {
+    struct bucket *bucket;
+    uint64_t first_hash;        /* keys whose home is this bucket have hashes from here ... */
+    uint64_t last_hash;         /* ... to here, inclusive, partition's bits included */
+    struct bucket *leaf;        /* private: its first bucket, their count and this one's index */
+    uint32_t leaf_count, index;
+};
+/* The bucket that is home to `hash`. False if the table is empty. */
+bool table_seek(const struct table *table, uint64_t hash, struct table_cursor *cursor);
+/* The next one; false at the end. */
+bool table_next(const struct table *table, struct table_cursor *cursor);
+
+/* The entries whose home is the cursor's bucket, also those displaced: calls `found` for each. */
+typedef void table_found(void *context, uint64_t hash, uint32_t handle);
+void table_home_entries(const struct table *table, const struct table_cursor *cursor, table_found *found, void *context);
+
+size_t table_size(const struct table *table);       /* bytes of memory */
+void table_verify(const struct table *table);       /* CHECKs everything; for tests */
+
+uint32_t bucket_due(const struct bucket *bucket);
+void bucket_set_due(struct bucket *bucket, uint32_t due);
+/* Seconds modulo 2^24, never 0; far times are brought near enough to compare. */
+uint32_t due_of(int64_t expire_ms, int64_t now_ms);
+bool due_before(uint32_t a, uint32_t b);
+
+#endif

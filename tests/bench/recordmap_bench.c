@@ -1,0 +1,222 @@
+/* Memory and speed of the record map: 64 maps that grow together, as the partitions of a server do.
+ *
+ * Prints bytes a tag (as the maps count them, and as the process's RSS grew) at sizes from 10^4 to 1.6 * 10^5 tags a map, while
+ * growing and again after the growth was undone; then nanoseconds of each operation at 1.56 * 10^5, on random keys
+ * (so mostly out of the caches), the longest single add, and false maybes of 20 million absent keys.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "tier/recordmap.h"
+
+enum {
+    MAPS = 64,
+    TIMED = 156250,             /* tags a map for the timings: 10 million in all */
+    PROBES = 20000000,
+    OPERATIONS = 1000000,
+    BATCH = 16,                 /* as a pipeline would prefetch */
+    PARTITION_SHIFT = 58,
+};
+
+/* A bijection (the finisher of splitmix64), so different numbers are different hashes. */
+static uint64_t hash_of(uint64_t number)
+{
+    uint64_t z = number * 0x9e3779b97f4a7c15ull;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+}
+
+static size_t rss_of_process(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+
+    CHECK(file != NULL && fscanf(file, "%*u %lu", &pages) == 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static struct recordmap *map_of(struct recordmap **maps, uint64_t hash)
+{
+    return maps[hash >> PARTITION_SHIFT];
+}
+
+static size_t maps_size(struct recordmap **maps)
+{
+    size_t size = 0;
+
+    for (int i = 0; i < MAPS; i++)
+        size += recordmap_size(maps[i]);
+    return size;
+}
+
+static void maps_create(struct recordmap **maps)
+{
+    for (int i = 0; i < MAPS; i++)
+        maps[i] = recordmap_create((uint8_t)(i * 256 / MAPS));
+}
+
+static void maps_destroy(struct recordmap **maps)
+{
+    for (int i = 0; i < MAPS; i++)
+        recordmap_destroy(maps[i]);
+}
+
+static void measure_memory(void)
+{
+    static const int sizes[] = { 10, 100, 1000, 10000, 14142, 20000, 28284, 40000, 56568, 80000, 113137, 156250, 160000,
+        200000 };
+    int count = sizeof(sizes) / sizeof(sizes[0]);
+    struct recordmap *maps[MAPS];
+    size_t rss_before = rss_of_process();
+    uint64_t added = 0;
+    double size_sum = 0, rss_sum = 0;
+    int summed = 0;
+    int64_t longest_ns = 0;
+    uint64_t slow = 0;
+
+    maps_create(maps);
+    printf("64 maps growing together\n%10s %12s %12s\n", "tags/map", "bytes/tag", "RSS/tag");
+    for (int i = 0; i < count; i++) {
+        uint64_t until = (uint64_t)sizes[i] * MAPS;
+        double size, rss;
+
+        for (; added < until; added++) {
+            uint64_t hash = hash_of(added);
+            int64_t start_ns = clock_mono_ns();
+            int64_t ns;
+
+            recordmap_add(map_of(maps, hash), hash);
+            ns = clock_mono_ns() - start_ns;
+            slow += ns > 50000;
+            if (ns > longest_ns)
+                longest_ns = ns;
+        }
+        size = (double)maps_size(maps) / (double)until;
+        rss = (double)(rss_of_process() - rss_before) / (double)until;
+        printf("%10d %12.3f %12.3f\n", sizes[i], size, rss);
+        if (sizes[i] >= 10000) {
+            size_sum += size;
+            rss_sum += rss;
+            summed++;
+        }
+    }
+    printf("mean from 10^4 on: %.3f bytes, %.3f RSS; longest add %.1f us, %lu over 50 us\n", size_sum / summed,
+        rss_sum / summed, (double)longest_ns / 1000, (unsigned long)slow);
+    for (int i = count - 1; i >= 3; i -= 4) {
+        uint64_t until = (uint64_t)sizes[i] * MAPS / 2;
+
+        for (; added > until; added--)
+            recordmap_remove(map_of(maps, hash_of(added - 1)), hash_of(added - 1));
+        printf("removed down to %lu a map: %.3f bytes/tag, %.3f RSS/tag\n", (unsigned long)(until / MAPS),
+            (double)maps_size(maps) / (double)until, (double)(rss_of_process() - rss_before) / (double)until);
+    }
+    maps_destroy(maps);
+}
+
+static void print_ns(const char *name, int64_t start_ns, uint64_t count)
+{
+    printf("%-28s %6.1f ns\n", name, (double)(clock_mono_ns() - start_ns) / (double)count);
+}
+
+/* The keys numbered first * step, first * step + step, ...; the sum keeps the compiler from leaving it out. */
+static uint64_t maybes(struct recordmap **maps, uint64_t first, uint64_t count)
+{
+    uint64_t found = 0;
+
+    for (uint64_t i = first; i < first + count; i++)
+        found += recordmap_maybe(map_of(maps, hash_of(i)), hash_of(i));
+    return found;
+}
+
+static uint64_t maybes_prefetched(struct recordmap **maps, uint64_t first, uint64_t count)
+{
+    uint64_t found = 0;
+
+    for (uint64_t i = first; i < first + count; i += BATCH) {
+        for (uint64_t j = i; j < i + BATCH; j++)
+            recordmap_prefetch(map_of(maps, hash_of(j)), hash_of(j));
+        found += maybes(maps, i, BATCH);
+    }
+    return found;
+}
+
+static void measure_speed(void)
+{
+    struct recordmap *maps[MAPS];
+    uint64_t total = (uint64_t)TIMED * MAPS;
+    uint64_t tags_size = 0;
+    uint8_t *tags;
+    int64_t start_ns;
+
+    maps_create(maps);
+    start_ns = clock_mono_ns();
+    for (uint64_t i = 0; i < total; i++)
+        recordmap_add(map_of(maps, hash_of(i)), hash_of(i));
+    print_ns("add, growing from nothing", start_ns, total);
+    start_ns = clock_mono_ns();
+    CHECK(maybes(maps, total / 3, OPERATIONS) == OPERATIONS);
+    print_ns("maybe, present", start_ns, OPERATIONS);
+    start_ns = clock_mono_ns();
+    CHECK(maybes(maps, total, OPERATIONS) < OPERATIONS / 1000);
+    print_ns("maybe, absent", start_ns, OPERATIONS);
+    start_ns = clock_mono_ns();
+    CHECK(maybes_prefetched(maps, total / 2, OPERATIONS) == OPERATIONS);
+    print_ns("maybe, present, prefetched", start_ns, OPERATIONS);
+    start_ns = clock_mono_ns();
+    CHECK(maybes_prefetched(maps, total + OPERATIONS, OPERATIONS) < OPERATIONS / 1000);
+    print_ns("maybe, absent, prefetched", start_ns, OPERATIONS);
+    start_ns = clock_mono_ns();
+    for (uint64_t i = 0; i < OPERATIONS; i++)
+        recordmap_remove(map_of(maps, hash_of(i)), hash_of(i));
+    print_ns("remove", start_ns, OPERATIONS);
+    start_ns = clock_mono_ns();
+    for (uint64_t i = 0; i < OPERATIONS; i++)
+        recordmap_add(map_of(maps, hash_of(i)), hash_of(i));
+    print_ns("add, at size", start_ns, OPERATIONS);
+
+    start_ns = clock_mono_ns();
+    uint64_t wrong = maybes(maps, total + 2 * OPERATIONS, PROBES);
+    printf("false maybes: %lu of %d at %lu tags in %d maps = %.2e (%.1f ns each)\n", (unsigned long)wrong, PROBES,
+        (unsigned long)total, MAPS, (double)wrong / PROBES, (double)(clock_mono_ns() - start_ns) / PROBES);
+
+    for (int i = 0; i < MAPS; i++)
+        tags_size += recordmap_count(maps[i]) * RECORDMAP_TAG_SIZE;
+    tags = mem_alloc(tags_size);
+    start_ns = clock_mono_ns();
+    tags_size = 0;
+    for (int i = 0; i < MAPS; i++) {
+        recordmap_save(maps[i], tags + tags_size);
+        tags_size += recordmap_count(maps[i]) * RECORDMAP_TAG_SIZE;
+    }
+    print_ns("save, a tag", start_ns, total);
+    start_ns = clock_mono_ns();
+    tags_size = 0;
+    for (int i = 0; i < MAPS; i++) {
+        struct recordmap *map = recordmap_create((uint8_t)i);
+        uint64_t count = recordmap_count(maps[i]);
+
+        CHECK(recordmap_load(map, tags + tags_size, count) && recordmap_count(map) == count);
+        tags_size += count * RECORDMAP_TAG_SIZE;
+        recordmap_destroy(maps[i]);
+        maps[i] = map;
+    }
+    print_ns("load, a tag", start_ns, total);
+    mem_free(tags);
+    maps_destroy(maps);
+}
+
+int main(void)
+{
+    measure_memory();
+    measure_speed();
+    return 0;
+}

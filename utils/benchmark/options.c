@@ -1,0 +1,343 @@
+#include "options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/random.h"
+
+enum kind {
+    KIND_HEADING,       /* no option: a line of the help */
+    KIND_FLAG,          /* bool */
+    KIND_TEXT,          /* const char * */
+    KIND_COUNT,         /* uint64_t, least .. most */
+    KIND_REAL,          /* double, least .. most */
+    KIND_SIZES,         /* two uint64_t side by side: "a" or "a-b" */
+    KIND_RATIO,         /* two uint64_t side by side: "a:b" */
+    KIND_DISTRIBUTION,  /* enum distribution */
+};
+
+/* A row is all there is to an option: how it is spelled, what it may be, where it goes, what the help says. */
+struct row {
+    enum kind kind;
+    char letter;                /* 0: none */
+    const char *name;
+    const char *argument;
+    const char *help;
+    size_t offset;
+    double least, most;
+    size_t given_offset;        /* a bool that remembers that the option was there; 0: nobody asks */
+};
+
+#define OPTION(kind_, letter_, name_, argument_, field, help_, ...) \
+    { .kind = kind_, .letter = letter_, .name = name_, .argument = argument_, \
+      .offset = offsetof(struct options, field), .help = help_, __VA_ARGS__ }
+#define LIMITS(least_, most_) .least = least_, .most = most_
+#define GIVEN(field) .given_offset = offsetof(struct options, field)
+#define HEADING(help_) { .kind = KIND_HEADING, .help = help_ }
+
+#define MANY 1e18
+
+static const struct row rows[] = {
+    HEADING("Server"),
+    OPTION(KIND_TEXT, 'h', "host", "HOST", host, "name or address (127.0.0.1)"),
+    OPTION(KIND_COUNT, 'p', "port", "PORT", port, "TCP port (6379)", LIMITS(1, 65535)),
+    OPTION(KIND_TEXT, 's', "socket", "PATH", socket, "Unix socket instead of host and port"),
+    OPTION(KIND_TEXT, 'a', "pass", "PASSWORD", password, "authenticate with it"),
+    OPTION(KIND_TEXT, 0, "user", "NAME", user, "ACL user the password belongs to"),
+    OPTION(KIND_COUNT, 0, "dbnum", "N", dbnum, "database to SELECT (0)", LIMITS(0, 1e9)),
+    OPTION(KIND_COUNT, 0, "resp", "2|3", resp, "protocol (2)", LIMITS(2, 3)),
+
+    HEADING("Load"),
+    OPTION(KIND_TEXT, 't', "tests", "LIST", tests,
+        "tests to run, separated by commas; listed below\n(ping,set,get,incr,hset,mset)"),
+    OPTION(KIND_FLAG, 0, "load", NULL, load, "first write every key exactly once, in order (-P 32 unless given)"),
+    OPTION(KIND_COUNT, 'n', "requests", "N", requests, "requests a test (100000)", LIMITS(1, MANY)),
+    OPTION(KIND_REAL, 0, "duration", "SECONDS", duration_s,
+        "run each test that long, whatever -n says; the load runs to its end", LIMITS(0.001, 1e7)),
+    OPTION(KIND_COUNT, 'c', "clients", "N", clients, "connections (50)", LIMITS(1, 100000)),
+    OPTION(KIND_COUNT, 0, "threads", "N", threads, "threads that share the connections (1)", LIMITS(1, 256)),
+    OPTION(KIND_COUNT, 'P', "pipeline", "N", pipeline, "requests sent together on a connection (1)",
+        LIMITS(1, 100000), GIVEN(pipeline_given)),
+    OPTION(KIND_REAL, 0, "rps", "N", rps,
+        "at most N requests a second, all together, due at even intervals; latency then\n"
+        "counts from when a request was due, so that a server that stalls can't hide it", LIMITS(0.001, 1e12)),
+    OPTION(KIND_RATIO, 0, "ratio", "R:W", read_share, "reads to writes in the test mixed (9:1)"),
+    OPTION(KIND_COUNT, 0, "ttl", "SECONDS", ttl_s, "what set, load and mixed write expires after that long",
+        LIMITS(1, 1e9)),
+    OPTION(KIND_COUNT, 0, "seed", "N", seed,
+        "start of the random numbers, for a run that repeats: the same requests with\n"
+        "-n and one thread (without: a random one, reported in JSON)", LIMITS(0, MANY), GIVEN(seed_given)),
+
+    HEADING("Keys"),
+    OPTION(KIND_COUNT, 'r', "keys", "N", keys.count, "keys 0 .. N-1 (100000)", LIMITS(1, MANY)),
+    OPTION(KIND_TEXT, 0, "key-prefix", "TEXT", key_prefix, "front of every key (key:)"),
+    OPTION(KIND_COUNT, 0, "key-size", "BYTES", key_size, "size of a key: prefix, zeros, number (16)",
+        LIMITS(1, 65536)),
+    OPTION(KIND_DISTRIBUTION, 0, "distribution", "NAME", keys.distribution,
+        "uniform, zipfian, hot or sequential (uniform)"),
+    OPTION(KIND_REAL, 0, "zipf-theta", "X", keys.zipf_theta, "how uneven zipfian is (0.99)", LIMITS(0.001, 20)),
+    OPTION(KIND_REAL, 0, "hot-percent", "F", keys.hot_percent,
+        "share of requests for the hot keys, the others go evenly to all the rest;\n"
+        "implies --distribution hot (90)", LIMITS(0, 100), GIVEN(hot_percent_given)),
+    OPTION(KIND_COUNT, 0, "hot-keys", "N", keys.hot_count,
+        "number of hot keys, strewn over the key space; implies --distribution hot\n"
+        "(a tenth of the keys)", LIMITS(1, MANY), GIVEN(hot_keys_given)),
+
+    HEADING("Values"),
+    OPTION(KIND_SIZES, 'd', "data-size", "A[-B]", values.size_min,
+        "bytes of a value, or each key's own size from A to B (3)"),
+    OPTION(KIND_COUNT, 0, "generation", "N", values.generation,
+        "which of a key's values to write and to expect (0): overwrite with another one,\n"
+        "and --verify tells updates that were lost", LIMITS(0, MANY)),
+    OPTION(KIND_COUNT, 0, "members", "N", members, "different members of sets, sorted sets and hashes (100)",
+        LIMITS(1, 1e9)),
+    OPTION(KIND_FLAG, 0, "verify", NULL, verify,
+        "compare every byte that get, mget, hget and mixed read, and see that set, mset,\n"
+        "mixed and load are answered OK; exit status 1 when something is wrong or missing.\n"
+        "Needs the -d, -r, --generation and key options that the data was written with"),
+    OPTION(KIND_FLAG, 0, "allow-missing", NULL, allow_missing, "with --verify: nil is fine"),
+
+    HEADING("Report"),
+    OPTION(KIND_FLAG, 'q', "quiet", NULL, quiet, "a line a test"),
+    OPTION(KIND_FLAG, 0, "csv", NULL, csv, "comma separated, with a header line"),
+    OPTION(KIND_FLAG, 0, "json", NULL, json, "one JSON object"),
+    OPTION(KIND_FLAG, 0, "info", NULL, info, "ask INFO before and after each test: hits, misses, tier, memory"),
+    OPTION(KIND_COUNT, 0, "server-pid", "PID", server_pid, "process whose CPU time a request to report",
+        LIMITS(1, 1e9)),
+    OPTION(KIND_FLAG, 0, "progress", NULL, progress, "show progress on stderr though it is no terminal"),
+    OPTION(KIND_FLAG, 0, "help", NULL, help, "this"),
+};
+
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+static const char *const distribution_names[] = {
+    [DISTRIBUTION_UNIFORM] = "uniform",
+    [DISTRIBUTION_ZIPFIAN] = "zipfian",
+    [DISTRIBUTION_HOT] = "hot",
+    [DISTRIBUTION_SEQUENTIAL] = "sequential",
+};
+
+static bool count_parse(const char *text, size_t size, double least, double most, uint64_t *count)
+{
+    uint64_t number = 0;
+
+    if (size == 0 || size > 19)
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        number = number * 10 + (uint64_t)(text[i] - '0');
+    }
+    *count = number;
+    return (double)number >= least && (double)number <= most;
+}
+
+static bool real_parse(const char *text, double least, double most, double *real)
+{
+    char *end;
+
+    *real = strtod(text, &end);
+    return end != text && *end == 0 && isfinite(*real) && *real >= least && *real <= most;
+}
+
+/* "a", or "a-b" with a <= b. */
+static bool sizes_parse(const char *text, uint64_t *sizes)
+{
+    const char *dash = strchr(text, '-');
+    const double most = 512.0 * 1024 * 1024;
+    size_t first = dash ? (size_t)(dash - text) : strlen(text);
+
+    if (!count_parse(text, first, 0, most, &sizes[0]))
+        return false;
+    sizes[1] = sizes[0];
+    return dash == NULL || (count_parse(dash + 1, strlen(dash + 1), 0, most, &sizes[1]) && sizes[0] <= sizes[1]);
+}
+
+static bool ratio_parse(const char *text, uint64_t *shares)
+{
+    const char *colon = strchr(text, ':');
+
+    return colon != NULL && count_parse(text, (size_t)(colon - text), 0, 1e9, &shares[0]) &&
+           count_parse(colon + 1, strlen(colon + 1), 0, 1e9, &shares[1]) && shares[0] + shares[1] > 0;
+}
+
+static bool distribution_parse(const char *text, enum distribution *distribution)
+{
+    for (size_t i = 0; i < sizeof(distribution_names) / sizeof(distribution_names[0]); i++) {
+        if (strcmp(text, distribution_names[i]) == 0) {
+            *distribution = (enum distribution)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool row_set(const struct row *row, struct options *options, const char *text)
+{
+    void *field = (char *)options + row->offset;
+
+    if (row->given_offset > 0)
+        *(bool *)((char *)options + row->given_offset) = true;
+    switch (row->kind) {
+    case KIND_FLAG: *(bool *)field = true; return true;
+    case KIND_TEXT: *(const char **)field = text; return true;
+    case KIND_COUNT: return count_parse(text, strlen(text), row->least, row->most, field);
+    case KIND_REAL: return real_parse(text, row->least, row->most, field);
+    case KIND_SIZES: return sizes_parse(text, field);
+    case KIND_RATIO: return ratio_parse(text, field);
+    case KIND_DISTRIBUTION: return distribution_parse(text, field);
+    case KIND_HEADING: break;
+    }
+    return false;
+}
+
+static const struct row *row_by_name(const char *name, size_t size)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].name && strlen(rows[i].name) == size && memcmp(rows[i].name, name, size) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+static const struct row *row_by_letter(char letter)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (letter != 0 && rows[i].letter == letter)
+            return &rows[i];
+    return NULL;
+}
+
+/* Takes one option, and its argument with it: "--name value", "--name=value", "-x value" or "-xvalue". Returns how
+ * many words that were, 0 after an error.
+ */
+static int option_take(struct options *options, char **argv, char *error, size_t error_size)
+{
+    const char *word = argv[0], *value = NULL;
+    const struct row *row;
+    int words = 1;
+
+    if (word[1] == '-') {
+        size_t size = strcspn(word + 2, "=");
+
+        row = row_by_name(word + 2, size);
+        value = word[2 + size] == '=' ? word + 2 + size + 1 : NULL;
+    } else {
+        row = row_by_letter(word[1]);
+        value = word[1] && word[2] ? word + 2 : NULL;
+    }
+    if (row == NULL || (row->kind == KIND_FLAG && value != NULL)) {
+        snprintf(error, error_size, "unknown option '%s' (see --help)", word);
+        return 0;
+    }
+    if (row->kind != KIND_FLAG && value == NULL) {
+        value = argv[words++];
+        if (value == NULL) {
+            snprintf(error, error_size, "option '%s' needs an argument: %s", word, row->argument);
+            return 0;
+        }
+    }
+    if (!row_set(row, options, value)) {
+        if (row->most > 0)
+            snprintf(error, error_size, "--%s: '%s' is not a number from %.12g to %.12g", row->name, value, row->least,
+                row->most);
+        else
+            snprintf(error, error_size, "--%s: '%s' is not of the form %s", row->name, value, row->argument);
+        return 0;
+    }
+    return words;
+}
+
+/* What is left to be worked out or refused once all options are known; NULL when they make sense together. */
+static const char *options_settle(struct options *options)
+{
+    struct key_space_config *keys = &options->keys;
+
+    if (options->quiet + options->csv + options->json > 1)
+        return "only one of --quiet, --csv and --json";
+    options->format = options->json ? FORMAT_JSON : options->csv ? FORMAT_CSV :
+                      options->quiet ? FORMAT_QUIET : FORMAT_TEXT;
+    if (options->hot_percent_given || options->hot_keys_given) {
+        if (keys->distribution != DISTRIBUTION_UNIFORM && keys->distribution != DISTRIBUTION_HOT)
+            return "--hot-percent and --hot-keys go with --distribution hot only";
+        keys->distribution = DISTRIBUTION_HOT;
+    }
+    if (!options->hot_keys_given)
+        keys->hot_count = keys->count >= 10 ? keys->count / 10 : 1;
+    if (keys->hot_count > keys->count)
+        return "--hot-keys: there are not that many keys (--keys)";
+    if (options->command && options->tests)
+        return "either --tests or a command, not both";
+    if (!options->command && !options->tests && !options->load)
+        options->tests = "ping,set,get,incr,hset,mset";
+    if (options->user && !options->password)
+        return "--user needs --pass";
+    if (options->allow_missing && !options->verify)
+        return "--allow-missing means nothing without --verify";
+    if (options->threads > options->clients)
+        options->threads = options->clients;
+    if (!options->seed_given)
+        random_system(&options->seed, sizeof(options->seed));
+    if (!options->progress)
+        options->progress = options->format != FORMAT_QUIET && isatty(STDERR_FILENO);
+    return NULL;
+}
+
+bool options_parse(struct options *options, int argc, char **argv, char *error, size_t error_size)
+{
+    const char *problem;
+    int i = 1;
+
+    *options = (struct options){
+        .host = "127.0.0.1", .port = 6379, .resp = 2, .requests = 100000, .clients = 50, .threads = 1, .pipeline = 1,
+        .read_share = 9, .write_share = 1, .key_prefix = "key:", .key_size = 16, .members = 100,
+        .keys = { .count = 100000, .zipf_theta = 0.99, .hot_percent = 90 },
+        .values = { .size_min = 3, .size_max = 3 },
+    };
+    while (i < argc && argv[i][0] == '-') {
+        int words = option_take(options, argv + i, error, error_size);
+
+        if (words == 0)
+            return false;
+        i += words;
+    }
+    options->command = i < argc ? argv + i : NULL;
+    if (options->help)
+        return true;
+    problem = options_settle(options);
+    if (problem)
+        snprintf(error, error_size, "%s", problem);
+    return problem == NULL;
+}
+
+static void row_help(FILE *out, const struct row *row)
+{
+    enum { COLUMN = 28 };
+    char left[64];
+    int used = snprintf(left, sizeof(left), "  %c%c%s --%s%s%s", row->letter ? '-' : ' ', row->letter ? row->letter : ' ',
+        row->letter ? "," : " ", row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+
+    fprintf(out, "%-*s", COLUMN, left);
+    if (used >= COLUMN)
+        fprintf(out, "\n%*s", COLUMN, "");
+    for (const char *c = row->help; *c; c++) {
+        fputc(*c, out);
+        if (*c == '\n')
+            fprintf(out, "%*s", COLUMN, "");
+    }
+    fputc('\n', out);
+}
+
+void options_help(FILE *out)
+{
+    fputs("Usage: kelvin-benchmark [option ...] [command argument ...]\n"
+          "Loads a Redis-compatible server and measures throughput, latency, CPU time and hit ratios.\n", out);
+    for (int i = 0; i < ROWS; i++) {
+        if (rows[i].kind == KIND_HEADING)
+            fprintf(out, "\n%s:\n", rows[i].help);
+        else
+            row_help(out, &rows[i]);
+    }
+}

@@ -1,0 +1,63 @@
+/* Options: the command line of kelvin-benchmark, read and found to make sense. */
+#ifndef KELVIN_BENCHMARK_OPTIONS_H
+#define KELVIN_BENCHMARK_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "keys.h"
+#include "values.h"
+
+enum format { FORMAT_TEXT, FORMAT_QUIET, FORMAT_CSV, FORMAT_JSON };
+
+/* Plain data. Strings are borrowed from argv. */
+struct options {
+    /* the server */
+    const char *host;
+    uint64_t port;
+    const char *socket;             /* NULL: TCP */
+    const char *user, *password;    /* NULL: none */
+    uint64_t dbnum;
+    uint64_t resp;                  /* 2 or 3 */
+
+    /* the load */
+    const char *tests;              /* comma list; NULL when a command is given */
+    char **command;                 /* a command of the user's own, NULL-terminated; NULL: none */
+    bool load;
+    uint64_t requests;
+    double duration_s;              /* 0: go by requests */
+    uint64_t clients, threads, pipeline;
+    bool pipeline_given;
+    double rps;                     /* 0: as fast as it goes */
+    uint64_t read_share, write_share;
+    uint64_t ttl_s;                 /* 0: none */
+    uint64_t seed;
+    bool seed_given;
+
+    /* the data */
+    struct key_space_config keys;
+    bool hot_percent_given, hot_keys_given;
+    const char *key_prefix;
+    uint64_t key_size;
+    uint64_t members;
+    struct value_rule values;
+
+    /* what is looked at, and told */
+    bool verify, allow_missing;
+    bool info;
+    uint64_t server_pid;            /* 0: none */
+    bool quiet, csv, json;
+    enum format format;
+    bool progress;
+
+    bool help;
+};
+
+/* False: `error` says what is wrong with the command line, as one line. */
+bool options_parse(struct options *options, int argc, char **argv, char *error, size_t error_size);
+
+void options_help(FILE *out);
+
+#endif

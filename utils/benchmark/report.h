@@ -1,0 +1,18 @@
+/* Report: says on stdout what runs measured, in the format that was asked for. */
+#ifndef KELVIN_BENCHMARK_REPORT_H
+#define KELVIN_BENCHMARK_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct options;
+struct run;
+
+void report_begin(const struct options *options);
+void report_run(const struct options *options, const char *name, const struct run *run, size_t index);
+void report_end(const struct options *options);
+
+/* No error, nothing wrong, nothing missing that should not be. */
+bool report_is_clean(const struct options *options, const struct run *run);
+
+#endif

@@ -1,0 +1,56 @@
+#include "result.h"
+
+#include <string.h>
+
+#include "histogram.h"
+
+void result_init(struct result *result)
+{
+    memset(result, 0, sizeof(*result));
+    for (int i = 0; i < REQUEST_CLASSES; i++)
+        result->tallies[i].latency = histogram_create();
+}
+
+void result_release(struct result *result)
+{
+    for (int i = 0; i < REQUEST_CLASSES; i++)
+        tally_release(&result->tallies[i]);
+}
+
+void tally_release(struct tally *tally)
+{
+    histogram_destroy(tally->latency);
+    tally->latency = NULL;
+}
+
+static void tally_add(struct tally *tally, const struct tally *other)
+{
+    tally->replies += other->replies;
+    tally->errors += other->errors;
+    tally->found += other->found;
+    tally->missing += other->missing;
+    tally->wrong += other->wrong;
+    histogram_add(tally->latency, other->latency);
+}
+
+static void first_keep(char *first, const char *other, size_t size)
+{
+    if (first[0] == 0)
+        memcpy(first, other, size);
+}
+
+void result_add(struct result *result, const struct result *other)
+{
+    for (int i = 0; i < REQUEST_CLASSES; i++)
+        tally_add(&result->tallies[i], &other->tallies[i]);
+    first_keep(result->error_first, other->error_first, sizeof(result->error_first));
+    first_keep(result->wrong_first, other->wrong_first, sizeof(result->wrong_first));
+    first_keep(result->missing_first, other->missing_first, sizeof(result->missing_first));
+}
+
+void result_total(const struct result *result, struct tally *total)
+{
+    *total = (struct tally){ .latency = histogram_create() };
+    for (int i = 0; i < REQUEST_CLASSES; i++)
+        tally_add(total, &result->tallies[i]);
+}

@@ -1,0 +1,32 @@
+/* Result: what a thread counted, and what the threads of a run counted together. */
+#ifndef KELVIN_BENCHMARK_RESULT_H
+#define KELVIN_BENCHMARK_RESULT_H
+
+#include <stdint.h>
+
+#include "workload.h"
+
+struct histogram;
+
+struct tally {
+    uint64_t replies;
+    uint64_t errors;            /* replies that were errors */
+    uint64_t found, missing;    /* values read, and nils */
+    uint64_t wrong;             /* replies that were not what they had to be */
+    struct histogram *latency;  /* of all replies */
+};
+
+struct result {
+    struct tally tallies[REQUEST_CLASSES];
+    char error_first[160], wrong_first[160], missing_first[160];     /* "" when there was none */
+};
+
+void result_init(struct result *result);
+void result_release(struct result *result);
+void result_add(struct result *result, const struct result *other);
+
+/* Reads and writes together. Needs a release of its own. */
+void result_total(const struct result *result, struct tally *total);
+void tally_release(struct tally *tally);
+
+#endif

@@ -1,0 +1,238 @@
+#include "run.h"
+
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cpu.h"
+#include "options.h"
+#include "worker.h"
+
+enum { PROGRESS_MS = 250, LOAD_PIPELINE = 32 };
+
+/* What exists only while a run lasts. */
+struct stage {
+    const struct options *options;
+    struct worker_plan plan;
+    redisContext **contexts;
+    size_t context_count;
+    struct worker **workers;
+    size_t worker_count;
+    int64_t start_ns;
+};
+
+static bool connections_open(struct stage *stage, char *error, size_t error_size)
+{
+    const struct options *options = stage->options;
+
+    stage->contexts = mem_zalloc(options->clients * sizeof(*stage->contexts));
+    for (size_t i = 0; i < options->clients; i++) {
+        stage->contexts[i] = control_open(options, (enum protocol)options->resp, error, error_size);
+        if (stage->contexts[i] == NULL)
+            return false;
+        stage->context_count++;
+    }
+    return true;
+}
+
+static void connections_close(struct stage *stage)
+{
+    for (size_t i = 0; i < stage->context_count; i++)
+        redisFree(stage->contexts[i]);
+    mem_free(stage->contexts);
+}
+
+static void plan_make(struct stage *stage, const struct workload *workload, size_t index)
+{
+    const struct options *options = stage->options;
+    struct worker_plan *plan = &stage->plan;
+    bool load = workload_is_load(workload);
+    bool timed = options->duration_s > 0 && !load;
+
+    plan->workload = workload;
+    plan->pipeline = load && !options->pipeline_given ? LOAD_PIPELINE : (size_t)options->pipeline;
+    plan->requests = load ? options->keys.count : timed ? UINT64_MAX / 2 : options->requests;
+    plan->interval_ns = options->rps > 0 ? 1e9 * (double)options->threads / options->rps : 0;
+    plan->seed = options->seed + index * 0xd1342543de82ef95u;
+    plan->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    plan->done_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    CHECK(plan->stop_event >= 0 && plan->done_event >= 0);
+    stage->start_ns = clock_mono_ns();
+    plan->end_ns = timed ? stage->start_ns + (int64_t)(options->duration_s * 1e9) : INT64_MAX;
+}
+
+static void workers_start(struct stage *stage)
+{
+    size_t taken = 0;
+    int *fds = mem_alloc(stage->context_count * sizeof(*fds));
+
+    for (size_t i = 0; i < stage->context_count; i++)
+        fds[i] = stage->contexts[i]->fd;
+    stage->worker_count = stage->options->threads;
+    stage->workers = mem_zalloc(stage->worker_count * sizeof(*stage->workers));
+    for (size_t i = 0; i < stage->worker_count; i++) {
+        size_t share = (stage->context_count - taken) / (stage->worker_count - i);
+
+        stage->workers[i] = worker_create(&stage->plan, i, fds + taken, share);
+        taken += share;
+    }
+    for (size_t i = 0; i < stage->worker_count; i++)
+        worker_start(stage->workers[i]);
+    mem_free(fds);
+}
+
+static uint64_t replies_so_far(const struct stage *stage)
+{
+    uint64_t replies = 0;
+
+    for (size_t i = 0; i < stage->worker_count; i++)
+        replies += worker_replies(stage->workers[i]);
+    return replies;
+}
+
+/* "get [#####.....]  52 %  431020/s": replies by time or by count, and the rate since the last call. */
+static void progress_show(const struct stage *stage, uint64_t *shown, int64_t *shown_ns)
+{
+    enum { WIDTH = 30 };
+    const struct worker_plan *plan = &stage->plan;
+    int64_t now = clock_mono_ns();
+    uint64_t replies = replies_so_far(stage);
+    double part = plan->end_ns < INT64_MAX ? (double)(now - stage->start_ns) / (double)(plan->end_ns - stage->start_ns)
+                                           : (double)replies / (double)plan->requests;
+    int filled = (int)((part > 1 ? 1 : part) * WIDTH);
+
+    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f %%  %.0f/s   ", workload_name(plan->workload), filled,
+        "##############################", WIDTH - filled, "..............................", (part > 1 ? 1 : part) * 100,
+        now > *shown_ns ? (double)(replies - *shown) * 1e9 / (double)(now - *shown_ns) : 0);
+    *shown = replies;
+    *shown_ns = now;
+}
+
+/* Waits until all workers have ended. True when a signal asked them to. */
+static bool workers_watch(struct stage *stage, int signals)
+{
+    struct pollfd polled[] = { { .fd = stage->plan.done_event, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
+    bool progress = stage->options->progress, interrupted = false;
+    uint64_t ended = 0, shown = 0;
+    int64_t shown_ns = stage->start_ns;
+
+    while (ended < stage->worker_count) {
+        int ready = poll(polled, 2, progress ? PROGRESS_MS : -1);
+        uint64_t more;
+
+        if (ready > 0 && polled[0].revents && read(stage->plan.done_event, &more, sizeof(more)) == sizeof(more))
+            ended += more;
+        if (ready > 0 && polled[1].revents) {
+            CHECK(write(stage->plan.stop_event, &(uint64_t){ 1 }, sizeof(uint64_t)) == sizeof(uint64_t));
+            polled[1].fd = -1;          /* the signal stays pending for whoever asks next: no further test is run */
+            interrupted = true;
+        }
+        if (progress && ready == 0)
+            progress_show(stage, &shown, &shown_ns);
+    }
+    if (progress)
+        fprintf(stderr, "\r%78s\r", "");
+    return interrupted;
+}
+
+static void workers_collect(struct stage *stage, struct run *run)
+{
+    int64_t end_ns = stage->start_ns;
+
+    for (size_t i = 0; i < stage->worker_count; i++) {
+        struct worker *worker = stage->workers[i];
+
+        worker_stop(worker);
+        result_add(&run->result, worker_result(worker));
+        if (worker_end_ns(worker) > end_ns)
+            end_ns = worker_end_ns(worker);
+        if (worker_failure(worker) && run->failure[0] == 0) {
+            snprintf(run->failure, sizeof(run->failure), "%s", worker_failure(worker));
+            run->end = RUN_FAILED;
+        }
+        worker_destroy(worker);
+    }
+    mem_free(stage->workers);
+    run->seconds = (double)(end_ns - stage->start_ns) / 1e9;
+}
+
+static uint64_t own_cpu_ns(void)
+{
+    struct rusage usage;
+
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000u +
+           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000u;
+}
+
+static void run_fail(struct run *run, const char *message)
+{
+    if (run->failure[0] == 0)
+        snprintf(run->failure, sizeof(run->failure), "%s", message);
+    run->end = RUN_FAILED;
+}
+
+static void stage_run(struct stage *stage, struct run *run, const struct workload *workload, size_t index, int signals)
+{
+    struct cpu_sample *before = NULL, *after = NULL;
+    uint64_t own_cpu;
+
+    if (stage->options->server_pid) {
+        before = cpu_sample_create(stage->options->server_pid);
+        if (before == NULL) {
+            run_fail(run, "--server-pid: /proc has nothing about such a process");
+            return;
+        }
+    }
+    own_cpu = own_cpu_ns();
+    plan_make(stage, workload, index);
+    run->pipeline = stage->plan.pipeline;
+    workers_start(stage);
+    if (workers_watch(stage, signals))
+        run->end = RUN_INTERRUPTED;
+    workers_collect(stage, run);
+    run->client_cpu_ns = own_cpu_ns() - own_cpu;
+    if (before)
+        after = cpu_sample_create(stage->options->server_pid);
+    if (before && after) {
+        run->has_server_cpu = true;
+        run->server_cpu_ns = cpu_used_ns(before, after);
+    }
+    cpu_sample_destroy(before);
+    cpu_sample_destroy(after);
+    close(stage->plan.stop_event);
+    close(stage->plan.done_event);
+}
+
+void run_workload(struct run *run, const struct workload *workload, const struct options *options, size_t index,
+    struct redisContext *control, int signals)
+{
+    struct stage stage = { .options = options };
+
+    *run = (struct run){ .end = RUN_COMPLETE, .is_load = workload_is_load(workload) };
+    result_init(&run->result);
+    if (!connections_open(&stage, run->failure, sizeof(run->failure)))
+        run->end = RUN_FAILED;
+    else if (control && control_info(control, &run->info_before) != STATUS_OK)
+        run_fail(run, "the server does not answer INFO");
+    if (run->end == RUN_COMPLETE)
+        stage_run(&stage, run, workload, index, signals);
+    connections_close(&stage);
+    if (control && run->end != RUN_FAILED) {
+        run->has_info = control_info(control, &run->info_after) == STATUS_OK;
+        if (!run->has_info)
+            run_fail(run, "the server does not answer INFO");
+    }
+}
+
+void run_release(struct run *run)
+{
+    result_release(&run->result);
+}

@@ -1,0 +1,42 @@
+/* Run: one test from the first request to the last reply, with everything measured around it. */
+#ifndef KELVIN_BENCHMARK_RUN_H
+#define KELVIN_BENCHMARK_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control.h"
+#include "result.h"
+
+struct key_space;
+struct options;
+
+enum run_end {
+    RUN_COMPLETE,
+    RUN_INTERRUPTED,        /* SIGINT or SIGTERM */
+    RUN_FAILED,             /* the server went away, or nonsense came; `failure` says what */
+};
+
+struct run {
+    enum run_end end;
+    char failure[256];
+    struct result result;
+    size_t pipeline;
+    bool is_load;
+    double seconds;                     /* from the first request to the last reply */
+    uint64_t client_cpu_ns;             /* of this process */
+    bool has_server_cpu;
+    uint64_t server_cpu_ns;
+    bool has_info;
+    struct server_info info_before, info_after;
+};
+
+/* Opens the connections, runs the workload, closes them. `control` may be NULL when --info was not asked for.
+ * `signals` is a signalfd for what interrupts; those signals are blocked in the calling thread.
+ */
+void run_workload(struct run *run, const struct workload *workload, const struct options *options, size_t index,
+    struct redisContext *control, int signals);
+void run_release(struct run *run);
+
+#endif

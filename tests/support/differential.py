@@ -3,6 +3,8 @@
 A sequence is a list of argument lists; besides commands it may hold [b"@roundtrip", source, target, ms, ...] (DUMP and
 RESTORE within each server) and [b"@demote", key] (TIER DEMOTE on ours only, in whatever database is selected).
 """
+import os
+import tempfile
 import time
 
 from . import compare
@@ -200,28 +202,45 @@ def explain(runner, sequence, first, seed, seconds=60):
         try:
             runner.run(shorter, deep_every=len(shorter) + 1)
         except Difference as difference:
+            # Another difference is another bug: following it would lead away from this one.
+            if difference.what != first.what or difference.command[0].lower() != first.command[0].lower():
+                return False
             last[0] = difference
             return True
-        except (Closed, OSError, AssertionError) as error:
-            last[0] = error
-            return True
+        except (Closed, OSError, AssertionError):
+            return not runner.ours.alive()
         return False
 
     last = [first]
     sequence = sequence[:first.done]
     shortest = sequence[-300:] if len(sequence) > 300 and fails(sequence[-300:]) else sequence
     if fails(shortest):
-        shortest = minimise(fails, shortest, seconds)
+        shortest = shrink_arguments(fails, minimise(fails, shortest, seconds))
         fails(shortest)
         note = "%d of %d commands are enough" % (len(shortest), len(sequence))
     else:
         note = "it did not fail again; the last commands before it were"
         shortest = shortest[-40:]
+    path = os.path.join(tempfile.gettempdir(), "kelvin-failure-%s.txt" % seed)
+    with open(path, "w") as file:
+        file.write(to_script(shortest) + "\n")
     tail = ""
     if not runner.ours.alive():
         tail = "\nthe server under test died; its log:\n" + runner.ours.log_tail()
-    return "%s\n\nseed %s; %s (put them in a file, run tests/spec/differential_test.py --replay FILE):\n%s\n\n%s%s" % (
-        first, seed, note, to_script(shortest), last[0], tail)
+    return "%s\n\nseed %s; %s (tests/spec/differential_test.py --replay %s):\n%s\n\n%s%s" % (
+        first, seed, note, path, "\n".join(line if len(line) < 400 else line[:400] + "..."
+                                           for line in to_script(shortest).split("\n")), last[0], tail)
+
+
+def shrink_arguments(fails, sequence):
+    """Cut the long arguments short where that changes nothing."""
+    for index, args in enumerate(sequence):
+        for position, arg in enumerate(args):
+            if len(arg) > 20:
+                shorter = sequence[:index] + [args[:position] + [arg[:8]] + args[position + 1:]] + sequence[index + 1:]
+                if fails(shorter):
+                    sequence, args = shorter, shorter[index]
+    return sequence
 
 
 def to_script(sequence):

@@ -12,17 +12,23 @@
 
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/text.h"
+
+enum { REPLY_HEADER_SIZE = TEXT_INT_SIZE + 3 };     /* the longest ":-9223372036854775808" with CRLF */
 
 struct reply {
     struct buffer out;
     int protocol;           /* 2 or 3 */
 };
 
-void reply_status(struct reply *reply, struct bytes text);          /* +text */
-void reply_ok(struct reply *reply);
-void reply_error_text(struct reply *reply, struct bytes text);      /* -text; CR and LF in it become spaces */
-void reply_integer(struct reply *reply, int64_t number);
-void reply_bulk(struct reply *reply, struct bytes bytes);
+void reply_init(struct reply *reply, int protocol);                 /* holds no memory yet */
+void reply_release(struct reply *reply);
+
+void reply_status(struct reply *reply, struct bytes text);          /* +text; CR and LF in it become spaces */
+static inline void reply_ok(struct reply *reply);
+void reply_error_text(struct reply *reply, struct bytes text);      /* -text; likewise, and those at its end go */
+static inline void reply_integer(struct reply *reply, int64_t number);
+static inline void reply_bulk(struct reply *reply, struct bytes bytes);
 void reply_bulk_string(struct reply *reply, const char *string);
 void reply_bulk_integer(struct reply *reply, int64_t number);       /* the number as a bulk string */
 void reply_bulk_format(struct reply *reply, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -41,7 +47,8 @@ void reply_big_number(struct reply *reply, struct bytes digits);
 /* `kind` has three letters, "txt" or "mkd". */
 void reply_verbatim(struct reply *reply, const char *kind, struct bytes text);
 
-/* When the number of elements is known only afterwards: reserve, write elements, then fix. Nests. */
+/* When the number of elements is known only afterwards: begin, write the elements, then say what they were. Nests: the
+ * inner ones are ended first. Costs a move of what was written when the count has more than one digit. */
 struct reply_later {
     size_t at;              /* offset in `out` of the gap */
 };
@@ -49,5 +56,46 @@ struct reply_later reply_later_begin(struct reply *reply);
 void reply_later_array(struct reply *reply, struct reply_later later, size_t count);
 void reply_later_map(struct reply *reply, struct reply_later later, size_t pair_count);
 void reply_later_set(struct reply *reply, struct reply_later later, size_t count);
+
+/* Private from here on: the hot ones, inline. */
+
+/* Writes type, number, CRLF; returns what is behind it. */
+static inline char *reply_header_write(char *at, char type, int64_t number)
+{
+    *at++ = type;
+    if (number >= 0 && number < 10)
+        *at++ = (char)('0' + number);
+    else
+        at += text_of_int(number, at);
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
+}
+
+static inline void reply_ok(struct reply *reply)
+{
+    buffer_append(&reply->out, "+OK\r\n", 5);
+}
+
+static inline void reply_integer(struct reply *reply, int64_t number)
+{
+    char *at = buffer_reserve(&reply->out, REPLY_HEADER_SIZE);
+
+    at = reply_header_write(at, ':', number);
+    reply->out.size = (size_t)(at - reply->out.data);
+}
+
+static inline void reply_bulk(struct reply *reply, struct bytes bytes)
+{
+    char *at = buffer_reserve(&reply->out, REPLY_HEADER_SIZE + bytes.size + 2);
+
+    at = reply_header_write(at, '$', (int64_t)bytes.size);
+    if (bytes.size > 0)
+        memcpy(at, bytes.data, bytes.size);
+    at += bytes.size;
+    *at++ = '\r';
+    *at++ = '\n';
+    reply->out.size = (size_t)(at - reply->out.data);
+}
 
 #endif

@@ -20,22 +20,22 @@ enum { REQUEST_ERROR_SIZE = 128 };
 
 struct request_limits {
     int64_t bulk_size_max;      /* proto-max-bulk-len */
-    int64_t arg_count_max;      /* 1024 * 1024 * 1024, or 10 before AUTH */
-    int64_t inline_size_max;    /* 64 KiB */
+    int64_t arg_count_max;      /* INT32_MAX in Redis 7.2; never more */
+    int64_t inline_size_max;    /* 64 KiB; of a line with a count or length too. At least 32 */
     bool authenticated;         /* false: bulks over 16 KiB and more than 10 arguments are protocol errors, as in Redis */
 };
 
 struct request_parser {
     struct bytes *args;
     int arg_count;
+    /* Private: where we are in a request that is not complete. Offsets count from the start of the request; between calls
+     * args[].data are such offsets too, as the data may move. */
     int arg_capacity;
-    /* Private: where we are in a request that is not complete. Offsets from the start of the request. */
-    struct request_span { uint32_t at_high; uint32_t at_low; uint64_t size; } *spans;
-    int span_capacity;
     int64_t args_expected;      /* -1: the header is not read yet */
     int64_t bulk_expected;      /* -1: the $ header of the next bulk is not read yet */
-    uint64_t scanned;           /* bytes of the request that are done with */
-    struct buffer inline_text;
+    size_t scanned;             /* bytes of the request that are done with */
+    size_t line_scanned;        /* no line that is still open ends before this */
+    struct buffer inline_text;  /* arguments that had quotes or escapes */
     char error[REQUEST_ERROR_SIZE];
 };
 
@@ -43,6 +43,10 @@ enum request_result { REQUEST_COMPLETE, REQUEST_MORE, REQUEST_ERROR };
 
 void request_init(struct request_parser *parser);
 void request_release(struct request_parser *parser);
+
+/* Gives back the memory a big request left behind. Only between requests; the arguments are gone afterwards. What is
+ * beyond a few pages goes by itself when the next request begins: this is for clients that fall idle. */
+void request_trim(struct request_parser *parser);
 
 /* `data` begins where the current request begins (the same bytes as last time, maybe more of them, maybe elsewhere in
  * memory). REQUEST_COMPLETE: `*consumed` is the request's size. REQUEST_MORE: `*wanted` is a hint of how many bytes

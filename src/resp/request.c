@@ -1,0 +1,417 @@
+#include "resp/request.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+enum {
+    ARGS_MIN = 16,
+    ARGS_KEEP = 1024,                       /* more are given back when the next request begins */
+    INLINE_KEEP = 16 * 1024,
+    UNAUTHENTICATED_ARGS_MAX = 10,
+    UNAUTHENTICATED_BULK_MAX = 16 * 1024,
+    FAST_DIGITS_MAX = 9,
+};
+
+/* How reading a header line may end. */
+enum header { HEADER_OK, HEADER_MORE, HEADER_ERROR };
+
+void request_init(struct request_parser *parser)
+{
+    *parser = (struct request_parser){ .args_expected = -1, .bulk_expected = -1 };
+}
+
+void request_release(struct request_parser *parser)
+{
+    mem_free(parser->args);
+    buffer_release(&parser->inline_text);
+    request_init(parser);
+}
+
+void request_trim(struct request_parser *parser)
+{
+    CHECK(parser->args_expected < 0);
+    mem_free(parser->args);
+    parser->args = NULL;
+    parser->arg_count = 0;
+    parser->arg_capacity = 0;
+    buffer_release(&parser->inline_text);
+}
+
+/* The arguments stay; what comes next is the start of a request. */
+static void request_end(struct request_parser *parser)
+{
+    parser->args_expected = -1;
+    parser->bulk_expected = -1;
+    parser->scanned = 0;
+    parser->line_scanned = 0;
+}
+
+static enum request_result fail(struct request_parser *parser, const char *text)
+{
+    snprintf(parser->error, sizeof(parser->error), "Protocol error: %s", text);
+    request_end(parser);
+    parser->arg_count = 0;
+    return REQUEST_ERROR;
+}
+
+static enum request_result need(size_t *wanted, size_t missing)
+{
+    *wanted = missing;
+    return REQUEST_MORE;
+}
+
+/* Memory follows the arguments that came, not those that were announced. */
+static void args_grow(struct request_parser *parser)
+{
+    int64_t capacity = parser->arg_capacity == 0 ? ARGS_MIN : (int64_t)parser->arg_capacity * 2;
+
+    if (capacity > INT32_MAX)
+        capacity = INT32_MAX;
+    CHECK(capacity > parser->arg_capacity);
+    parser->args = mem_realloc(parser->args, (size_t)capacity * sizeof(*parser->args));
+    parser->arg_capacity = (int)capacity;
+}
+
+static inline void args_push(struct request_parser *parser, const char *data, size_t size)
+{
+    if (parser->arg_count == parser->arg_capacity)
+        args_grow(parser);
+    parser->args[parser->arg_count++] = bytes_of(data, size);
+}
+
+/* Addresses become offsets while the data may move, and back. An argument is converted once each way, however many pieces
+ * the request comes in. */
+static void args_to_offsets(struct request_parser *parser, int first, const char *data)
+{
+    for (int i = first; i < parser->arg_count; i++)
+        parser->args[i].data = (const char *)((uintptr_t)parser->args[i].data - (uintptr_t)data);
+}
+
+static void args_to_addresses(struct request_parser *parser, int count, const char *data)
+{
+    for (int i = 0; i < count; i++)
+        parser->args[i].data = data + (uintptr_t)parser->args[i].data;
+}
+
+/* ---- inline commands ---- */
+
+static inline bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* What ends an argument without quotes: fewer than what may stand between arguments. */
+static inline bool is_separator(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static inline int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* `at` is behind a backslash in double quotes, and not at the end. */
+static const char *unescape(const char *at, const char *end, struct buffer *text)
+{
+    char c = *at;
+
+    if (c == 'x' && end - at >= 3 && hex_value(at[1]) >= 0 && hex_value(at[2]) >= 0) {
+        buffer_append_u8(text, (uint8_t)(hex_value(at[1]) * 16 + hex_value(at[2])));
+        return at + 3;
+    }
+    switch (c) {
+    case 'n': c = '\n'; break;
+    case 'r': c = '\r'; break;
+    case 't': c = '\t'; break;
+    case 'b': c = '\b'; break;
+    case 'a': c = '\a'; break;
+    }
+    buffer_append_u8(text, (uint8_t)c);
+    return at + 1;
+}
+
+/* `at` is behind the opening quote. Returns what is behind the closing one, NULL if there is none. */
+static const char *unquote(const char *at, const char *end, char quote, struct buffer *text)
+{
+    while (at < end && *at != quote) {
+        if (*at == '\\' && quote == '"' && end - at >= 2) {
+            at = unescape(at + 1, end, text);
+            continue;
+        }
+        if (*at == '\\' && quote == '\'' && end - at >= 2 && at[1] == '\'')
+            at++;
+        buffer_append_u8(text, (uint8_t)*at++);
+    }
+    return at < end ? at + 1 : NULL;
+}
+
+/* One argument that has quotes somewhere, built behind the others in inline_text. NULL: they are not balanced. */
+static const char *inline_quoted(struct request_parser *parser, const char *at, const char *end)
+{
+    struct buffer *text = &parser->inline_text;
+    size_t start = text->size;
+
+    while (at < end && !is_separator(*at)) {
+        if (*at != '"' && *at != '\'') {
+            buffer_append_u8(text, (uint8_t)*at++);
+            continue;
+        }
+        at = unquote(at + 1, end, *at, text);
+        if (at == NULL || (at < end && !is_space(*at)))
+            return NULL;
+        break;
+    }
+    args_push(parser, text->data + start, text->size - start);
+    return at;
+}
+
+static enum request_result inline_split(struct request_parser *parser, const char *at, const char *end)
+{
+    /* Room for all there can be, so that nothing moves while arguments point into it. */
+    if (memchr(at, '"', (size_t)(end - at)) != NULL || memchr(at, '\'', (size_t)(end - at)) != NULL)
+        buffer_reserve(&parser->inline_text, (size_t)(end - at));
+    for (;;) {
+        const char *start;
+
+        while (at < end && is_space(*at))
+            at++;
+        if (at == end)
+            return REQUEST_COMPLETE;
+        start = at;
+        while (at < end && !is_separator(*at) && *at != '"' && *at != '\'')
+            at++;
+        if (at == end || is_separator(*at)) {
+            args_push(parser, start, (size_t)(at - start));
+        } else {
+            at = inline_quoted(parser, start, end);
+            if (at == NULL)
+                return fail(parser, "unbalanced quotes in request");
+        }
+    }
+}
+
+static enum request_result inline_parse(struct request_parser *parser, const struct request_limits *limits,
+    const char *data, size_t size, size_t *consumed, size_t *wanted)
+{
+    enum request_result result;
+    const char *end;
+    size_t line_size;
+
+    CHECK(size >= parser->line_scanned);
+    end = memchr(data + parser->line_scanned, '\n', size - parser->line_scanned);
+    line_size = end != NULL ? (size_t)(end - data) : size;
+    if (line_size > (size_t)limits->inline_size_max)
+        return fail(parser, "too big inline request");
+    if (end == NULL) {
+        parser->line_scanned = size;
+        return need(wanted, 1);
+    }
+    parser->inline_text.size = 0;
+    result = inline_split(parser, data, end);
+    if (result == REQUEST_COMPLETE) {
+        *consumed = line_size + 1;
+        request_end(parser);
+    }
+    return result;
+}
+
+/* ---- arrays of bulks ---- */
+
+/* The number at `at` if it is plain, short and there with both bytes that end its line: nearly always. Returns what is
+ * behind the line; NULL sends the caller the slow way, which finds out what is the matter. */
+static inline const char *number_fast(const char *at, const char *end, int64_t *number)
+{
+    const char *limit = end - at > FAST_DIGITS_MAX + 2 ? at + FAST_DIGITS_MAX + 1 : end - 1;
+    unsigned digit;
+    int64_t value;
+
+    if (end - at < 3)
+        return NULL;
+    digit = (unsigned char)*at - '0';
+    if (digit > 9 || (digit == 0 && at[1] != '\r'))
+        return NULL;
+    value = digit;
+    for (at++; at < limit; at++) {
+        digit = (unsigned char)*at - '0';
+        if (digit > 9) {
+            if (*at != '\r')
+                return NULL;
+            *number = value;
+            return at + 2;
+        }
+        value = value * 10 + digit;
+    }
+    return NULL;
+}
+
+static enum header unexpected(struct request_parser *parser, char got)
+{
+    char text[32];
+
+    if (got == '\r' || got == '\n' || got == '\0')
+        got = ' ';
+    snprintf(text, sizeof(text), "expected '$', got '%c'", got);
+    fail(parser, text);
+    return HEADER_ERROR;
+}
+
+/* The line at `scanned`, of type `type`: checks all, reads the number, moves `scanned` behind the line. A line ends with CR and
+ * any one byte, and its size is checked first, so that the answer does not depend on the pieces it came in. */
+static enum header header_slow(struct request_parser *parser, const struct request_limits *limits, const char *data,
+    size_t size, char type, int64_t *number)
+{
+    size_t start = parser->scanned;
+    size_t from = parser->line_scanned > start ? parser->line_scanned : start;
+    const char *end;
+    size_t line_size;
+
+    CHECK(size >= from);        /* the same bytes as last time, maybe more */
+    end = memchr(data + from, '\r', size - from);
+    line_size = end != NULL ? (size_t)(end - data) - start : size - start;
+    if (line_size > (size_t)limits->inline_size_max) {
+        fail(parser, type == '*' ? "too big mbulk count string" : "too big bulk count string");
+        return HEADER_ERROR;
+    }
+    if (end == NULL || end == data + size - 1) {
+        parser->line_scanned = start + line_size;
+        return HEADER_MORE;
+    }
+    if (data[start] != type)
+        return unexpected(parser, data[start]);
+    if (!text_to_int(bytes_of(data + start + 1, line_size - 1), number))
+        *number = INT64_MAX;        /* more than any limit */
+    parser->scanned = start + line_size + 2;
+    return HEADER_OK;
+}
+
+static enum header count_read(struct request_parser *parser, const struct request_limits *limits, const char *data,
+    size_t size)
+{
+    const char *behind = number_fast(data + 1, data + size, &parser->args_expected);
+    int64_t count;
+
+    if (behind != NULL) {
+        parser->scanned = (size_t)(behind - data);
+        count = parser->args_expected;
+    } else {
+        enum header header = header_slow(parser, limits, data, size, '*', &count);
+
+        if (header != HEADER_OK)
+            return header;
+    }
+    if (count > limits->arg_count_max || count > INT32_MAX) {
+        fail(parser, "invalid multibulk length");
+        return HEADER_ERROR;
+    }
+    if (count > UNAUTHENTICATED_ARGS_MAX && !limits->authenticated) {
+        fail(parser, "unauthenticated multibulk length");
+        return HEADER_ERROR;
+    }
+    parser->args_expected = count > 0 ? count : 0;
+    return HEADER_OK;
+}
+
+/* The $ line of the next argument, into bulk_expected. */
+static inline enum header bulk_read(struct request_parser *parser, const struct request_limits *limits,
+    const char *data, size_t size)
+{
+    const char *at = data + parser->scanned;
+    const char *behind = NULL;
+    int64_t length;
+
+    if (at < data + size && *at == '$')
+        behind = number_fast(at + 1, data + size, &length);
+    if (behind != NULL) {
+        parser->scanned = (size_t)(behind - data);
+    } else {
+        enum header header = header_slow(parser, limits, data, size, '$', &length);
+
+        if (header != HEADER_OK)
+            return header;
+    }
+    if (length < 0 || length > limits->bulk_size_max) {
+        fail(parser, "invalid bulk length");
+        return HEADER_ERROR;
+    }
+    if (length > UNAUTHENTICATED_BULK_MAX && !limits->authenticated) {
+        fail(parser, "unauthenticated bulk length");
+        return HEADER_ERROR;
+    }
+    parser->bulk_expected = length;
+    return HEADER_OK;
+}
+
+/* Takes arguments until all are there, data is missing or something is wrong. */
+static enum request_result args_read(struct request_parser *parser, const struct request_limits *limits,
+    const char *data, size_t size, size_t *wanted)
+{
+    while (parser->arg_count < parser->args_expected) {
+        size_t needed;      /* what the two bytes behind the argument are is not checked */
+
+        if (parser->bulk_expected < 0) {
+            enum header header = bulk_read(parser, limits, data, size);
+
+            if (header == HEADER_ERROR)
+                return REQUEST_ERROR;
+            if (header == HEADER_MORE)
+                return need(wanted, 1);
+        }
+        needed = (size_t)parser->bulk_expected + 2;
+        if (size - parser->scanned < needed)
+            return need(wanted, needed - (size - parser->scanned));
+        args_push(parser, data + parser->scanned, (size_t)parser->bulk_expected);
+        parser->scanned += needed;
+        parser->bulk_expected = -1;
+    }
+    return REQUEST_COMPLETE;
+}
+
+static inline void request_begin(struct request_parser *parser)
+{
+    parser->arg_count = 0;
+    if (parser->arg_capacity > ARGS_KEEP || parser->inline_text.capacity > INLINE_KEEP)
+        request_trim(parser);
+}
+
+enum request_result request_parse(struct request_parser *parser, const struct request_limits *limits,
+    const char *data, size_t size, size_t *consumed, size_t *wanted)
+{
+    int kept = parser->arg_count;
+    enum request_result result;
+
+    if (parser->args_expected < 0) {
+        enum header header;
+
+        request_begin(parser);
+        kept = 0;
+        if (size == 0)
+            return need(wanted, 1);
+        if (data[0] != '*')
+            return inline_parse(parser, limits, data, size, consumed, wanted);
+        header = count_read(parser, limits, data, size);
+        if (header == HEADER_ERROR)
+            return REQUEST_ERROR;
+        if (header == HEADER_MORE)
+            return need(wanted, 1);
+    }
+    result = args_read(parser, limits, data, size, wanted);
+    if (result == REQUEST_COMPLETE) {
+        args_to_addresses(parser, kept, data);
+        *consumed = parser->scanned;
+        request_end(parser);
+    } else if (result == REQUEST_MORE) {
+        args_to_offsets(parser, kept, data);
+    }
+    return result;
+}

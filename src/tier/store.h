@@ -2,15 +2,24 @@
  *
  *   store key = incarnation u32 | hash u64 | key bytes          (big-endian, so byte order is hash order)
  *   expiry key = 0xffffffff u32 | expire_ms u64 | incarnation u32 | hash u64 | key bytes -> empty value
- *   meta key  = 0x00000000 u32 | name
+ *   meta key  = 0x00000000 u32 | name      (version u32, seed 16 bytes, number u64)
  *
  * Incarnations of databases are 1 .. 0xfffffffe.
  *
  * Threads: store_get by any number of threads at once. Everything that writes (store_write, store_reopen,
- * store_snapshot, store_purge) by the writer only. Iterators see the store as it was when they were opened.
+ * store_snapshot, store_purge) by the writer only; store_compact by any one thread. Iterators see the store as it was when
+ * they were opened.
  *
  * Errors: a failed write closes the store for writing (STATUS_CLOSED from then on) until store_reopen succeeded.
  * Reads go on as long as LevelDB can serve them.
+ *
+ * What is believed: every block that is read has its checksum verified, whoever reads it. LevelDB verifies filter and
+ * index blocks, the inputs of compactions and the logs only with paranoid_checks, so these are always on: without them a bit
+ * turned in a filter makes a record "not found", one in a table lives on under a new checksum after the next compaction, and
+ * one in a log drops batches out of the middle. With them a damaged filter costs reads (LevelDB goes without it), and all
+ * else is STATUS_CORRUPT. A log that ends in the middle of a batch is no damage: that batch never was.
+ * A damaged length in the last 32 KiB of a log can pass for such an end: who knows what number the store must have
+ * (a checkpoint) compares it with store_number.
  */
 #ifndef KELVIN_TIER_STORE_H
 #define KELVIN_TIER_STORE_H
@@ -19,16 +28,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-enum { STORE_INCARNATION_FIRST = 1 };
+enum { STORE_INCARNATION_FIRST = 1, STORE_MESSAGE_SIZE = 256 };
 
 struct store;
 struct store_env;       /* the door to the disk; see tier/store_env.h */
@@ -40,27 +49,30 @@ struct store_options {
     size_t block_cache_size;        /* bytes. 0: 1 MiB */
     size_t block_size;              /* bytes. 0: 8 KiB */
     size_t file_size_max;           /* bytes of a table file. 0: 32 MiB */
-    int open_files_max;             /* 0: 10000 */
+    int open_files_max;             /* 0: 10000; at most half of RLIMIT_NOFILE, at least 74 */
     bool compression;               /* snappy */
 };
 
-/* Opens or creates. STATUS_LOCKED: another process has it. STATUS_VERSION: a newer Kelvin wrote it.
- * `message` (at least 256 bytes) gets a sentence for the log on failure. The hash seed is created with the store. */
+/* Opens or creates. STATUS_LOCKED: somebody has it open, this process or another. STATUS_VERSION: a newer Kelvin wrote it.
+ * `message` (STORE_MESSAGE_SIZE bytes) gets a sentence for the log on failure. The hash seed is created with the store. */
 enum status store_open(const struct store_options *options, struct store **store, char *message);
 void store_close(struct store *store);                  /* NULL is fine; waits for LevelDB's thread */
 
-/* Deletes the directory of a store that is not open. STATUS_OK if there was none. */
+/* Deletes the directory of a store that is not open, with every file in it. STATUS_OK if there was none;
+ * STATUS_LOCKED if it is open after all. */
 enum status store_remove(const char *dir, struct store_env *env);
 
 struct hash_seed store_seed(const struct store *store);
 
-/* The record of a key appended to `record`; STATUS_NOT_FOUND is certain. STATUS_IO, STATUS_CORRUPT otherwise. */
+/* The record of a key appended to `record`; STATUS_NOT_FOUND is certain. STATUS_IO, STATUS_CORRUPT otherwise;
+ * STATUS_CLOSED when a reopening failed. */
 enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, struct bytes key, struct buffer *record);
 
-/* A batch: all of it or nothing. Owner: the writer. Order matters: a later operation on a key wins. */
+/* A batch: all of it or nothing. Owner: the writer. Order matters: a later operation on a key wins.
+ * An expiry before 1970 is kept as 0. */
 struct store_batch;
 struct store_batch *store_batch_create(void);
-void store_batch_destroy(struct store_batch *batch);
+void store_batch_destroy(struct store_batch *batch);    /* NULL is fine */
 void store_batch_clear(struct store_batch *batch);
 void store_batch_put(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes record);
 void store_batch_delete(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key);
@@ -73,17 +85,21 @@ uint64_t store_batch_count(const struct store_batch *batch);    /* operations */
  * store with it. On failure the store is closed for writing and the caller keeps the batch for store_reopen. */
 enum status store_write(struct store *store, const struct store_batch *batch);
 
-/* The number of the last batch that was written. */
+/* The number of the last batch that was written (each step of a purge is a batch, too). Any thread. */
 uint64_t store_number(const struct store *store);
 
-/* After a failed store_write or store_compact: closes LevelDB and opens it again with paranoid checks, and finds out whether
+/* After a failed store_write, store_purge or store_compact: closes LevelDB and opens it again, and finds out whether
  * the batch that failed is in. STATUS_OK: writable again; `*applied` says whether the failed batch is there (then it must
- * not be written again). STATUS_CORRUPT: the store came back with another number; it stays closed for writing.
- * Blocks store_get for the while; iterators and snapshots of before must be closed first. */
+ * not be written again). STATUS_CORRUPT: the store came back with another number; it stays closed, for reading too, as what
+ * it would say may be outdated. Any other failure: try again later.
+ * First sees whether the disk takes enough to start LevelDB; if not, answers so and leaves reads as they are.
+ * Waits until other threads have closed their iterators, and holds up store_get and store_scan for the while.
+ * The writer's own iterators must be closed. */
 enum status store_reopen(struct store *store, bool *applied, char *message);
-bool store_is_writable(const struct store *store);
+bool store_is_writable(const struct store *store);      /* any thread */
 
-/* Iterator over records in hash order, from (incarnation, hash) on, within the incarnation. Owner: one thread.
+/* Iterator over records in hash order, from (incarnation, hash) on, within the incarnation. Owner: one thread,
+ * which has no second one open (store_reopen waits for the first while the second waits for store_reopen).
  * Rather few and short-lived: each holds old files. */
 struct store_iterator;
 struct store_record {
@@ -94,27 +110,36 @@ struct store_record {
 struct store_iterator *store_scan(struct store *store, uint32_t incarnation, uint64_t from_hash);
 /* STATUS_OK: `record` is filled. STATUS_NOT_FOUND: the end of the incarnation. Else an error, which ends the scan. */
 enum status store_next(struct store_iterator *iterator, struct store_record *record);
-void store_scan_close(struct store_iterator *iterator);
+void store_scan_close(struct store_iterator *iterator); /* NULL is fine */
 
 /* The expiry keys with expire_ms <= until_ms, soonest first, at most `count` of them; `found` is called for each.
- * Expiry keys may be stale: they only nominate (tier rule 10). */
+ * Expiry keys may be stale: they only nominate (tier rule 10). Counts as an iterator while it runs. */
 typedef void store_expiry_found(void *context, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key);
 enum status store_expired(struct store *store, int64_t until_ms, int count, store_expiry_found *found, void *context);
 
-/* Deletes every record of an incarnation in steps of at most `count` deletes; *done when none is left.
- * By the writer. Ask for store_compact afterwards when much was deleted. */
+/* Deletes every record of an incarnation, at most `count` (and some MiB) a call; *done when none is left.
+ * By the writer; nothing is put into the incarnation any more. One incarnation after the other: each call goes on where the
+ * last one ended. Expiry keys stay until they are due. Ask for store_compact afterwards when much was deleted. */
 enum status store_purge(struct store *store, uint32_t incarnation, uint64_t count, bool *done);
+
+/* Gives the room of what was deleted back to the disk. Takes as long as rewriting what is there; others read and write meanwhile.
+ * Any one thread; counts as an iterator while it runs. A failure closes the store for writing. */
 enum status store_compact(struct store *store, uint32_t incarnation);
 
 /* An immutable image of the store in `dir` (must not exist): tables hard-linked, the rest copied and synced.
- * By the writer, between batches. */
+ * By the writer, between batches. STATUS_CLOSED while closed for writing. Nothing is left behind on failure. */
 enum status store_snapshot(struct store *store, const char *dir, char *message);
 
-/* Bytes on disk (files that are there, whether live or about to go), about; cheap enough for each second. */
+/* The same from a directory that is not open, such as an image: recovery builds its working store like this.
+ * Files that are not LevelDB's are not copied. */
+enum status store_clone(const char *from_dir, const char *dir, struct store_env *env, char *message);
+
+/* Bytes on disk (files that are there, whether live or about to go), about; cheap enough for each second. Any thread. */
 uint64_t store_disk_size(struct store *store);
-/* Bytes of memory LevelDB itself says it uses: memtables and block cache. */
+/* Bytes of memory LevelDB itself says it uses: memtables and block cache. Index and filter blocks of open tables are
+ * not among them. Any thread. */
 uint64_t store_memory(struct store *store);
-/* A line of LevelDB's own statistics for the curious; freed with mem_free. */
+/* A table of LevelDB's own statistics for the curious; freed with mem_free. Any thread. */
 char *store_stats(struct store *store);
 
 #ifdef __cplusplus

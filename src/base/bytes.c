@@ -14,5 +14,5 @@ int bytes_compare(struct bytes a, struct bytes b)
 
 bool bytes_is(struct bytes a, const char *string)
 {
-    return strlen(string) == a.size && strncasecmp(a.data, string, a.size) == 0;
+    return strlen(string) == a.size && (a.size == 0 || strncasecmp(a.data, string, a.size) == 0);
 }

@@ -1,5 +1,6 @@
 #include "base/random.h"
 
+#include <errno.h>
 #include <sys/random.h>
 
 #include "base/check.h"
@@ -47,6 +48,8 @@ void random_system(void *out, size_t size)
     while (size > 0) {
         ssize_t got = getrandom(at, size, 0);
 
+        if (got < 0 && errno == EINTR)
+            continue;
         CHECK(got > 0);
         at += got;
         size -= (size_t)got;

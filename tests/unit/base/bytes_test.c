@@ -1,0 +1,62 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/bytes.h"
+
+static void a_literal_has_its_size_without_the_nul(void **state)
+{
+    struct bytes bytes = BYTES("a\0b");
+
+    assert_int_equal(bytes.size, 3);
+    assert_int_equal(BYTES("").size, 0);
+    assert_int_equal(bytes_of_string("abc").size, 3);
+}
+
+static void equal_means_every_byte(void **state)
+{
+    assert_true(bytes_equal(BYTES("abc"), bytes_of("abcd", 3)));
+    assert_true(bytes_equal(BYTES("a\0b"), BYTES("a\0b")));
+    assert_true(bytes_equal(BYTES(""), bytes_of(NULL, 0)));
+    assert_false(bytes_equal(BYTES("a\0b"), BYTES("a\0c")));
+    assert_false(bytes_equal(BYTES("abc"), BYTES("ab")));
+    assert_false(bytes_equal(BYTES("abc"), BYTES("ABC")));
+}
+
+static void order_is_that_of_unsigned_bytes_and_a_prefix_is_first(void **state)
+{
+    assert_true(bytes_compare(BYTES("a"), BYTES("b")) < 0);
+    assert_true(bytes_compare(BYTES("b"), BYTES("a")) > 0);
+    assert_true(bytes_compare(BYTES("a"), BYTES("\xff")) < 0);
+    assert_true(bytes_compare(BYTES("a"), BYTES("a\0")) < 0);
+    assert_true(bytes_compare(BYTES("ab"), BYTES("a")) > 0);
+    assert_true(bytes_compare(BYTES(""), BYTES("a")) < 0);
+    assert_int_equal(bytes_compare(BYTES("abc"), BYTES("abc")), 0);
+    assert_int_equal(bytes_compare(BYTES(""), bytes_of(NULL, 0)), 0);
+}
+
+static void words_are_known_in_any_case(void **state)
+{
+    assert_true(bytes_is(BYTES("get"), "GET"));
+    assert_true(bytes_is(BYTES("GeT"), "get"));
+    assert_true(bytes_is(BYTES(""), ""));
+    assert_true(bytes_is(bytes_of(NULL, 0), ""));
+    assert_false(bytes_is(bytes_of(NULL, 0), "a"));
+    assert_false(bytes_is(BYTES("get"), "gets"));
+    assert_false(bytes_is(BYTES("gets"), "get"));
+    assert_false(bytes_is(BYTES("get\0"), "get"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_literal_has_its_size_without_the_nul),
+        cmocka_unit_test(equal_means_every_byte),
+        cmocka_unit_test(order_is_that_of_unsigned_bytes_and_a_prefix_is_first),
+        cmocka_unit_test(words_are_known_in_any_case),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

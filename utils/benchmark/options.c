@@ -76,8 +76,8 @@ static const struct row rows[] = {
     OPTION(KIND_TEXT, 0, "key-prefix", "TEXT", key_prefix, "front of every key (key:)"),
     OPTION(KIND_COUNT, 0, "key-size", "BYTES", key_size, "size of a key: prefix, zeros, number (16)",
         LIMITS(1, 65536)),
-    OPTION(KIND_DISTRIBUTION, 0, "distribution", "NAME", keys.distribution,
-        "uniform, zipfian, hot or sequential (uniform)"),
+    OPTION(KIND_DISTRIBUTION, 0, "distribution", "uniform|zipfian|hot|sequential", keys.distribution,
+        "how requests choose their keys (uniform)"),
     OPTION(KIND_REAL, 0, "zipf-theta", "X", keys.zipf_theta, "how uneven zipfian is (0.99)", LIMITS(0.001, 20)),
     OPTION(KIND_REAL, 0, "hot-percent", "F", keys.hot_percent,
         "share of requests for the hot keys, the others go evenly to all the rest;\n"

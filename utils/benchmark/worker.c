@@ -173,13 +173,13 @@ static void batches_send(struct worker *worker)
         struct connection *connection = &worker->connections[index];
         int64_t now = clock_mono_ns();
 
-        if (plan->interval_ns > 0 && worker->due_ns > (double)now && worker->due_ns < (double)plan->end_ns)
-            return;
         if (now >= plan->end_ns) {
             worker->over = true;
             worker->give_up_ns = now + drain_end_ns;
             return;
         }
+        if (plan->interval_ns > 0 && worker->due_ns > (double)now)
+            return;
         if (!batch_build(worker, connection)) {
             worker->over = true;
             return;
@@ -315,8 +315,8 @@ static void worker_open(struct worker *worker)
     worker->due_ns = (double)clock_mono_ns();
 }
 
-/* With a connection idle and requests left, the next thing to do is a batch that will be due. epoll's milliseconds
- * are too coarse for that.
+/* With a connection idle and requests left, the next thing to happen is that a batch is due or the time is over.
+ * epoll's milliseconds are too coarse for that.
  */
 static void timer_arm(struct worker *worker)
 {

@@ -1,24 +1,47 @@
 /* Codec: values to bytes and back. One payload format, that of RDB, for DUMP, RDB files and the store's records.
  *
- *   payload = RDB type u8 | body as in RDB version 11
+ *   payload = RDB type u8 | body as in an RDB file
  *   DUMP    = payload | RDB version u16 | CRC-64 (Jones) of everything before, u64      (little-endian)
  *
  * Written: strings raw or as RDB integers (never LZF); hashes as listpack or as field/value pairs.
  * Read: these, and what Redis 7.2 and older write for the types Kelvin has (LZF, ziplists, zipmaps).
  *
- * Decoding trusts nothing: any bytes give a value or STATUS_CORRUPT, in time and memory bounded by their size.
+ * The version is the oldest that knows all that is written: 10, which Redis 7.0, 7.2 and later all restore. What
+ * needs 11 (a type that is yet to come) will have to say 11. Read is up to 11, as Redis 7.2 does.
+ *
+ * Decoding trusts nothing: any bytes give a value or STATUS_CORRUPT, in time and memory bounded by their size (memory
+ * is at most some hundred times as much, where LZF was used, which reaches 1 : 88).
+ *
+ * A payload does not tell how a string was kept: it comes back in its best encoding. Who must know that one was
+ * STRING_RAW remembers it beside the payload and gives the bytes to string_value_raw.
  */
 #ifndef KELVIN_VALUE_CODEC_H
 #define KELVIN_VALUE_CODEC_H
 
+#include "base/text.h"
 #include "value/value.h"
 
-enum { CODEC_RDB_VERSION = 11 };
+enum {
+    CODEC_RDB_VERSION = 10,         /* written */
+    CODEC_RDB_VERSION_MAX = 11,     /* read */
+    CODEC_DUMP_FOOTER_SIZE = 10,
+};
 
+/* The types of values in RDB that are known here. */
+enum codec_rdb_type {
+    CODEC_RDB_STRING = 0,
+    CODEC_RDB_HASH = 4,
+    CODEC_RDB_HASH_ZIPMAP = 9,
+    CODEC_RDB_HASH_ZIPLIST = 13,
+    CODEC_RDB_HASH_LISTPACK = 16,
+};
+
+/* Appends the payload. Only reads the value. */
 void codec_encode(const struct value *value, struct buffer *out);
 
 /* Decodes exactly all of `payload`. A string value borrows from `payload` or from `scratch` (for LZF, which is
- * appended there) if it is inline; all else is owned by the new value. */
+ * appended there) if it is inline; all else is owned by the new value. `scratch` may move: what earlier calls left
+ * in it is not to be borrowed from any more, and the caller empties it. `value` is set only if the answer is OK. */
 enum status codec_decode(struct bytes payload, const struct value_limits *limits, struct buffer *scratch, struct value *value);
 
 /* DUMP and RESTORE. codec_restore: STATUS_INVALID for a bad version or checksum, STATUS_CORRUPT for a bad payload. */
@@ -29,7 +52,13 @@ enum status codec_restore(struct bytes dump, const struct value_limits *limits, 
 enum status codec_read(uint8_t rdb_type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
     struct value *value);
 
-/* RDB's length: 6, 14, 32 or 64 bits. */
+/* Reads an RDB string of any form from the front of `*input`: borrowed from there, from `digits` or from `scratch`. */
+enum status codec_read_string(struct bytes *input, struct buffer *scratch, char digits[TEXT_INT_SIZE], struct bytes *string);
+/* Writes one, as an integer if it is a canonical one of 32 bits. */
+void codec_write_string(struct buffer *out, struct bytes string);
+
+/* RDB's length: 6, 14, 32 or 64 bits. If `*is_special`, `*length` is not a length but the number (0 to 63) of a
+ * special form of string. STATUS_CORRUPT if the input ends too early. */
 void codec_write_length(struct buffer *out, uint64_t length);
 enum status codec_read_length(struct bytes *input, uint64_t *length, bool *is_special);
 

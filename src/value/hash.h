@@ -13,7 +13,7 @@ size_t hash_count(const struct value *hash);
 /* The value of a field; integers in a listpack are printed into `digits`. Borrowed until the hash changes. */
 bool hash_get(const struct value *hash, struct bytes field, struct bytes *value, char digits[TEXT_INT_SIZE]);
 bool hash_has(const struct value *hash, struct bytes field);
-/* True if the field is new. */
+/* True if the field is new. The bytes must not lie in the hash. */
 bool hash_set(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value);
 bool hash_delete(struct value *hash, struct bytes field);
 
@@ -34,5 +34,17 @@ void hash_random(const struct value *hash, struct random *random, struct bytes *
  * is returned whole. A pair that is there from the first to the last call is found at least once. */
 typedef void hash_found(void *context, struct bytes field, struct bytes value);
 uint64_t hash_scan(const struct value *hash, uint64_t cursor, size_t count, hash_found *found, void *context);
+
+/* Building one from bytes that nobody vouches for; used by the codec. After a false or a STATUS_CORRUPT that was given
+ * a hash, the hash is whole but not to be used: free it.
+ *
+ * hash_build_add: a pair, without looking for the field first. Both of these are false if a field came twice; that is
+ * known at the latest at the end. `count` pairs are expected; room for so many is made at once. */
+struct value hash_build(const struct value_limits *limits, size_t count);
+bool hash_build_add(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value);
+bool hash_build_end(const struct value *hash, const struct value_limits *limits);
+/* From the bytes of a listpack, which are copied; a table if it has too many pairs. STATUS_CORRUPT for an invalid one,
+ * an empty one, a field without a value, a field that is there twice. */
+enum status hash_of_listpack(struct bytes listpack, const struct value_limits *limits, struct value *hash);
 
 #endif

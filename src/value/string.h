@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "value/value.h"
 
-/* A string over STRING_INLINE_MAX. Size and room are bytes; grows like a buffer. */
+/* A string over STRING_INLINE_MAX; grows like a buffer. It may become shorter in place: string_* take what it holds. */
 struct big_string {
     struct buffer buffer;
 };
@@ -13,12 +13,13 @@ struct big_string {
 /* The best encoding for the bytes: integer if it is one (and at most 20 characters), inline (borrowed), or big (copied). */
 struct value string_value(struct bytes bytes);
 struct value string_value_of_int(int64_t number);
-/* For what was changed in place: never an integer, says raw. */
+/* For what was changed in place: never an integer, says raw. Inline (borrowed) or big (copied). */
 struct value string_value_raw(struct bytes bytes);
 
 /* The string's bytes; an integer is printed into `digits`, so the result may point there. */
 struct bytes string_bytes(const struct value *value, char digits[TEXT_INT_SIZE]);
 size_t string_size(const struct value *value);
+/* True if it is an integer or its bytes are a canonical one. */
 bool string_to_int(const struct value *value, int64_t *number);
 
 #endif

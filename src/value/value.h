@@ -14,6 +14,7 @@
 
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "base/status.h"
 
 enum value_type {       /* four bits in an entry */
@@ -48,10 +49,13 @@ struct value {
     };
 };
 
-/* From which sizes on the compact encodings are left; the *-max-listpack-* settings. */
+/* From which sizes on the compact encodings are left (the *-max-listpack-* settings), and the seed of all tables. The
+ * seed is the server's, random and kept with the store: a table that was demoted and comes back has the same order, so an
+ * HSCAN that was under way loses nothing. All zero works, but lets outsiders choose colliding fields. */
 struct value_limits {
     size_t hash_listpack_entries_max;
     size_t hash_listpack_value_max;
+    struct hash_seed seed;
 };
 
 static inline bool value_is_object(const struct value *value)
@@ -70,13 +74,14 @@ void value_free(struct value *value);
  * `samples` elements are looked at and the rest extrapolated; 0 looks at all. */
 size_t value_memory(const struct value *value, size_t samples);
 
-/* How much work freeing is: 1 for one block, the number of elements for a table. Lazy free goes by it. */
+/* How much work freeing is: 1 for one block (0 for none), the number of elements for a table. Lazy free goes by it. */
 size_t value_effort(const struct value *value);
 
 /* A deep copy; inline strings stay borrowed. */
 struct value value_copy(const struct value *value);
 
-/* Order-independent 20-byte digest for DEBUG DIGEST: equal data, equal digest, whatever the encoding. */
+/* Order-independent 20-byte digest for DEBUG DIGEST: equal data, equal digest, whatever the encoding, in every process.
+ * Not the SHA-1 that Redis answers, and not meant to withstand somebody who wants equal digests. */
 void value_digest(const struct value *value, uint8_t digest[20]);
 
 #endif

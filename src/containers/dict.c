@@ -1,0 +1,661 @@
+#include "containers/dict.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+
+/* The table is cut into segments of SEGMENT_BUCKETS buckets; below that there is one segment, just as large as needed.
+ *
+ * Of N buckets, 2^L <= N < 2^(L+1), a hash belongs to the bucket of its low L + 1 bits if there is one, else to that of its
+ * low L bits. To grow is to split bucket N - 2^L into itself and bucket N; to shrink is to undo it.
+ *
+ * slot     = 16 bits of the hash << 48 | address of the entry; 0: empty. User addresses have 48 bits on all we run on.
+ * entry    = key size varint | value size varint | key | value
+ * A bucket's slots are used from the left. If there are more than eight entries, the last slot is the address of a
+ * struct overflow with the lowest bit set. It then holds at least two.
+ */
+enum {
+    BUCKET_SLOTS = 8,
+    SEGMENT_SHIFT = 8,
+    SEGMENT_BUCKETS = 1 << SEGMENT_SHIFT,
+    TAG_SHIFT = 48,
+    OVERFLOW_MARK = 1,
+    OVERFLOW_SLOTS_FIRST = 3,   /* with the counts one jemalloc class of 32 bytes; then in steps of two */
+
+    /* Pairs a bucket, on average: memory is the slots (64 bytes by the load) and what overflows; 6 is about the best.
+     * The gap keeps a dict from growing and shrinking in turns. */
+    LOAD_MAX = 6,
+    LOAD_MIN = 4,
+    SIZE_WIDTH_MAX = 10,
+};
+
+struct bucket {
+    uint64_t slots[BUCKET_SLOTS];
+};
+
+struct overflow {
+    uint32_t count, capacity;
+    uint64_t slots[];
+};
+
+struct dict {
+    struct hash_seed seed;
+    size_t count;
+    uint32_t bucket_count, bucket_capacity;
+    union {
+        struct bucket *only;            /* up to SEGMENT_BUCKETS */
+        struct bucket **segments;       /* beyond */
+    };
+    uint32_t directory_capacity;
+    uint32_t longest;                   /* no bucket has more entries; what makes a random choice fair */
+};
+
+/* A pair about to be written, or read from its entry. */
+struct pair {
+    struct bytes key, value;
+    size_t size;                        /* of the entry */
+};
+
+static size_t size_width(size_t size)
+{
+    size_t width = 1;
+
+    for (; size > 127; size >>= 7)
+        width++;
+    return width;
+}
+
+static inline uint8_t *size_write(uint8_t *to, size_t size)
+{
+    for (; size > 127; size >>= 7)
+        *to++ = (uint8_t)(size | 128);
+    *to++ = (uint8_t)size;
+    return to;
+}
+
+static inline const uint8_t *size_read(const uint8_t *from, size_t *size)
+{
+    unsigned shift = 0;
+
+    *size = *from & 127;
+    while (*from++ & 128)
+        *size |= (size_t)(*from & 127) << (shift += 7);
+    return from;
+}
+
+static inline struct pair pair_of(const uint8_t *entry)
+{
+    struct pair pair;
+    const uint8_t *at = size_read(entry, &pair.key.size);
+
+    at = size_read(at, &pair.value.size);
+    pair.key.data = (const char *)at;
+    pair.value.data = pair.key.data + pair.key.size;
+    pair.size = (size_t)(at - entry) + pair.key.size + pair.value.size;
+    return pair;
+}
+
+static inline uint8_t *slot_entry(uint64_t slot)
+{
+    return (uint8_t *)(uintptr_t)(slot & ((1ull << TAG_SHIFT) - 1));
+}
+
+static inline uint64_t slot_of(const uint8_t *entry, uint64_t hash)
+{
+    uint64_t address = (uintptr_t)entry;
+
+    CHECK(address >> TAG_SHIFT == 0);
+    return address | hash >> TAG_SHIFT << TAG_SHIFT;
+}
+
+static inline struct overflow *overflow_of(const struct bucket *bucket)
+{
+    uint64_t last = bucket->slots[BUCKET_SLOTS - 1];
+
+    return last & OVERFLOW_MARK ? (struct overflow *)(uintptr_t)(last - OVERFLOW_MARK) : NULL;
+}
+
+static size_t overflow_size(size_t capacity)
+{
+    return sizeof(struct overflow) + capacity * sizeof(uint64_t);
+}
+
+/* Buckets: an ordered set of slots, numbered from 0, whatever their place. */
+
+static inline size_t bucket_size(const struct bucket *bucket)
+{
+    const struct overflow *overflow = overflow_of(bucket);
+    size_t size = 0;
+
+    if (overflow != NULL)
+        return BUCKET_SLOTS - 1 + overflow->count;
+    while (size < BUCKET_SLOTS && bucket->slots[size] != 0)
+        size++;
+    return size;
+}
+
+static inline uint64_t *bucket_slot(struct bucket *bucket, size_t index)
+{
+    struct overflow *overflow = index < BUCKET_SLOTS - 1 ? NULL : overflow_of(bucket);
+
+    return overflow != NULL ? &overflow->slots[index - (BUCKET_SLOTS - 1)] : &bucket->slots[index];
+}
+
+static void overflow_set(struct bucket *bucket, struct overflow *overflow)
+{
+    bucket->slots[BUCKET_SLOTS - 1] = (uintptr_t)overflow | OVERFLOW_MARK;
+}
+
+static void bucket_add(struct bucket *bucket, uint64_t slot)
+{
+    struct overflow *overflow = overflow_of(bucket);
+    size_t size = bucket_size(bucket);
+
+    if (size < BUCKET_SLOTS) {
+        bucket->slots[size] = slot;
+        return;
+    }
+    if (overflow == NULL) {
+        overflow = mem_alloc(overflow_size(OVERFLOW_SLOTS_FIRST));
+        overflow->count = 1;
+        overflow->capacity = OVERFLOW_SLOTS_FIRST;
+        overflow->slots[0] = bucket->slots[BUCKET_SLOTS - 1];
+        overflow_set(bucket, overflow);
+    } else if (overflow->count == overflow->capacity) {
+        size_t more = overflow->capacity < 16 ? 2 : overflow->capacity / 2;
+
+        overflow = mem_realloc(overflow, overflow_size(overflow->capacity + more));
+        overflow->capacity += more;
+        overflow_set(bucket, overflow);
+    }
+    overflow->slots[overflow->count++] = slot;
+}
+
+/* The last one moves into the hole. */
+static void bucket_cut(struct bucket *bucket, size_t index)
+{
+    struct overflow *overflow = overflow_of(bucket);
+    size_t last = bucket_size(bucket) - 1;
+
+    *bucket_slot(bucket, index) = *bucket_slot(bucket, last);
+    if (overflow == NULL) {
+        bucket->slots[last] = 0;
+    } else if (--overflow->count == 1) {
+        bucket->slots[BUCKET_SLOTS - 1] = overflow->slots[0];
+        mem_free(overflow);
+    }
+}
+
+static inline struct bucket *bucket_at(const struct dict *dict, size_t index)
+{
+    if (dict->bucket_capacity <= SEGMENT_BUCKETS)
+        return &dict->only[index];
+    return &dict->segments[index >> SEGMENT_SHIFT][index & (SEGMENT_BUCKETS - 1)];
+}
+
+static inline unsigned level_of(size_t bucket_count)
+{
+    return 63 - (unsigned)__builtin_clzll(bucket_count);
+}
+
+static inline size_t bucket_index(const struct dict *dict, uint64_t hash)
+{
+    size_t half = (size_t)1 << level_of(dict->bucket_count);
+    size_t index = hash & (2 * half - 1);
+
+    return index < dict->bucket_count ? index : index - half;
+}
+
+/* How many of the hash's low bits all entries of the bucket share. */
+static inline unsigned bucket_bits(const struct dict *dict, size_t index)
+{
+    unsigned level = level_of(dict->bucket_count);
+    size_t half = (size_t)1 << level;
+
+    return index >= half || index + half < dict->bucket_count ? level + 1 : level;
+}
+
+/* Room for buckets. */
+
+/* The sizes in which jemalloc hands out memory: four steps from one power of two to the next. */
+static size_t capacity_above(size_t buckets)
+{
+    size_t step;
+
+    if (buckets <= 4)
+        return buckets;
+    step = ((size_t)1 << level_of(buckets - 1)) / 4;
+    return (buckets + step - 1) / step * step;
+}
+
+static struct bucket *segment_create(size_t buckets)
+{
+    return mem_alloc_aligned(sizeof(struct bucket), buckets * sizeof(struct bucket));
+}
+
+static void only_resize(struct dict *dict, size_t capacity)
+{
+    struct bucket *only = segment_create(capacity);
+
+    memcpy(only, dict->only, dict->bucket_count * sizeof(struct bucket));
+    mem_free(dict->only);
+    dict->only = only;
+    dict->bucket_capacity = (uint32_t)capacity;
+}
+
+static void segment_add(struct dict *dict)
+{
+    size_t segments = dict->bucket_capacity >> SEGMENT_SHIFT;
+
+    if (segments == 1) {
+        struct bucket *only = dict->only;
+
+        dict->directory_capacity = 4;
+        dict->segments = mem_alloc(dict->directory_capacity * sizeof(dict->segments[0]));
+        dict->segments[0] = only;
+    } else if (segments == dict->directory_capacity) {
+        dict->directory_capacity *= 2;
+        dict->segments = mem_realloc(dict->segments, dict->directory_capacity * sizeof(dict->segments[0]));
+    }
+    dict->segments[segments] = segment_create(SEGMENT_BUCKETS);
+    dict->bucket_capacity += SEGMENT_BUCKETS;
+}
+
+static void segment_drop(struct dict *dict)
+{
+    size_t segments = (dict->bucket_capacity >> SEGMENT_SHIFT) - 1;
+
+    mem_free(dict->segments[segments]);
+    dict->bucket_capacity -= SEGMENT_BUCKETS;
+    if (segments == 1) {
+        struct bucket *only = dict->segments[0];
+
+        mem_free(dict->segments);
+        dict->only = only;
+    } else if (segments >= 4 && segments == dict->directory_capacity / 4) {
+        dict->directory_capacity /= 2;
+        dict->segments = mem_realloc(dict->segments, dict->directory_capacity * sizeof(dict->segments[0]));
+    }
+}
+
+/* One more bucket, empty. */
+static struct bucket *bucket_append(struct dict *dict)
+{
+    struct bucket *bucket;
+
+    if (dict->bucket_count == dict->bucket_capacity) {
+        if (dict->bucket_capacity < SEGMENT_BUCKETS)
+            only_resize(dict, capacity_above(dict->bucket_count + 1));
+        else
+            segment_add(dict);
+    }
+    CHECK(dict->bucket_count < UINT32_MAX - SEGMENT_BUCKETS);
+    bucket = bucket_at(dict, dict->bucket_count++);
+    memset(bucket, 0, sizeof(*bucket));
+    return bucket;
+}
+
+/* The last bucket, empty, goes. One spare segment stays, lest a dict at the border allocates for ever. */
+static void bucket_drop(struct dict *dict)
+{
+    dict->bucket_count--;
+    if (dict->bucket_capacity > SEGMENT_BUCKETS) {
+        if (dict->bucket_count + 2 * SEGMENT_BUCKETS <= dict->bucket_capacity || dict->bucket_count <= SEGMENT_BUCKETS / 2)
+            segment_drop(dict);
+    } else if (dict->bucket_count <= dict->bucket_capacity / 2) {
+        only_resize(dict, capacity_above(dict->bucket_count));
+    }
+}
+
+static uint64_t entry_hash(const struct dict *dict, const uint8_t *entry)
+{
+    return hash_bytes(&dict->seed, pair_of(entry).key);
+}
+
+static void longest_raise(struct dict *dict, const struct bucket *bucket)
+{
+    size_t size = bucket_size(bucket);
+
+    if (size > dict->longest)
+        dict->longest = (uint32_t)size;
+}
+
+static void split(struct dict *dict)
+{
+    size_t half = (size_t)1 << level_of(dict->bucket_count);
+    struct bucket *new = bucket_append(dict);
+    struct bucket *old = bucket_at(dict, dict->bucket_count - 1 - half);
+    size_t size = bucket_size(old);
+
+    /* All are about to be hashed, and none is likely to be in the cache. */
+    for (size_t i = 0; i < size; i++)
+        __builtin_prefetch(slot_entry(*bucket_slot(old, i)));
+    for (size_t i = size; i-- > 0;) {
+        uint64_t slot = *bucket_slot(old, i);
+
+        if (entry_hash(dict, slot_entry(slot)) & half) {
+            bucket_add(new, slot);
+            bucket_cut(old, i);
+        }
+    }
+}
+
+static void merge(struct dict *dict)
+{
+    size_t last = dict->bucket_count - 1;
+    struct bucket *from = bucket_at(dict, last);
+    struct bucket *to = bucket_at(dict, last - ((size_t)1 << level_of(last)));
+
+    for (size_t i = bucket_size(from); i-- > 0;) {
+        bucket_add(to, *bucket_slot(from, i));
+        bucket_cut(from, i);
+    }
+    longest_raise(dict, to);
+    bucket_drop(dict);
+}
+
+/* A single bucket is worth filling. */
+static inline size_t room_of(const struct dict *dict)
+{
+    return dict->bucket_count == 1 ? BUCKET_SLOTS : (size_t)dict->bucket_count * LOAD_MAX;
+}
+
+struct dict *dict_create(const struct hash_seed *seed)
+{
+    struct dict *dict = mem_zalloc(sizeof(*dict));
+
+    dict->seed = *seed;
+    dict->bucket_capacity = 1;
+    dict->only = segment_create(1);
+    bucket_append(dict);
+    return dict;
+}
+
+void dict_destroy(struct dict *dict)
+{
+    if (dict == NULL)
+        return;
+    for (size_t i = 0; i < dict->bucket_count; i++) {
+        struct bucket *bucket = bucket_at(dict, i);
+        size_t size = bucket_size(bucket);
+
+        if (i + 1 < dict->bucket_count)
+            __builtin_prefetch(bucket_at(dict, i + 1));
+        for (size_t j = 0; j < size; j++)
+            mem_free(slot_entry(*bucket_slot(bucket, j)));
+        mem_free(overflow_of(bucket));
+    }
+    if (dict->bucket_capacity > SEGMENT_BUCKETS) {
+        for (size_t i = 0; i < dict->bucket_capacity >> SEGMENT_SHIFT; i++)
+            mem_free(dict->segments[i]);
+        mem_free(dict->segments);
+    } else {
+        mem_free(dict->only);
+    }
+    mem_free(dict);
+}
+
+/* The same buckets with copies of the entries: nothing is hashed again. */
+struct dict *dict_copy(const struct dict *dict)
+{
+    struct dict *copy = dict_create(&dict->seed);
+
+    while (copy->bucket_count < dict->bucket_count)
+        bucket_append(copy);
+    for (size_t i = 0; i < dict->bucket_count; i++) {
+        struct bucket *from = bucket_at(dict, i), *to = bucket_at(copy, i);
+        size_t size = bucket_size(from);
+
+        for (size_t j = 0; j < size; j++)
+            __builtin_prefetch(slot_entry(*bucket_slot(from, j)));
+        for (size_t j = 0; j < size; j++) {
+            uint64_t slot = *bucket_slot(from, j);
+            size_t entry_size = pair_of(slot_entry(slot)).size;
+            uint8_t *entry = mem_alloc(entry_size);
+
+            memcpy(entry, slot_entry(slot), entry_size);
+            bucket_add(to, slot_of(entry, slot));
+        }
+    }
+    copy->count = dict->count;
+    copy->longest = dict->longest;
+    return copy;
+}
+
+size_t dict_count(const struct dict *dict)
+{
+    return dict->count;
+}
+
+void dict_reserve(struct dict *dict, size_t count)
+{
+    CHECK(dict->count == 0);
+    while (room_of(dict) < count)
+        bucket_append(dict);
+}
+
+/* The slot that holds `key`, and its bucket and index there; NULL if there is none. */
+static uint64_t *slot_find(const struct dict *dict, struct bytes key, uint64_t hash, struct bucket **bucket, size_t *index)
+{
+    struct overflow *overflow;
+    size_t in_place = BUCKET_SLOTS;
+    uint64_t tag = hash >> TAG_SHIFT;
+
+    *bucket = bucket_at(dict, bucket_index(dict, hash));
+    overflow = overflow_of(*bucket);
+    if (overflow != NULL)
+        in_place--;
+    for (size_t i = 0; i < in_place; i++) {
+        uint64_t slot = (*bucket)->slots[i];
+
+        if (slot >> TAG_SHIFT == tag && slot != 0 && bytes_equal(pair_of(slot_entry(slot)).key, key)) {
+            *index = i;
+            return &(*bucket)->slots[i];
+        }
+    }
+    for (size_t i = 0; overflow != NULL && i < overflow->count; i++) {
+        uint64_t slot = overflow->slots[i];
+
+        if (slot >> TAG_SHIFT == tag && bytes_equal(pair_of(slot_entry(slot)).key, key)) {
+            *index = in_place + i;
+            return &overflow->slots[i];
+        }
+    }
+    return NULL;
+}
+
+bool dict_find(const struct dict *dict, struct bytes key, struct bytes *value)
+{
+    struct bucket *bucket;
+    size_t index;
+    uint64_t *slot = slot_find(dict, key, hash_bytes(&dict->seed, key), &bucket, &index);
+
+    if (slot != NULL && value != NULL)
+        *value = pair_of(slot_entry(*slot)).value;
+    return slot != NULL;
+}
+
+static uint8_t *entry_create(struct bytes key, struct bytes value)
+{
+    uint8_t *entry = mem_alloc(size_width(key.size) + size_width(value.size) + key.size + value.size);
+    uint8_t *at = size_write(size_write(entry, key.size), value.size);
+
+    if (key.size > 0)
+        memcpy(at, key.data, key.size);
+    if (value.size > 0)
+        memcpy(at + key.size, value.data, value.size);
+    return entry;
+}
+
+/* Gives an entry another value, in its place if the allocator can. */
+static uint8_t *entry_change(uint8_t *entry, struct bytes value)
+{
+    struct pair pair = pair_of(entry);
+    size_t key_at = (size_t)((const uint8_t *)pair.key.data - entry);
+
+    if (size_width(pair.value.size) != size_width(value.size)) {
+        uint8_t *changed = entry_create(pair.key, value);
+
+        mem_free(entry);
+        return changed;
+    }
+    if (pair.value.size != value.size) {
+        entry = mem_realloc(entry, key_at + pair.key.size + value.size);
+        size_write(entry + size_width(pair.key.size), value.size);
+    }
+    if (value.size > 0)
+        memcpy(entry + key_at + pair.key.size, value.data, value.size);
+    return entry;
+}
+
+bool dict_put(struct dict *dict, struct bytes key, struct bytes value)
+{
+    uint64_t hash = hash_bytes(&dict->seed, key);
+    struct bucket *bucket;
+    size_t index;
+    uint64_t *slot = slot_find(dict, key, hash, &bucket, &index);
+
+    if (slot != NULL) {
+        *slot = slot_of(entry_change(slot_entry(*slot), value), hash);
+        return false;
+    }
+    bucket_add(bucket, slot_of(entry_create(key, value), hash));
+    longest_raise(dict, bucket);
+    dict->count++;
+    if (dict->count > room_of(dict))
+        split(dict);
+    return true;
+}
+
+bool dict_remove(struct dict *dict, struct bytes key)
+{
+    struct bucket *bucket;
+    size_t index;
+    uint64_t *slot = slot_find(dict, key, hash_bytes(&dict->seed, key), &bucket, &index);
+
+    if (slot == NULL)
+        return false;
+    mem_free(slot_entry(*slot));
+    bucket_cut(bucket, index);
+    dict->count--;
+    /* Two, so that a table that was reserved too large comes down too. */
+    for (int i = 0; i < 2 && dict->bucket_count > 1 && dict->count < (size_t)dict->bucket_count * LOAD_MIN; i++)
+        merge(dict);
+    return true;
+}
+
+void dict_iterate(struct dict_iterator *iterator, const struct dict *dict)
+{
+    *iterator = (struct dict_iterator){ .dict = dict };
+}
+
+static void bucket_prefetch(const struct dict *dict, size_t index)
+{
+    const struct bucket *bucket = bucket_at(dict, index);
+
+    for (size_t i = 0; i < BUCKET_SLOTS; i++)
+        __builtin_prefetch(slot_entry(bucket->slots[i]));
+}
+
+bool dict_next(struct dict_iterator *iterator, struct bytes *key, struct bytes *value)
+{
+    const struct dict *dict = iterator->dict;
+
+    while (iterator->bucket < dict->bucket_count) {
+        struct bucket *bucket = bucket_at(dict, iterator->bucket);
+
+        if (iterator->index == 0 && iterator->bucket + 1 < dict->bucket_count)
+            bucket_prefetch(dict, iterator->bucket + 1);
+        if (iterator->index < bucket_size(bucket)) {
+            struct pair pair = pair_of(slot_entry(*bucket_slot(bucket, iterator->index++)));
+
+            *key = pair.key;
+            *value = pair.value;
+            return true;
+        }
+        iterator->bucket++;
+        iterator->index = 0;
+    }
+    return false;
+}
+
+/* A bucket and a place in it are drawn until the place is taken: every pair has the same chance in each draw. */
+void dict_random(const struct dict *dict, struct random *random, struct bytes *key, struct bytes *value)
+{
+    CHECK(dict->count > 0);
+    for (;;) {
+        struct bucket *bucket = bucket_at(dict, random_below(random, dict->bucket_count));
+        size_t index = random_below(random, dict->longest);
+
+        if (index < bucket_size(bucket)) {
+            struct pair pair = pair_of(slot_entry(*bucket_slot(bucket, index)));
+
+            *key = pair.key;
+            *value = pair.value;
+            return;
+        }
+    }
+}
+
+static uint64_t bits_reversed(uint64_t word)
+{
+    word = (word >> 1 & 0x5555555555555555ull) | (word & 0x5555555555555555ull) << 1;
+    word = (word >> 2 & 0x3333333333333333ull) | (word & 0x3333333333333333ull) << 2;
+    word = (word >> 4 & 0x0f0f0f0f0f0f0f0full) | (word & 0x0f0f0f0f0f0f0f0full) << 4;
+    return __builtin_bswap64(word);
+}
+
+/* The order of a scan is that of the reversed hashes. There, a bucket is always an interval: splitting cuts it into two
+ * neighbours, merging joins them. The cursor is the (again reversed) place up to which all was found; what lies in the
+ * interval around it is found, some of it a second time after a merge, and the next cursor is the interval's end. */
+uint64_t dict_scan(const struct dict *dict, uint64_t cursor, size_t count, dict_found *found, void *context)
+{
+    size_t given = 0, buckets = 0;
+
+    do {
+        size_t index = bucket_index(dict, cursor);
+        struct bucket *bucket = bucket_at(dict, index);
+        size_t size = bucket_size(bucket);
+
+        for (size_t i = 0; i < size; i++) {
+            struct pair pair = pair_of(slot_entry(*bucket_slot(bucket, i)));
+
+            found(context, pair.key, pair.value);
+        }
+        given += size;
+        cursor |= UINT64_MAX << bucket_bits(dict, index);
+        cursor = bits_reversed(bits_reversed(cursor) + 1);
+    } while (cursor != 0 && given < count && ++buckets < count * 10);
+    return cursor;
+}
+
+static size_t table_memory(const struct dict *dict)
+{
+    size_t segments = dict->bucket_capacity >> SEGMENT_SHIFT;
+
+    if (dict->bucket_capacity <= SEGMENT_BUCKETS)
+        return mem_size(dict->only);
+    return mem_size(dict->segments) + segments * mem_size(dict->segments[1]);
+}
+
+size_t dict_memory(const struct dict *dict, size_t samples)
+{
+    size_t seen = 0, buckets = 0, entries = 0, overflows = 0;
+
+    for (; buckets < dict->bucket_count && (samples == 0 || seen < samples); buckets++) {
+        struct bucket *bucket = bucket_at(dict, buckets);
+        size_t size = bucket_size(bucket);
+
+        for (size_t i = 0; i < size; i++)
+            entries += mem_size(slot_entry(*bucket_slot(bucket, i)));
+        if (overflow_of(bucket) != NULL)
+            overflows += mem_size(overflow_of(bucket));
+        seen += size;
+    }
+    if (seen > 0 && seen < dict->count)
+        entries = (size_t)((double)entries / (double)seen * (double)dict->count);
+    if (buckets < dict->bucket_count)
+        overflows = (size_t)((double)overflows / (double)buckets * dict->bucket_count);
+    return mem_size(dict) + table_memory(dict) + entries + overflows;
+}

@@ -1,7 +1,7 @@
 /* Heap: the memory entries live in. Blocks of any multiple of 8 bytes, reached by 32-bit handles, movable.
  *
- *   handle  = segment index:17 | unit:15        (unit = 8 bytes; 32 GiB a heap); 0 is none
- *   segment = 256 KiB: unit 0 is never handed out, then blocks without gaps up to the bump position
+ *   handle  = segment index:19 | unit:13        (unit = 8 bytes; 32 GiB a heap); 0 is none
+ *   segment = 64 KiB: unit 0 is never handed out, then blocks without gaps up to the bump position
  *
  * Allocation takes a hole of exactly the right size, else the bump position, else splits a larger hole, else a new segment.
  * Freed blocks become holes, in doubly linked lists by size, written into the holes themselves. There is no coalescing: compaction
@@ -20,7 +20,7 @@
 #include "keyspace/segment_pool.h"
 
 enum {
-    HEAP_UNIT_BITS = 15,
+    HEAP_UNIT_BITS = 13,
     HEAP_BLOCK_MAX = 16 * 1024,
     HEAP_EXACT_UNITS = 136,             /* holes up to 1080 bytes have a list a size */
     HEAP_LISTS = HEAP_EXACT_UNITS + 40,

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-enum { CHUNK_SEGMENTS = 64, WARM_MAX = 16 };
+enum { CHUNK_SEGMENTS = 256, WARM_MAX = 64 };
 
 struct chunk {
     struct chunk *next;

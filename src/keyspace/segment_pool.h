@@ -1,4 +1,4 @@
-/* Segment pool: aligned runs of 256 KiB from the machine, for all heaps of the server.
+/* Segment pool: aligned runs of 64 KiB from the machine, for all heaps of the server.
  *
  * Memory given back goes to the machine at once (MADV_DONTNEED), but for a few segments kept warm.
  * Thread-safe: one leaf lock.
@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-enum { SEGMENT_SIZE = 256 * 1024 };
+enum { SEGMENT_SIZE = 64 * 1024 };
 
 struct segment_pool;
 

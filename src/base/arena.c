@@ -1,0 +1,84 @@
+#include "base/arena.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { BLOCK_SIZE = 16 * 1024, BLOCK_ALIGN = 16 };
+
+struct arena_block {
+    struct arena_block *next;
+    size_t spare;
+    char data[];
+};
+
+void arena_init(struct arena *arena)
+{
+    *arena = (struct arena){ 0 };
+}
+
+static void free_list(struct arena_block *block)
+{
+    while (block != NULL) {
+        struct arena_block *next = block->next;
+
+        mem_free(block);
+        block = next;
+    }
+}
+
+void arena_release(struct arena *arena)
+{
+    free_list(arena->first);
+    free_list(arena->large);
+    arena_init(arena);
+}
+
+void arena_reset(struct arena *arena)
+{
+    if (arena->large != NULL) {
+        free_list(arena->large);
+        arena->large = NULL;
+    }
+    if (arena->first != NULL && arena->first->next != NULL) {
+        free_list(arena->first->next);
+        arena->first->next = NULL;
+    }
+    arena->current = arena->first;
+    arena->used = 0;
+}
+
+void *arena_alloc(struct arena *arena, size_t size)
+{
+    struct arena_block *block;
+
+    size = (size + BLOCK_ALIGN - 1) & ~(size_t)(BLOCK_ALIGN - 1);
+    if (size > BLOCK_SIZE / 2) {
+        block = mem_alloc(sizeof(*block) + size);
+        block->next = arena->large;
+        arena->large = block;
+        return block->data;
+    }
+    if (arena->current == NULL || arena->used + size > BLOCK_SIZE) {
+        block = mem_alloc(sizeof(*block) + BLOCK_SIZE);
+        block->next = NULL;
+        if (arena->current == NULL)
+            arena->first = block;
+        else
+            arena->current->next = block;
+        arena->current = block;
+        arena->used = 0;
+    }
+    arena->used += size;
+    return arena->current->data + arena->used - size;
+}
+
+struct bytes arena_copy(struct arena *arena, struct bytes bytes)
+{
+    char *copy = arena_alloc(arena, bytes.size + 1);
+
+    if (bytes.size > 0)
+        memcpy(copy, bytes.data, bytes.size);
+    copy[bytes.size] = '\0';
+    return bytes_of(copy, bytes.size);
+}

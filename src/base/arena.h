@@ -1,0 +1,24 @@
+/* Arena: memory that lives as long as one call and is freed at once. Owner: one thread.
+ *
+ * Blocks of 16 KiB are kept between calls; larger wishes get a block of their own that goes at the reset.
+ */
+#ifndef KELVIN_BASE_ARENA_H
+#define KELVIN_BASE_ARENA_H
+
+#include <stddef.h>
+
+#include "base/bytes.h"
+
+struct arena {
+    struct arena_block *first, *current;
+    struct arena_block *large;
+    size_t used;                    /* of the current block */
+};
+
+void  arena_init(struct arena *arena);
+void  arena_release(struct arena *arena);
+void  arena_reset(struct arena *arena);
+void *arena_alloc(struct arena *arena, size_t size);    /* aligned to 16, not zeroed */
+struct bytes arena_copy(struct arena *arena, struct bytes bytes);
+
+#endif

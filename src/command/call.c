@@ -1,0 +1,126 @@
+#include "command/call.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/check.h"
+
+static const char *const error_texts[ERR_COUNT] = {
+    [ERR_SYNTAX] = "ERR syntax error",
+    [ERR_WRONG_TYPE] = "WRONGTYPE Operation against a key holding the wrong kind of value",
+    [ERR_NOT_INTEGER] = "ERR value is not an integer or out of range",
+    [ERR_NOT_FLOAT] = "ERR value is not a valid float",
+    [ERR_OVERFLOW] = "ERR increment or decrement would overflow",
+    [ERR_OUT_OF_RANGE] = "ERR value is out of range",
+    [ERR_NOT_POSITIVE] = "ERR value is out of range, must be positive",
+    [ERR_NO_SUCH_KEY] = "ERR no such key",
+    [ERR_NO_SUCH_KEY_NIL] = "ERR no such key",
+    [ERR_VALUE_TOO_LARGE] = "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+    [ERR_DB_INDEX] = "ERR DB index is out of range",
+    [ERR_OOM] = "OOM command not allowed when used memory > 'maxmemory'.",
+    [ERR_INVALID_CURSOR] = "ERR invalid cursor",
+    [ERR_TIER_READ] = "ERR the key's record can't be read from the store (see the log and INFO tiering)",
+    [ERR_SAME_OBJECT] = "ERR source and destination objects are the same",
+    [ERR_BUSY_KEY] = "BUSYKEY Target key name already exists.",
+    [ERR_NOT_LOADED] = "LOADING Redis is loading the dataset in memory",
+};
+
+static void error_bytes(struct call *call, struct bytes text)
+{
+    call->failed = true;
+    reply_error_text(call->reply, text);
+}
+
+void reply_error(struct call *call, enum error error)
+{
+    error_bytes(call, bytes_of_string(error_texts[error]));
+}
+
+void reply_errorf(struct call *call, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    int size;
+
+    va_start(arguments, format);
+    size = vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (size >= (int)sizeof(text))
+        size = sizeof(text) - 1;
+    error_bytes(call, bytes_of(text, (size_t)size));
+}
+
+void reply_wrong_arity(struct call *call)
+{
+    reply_errorf(call, "ERR wrong number of arguments for '%s' command", call->command->name);
+}
+
+void call_propagate(struct call *call, const struct bytes *args, int arg_count)
+{
+    struct propagation *propagation = arena_alloc(call->arena, sizeof(*propagation));
+
+    *propagation = (struct propagation){
+        .db = call->db,
+        .args = arena_alloc(call->arena, (size_t)arg_count * sizeof(struct bytes)),
+        .arg_count = arg_count,
+    };
+    for (int i = 0; i < arg_count; i++)
+        propagation->args[i] = arena_copy(call->arena, args[i]);
+    if (call->last != NULL)
+        call->last->next = propagation;
+    else
+        call->first = propagation;
+    call->last = propagation;
+}
+
+void call_propagate_nothing(struct call *call)
+{
+    call->propagate_nothing = true;
+}
+
+bool arg_integer(struct call *call, int index, int64_t *number)
+{
+    if (text_to_int(call->args[index], number))
+        return true;
+    reply_error(call, ERR_NOT_INTEGER);
+    return false;
+}
+
+bool arg_integer_between(struct call *call, int index, int64_t low, int64_t high, const char *error, int64_t *number)
+{
+    if (text_to_int(call->args[index], number) && *number >= low && *number <= high)
+        return true;
+    reply_errorf(call, "%s", error);
+    return false;
+}
+
+bool arg_double(struct call *call, int index, double *number)
+{
+    if (text_to_double(call->args[index], number))
+        return true;
+    reply_error(call, ERR_NOT_FLOAT);
+    return false;
+}
+
+struct bytes call_format(struct call *call, const char *format, ...)
+{
+    va_list arguments;
+    char *text;
+    int size;
+
+    va_start(arguments, format);
+    size = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    text = arena_alloc(call->arena, (size_t)size + 1);
+    va_start(arguments, format);
+    vsnprintf(text, (size_t)size + 1, format, arguments);
+    va_end(arguments);
+    return bytes_of(text, (size_t)size);
+}
+
+struct bytes call_integer(struct call *call, int64_t number)
+{
+    char *digits = arena_alloc(call->arena, TEXT_INT_SIZE);
+
+    return bytes_of(digits, text_of_int(number, digits));
+}

@@ -1,0 +1,90 @@
+/* Call: one command being run for one client. Lives on the executor's stack; what handlers allocate in its arena lives as long.
+ *
+ * A handler checks its arguments, opens its keys (command/key.h), replies exactly once, and returns. It may be run again from
+ * the top, as long as it has changed nothing (a key was cold, memory was short): so first read, then change.
+ */
+#ifndef KELVIN_COMMAND_CALL_H
+#define KELVIN_COMMAND_CALL_H
+
+#include "base/arena.h"
+#include "base/bytes.h"
+#include "base/text.h"
+#include "command/client.h"
+#include "command/command.h"
+#include "command/turn.h"
+#include "keyspace/partition.h"
+#include "resp/reply.h"
+#include "value/value.h"
+
+struct engine;
+
+/* A key argument, found by the executor. */
+struct call_key {
+    int arg;                    /* index in args */
+    uint32_t flags;             /* enum key_flag */
+    uint64_t hash;
+    uint32_t handle;            /* its entry as the call began; 0: none */
+};
+
+struct propagation {
+    struct propagation *next;
+    int db;
+    struct bytes *args;
+    int arg_count;
+};
+
+struct call {
+    struct engine *engine;
+    struct partitions *partitions;
+    struct turn *turn;
+    struct client *client;
+    const struct command *command;
+    struct reply *reply;
+    const struct bytes *args;
+    int arg_count;
+    int db;
+    struct call_key *keys;
+    int key_count;
+    int key_next;               /* where key_open looks first: handlers open keys in order */
+    bool handles_stale;         /* something changed: call_key.handle no longer holds */
+    struct arena *arena;
+
+    /* What the call did. */
+    uint64_t change_count;              /* keys changed; what INFO calls dirty */
+    bool propagate_nothing;
+    struct propagation *first, *last;   /* in place of the call's own words, if there are any */
+    struct propagation *expired, *expired_last;     /* DELs of keys that had expired: go first */
+    size_t reply_start;                 /* offset in the client's output where this call's reply begins */
+    bool failed;                        /* it replied an error */
+    bool parked;                        /* nothing was replied: it runs again */
+};
+
+enum error {
+    ERR_SYNTAX, ERR_WRONG_TYPE, ERR_NOT_INTEGER, ERR_NOT_FLOAT, ERR_OVERFLOW, ERR_OUT_OF_RANGE, ERR_NO_SUCH_KEY,
+    ERR_NO_SUCH_KEY_NIL, ERR_VALUE_TOO_LARGE, ERR_DB_INDEX, ERR_OOM, ERR_NOT_POSITIVE, ERR_INVALID_CURSOR, ERR_TIER_READ,
+    ERR_SAME_OBJECT, ERR_BUSY_KEY, ERR_NOT_LOADED,
+    ERR_COUNT
+};
+
+/* Error replies. The text carries its own code ("ERR ...", "WRONGTYPE ..."). They are counted by code for INFO errorstats. */
+void reply_error(struct call *call, enum error error);
+void reply_errorf(struct call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "ERR wrong number of arguments for 'x' command" */
+void reply_wrong_arity(struct call *call);
+
+/* What goes to the log (and replicas) in place of the call's own words; may be called several times. The bytes are copied. Nothing goes
+ * if the call changed nothing. */
+void call_propagate(struct call *call, const struct bytes *args, int arg_count);
+void call_propagate_nothing(struct call *call);
+
+/* Arguments. False: the error was replied. */
+bool arg_integer(struct call *call, int index, int64_t *number);                /* ERR_NOT_INTEGER */
+bool arg_integer_between(struct call *call, int index, int64_t low, int64_t high, const char *error, int64_t *number);
+bool arg_double(struct call *call, int index, double *number);                  /* ERR_NOT_FLOAT */
+static inline bool arg_is(const struct call *call, int index, const char *word) { return bytes_is(call->args[index], word); }
+
+/* Text that lives as long as the call. */
+struct bytes call_format(struct call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+struct bytes call_integer(struct call *call, int64_t number);
+
+#endif

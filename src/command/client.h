@@ -1,0 +1,58 @@
+/* Client: who asks. Embedded in a connection (net), or stands alone for the log's replay.
+ *
+ * Owner: its worker, but for what is marked.
+ */
+#ifndef KELVIN_COMMAND_CLIENT_H
+#define KELVIN_COMMAND_CLIENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "resp/reply.h"
+
+struct command;
+struct tier_wait;
+struct worker;
+
+enum client_flag {
+    CLIENT_CLOSE_AFTER_REPLY = 1 << 0,
+    CLIENT_CLOSE_NOW = 1 << 1,
+    CLIENT_REPLY_OFF = 1 << 2,
+    CLIENT_REPLY_SKIP_NEXT = 1 << 3,    /* CLIENT REPLY SKIP was just called */
+    CLIENT_REPLY_SKIP = 1 << 4,         /* this command's reply is dropped */
+    CLIENT_NO_EVICT = 1 << 5,
+    CLIENT_NO_TOUCH = 1 << 6,
+    CLIENT_REPLAY = 1 << 7,             /* the log's own: may do everything, waits in place, is not logged again */
+    CLIENT_UNIX_SOCKET = 1 << 8,
+    CLIENT_PROTECTED = 1 << 9,          /* told that protected mode is on, about to go */
+};
+
+struct client {
+    uint64_t id;
+    struct worker *worker;
+    struct reply reply;
+    uint32_t flags;
+    int db;
+    bool authenticated;
+    char *name, *lib_name, *lib_version;    /* NULL: none. Freed with mem_free */
+    char *address, *local_address;          /* "127.0.0.1:12345"; never NULL for a connection */
+    int fd;
+    int64_t created_ms, active_ms;          /* wall clock */
+    const struct command *last_command;
+    uint64_t query_size, query_room, arguments_size;    /* bytes, kept up to date by net for CLIENT LIST */
+    uint64_t net_input, net_output, commands;           /* totals */
+
+    /* Waiting. A parked client's request is run again from the top when it is woken. */
+    bool parked;
+    int park_reason;                        /* enum park_reason of engine/park.h */
+    struct tier_wait *waits;                /* keys it waits for or has pinned: list; see tier/load.h */
+    _Atomic int pending;                    /* loads still to come */
+    struct client *ready_next;              /* in its worker's list of those to wake. Under that list's lock */
+    bool ready_queued;                      /* under that list's lock */
+    bool dead;                              /* closed, but still in that list */
+    void *job;                              /* struct job of engine/job.h: background work of the call that is parked */
+};
+
+#endif

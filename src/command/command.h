@@ -1,0 +1,124 @@
+/* Command: one row of the command table. Everything about a command derives from its row: arity, flags, ACL categories, which
+ * arguments are keys and what is done to them (and so locking, residency and propagation), COMMAND, COMMAND DOCS.
+ *
+ * Rows stand in a .def file beside the family's .c, in this shape:
+ *
+ *   COMMAND("get", get_command, 2, COMMAND_READONLY | COMMAND_FAST, CAT_STRING,
+ *       KEYS(KEY_RANGE(1, 0, 1, KEY_RO | KEY_ACCESS)),
+ *       "string", "1.0.0", "O(1)", "Answers the value of a string.", "key:key")
+ *
+ * A subcommand's name is "client|list"; its container "client" has a row of its own, with run NULL if it can't be called alone.
+ * The last field describes the arguments for COMMAND DOCS, in a small language of its own:
+ *   name:type        an argument (types: key string integer double pattern unix-time token)
+ *   WORD             a pure token; WORD name:type is an argument behind a token
+ *   [x]  x...  (a|b) optional; may be repeated; one of
+ */
+#ifndef KELVIN_COMMAND_COMMAND_H
+#define KELVIN_COMMAND_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+struct call;
+
+enum command_flag {
+    COMMAND_WRITE = 1 << 0,
+    COMMAND_READONLY = 1 << 1,
+    COMMAND_DENYOOM = 1 << 2,           /* refused, or delayed, when memory is over the limit */
+    COMMAND_ADMIN = 1 << 3,
+    COMMAND_PUBSUB = 1 << 4,
+    COMMAND_NOSCRIPT = 1 << 5,
+    COMMAND_BLOCKING = 1 << 6,
+    COMMAND_LOADING = 1 << 7,           /* allowed while the data is being loaded */
+    COMMAND_STALE = 1 << 8,
+    COMMAND_SKIP_MONITOR = 1 << 9,
+    COMMAND_SKIP_SLOWLOG = 1 << 10,
+    COMMAND_ASKING = 1 << 11,
+    COMMAND_FAST = 1 << 12,
+    COMMAND_NO_AUTH = 1 << 13,          /* allowed before AUTH */
+    COMMAND_MOVABLE_KEYS = 1 << 14,
+    COMMAND_NO_MULTI = 1 << 15,
+    COMMAND_ALLOW_BUSY = 1 << 16,
+    COMMAND_NO_MANDATORY_KEYS = 1 << 17,
+    /* Kelvin's own, not shown to clients. */
+    COMMAND_EXCLUSIVE = 1 << 24,        /* runs with all partitions locked */
+    COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */
+};
+
+enum command_category {     /* read, write, fast, slow, admin, dangerous, blocking, pubsub follow from the flags */
+    CAT_KEYSPACE = 1 << 0,
+    CAT_READ = 1 << 1,
+    CAT_WRITE = 1 << 2,
+    CAT_SET = 1 << 3,
+    CAT_SORTEDSET = 1 << 4,
+    CAT_LIST = 1 << 5,
+    CAT_HASH = 1 << 6,
+    CAT_STRING = 1 << 7,
+    CAT_BITMAP = 1 << 8,
+    CAT_HYPERLOGLOG = 1 << 9,
+    CAT_GEO = 1 << 10,
+    CAT_STREAM = 1 << 11,
+    CAT_PUBSUB = 1 << 12,
+    CAT_ADMIN = 1 << 13,
+    CAT_FAST = 1 << 14,
+    CAT_SLOW = 1 << 15,
+    CAT_BLOCKING = 1 << 16,
+    CAT_DANGEROUS = 1 << 17,
+    CAT_CONNECTION = 1 << 18,
+    CAT_TRANSACTION = 1 << 19,
+    CAT_SCRIPTING = 1 << 20,
+};
+
+/* What is done to a key, as COMMAND INFO tells it. The first four decide what the executor does: RO and RW keys are made
+ * resident first; OW keys need no load; RM keys are made resident (DEL has to count them). */
+enum key_flag {
+    KEY_RO = 1 << 0, KEY_RW = 1 << 1, KEY_OW = 1 << 2, KEY_RM = 1 << 3,
+    KEY_ACCESS = 1 << 4, KEY_UPDATE = 1 << 5, KEY_INSERT = 1 << 6, KEY_DELETE = 1 << 7,
+    KEY_NOT_KEY = 1 << 8, KEY_INCOMPLETE = 1 << 9, KEY_VARIABLE_FLAGS = 1 << 10,
+};
+
+struct key_spec {
+    uint32_t flags;
+    const char *keyword;    /* the keys begin behind this word, searched from `index`; NULL: they begin at `index` */
+    int index;              /* negative: from the end */
+    bool numbered;          /* a count of keys stands at `index`; keys follow */
+    int last, step, limit;  /* range: last key relative to the first (-1: the last argument), every step-th, 1/limit of them */
+};
+
+typedef void command_run(struct call *call);
+
+struct command {
+    const char *name;
+    command_run *run;
+    int arity;              /* the command's own words included; negative: at least that many */
+    uint32_t flags;         /* enum command_flag */
+    uint32_t categories;    /* enum command_category, explicit ones */
+    const struct key_spec *keys;    /* ends with flags 0; NULL: no keys */
+    const char *group, *since, *complexity, *summary, *arguments;
+    uint32_t id;            /* given by the table: index of its statistics */
+    struct command *parent;     /* container, or NULL */
+    struct command **children;  /* subcommands, NULL-terminated; or NULL */
+};
+
+#define KEY_RANGE(first, last_, step_, flags_) { .flags = (flags_), .index = (first), .last = (last_), .step = (step_) }
+#define KEY_NUMBERED(at, step_, flags_) { .flags = (flags_), .index = (at), .numbered = true, .step = (step_) }
+#define KEY_AFTER(word, from, last_, step_, limit_, flags_) \
+    { .flags = (flags_), .keyword = (word), .index = (from), .last = (last_), .step = (step_), .limit = (limit_) }
+#define NO_KEYS NULL
+/* A row's keys: up to three specs, the rest ends the list. */
+#define KEYS(...) ((const struct key_spec[]){ __VA_ARGS__, { .flags = 0 } })
+
+/* Turns a .def into an array:
+ *   const struct command string_commands[] = {
+ *   #define COMMAND COMMAND_ROW
+ *   #include "commands/string.def"
+ *   #undef COMMAND
+ *       { .name = NULL } };
+ */
+#define COMMAND_ROW(name_, run_, arity_, flags_, categories_, keys_, group_, since_, complexity_, summary_, arguments_) \
+    { .name = (name_), .run = (run_), .arity = (arity_), .flags = (flags_), .categories = (categories_), .keys = keys_, \
+      .group = (group_), .since = (since_), .complexity = (complexity_), .summary = (summary_), .arguments = (arguments_) },
+
+#endif

@@ -1,0 +1,259 @@
+#include "command/key.h"
+
+#include "base/check.h"
+#include "value/string.h"
+
+/* The executor's finding for an argument. Handlers open their keys in order, so the search is short. */
+static const struct call_key *find_call_key(struct call *call, int arg)
+{
+    for (int i = 0; i < call->key_count; i++) {
+        int at = call->key_next + i;
+
+        if (at >= call->key_count)
+            at -= call->key_count;
+        if (call->keys[at].arg == arg) {
+            call->key_next = at;
+            return &call->keys[at];
+        }
+    }
+    return NULL;
+}
+
+/* A DEL for the log, ahead of the command itself. */
+static void propagate_expired(struct call *call, int db, struct bytes name)
+{
+    struct propagation *propagation = arena_alloc(call->arena, sizeof(*propagation));
+
+    *propagation = (struct propagation){ .db = db, .args = arena_alloc(call->arena, 2 * sizeof(struct bytes)), .arg_count = 2 };
+    propagation->args[0] = BYTES("DEL");
+    propagation->args[1] = arena_copy(call->arena, name);
+    if (call->expired_last != NULL)
+        call->expired_last->next = propagation;
+    else
+        call->expired = propagation;
+    call->expired_last = propagation;
+}
+
+static void forget(struct key *key)
+{
+    key->handle = 0;
+    key->present = false;
+    key->expire_ms = -1;
+    key->value = (struct value){ 0 };
+}
+
+/* Takes the entry out of the keyspace; its object is freed, now or later. */
+static void take_out(struct key *key, enum key_removal removal)
+{
+    struct keyspace_watch *watch = &key->call->partitions->watch;
+    struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+    enum record_state record = entry_record(entry);
+    struct value value;
+
+    keyspace_remove(key->keyspace, key->hash, key->handle, &value);
+    if (watch->removed != NULL)
+        watch->removed(watch->context, key->keyspace, key->hash, key->name, record);
+    if (value_is_object(&value)) {
+        if (removal == KEY_REMOVE_LAZILY)
+            key->call->turn->hooks->free_later(key->call->turn->hooks->context, value);
+        else
+            value_free(&value);
+    }
+    key->call->handles_stale = true;
+}
+
+static void expire_now(struct key *key)
+{
+    struct call *call = key->call;
+
+    propagate_expired(call, key->keyspace->db, key->name);
+    take_out(key, KEY_REMOVE_LAZILY);
+    forget(key);
+    turn_count(call->turn, STAT_EXPIRED_KEYS, 1);
+    call->turn->hooks->changed(call->turn->hooks->context, key, "expired");
+}
+
+static void touch(struct key *key, struct entry *entry, enum key_access access)
+{
+    struct call *call = key->call;
+
+    if (access == KEY_FOR_LOOKING || call->command->flags & COMMAND_NO_TOUCH)
+        return;
+    if (entry->flags & ENTRY_PINNED)
+        turn_count(call->turn, STAT_COLD_HITS, 1);
+    else
+        turn_count(call->turn, STAT_HOT_HITS, 1);
+    if (call->client->flags & CLIENT_NO_TOUCH)
+        return;
+    heat_touch(&call->turn->heat, entry, call->turn->minutes, &call->turn->random);
+    /* What the load was made for is the first touch; the next one proves that the key is worth its memory. */
+    if ((entry->flags & (ENTRY_PROBATION | ENTRY_PINNED)) == ENTRY_PROBATION)
+        keyspace_set_probation(key->keyspace, entry, false);
+}
+
+static bool open_found(struct key *key, enum key_access access)
+{
+    struct call *call = key->call;
+    struct entry *entry;
+
+    if (key->handle != 0) {
+        entry = keyspace_entry(key->keyspace, key->handle);
+        key->expire_ms = entry_expire_ms(entry);
+        if (key->expire_ms >= 0 && key->expire_ms <= call->turn->now_ms && !call->turn->clock_stopped) {
+            expire_now(key);
+        } else {
+            key->present = true;
+            key->value = entry_value(entry);
+            touch(key, entry, access);
+        }
+    }
+    if (access == KEY_FOR_READING)
+        turn_count(call->turn, key->present ? STAT_KEYSPACE_HITS : STAT_KEYSPACE_MISSES, 1);
+    if (!key->present && access != KEY_FOR_LOOKING && access != KEY_FOR_OVERWRITING)
+        turn_count(call->turn, STAT_TIER_MISSES, 1);
+    return key->present;
+}
+
+static void key_init(struct key *key, struct call *call, int db, int arg, uint64_t hash)
+{
+    struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, hash)];
+
+    ASSERT_LOCKED(partition);
+    *key = (struct key){
+        .call = call,
+        .keyspace = partition_keyspace(partition, db),
+        .name = call->args[arg],
+        .hash = hash,
+        .expire_ms = -1,
+    };
+}
+
+bool key_open(struct call *call, int arg, enum key_access access, struct key *key)
+{
+    const struct call_key *found = find_call_key(call, arg);
+
+    CHECK(found != NULL);       /* the command's row does not say that this argument is a key */
+    key_init(key, call, call->db, arg, found->hash);
+    key->handle = call->handles_stale ? keyspace_find(key->keyspace, key->hash, key->name) : found->handle;
+    return open_found(key, access);
+}
+
+bool key_open_in(struct call *call, int db, int arg, enum key_access access, struct key *key)
+{
+    const struct key_hooks *hooks = call->turn->hooks;
+    const struct call_key *found = find_call_key(call, arg);
+
+    CHECK(found != NULL);
+    key_init(key, call, db, arg, found->hash);
+    key->handle = keyspace_find(key->keyspace, key->hash, key->name);
+    if (key->handle == 0 && access != KEY_FOR_OVERWRITING && hooks->load_in_place != NULL) {
+        hooks->load_in_place(hooks->context, key->keyspace, key->hash, key->name);
+        key->handle = keyspace_find(key->keyspace, key->hash, key->name);
+    }
+    return open_found(key, access);
+}
+
+bool key_open_as(struct call *call, int arg, enum key_access access, enum value_type type, struct key *key)
+{
+    if (!key_open(call, arg, access, key) || key->value.type == type)
+        return true;
+    reply_error(call, ERR_WRONG_TYPE);
+    return false;
+}
+
+void key_replace(struct key *key, struct value value)
+{
+    if (key->present && !key->replaced && value_is_object(&key->value)) {
+        key->old = key->value;
+        key->replaced = true;
+    }
+    key->value = value;
+}
+
+void key_set_string(struct key *key, struct bytes bytes)
+{
+    key_replace(key, string_value(bytes));
+}
+
+/* A change makes the record old, and takes the entry out of a batch being written. */
+static void mark_dirty(struct key *key, struct entry *entry)
+{
+    if (entry_record(entry) == RECORD_CLEAN)
+        keyspace_set_record(key->keyspace, entry, RECORD_STALE);
+    entry->flags &= (uint8_t)~ENTRY_WRITING;
+}
+
+static void create_entry(struct key *key)
+{
+    struct call *call = key->call;
+    struct keyspace_watch *watch = &call->partitions->watch;
+    enum record_state record = RECORD_NONE;
+
+    if (watch->record_of_new != NULL)
+        record = watch->record_of_new(watch->context, key->keyspace, key->hash, key->name);
+    if (record == RECORD_UNKNOWN)
+        turn_count(call->turn, STAT_BLIND_WRITES, 1);
+    key->handle = keyspace_insert(key->keyspace, key->hash, key->name, &key->value, key->expire_ms, record, call->turn->now_ms);
+    CHECK(key->handle != 0);
+}
+
+void key_changed(struct key *key, const char *event)
+{
+    struct call *call = key->call;
+    const struct key_hooks *hooks = call->turn->hooks;
+
+    ASSERT_LOCKED(key->keyspace->partition);
+    if (key->handle == 0) {
+        create_entry(key);
+    } else {
+        struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+
+        mark_dirty(key, entry);
+        key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
+        if (key->expire_ms != entry_expire_ms(keyspace_entry(key->keyspace, key->handle)))
+            key->handle = keyspace_set_expire(key->keyspace, key->hash, key->handle, key->expire_ms, call->turn->now_ms);
+    }
+    if (key->replaced) {
+        hooks->free_later(hooks->context, key->old);
+        key->replaced = false;
+    }
+    key->present = true;
+    key->value = entry_value(keyspace_entry(key->keyspace, key->handle));
+    call->handles_stale = true;
+    call->change_count++;
+    hooks->changed(hooks->context, key, event);
+}
+
+void key_remove(struct key *key, enum key_removal removal, const char *event)
+{
+    struct call *call = key->call;
+
+    ASSERT_LOCKED(key->keyspace->partition);
+    if (key->handle != 0)
+        take_out(key, removal);
+    forget(key);
+    call->change_count++;
+    call->turn->hooks->changed(call->turn->hooks->context, key, event);
+}
+
+uint8_t key_heat(const struct key *key)
+{
+    const struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+
+    return heat_now(&key->call->turn->heat, entry->heat, entry->heat_minutes, key->call->turn->minutes);
+}
+
+int64_t key_idle_s(const struct key *key)
+{
+    const struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+
+    return (int64_t)(uint16_t)(key->call->turn->minutes - entry->heat_minutes) * 60;
+}
+
+void key_set_heat(struct key *key, uint8_t heat)
+{
+    struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+
+    entry->heat = heat;
+    entry->heat_minutes = key->call->turn->minutes;
+}

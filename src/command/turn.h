@@ -1,0 +1,59 @@
+/* Turn: what a worker knows during one turn of its loop, so that a command reads plain memory instead of clocks and settings.
+ *
+ * Owner: this worker; refreshed at the start of each turn. The statistics are written by this worker only and read by
+ * others: relaxed atomics.
+ */
+#ifndef KELVIN_COMMAND_TURN_H
+#define KELVIN_COMMAND_TURN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/random.h"
+#include "keyspace/heat.h"
+#include "value/value.h"
+
+enum stat {
+    STAT_COMMANDS,              /* calls that ran */
+    STAT_CONNECTIONS,           /* accepted */
+    STAT_REJECTED_CONNECTIONS,
+    STAT_NET_INPUT, STAT_NET_OUTPUT,        /* bytes */
+    STAT_KEYSPACE_HITS, STAT_KEYSPACE_MISSES,
+    STAT_EXPIRED_KEYS,
+    STAT_EVICTED_KEYS,
+    STAT_ERROR_REPLIES,
+    STAT_HOT_HITS,              /* a key was asked for and was in RAM */
+    STAT_COLD_HITS,             /* it had to be loaded */
+    STAT_TIER_MISSES,           /* it exists nowhere */
+    STAT_BLIND_WRITES,          /* a maybe-cold key was overwritten without a read */
+    STAT_UNPLANNED_READS,       /* tier rule 8: loads under a lock */
+    STAT_THROTTLED,             /* calls that had to wait for memory */
+    STAT_READS_PROCESSED, STAT_WRITES_PROCESSED,
+    STAT_QUERY_BUFFER_LIMIT, STAT_OUTPUT_BUFFER_LIMIT,  /* clients closed for it */
+    STAT_COUNT
+};
+
+struct key_hooks;
+
+struct turn {
+    const struct key_hooks *hooks;      /* immutable after start */
+    int64_t now_ms;             /* wall clock */
+    int64_t now_us;             /* monotonic */
+    uint16_t minutes;           /* heat_minutes(now_ms) */
+    bool clock_stopped;         /* replaying, or a replica: nothing expires by the clock */
+    bool over_memory;           /* used memory is beyond maxmemory */
+    struct heat_settings heat;
+    struct value_limits limits;
+    struct random random;
+    uint64_t lsn_seen;          /* the largest LSN this turn has touched, by reading or writing */
+    _Atomic uint64_t stats[STAT_COUNT];
+};
+
+static inline void turn_count(struct turn *turn, enum stat stat, uint64_t by)
+{
+    atomic_store_explicit(&turn->stats[stat], atomic_load_explicit(&turn->stats[stat], memory_order_relaxed) + by,
+        memory_order_relaxed);
+}
+
+#endif

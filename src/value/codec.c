@@ -402,3 +402,21 @@ enum status codec_restore(struct bytes dump, const struct value_limits *limits, 
         return STATUS_INVALID;
     return codec_decode(payload, limits, scratch, value);
 }
+
+enum status codec_peek_type(struct bytes payload, enum value_type *type)
+{
+    if (payload.size == 0)
+        return STATUS_CORRUPT;
+    switch ((enum codec_rdb_type)(uint8_t)payload.data[0]) {
+    case CODEC_RDB_STRING:
+        *type = VALUE_STRING;
+        return STATUS_OK;
+    case CODEC_RDB_HASH:
+    case CODEC_RDB_HASH_ZIPMAP:
+    case CODEC_RDB_HASH_ZIPLIST:
+    case CODEC_RDB_HASH_LISTPACK:
+        *type = VALUE_HASH;
+        return STATUS_OK;
+    }
+    return STATUS_CORRUPT;
+}

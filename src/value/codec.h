@@ -44,6 +44,9 @@ void codec_encode(const struct value *value, struct buffer *out);
  * in it is not to be borrowed from any more, and the caller empties it. `value` is set only if the answer is OK. */
 enum status codec_decode(struct bytes payload, const struct value_limits *limits, struct buffer *scratch, struct value *value);
 
+/* The type of the value a payload holds, by its first byte; nothing else is looked at. */
+enum status codec_peek_type(struct bytes payload, enum value_type *type);
+
 /* DUMP and RESTORE. codec_restore: STATUS_INVALID for a bad version or checksum, STATUS_CORRUPT for a bad payload. */
 void codec_dump(const struct value *value, struct buffer *out);
 enum status codec_restore(struct bytes dump, const struct value_limits *limits, struct buffer *scratch, struct value *value);

@@ -1,0 +1,31 @@
+/* Record: what the store keeps of a key beside its name.
+ *
+ *   record = format u8 | heat u8 | heat_minutes u16 | [expire_ms i64] | payload        (little-endian)
+ *   format = 1, plus 0x80 if there is an expiry, 0x40 if a string was changed in place (OBJECT ENCODING says raw);
+ *   payload as in value/codec.h
+ *
+ * LevelDB's blocks carry CRC-32C, checked at every read, so a record has no checksum of its own.
+ */
+#ifndef KELVIN_TIER_RECORD_H
+#define KELVIN_TIER_RECORD_H
+
+#include "base/buffer.h"
+#include "base/status.h"
+#include "keyspace/entry.h"
+#include "value/value.h"
+
+struct record {
+    uint8_t heat;
+    uint16_t heat_minutes;
+    int64_t expire_ms;          /* -1: never */
+    struct value value;         /* inline strings borrow from the bytes or the scratch buffer */
+};
+
+void record_encode(const struct entry *entry, struct buffer *out);
+
+/* STATUS_CORRUPT for anything that is not a record, STATUS_VERSION for one of a newer format. */
+enum status record_decode(struct bytes bytes, const struct value_limits *limits, struct buffer *scratch, struct record *record);
+/* Only what stands before the value: for those who nominate. `type` is its value type. */
+enum status record_peek(struct bytes bytes, int64_t *expire_ms, enum value_type *type);
+
+#endif

@@ -1,0 +1,55 @@
+/* A store in a temporary directory, and batches whose content follows from their number: what must be in the store
+ * follows from store_number alone, whatever failed on the way. For tests; failures print and abort.
+ */
+#ifndef KELVIN_SUPPORT_STORE_BOX_H
+#define KELVIN_SUPPORT_STORE_BOX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "tier/store.h"
+#include "tier/store_env.h"
+
+enum { BOX_KEYS = 400, BOX_INCARNATION = 7 };
+
+struct box {
+    char root[64];              /* removed by box_destroy, with all in it */
+    char dir[96];               /* of the store, in root */
+    char message[STORE_MESSAGE_SIZE];
+    struct store_env *env;
+    struct store *store;        /* NULL while closed */
+    struct store_options options;
+    size_t record_size;
+    uint64_t seed;              /* printed on failure */
+};
+
+/* With small buffers, so that little writing makes many files. Nothing is open yet. */
+void box_create(struct box *box, uint64_t seed);
+void box_destroy(struct box *box);
+
+enum status box_open(struct box *box);
+void box_close(struct box *box);
+
+/* Writes batch store_number + 1. */
+enum status box_write(struct box *box);
+void box_write_many(struct box *box, int count);        /* CHECKs that each is taken */
+/* Reopens until it works; fails after 1000 times. Returns what `applied` said. */
+bool box_reopen(struct box *box);
+
+/* The version a key must have after batches 1 .. number; 0: it must not be there. */
+uint64_t box_version(uint64_t number, uint32_t key);
+
+/* Looks at every key by store_get and by a scan. Errors other than `allowed` (STATUS_OK: none) fail; wrong answers always do. */
+void box_verify(struct box *box, struct store *store, enum status allowed);
+void box_verify_key(struct box *box, struct store *store, uint64_t number, uint32_t key, enum status allowed);
+
+uint64_t box_hash(struct store *store, uint32_t key, char *name, struct bytes *name_bytes);    /* name: 32 bytes */
+
+/* The files of a directory whose names end so; full paths. Returns how many. */
+enum { BOX_FILES_MAX = 256, BOX_PATH_SIZE = 192 };
+int box_files(const char *dir, const char *end, char paths[][BOX_PATH_SIZE]);
+void box_flip(const char *path, uint64_t offset, int bit);
+uint64_t box_file_size(const char *path);
+
+#endif

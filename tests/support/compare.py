@@ -92,6 +92,10 @@ def client(ours, theirs, args):
     return ours == theirs
 
 
+def config(ours, theirs, args):
+    return pairs_unordered(ours, theirs, args) if len(args) > 1 and args[1].lower() == b"get" else ours == theirs
+
+
 def memory(ours, theirs, args):
     return kind(ours, theirs, args)
 
@@ -103,7 +107,7 @@ SAME = {
     b"ttl": near(2), b"expiretime": near(2), b"pttl": near(2000), b"pexpiretime": near(2000),
     b"randomkey": kind, b"hrandfield": size, b"srandmember": size, b"zrandmember": size,
     b"dump": kind, b"time": kind, b"lastsave": kind, b"info": kind, b"lolwut": kind, b"object": object_,
-    b"hello": hello, b"debug": debug, b"client": client, b"memory": memory, b"command": kind, b"slowlog": kind,
+    b"hello": hello, b"debug": debug, b"client": client, b"memory": memory, b"config": config, b"command": kind, b"slowlog": kind,
     b"latency": kind, b"spop": size,
 }
 

@@ -81,8 +81,9 @@ class Server:
         line = [self.binary]
         if self.config is not None:
             path = os.path.join(self.folder, "test.conf")
-            with open(path, "w") as file:
-                file.write(self.config)
+            if not os.path.exists(path):        # CONFIG REWRITE may have changed it since the first start
+                with open(path, "w") as file:
+                    file.write(self.config)
             line.append(path)
         options = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": self.folder,
                    "enable-debug-command": "yes"}
@@ -241,6 +242,11 @@ class Server:
             self.discard()
 
 
+def read_text(path):
+    with open(path) as file:
+        return file.read()
+
+
 def until(condition, timeout=20, what="the condition"):
     """Wait for something that must come true; returns its value."""
     deadline, pause = time.monotonic() + (timeout * 3 if is_sanitized() else timeout), 0.002
@@ -260,4 +266,4 @@ def seed_new():
 
 
 __all__ = ["Server", "Client", "Closed", "StartFailed", "ROOT", "REDIS", "SHORT", "under_test", "is_redis",
-           "is_sanitized", "scaled", "until", "seed_new", "port_free"]
+           "is_sanitized", "scaled", "until", "read_text", "seed_new", "port_free"]

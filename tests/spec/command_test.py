@@ -1,0 +1,167 @@
+"""COMMAND and its subcommands say the same as Redis about the commands both have."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import PairCase, main                                                             # noqa: E402
+from support.resp import Error                                                                      # noqa: E402
+from support.server import is_redis                                                                 # noqa: E402
+
+# Ours alone, and what 7.2 has beyond the 7.0 of the oracle.
+OURS = {"tier"}
+SINCE_7_2 = {"waitaof", "client|setinfo", "client|no-touch", "cluster|myshardid"}
+
+
+def listed(docs):
+    return dict(zip(docs[::2], docs[1::2]))
+
+
+class CommandTest(PairCase):
+    def names(self):
+        ours = {name.decode() for name in self.c.must("COMMAND", "LIST")}
+        theirs = {name.decode() for name in self.r.must("COMMAND", "LIST")}
+        extra = {name for name in ours - theirs if name.split("|")[0] not in OURS} - SINCE_7_2
+        self.assertEqual(sorted(extra), [], "commands that Redis does not have")
+        return sorted(ours & theirs)
+
+    def test_count_and_list(self):
+        plain = [name for name in self.c.must("COMMAND", "LIST") if b"|" not in name]
+        self.assertEqual(self.c.must("COMMAND", "COUNT"), len(plain))
+        self.assertEqual(self.c.must("COMMAND", "COUNT"), len(self.c.must("COMMAND")))
+        self.assertEqual(sorted(self.c.must("COMMAND", "LIST", "FILTERBY", "PATTERN", "get*")),
+                         [name for name in sorted(self.c.must("COMMAND", "LIST")) if name.startswith(b"get")])
+        for category in ("hash", "keyspace", "bitmap", "fast", "nosuch"):
+            ours = set(self.c.must("COMMAND", "LIST", "FILTERBY", "ACLCAT", category))
+            theirs = set(self.r.must("COMMAND", "LIST", "FILTERBY", "ACLCAT", category))
+            shared = {name.encode() for name in self.names()}
+            self.assertEqual(ours & shared, theirs & shared, category)
+        self.both("COMMAND COUNT x\nCOMMAND LIST foo\nCOMMAND LIST FILTERBY foo bar\nCOMMAND LIST FILTERBY MODULE nosuch")
+
+    def same_info(self, ours, theirs, trail):
+        name = theirs[0].decode()
+        label = trail + name
+        self.assertEqual(ours[0], theirs[0])
+        self.assertEqual(ours[1], theirs[1], label + ": arity")
+        self.assertEqual(sorted(map(bytes, ours[2])), sorted(map(bytes, theirs[2])), label + ": flags")
+        self.assertEqual(ours[3:6], theirs[3:6], label + ": first key, last key, step")
+        self.assertEqual(sorted(map(bytes, ours[6])), sorted(map(bytes, theirs[6])), label + ": ACL categories")
+        self.assertEqual([bytes(tip) for tip in ours[7]], [bytes(tip) for tip in theirs[7]], label + ": tips")
+        self.assertEqual(len(ours[8]), len(theirs[8]), label + ": key specifications")
+        for mine, other in zip(ours[8], theirs[8]):
+            mine, other = listed(mine), listed(other)
+            self.assertEqual(sorted(map(bytes, mine.pop(b"flags"))), sorted(map(bytes, other.pop(b"flags"))), label)
+            mine.pop(b"notes", None)
+            other.pop(b"notes", None)
+            self.assertEqual(mine, other, label + ": key specification")
+        ours_sub = {sub[0]: sub for sub in ours[9]}
+        for sub in theirs[9]:
+            if sub[0] in ours_sub:
+                self.same_info(ours_sub[sub[0]], sub, name + " > ")
+
+    def test_info_is_that_of_redis(self):
+        names = self.names()
+        ours, theirs = self.c.must("COMMAND", "INFO", *names), self.r.must("COMMAND", "INFO", *names)
+        problems = []
+        for mine, other in zip(ours, theirs):
+            try:
+                self.same_info(mine, other, "")
+            except AssertionError as error:
+                problems.append(str(error).replace("\n", " ")[:300])
+        self.assertEqual(problems, [], "%d commands differ" % len(problems))
+
+    def test_info_of_the_unknown(self):
+        self.both([["COMMAND", "INFO", "nosuch"], ["COMMAND", "INFO", "nosuch", "alsonot"]])
+        reply = self.c.must("COMMAND", "INFO", "GET", "nosuch", "config|get")
+        other = self.r.must("COMMAND", "INFO", "GET", "nosuch", "config|get")
+        self.assertEqual(reply[1], other[1])
+        self.assertEqual((reply[0][0], reply[2][0]), (other[0][0], other[2][0]))
+
+    def test_docs_are_there_for_every_command(self):
+        names = self.names()
+        ours, theirs = listed(self.c.must("COMMAND", "DOCS", *names)), listed(self.r.must("COMMAND", "DOCS", *names))
+        self.assertEqual(set(ours), set(theirs))
+        problems = []
+        for name, docs in theirs.items():
+            mine, other = listed(ours[name]), listed(docs)
+            for field in (b"since", b"group"):
+                if mine.get(field) != other.get(field):
+                    problems.append((name, field, mine.get(field), other.get(field)))
+            if not mine.get(b"summary"):
+                problems.append((name, b"summary", None))
+        self.assertEqual(problems, [])
+        self.assertEqual(self.c.must("COMMAND", "DOCS", "nosuch"), [])
+
+    def test_getkeys(self):
+        cases = [line.split() for line in """
+            GET k
+            SET k v EX 10
+            MSET a 1 b 2 c 3
+            MGET a b c
+            DEL a b
+            COPY a b DB 1
+            RENAME a b
+            BITOP AND d a b c
+            HSET h f v
+            OBJECT ENCODING k
+            MEMORY USAGE k
+            BITFIELD k GET u8 0
+            BITFIELD k SET u8 0 1
+            LCS a b
+            GETEX k EX 5
+            PING
+            ECHO x
+            NOSUCH x
+            GET
+            MSET
+            MSET a
+            CONFIG GET x
+            SCAN 0
+            RESTORE k 0 payload
+            MOVE k 1
+            TOUCH a b c
+        """.splitlines() if line.strip()]
+        present = set(self.names())
+        for case in cases:
+            if case[0].lower() in present or case[0] == "NOSUCH":
+                for name in ("GETKEYS", "GETKEYSANDFLAGS"):
+                    ours, theirs = self.c.call("COMMAND", name, *case), self.r.call("COMMAND", name, *case)
+                    self.assertEqual(ours if isinstance(ours, Error) else sorted(map(repr, ours)),
+                                     theirs if isinstance(theirs, Error) else sorted(map(repr, theirs)), (name, case))
+        self.both("COMMAND GETKEYS\nCOMMAND GETKEYSANDFLAGS")
+
+    def test_arity_is_what_the_table_says(self):
+        """The table is not a decoration: every command with a fixed arity refuses one word more and one less."""
+        for info in self.c.must("COMMAND"):
+            name, arity = info[0].decode(), info[1]
+            if name in ("quit", "shutdown", "monitor", "sync", "psync", "subscribe", "psubscribe", "ssubscribe", "replicaof",
+                        "slaveof", "failover", "exec", "debug") or info[9]:
+                continue
+            counts = ([arity - 1, arity + 1] if arity > 0 else [-arity - 1])
+            for count in counts:
+                if count < 1:
+                    continue
+                reply = self.c.call(name, *["1"] * (count - 1))
+                self.assertIsInstance(reply, Error, (name, count))
+                self.assertTrue(reply.startswith(b"ERR wrong number of arguments for '%s' command" % name.encode()), reply)
+
+    def test_write_commands_are_marked(self):
+        flags = {info[0].decode(): {bytes(flag) for flag in info[2]} for info in self.c.must("COMMAND")}
+        for name in ("set", "append", "hset", "del", "expire", "rename", "flushall", "setbit"):
+            if name in flags:
+                self.assertIn(b"write", flags[name], name)
+        for name in ("get", "hget", "ttl", "exists", "scan", "bitcount"):
+            if name in flags:
+                self.assertIn(b"readonly", flags[name], name)
+
+    def test_help_texts(self):
+        for name in ("COMMAND", "CONFIG", "CLIENT", "OBJECT", "MEMORY", "SLOWLOG", "LATENCY", "DEBUG") + (
+                () if is_redis() else ("TIER",)):
+            reply = self.c.must(name, "HELP")
+            self.assertIsInstance(reply, list)
+            self.assertIn(name.encode(), reply[0].upper())
+            self.assertTrue(any(bytes(line) == b"HELP" for line in reply), name)
+            self.assertGreater(len(reply), 3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,285 @@
+"""CONFIG, the configuration file and the command line."""
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import PairCase, kelvin_only, main                                                # noqa: E402
+from support.resp import OK, Error                                                                  # noqa: E402
+from support.server import Server, port_free, read_text, under_test                                                       # noqa: E402
+
+# Directives of 7.0 that 7.2 no longer has, and those whose default follows the machine or the build.
+NOT_IN_7_2 = set()
+OWN_DEFAULT = {"dir", "port", "logfile", "pidfile", "bind", "bgsave-cpulist", "locale-collate", "dbfilename",
+               # ours by design: see docs/differences.md
+               "maxmemory-policy", "io-threads", "aof-use-rdb-preamble", "jemalloc-bg-thread", "activedefrag"}
+
+
+def pairs(reply):
+    return dict(zip(reply[::2], reply[1::2]))
+
+
+class ConfigCommandTest(PairCase):
+    def test_get(self):
+        self.both("""
+            CONFIG GET maxmemory
+            CONFIG GET MAXMEMORY
+            CONFIG GET nosuch
+            CONFIG GET maxmemory hz timeout
+            CONFIG GET hash-max-*-value
+            CONFIG GET appendfsync
+            CONFIG GET
+            CONFIG
+            CONFIG nosuch
+            CONFIG GET requirepass
+            CONFIG GET databases
+        """)
+
+    def test_set_and_get(self):
+        self.both("""
+            CONFIG SET maxmemory 100mb
+            CONFIG GET maxmemory
+            CONFIG SET maxmemory 1GB
+            CONFIG GET maxmemory
+            CONFIG SET maxmemory 1k
+            CONFIG GET maxmemory
+            CONFIG SET maxmemory 2g
+            CONFIG GET maxmemory
+            CONFIG SET maxmemory 0
+            CONFIG SET timeout 100 hz 50
+            CONFIG GET timeout
+            CONFIG GET hz
+            CONFIG SET timeout 0 hz 10
+            CONFIG SET slowlog-log-slower-than -1
+            CONFIG GET slowlog-log-slower-than
+            CONFIG SET slowlog-log-slower-than 10000
+            CONFIG SET lazyfree-lazy-user-del YES
+            CONFIG GET lazyfree-lazy-user-del
+            CONFIG SET lazyfree-lazy-user-del no
+            CONFIG SET client-output-buffer-limit "normal 1mb 2mb 60"
+            CONFIG GET client-output-buffer-limit
+            CONFIG SET client-output-buffer-limit "normal 0 0 0"
+            CONFIG SET loglevel debug
+            CONFIG GET loglevel
+            CONFIG SET loglevel notice
+        """)
+
+    def test_bad_values(self):
+        self.both("""
+            CONFIG SET maxmemory abc
+            CONFIG SET maxmemory -1
+            CONFIG SET hz abc
+            CONFIG SET timeout -1
+            CONFIG SET appendonly maybe
+            CONFIG SET appendfsync sometimes
+            CONFIG SET maxmemory-policy foo
+            CONFIG SET loglevel foo
+            CONFIG SET nosuch 1
+            CONFIG SET timeout
+            CONFIG SET timeout 1 hz
+            CONFIG SET timeout 5 nosuch 1
+            CONFIG GET timeout
+            CONFIG SET timeout 5 timeout 6
+            CONFIG SET timeout 5 hz abc
+            CONFIG GET timeout
+            CONFIG SET databases 4
+            CONFIG SET daemonize yes
+            CONFIG SET slowlog-max-len -1
+            CONFIG SET slowlog-max-len ""
+            CONFIG SET client-output-buffer-limit "foo 1 2 3"
+            CONFIG SET client-output-buffer-limit "normal 1 2"
+            CONFIG SET hash-max-listpack-entries abc
+            CONFIG SET lfu-decay-time -1
+            CONFIG RESETSTAT x
+            CONFIG REWRITE x
+            CONFIG SET
+        """)
+
+    def test_every_directive_of_redis_is_known(self):
+        ours, theirs = pairs(self.c.must("CONFIG", "GET", "*")), pairs(self.r.must("CONFIG", "GET", "*"))
+        self.assertEqual(sorted(name.decode() for name in set(theirs) - set(ours) if name.decode() not in NOT_IN_7_2), [])
+
+    def test_defaults_are_those_of_redis(self):
+        ours, theirs = pairs(self.c.must("CONFIG", "GET", "*")), pairs(self.r.must("CONFIG", "GET", "*"))
+        different = {name.decode(): (ours[name], theirs[name]) for name in theirs
+                     if name in ours and ours[name] != theirs[name] and name.decode() not in OWN_DEFAULT}
+        self.assertEqual(different, {}, "name: (ours, redis)")
+
+    def test_resetstat(self):
+        self.c.pipeline([["PING"]] * 50)
+        self.assertGreater(int(self.server.info()["total_commands_processed"]), 50)
+        self.both("CONFIG RESETSTAT")
+        self.assertLess(int(self.server.info()["total_commands_processed"]), 10)
+
+    def test_rewrite_without_a_file(self):
+        self.both("CONFIG REWRITE")
+
+    @kelvin_only
+    def test_every_tier_option_can_be_changed_while_running(self):
+        options = pairs(self.c.must("CONFIG", "GET", "tier-*"))
+        self.assertIn(b"tier-high-watermark", options)
+        self.assertIn(b"tier-low-watermark", options)
+        self.assertIn(b"tier-max-size", options)
+        for name, value in options.items():
+            reply = self.c.call("CONFIG", "SET", name, value)
+            self.assertEqual(reply, OK, name)
+        self.assertEqual(pairs(self.c.must("CONFIG", "GET", "tier-*")), options)
+
+
+class ConfigFileTest(unittest.TestCase):
+    def start(self, config, options=None, args=()):
+        server = Server(options or {}, config=config, args=args)
+        self.addCleanup(server.stop)
+        return server
+
+    def refused(self, config, *words, options=None):
+        server = Server(options or {}, config=config, start=False)
+        self.addCleanup(server.discard)
+        server.launch()
+        self.assertNotEqual(server.wait_end(), 0, "it started with\n" + config)
+        log = server.log().decode("utf-8", "replace")
+        for word in words:
+            self.assertIn(word, log)
+        return log
+
+    def get(self, server, name):
+        with server.client() as client:
+            return client.must("CONFIG", "GET", name)[1].decode()
+
+    def test_a_file_is_read(self):
+        server = self.start('# a comment\n\n  maxmemory 64mb\nTimeout 77\nhash-max-listpack-entries "33"\n'
+                            "client-output-buffer-limit normal 1mb 512kb 30\nsave 3600 1 300 100\n", {"save": None})
+        self.assertEqual(self.get(server, "maxmemory"), str(64 << 20))
+        self.assertEqual(self.get(server, "timeout"), "77")
+        self.assertEqual(self.get(server, "hash-max-listpack-entries"), "33")
+        self.assertIn("normal 1048576 524288 30", self.get(server, "client-output-buffer-limit"))
+        self.assertEqual(self.get(server, "save"), "3600 1 300 100")
+
+    def test_the_command_line_wins(self):
+        server = self.start("timeout 10\nhz 20\n", {"timeout": 30})
+        self.assertEqual((self.get(server, "timeout"), self.get(server, "hz")), ("30", "20"))
+
+    def test_included_files(self):
+        server = Server(start=False)
+        self.addCleanup(server.discard)
+        with open(os.path.join(server.folder, "more.conf"), "w") as file:
+            file.write("timeout 42\n")
+        server.config = "hz 20\ninclude %s\n" % os.path.join(server.folder, "more.conf")
+        server.start()
+        self.assertEqual((self.get(server, "timeout"), self.get(server, "hz")), ("42", "20"))
+        self.assertEqual(server.terminate(), 0)
+
+    def test_bad_files_are_refused_with_line_and_reason(self):
+        self.refused("hz 10\nnosuchdirective 1\n", "nosuchdirective 1", "2")
+        self.refused("hz 10\n\nmaxmemory lots\n", "maxmemory lots", "3")
+        self.refused("timeout\n", "timeout", "1")
+        self.refused("appendonly perhaps\n", "appendonly perhaps", "'yes' or 'no'")
+        self.refused('maxmemory "1gb\n', "Unbalanced quotes")
+        self.refused("tcp-backlog -5\n", "tcp-backlog -5", "1")
+        self.refused("include /nonexistent/file.conf\n", "/nonexistent/file.conf")
+
+    def test_bad_options_are_refused(self):
+        for arguments in (["--nosuchoption", "1"], ["--maxmemory", "lots"], ["--timeout"]):
+            process = subprocess.run([under_test()] + arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30)
+            self.assertNotEqual(process.returncode, 0, arguments)
+            self.assertIn(arguments[0].lstrip("-").encode(), process.stdout)
+
+    def test_a_missing_file_is_refused(self):
+        process = subprocess.run([under_test(), "/nonexistent/x.conf"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertIn(b"/nonexistent/x.conf", process.stdout)
+
+    def test_standard_input(self):
+        server = Server(start=False)
+        self.addCleanup(server.discard)
+        port = port_free()
+        with open(server.log_path, "wb") as log:
+            server.process = subprocess.Popen([under_test(), "-"], stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=server.folder)
+        server.port = port
+        server.process.stdin.write(b"port %d\nbind 127.0.0.1\ntimeout 55\nsave \"\"\ndir %s\n" % (port, server.folder.encode()))
+        server.process.stdin.close()
+        self.assertTrue(server.wait_ready(30))
+        self.assertEqual(self.get(server, "timeout"), "55")
+        self.assertEqual(server.terminate(), 0)
+
+    def test_version_and_help(self):
+        for option in ("--version", "-v", "--help", "-h"):
+            process = subprocess.run([under_test(), option], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30)
+            if "help" in option or option == "-h":
+                self.assertIn(b"Usage", process.stdout)
+            else:
+                self.assertEqual(process.returncode, 0)
+                self.assertRegex(process.stdout, rb"v=\d+\.\d+\.\d+")
+
+    def test_rewrite_keeps_comments_and_writes_changes(self):
+        server = self.start("# my comment\ntimeout 10\nhz 20\n")
+        with server.client() as client:
+            client.must("CONFIG", "SET", "timeout", 99, "maxmemory", "77mb")
+            client.must("CONFIG", "SET", "hash-max-listpack-value", 31)
+            self.assertEqual(client.must("CONFIG", "REWRITE"), OK)
+        text = read_text(os.path.join(server.folder, "test.conf"))
+        self.assertIn("# my comment", text)
+        self.assertRegex(text, r"(?m)^timeout 99$")
+        self.assertRegex(text, r"(?m)^hz 20$")
+        self.assertRegex(text, r"(?m)^maxmemory (77mb|80740352)$")
+        self.assertRegex(text, r"(?m)^hash-max-listpack-value 31$")
+        self.assertEqual(len(re.findall(r"(?m)^timeout ", text)), 1)
+        server.restart()
+        self.assertEqual((self.get(server, "timeout"), self.get(server, "hash-max-listpack-value")), ("99", "31"))
+
+    def test_logfile_pidfile_and_daemonize(self):
+        server = Server({"logfile": "my.log", "pidfile": "my.pid", "daemonize": "yes"}, start=False)
+        self.addCleanup(server.discard)
+        server.launch()
+        self.assertEqual(server.wait_end(), 0)
+        deadline = time.monotonic() + 20
+        log = os.path.join(server.folder, "my.log")
+        while not os.path.exists(log) or "eady to accept" not in read_text(log):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        pid = int(read_text(os.path.join(server.folder, "my.pid")))
+        with server.client() as client:
+            self.assertIn(b"process_id:%d\r\n" % pid, client.must("INFO", "server"))
+            client.send(b"SHUTDOWN NOSAVE\r\n")
+        while os.path.exists("/proc/%d" % pid) and read_text("/proc/%d/stat" % pid).split()[2] != "Z":
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        self.assertFalse(os.path.exists(os.path.join(server.folder, "my.pid")))
+
+
+class ShutdownTest(unittest.TestCase):
+    def test_signals_and_shutdown_end_it_cleanly(self):
+        for how in (signal.SIGTERM, signal.SIGINT, "SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN NOW FORCE"):
+            server = Server()
+            with server.client() as client:
+                client.must("SET", "k", "v")
+                if isinstance(how, str):
+                    client.send(how.encode() + b"\r\n")
+                else:
+                    server.process.send_signal(how)
+                self.assertEqual(server.wait_end(), 0, how)
+                self.assertIsNone(server.alarm())
+            server.discard()
+
+    def test_shutdown_arguments(self):
+        server = Server()
+        self.addCleanup(server.stop)
+        with server.client() as client:
+            self.assertEqual(client.call("SHUTDOWN", "foo"), Error(b"ERR syntax error"))
+            self.assertEqual(client.call("SHUTDOWN", "SAVE", "NOSAVE"), Error(b"ERR syntax error"))
+            self.assertEqual(client.call("SHUTDOWN", "ABORT"), Error(b"ERR No shutdown in progress."))
+
+    def test_the_log_says_what_tools_wait_for(self):
+        server = Server()
+        log = server.log()
+        server.stop()
+        self.assertRegex(log, rb"(?m)^\d+:M \d\d \w{3} \d{4} \d\d:\d\d:\d\d\.\d{3} [*#.-] .*Server initialized")
+        self.assertRegex(log, rb"Ready to accept connections")
+
+
+if __name__ == "__main__":
+    main()

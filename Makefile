@@ -88,7 +88,7 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.c.o $(SUPPORT) $(LIBRARY)
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.c.o $(SUPPORT) $(LIBRARY)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/kelvin-benchmark: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/benchmark/*.c)) $(LIBRARY)
-	$(CC) $(LDFLAGS) -o $@ $^ -lhiredis $(MALLOC) -lpthread -lm
+	$(CXX) $(LDFLAGS) -o $@ $^ -lhiredis $(MALLOC) -lpthread -lm
 
 units: $(UNITS)
 fuzzers: $(FUZZERS)

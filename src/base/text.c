@@ -99,7 +99,7 @@ size_t text_of_int(int64_t number, char *out)
 
 /* ---- floating point ---- */
 
-/* Up to 15 digits with a point somewhere are two integers that a double holds exactly, and one division rounds right. */
+/* Up to 15 digits with a point somewhere are two integers that a double holds exactly; one division rounds right. */
 static bool double_of_short_decimal(struct bytes text, double *number)
 {
     static const double powers[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14,
@@ -277,8 +277,9 @@ static inline char fold(char c, enum text_case mode)
     return mode == TEXT_CASE_IGNORED ? to_lower(c) : c;
 }
 
-/* `at` is behind the '['. Whether the class takes `c`; `*next` is behind the class. Odd, but so does Redis: a class that is not
- * closed ends with the pattern, bytes over 127 are negative in ranges, and a range takes any byte as its end, even ']'. */
+/* `at` is behind the '['. Whether the class takes `c`; `*next` is behind the class. Odd, but so does Redis: a class that
+ * is not closed ends with the pattern, bytes over 127 are negative in ranges, and a range takes any byte as its end,
+ * even ']'. */
 static bool class_takes(const char *at, const char *end, char c, enum text_case mode, const char **next)
 {
     bool negated = at < end && *at == '^';
@@ -327,8 +328,8 @@ static inline bool step_takes(const char *at, const char *end, char c, enum text
     return fold(*at, mode) == fold(c, mode);
 }
 
-/* A mismatch goes back to the last star only: what an earlier star took can stay as it is, since every step between takes
- * exactly one byte. So the work is at most pattern times text. */
+/* A mismatch goes back to the last star only: what an earlier star took can stay as it is, since every step between
+ * takes exactly one byte. So the work is at most pattern times text. */
 bool text_matches(struct bytes pattern, struct bytes text, enum text_case mode)
 {
     const char *at = pattern.data;

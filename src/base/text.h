@@ -19,8 +19,8 @@ bool text_to_int(struct bytes text, int64_t *number);
 /* Writes no NUL; returns the size. `out` has TEXT_INT_SIZE bytes. */
 size_t text_of_int(int64_t number, char *out);
 
-/* Strict: no spaces around; "inf", "+inf", "-inf" in any case are numbers, and so is hex; NaN is not, nor is overflow, nor
- * what is so small that it would become 0. A long double has at most 5119 bytes. */
+/* Strict: no spaces around; "inf", "+inf", "-inf" in any case are numbers, and so is hex; NaN is not, nor is overflow,
+ * nor what is so small that it would become 0. A long double has at most 5119 bytes. */
 bool text_to_double(struct bytes text, double *number);
 bool text_to_long_double(struct bytes text, long double *number);
 

@@ -83,8 +83,8 @@ static inline void args_push(struct request_parser *parser, const char *data, si
     parser->args[parser->arg_count++] = bytes_of(data, size);
 }
 
-/* Addresses become offsets while the data may move, and back. An argument is converted once each way, however many pieces
- * the request comes in. */
+/* Addresses become offsets while the data may move, and back. An argument is converted once each way, however many
+ * pieces the request comes in. */
 static void args_to_offsets(struct request_parser *parser, int first, const char *data)
 {
     for (int i = first; i < parser->arg_count; i++)
@@ -266,8 +266,8 @@ static enum header unexpected(struct request_parser *parser, char got)
     return HEADER_ERROR;
 }
 
-/* The line at `scanned`, of type `type`: checks all, reads the number, moves `scanned` behind the line. A line ends with CR and
- * any one byte, and its size is checked first, so that the answer does not depend on the pieces it came in. */
+/* The line at `scanned`, of type `type`: checks all, reads the number, moves `scanned` behind the line. A line ends with
+ * CR and any one byte, and its size is checked first, so that the answer does not depend on the pieces it came in. */
 static enum header header_slow(struct request_parser *parser, const struct request_limits *limits, const char *data,
     size_t size, char type, int64_t *number)
 {

@@ -1,7 +1,7 @@
 /* Request: takes requests out of a client's query buffer, in place.
  *
- * Understands RESP arrays of bulks and inline commands (with Redis' quoting). Incremental: it remembers how far it got, so a
- * request that comes in a thousand pieces is scanned once. Owner: one thread; one parser a client.
+ * Understands RESP arrays of bulks and inline commands (with Redis' quoting). Incremental: it remembers how far it got,
+ * so a request that comes in a thousand pieces is scanned once. Owner: one thread; one parser a client.
  *
  * On REQUEST_COMPLETE args[0..arg_count) point into the data that was given (inline commands with quotes into memory
  * of the parser); they are valid until the data moves or the next call. An empty request (`*0`, `*-1`, an empty
@@ -22,14 +22,14 @@ struct request_limits {
     int64_t bulk_size_max;      /* proto-max-bulk-len */
     int64_t arg_count_max;      /* INT32_MAX in Redis 7.2; never more */
     int64_t inline_size_max;    /* 64 KiB; of a line with a count or length too. At least 32 */
-    bool authenticated;         /* false: bulks over 16 KiB and more than 10 arguments are protocol errors, as in Redis */
+    bool authenticated;         /* false: bulks over 16 KiB and more than 10 arguments are errors, as in Redis */
 };
 
 struct request_parser {
     struct bytes *args;
     int arg_count;
-    /* Private: where we are in a request that is not complete. Offsets count from the start of the request; between calls
-     * args[].data are such offsets too, as the data may move. */
+    /* Private: where we are in a request that is not complete. Offsets count from the start of the request; between
+     * calls args[].data are such offsets too, as the data may move. */
     int arg_capacity;
     int64_t args_expected;      /* -1: the header is not read yet */
     int64_t bulk_expected;      /* -1: the $ header of the next bulk is not read yet */

@@ -2,11 +2,11 @@
  *
  *     request_fuzz SECONDS [SEED]
  *
- * Each round has a seed of its own, SEED + round. It mutates an input of the corpus, or writes requests of random arguments, and
- * parses that at once and in random pieces, each piece in a new exact block of memory, so that a sanitizer sees a
- * byte read too far and whoever keeps an old address. Both ways must give the same; so must the arguments that were
- * written. A failing round prints its seed: `request_fuzz 0 SEED` runs that round alone. When a sanitizer ends the
- * process, the seed printed at the start and the same number of rounds come to the same place.
+ * Each round has a seed of its own, SEED + round. It mutates an input of the corpus, or writes requests of random
+ * arguments, and parses that at once and in random pieces, each piece in a new exact block of memory, so that a
+ * sanitizer sees a byte read too far and whoever keeps an old address. Both ways must give the same; so must the
+ * arguments that were written. A failing round prints its seed: `request_fuzz 0 SEED` runs that round alone. When a
+ * sanitizer ends the process, the seed printed at the start and the same number of rounds come to the same place.
  */
 #include <inttypes.h>
 #include <stdbool.h>

@@ -12,7 +12,7 @@
 
 static const struct hash_seed key = { 0x0706050403020100u, 0x0f0e0d0c0b0a0908u };
 
-/* SipHash-1-3 of the messages "", 00, 00 01, 00 01 02 ... under the key 00 01 .. 0f, as published with the reference. */
+/* SipHash-1-3 of the messages "", 00, 00 01, 00 01 02 ... under the key 00 01 .. 0f, as published. */
 static const uint64_t vectors[] = {
     0xabac0158050fc4dc, 0xc9f49bf37d57ca93, 0x82cb9b024dc7d44d, 0x8bf80ab8e7ddf7fb, 0xcf75576088d38328,
     0xdef9d52f49533b67, 0xc50d2b50c59f22a7, 0xd3927d989bb11140, 0x369095118d299a8e, 0x25a48eb36c063de4,

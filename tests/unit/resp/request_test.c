@@ -29,8 +29,8 @@ static void describe(const struct request_parser *parser, enum request_result re
     }
 }
 
-/* All requests of `input`, each followed by ';', as far as they go; the input comes in pieces of `step` bytes, and lies somewhere
- * else each time. */
+/* All requests of `input`, each followed by ';', as far as they go; the input comes in pieces of `step` bytes, and lies
+ * somewhere else each time. */
 static void parse_all(const struct request_limits *limits, struct bytes input, size_t step, struct buffer *out)
 {
     struct request_parser parser;
@@ -76,7 +76,8 @@ static void gives_with(const struct request_limits *limits, struct bytes input, 
         parse_all(limits, input, steps[i], &out);
         if (!bytes_equal(buffer_bytes(&out), expected))
             fail_msg("\"%.*s\" gave \"%.*s\" instead of \"%s\" in steps of %zu",
-                (int)(input.size < 200 ? input.size : 200), input.data, (int)out.size, out.data, expected.data, steps[i]);
+                (int)(input.size < 200 ? input.size : 200), input.data, (int)out.size, out.data, expected.data,
+                steps[i]);
         buffer_release(&out);
     }
 }
@@ -105,8 +106,8 @@ static void empty_requests_are_consumed_silently(void **state)
 /* Each asked of a redis-server, with the bytes as they are here. */
 static void counts_are_read_strictly(void **state)
 {
-    static const char *const bad[] = { "*01\r\n", "*+1\r\n", "*1 \r\n", "* 1\r\n", "*\r\n", "*-0\r\n", "*abc\r\n", "*1a\r\n",
-        "*1\n$4\r\nPING\r\n", "*2147483648\r\n", "*-9999999999999999999999\r\n", "*9999999999\r\n" };
+    static const char *const bad[] = { "*01\r\n", "*+1\r\n", "*1 \r\n", "* 1\r\n", "*\r\n", "*-0\r\n", "*abc\r\n",
+        "*1a\r\n", "*1\n$4\r\nPING\r\n", "*2147483648\r\n", "*-9999999999999999999999\r\n", "*9999999999\r\n" };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         gives_with(&usual, bytes_of_string(bad[i]), BYTES("Protocol error: invalid multibulk length"));
@@ -236,8 +237,8 @@ static void inline_quotes_are_taken_off(void **state)
 
 static void unbalanced_quotes_are_an_error(void **state)
 {
-    static const char *const bad[] = { "PING \"a\r\n", "PING 'a\r\n", "\"a\"b\r\n", "'a'b\r\n", "a\"b c\"d\r\n", "a\\\"b\r\n",
-        "\"a\\\r\n", "\"a\\\"\r\n", "'\\\\'\r\n", "'a\\\r\n", "\"\"\"\"\r\n", "'\n", "x \"\n" };
+    static const char *const bad[] = { "PING \"a\r\n", "PING 'a\r\n", "\"a\"b\r\n", "'a'b\r\n", "a\"b c\"d\r\n",
+        "a\\\"b\r\n", "\"a\\\r\n", "\"a\\\"\r\n", "'\\\\'\r\n", "'a\\\r\n", "\"\"\"\"\r\n", "'\n", "x \"\n" };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         gives_with(&usual, bytes_of_string(bad[i]), BYTES("Protocol error: unbalanced quotes in request"));

@@ -1,4 +1,4 @@
-/* Record map: which records may be in the store, in about 2.6 bytes a record.
+/* Record map: which records may be in the store, in 2.5 to 3.3 bytes a record, the more the fewer.
  *
  * An approximate multiset of 34-bit tags. A tag comes from the key's hash; the place of a tag comes from the
  * tag alone, so that the map grows and shrinks without keys. "No" is certain: the key has no record.

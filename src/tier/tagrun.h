@@ -3,61 +3,63 @@
  * The top 8 bits of a number, its quotient, are not stored but counted; the rest, its remainder, is stored as it is.
  * A number costs its remainder and one bit; a run costs another 256 bits, however many numbers it holds.
  *
- *   words = quotients: (256 + room) bits | remainders: room * (width - 8) bits       (each rounded up to whole words)
+ *   block = owner u32 | count u32 | quotients: 256 + room bits | remainders: room * (width - 8) bits
  *   quotients = for each quotient in order: a 1 for each number that has it, then a 0
- *   remainders = in the order of the numbers
+ *   remainders = in the order of the numbers; room is count rounded up to a multiple of 8
  *
  * Best between 100 and 800 numbers; right with any count, but adding and removing move half of what is there.
- * Owner: whoever embeds it. The owner also keeps the width, 9 to 63, and hands in the same one each time.
+ * The block is the caller's, who also keeps the width, 9 to 63, and hands in the same one each time. An empty run is a
+ * block with count 0; of no words, even, as long as it isn't shown to these functions.
  */
 #ifndef KELVIN_TIER_TAGRUN_H
 #define KELVIN_TIER_TAGRUN_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-enum { TAGRUN_QUOTIENT_BITS = 8 };
-
-/* All zero is an empty run, which holds no memory. */
-struct tagrun {
-    uint64_t *words;
-    uint32_t count;
-    uint32_t room;      /* numbers that `words` has space for */
+enum {
+    TAGRUN_QUOTIENT_BITS = 8,
+    TAGRUN_STEP = 8,            /* only when the count passes a multiple of it, tagrun_words changes */
 };
 
-void tagrun_release(struct tagrun *run);            /* empty again */
+/* Words (of 8 bytes) that a run of `count` numbers needs; 0 for none. */
+uint64_t tagrun_words(uint64_t count, unsigned width);
 
-void tagrun_add(struct tagrun *run, unsigned width, uint64_t number);
-bool tagrun_remove(struct tagrun *run, unsigned width, uint64_t number);        /* one of them; false: not there */
-bool tagrun_has(const struct tagrun *run, unsigned width, uint64_t number);
+static inline uint32_t tagrun_count(const uint64_t *block)
+{
+    return (uint32_t)(block[0] >> 32);
+}
 
-/* Asks the CPU for the lines that tagrun_has will probably read. */
-void tagrun_prefetch(const struct tagrun *run, unsigned width, uint64_t number);
+/* The block has tagrun_words(count + 1) words. */
+void tagrun_add(uint64_t *block, unsigned width, uint64_t number);
 
-/* Space for `count` numbers in all, so that tagrun_append needs no memory. */
-void tagrun_reserve(struct tagrun *run, unsigned width, uint32_t count);
+/* Removes one of them; false: it isn't there. The run needs no more than tagrun_words(count) words then. */
+bool tagrun_remove(uint64_t *block, unsigned width, uint64_t number);
+bool tagrun_has(const uint64_t *block, unsigned width, uint64_t number);
 
-/* Quicker than tagrun_add; no number in the run is larger than this one. */
-void tagrun_append(struct tagrun *run, unsigned width, uint64_t number);
+/* How many numbers are in the lower half of the range. */
+uint32_t tagrun_count_lower(const uint64_t *block, unsigned width);
 
-/* Moves the upper half of the numbers' range to `upper`, which is empty. Both have width - 1 afterwards. */
-void tagrun_split(struct tagrun *run, unsigned width, struct tagrun *upper);
+/* Asks the CPU for the lines that tagrun_has will probably read; `words` is what tagrun_words said. */
+void tagrun_prefetch(const uint64_t *block, uint64_t words, unsigned width, uint64_t number);
 
-/* Undoes tagrun_split: both have `width` before, `run` has width + 1 afterwards and `upper` is empty. */
-void tagrun_join(struct tagrun *run, unsigned width, struct tagrun *upper);
+/* Writes a run from its first number to its last; the owner's half of the first word stays. All `count` of them must come. */
+struct tagrun_writer {
+    uint64_t *block;
+    unsigned width;
+    uint32_t index;         /* of the next number */
+};
+void tagrun_writer_init(struct tagrun_writer *writer, uint64_t *block, unsigned width, uint32_t count);
+void tagrun_write(struct tagrun_writer *writer, uint64_t number);       /* none before was larger */
 
 /* Reads the numbers in ascending order. The run must not change meanwhile. */
-struct tagrun_cursor {
-    const struct tagrun *run;
+struct tagrun_reader {
+    const uint64_t *block;
     unsigned width;
     uint32_t index;         /* of the next number */
     uint64_t bit;           /* where to look for it among the quotients */
 };
-void tagrun_cursor_init(struct tagrun_cursor *cursor, const struct tagrun *run, unsigned width);
-bool tagrun_next(struct tagrun_cursor *cursor, uint64_t *number);               /* false: that was all */
-
-/* Bytes that `words` holds, allocator's rounding included. */
-size_t tagrun_size(const struct tagrun *run, unsigned width);
+void tagrun_reader_init(struct tagrun_reader *reader, const uint64_t *block, unsigned width);
+bool tagrun_read(struct tagrun_reader *reader, uint64_t *number);       /* false: that was all */
 
 #endif

@@ -1,0 +1,73 @@
+/* Shelf: many blocks of some hundred bytes, packed without gaps; for owners of blocks that grow and shrink all the time.
+ *
+ * An allocator rounds such blocks up by a tenth, and keeps pages half empty that once were full of a size nobody
+ * asks for any more (measured on the record map: RSS twice what was in use). Here blocks stand side by side in chunks of
+ * one size, and move aside when one of them changes.
+ *
+ * A block is known by its number; its address is good until the next shelf_resize. Blocks are numbered from 0 like a stack's:
+ * the last one is the one to drop. The low 32 bits of a block's first word are the shelf's (the block's number).
+ *
+ * Owner: whoever embeds it. All zero is an empty shelf, which holds no memory.
+ */
+#ifndef KELVIN_TIER_SHELF_H
+#define KELVIN_TIER_SHELF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SHELF_OFFSET_BITS = 11,
+    /* Three pages: the largest size that jemalloc serves without a page more (as it does from 16 KiB on) and without a
+     * neighbour on the same pages, so that a chunk given back is really free. */
+    SHELF_CHUNK_WORDS = 12288 / 8,
+};
+
+struct shelf_block {
+    uint32_t place;         /* number of its chunk << SHELF_OFFSET_BITS | offset in words */
+    uint32_t words;         /* 0: it is nowhere */
+};
+
+struct shelf_chunk {
+    uint64_t *words;
+    uint32_t used;          /* more than SHELF_CHUNK_WORDS only with a single block */
+    uint32_t room;
+};
+
+struct shelf {
+    struct shelf_block *blocks;
+    struct shelf_chunk *chunks;
+    uint64_t used;          /* words of all chunks */
+    uint64_t room;
+    uint32_t block_count;
+    uint32_t block_room;
+    uint32_t chunk_count;
+    uint32_t chunk_room;
+};
+
+void shelf_release(struct shelf *shelf);            /* empty again */
+
+/* One more block of no words, numbered block_count before. */
+void shelf_push(struct shelf *shelf);
+/* The last block goes; it has no words. */
+void shelf_pop(struct shelf *shelf);
+
+/* Grows the block at its end or cuts it there, and returns where it is now, NULL if it has no words. The upper half of the
+ * first word of a block that had none is 0; the other words are not set. */
+uint64_t *shelf_resize(struct shelf *shelf, uint32_t number, uint32_t words);
+
+static inline uint64_t *shelf_at(const struct shelf *shelf, uint32_t number)
+{
+    uint32_t place = shelf->blocks[number].place;
+
+    return shelf->chunks[place >> SHELF_OFFSET_BITS].words + (place & ((1u << SHELF_OFFSET_BITS) - 1));
+}
+
+static inline uint32_t shelf_words(const struct shelf *shelf, uint32_t number)
+{
+    return shelf->blocks[number].words;
+}
+
+/* Bytes held, allocator's rounding included. */
+size_t shelf_size(const struct shelf *shelf);
+
+#endif

@@ -1,0 +1,72 @@
+"""maxmemory where there is no second tier: the policies mean what they mean in Redis."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import ServerCase, main                                                           # noqa: E402
+from support.resp import OK, Error                                                                  # noqa: E402
+
+OOM = Error(b"OOM command not allowed when used memory > 'maxmemory'.")
+
+
+class MaxmemoryTest(ServerCase):
+    options = {"tier-enabled": "no"}
+
+    def limit(self, policy, extra=8 << 20):
+        self.c.must("CONFIG", "SET", "maxmemory-policy", policy)
+        used = int(self.server.info("memory")["used_memory"])
+        self.c.must("CONFIG", "SET", "maxmemory", used + extra)
+        return used + extra
+
+    def setUp(self):
+        super().setUp()
+        self.c.must("CONFIG", "SET", "maxmemory", 0)
+
+    def test_noeviction_refuses_writes_that_need_memory(self):
+        self.limit("noeviction")
+        replies = self.c.pipeline(["SET", "k%d" % i, "v" * 1000] for i in range(20000))
+        done = [i for i, reply in enumerate(replies) if reply == OK]
+        self.assertTrue(2000 < len(done) < 15000, len(done))
+        self.assertEqual({reply for reply in replies if reply != OK}, {OOM})
+        self.assertEqual(self.c.must("DBSIZE"), len(done))
+        self.assertEqual(self.c.must("GET", "k0"), b"v" * 1000)
+        for command in (["APPEND", "k0", "x"], ["HSET", "h", "f", "v"], ["MSET", "a", "b"], ["SETBIT", "b", 1, 1], ["INCR", "n"]):
+            self.assertEqual(self.c.call(*command), OOM, command)
+        self.assertEqual(self.c.must("DEL", *["k%d" % i for i in done[:len(done) // 2]]), len(done) // 2)
+        self.assertEqual(self.c.must("SET", "again", "v"), OK)
+
+    def test_allkeys_policies_evict(self):
+        for policy in ("allkeys-lru", "allkeys-lfu", "allkeys-random"):
+            self.c.must("FLUSHALL")
+            self.c.must("CONFIG", "SET", "maxmemory", 0)
+            limit = self.limit(policy)
+            evicted = int(self.server.info("stats")["evicted_keys"])
+            for start in range(0, 20000, 500):
+                replies = self.c.pipeline(["SET", "k%d" % i, "v" * 1000] for i in range(start, start + 500))
+                self.assertTrue(all(reply == OK for reply in replies), policy)
+            size = self.c.must("DBSIZE")
+            self.assertTrue(1000 < size < 15000, (policy, size))
+            # A few more may have gone between the two questions.
+            self.assertAlmostEqual(int(self.server.info("stats")["evicted_keys"]) - evicted, 20000 - size, delta=300, msg=policy)
+            self.assertLessEqual(int(self.server.info("memory")["used_memory"]), limit * 1.05)
+
+    def test_volatile_policies_evict_only_keys_with_a_time_to_live(self):
+        for policy in ("volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"):
+            self.c.must("FLUSHALL")
+            self.c.must("CONFIG", "SET", "maxmemory", 0)
+            self.c.pipeline(["SET", "keep%d" % i, "v" * 1000] for i in range(1000))
+            self.limit(policy)
+            for start in range(0, 15000, 500):
+                replies = self.c.pipeline(["SET", "k%d" % i, "v" * 1000, "EX", 1000 + i] for i in range(start, start + 500))
+                self.assertTrue(all(reply == OK for reply in replies), policy)
+            self.assertEqual(self.c.must("EXISTS", *["keep%d" % i for i in range(1000)]), 1000, policy)
+            self.assertLess(self.c.must("DBSIZE"), 14000)
+
+    def test_volatile_with_nothing_to_evict_refuses(self):
+        self.limit("volatile-lru", 4 << 20)
+        replies = self.c.pipeline(["SET", "k%d" % i, "v" * 1000] for i in range(10000))
+        self.assertIn(OOM, replies)
+
+
+if __name__ == "__main__":
+    main()

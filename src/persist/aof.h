@@ -1,26 +1,36 @@
 /* AOF: the append-only log, in Redis 7's multi-part files.
  *
  *   appendonlydir/appendonly.aof.manifest      file <name> seq <n> type b|i|h     (a line a file)
- *   appendonlydir/appendonly.aof.<n>.base.rdb  (not written by Kelvin yet)
+ *   appendonlydir/appendonly.aof.<n>.base.rdb  (not written by Kelvin; accepted if it holds no keys)
  *   appendonlydir/appendonly.aof.<n>.incr.aof  RESP commands, with SELECT where the database changes
  *
- * Positions are log sequence numbers: bytes appended since the log was opened, monotonic across files.
+ * docs/formats/aof.md has the bytes, README.md the reasons. Positions are log sequence numbers (LSN): bytes appended since
+ * the log was opened, monotonic across files; 0 is what the files held at the start.
  *
  * aof_append copies into the tail under a leaf lock, while the caller holds its partitions: file order is execution
  * order. aof_flush writes the tail with write(2), under a lock of its own. The flusher thread syncs: each second
  * (everysec), or as soon as somebody waits (always: one fsync serves all who wait).
  *
- * Failures. A short or failed write: the file is cut back to the last whole record at once, the tail stays in memory and
- * is tried again by the flusher each second; aof_error is set meanwhile (writes are refused with MISCONF, as Redis does) and
- * cleared by the first write that succeeds. A failed fsync: the file is not trusted again; aof_error is set, the log goes on
- * in a new increment that begins with everything since the last good fsync.
+ * Failures. A short or failed write: the file is cut back at once to where that write began (whole commands and whole
+ * groups), the tail stays in memory and is tried again by the flusher each second; aof_error is set meanwhile (the engine
+ * refuses writes with MISCONF, as Redis does) and cleared by the first write that succeeds. The tail's size has no limit of its
+ * own: refusing writes while aof_error is set, or while `buffer_size` is over the engine's limit, is what bounds it.
+ * A failed fsync: the file is not trusted again; aof_error is set, the log goes on in a new increment that begins with
+ * everything since the last good fsync. Those bytes are read back from the file and have to match a sum kept since they were
+ * written; if they don't, the log is lost (aof_is_lost): it stays in error, writes stay refused, the data in memory
+ * can still be read and saved elsewhere. Nothing is acknowledged that is not in a file.
+ *
+ * Threads: everything from aof_append downwards may be called from any thread. Locks, in order: files, flush, then the leaves
+ * tail and wake.
  */
 #ifndef KELVIN_PERSIST_AOF_H
 #define KELVIN_PERSIST_AOF_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
+#include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
 
@@ -30,45 +40,79 @@ struct aof;
 
 struct aof_options {
     const char *dir;            /* appenddirname, in the working directory or absolute; created */
-    const char *name;           /* appendfilename */
+    const char *name;           /* appendfilename: no '/' in it */
     enum aof_fsync fsync;
     bool load_truncated;        /* aof-load-truncated */
-    /* For tests: NULL, or functions in place of write(2), fdatasync(2) and ftruncate(2). */
+    /* For tests: NULL, or functions in place of the system's; all of them are set. */
     const struct aof_disk *disk;
+    int64_t tick_us;            /* for tests: in place of the second between syncs and between retries; 0: a second */
 };
 
+/* Files are synced with fdatasync, directories and manifests with fsync. */
 struct aof_disk {
     void *context;
     ssize_t (*write)(void *context, int fd, const void *data, size_t size);
     int (*fdatasync)(void *context, int fd);
     int (*ftruncate)(void *context, int fd, off_t size);
+    int (*fsync)(void *context, int fd);
 };
 
 /* Reads the manifest (none: an empty log; a bare old-style appendonly.aof next to the directory is refused with a
- * message). Creates nothing yet. `message` has 256 bytes. */
+ * message). Creates nothing yet. STATUS_LOCKED: another process has it open. `message` has 256 bytes; it is set whenever
+ * the answer is not STATUS_OK. */
 enum status aof_open(const struct aof_options *options, struct aof **aof, char *message);
 
-/* Replays all increments in order: `run` is called for each command, MULTI..EXEC groups only when complete; `progress` about each
- * 50 ms with bytes done of all. A base that is an RDB file is STATUS_VERSION with a message (unless it holds no keys).
- * A torn tail of the last file is cut with a warning in `message` if load_truncated (STATUS_OK), else STATUS_TRUNCATED;
- * a bad record is STATUS_CORRUPT; the message names file and offset. `run` returning false stops with STATUS_INVALID. */
+/* Replays base and increments in order: `run` is called for each command, SELECT among them (each file begins in database 0:
+ * a SELECT 0 is run before every file but the first). MULTI and EXEC themselves are not passed on; what is between them only
+ * when EXEC was found. `progress` (may be NULL) is called about each 50 ms, and at the end, with bytes done of all.
+ *
+ * A base that is an RDB file is STATUS_VERSION with a message (unless it holds no keys and no functions); one of Kelvin's own
+ * (aof_base) is passed over, the caller has restored it.
+ * A torn tail (half a command, or a MULTI without its EXEC) of the last file that has any bytes is cut off, with a warning in
+ * `message` (else ""), if load_truncated (STATUS_OK), else STATUS_TRUNCATED; anywhere else, and for every bad record, it is
+ * STATUS_CORRUPT. The message names file and offset. `run` returning false stops with STATUS_INVALID. Call it once, before aof_start. */
 typedef bool aof_run(void *context, const struct bytes *args, int arg_count);
 typedef void aof_progress(void *context, uint64_t done, uint64_t total);
 enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, void *context, char *message);
 
-/* After the replay: opens the last increment for appending, or creates the first (with its directory and manifest
- * synced), and starts the flusher. */
+/* The name of the base file when it is Kelvin's own (a name that ends in ".base.image"), else NULL. Valid until aof_commit. */
+const char *aof_base(struct aof *aof);
+
+/* What the log has to say to whoever runs the server: once when writes stop getting through (with the reason), once when they do
+ * again, and when the log is lost. From any thread that writes, with locks held: it must not call back. Before aof_start;
+ * without one the log is silent. */
+typedef void aof_notice(void *context, const char *message);
+void aof_on_notice(struct aof *aof, aof_notice *notice, void *context);
+
+/* After the replay: opens the last increment for appending and syncs it, or creates the first (with its directory and
+ * manifest synced), and starts the flusher. */
 enum status aof_start(struct aof *aof, char *message);
 void aof_close(struct aof *aof);            /* flushes, syncs, stops the flusher; NULL is fine */
 
 /* Appends a command and returns the LSN behind it. A SELECT is put before it when `db` is not that of the last command. */
 uint64_t aof_append(struct aof *aof, int db, const struct bytes *args, int arg_count);
 
-/* The tail as a whole is written to the file if `lsn` is not covered yet. Returns whether it is now. Any thread; no partition held. */
+/* Commands that are replayed all or none (a transaction, a script): collected by one thread, then appended as one, so that
+ * no other worker's command comes between. MULTI and EXEC are put around more than one. The arguments are copied. */
+struct aof_group {
+    struct buffer text;
+    int count;
+    int first_db, db;           /* of the first and the last command; -1: none */
+};
+void aof_group_init(struct aof_group *group);
+void aof_group_release(struct aof_group *group);
+void aof_group_clear(struct aof_group *group);
+void aof_group_add(struct aof_group *group, int db, const struct bytes *args, int arg_count);
+uint64_t aof_append_group(struct aof *aof, const struct aof_group *group);      /* empty: just the LSN of the tail's end */
+
+/* The tail as a whole is written to the file if `lsn` is not covered yet. Returns whether it is now. Any thread; no partition
+ * held. False: the disk does not take it (aof_error), or a cut waits for an fsync; the flusher goes on with it, and
+ * aof_on_durable's callback tells when to look at aof_written again. */
 bool aof_flush(struct aof *aof, uint64_t lsn);
 
-/* Under `always`: asks for an fsync that covers `lsn`; `aof_durable` tells. The callback (see aof_on_durable) is called on
- * the flusher's thread after each fsync that succeeded. */
+/* Asks for an fsync that covers `lsn` (under `always`; works under every policy); `aof_durable` tells. What is not written yet
+ * the flusher writes first. The callback is called on the flusher's thread after each fsync that succeeded, and after each
+ * write by the flusher that others may wait for; no lock is held. So: queue the waiter, request, then look at aof_durable once oneself. */
 void aof_request_sync(struct aof *aof, uint64_t lsn);
 typedef void aof_synced(void *context, uint64_t durable);
 void aof_on_durable(struct aof *aof, aof_synced *synced, void *context);    /* before aof_start */
@@ -77,13 +121,26 @@ uint64_t aof_appended(struct aof *aof);     /* LSN of the tail's end */
 uint64_t aof_written(struct aof *aof);      /* covered by write(2) */
 uint64_t aof_durable(struct aof *aof);      /* covered by fsync */
 enum status aof_error(struct aof *aof);     /* STATUS_OK, or why writes do not get through */
+bool aof_is_lost(struct aof *aof);          /* the error is for good */
 void aof_set_fsync(struct aof *aof, enum aof_fsync fsync);
+
+/* A checkpoint's three steps (DESIGN.md section 5), by one thread at a time.
+ * prepare: the next increment is created and synced, with a manifest that names it. No lock held; may be repeated.
+ * cut: with all partitions locked; what is appended from now on goes there. Returns the LSN of the cut. Only after a
+ *   prepare, once. The flusher syncs the old file before it writes the first byte of the new one.
+ * commit: increments that lie before `lsn` go. `base_name`: the base that replaces them (NULL: there is none), a file or
+ *   directory in `dir`, complete and synced; its name ends in ".base.image". STATUS_LOCKED: the flusher has not reached
+ *   the cut yet; wait for aof_durable to be `lsn` at least. */
+enum status aof_prepare(struct aof *aof, char *message);
+uint64_t aof_cut(struct aof *aof);
+enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, char *message);
 
 struct aof_stats {
     uint64_t current_size, base_size;       /* bytes: all files; when last rewritten or loaded */
-    uint64_t buffer_size;                   /* bytes in the tail */
-    uint64_t fsync_pending, delayed_fsync;
-    int64_t last_fsync_ms;                  /* wall clock */
+    uint64_t buffer_size;                   /* bytes in the tail, taken by no file yet */
+    uint64_t fsync_pending;                 /* 1: an fsync is running */
+    uint64_t delayed_fsync;                 /* those that took over 2 s */
+    int64_t last_fsync_ms;                  /* wall clock; 0: none yet */
 };
 struct aof_stats aof_stats(struct aof *aof);
 

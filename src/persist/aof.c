@@ -1,0 +1,316 @@
+#include "persist/aof.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "persist/aof_private.h"
+#include "persist/aof_replay.h"
+
+enum { TICK_US = 1000000 };
+
+static ssize_t system_write(void *context, int fd, const void *data, size_t size) { return write(fd, data, size); }
+static int system_fdatasync(void *context, int fd) { return fdatasync(fd); }
+static int system_ftruncate(void *context, int fd, off_t size) { return ftruncate(fd, size); }
+static int system_fsync(void *context, int fd) { return fsync(fd); }
+
+/* Opening */
+
+static enum status dir_open(struct aof *aof, char *message)
+{
+    aof->dir_fd = open(aof->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (aof->dir_fd < 0) {
+        if (errno != ENOENT)
+            snprintf(message, AOF_MESSAGE_SIZE, "Can't open the AOF directory %s: %s", aof->dir, strerror(errno));
+        return status_of_errno(errno);
+    }
+    if (flock(aof->dir_fd, LOCK_EX | LOCK_NB) == 0)
+        return STATUS_OK;
+    snprintf(message, AOF_MESSAGE_SIZE, "The AOF directory %s is in use by another process", aof->dir);
+    return errno == EWOULDBLOCK ? STATUS_LOCKED : STATUS_IO;
+}
+
+/* A log of before Redis 7 lies where the directory lies. Starting empty beside it would look like data loss. */
+static enum status old_style_refuse(struct aof *aof, char *message)
+{
+    char *dir = mem_string(bytes_of_string(aof->dir)), *path;
+    struct buffer text;
+    struct stat info;
+    bool found;
+
+    buffer_init(&text);
+    buffer_append_string(&text, dirname(dir));
+    buffer_append_u8(&text, '/');
+    buffer_append_string(&text, aof->name);
+    buffer_append_u8(&text, 0);
+    path = text.data;
+    found = stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    if (found)
+        snprintf(message, AOF_MESSAGE_SIZE, "Found an append only file of before Redis 7, %s: let a Redis 7 server upgrade it, or "
+            "move it away", path);
+    buffer_release(&text);
+    mem_free(dir);
+    return found ? STATUS_VERSION : STATUS_OK;
+}
+
+static void aof_destroy(struct aof *aof)
+{
+    aof_tail_give_back(&aof->tail, aof->pending);
+    aof_tail_release(&aof->tail);
+    aof_manifest_release(&aof->manifest);
+    aof_manifest_release(&aof->strays);
+    if (aof->fd >= 0)
+        close(aof->fd);
+    if (aof->prepared_fd >= 0)
+        close(aof->prepared_fd);
+    if (aof->dir_fd >= 0)
+        close(aof->dir_fd);
+    pthread_mutex_destroy(&aof->files_lock);
+    pthread_mutex_destroy(&aof->flush_lock);
+    pthread_mutex_destroy(&aof->wake_lock);
+    pthread_cond_destroy(&aof->wake);
+    mem_free(aof->dir);
+    mem_free(aof->name);
+    mem_free(aof->manifest_name);
+    mem_free(aof);
+}
+
+enum status aof_open(const struct aof_options *options, struct aof **result, char *message)
+{
+    const struct aof_disk system_disk = { NULL, system_write, system_fdatasync, system_ftruncate, system_fsync };
+    struct aof *aof = mem_zalloc(sizeof(*aof));
+    pthread_condattr_t attributes;
+    enum status status;
+
+    message[0] = 0;
+    aof->dir = mem_string(bytes_of_string(options->dir));
+    aof->name = mem_string(bytes_of_string(options->name));
+    aof->manifest_name = aof_name_format(".manifest", options->name, 0);
+    aof->disk = options->disk != NULL ? *options->disk : system_disk;
+    aof->load_truncated = options->load_truncated;
+    aof->tick_us = options->tick_us > 0 ? options->tick_us : TICK_US;
+    aof->fsync = (int)options->fsync;
+    aof->dir_fd = aof->fd = aof->prepared_fd = -1;
+    aof->pending_end = &aof->pending;
+    aof->switched_lsn = UINT64_MAX;
+    aof->written_db = aof->durable_db = -1;
+    aof_tail_init(&aof->tail);
+    aof_manifest_init(&aof->manifest);
+    pthread_mutex_init(&aof->files_lock, NULL);
+    pthread_mutex_init(&aof->flush_lock, NULL);
+    pthread_mutex_init(&aof->wake_lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&aof->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+
+    status = dir_open(aof, message);
+    if (status == STATUS_OK)
+        status = aof_manifest_load(&aof->manifest, aof->dir_fd, aof->manifest_name, message);
+    if (status == STATUS_NOT_FOUND)
+        status = old_style_refuse(aof, message);
+    if (status != STATUS_OK) {
+        aof_destroy(aof);
+        return status;
+    }
+    aof->next_seq = aof_manifest_last_seq(&aof->manifest) + 1;
+    *result = aof;
+    return STATUS_OK;
+}
+
+void aof_on_notice(struct aof *aof, aof_notice *notice, void *context)
+{
+    aof->notice = notice;
+    aof->notice_context = context;
+}
+
+void aof_on_durable(struct aof *aof, aof_synced *synced, void *context)
+{
+    aof->synced = synced;
+    aof->synced_context = context;
+}
+
+enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, void *context, char *message)
+{
+    struct aof_replay replay = {
+        .dir_fd = aof->dir_fd,
+        .manifest = &aof->manifest,
+        .disk = &aof->disk,
+        .load_truncated = aof->load_truncated,
+        .run = run,
+        .progress = progress,
+        .context = context,
+    };
+    enum status status;
+
+    CHECK(!aof->started);
+    status = aof_replay_files(&replay, message);
+    aof->replayed = status == STATUS_OK;
+    return status;
+}
+
+const char *aof_base(struct aof *aof)
+{
+    struct aof_file *base = aof_manifest_base(&aof->manifest);
+
+    return base != NULL && aof_name_is_image(base->name) ? base->name : NULL;
+}
+
+/* Starting and stopping */
+
+static enum status dir_create(struct aof *aof, char *message)
+{
+    char *copy = mem_string(bytes_of_string(aof->dir));
+    enum status status = STATUS_OK;
+    int parent = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    mem_free(copy);
+    if (parent < 0 || (mkdir(aof->dir, 0755) != 0 && errno != EEXIST) || aof->disk.fsync(aof->disk.context, parent) != 0) {
+        snprintf(message, AOF_MESSAGE_SIZE, "Can't create the AOF directory %s: %s", aof->dir, strerror(errno));
+        status = status_of_errno(errno);
+    }
+    if (parent >= 0)
+        close(parent);
+    return status == STATUS_OK ? dir_open(aof, message) : status;
+}
+
+/* Files of type h are what an earlier rewrite left to delete. */
+static enum status history_drop(struct aof *aof, char *message)
+{
+    struct aof_manifest old;
+    enum status status = STATUS_OK;
+    bool replaced, found = false;
+
+    aof_manifest_copy(&old, &aof->manifest);
+    for (int i = aof->manifest.count - 1; i >= 0; i--)
+        if (aof->manifest.files[i].type == AOF_FILE_HISTORY) {
+            aof_manifest_remove(&aof->manifest, i);
+            found = true;
+        }
+    if (found)
+        status = aof_manifest_save(&aof->manifest, aof->dir_fd, aof->manifest_name, &aof->disk, &replaced);
+    if (status != STATUS_OK)
+        snprintf(message, AOF_MESSAGE_SIZE, "Can't write the AOF manifest in %s: %s", aof->dir, strerror(errno));
+    for (int i = 0; i < old.count && found && status == STATUS_OK; i++)
+        if (old.files[i].type == AOF_FILE_HISTORY)
+            unlinkat(aof->dir_fd, old.files[i].name, 0);
+    aof_manifest_release(&old);
+    return status;
+}
+
+/* Opens the last increment. What a killed server left in the page cache is synced now: it is about to be seen, and under
+ * `always` what was seen survives a power cut. */
+static enum status increment_open(struct aof *aof, char *message)
+{
+    struct aof_file *last = &aof->manifest.files[aof->manifest.count - 1];
+    struct stat info;
+
+    aof->fd = openat(aof->dir_fd, last->name, O_RDWR | O_APPEND | O_CLOEXEC);
+    if (aof->fd >= 0 && fstat(aof->fd, &info) == 0 && aof->disk.fdatasync(aof->disk.context, aof->fd) == 0) {
+        atomic_store(&aof->current_size, (uint64_t)info.st_size);
+        return STATUS_OK;
+    }
+    snprintf(message, AOF_MESSAGE_SIZE, "Can't open the AOF file %s for writing: %s", last->name, strerror(errno));
+    return STATUS_IO;
+}
+
+enum status aof_start(struct aof *aof, char *message)
+{
+    enum status status = STATUS_OK;
+    const struct aof_file *last;
+    int error;
+
+    CHECK(!aof->started && (aof->replayed || aof->manifest.count == 0));
+    message[0] = 0;
+    if (aof->dir_fd < 0)
+        status = dir_create(aof, message);
+    if (status == STATUS_OK)
+        status = history_drop(aof, message);
+    if (status != STATUS_OK)
+        return status;
+    for (int i = 0; i < aof->manifest.count; i++)
+        aof->manifest.files[i].first_lsn = 0;
+    /* A file of which only a part counts can't be appended to. */
+    last = aof->manifest.count > 0 ? &aof->manifest.files[aof->manifest.count - 1] : NULL;
+    if (last == NULL || last->type != AOF_FILE_INCREMENT || last->valid_size != UINT64_MAX) {
+        status = aof_increment_add(aof, &aof->fd, message);
+        if (status == STATUS_OK)
+            aof->manifest.files[aof->manifest.count - 1].first_lsn = 0;
+    } else {
+        status = increment_open(aof, message);
+    }
+    if (status != STATUS_OK)
+        return status;
+    aof->durable_size = atomic_load(&aof->current_size);
+    atomic_store(&aof->other_size, aof_increment_sizes(aof));
+    atomic_store(&aof->base_size, atomic_load(&aof->other_size) + aof->durable_size);
+    error = pthread_create(&aof->flusher, NULL, aof_flusher_main, aof);
+    if (error != 0) {
+        snprintf(message, AOF_MESSAGE_SIZE, "Can't start the AOF's thread: %s", strerror(error));
+        return STATUS_IO;
+    }
+    aof->started = true;
+    return STATUS_OK;
+}
+
+void aof_close(struct aof *aof)
+{
+    if (aof == NULL)
+        return;
+    if (aof->started) {
+        pthread_mutex_lock(&aof->wake_lock);
+        aof->stop = true;
+        pthread_cond_signal(&aof->wake);
+        pthread_mutex_unlock(&aof->wake_lock);
+        pthread_join(aof->flusher, NULL);
+    }
+    aof_destroy(aof);
+}
+
+/* Use */
+
+uint64_t aof_append(struct aof *aof, int db, const struct bytes *args, int arg_count)
+{
+    return aof_tail_append(&aof->tail, db, args, arg_count);
+}
+
+uint64_t aof_append_group(struct aof *aof, const struct aof_group *group)
+{
+    return aof_tail_append_group(&aof->tail, group);
+}
+
+uint64_t aof_appended(struct aof *aof) { return atomic_load_explicit(&aof->tail.end, memory_order_acquire); }
+uint64_t aof_written(struct aof *aof) { return atomic_load_explicit(&aof->written, memory_order_acquire); }
+uint64_t aof_durable(struct aof *aof) { return atomic_load_explicit(&aof->durable, memory_order_acquire); }
+enum status aof_error(struct aof *aof) { return (enum status)atomic_load(&aof->error); }
+bool aof_is_lost(struct aof *aof) { return atomic_load(&aof->lost); }
+
+void aof_set_fsync(struct aof *aof, enum aof_fsync fsync)
+{
+    atomic_store(&aof->fsync, (int)fsync);
+    /* What nobody synced so far has to be under `always`, before the first who waits for something new. */
+    if (fsync == AOF_FSYNC_ALWAYS)
+        aof_request_sync(aof, aof_written(aof));
+}
+
+struct aof_stats aof_stats(struct aof *aof)
+{
+    uint64_t written = aof_written(aof);        /* first: the tail's end never lies before it */
+
+    return (struct aof_stats){
+        .current_size = atomic_load(&aof->other_size) + atomic_load(&aof->current_size),
+        .base_size = atomic_load(&aof->base_size),
+        .buffer_size = aof_appended(aof) - written,
+        .fsync_pending = atomic_load(&aof->fsync_pending),
+        .delayed_fsync = atomic_load(&aof->delayed_fsync),
+        .last_fsync_ms = atomic_load(&aof->last_fsync_ms),
+    };
+}

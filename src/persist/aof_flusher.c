@@ -1,0 +1,320 @@
+#include "persist/aof_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+
+enum { DELAYED_US = 2000000 };
+
+/* Error state; the flush lock is held. The reason is told once, not at every try. */
+
+void aof_notice_tell(struct aof *aof, const char *message)
+{
+    if (aof->notice != NULL)
+        aof->notice(aof->notice_context, message);
+}
+
+static void error_set(struct aof *aof, enum status status, const char *what, int error)
+{
+    char message[AOF_MESSAGE_SIZE];
+    enum status before = (enum status)atomic_exchange(&aof->error, (int)status);
+
+    if (before == status)
+        return;
+    snprintf(message, sizeof(message), "AOF: %s: %s. Writes are refused until it succeeds", what, strerror(error));
+    aof_notice_tell(aof, message);
+}
+
+static void error_clear(struct aof *aof)
+{
+    if (aof->torn || aof->untrusted || atomic_exchange(&aof->error, STATUS_OK) == STATUS_OK)
+        return;
+    aof_notice_tell(aof, "AOF: the disk takes writes again");
+}
+
+static void lost_set(struct aof *aof, const char *why)
+{
+    char message[AOF_MESSAGE_SIZE];
+
+    if (atomic_exchange(&aof->lost, true))
+        return;
+    snprintf(message, sizeof(message), "AOF: an fsync failed, and what it should have covered %s. The log is lost from "
+        "there on and takes nothing more; the data set is only in memory now: save it elsewhere", why);
+    aof_notice_tell(aof, message);
+}
+
+/* Writing */
+
+static void wake_for_cut(struct aof *aof)
+{
+    pthread_mutex_lock(&aof->wake_lock);
+    aof->cut_waits = true;
+    pthread_cond_signal(&aof->wake);
+    pthread_mutex_unlock(&aof->wake_lock);
+}
+
+/* Back to where the last good write ended, before anybody can see or follow half a command. */
+static bool file_cut_back(struct aof *aof)
+{
+    aof->torn = aof->disk.ftruncate(aof->disk.context, aof->fd, (off_t)atomic_load(&aof->current_size)) != 0;
+    return !aof->torn;
+}
+
+/* One chunk with one write(2). A signal may interrupt it before its first byte, nothing else is taken for success. */
+static bool chunk_write(struct aof *aof, struct aof_chunk *chunk)
+{
+    const char *data = chunk->data + chunk->start;
+    size_t size = chunk->end - chunk->start;
+    ssize_t done = 0;
+    int error;
+
+    while (size > 0) {
+        done = aof->disk.write(aof->disk.context, aof->fd, data, size);
+        if (done >= 0 || errno != EINTR)
+            break;
+    }
+    if (done != (ssize_t)size) {
+        error = done < 0 ? errno : ENOSPC;      /* a short write is how a disk says that it is full */
+        file_cut_back(aof);
+        error_set(aof, status_of_errno(error), done < 0 ? "a write failed" : "a write was cut short", error);
+        return false;
+    }
+    aof_sum_add(&aof->unsynced.sum, aof->unsynced.size, bytes_of(data, size));
+    aof->unsynced.size += size;
+    if (size > 0)
+        aof->written_db = chunk->db_after;
+    atomic_fetch_add(&aof->current_size, size);
+    atomic_fetch_add_explicit(&aof->written, size, memory_order_release);
+    return true;
+}
+
+/* Writes the tail, as far as the disk and a cut let it. The flush lock is held. */
+static void tail_write(struct aof *aof)
+{
+    struct aof_chunk *done = NULL, *chunk = aof_tail_take(&aof->tail);
+    bool progress = false;
+
+    *aof->pending_end = chunk;
+    for (; chunk != NULL; chunk = chunk->next)
+        aof->pending_end = &chunk->next;
+    if (aof->untrusted || (aof->torn && !file_cut_back(aof)))
+        return;
+    while ((chunk = aof->pending) != NULL) {
+        if (chunk->begins_file) {
+            wake_for_cut(aof);
+            break;
+        }
+        if (!chunk_write(aof, chunk))
+            break;
+        progress = true;
+        aof->pending = chunk->next;
+        chunk->next = done;
+        done = chunk;
+    }
+    if (aof->pending == NULL)
+        aof->pending_end = &aof->pending;
+    if (progress && (aof->pending == NULL || aof->pending->begins_file))
+        error_clear(aof);
+    aof_tail_give_back(&aof->tail, done);
+}
+
+bool aof_flush(struct aof *aof, uint64_t lsn)
+{
+    if (aof_written(aof) >= lsn)
+        return true;
+    if (aof_error(aof) != STATUS_OK)
+        return false;
+    pthread_mutex_lock(&aof->flush_lock);
+    if (aof_written(aof) < lsn && aof_error(aof) == STATUS_OK)
+        tail_write(aof);
+    pthread_mutex_unlock(&aof->flush_lock);
+    return aof_written(aof) >= lsn;
+}
+
+void aof_request_sync(struct aof *aof, uint64_t lsn)
+{
+    if (lsn > aof_appended(aof))
+        lsn = aof_appended(aof);        /* what does not exist would be waited for in vain, by a busy flusher */
+    if (aof_durable(aof) >= lsn)
+        return;
+    pthread_mutex_lock(&aof->wake_lock);
+    if (lsn > aof->wanted) {
+        aof->wanted = lsn;
+        pthread_cond_signal(&aof->wake);
+    }
+    pthread_mutex_unlock(&aof->wake_lock);
+}
+
+/* The flusher */
+
+static void synced_tell(struct aof *aof)
+{
+    if (aof->synced != NULL)
+        aof->synced(aof->synced_context, aof_durable(aof));
+}
+
+static bool untrusted_mend(struct aof *aof)
+{
+    enum status status = STATUS_OK;
+
+    if (atomic_load(&aof->lost))
+        return false;
+    pthread_mutex_lock(&aof->files_lock);
+    pthread_mutex_lock(&aof->flush_lock);
+    if (aof->untrusted) {
+        status = aof_increment_replace(aof);
+        if (status == STATUS_CORRUPT)
+            lost_set(aof, "can't be read back");
+        else if (status == STATUS_OK)
+            error_clear(aof);
+    }
+    pthread_mutex_unlock(&aof->flush_lock);
+    pthread_mutex_unlock(&aof->files_lock);
+    if (status == STATUS_OK)
+        synced_tell(aof);
+    return status == STATUS_OK;
+}
+
+/* Syncs what is written. Others write on meanwhile: no lock is held during the fsync. */
+static bool file_sync(struct aof *aof)
+{
+    uint64_t target, target_size;
+    int64_t started, took;
+    int target_db, error = 0;
+
+    pthread_mutex_lock(&aof->flush_lock);
+    CHECK(!aof->untrusted && aof->syncing.size == 0);
+    target = aof_written(aof);
+    target_size = atomic_load(&aof->current_size);
+    target_db = aof->written_db;
+    aof->syncing = aof->unsynced;
+    aof->unsynced = (struct aof_stretch){ 0 };
+    pthread_mutex_unlock(&aof->flush_lock);
+    if (target == aof_durable(aof))
+        return true;
+
+    atomic_store(&aof->fsync_pending, 1);
+    started = clock_mono_us();
+    if (aof->disk.fdatasync(aof->disk.context, aof->fd) != 0)
+        error = errno;
+    took = clock_mono_us() - started;
+    atomic_store(&aof->fsync_pending, 0);
+    if (took > DELAYED_US)
+        atomic_fetch_add(&aof->delayed_fsync, 1);
+
+    pthread_mutex_lock(&aof->flush_lock);
+    if (error == 0) {
+        aof->durable_size = target_size;
+        aof->durable_db = target_db;
+        aof->syncing = (struct aof_stretch){ 0 };
+        atomic_store_explicit(&aof->durable, target, memory_order_release);
+    } else {
+        aof->untrusted = true;
+        error_set(aof, status_of_errno(error), "an fsync failed", error);
+    }
+    pthread_mutex_unlock(&aof->flush_lock);
+    if (error != 0)
+        return untrusted_mend(aof);
+    atomic_store(&aof->last_fsync_ms, clock_wall_ms());
+    synced_tell(aof);
+    return true;
+}
+
+/* The current file is written up to the cut and synced: the next one begins. */
+static void file_switch(struct aof *aof)
+{
+    pthread_mutex_lock(&aof->files_lock);
+    pthread_mutex_lock(&aof->flush_lock);
+    CHECK(aof->pending != NULL && aof->pending->begins_file && aof->prepared_fd >= 0);
+    CHECK(aof_durable(aof) == aof_written(aof));
+    aof->pending->begins_file = false;
+    close(aof->fd);
+    aof->fd = aof->prepared_fd;
+    aof->prepared_fd = -1;
+    atomic_fetch_add(&aof->other_size, atomic_load(&aof->current_size));
+    atomic_store(&aof->current_size, 0);
+    aof->durable_size = 0;
+    aof->written_db = aof->durable_db = -1;
+    aof->manifest.files[aof->manifest.count - 1].first_lsn = aof->switched_lsn = aof_written(aof);
+    pthread_mutex_lock(&aof->wake_lock);
+    aof->cut_waits = false;
+    pthread_mutex_unlock(&aof->wake_lock);
+    pthread_mutex_unlock(&aof->flush_lock);
+    pthread_mutex_unlock(&aof->files_lock);
+}
+
+static bool cut_waits(struct aof *aof)
+{
+    bool waits;
+
+    pthread_mutex_lock(&aof->wake_lock);
+    waits = aof->cut_waits;
+    pthread_mutex_unlock(&aof->wake_lock);
+    return waits;
+}
+
+/* One round. `due`: a tick has passed, so that errors are tried again and everysec syncs. */
+static void flusher_round(struct aof *aof, bool due, uint64_t wanted)
+{
+    uint64_t before = aof_written(aof);
+    bool told = false;
+    int mode;
+
+    if (aof_error(aof) != STATUS_OK && !due)
+        return;
+    if (aof->untrusted && !untrusted_mend(aof))     /* only this thread changes it */
+        return;
+    for (;;) {
+        pthread_mutex_lock(&aof->flush_lock);
+        tail_write(aof);
+        pthread_mutex_unlock(&aof->flush_lock);
+        if (!cut_waits(aof))
+            break;
+        if (!file_sync(aof))
+            break;
+        if (aof_durable(aof) == aof_written(aof))
+            file_switch(aof);
+    }
+    mode = atomic_load(&aof->fsync);
+    if (aof_durable(aof) < aof_written(aof) && !aof->untrusted
+        && (wanted > aof_durable(aof) || mode == AOF_FSYNC_ALWAYS || (mode == AOF_FSYNC_EVERYSEC && due)))
+        told = file_sync(aof);
+    if (!told && aof_written(aof) != before)
+        synced_tell(aof);
+}
+
+void *aof_flusher_main(void *context)
+{
+    struct aof *aof = context;
+    int64_t next_us = clock_mono_us() + aof->tick_us;
+    uint64_t wanted;
+    bool stop = false;
+
+    while (!stop) {
+        bool due;
+
+        pthread_mutex_lock(&aof->wake_lock);
+        for (;;) {
+            struct timespec until = { next_us / 1000000, next_us % 1000000 * 1000 };
+            bool works = aof_error(aof) == STATUS_OK;
+
+            due = clock_mono_us() >= next_us;
+            if (due || aof->stop || (works && (aof->wanted > aof_durable(aof) || aof->cut_waits)))
+                break;
+            pthread_cond_timedwait(&aof->wake, &aof->wake_lock, &until);
+        }
+        wanted = aof->wanted;
+        stop = aof->stop;
+        pthread_mutex_unlock(&aof->wake_lock);
+        if (due)
+            next_us = clock_mono_us() + aof->tick_us;
+        flusher_round(aof, due || stop, stop ? UINT64_MAX : wanted);
+    }
+    return NULL;
+}
+

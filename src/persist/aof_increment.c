@@ -1,0 +1,332 @@
+#include "persist/aof_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "persist/aof_replay.h"
+
+enum { COPY_SIZE = 256 << 10 };
+
+char *aof_name_format(const char *format, const char *name, uint64_t number)
+{
+    struct buffer text;
+
+    buffer_init(&text);
+    buffer_append_string(&text, name);
+    buffer_append_format(&text, format, number);
+    buffer_append_u8(&text, 0);
+    return text.data;
+}
+
+static int current_index(const struct aof *aof)
+{
+    return aof->manifest.count - (aof->prepared_fd >= 0 ? 2 : 1);
+}
+
+/* Creates the next increment, empty. A number whose file exists and holds something is passed over: it is not ours to
+ * write into. The name is freed with mem_free. */
+static int increment_create(struct aof *aof, uint64_t *seq, char **name)
+{
+    for (;;) {
+        struct stat info;
+        int fd;
+
+        *seq = aof->next_seq++;
+        *name = aof_name_format(".%" PRIu64 ".incr.aof", aof->name, *seq);
+        fd = openat(aof->dir_fd, *name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        if (fd >= 0 && fstat(fd, &info) == 0 && info.st_size == 0)
+            return fd;
+        if (fd >= 0)
+            close(fd);
+        mem_free(*name);
+        *name = NULL;
+        if (fd < 0)
+            return -1;
+    }
+}
+
+/* A file that did not make it. Once a manifest that names it may be on the disk, it has to stay until the next one is. */
+static void increment_give_up(struct aof *aof, int fd, const char *name, bool named)
+{
+    if (fd < 0)
+        return;
+    close(fd);
+    if (named)
+        aof_manifest_add(&aof->strays, bytes_of_string(name), 1, AOF_FILE_HISTORY);
+    else
+        unlinkat(aof->dir_fd, name, 0);
+}
+
+/* `next` is on the disk and becomes what we go by; it is empty afterwards. */
+static void manifest_saved(struct aof *aof, struct aof_manifest *next)
+{
+    aof_manifest_release(&aof->manifest);
+    aof->manifest = *next;
+    aof_manifest_init(next);
+    for (int i = 0; i < aof->strays.count; i++)
+        unlinkat(aof->dir_fd, aof->strays.files[i].name, 0);
+    aof_manifest_release(&aof->strays);
+}
+
+/* Copies a stretch of the current file into another, and compares its sum. */
+static enum status stretch_copy(struct aof *aof, const struct aof_stretch *stretch, uint64_t from, int to)
+{
+    struct aof_sum sum = { 0 };
+    char *block = mem_alloc(COPY_SIZE);
+    enum status status = STATUS_OK;
+    uint64_t done = 0;
+
+    while (done < stretch->size && status == STATUS_OK) {
+        size_t want = stretch->size - done < COPY_SIZE ? (size_t)(stretch->size - done) : COPY_SIZE, put = 0;
+        ssize_t size = pread(aof->fd, block, want, (off_t)(from + done));
+
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size <= 0) {
+            status = STATUS_CORRUPT;
+            break;
+        }
+        aof_sum_add(&sum, done, bytes_of(block, (size_t)size));
+        while (put < (size_t)size) {
+            ssize_t wrote = aof->disk.write(aof->disk.context, to, block + put, (size_t)size - put);
+
+            if (wrote < 0 && errno == EINTR)
+                continue;
+            if (wrote <= 0) {
+                status = wrote < 0 ? status_of_errno(errno) : STATUS_NO_SPACE;
+                break;
+            }
+            put += (size_t)wrote;
+        }
+        done += (uint64_t)size;
+    }
+    if (status == STATUS_OK && !aof_sum_equal(&sum, &stretch->sum))
+        status = STATUS_CORRUPT;
+    mem_free(block);
+    return status;
+}
+
+/* The new increment's contents: a SELECT and everything behind the last good fsync. *size is what it came to. */
+static enum status increment_fill(struct aof *aof, int fd, uint64_t *size)
+{
+    char select[AOF_SELECT_SIZE];
+    size_t select_size = aof->durable_db < 0 ? 0 : aof_select_print(aof->durable_db, select);
+    enum status status;
+
+    if (select_size > 0 && aof->disk.write(aof->disk.context, fd, select, select_size) != (ssize_t)select_size)
+        return STATUS_IO;
+    status = stretch_copy(aof, &aof->syncing, aof->durable_size, fd);
+    if (status == STATUS_OK)
+        status = stretch_copy(aof, &aof->unsynced, aof->durable_size + aof->syncing.size, fd);
+    if (status == STATUS_OK && (aof->disk.fdatasync(aof->disk.context, fd) != 0
+        || aof->disk.fsync(aof->disk.context, aof->dir_fd) != 0))
+        status = STATUS_IO;
+    *size = select_size + aof->syncing.size + aof->unsynced.size;
+    return status;
+}
+
+/* After a failed fsync: the log goes on in a new increment. The old file counts up to its last good fsync, and the manifest
+ * says so, in the same rename that names the new one: at no instant is a command in the log twice, or missing. The new
+ * manifest is built aside; a failure leaves all as it was, to be tried again with the next number. Files and flush locks are held:
+ * nothing else can be written meanwhile anyway. */
+enum status aof_increment_replace(struct aof *aof)
+{
+    struct aof_manifest next;
+    uint64_t seq, prepared_seq = 0, size = 0;
+    char *name = NULL, *prepared_name = NULL;
+    int fd, prepared_fd = -1, current = current_index(aof);
+    bool replaced = false;
+    enum status status;
+
+    aof_manifest_copy(&next, &aof->manifest);
+    fd = increment_create(aof, &seq, &name);
+    if (fd < 0) {
+        status = status_of_errno(errno);
+        goto out;
+    }
+    status = increment_fill(aof, fd, &size);
+    if (status != STATUS_OK)
+        goto out;
+    next.files[current].valid_size = aof->durable_size;
+    if (aof->prepared_fd >= 0) {
+        /* The prepared file has to stay behind the current one: another takes its place. */
+        prepared_fd = increment_create(aof, &prepared_seq, &prepared_name);
+        status = prepared_fd < 0 ? status_of_errno(errno) : STATUS_OK;
+        if (status != STATUS_OK)
+            goto out;
+        aof_manifest_remove(&next, current + 1);
+    }
+    aof_manifest_add(&next, bytes_of_string(name), seq, AOF_FILE_INCREMENT);
+    next.files[next.count - 1].first_lsn = aof_durable(aof);
+    if (prepared_fd >= 0)
+        aof_manifest_add(&next, bytes_of_string(prepared_name), prepared_seq, AOF_FILE_INCREMENT);
+    status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, &aof->disk, &replaced);
+    if (status != STATUS_OK)
+        goto out;
+
+    /* The old file is cut for the sake of those who do not know validsize; the manifest is what counts. */
+    if (aof->disk.ftruncate(aof->disk.context, aof->fd, (off_t)aof->durable_size) != 0)
+        aof_notice_tell(aof, "AOF: could not cut the old increment; its manifest says what counts");
+    close(aof->fd);
+    aof->fd = fd;
+    if (prepared_fd >= 0) {
+        close(aof->prepared_fd);
+        unlinkat(aof->dir_fd, aof->manifest.files[aof->manifest.count - 1].name, 0);
+        aof->prepared_fd = prepared_fd;
+    }
+    manifest_saved(aof, &next);
+    atomic_fetch_add(&aof->other_size, aof->durable_size);
+    atomic_store(&aof->current_size, size);
+    aof->durable_size = size;
+    aof->durable_db = aof->written_db;
+    aof->syncing = aof->unsynced = (struct aof_stretch){ 0 };
+    aof->untrusted = aof->torn = false;
+    atomic_store_explicit(&aof->durable, aof_written(aof), memory_order_release);
+    fd = prepared_fd = -1;
+out:
+    increment_give_up(aof, fd, name, replaced);
+    increment_give_up(aof, prepared_fd, prepared_name, replaced);
+    mem_free(name);
+    mem_free(prepared_name);
+    aof_manifest_release(&next);
+    return status;
+}
+
+/* A new, empty increment in the manifest, synced. The files lock is held, or nobody else is there yet. */
+enum status aof_increment_add(struct aof *aof, int *result, char *message)
+{
+    struct aof_manifest next;
+    enum status status = STATUS_OK;
+    char *name = NULL;
+    uint64_t seq = 0;
+    bool replaced = false;
+    int fd = increment_create(aof, &seq, &name);
+
+    aof_manifest_copy(&next, &aof->manifest);
+    if (fd < 0) {
+        status = status_of_errno(errno);
+        goto out;
+    }
+    aof_manifest_add(&next, bytes_of_string(name), seq, AOF_FILE_INCREMENT);
+    if (aof->disk.fdatasync(aof->disk.context, fd) != 0)
+        status = status_of_errno(errno);
+    else
+        status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, &aof->disk, &replaced);
+out:
+    if (status == STATUS_OK) {
+        manifest_saved(aof, &next);
+        *result = fd;
+    } else {
+        snprintf(message, AOF_MESSAGE_SIZE, "Can't create an AOF increment in %s: %s", aof->dir, strerror(errno));
+        increment_give_up(aof, fd, name, replaced);
+    }
+    aof_manifest_release(&next);
+    mem_free(name);
+    return status;
+}
+
+/* Bytes that count in a file; 0 for what can't be looked at. */
+static uint64_t file_size(struct aof *aof, const struct aof_file *file)
+{
+    struct stat info;
+
+    if (fstatat(aof->dir_fd, file->name, &info, 0) != 0 || !S_ISREG(info.st_mode))
+        return 0;
+    return (uint64_t)info.st_size < file->valid_size ? (uint64_t)info.st_size : file->valid_size;
+}
+
+uint64_t aof_increment_sizes(struct aof *aof)
+{
+    uint64_t size = 0;
+    int current = current_index(aof);
+
+    for (int i = 0; i < aof->manifest.count; i++)
+        if (i != current)
+            size += file_size(aof, &aof->manifest.files[i]);
+    return size;
+}
+
+enum status aof_prepare(struct aof *aof, char *message)
+{
+    enum status status = STATUS_OK;
+
+    message[0] = 0;
+    pthread_mutex_lock(&aof->files_lock);
+    if (aof_error(aof) != STATUS_OK) {
+        snprintf(message, AOF_MESSAGE_SIZE, "The AOF takes no writes at the moment");
+        status = aof_error(aof);
+    } else if (aof->prepared_fd < 0) {
+        status = aof_increment_add(aof, &aof->prepared_fd, message);
+    }
+    pthread_mutex_unlock(&aof->files_lock);
+    return status;
+}
+
+uint64_t aof_cut(struct aof *aof)
+{
+    return aof_tail_cut(&aof->tail);
+}
+
+/* The manifest without what lies before the cut, and with the new base in front. */
+static void manifest_after(const struct aof *aof, uint64_t lsn, const char *base_name, struct aof_manifest *next)
+{
+    const struct aof_manifest *now = &aof->manifest;
+    struct aof_file *base = aof_manifest_base(now);
+
+    aof_manifest_init(next);
+    if (base_name != NULL)
+        aof_manifest_add(next, bytes_of_string(base_name), base == NULL ? 1 : base->seq + 1, AOF_FILE_BASE);
+    for (int i = 0; i < now->count; i++) {
+        const struct aof_file *file = &now->files[i];
+
+        if (file->type != AOF_FILE_INCREMENT || (i + 1 < now->count && now->files[i + 1].first_lsn <= lsn))
+            continue;
+        aof_manifest_add(next, bytes_of_string(file->name), file->seq, file->type);
+        next->files[next->count - 1].valid_size = file->valid_size;
+        next->files[next->count - 1].first_lsn = file->first_lsn;
+    }
+}
+
+enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, char *message)
+{
+    struct aof_manifest next;
+    enum status status = STATUS_OK;
+    bool replaced;
+
+    CHECK(base_name == NULL || aof_name_is_image(base_name));
+    message[0] = 0;
+    pthread_mutex_lock(&aof->files_lock);
+    if (aof->switched_lsn != lsn) {
+        pthread_mutex_unlock(&aof->files_lock);
+        snprintf(message, AOF_MESSAGE_SIZE, "The AOF's files have not reached the cut yet");
+        return STATUS_LOCKED;
+    }
+    manifest_after(aof, lsn, base_name, &next);
+    status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, &aof->disk, &replaced);
+    if (status != STATUS_OK) {
+        /* Either manifest is complete, whichever the disk has; so all files stay. */
+        snprintf(message, AOF_MESSAGE_SIZE, "Can't write the AOF manifest in %s: %s", aof->dir, strerror(errno));
+        aof_manifest_release(&next);
+    } else {
+        for (int i = 0; i < aof->manifest.count; i++) {
+            bool stays = false;
+
+            for (int k = 0; k < next.count; k++)
+                stays = stays || strcmp(aof->manifest.files[i].name, next.files[k].name) == 0;
+            if (!stays)
+                unlinkat(aof->dir_fd, aof->manifest.files[i].name, 0);
+        }
+        manifest_saved(aof, &next);
+        atomic_store(&aof->other_size, aof_increment_sizes(aof));
+        atomic_store(&aof->base_size, atomic_load(&aof->other_size) + atomic_load(&aof->current_size));
+    }
+    pthread_mutex_unlock(&aof->files_lock);
+    return status;
+}

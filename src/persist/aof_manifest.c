@@ -1,0 +1,370 @@
+#include "persist/aof_manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+enum { MESSAGE_SIZE = 256, LINE_SIZE_MAX = 4096 };
+
+void aof_manifest_init(struct aof_manifest *manifest)
+{
+    *manifest = (struct aof_manifest){ 0 };
+}
+
+void aof_manifest_release(struct aof_manifest *manifest)
+{
+    for (int i = 0; i < manifest->count; i++)
+        mem_free(manifest->files[i].name);
+    mem_free(manifest->files);
+    aof_manifest_init(manifest);
+}
+
+void aof_manifest_add(struct aof_manifest *manifest, struct bytes name, uint64_t seq, enum aof_file_type type)
+{
+    if (manifest->count == manifest->capacity) {
+        manifest->capacity = manifest->capacity == 0 ? 8 : manifest->capacity * 2;
+        manifest->files = mem_realloc(manifest->files, (size_t)manifest->capacity * sizeof(manifest->files[0]));
+    }
+    manifest->files[manifest->count++] = (struct aof_file){
+        .name = mem_string(name),
+        .seq = seq,
+        .type = type,
+        .valid_size = UINT64_MAX,
+        .first_lsn = UINT64_MAX,
+    };
+}
+
+void aof_manifest_remove(struct aof_manifest *manifest, int index)
+{
+    CHECK(index >= 0 && index < manifest->count);
+    mem_free(manifest->files[index].name);
+    manifest->count--;
+    memmove(&manifest->files[index], &manifest->files[index + 1],
+        (size_t)(manifest->count - index) * sizeof(manifest->files[0]));
+}
+
+void aof_manifest_copy(struct aof_manifest *to, const struct aof_manifest *from)
+{
+    aof_manifest_init(to);
+    for (int i = 0; i < from->count; i++) {
+        const struct aof_file *file = &from->files[i];
+
+        aof_manifest_add(to, bytes_of_string(file->name), file->seq, file->type);
+        to->files[i].valid_size = file->valid_size;
+        to->files[i].first_lsn = file->first_lsn;
+    }
+}
+
+struct aof_file *aof_manifest_base(const struct aof_manifest *manifest)
+{
+    for (int i = 0; i < manifest->count; i++)
+        if (manifest->files[i].type == AOF_FILE_BASE)
+            return &manifest->files[i];
+    return NULL;
+}
+
+uint64_t aof_manifest_last_seq(const struct aof_manifest *manifest)
+{
+    uint64_t last = 0;
+
+    for (int i = 0; i < manifest->count; i++)
+        if (manifest->files[i].type == AOF_FILE_INCREMENT)
+            last = manifest->files[i].seq;
+    return last;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* The character that `\c` stands for, or c itself. */
+static char escaped(char c)
+{
+    switch (c) {
+    case 'n': return '\n';
+    case 'r': return '\r';
+    case 't': return '\t';
+    case 'b': return '\b';
+    case 'a': return '\a';
+    default: return c;
+    }
+}
+
+/* Takes the next word off the line into `word`. False: none is left, or its quotes are unbalanced (*bad). */
+static bool word_take(struct bytes *line, struct buffer *word, bool *bad)
+{
+    const char *at = line->data, *end = line->data + line->size;
+    char quote = 0;
+
+    word->size = 0;
+    *bad = false;
+    while (at < end && (*at == ' ' || *at == '\t' || *at == '\r'))
+        at++;
+    if (at == end)
+        return false;
+    if (*at == '"' || *at == '\'')
+        quote = *at++;
+    for (;; at++) {
+        if (at == end || (quote == 0 && (*at == ' ' || *at == '\t' || *at == '\r')))
+            break;
+        if (quote != 0 && *at == quote)
+            break;
+        if (quote == '"' && *at == '\\' && end - at > 3 && at[1] == 'x' && hex_digit(at[2]) >= 0 && hex_digit(at[3]) >= 0) {
+            buffer_append_u8(word, (uint8_t)(hex_digit(at[2]) * 16 + hex_digit(at[3])));
+            at += 3;
+        } else if (quote == '"' && *at == '\\' && end - at > 1) {
+            buffer_append_u8(word, (uint8_t)escaped(*++at));
+        } else if (quote == '\'' && *at == '\\' && end - at > 1 && at[1] == '\'') {
+            buffer_append_u8(word, (uint8_t)*++at);
+        } else {
+            buffer_append_u8(word, (uint8_t)*at);
+        }
+    }
+    if (quote != 0) {
+        /* The closing quote has to be there, and to end the word. */
+        if (at == end || (at + 1 < end && at[1] != ' ' && at[1] != '\t' && at[1] != '\r')) {
+            *bad = true;
+            return false;
+        }
+        at++;
+    }
+    *line = bytes_of(at, (size_t)(end - at));
+    return true;
+}
+
+static const char *line_parse(struct aof_manifest *manifest, struct bytes line, struct buffer *name, struct buffer *word)
+{
+    int64_t seq = 0, valid_size = -1, number;
+    char type = 0;
+    bool has_name = false, bad = false;
+
+    while (word_take(&line, word, &bad)) {
+        struct buffer key = *word;
+        struct bytes text;
+
+        /* The key is copied by handing over the buffer; the value gets the other one. */
+        buffer_init(word);
+        if (!word_take(&line, word, &bad)) {
+            buffer_release(&key);
+            return bad ? "unbalanced quotes" : "a key without a value";
+        }
+        text = buffer_bytes(word);
+        if (bytes_is(buffer_bytes(&key), "file")) {
+            name->size = 0;
+            buffer_append_bytes(name, text);
+            has_name = true;
+        } else if (bytes_is(buffer_bytes(&key), "seq")) {
+            if (!text_to_int(text, &seq))
+                seq = -1;
+        } else if (bytes_is(buffer_bytes(&key), "type")) {
+            type = text.size == 1 ? text.data[0] : '?';
+        } else if (bytes_is(buffer_bytes(&key), "validsize")) {
+            if (!text_to_int(text, &number) || number < 0) {
+                buffer_release(&key);
+                return "validsize is not a size";
+            }
+            valid_size = number;
+        }
+        buffer_release(&key);
+    }
+    if (bad)
+        return "unbalanced quotes";
+    if (!has_name || name->size == 0)
+        return "no file name";
+    if (memchr(name->data, '/', name->size) != NULL || memchr(name->data, 0, name->size) != NULL
+        || bytes_is(buffer_bytes(name), ".") || bytes_is(buffer_bytes(name), ".."))
+        return "a file name must be a plain name, not a path";
+    if (seq <= 0)
+        return "no valid seq";
+    if (type != AOF_FILE_BASE && type != AOF_FILE_HISTORY && type != AOF_FILE_INCREMENT)
+        return "the type is none of b, h and i";
+    if (type == AOF_FILE_BASE && aof_manifest_base(manifest) != NULL)
+        return "a second base";
+    if (type == AOF_FILE_INCREMENT && (uint64_t)seq <= aof_manifest_last_seq(manifest))
+        return "seq does not ascend";
+    for (int i = 0; i < manifest->count; i++)
+        if (bytes_equal(bytes_of_string(manifest->files[i].name), buffer_bytes(name)))
+            return "a file that was named before";
+    aof_manifest_add(manifest, buffer_bytes(name), (uint64_t)seq, (enum aof_file_type)type);
+    if (valid_size >= 0)
+        manifest->files[manifest->count - 1].valid_size = (uint64_t)valid_size;
+    return NULL;
+}
+
+enum status aof_manifest_parse(struct aof_manifest *manifest, struct bytes text, char *message)
+{
+    struct buffer name, word;
+    const char *error = NULL;
+    int number = 0;
+
+    aof_manifest_init(manifest);
+    buffer_init(&name);
+    buffer_init(&word);
+    while (text.size > 0 && error == NULL) {
+        const char *end = memchr(text.data, '\n', text.size);
+        struct bytes line;
+
+        number++;
+        if (end == NULL) {
+            error = "it ends in the middle of a line";
+            break;
+        }
+        line = bytes_of(text.data, (size_t)(end - text.data));
+        text = bytes_of(end + 1, text.size - line.size - 1);
+        if (line.size > LINE_SIZE_MAX)
+            error = "the line is too long";
+        else if (line.size > 0 && line.data[0] == '#')
+            continue;
+        else
+            error = line_parse(manifest, line, &name, &word);
+    }
+    buffer_release(&name);
+    buffer_release(&word);
+    if (error == NULL && manifest->count == 0)
+        error = "it names no file";
+    if (error == NULL)
+        return STATUS_OK;
+    snprintf(message, MESSAGE_SIZE, "Bad AOF manifest, line %d: %s", number, error);
+    aof_manifest_release(manifest);
+    return STATUS_CORRUPT;
+}
+
+static void name_print(const char *name, struct buffer *text)
+{
+    bool plain = name[0] != '#';
+
+    for (const char *c = name; *c != 0; c++)
+        plain = plain && *c > ' ' && *c < 127 && *c != '"' && *c != '\'' && *c != '\\';
+    if (plain) {
+        buffer_append_string(text, name);
+        return;
+    }
+    buffer_append_u8(text, '"');
+    for (const char *c = name; *c != 0; c++) {
+        if (*c == '"' || *c == '\\')
+            buffer_append_format(text, "\\%c", *c);
+        else if (*c >= ' ' && *c < 127)
+            buffer_append_u8(text, (uint8_t)*c);
+        else
+            buffer_append_format(text, "\\x%02x", (unsigned)(unsigned char)*c);
+    }
+    buffer_append_u8(text, '"');
+}
+
+void aof_manifest_print(const struct aof_manifest *manifest, struct buffer *text)
+{
+    for (int i = 0; i < manifest->count; i++) {
+        const struct aof_file *file = &manifest->files[i];
+
+        buffer_append_string(text, "file ");
+        name_print(file->name, text);
+        buffer_append_format(text, " seq %" PRIu64 " type %c", file->seq, (char)file->type);
+        if (file->valid_size != UINT64_MAX)
+            buffer_append_format(text, " validsize %" PRIu64, file->valid_size);
+        buffer_append_u8(text, '\n');
+    }
+}
+
+enum status aof_manifest_load(struct aof_manifest *manifest, int dir_fd, const char *file_name, char *message)
+{
+    enum status status = STATUS_OK;
+    struct buffer text;
+    int fd = openat(dir_fd, file_name, O_RDONLY | O_CLOEXEC);
+
+    aof_manifest_init(manifest);
+    if (fd < 0) {
+        if (errno != ENOENT)
+            snprintf(message, MESSAGE_SIZE, "Can't open the AOF manifest %s: %s", file_name, strerror(errno));
+        return status_of_errno(errno);
+    }
+    buffer_init(&text);
+    for (;;) {
+        ssize_t size = read(fd, buffer_reserve(&text, 4096), 4096);
+
+        if (size == 0)
+            break;
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size < 0) {
+            snprintf(message, MESSAGE_SIZE, "Can't read the AOF manifest %s: %s", file_name, strerror(errno));
+            status = STATUS_IO;
+            break;
+        }
+        text.size += (size_t)size;
+        if (text.size > AOF_MANIFEST_SIZE_MAX) {
+            snprintf(message, MESSAGE_SIZE, "The AOF manifest %s is too large", file_name);
+            status = STATUS_CORRUPT;
+            break;
+        }
+    }
+    close(fd);
+    if (status == STATUS_OK)
+        status = aof_manifest_parse(manifest, buffer_bytes(&text), message);
+    buffer_release(&text);
+    return status;
+}
+
+static bool text_write(const struct aof_disk *disk, int fd, struct bytes text)
+{
+    while (text.size > 0) {
+        ssize_t size = disk->write(disk->context, fd, text.data, text.size);
+
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size <= 0)
+            return false;
+        text = bytes_of(text.data + size, text.size - (size_t)size);
+    }
+    return true;
+}
+
+enum status aof_manifest_save(const struct aof_manifest *manifest, int dir_fd, const char *file_name,
+    const struct aof_disk *disk, bool *replaced)
+{
+    enum status status = STATUS_OK;
+    struct buffer text, temporary;
+    int fd;
+
+    *replaced = false;
+    buffer_init(&text);
+    buffer_init(&temporary);
+    buffer_append_format(&temporary, "temp-%s", file_name);
+    buffer_append_u8(&temporary, 0);
+    fd = openat(dir_fd, temporary.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        status = status_of_errno(errno);
+        goto out;
+    }
+    aof_manifest_print(manifest, &text);
+    if (!text_write(disk, fd, buffer_bytes(&text)) || disk->fsync(disk->context, fd) != 0)
+        status = status_of_errno(errno);
+    close(fd);
+    if (status == STATUS_OK && renameat(dir_fd, temporary.data, dir_fd, file_name) != 0)
+        status = status_of_errno(errno);
+    if (status != STATUS_OK) {
+        unlinkat(dir_fd, temporary.data, 0);
+        goto out;
+    }
+    *replaced = true;
+    if (disk->fsync(disk->context, dir_fd) != 0)
+        status = status_of_errno(errno);
+out:
+    buffer_release(&temporary);
+    buffer_release(&text);
+    return status;
+}

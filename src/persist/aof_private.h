@@ -1,0 +1,91 @@
+/* What the files of the log share: its struct. Nobody outside src/persist/aof*.c includes this.
+ *
+ *   aof.c            opening, starting, stopping, what can be asked
+ *   aof_flusher.c    from the tail to the file, fsync, errors, the flusher's thread
+ *   aof_increment.c  which files there are: a new increment, one that replaces a failed one, a checkpoint's
+ */
+#ifndef KELVIN_PERSIST_AOF_PRIVATE_H
+#define KELVIN_PERSIST_AOF_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "persist/aof.h"
+#include "persist/aof_manifest.h"
+#include "persist/aof_sum.h"
+#include "persist/aof_tail.h"
+
+enum { AOF_MESSAGE_SIZE = 256 };
+
+/* A stretch of the current file, from where the stretch before it ends, and the sum of its bytes. */
+struct aof_stretch {
+    uint64_t size;
+    struct aof_sum sum;
+};
+
+struct aof {
+    /* Immutable after start. */
+    char *dir, *name, *manifest_name;
+    struct aof_disk disk;
+    bool load_truncated;
+    int64_t tick_us;
+    aof_synced *synced;
+    void *synced_context;
+    aof_notice *notice;
+    void *notice_context;
+    int dir_fd;                         /* -1: the directory does not exist yet */
+    bool replayed, started;
+
+    struct aof_tail tail;
+
+    _Atomic uint64_t written, durable;  /* stored under the flush lock */
+    _Atomic int error;                  /* enum status; stored under the flush lock */
+    _Atomic bool lost;
+    _Atomic int fsync;                  /* enum aof_fsync */
+    _Atomic uint64_t other_size, current_size, base_size;
+    _Atomic uint64_t fsync_pending, delayed_fsync;
+    _Atomic int64_t last_fsync_ms;
+
+    /* Files: the list of them. Taken before the flush lock. */
+    pthread_mutex_t files_lock;
+    struct aof_manifest manifest;
+    struct aof_manifest strays;         /* files of tries that failed, which a manifest on the disk may name */
+    uint64_t next_seq;                  /* greater than that of any increment we made */
+    uint64_t switched_lsn;              /* the last cut that reached the files; UINT64_MAX: none */
+    int prepared_fd;                    /* the manifest's last file, still empty; -1: nothing is prepared */
+
+    /* Flush: the current increment. Only the flusher changes fd; it may read it without the lock. */
+    pthread_mutex_t flush_lock;
+    int fd;
+    struct aof_chunk *pending, **pending_end;   /* taken from the tail, not written yet, in order */
+    int written_db, durable_db;         /* selected there; -1: the file has none yet */
+    uint64_t durable_size;              /* of the file: where its last good fsync ended */
+    struct aof_stretch syncing, unsynced;   /* behind it: what the fsync that runs will cover, and what came since */
+    bool torn;                          /* cutting a failed write off failed: bytes behind current_size */
+    bool untrusted;                     /* an fsync of this file failed */
+
+    /* Wake: what the flusher has to do. A leaf. */
+    pthread_mutex_t wake_lock;
+    pthread_cond_t wake;
+    uint64_t wanted;                    /* an fsync up to here is asked for */
+    bool cut_waits;                     /* pending begins with a chunk of the next file */
+    bool stop;
+    pthread_t flusher;
+};
+
+
+/* aof_increment.c. The name of an increment or the like, from the log's name; freed with mem_free. */
+char *aof_name_format(const char *format, const char *name, uint64_t number);
+/* A new, empty increment, in the manifest and synced. The files lock is held, or nobody else is there yet. */
+enum status aof_increment_add(struct aof *aof, int *fd, char *message);
+/* The log goes on in another increment, as an fsync of this one failed. Files and flush locks are held. STATUS_CORRUPT:
+ * what was written can't be read back; all other failures may be tried again. */
+enum status aof_increment_replace(struct aof *aof);
+/* The bytes that count in all files but the current one. */
+uint64_t aof_increment_sizes(struct aof *aof);
+
+/* aof_flusher.c */
+void *aof_flusher_main(void *aof);
+void aof_notice_tell(struct aof *aof, const char *message);
+
+#endif

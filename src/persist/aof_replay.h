@@ -1,0 +1,23 @@
+/* The reading side of the log: one file's commands, in order. See aof_replay in aof.h for what is accepted. */
+#ifndef KELVIN_PERSIST_AOF_REPLAY_H
+#define KELVIN_PERSIST_AOF_REPLAY_H
+
+#include "persist/aof.h"
+#include "persist/aof_manifest.h"
+
+struct aof_replay {
+    int dir_fd;
+    const struct aof_manifest *manifest;
+    const struct aof_disk *disk;
+    bool load_truncated;
+    aof_run *run;
+    aof_progress *progress;     /* may be NULL */
+    void *context;
+};
+
+/* A base name of Kelvin's own ends so; it is no file of commands. */
+bool aof_name_is_image(const char *name);
+
+enum status aof_replay_files(const struct aof_replay *replay, char *message);
+
+#endif

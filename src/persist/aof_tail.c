@@ -1,0 +1,307 @@
+#include "persist/aof_tail.h"
+
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/check.h"
+#include "base/mem.h"
+#include "persist/aof.h"
+
+enum { SPARE_MAX = 4, OWN_CHUNK_SIZE = AOF_CHUNK_SIZE / 4 };
+
+void aof_tail_init(struct aof_tail *tail)
+{
+    *tail = (struct aof_tail){ .db = -1 };
+    pthread_mutex_init(&tail->lock, NULL);
+}
+
+static void chunks_free(struct aof_chunk *chunk)
+{
+    while (chunk != NULL) {
+        struct aof_chunk *next = chunk->next;
+
+        mem_free(chunk);
+        chunk = next;
+    }
+}
+
+void aof_tail_release(struct aof_tail *tail)
+{
+    chunks_free(tail->first);
+    chunks_free(tail->spare);
+    pthread_mutex_destroy(&tail->lock);
+}
+
+static struct aof_chunk *chunk_create(size_t capacity)
+{
+    struct aof_chunk *chunk = mem_alloc(sizeof(*chunk) + capacity);
+
+    *chunk = (struct aof_chunk){ .capacity = capacity, .db_after = -1 };
+    return chunk;
+}
+
+static inline int digits_of(uint64_t number)
+{
+    int digits = 1;
+
+    while (number >= 10) {
+        number /= 10;
+        digits++;
+    }
+    return digits;
+}
+
+/* `*3\r\n` or `$3\r\n` */
+static inline char *header_print(char *out, char kind, uint64_t number)
+{
+    int digits = digits_of(number);
+
+    *out++ = kind;
+    for (int i = digits - 1; i >= 0; i--) {
+        out[i] = (char)('0' + number % 10);
+        number /= 10;
+    }
+    out += digits;
+    *out++ = '\r';
+    *out++ = '\n';
+    return out;
+}
+
+static size_t command_size(const struct bytes *args, int arg_count)
+{
+    size_t size = 3 + (size_t)digits_of((uint64_t)arg_count);
+
+    for (int i = 0; i < arg_count; i++)
+        size += 5 + (size_t)digits_of(args[i].size) + args[i].size;
+    return size;
+}
+
+static char *command_print(char *out, const struct bytes *args, int arg_count)
+{
+    out = header_print(out, '*', (uint64_t)arg_count);
+    for (int i = 0; i < arg_count; i++) {
+        out = header_print(out, '$', args[i].size);
+        if (args[i].size > 0)
+            memcpy(out, args[i].data, args[i].size);
+        out += args[i].size;
+        *out++ = '\r';
+        *out++ = '\n';
+    }
+    return out;
+}
+
+size_t aof_select_print(int db, char *out)
+{
+    char digits[16], *end = header_print(digits, '+', (uint64_t)db);
+    struct bytes args[2] = { BYTES("SELECT"), bytes_of(digits + 1, (size_t)(end - digits) - 3) };
+
+    return (size_t)(command_print(out, args, 2) - out);
+}
+
+static void chunk_link(struct aof_tail *tail, struct aof_chunk *chunk)
+{
+    if (tail->last != NULL)
+        tail->last->next = chunk;
+    else
+        tail->first = chunk;
+    tail->last = chunk;
+}
+
+/* A chunk at the end of the list with room for `size` bytes. */
+static struct aof_chunk *chunk_with_room(struct aof_tail *tail, size_t size)
+{
+    struct aof_chunk *chunk = tail->last;
+
+    if (chunk != NULL && chunk->capacity - chunk->end >= size)
+        return chunk;
+    chunk = tail->spare;
+    if (chunk != NULL) {
+        tail->spare = chunk->next;
+        tail->spare_count--;
+        chunk->next = NULL;
+    } else {
+        chunk = chunk_create(AOF_CHUNK_SIZE);
+    }
+    chunk_link(tail, chunk);
+    return chunk;
+}
+
+static inline char *select_put(struct aof_tail *tail, int db, char *out)
+{
+    if (tail->db == db)
+        return out;
+    return out + aof_select_print(db, out);
+}
+
+/* Accounts for what was put between `from` and the new end. */
+static inline uint64_t chunk_advance(struct aof_tail *tail, struct aof_chunk *chunk, size_t added, int db)
+{
+    uint64_t lsn = atomic_load_explicit(&tail->end, memory_order_relaxed) + added;
+
+    chunk->db_after = tail->db = db;
+    atomic_store_explicit(&tail->end, lsn, memory_order_release);
+    return lsn;
+}
+
+/* Links a chunk that was filled off the lock; its first AOF_SELECT_SIZE bytes were left free for a SELECT. */
+static uint64_t own_chunk_append(struct aof_tail *tail, struct aof_chunk *chunk, int db_before, int db_after)
+{
+    char select[AOF_SELECT_SIZE];
+    uint64_t lsn;
+
+    pthread_mutex_lock(&tail->lock);
+    if (tail->db != db_before) {
+        size_t size = aof_select_print(db_before, select);
+
+        chunk->start -= size;
+        memcpy(chunk->data + chunk->start, select, size);
+    }
+    chunk_link(tail, chunk);
+    lsn = chunk_advance(tail, chunk, chunk->end - chunk->start, db_after);
+    pthread_mutex_unlock(&tail->lock);
+    return lsn;
+}
+
+uint64_t aof_tail_append(struct aof_tail *tail, int db, const struct bytes *args, int arg_count)
+{
+    size_t size = command_size(args, arg_count);
+    struct aof_chunk *chunk;
+    char *start, *out;
+    uint64_t lsn;
+
+    CHECK(db >= 0 && arg_count > 0);
+    if (size > OWN_CHUNK_SIZE) {
+        chunk = chunk_create(AOF_SELECT_SIZE + size);
+        chunk->start = AOF_SELECT_SIZE;
+        chunk->end = (size_t)(command_print(chunk->data + AOF_SELECT_SIZE, args, arg_count) - chunk->data);
+        return own_chunk_append(tail, chunk, db, db);
+    }
+    pthread_mutex_lock(&tail->lock);
+    chunk = chunk_with_room(tail, size + AOF_SELECT_SIZE);
+    start = chunk->data + chunk->end;
+    out = command_print(select_put(tail, db, start), args, arg_count);
+    chunk->end += (size_t)(out - start);
+    lsn = chunk_advance(tail, chunk, (size_t)(out - start), db);
+    pthread_mutex_unlock(&tail->lock);
+    return lsn;
+}
+
+void aof_group_init(struct aof_group *group)
+{
+    *group = (struct aof_group){ .first_db = -1, .db = -1 };
+}
+
+void aof_group_release(struct aof_group *group)
+{
+    buffer_release(&group->text);
+    aof_group_init(group);
+}
+
+void aof_group_clear(struct aof_group *group)
+{
+    group->text.size = 0;
+    buffer_shrink(&group->text, 64 << 10);
+    group->count = 0;
+    group->first_db = group->db = -1;
+}
+
+void aof_group_add(struct aof_group *group, int db, const struct bytes *args, int arg_count)
+{
+    char *start = buffer_reserve(&group->text, command_size(args, arg_count) + AOF_SELECT_SIZE), *out = start;
+
+    CHECK(db >= 0 && arg_count > 0);
+    if (group->count == 0)
+        group->first_db = db;
+    else if (group->db != db)
+        out += aof_select_print(db, out);
+    group->db = db;
+    group->count++;
+    out = command_print(out, args, arg_count);
+    group->text.size += (size_t)(out - start);
+}
+
+uint64_t aof_tail_append_group(struct aof_tail *tail, const struct aof_group *group)
+{
+    struct bytes before = BYTES("*1\r\n$5\r\nMULTI\r\n"), after = BYTES("*1\r\n$4\r\nEXEC\r\n");
+    struct aof_chunk *chunk;
+    char *start, *out;
+    size_t size;
+    uint64_t lsn;
+
+    if (group->count == 0)
+        return atomic_load_explicit(&tail->end, memory_order_acquire);
+    if (group->count == 1)
+        before = after = bytes_of("", 0);
+    size = before.size + group->text.size + after.size;
+    if (size > OWN_CHUNK_SIZE) {
+        chunk = chunk_create(AOF_SELECT_SIZE + size);
+        chunk->start = chunk->end = AOF_SELECT_SIZE;
+        out = mempcpy(chunk->data + chunk->end, before.data, before.size);
+        out = mempcpy(out, group->text.data, group->text.size);
+        out = mempcpy(out, after.data, after.size);
+        chunk->end = (size_t)(out - chunk->data);
+        return own_chunk_append(tail, chunk, group->first_db, group->db);
+    }
+    pthread_mutex_lock(&tail->lock);
+    chunk = chunk_with_room(tail, size + AOF_SELECT_SIZE);
+    start = chunk->data + chunk->end;
+    out = mempcpy(select_put(tail, group->first_db, start), before.data, before.size);
+    out = mempcpy(out, group->text.data, group->text.size);
+    out = mempcpy(out, after.data, after.size);
+    chunk->end += (size_t)(out - start);
+    lsn = chunk_advance(tail, chunk, (size_t)(out - start), group->db);
+    pthread_mutex_unlock(&tail->lock);
+    return lsn;
+}
+
+uint64_t aof_tail_cut(struct aof_tail *tail)
+{
+    struct aof_chunk *chunk = chunk_create(AOF_CHUNK_SIZE);
+    uint64_t lsn;
+
+    chunk->begins_file = true;
+    pthread_mutex_lock(&tail->lock);
+    chunk_link(tail, chunk);
+    tail->db = -1;
+    lsn = atomic_load_explicit(&tail->end, memory_order_relaxed);
+    pthread_mutex_unlock(&tail->lock);
+    return lsn;
+}
+
+struct aof_chunk *aof_tail_take(struct aof_tail *tail)
+{
+    struct aof_chunk *chunks;
+
+    pthread_mutex_lock(&tail->lock);
+    chunks = tail->first;
+    tail->first = tail->last = NULL;
+    pthread_mutex_unlock(&tail->lock);
+    return chunks;
+}
+
+void aof_tail_give_back(struct aof_tail *tail, struct aof_chunk *chunks)
+{
+    struct aof_chunk *rest = NULL;
+
+    if (chunks == NULL)
+        return;
+    pthread_mutex_lock(&tail->lock);
+    while (chunks != NULL) {
+        struct aof_chunk *chunk = chunks;
+
+        chunks = chunk->next;
+        if (chunk->capacity == AOF_CHUNK_SIZE && tail->spare_count < SPARE_MAX) {
+            chunk->start = chunk->end = 0;
+            chunk->db_after = -1;
+            chunk->begins_file = false;
+            chunk->next = tail->spare;
+            tail->spare = chunk;
+            tail->spare_count++;
+        } else {
+            chunk->next = rest;
+            rest = chunk;
+        }
+    }
+    pthread_mutex_unlock(&tail->lock);
+    chunks_free(rest);
+}

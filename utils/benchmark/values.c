@@ -49,19 +49,26 @@ void value_write(const struct value_rule *rule, uint64_t key, size_t size, char 
     }
 }
 
+static size_t bytes_alike(const char *a, const void *b, size_t size)
+{
+    size_t i = 0;
+
+    while (i < size && a[i] == ((const char *)b)[i])
+        i++;
+    return i;
+}
+
 size_t value_difference(const struct value_rule *rule, uint64_t key, struct bytes value)
 {
-    uint64_t state = stream_of(rule, key);
+    uint64_t state = stream_of(rule, key), word, there;
+    size_t i;
 
-    for (size_t i = 0; i < value.size; i += sizeof(uint64_t)) {
-        uint64_t word = word_next(&state);
-        size_t size = value.size - i < sizeof(word) ? value.size - i : sizeof(word);
-
-        if (memcmp(value.data + i, &word, size) != 0) {
-            for (size_t j = 0; j < size; j++)
-                if (value.data[i + j] != ((const char *)&word)[j])
-                    return i + j;
-        }
+    for (i = 0; i + sizeof(word) <= value.size; i += sizeof(word)) {
+        word = word_next(&state);
+        memcpy(&there, value.data + i, sizeof(there));
+        if (there != word)
+            return i + bytes_alike(value.data + i, &word, sizeof(word));
     }
-    return value.size;
+    word = word_next(&state);
+    return i + bytes_alike(value.data + i, &word, value.size - i);
 }

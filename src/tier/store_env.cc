@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,9 +37,12 @@ enum status status_of_leveldb(const Status &status)
         std::string text = status.ToString();
         size_t mark = text.rfind(errno_mark);
         int error = mark == std::string::npos ? EIO : atoi(text.c_str() + mark + sizeof(errno_mark) - 1);
+        enum status result = status_of_errno(error);
 
-        /* EAGAIN comes from LockFile only. */
-        return error == EAGAIN ? STATUS_LOCKED : status_of_errno(error);
+        if (error == EAGAIN)        /* comes from LockFile only */
+            return STATUS_LOCKED;
+        /* A missing file is no missing record. */
+        return result == STATUS_NO_SPACE ? result : STATUS_IO;
     }
     return STATUS_INVALID;
 }

@@ -1,11 +1,11 @@
-/* Shelf: many blocks of some hundred bytes, packed without gaps; for owners of blocks that grow and shrink all the time.
+/* Shelf: many blocks of some hundred bytes, packed without gaps; for an owner whose blocks grow and shrink all the time.
  *
- * An allocator rounds such blocks up by a tenth, and keeps pages half empty that once were full of a size nobody
- * asks for any more (measured on the record map: RSS twice what was in use). Here blocks stand side by side in chunks of
- * one size, and move aside when one of them changes.
+ * An allocator rounds such blocks up by a tenth, and keeps pages half empty that once were full of a size that
+ * nobody asks for any more (measured on the record map: RSS twice what was in use). Here blocks stand side by side in
+ * chunks of one size, and move aside when one of them changes.
  *
- * A block is known by its number; its address is good until the next shelf_resize. Blocks are numbered from 0 like a stack's:
- * the last one is the one to drop. The low 32 bits of a block's first word are the shelf's (the block's number).
+ * A block is known by its number; its address is good until the next shelf_resize. Blocks are numbered from 0 on like
+ * a stack's: the last one is the one to drop. The low 32 bits of a block's first word are the shelf's (its number).
  *
  * Owner: whoever embeds it. All zero is an empty shelf, which holds no memory.
  */
@@ -51,8 +51,8 @@ void shelf_push(struct shelf *shelf);
 /* The last block goes; it has no words. */
 void shelf_pop(struct shelf *shelf);
 
-/* Grows the block at its end or cuts it there, and returns where it is now, NULL if it has no words. The upper half of the
- * first word of a block that had none is 0; the other words are not set. */
+/* Grows the block at its end or cuts it there, and returns where it is now, NULL if it has no words. If it had none, the
+ * upper half of its first word is 0; the other new words are not set. */
 uint64_t *shelf_resize(struct shelf *shelf, uint32_t number, uint32_t words);
 
 static inline uint64_t *shelf_at(const struct shelf *shelf, uint32_t number)

@@ -66,7 +66,7 @@ static inline void bits_put(uint64_t *words, uint64_t at, unsigned size, uint64_
     }
 }
 
-/* Moves the bits at .. end - 1 up by `size` (1 .. 63), puts `value` in the gap and leaves those from end + size on alone. */
+/* Moves the bits at .. end - 1 up by `size` (1 .. 63) and puts `value` in the gap. Those from end + size on stay. */
 static void bits_insert(uint64_t *words, uint64_t at, uint64_t end, unsigned size, uint64_t value)
 {
     uint64_t first = at / 64;

@@ -43,7 +43,7 @@ uint32_t tagrun_count_lower(const uint64_t *block, unsigned width);
 /* Asks the CPU for the lines that tagrun_has will probably read; `words` is what tagrun_words said. */
 void tagrun_prefetch(const uint64_t *block, uint64_t words, unsigned width, uint64_t number);
 
-/* Writes a run from its first number to its last; the owner's half of the first word stays. All `count` of them must come. */
+/* Writes a run from its first number to its last, all `count` of them; the owner's half of the first word stays. */
 struct tagrun_writer {
     uint64_t *block;
     unsigned width;

@@ -1,0 +1,170 @@
+#include "tier/batch.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "tier/record.h"
+
+void batch_init(struct batch *batch)
+{
+    *batch = (struct batch){ .store = store_batch_create() };
+}
+
+void batch_release(struct batch *batch)
+{
+    store_batch_destroy(batch->store);
+    mem_free(batch->items);
+    buffer_release(&batch->text);
+    buffer_release(&batch->record);
+}
+
+static void batch_clear(struct batch *batch)
+{
+    store_batch_clear(batch->store);
+    batch->count = 0;
+    batch->text.size = 0;
+    batch->failed = false;
+    buffer_shrink(&batch->text, 1 << 20);
+    buffer_shrink(&batch->record, 1 << 20);
+}
+
+static void add_item(struct batch *batch, enum batch_kind kind, const struct keyspace *keyspace, uint64_t hash, struct bytes key,
+    struct demote_request *request)
+{
+    if (batch->count == batch->capacity) {
+        batch->capacity = batch->capacity * 2 + 64;
+        batch->items = mem_realloc(batch->items, batch->capacity * sizeof(struct batch_item));
+    }
+    batch->items[batch->count++] = (struct batch_item){
+        .kind = kind,
+        .partition = keyspace->partition,
+        .incarnation = keyspace->incarnation,
+        .hash = hash,
+        .key_at = batch->text.size,
+        .key_size = key.size,
+        .request = request,
+    };
+    buffer_append_bytes(&batch->text, key);
+}
+
+void batch_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
+    struct demote_request *request)
+{
+    struct entry *entry = keyspace_entry(keyspace, handle);
+    struct bytes key = entry_key(entry);
+
+    ASSERT_LOCKED(keyspace->partition);
+    CHECK(!batch->failed && entry_record(entry) != RECORD_UNKNOWN);
+    batch->record.size = 0;
+    record_encode(entry, &batch->record);
+    store_batch_put(batch->store, keyspace->incarnation, hash, key, buffer_bytes(&batch->record));
+    if (entry->flags & ENTRY_EXPIRES)
+        store_batch_put_expiry(batch->store, entry_expire_ms(entry), keyspace->incarnation, hash, key);
+    /* Tier rule 1: the tag first. Rule 2: yes from the moment the put is queued. */
+    if (entry_record(entry) == RECORD_NONE)
+        recordmap_add(keyspace->tier->map, hash);
+    keyspace_set_record(keyspace, entry, RECORD_STALE);
+    entry->flags |= ENTRY_WRITING;
+    add_item(batch, kind, keyspace, hash, key, request);
+}
+
+void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave)
+{
+    CHECK(!batch->failed && !grave->applying && !grave->unknown);
+    grave->applying = true;
+    store_batch_delete(batch->store, keyspace->incarnation, grave->node.hash, grave->node.key);
+    add_item(batch, BATCH_BURY, keyspace, grave->node.hash, grave->node.key, NULL);
+}
+
+void demote_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
+{
+    struct entry *entry = keyspace_entry(keyspace, handle);
+    struct value value;
+
+    CHECK(entry_record(entry) == RECORD_CLEAN && !(entry->flags & ENTRY_PINNED));      /* tier rule 6 */
+    keyspace_remove(keyspace, hash, handle, &value);
+    value_free(&value);
+    (void)tier;
+}
+
+static void finish_put(struct tier *tier, struct keyspace *keyspace, const struct batch_item *item, struct bytes key)
+{
+    uint32_t handle = keyspace_find(keyspace, item->hash, key);
+    struct entry *entry = handle != 0 ? keyspace_entry(keyspace, handle) : NULL;
+    enum tier_move result = TIER_BUSY;
+
+    if (entry != NULL && entry->flags & ENTRY_WRITING) {
+        entry->flags &= (uint8_t)~ENTRY_WRITING;
+        keyspace_set_record(keyspace, entry, RECORD_CLEAN);
+        if (item->kind == BATCH_DEMOTE && !(entry->flags & ENTRY_PINNED)) {
+            demote_entry(tier, keyspace, item->hash, handle);
+            atomic_fetch_add_explicit(&tier->demotions, 1, memory_order_relaxed);
+            result = TIER_MOVED;
+        }
+    }
+    if (item->request != NULL)
+        item->request->result = result;
+}
+
+static void finish_bury(struct tier *tier, struct keyspace *keyspace, const struct batch_item *item, struct bytes key)
+{
+    struct tier_keyspace *in = keyspace->tier;
+    struct grave *grave = (struct grave *)keyed_find(&in->graves, item->hash, key);
+
+    CHECK(grave != NULL && grave->applying);
+    recordmap_remove(in->map, item->hash);
+    if (grave->superseded) {
+        uint32_t handle = keyspace_find(keyspace, item->hash, key);
+
+        CHECK(handle != 0);
+        keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), RECORD_NONE);
+    }
+    grave_free(in, tier, grave);
+}
+
+void batch_finish(struct tier *tier, struct batch *batch)
+{
+    struct partition *locked = NULL;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        struct batch_item *item = &batch->items[i];
+        struct bytes key = bytes_of(batch->text.data + item->key_at, item->key_size);
+        struct keyspace *keyspace;
+
+        if (locked != item->partition) {
+            if (locked != NULL)
+                partition_unlock(locked);
+            locked = item->partition;
+            partition_lock(locked);
+        }
+        keyspace = tier_keyspace_of(locked, item->incarnation);
+        if (keyspace == NULL) {             /* flushed meanwhile: its records are being purged as a whole */
+            if (item->request != NULL)
+                item->request->result = TIER_NOT_THERE;
+        } else if (item->kind == BATCH_BURY) {
+            finish_bury(tier, keyspace, item, key);
+        } else {
+            finish_put(tier, keyspace, item, key);
+        }
+    }
+    if (locked != NULL)
+        partition_unlock(locked);
+    atomic_fetch_add_explicit(&tier->batches, 1, memory_order_relaxed);
+    batch_clear(batch);
+}
+
+enum status batch_commit(struct tier *tier, struct batch *batch)
+{
+    enum status status;
+
+    if (store_batch_count(batch->store) == 0) {
+        batch_clear(batch);
+        return STATUS_OK;
+    }
+    status = store_write(tier->store, batch->store);
+    if (status != STATUS_OK) {
+        batch->failed = true;
+        return status;
+    }
+    batch_finish(tier, batch);
+    return STATUS_OK;
+}

@@ -1,0 +1,49 @@
+/* Batch: what the writer is about to do to the store, and what follows from it when it is done. The writer only.
+ *
+ * A batch that failed is kept as it is until the store is writable again; then it is either found to be in, or written again. So no
+ * state is ever taken back.
+ */
+#ifndef KELVIN_TIER_BATCH_H
+#define KELVIN_TIER_BATCH_H
+
+#include "tier/tier_private.h"
+
+enum batch_kind { BATCH_DEMOTE, BATCH_CLEAN, BATCH_BURY };
+
+struct batch_item {
+    enum batch_kind kind;
+    struct partition *partition;
+    uint32_t incarnation;
+    uint64_t hash;
+    size_t key_at, key_size;        /* in `text` */
+    struct demote_request *request; /* told when it is done; or NULL */
+};
+
+struct batch {
+    struct store_batch *store;
+    struct batch_item *items;
+    size_t count, capacity;
+    struct buffer text;
+    struct buffer record;           /* for encoding */
+    bool failed;                    /* was handed to the store and failed: waits for it to come back */
+};
+
+void batch_init(struct batch *batch);
+void batch_release(struct batch *batch);
+
+/* Under the partition's lock. The entry's record is known (not RECORD_UNKNOWN); it is not pinned. BATCH_DEMOTE frees the entry
+ * when its record is written and it is unchanged; BATCH_CLEAN keeps it. */
+void batch_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
+    struct demote_request *request);
+/* Under the partition's lock. A record is known to be there. */
+void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave);
+
+/* Writes, and draws the conclusions under the partitions' locks. An empty batch is fine. On an error the batch stays. */
+enum status batch_commit(struct tier *tier, struct batch *batch);
+/* For a failed batch that turned out to be in the store. */
+void batch_finish(struct tier *tier, struct batch *batch);
+
+/* An entry leaves RAM; its record is in the store. Under the lock. */
+void demote_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
+
+#endif

@@ -1,0 +1,77 @@
+/* Graves, and what a new entry knows about its record: tier rules 2 and 3. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "tier/tier_private.h"
+
+void grave_keyspace_created(void *context, struct keyspace *keyspace)
+{
+    (void)context;
+    keyspace->tier = mem_zalloc(sizeof(*keyspace->tier));
+    keyspace->tier->map = recordmap_create((uint8_t)(keyspace->partition->index * 37));
+}
+
+static struct grave *grave_create(struct tier *tier, struct tier_keyspace *in, uint64_t hash, struct bytes key)
+{
+    struct grave *grave = mem_zalloc(sizeof(*grave) + key.size);
+    char *copy = (char *)(grave + 1);
+
+    memcpy(copy, key.data, key.size);
+    grave->node.hash = hash;
+    grave->node.key = bytes_of(copy, key.size);
+    keyed_add(&in->graves, &grave->node);
+    atomic_fetch_add_explicit(&tier->graves, 1, memory_order_relaxed);
+    return grave;
+}
+
+void grave_free(struct tier_keyspace *in, struct tier *tier, struct grave *grave)
+{
+    if (grave->unknown)
+        in->unknown_graves--;
+    keyed_remove(&in->graves, &grave->node);
+    atomic_fetch_sub_explicit(&tier->graves, 1, memory_order_relaxed);
+    mem_free(grave);
+}
+
+enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct tier *tier = context;
+    struct tier_keyspace *in = keyspace->tier;
+    struct load *load = (struct load *)keyed_find(&in->loads, hash, key);
+    struct grave *grave = (struct grave *)keyed_find(&in->graves, hash, key);
+
+    ASSERT_LOCKED(keyspace->partition);
+    if (load != NULL && load->state == LOAD_READING)
+        load_void(tier, load);          /* what comes back is older than what is being written now */
+    if (grave != NULL) {
+        bool unknown = grave->unknown;
+
+        if (grave->applying)
+            grave->superseded = true;   /* the writer takes the record away in any case; then there is none */
+        else
+            grave_free(in, tier, grave);
+        return unknown ? RECORD_UNKNOWN : RECORD_STALE;
+    }
+    if (load != NULL && load->state == LOAD_ABSENT)
+        return RECORD_NONE;
+    return recordmap_maybe(in->map, hash) ? RECORD_UNKNOWN : RECORD_NONE;
+}
+
+void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record)
+{
+    struct tier *tier = context;
+    struct tier_keyspace *in = keyspace->tier;
+    struct grave *grave;
+
+    if (record == RECORD_NONE)
+        return;
+    grave = (struct grave *)keyed_find(&in->graves, hash, key);
+    if (grave != NULL) {
+        CHECK(grave->applying && grave->superseded);
+        grave->superseded = false;
+        return;
+    }
+    grave = grave_create(tier, in, hash, key);
+    grave->unknown = record == RECORD_UNKNOWN;
+    if (grave->unknown)
+        in->unknown_graves++;
+}

@@ -1,0 +1,375 @@
+/* Loads: how cold keys come back. A key that is wanted gets a placeholder with a ticket (tier rule 4); a loader reads its record
+ * without any lock, decodes it, and installs it under the partition's lock, if the ticket still holds. */
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "keyspace/heat.h"
+#include "tier/record.h"
+#include "tier/tier_private.h"
+
+enum { LOADER_CHUNK_MAX = 16 };
+
+struct value_limits tier_limits(const struct tier *tier)
+{
+    return (struct value_limits){
+        .hash_listpack_entries_max = (size_t)tier->settings.hash_listpack_entries_max,
+        .hash_listpack_value_max = (size_t)tier->settings.hash_listpack_value_max,
+    };
+}
+
+/* Four buckets a doubling, from 1 us on. */
+static void note_latency(struct tier *tier, int64_t us)
+{
+    uint64_t value = us < 1 ? 1 : (uint64_t)us;
+    int bits = 63 - __builtin_clzll(value);
+    int index = bits < 2 ? (int)value : bits * 4 + (int)((value >> (bits - 2)) & 3) - 4;
+
+    if (index >= LOAD_LATENCY_BUCKETS)
+        index = LOAD_LATENCY_BUCKETS - 1;
+    atomic_fetch_add_explicit(&tier->latency[index], 1, memory_order_relaxed);
+}
+
+static void wake_waits(struct tier *tier, struct load *load)
+{
+    for (struct tier_wait *wait = load->waits; wait != NULL; wait = wait->of_load) {
+        if (!wait->waiting)
+            continue;
+        wait->waiting = false;
+        if (atomic_fetch_sub(&wait->client->pending, 1) == 1)
+            tier->hooks.wake(tier->hooks.context, wait->client);
+    }
+}
+
+void load_void(struct tier *tier, struct load *load)
+{
+    load->state = LOAD_DONE;
+    load->ticket++;
+    wake_waits(tier, load);
+}
+
+void load_free_if_unused(struct tier *tier, struct load *load)
+{
+    (void)tier;
+    if (load->pins > 0 || load->in_flight > 0)
+        return;
+    if (load->keyspace != NULL) {
+        uint32_t handle = keyspace_find(load->keyspace, load->node.hash, load->node.key);
+
+        if (handle != 0)
+            keyspace_entry(load->keyspace, handle)->flags &= (uint8_t)~ENTRY_PINNED;
+        keyed_remove(&load->keyspace->tier->loads, &load->node);
+    }
+    mem_free(load);
+}
+
+static struct load *load_create(struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct load *load = mem_zalloc(sizeof(*load) + key.size);
+    char *copy = (char *)(load + 1);
+
+    memcpy(copy, key.data, key.size);
+    load->node.hash = hash;
+    load->node.key = bytes_of(copy, key.size);
+    load->partition = keyspace->partition;
+    load->keyspace = keyspace;
+    load->incarnation = keyspace->incarnation;
+    keyed_add(&keyspace->tier->loads, &load->node);
+    return load;
+}
+
+static void load_post(struct tier *tier, struct load *load, struct load_batch *batch)
+{
+    load->state = LOAD_READING;
+    load->ticket++;
+    load->in_flight++;
+    load->batch_next = NULL;
+    load->batch_ticket = load->ticket;
+    load->posted_us = clock_mono_us();
+    if (batch->last != NULL)
+        batch->last->batch_next = load;
+    else
+        batch->first = load;
+    batch->last = load;
+    atomic_fetch_add_explicit(&tier->loads_waiting, 1, memory_order_relaxed);
+}
+
+static struct tier_wait *wait_of(struct load *load, const struct client *client)
+{
+    struct tier_wait *wait = load->waits;
+
+    while (wait != NULL && wait->client != client)
+        wait = wait->of_load;
+    return wait;
+}
+
+static void wait_for(struct load *load, struct client *client)
+{
+    struct tier_wait *wait = wait_of(load, client);
+
+    if (wait == NULL) {
+        wait = mem_alloc(sizeof(*wait));
+        *wait = (struct tier_wait){ client->waits, load->waits, load, client, false };
+        client->waits = wait;
+        load->waits = wait;
+        load->pins++;
+    }
+    if (!wait->waiting) {
+        wait->waiting = true;
+        atomic_fetch_add(&client->pending, 1);
+    }
+}
+
+enum tier_answer tier_want(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
+    struct load_batch *batch)
+{
+    struct tier_keyspace *in = keyspace->tier;
+    struct load *load;
+
+    ASSERT_LOCKED(keyspace->partition);
+    if (keyed_find(&in->graves, hash, key) != NULL)
+        return TIER_ABSENT;
+    load = (struct load *)keyed_find(&in->loads, hash, key);
+    if (load != NULL && load->state == LOAD_ABSENT)
+        return TIER_ABSENT;
+    if (load != NULL && load->state == LOAD_FAILED)
+        return TIER_FAILED;
+    if (!recordmap_maybe(in->map, hash))
+        return TIER_ABSENT;
+    if (load == NULL)
+        load = load_create(keyspace, hash, key);
+    if (load->state != LOAD_READING || load->in_flight == 0) {
+        if (load->in_flight > 0) {      /* an older read of it is still on its way: its end posts nothing, so wait it out */
+            load->state = LOAD_READING;
+            wait_for(load, client);
+            return TIER_WAIT;
+        }
+        load_post(tier, load, batch);
+    }
+    wait_for(load, client);
+    return TIER_WAIT;
+}
+
+void tier_submit(struct tier *tier, struct load_batch *batch)
+{
+    uint64_t count = 0;
+    bool wake;
+
+    if (batch->first == NULL)
+        return;
+    for (struct load *load = batch->first; load != NULL; load = load->batch_next)
+        count++;
+    pthread_mutex_lock(&tier->queue_lock);
+    if (tier->queue_last != NULL)
+        tier->queue_last->batch_next = batch->first;
+    else
+        tier->queue_first = batch->first;
+    tier->queue_last = batch->last;
+    tier->queue_size += count;
+    wake = tier->loaders_idle > 0;
+    if (wake && count > LOADER_CHUNK_MAX)
+        pthread_cond_broadcast(&tier->queue_filled);
+    else if (wake)
+        pthread_cond_signal(&tier->queue_filled);
+    pthread_mutex_unlock(&tier->queue_lock);
+    batch->first = batch->last = NULL;
+}
+
+void tier_release(struct tier *tier, struct client *client)
+{
+    while (client->waits != NULL) {
+        struct tier_wait *wait = client->waits, **at;
+        struct load *load = wait->load;
+        struct partition *partition = load->partition;
+
+        client->waits = wait->of_client;
+        partition_lock(partition);
+        for (at = &load->waits; *at != wait; at = &(*at)->of_load)
+            ;
+        *at = wait->of_load;
+        if (wait->waiting)
+            atomic_fetch_sub(&client->pending, 1);
+        load->pins--;
+        load_free_if_unused(tier, load);
+        partition_unlock(partition);
+        mem_free(wait);
+    }
+}
+
+uint32_t load_install(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct buffer *bytes,
+    struct buffer *scratch)
+{
+    struct value_limits limits = tier_limits(tier);
+    struct record record;
+    struct entry *entry;
+    uint32_t handle;
+
+    scratch->size = 0;
+    if (record_decode(buffer_bytes(bytes), &limits, scratch, &record) != STATUS_OK)
+        return 0;
+    handle = keyspace_insert(keyspace, hash, key, &record.value, record.expire_ms, RECORD_CLEAN, clock_wall_ms());
+    CHECK(handle != 0);
+    entry = keyspace_entry(keyspace, handle);
+    entry->heat = record.heat;
+    entry->heat_minutes = record.heat_minutes;
+    keyspace_set_probation(keyspace, entry, true);
+    atomic_fetch_add_explicit(&tier->promotions, 1, memory_order_relaxed);
+    return handle;
+}
+
+/* What a loader knows of a load between taking and installing it. */
+struct loading {
+    struct load *load;
+    uint32_t ticket;
+    enum status status;
+    struct buffer bytes;
+    struct buffer scratch;
+    struct record record;
+};
+
+static void read_record(struct tier *tier, struct loading *loading)
+{
+    struct value_limits limits = tier_limits(tier);
+    struct load *load = loading->load;
+
+    loading->bytes.size = 0;
+    loading->scratch.size = 0;
+    loading->status = store_get(tier->store, load->incarnation, load->node.hash, load->node.key, &loading->bytes);
+    if (loading->status == STATUS_OK)
+        loading->status = record_decode(buffer_bytes(&loading->bytes), &limits, &loading->scratch, &loading->record);
+    if (loading->status != STATUS_OK && loading->status != STATUS_NOT_FOUND)
+        tier_note_error(tier, "a record can't be read", loading->status);
+}
+
+static void install(struct tier *tier, struct loading *loading)
+{
+    struct load *load = loading->load;
+    struct keyspace *keyspace = load->keyspace;
+    struct entry *entry;
+    uint32_t handle;
+
+    load->state = LOAD_DONE;
+    if (loading->status == STATUS_NOT_FOUND) {
+        load->state = LOAD_ABSENT;
+        atomic_fetch_add_explicit(&tier->false_maybes, 1, memory_order_relaxed);
+        return;
+    }
+    if (loading->status != STATUS_OK) {
+        load->state = LOAD_FAILED;
+        return;
+    }
+    handle = keyspace_insert(keyspace, load->node.hash, load->node.key, &loading->record.value, loading->record.expire_ms,
+        RECORD_CLEAN, clock_wall_ms());
+    CHECK(handle != 0);
+    entry = keyspace_entry(keyspace, handle);
+    entry->heat = loading->record.heat;
+    entry->heat_minutes = loading->record.heat_minutes;
+    if (load->pins > 0)
+        entry->flags |= ENTRY_PINNED;
+    keyspace_set_probation(keyspace, entry, true);
+    atomic_fetch_add_explicit(&tier->promotions, 1, memory_order_relaxed);
+}
+
+static void finish(struct tier *tier, struct loading *loading)
+{
+    struct load *load = loading->load;
+    struct partition *partition = load->partition;
+    bool used = false;
+
+    note_latency(tier, clock_mono_us() - load->posted_us);
+    partition_lock(partition);
+    load->in_flight--;
+    if (load->state == LOAD_READING && load->keyspace != NULL) {
+        if (loading->ticket == load->ticket) {
+            install(tier, loading);
+            used = true;
+        } else {
+            load->state = LOAD_DONE;    /* the ticket was voided, and somebody asked again: let him look again */
+        }
+        wake_waits(tier, load);
+    }
+    load_free_if_unused(tier, load);
+    partition_unlock(partition);
+    if (!used && loading->status == STATUS_OK)
+        value_free(&loading->record.value);
+    atomic_fetch_sub_explicit(&tier->loads_waiting, 1, memory_order_relaxed);
+}
+
+/* A fair share of what waits, so that several loaders read in parallel, but few wake-ups are needed. */
+static int take_chunk(struct tier *tier, struct loading chunk[LOADER_CHUNK_MAX])
+{
+    uint64_t share = tier->queue_size / (uint64_t)(tier->loaders_idle + 1) + 1;
+    int count = 0;
+
+    while (tier->queue_first != NULL && count < LOADER_CHUNK_MAX && (uint64_t)count < share) {
+        struct load *load = tier->queue_first;
+
+        tier->queue_first = load->batch_next;
+        chunk[count].load = load;
+        chunk[count].ticket = load->batch_ticket;
+        count++;
+    }
+    if (tier->queue_first == NULL)
+        tier->queue_last = NULL;
+    tier->queue_size -= (uint64_t)count;
+    return count;
+}
+
+void *loader_main(void *context)
+{
+    struct tier *tier = context;
+    struct loading *chunk = mem_zalloc(LOADER_CHUNK_MAX * sizeof(*chunk));
+
+    tier->hooks.thread_started(tier->hooks.context, "kelvin-load");
+    pthread_mutex_lock(&tier->queue_lock);
+    for (;;) {
+        int count;
+
+        while (tier->queue_first == NULL && !tier->stopping) {
+            tier->loaders_idle++;
+            pthread_cond_wait(&tier->queue_filled, &tier->queue_lock);
+            tier->loaders_idle--;
+        }
+        if (tier->queue_first == NULL)
+            break;
+        count = take_chunk(tier, chunk);
+        pthread_mutex_unlock(&tier->queue_lock);
+        for (int i = 0; i < count; i++) {
+            read_record(tier, &chunk[i]);
+            finish(tier, &chunk[i]);
+        }
+        pthread_mutex_lock(&tier->queue_lock);
+    }
+    pthread_mutex_unlock(&tier->queue_lock);
+    for (int i = 0; i < LOADER_CHUNK_MAX; i++) {
+        buffer_release(&chunk[i].bytes);
+        buffer_release(&chunk[i].scratch);
+    }
+    mem_free(chunk);
+    return NULL;
+}
+
+enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct tier_keyspace *in = keyspace->tier;
+    struct buffer bytes = { 0 }, scratch = { 0 };
+    struct load *load;
+    enum status status;
+
+    ASSERT_LOCKED(keyspace->partition);
+    if (keyed_find(&in->graves, hash, key) != NULL || !recordmap_maybe(in->map, hash))
+        return STATUS_OK;
+    status = store_get(tier->store, keyspace->incarnation, hash, key, &bytes);
+    atomic_fetch_add_explicit(&tier->unplanned_reads, 1, memory_order_relaxed);
+    if (status == STATUS_OK && load_install(tier, keyspace, hash, key, &bytes, &scratch) == 0)
+        status = STATUS_CORRUPT;
+    load = (struct load *)keyed_find(&in->loads, hash, key);
+    if (status == STATUS_OK && load != NULL && load->state == LOAD_READING)
+        load_void(tier, load);
+    if (status == STATUS_NOT_FOUND)
+        status = STATUS_OK;
+    if (status != STATUS_OK)
+        tier_note_error(tier, "a record can't be read", status);
+    buffer_release(&bytes);
+    buffer_release(&scratch);
+    return status;
+}

@@ -1,0 +1,336 @@
+/* SCAN, DBSIZE and WHERE over both tiers: tier rules 2 and 11. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "tier/demote.h"
+#include "tier/record.h"
+#include "tier/tier_private.h"
+
+enum { SCAN_HASH_SHIFT = 16, SCAN_COLD_FACTOR = 4 };
+
+static void page_add(struct scan_page *page, struct bytes key, enum value_type type, int64_t expire_ms)
+{
+    if (page->count == page->capacity) {
+        page->capacity = page->capacity * 2 + 32;
+        page->keys = mem_realloc(page->keys, page->capacity * sizeof(struct scan_key));
+    }
+    /* Offsets for now: the text may still move. */
+    page->keys[page->count++] = (struct scan_key){ bytes_of((char *)NULL + page->text.size, key.size), type, expire_ms };
+    buffer_append_bytes(&page->text, key);
+}
+
+static void page_settle(struct scan_page *page)
+{
+    for (size_t i = 0; i < page->count; i++)
+        page->keys[i].key.data = page->text.data + (page->keys[i].key.data - (char *)NULL);
+}
+
+void scan_page_release(struct scan_page *page)
+{
+    buffer_release(&page->text);
+    mem_free(page->keys);
+    *page = (struct scan_page){ 0 };
+}
+
+struct hot_scan {
+    struct keyspace *keyspace;
+    struct scan_page *page;
+    uint64_t from, until;           /* hashes, inclusive */
+};
+
+static void found_hot(void *context, uint64_t hash, uint32_t handle)
+{
+    struct hot_scan *scan = context;
+    struct entry *entry = keyspace_entry(scan->keyspace, handle);
+
+    if (hash >= scan->from && hash <= scan->until)
+        page_add(scan->page, entry_key(entry), entry_type(entry), entry_expire_ms(entry));
+}
+
+static uint64_t partition_last_hash(const struct partition *partition)
+{
+    return partition_first_hash(partition) | (partition->all->bits == 0 ? ~0ull : ~0ull >> partition->all->bits);
+}
+
+/* The hot keys from `from` on, until there are `count` of them or the partition ends. Returns the last hash covered, the end of
+ * a step of 2^16 hashes: all keys of one cursor value come at once. */
+static uint64_t scan_hot(struct keyspace *keyspace, uint64_t from, size_t count, struct scan_page *page)
+{
+    uint64_t last = partition_last_hash(keyspace->partition), step = (1ull << SCAN_HASH_SHIFT) - 1;
+    struct table_cursor cursor;
+    struct hot_scan scan = { keyspace, page, from, last };
+    bool more = table_seek(&keyspace->table, from, &cursor);
+
+    while (more) {
+        /* The bucket's range may end within a step: the rest of the step comes from the following buckets. */
+        table_home_entries(&keyspace->table, &cursor, found_hot, &scan);
+        if (page->count >= count && cursor.last_hash < last) {
+            uint64_t until = cursor.last_hash | step;
+
+            while (cursor.last_hash < until && table_next(&keyspace->table, &cursor)) {
+                scan.until = until;
+                table_home_entries(&keyspace->table, &cursor, found_hot, &scan);
+            }
+            return until < last ? until : last;
+        }
+        more = table_next(&keyspace->table, &cursor);
+    }
+    return last;
+}
+
+/* Drops what lies beyond `until`: the cold part came to its end earlier. */
+static void page_cut(struct scan_page *page, const struct hash_seed *seed, uint64_t until)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < page->count; i++) {
+        struct bytes key = bytes_of(page->text.data + (page->keys[i].key.data - (char *)NULL), page->keys[i].key.size);
+
+        if (hash_bytes(seed, key) <= until)
+            page->keys[kept++] = page->keys[i];
+    }
+    page->count = kept;
+}
+
+static bool page_has(const struct scan_page *page, size_t count, struct bytes key)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (bytes_equal(bytes_of(page->text.data + (page->keys[i].key.data - (char *)NULL), page->keys[i].key.size), key))
+            return true;
+    }
+    return false;
+}
+
+/* The cold keys in from..until, added behind the hot ones. Returns the last hash covered. */
+static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32_t incarnation, uint64_t from, uint64_t until,
+    size_t count, struct scan_page *page)
+{
+    struct scan_page cold = { 0 };
+    struct store_iterator *iterator = store_scan(tier->store, incarnation, from);
+    struct store_record record;
+    uint64_t step = (1ull << SCAN_HASH_SHIFT) - 1, cut = until, *hashes = NULL;
+    size_t hot_count = page->count;
+    struct keyspace *keyspace;
+
+    while ((page->status = store_next(iterator, &record)) == STATUS_OK && record.hash <= cut) {
+        enum value_type type;
+        int64_t expire_ms;
+
+        if (cold.count >= count * SCAN_COLD_FACTOR && cut == until)
+            cut = record.hash | step;
+        if ((page->status = record_peek(record.record, &expire_ms, &type)) != STATUS_OK)
+            break;
+        if (cold.count % 64 == 0)
+            hashes = mem_realloc(hashes, (cold.count + 64) * sizeof(*hashes));
+        hashes[cold.count] = record.hash;
+        page_add(&cold, record.key, type, expire_ms);
+    }
+    if (page->status == STATUS_NOT_FOUND)
+        page->status = STATUS_OK;
+    store_scan_close(iterator);
+    if (cut > until)
+        cut = until;
+    if (cut < until)
+        page_cut(page, &tier->partitions->seed, cut);
+    hot_count = page->count;
+    page_settle(&cold);
+    partition_lock(partition);
+    keyspace = tier_keyspace_of(partition, incarnation);
+    for (size_t i = 0; keyspace != NULL && i < cold.count; i++) {
+        struct scan_key *at = &cold.keys[i];
+        uint32_t handle = keyspace_find(keyspace, hashes[i], at->key);
+
+        if (keyed_find(&keyspace->tier->graves, hashes[i], at->key) != NULL && handle == 0)
+            continue;
+        if (page_has(page, hot_count, at->key))
+            continue;
+        /* It has come back since the hot part was read: it is there, in one form or the other. */
+        if (handle != 0) {
+            struct entry *entry = keyspace_entry(keyspace, handle);
+
+            at->type = entry_type(entry);
+            at->expire_ms = entry_expire_ms(entry);
+        }
+        page_add(page, at->key, at->type, at->expire_ms);
+    }
+    partition_unlock(partition);
+    mem_free(hashes);
+    scan_page_release(&cold);
+    return cut;
+}
+
+static bool keyspace_has_cold(const struct keyspace *keyspace)
+{
+    return keyspace->tier != NULL && recordmap_count(keyspace->tier->map) >
+        keyspace->record_counts[RECORD_STALE] + keyspace->record_counts[RECORD_CLEAN] +
+            (keyspace->tier->graves.count - keyspace->tier->unknown_graves);
+}
+
+bool tier_has_cold(struct tier *tier, int db)
+{
+    bool has = false;
+
+    for (uint32_t i = 0; i < tier->partitions->count && !has; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        partition_lock(partition);
+        has = partition->keyspaces[db] != NULL && keyspace_has_cold(partition->keyspaces[db]);
+        partition_unlock(partition);
+    }
+    return has;
+}
+
+void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_t cursor, size_t count, struct scan_page *page)
+{
+    uint64_t from = cursor << SCAN_HASH_SHIFT;
+
+    page->status = STATUS_OK;
+    if (count == 0)
+        count = 1;
+    for (;;) {
+        struct partition *partition = &partitions->partitions[partition_index(partitions, from)];
+        uint64_t last = partition_last_hash(partition), until = last;
+        struct keyspace *keyspace;
+        uint32_t incarnation = 0;
+        bool cold = false;
+
+        partition_lock(partition);
+        keyspace = partition_keyspace_if(partition, db);
+        if (keyspace != NULL) {
+            until = scan_hot(keyspace, from, count, page);
+            cold = tier != NULL && keyspace_has_cold(keyspace);
+            incarnation = keyspace->incarnation;
+        }
+        partition_unlock(partition);
+        if (cold)
+            until = scan_cold(tier, partition, incarnation, from, until, count, page);
+        page->cursor = (until + 1) >> SCAN_HASH_SHIFT;
+        from = until + 1;
+        if (from == 0 || page->count >= count || page->status != STATUS_OK)
+            break;
+    }
+    page_settle(page);
+}
+
+/* Keys of a keyspace, unknowns left out of account. */
+static uint64_t count_of(const struct keyspace *keyspace)
+{
+    uint64_t count = keyspace->table.count;
+
+    if (keyspace->tier == NULL)
+        return count;
+    return count + recordmap_count(keyspace->tier->map) - keyspace->record_counts[RECORD_STALE] -
+           keyspace->record_counts[RECORD_CLEAN] - (keyspace->tier->graves.count - keyspace->tier->unknown_graves);
+}
+
+bool tier_count_now(struct tier *tier, int db, uint64_t *count)
+{
+    bool exact = true;
+
+    *count = 0;
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+        struct keyspace *keyspace;
+
+        partition_lock(partition);
+        keyspace = partition_keyspace_if(partition, db);
+        if (keyspace != NULL) {
+            *count += count_of(keyspace);
+            if (keyspace->tier != NULL &&
+                (keyspace->record_counts[RECORD_UNKNOWN] > 0 || keyspace->tier->unknown_graves > 0))
+                exact = false;
+        }
+        partition_unlock(partition);
+    }
+    return exact;
+}
+
+static void note_unknown(struct keyspace *keyspace, struct unknowns *unknowns)
+{
+    struct heap *heap = &keyspace->heap;
+    struct keyed *graves = &keyspace->tier->graves;
+
+    for (uint32_t segment = 0; keyspace->record_counts[RECORD_UNKNOWN] > 0 && segment < heap->segment_count; segment++) {
+        uint32_t unit = 1;
+        struct entry *entry;
+
+        if (heap->segments[segment] == NULL)
+            continue;
+        while ((entry = heap_walk(heap, segment, &unit)) != NULL) {
+            unit += entry_block_size(entry) / ENTRY_UNIT;
+            if (entry_record(entry) == RECORD_UNKNOWN)
+                unknowns_add(unknowns, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry_key(entry));
+        }
+    }
+    for (size_t slot = 0; keyspace->tier->unknown_graves > 0 && slot < graves->slot_count; slot++) {
+        for (struct keyed_node *node = graves->slots[slot]; node != NULL; node = node->next) {
+            if (((struct grave *)node)->unknown)
+                unknowns_add(unknowns, keyspace, node->hash, node->key);
+        }
+    }
+}
+
+/* An unknown that has a record was counted twice (an entry) or although it is gone (a grave): one too many in either case. The
+ * record can be written or deleted between the count and the read, but only after it was resolved, which says the same. */
+uint64_t tier_count(struct tier *tier, int db)
+{
+    struct unknowns unknowns = { 0 };
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+        struct keyspace *keyspace;
+
+        unknowns.count = 0;
+        unknowns.text.size = 0;
+        pthread_mutex_lock(&tier->counting_lock);       /* the writer resolves nothing meanwhile */
+        partition_lock(partition);
+        keyspace = partition_keyspace_if(partition, db);
+        if (keyspace != NULL) {
+            total += count_of(keyspace);
+            if (keyspace->tier != NULL)
+                note_unknown(keyspace, &unknowns);
+        }
+        partition_unlock(partition);
+        for (size_t at = 0; at < unknowns.count; at++) {
+            struct unknown_key *key = &unknowns.keys[at];
+
+            unknowns.record.size = 0;
+            if (store_get(tier->store, key->incarnation, key->hash,
+                    bytes_of(unknowns.text.data + key->key_at, key->key_size), &unknowns.record) == STATUS_OK)
+                total--;
+        }
+        pthread_mutex_unlock(&tier->counting_lock);
+    }
+    unknowns_release(&unknowns);
+    return total;
+}
+
+enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
+{
+    uint64_t hash = hash_bytes(&tier->partitions->seed, key);
+    struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, hash)];
+    struct keyspace *keyspace;
+    struct buffer record = { 0 };
+    enum tier_place place = TIER_NOWHERE;
+    enum value_type type;
+    int64_t expire_ms = -1;
+    uint32_t incarnation = 0, handle;
+
+    partition_lock(partition);
+    keyspace = partition_keyspace_if(partition, db);
+    if (keyspace != NULL && (handle = keyspace_find(keyspace, hash, key)) != 0) {
+        expire_ms = entry_expire_ms(keyspace_entry(keyspace, handle));
+        place = TIER_HOT;
+    } else if (keyspace != NULL && keyed_find(&keyspace->tier->graves, hash, key) == NULL &&
+               recordmap_maybe(keyspace->tier->map, hash)) {
+        incarnation = keyspace->incarnation;
+    }
+    partition_unlock(partition);
+    if (incarnation != 0 && store_get(tier->store, incarnation, hash, key, &record) == STATUS_OK &&
+        record_peek(buffer_bytes(&record), &expire_ms, &type) == STATUS_OK)
+        place = TIER_COLD;
+    buffer_release(&record);
+    if (expire_ms >= 0 && expire_ms <= clock_wall_ms())
+        return TIER_NOWHERE;
+    return place;
+}

@@ -1,0 +1,223 @@
+#include "tier/sweep.h"
+
+#include "base/mem.h"
+#include "tier/record.h"
+
+static size_t bury_keyspace(struct tier *tier, struct keyspace *keyspace, size_t count, struct batch *batch,
+    struct unknowns *unknowns)
+{
+    struct keyed *graves = &keyspace->tier->graves;
+    size_t taken = 0;
+
+    (void)tier;
+    for (size_t slot = 0; slot < graves->slot_count && taken < count; slot++) {
+        for (struct keyed_node *node = graves->slots[slot]; node != NULL && taken < count; node = node->next) {
+            struct grave *grave = (struct grave *)node;
+
+            if (grave->applying)
+                continue;
+            if (grave->unknown)
+                unknowns_add(unknowns, keyspace, node->hash, node->key);
+            else
+                batch_bury(batch, keyspace, grave);
+            taken++;
+        }
+    }
+    return taken;
+}
+
+/* Graves of which nobody knows whether there is a record: read, without a lock, and bury or forget. */
+static void resolve_graves(struct tier *tier, struct unknowns *unknowns, struct batch *batch)
+{
+    for (size_t i = 0; i < unknowns->count; i++) {
+        struct unknown_key *at = &unknowns->keys[i];
+        struct bytes key = bytes_of(unknowns->text.data + at->key_at, at->key_size);
+        struct keyspace *keyspace;
+        struct grave *grave = NULL;
+        enum status read;
+
+        unknowns->record.size = 0;
+        read = store_get(tier->store, at->incarnation, at->hash, key, &unknowns->record);
+        if (read != STATUS_OK && read != STATUS_NOT_FOUND)
+            continue;
+        partition_lock(at->partition);
+        keyspace = tier_keyspace_of(at->partition, at->incarnation);
+        if (keyspace != NULL)
+            grave = (struct grave *)keyed_find(&keyspace->tier->graves, at->hash, key);
+        if (grave != NULL && grave->unknown) {
+            if (read == STATUS_OK) {
+                grave->unknown = false;
+                keyspace->tier->unknown_graves--;
+                batch_bury(batch, keyspace, grave);
+            } else {
+                grave_free(keyspace->tier, tier, grave);
+            }
+        }
+        partition_unlock(at->partition);
+    }
+    unknowns->count = 0;
+    unknowns->text.size = 0;
+}
+
+size_t sweep_graves(struct tier *tier, size_t count, struct batch *batch, uint32_t *next_partition)
+{
+    struct unknowns unknowns = { 0 };
+    size_t taken = 0;
+
+    if (atomic_load_explicit(&tier->graves, memory_order_relaxed) == 0)
+        return 0;
+    for (uint32_t i = 0; i < tier->partitions->count && taken < count; i++) {
+        struct partition *partition = &tier->partitions->partitions[*next_partition];
+
+        *next_partition = (*next_partition + 1) % tier->partitions->count;
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count && taken < count; db++) {
+            if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->tier->graves.count > 0)
+                taken += bury_keyspace(tier, partition->keyspaces[db], count - taken, batch, &unknowns);
+        }
+        partition_unlock(partition);
+    }
+    resolve_graves(tier, &unknowns, batch);
+    unknowns_release(&unknowns);
+    return taken;
+}
+
+struct nominee {
+    int64_t expire_ms;
+    uint32_t incarnation;
+    uint64_t hash;
+    size_t key_at, key_size;
+};
+
+struct nominees {
+    struct nominee *list;
+    size_t count, capacity;
+    struct buffer text;
+};
+
+static void nominate(void *context, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key)
+{
+    struct nominees *nominees = context;
+
+    if (nominees->count == nominees->capacity) {
+        nominees->capacity = nominees->capacity * 2 + 64;
+        nominees->list = mem_realloc(nominees->list, nominees->capacity * sizeof(struct nominee));
+    }
+    nominees->list[nominees->count++] = (struct nominee){ expire_ms, incarnation, hash, nominees->text.size, key.size };
+    buffer_append_bytes(&nominees->text, key);
+}
+
+/* Tier rule 10. The record was read just now, without the lock: only this thread could have changed it since. */
+static void expire_nominee(struct tier *tier, const struct nominee *at, struct bytes key, int64_t now_ms, struct buffer *record,
+    struct batch *batch)
+{
+    struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, at->hash)];
+    struct keyspace *keyspace;
+    struct grave *grave;
+    enum value_type type;
+    int64_t expire_ms = -1;
+    enum status read;
+
+    record->size = 0;
+    read = store_get(tier->store, at->incarnation, at->hash, key, record);
+    if (read == STATUS_OK)
+        read = record_peek(buffer_bytes(record), &expire_ms, &type);
+    if (read != STATUS_OK && read != STATUS_NOT_FOUND)
+        return;
+    store_batch_delete_expiry(batch->store, at->expire_ms, at->incarnation, at->hash, key);
+    if (read == STATUS_NOT_FOUND || expire_ms < 0 || expire_ms > now_ms)
+        return;                 /* the expiry key was stale */
+    partition_lock(partition);
+    keyspace = tier_keyspace_of(partition, at->incarnation);
+    if (keyspace != NULL && keyspace_find(keyspace, at->hash, key) == 0 &&
+        keyed_find(&keyspace->tier->graves, at->hash, key) == NULL &&
+        keyed_find(&keyspace->tier->loads, at->hash, key) == NULL) {
+        tier->hooks.expired(tier->hooks.context, keyspace, key);
+        grave_removed(tier, keyspace, at->hash, key, RECORD_CLEAN);
+        grave = (struct grave *)keyed_find(&keyspace->tier->graves, at->hash, key);
+        batch_bury(batch, keyspace, grave);
+        atomic_fetch_add_explicit(&tier->expired_cold, 1, memory_order_relaxed);
+    }
+    partition_unlock(partition);
+}
+
+size_t sweep_expired(struct tier *tier, int64_t now_ms, int count, struct batch *batch)
+{
+    struct nominees nominees = { 0 };
+    struct buffer record = { 0 };
+    size_t looked;
+    enum status status = store_expired(tier->store, now_ms, count, nominate, &nominees);
+
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+        tier_note_error(tier, "expired keys can't be looked up", status);
+    for (size_t i = 0; i < nominees.count; i++) {
+        struct nominee *at = &nominees.list[i];
+
+        expire_nominee(tier, at, bytes_of(nominees.text.data + at->key_at, at->key_size), now_ms, &record, batch);
+    }
+    looked = nominees.count;
+    mem_free(nominees.list);
+    buffer_release(&nominees.text);
+    buffer_release(&record);
+    return looked;
+}
+
+static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, struct unknowns *unknowns)
+{
+    struct heap *heap = &keyspace->heap;
+    size_t taken = 0;
+
+    for (uint32_t segment = 0; segment < heap->segment_count && taken < count; segment++) {
+        uint32_t unit = 1;
+        struct entry *entry;
+
+        if (heap->segments[segment] == NULL)
+            continue;
+        while (taken < count && (entry = heap_walk(heap, segment, &unit)) != NULL) {
+            unit += entry_block_size(entry) / ENTRY_UNIT;
+            if (entry_record(entry) != RECORD_UNKNOWN)
+                continue;
+            unknowns_add(unknowns, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry_key(entry));
+            taken++;
+        }
+    }
+    return taken;
+}
+
+size_t sweep_unknown(struct tier *tier, size_t count, struct unknowns *unknowns, uint32_t *next_partition)
+{
+    size_t taken = 0;
+
+    for (uint32_t i = 0; i < tier->partitions->count && taken < count; i++) {
+        struct partition *partition = &tier->partitions->partitions[*next_partition];
+
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count && taken < count; db++) {
+            struct keyspace *keyspace = partition->keyspaces[db];
+
+            if (keyspace != NULL && keyspace->record_counts[RECORD_UNKNOWN] > 0)
+                taken += unknown_keyspace(keyspace, count - taken, unknowns);
+        }
+        partition_unlock(partition);
+        if (taken < count)
+            *next_partition = (*next_partition + 1) % tier->partitions->count;
+    }
+    return taken;
+}
+
+bool sweep_compact(struct tier *tier, uint32_t block_count, uint32_t hole_percent)
+{
+    bool more = false;
+
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            partition_lock(partition);
+            if (partition->keyspaces[db] != NULL && keyspace_compact(partition->keyspaces[db], block_count, hole_percent))
+                more = true;
+            partition_unlock(partition);
+        }
+    }
+    return more;
+}

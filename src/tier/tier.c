@@ -1,0 +1,272 @@
+#include "tier/tier.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "keyspace/heat.h"
+#include "tier/tier_private.h"
+
+struct tier *tier_open(const struct tier_options *options, char *message)
+{
+    struct tier *tier = mem_zalloc(sizeof(*tier));
+    struct store_options store = {
+        .dir = options->dir,
+        .env = options->env,
+        .write_buffer_size = options->write_buffer_size,
+        .block_cache_size = options->block_cache_size,
+        .compression = options->compression,
+    };
+    pthread_condattr_t monotonic;
+
+    if (store_open(&store, &tier->store, message) != STATUS_OK) {
+        mem_free(tier);
+        return NULL;
+    }
+    tier->hooks = options->hooks;
+    tier->loader_count = options->loader_count < LOADERS_MAX ? options->loader_count : LOADERS_MAX;
+    tier->state = TIER_OK;
+    pthread_mutex_init(&tier->queue_lock, NULL);
+    pthread_cond_init(&tier->queue_filled, NULL);
+    pthread_mutex_init(&tier->writer_lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&tier->writer_asked, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&tier->writer_answered, NULL);
+    pthread_mutex_init(&tier->error_lock, NULL);
+    pthread_mutex_init(&tier->counting_lock, NULL);
+    return tier;
+}
+
+struct hash_seed tier_seed(const struct tier *tier) { return store_seed(tier->store); }
+struct tier_settings *tier_settings(struct tier *tier) { return &tier->settings; }
+void tier_set_expiry(struct tier *tier, bool on) { tier->expire_cold = on; }
+
+void tier_start(struct tier *tier, struct partitions *partitions)
+{
+    tier->partitions = partitions;
+    partitions->watch = (struct keyspace_watch){
+        .context = tier,
+        .record_of_new = grave_record_of_new,
+        .removed = grave_removed,
+        .keyspace_created = grave_keyspace_created,
+    };
+    for (int i = 0; i < tier->loader_count; i++)
+        CHECK(pthread_create(&tier->loaders[i], NULL, loader_main, tier) == 0);
+    CHECK(pthread_create(&tier->writer, NULL, writer_main, tier) == 0);
+    tier->writer_running = true;
+}
+
+void tier_stop(struct tier *tier)
+{
+    if (!tier->writer_running)
+        return;
+    tier->stopping = true;
+    pthread_mutex_lock(&tier->writer_lock);
+    pthread_cond_broadcast(&tier->writer_asked);
+    pthread_mutex_unlock(&tier->writer_lock);
+    pthread_mutex_lock(&tier->queue_lock);
+    pthread_cond_broadcast(&tier->queue_filled);
+    pthread_mutex_unlock(&tier->queue_lock);
+    pthread_join(tier->writer, NULL);
+    for (int i = 0; i < tier->loader_count; i++)
+        pthread_join(tier->loaders[i], NULL);
+    tier->writer_running = false;
+}
+
+static void release_keyspace(struct tier *tier, struct tier_keyspace *in)
+{
+    struct keyed_node *node;
+    size_t slot = 0;
+
+    while ((node = keyed_any(&in->graves, &slot)) != NULL)
+        grave_free(in, tier, (struct grave *)node), slot = 0;
+    slot = 0;
+    while ((node = keyed_any(&in->loads, &slot)) != NULL) {
+        struct load *load = (struct load *)node;
+
+        keyed_remove(&in->loads, node);
+        load->keyspace = NULL;
+        load_void(tier, load);
+        load_free_if_unused(tier, load);
+        slot = 0;
+    }
+    keyed_release(&in->graves);
+    keyed_release(&in->loads);
+    recordmap_destroy(in->map);
+    mem_free(in);
+}
+
+void tier_forget(struct tier *tier, struct keyspace *keyspace)
+{
+    ASSERT_LOCKED(keyspace->partition);
+    release_keyspace(tier, keyspace->tier);
+    keyspace->tier = NULL;
+}
+
+void tier_close(struct tier *tier)
+{
+    if (tier == NULL)
+        return;
+    tier_stop(tier);
+    for (uint32_t i = 0; tier->partitions != NULL && i < tier->partitions->count; i++) {
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            struct keyspace *keyspace = tier->partitions->partitions[i].keyspaces[db];
+
+            if (keyspace != NULL && keyspace->tier != NULL)
+                release_keyspace(tier, keyspace->tier);
+            if (keyspace != NULL)
+                keyspace->tier = NULL;
+        }
+    }
+    store_close(tier->store);
+    pthread_mutex_destroy(&tier->queue_lock);
+    pthread_cond_destroy(&tier->queue_filled);
+    pthread_mutex_destroy(&tier->writer_lock);
+    pthread_cond_destroy(&tier->writer_asked);
+    pthread_cond_destroy(&tier->writer_answered);
+    pthread_mutex_destroy(&tier->error_lock);
+    pthread_mutex_destroy(&tier->counting_lock);
+    mem_free(tier->purges);
+    mem_free(tier);
+}
+
+void tier_purge(struct tier *tier, uint32_t incarnation)
+{
+    pthread_mutex_lock(&tier->writer_lock);
+    if (tier->purge_count == tier->purge_capacity) {
+        tier->purge_capacity = tier->purge_capacity * 2 + 8;
+        tier->purges = mem_realloc(tier->purges, tier->purge_capacity * sizeof(uint32_t));
+    }
+    tier->purges[tier->purge_count++] = incarnation;
+    pthread_mutex_unlock(&tier->writer_lock);
+}
+
+enum tier_move tier_demote(struct tier *tier, int db, struct bytes key)
+{
+    struct demote_request request = { .db = db, .hash = hash_bytes(&tier->partitions->seed, key), .key = key };
+
+    pthread_mutex_lock(&tier->writer_lock);
+    request.next = tier->requests;
+    tier->requests = &request;
+    pthread_cond_signal(&tier->writer_asked);
+    while (!request.done)
+        pthread_cond_wait(&tier->writer_answered, &tier->writer_lock);
+    pthread_mutex_unlock(&tier->writer_lock);
+    return request.result;
+}
+
+void tier_nudge(struct tier *tier)
+{
+    pthread_mutex_lock(&tier->writer_lock);
+    if (!tier->nudged) {
+        tier->nudged = true;
+        pthread_cond_signal(&tier->writer_asked);
+    }
+    pthread_mutex_unlock(&tier->writer_lock);
+}
+
+bool tier_is_blocked(struct tier *tier)
+{
+    return tier->state != TIER_OK;
+}
+
+static uint64_t percentile(const uint64_t counts[LOAD_LATENCY_BUCKETS], uint64_t total, unsigned percent)
+{
+    uint64_t rank = (total * percent + 99) / 100, seen = 0;
+
+    for (int i = 0; i < LOAD_LATENCY_BUCKETS; i++) {
+        seen += counts[i];
+        if (seen >= rank && total > 0) {
+            int bits = (i + 4) / 4;
+
+            return i < 4 ? (uint64_t)i : (uint64_t)(4 + ((i + 4) & 3)) << bits >> 2;    /* the bucket's lower bound */
+        }
+    }
+    return 0;
+}
+
+void tier_stats(struct tier *tier, struct tier_stats *stats)
+{
+    uint64_t counts[LOAD_LATENCY_BUCKETS], total = 0, records = 0, recorded = 0;
+
+    *stats = (struct tier_stats){
+        .state = (enum tier_state)tier->state,
+        .demotions = tier->demotions,
+        .clean_demotions = tier->clean_demotions,
+        .promotions = tier->promotions,
+        .batches = tier->batches,
+        .loads_waiting = tier->loads_waiting,
+        .false_maybes = tier->false_maybes,
+        .store_bytes = tier->store_bytes,
+        .store_memory = store_memory(tier->store),
+        .graves = tier->graves,
+        .unplanned_reads = tier->unplanned_reads,
+        .errors = tier->errors,
+        .expired_cold = tier->expired_cold,
+        .resolved = tier->resolved,
+    };
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            struct keyspace *keyspace = partition->keyspaces[db];
+
+            if (keyspace == NULL)
+                continue;
+            stats->hot_keys += keyspace->table.count;
+            stats->unknown_keys += keyspace->record_counts[RECORD_UNKNOWN] + keyspace->tier->unknown_graves;
+            stats->dirty_keys += keyspace->table.count - keyspace->record_counts[RECORD_CLEAN];
+            stats->hot_bytes += keyspace_live_size(keyspace);
+            stats->held_bytes += keyspace_held_size(keyspace);
+            stats->recordmap_bytes += recordmap_size(keyspace->tier->map);
+            records += recordmap_count(keyspace->tier->map);
+            recorded += keyspace->record_counts[RECORD_STALE] + keyspace->record_counts[RECORD_CLEAN] +
+                        keyspace->tier->graves.count - keyspace->tier->unknown_graves;
+        }
+        partition_unlock(partition);
+    }
+    stats->cold_keys = records - recorded;
+    for (int i = 0; i < LOAD_LATENCY_BUCKETS; i++)
+        total += counts[i] = tier->latency[i];
+    stats->load_p50_us = percentile(counts, total, 50);
+    stats->load_p99_us = percentile(counts, total, 99);
+    pthread_mutex_lock(&tier->error_lock);
+    memcpy(stats->last_error, tier->last_error, sizeof(stats->last_error));
+    pthread_mutex_unlock(&tier->error_lock);
+}
+
+void tier_reset_stats(struct tier *tier)
+{
+    tier->demotions = tier->clean_demotions = tier->promotions = tier->batches = tier->false_maybes = 0;
+    tier->errors = tier->unplanned_reads = tier->expired_cold = tier->resolved = 0;
+    for (int i = 0; i < LOAD_LATENCY_BUCKETS; i++)
+        tier->latency[i] = 0;
+}
+
+void tier_heat_histogram(struct tier *tier, int db, uint64_t histogram[256])
+{
+    struct heat_settings settings = { (uint32_t)tier->settings.lfu_log_factor, (uint32_t)tier->settings.lfu_decay_minutes };
+    uint16_t now = heat_minutes(clock_wall_ms());
+
+    memset(histogram, 0, 256 * sizeof(histogram[0]));
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+        struct keyspace *keyspace;
+
+        partition_lock(partition);
+        keyspace = partition_keyspace_if(partition, db);
+        for (uint32_t segment = 0; keyspace != NULL && segment < keyspace->heap.segment_count; segment++) {
+            uint32_t unit = 1;
+            struct entry *entry;
+
+            if (keyspace->heap.segments[segment] == NULL)
+                continue;
+            while ((entry = heap_walk(&keyspace->heap, segment, &unit)) != NULL) {
+                unit += entry_block_size(entry) / ENTRY_UNIT;
+                histogram[heat_now(&settings, entry->heat, entry->heat_minutes, now)]++;
+            }
+        }
+        partition_unlock(partition);
+    }
+}

@@ -1,0 +1,152 @@
+/* Tier: the only room that knows that a value may be away.
+ *
+ * Where a key can be, looked up in this order under its partition's lock: its entry (hot), a grave (deleted, its record not
+ * yet), the record map (no: absent for certain; maybe: cold, or a false alarm).
+ *
+ * Threads: workers call tier_want, tier_release and the watch; loaders (tier/load.c) bring keys back; the one writer (tier/writer.c)
+ * changes the store. Settings may change at any time: atomics.
+ */
+#ifndef KELVIN_TIER_TIER_H
+#define KELVIN_TIER_TIER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "command/client.h"
+#include "keyspace/partition.h"
+#include "tier/keyed.h"
+#include "tier/recordmap.h"
+#include "tier/store.h"
+#include "value/value.h"
+
+struct tier;
+struct load;
+struct load_batch;
+
+/* All in bytes or as said; 0 is off. Any thread sets them, any reads them. */
+struct tier_settings {
+    _Atomic int64_t memory_max;             /* maxmemory; 0: no limit, nothing is demoted but on request */
+    _Atomic int64_t high_percent, low_percent;      /* tier-high-watermark, tier-low-watermark */
+    _Atomic int64_t batch_size;             /* tier-batch-size */
+    _Atomic int64_t store_size_max;         /* tier-max-size */
+    _Atomic int64_t lfu_log_factor, lfu_decay_minutes;
+    _Atomic int64_t hash_listpack_entries_max, hash_listpack_value_max;
+};
+
+/* What the tier needs from those above. Called on its own threads. */
+struct tier_hooks {
+    void *context;
+    uint64_t (*memory_used)(void *context);                     /* bytes, all of the process */
+    void (*wake)(void *context, struct client *client);         /* what it waited for has come; any lock may be held */
+    void (*memory_freed)(void *context);                        /* some of those who wait for memory may go on */
+    /* Under the partition's lock: an expired cold key is deleted: log it. */
+    void (*expired)(void *context, struct keyspace *keyspace, struct bytes key);
+    void (*thread_started)(void *context, const char *name);
+    void (*log)(void *context, const char *text);               /* a sentence for the operator, worth a warning */
+};
+
+struct tier_keyspace {
+    struct recordmap *map;
+    struct keyed graves;            /* struct grave */
+    struct keyed loads;             /* struct load */
+    uint64_t unknown_graves;
+};
+
+/* Opens the store (an old one is emptied if `fresh`) and starts nothing yet. NULL: `message` (256 bytes) says why. */
+struct tier_options {
+    const char *dir;
+    struct store_env *env;          /* NULL: the machine's disk */
+    size_t write_buffer_size, block_cache_size;
+    bool compression;
+    int loader_count;
+    struct tier_hooks hooks;
+};
+struct tier *tier_open(const struct tier_options *options, char *message);
+struct hash_seed tier_seed(const struct tier *tier);
+struct tier_settings *tier_settings(struct tier *tier);
+/* Takes its place as the partitions' watch; starts writer and loaders. */
+void tier_start(struct tier *tier, struct partitions *partitions);
+void tier_set_expiry(struct tier *tier, bool on);   /* cold keys expire by the clock: not while replaying. Off at first */
+void tier_stop(struct tier *tier);          /* joins all threads; nobody calls in any more */
+void tier_close(struct tier *tier);         /* after tier_stop, before the partitions go; NULL is fine */
+
+/* A key has no entry (the caller looked, and holds its partition's lock). */
+enum tier_answer {
+    TIER_ABSENT,        /* it exists nowhere */
+    TIER_WAIT,          /* it may be cold: `client` waits for it; its load is in `batch`, or on its way */
+    TIER_FAILED,        /* it can't be read: tell the client */
+};
+enum tier_answer tier_want(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
+    struct load_batch *batch);
+
+/* Loads collected under locks and handed over once a turn, without any. */
+struct load_batch {
+    struct load *first, *last;
+};
+void tier_submit(struct tier *tier, struct load_batch *batch);
+
+/* The call that waited has run, or its client is gone: unpins what it waited for (tier rule 5; the one place). No
+ * partition is locked by the caller. */
+void tier_release(struct tier *tier, struct client *client);
+
+/* Tier rule 8: reads the key here and now and installs it, if it is cold. The partition is locked. STATUS_OK if it is resident
+ * or certainly absent afterwards. */
+enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+
+/* The keyspace was taken out by a flush: wakes who waits there, frees the tier's part of it. All partitions locked. The
+ * incarnation's records are purged behind. */
+void tier_forget(struct tier *tier, struct keyspace *keyspace);
+void tier_purge(struct tier *tier, uint32_t incarnation);
+
+/* Exact number of keys of a database. Blocks (reads the store if there are unknown records): on a job's thread. */
+uint64_t tier_count(struct tier *tier, int db);
+/* The same without blocking; false if there are unknowns. */
+bool tier_count_now(struct tier *tier, int db, uint64_t *count);
+
+/* Demotes the key whatever its heat, and waits until its record is written. On a job's thread. */
+enum tier_move { TIER_MOVED, TIER_NOT_THERE, TIER_BUSY, TIER_MOVE_FAILED };
+enum tier_move tier_demote(struct tier *tier, int db, struct bytes key);
+enum tier_place { TIER_NOWHERE, TIER_HOT, TIER_COLD };
+enum tier_place tier_where(struct tier *tier, int db, struct bytes key);       /* may read the store: a job's thread */
+
+/* One page of SCAN over both tiers; on a job's thread if `cold_too`. Cursors are 48 bits: hash >> 16, 0 begins and ends. */
+struct scan_key {
+    struct bytes key;
+    enum value_type type;
+    int64_t expire_ms;
+};
+struct scan_page {
+    struct buffer text;             /* the keys' bytes */
+    struct scan_key *keys;
+    size_t count, capacity;
+    uint64_t cursor;                /* where to go on; 0: this was the last */
+    enum status status;
+};
+bool tier_has_cold(struct tier *tier, int db);      /* false is certain at that instant only */
+void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_t cursor, size_t count, struct scan_page *page);
+void scan_page_release(struct scan_page *page);
+
+enum tier_state { TIER_OFF, TIER_OK, TIER_FULL, TIER_ERROR };
+struct tier_stats {
+    enum tier_state state;
+    uint64_t hot_keys, cold_keys, unknown_keys, dirty_keys;
+    uint64_t demotions, clean_demotions, promotions, batches;
+    uint64_t loads_waiting, load_p50_us, load_p99_us, false_maybes;
+    uint64_t store_bytes, store_memory, recordmap_bytes, graves;
+    uint64_t unplanned_reads, errors, expired_cold, resolved;
+    uint64_t hot_bytes, held_bytes;         /* of entries and tables: needed, and held */
+    char last_error[128];
+};
+void tier_stats(struct tier *tier, struct tier_stats *stats);
+/* Counts of hot keys by heat, decayed to now. Locks each partition in turn. */
+void tier_heat_histogram(struct tier *tier, int db, uint64_t histogram[256]);
+void tier_reset_stats(struct tier *tier);
+
+/* True if nothing can be demoted: the store is full or in error (or off): maxmemory-policy decides then. */
+bool tier_is_blocked(struct tier *tier);
+/* The writer is asked to look at the memory now. */
+void tier_nudge(struct tier *tier);
+
+#endif

@@ -1,0 +1,120 @@
+/* What the files of this room share. Nobody else includes it. */
+#ifndef KELVIN_TIER_PRIVATE_H
+#define KELVIN_TIER_PRIVATE_H
+
+#include <pthread.h>
+
+#include "base/buffer.h"
+#include "tier/tier.h"
+
+enum { LOAD_LATENCY_BUCKETS = 128, LOADERS_MAX = 64 };
+
+enum load_state {
+    LOAD_READING,       /* a loader has it, or will */
+    LOAD_DONE,          /* installed, overwritten meanwhile, or voided: whoever waited looks again */
+    LOAD_ABSENT,        /* a false maybe: there is no such record */
+    LOAD_FAILED,
+};
+
+/* A key that somebody waits for: the placeholder of tier rule 4. Fields under the partition's lock. */
+struct load {
+    struct keyed_node node;         /* in its keyspace's `loads` while keyspace != NULL */
+    struct partition *partition;    /* immutable */
+    struct keyspace *keyspace;      /* NULL: flushed away */
+    uint32_t incarnation;           /* immutable, for the loader */
+    enum load_state state;
+    uint32_t ticket;                /* goes up with each time the load is posted */
+    int in_flight;                  /* loaders (or batches) that still refer to it */
+    int pins;                       /* waits that refer to it */
+    struct tier_wait *waits;
+    struct load *batch_next;
+    uint32_t batch_ticket;
+    int64_t posted_us;
+};
+
+/* One client's interest in one load. */
+struct tier_wait {
+    struct tier_wait *of_client;    /* next in the client's list. Client's worker */
+    struct tier_wait *of_load;      /* next in the load's list. Partition's lock */
+    struct load *load;
+    struct client *client;
+    bool waiting;                   /* counted in client->pending. Partition's lock */
+};
+
+/* A deleted key whose record is still in the store (tier rule 3). Under the partition's lock. */
+struct grave {
+    struct keyed_node node;
+    bool unknown;           /* not known whether there is a record at all */
+    bool applying;          /* its delete is in the batch being written */
+    bool superseded;        /* while applying, the key was created again */
+};
+
+struct demote_request {
+    struct demote_request *next;
+    int db;
+    uint64_t hash;
+    struct bytes key;
+    enum tier_move result;
+    bool done;
+};
+
+struct tier {
+    struct store *store;
+    struct store_env *env;              /* NULL: the store's own */
+    struct partitions *partitions;
+    struct tier_settings settings;
+    struct tier_hooks hooks;
+
+    pthread_mutex_t queue_lock;         /* leaf: loads to do */
+    pthread_cond_t queue_filled;
+    struct load *queue_first, *queue_last;
+    uint64_t queue_size;
+    int loaders_idle;
+    pthread_t loaders[LOADERS_MAX];
+    int loader_count;
+
+    pthread_mutex_t writer_lock;        /* leaf: everything others ask of the writer */
+    pthread_cond_t writer_asked, writer_answered;
+    pthread_t writer;
+    bool writer_running, nudged;
+    _Atomic bool stopping;              /* also read without the lock */
+    _Atomic bool expire_cold;           /* not while replaying */
+    struct demote_request *requests;
+    uint32_t *purges;                   /* incarnations */
+    size_t purge_count, purge_capacity;
+    bool compact_after_purge;
+
+    _Atomic uint64_t demotions, clean_demotions, promotions, batches, false_maybes, errors, unplanned_reads, expired_cold,
+        resolved, graves, loads_waiting, store_bytes;
+    _Atomic int state;                  /* enum tier_state */
+    _Atomic uint64_t latency[LOAD_LATENCY_BUCKETS];
+    pthread_mutex_t counting_lock;      /* before partitions: who counts keeps the writer from resolving */
+    pthread_mutex_t error_lock;         /* leaf */
+    char last_error[128];
+
+    struct writer_state *writing;       /* this writer only; see writer.c */
+};
+
+/* load.c */
+void *loader_main(void *tier);
+void load_void(struct tier *tier, struct load *load);       /* wakes all who wait; under the lock */
+void load_free_if_unused(struct tier *tier, struct load *load);
+struct value_limits tier_limits(const struct tier *tier);
+/* Puts a record that was read into the keyspace; 0 if it can't be decoded. Under the lock; no entry is there. */
+uint32_t load_install(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct buffer *record,
+    struct buffer *scratch);
+
+/* grave.c: the partitions' watch. */
+enum record_state grave_record_of_new(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+void grave_removed(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record);
+void grave_keyspace_created(void *tier, struct keyspace *keyspace);
+void grave_free(struct tier_keyspace *in, struct tier *tier, struct grave *grave);
+
+/* writer.c */
+void *writer_main(void *tier);
+void tier_note_error(struct tier *tier, const char *what, enum status status);
+
+/* The keyspace with this incarnation, wherever SWAPDB has put it; NULL if it was flushed. Under the lock. */
+struct keyspace *tier_keyspace_of(struct partition *partition, uint32_t incarnation);
+
+#endif

@@ -1,0 +1,413 @@
+/* The writer: the one thread that changes the store and the record map (tier rule 1).
+ *
+ * Each round: finish what failed, do what was asked, demote while memory is over the high mark, bury, expire, purge, tidy up.
+ * It sleeps when there is nothing to do, and is nudged by workers that see the memory rise.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "tier/batch.h"
+#include "tier/demote.h"
+#include "tier/sweep.h"
+
+enum {
+    ROUND_MS = 50,                  /* how long it sleeps at most */
+    BATCH_ITEMS_MAX = 8192,
+    GRAVES_A_ROUND = 4096,
+    EXPIRED_A_ROUND = 1024,
+    UNKNOWN_A_ROUND = 512,
+    PURGE_A_ROUND = 20000,
+    COMPACT_BLOCKS = 64,
+    HOLE_PERCENT = 4,               /* of the heaps may be holes before compaction starts */
+    REOPEN_EVERY_MS = 1000,
+    SIZE_EVERY_MS = 500,
+    SHARE_MIN = DEMOTE_SHARE_ONE / 100,
+    STORE_FULL_AGAIN_PERCENT = 95,  /* after the store was full, it is written again below that */
+};
+
+struct writer_state {
+    struct batch batch;
+    struct unknowns unknowns;
+    struct random random;
+    uint32_t next_demote, next_grave, next_unknown;
+    int64_t reopen_at_ms, size_at_ms;
+    bool purging;
+};
+
+void tier_note_error(struct tier *tier, const char *what, enum status status)
+{
+    char text[sizeof(tier->last_error)];
+
+    atomic_fetch_add_explicit(&tier->errors, 1, memory_order_relaxed);
+    snprintf(text, sizeof(text), "%s: %s", what, status_name(status));
+    pthread_mutex_lock(&tier->error_lock);
+    memcpy(tier->last_error, text, sizeof(text));
+    pthread_mutex_unlock(&tier->error_lock);
+}
+
+struct keyspace *tier_keyspace_of(struct partition *partition, uint32_t incarnation)
+{
+    ASSERT_LOCKED(partition);
+    for (int db = 0; db < partition->all->db_count; db++) {
+        if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->incarnation == incarnation)
+            return partition->keyspaces[db];
+    }
+    return NULL;
+}
+
+static void tell(struct tier *tier, const char *format, const char *detail)
+{
+    char text[400];
+
+    snprintf(text, sizeof(text), format, detail);
+    tier->hooks.log(tier->hooks.context, text);
+}
+
+/* All writing stops here until the store is back. */
+static void enter_error(struct tier *tier, enum status status)
+{
+    tier_note_error(tier, "the store can't be written", status);
+    if (tier->state != TIER_ERROR)
+        tell(tier, "The cold tier's store can't be written (%s). Keys stay in RAM; trying again each second.", status_name(status));
+    tier->state = TIER_ERROR;
+    tier->writing->reopen_at_ms = clock_wall_ms() + REOPEN_EVERY_MS;
+    tier->hooks.memory_freed(tier->hooks.context);      /* who waits for memory has to learn that none comes */
+}
+
+static void commit(struct tier *tier)
+{
+    enum status status = batch_commit(tier, &tier->writing->batch);
+
+    if (status != STATUS_OK)
+        enter_error(tier, status);
+}
+
+static bool try_reopen(struct tier *tier)
+{
+    struct writer_state *writing = tier->writing;
+    bool applied = false;
+    char message[256] = "";
+    enum status status = STATUS_OK;
+
+    if (clock_wall_ms() < writing->reopen_at_ms)
+        return false;
+    if (!store_is_writable(tier->store))
+        status = store_reopen(tier->store, &applied, message);
+    if (status == STATUS_OK && writing->batch.failed) {
+        if (applied)
+            batch_finish(tier, &writing->batch);
+        else
+            status = batch_commit(tier, &writing->batch);
+    }
+    if (status != STATUS_OK) {
+        tier_note_error(tier, "the store can't be written", status);
+        writing->reopen_at_ms = clock_wall_ms() + REOPEN_EVERY_MS;
+        return false;
+    }
+    tier->state = TIER_OK;
+    tell(tier, "The cold tier's store is writable again.%s", "");
+    return true;
+}
+
+static void watch_size(struct tier *tier, int64_t now_ms)
+{
+    int64_t limit = tier->settings.store_size_max;
+    uint64_t size;
+
+    if (now_ms < tier->writing->size_at_ms)
+        return;
+    tier->writing->size_at_ms = now_ms + SIZE_EVERY_MS;
+    size = store_disk_size(tier->store);
+    tier->store_bytes = size;
+    if (tier->state == TIER_OK && limit > 0 && size > (uint64_t)limit) {
+        tier->state = TIER_FULL;
+        tell(tier, "The cold tier has reached tier-max-size. Nothing more is demoted until there is room.%s", "");
+        tier->hooks.memory_freed(tier->hooks.context);
+    } else if (tier->state == TIER_FULL && (limit <= 0 || size < (uint64_t)limit / 100 * STORE_FULL_AGAIN_PERCENT)) {
+        tier->state = TIER_OK;
+    }
+}
+
+static uint64_t used(struct tier *tier)
+{
+    return tier->hooks.memory_used(tier->hooks.context);
+}
+
+static bool over(struct tier *tier, int64_t percent, uint64_t *by)
+{
+    int64_t limit = tier->settings.memory_max;
+    uint64_t mark, now;
+
+    if (limit <= 0)
+        return false;
+    mark = (uint64_t)limit / 100 * (uint64_t)percent;
+    now = used(tier);
+    *by = now > mark ? now - mark : 0;
+    return now > mark;
+}
+
+/* One batch's worth of cold keys; false if no key could be taken in a whole round of the partitions. */
+static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
+{
+    struct writer_state *writing = tier->writing;
+    uint64_t freed = 0;
+    int64_t now_ms = clock_wall_ms();
+    bool clean_only = tier->state != TIER_OK;
+
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[writing->next_demote];
+
+        writing->next_demote = (writing->next_demote + 1) % tier->partitions->count;
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->table.count > 0)
+                freed += demote_window(tier, partition->keyspaces[db], share, clean_only, &writing->batch, &writing->unknowns,
+                    &writing->random, now_ms);
+        }
+        partition_unlock(partition);
+        if (freed >= wanted || writing->batch.count >= BATCH_ITEMS_MAX ||
+            store_batch_size(writing->batch.store) >= (size_t)tier->settings.batch_size)
+            break;
+    }
+    if (writing->unknowns.count > 0) {
+        enum status status = unknowns_resolve(tier, &writing->unknowns, &writing->batch);
+
+        if (status != STATUS_OK)
+            tier_note_error(tier, "a record can't be read", status);
+    }
+    commit(tier);
+    return freed > 0;
+}
+
+static void sum_live(struct tier *tier, uint64_t *live)
+{
+    *live = 0;
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            if (partition->keyspaces[db] != NULL)
+                *live += partition->keyspaces[db]->heap.live_bytes;
+        }
+        partition_unlock(partition);
+    }
+}
+
+/* From above the high mark down to the low one. */
+static void demote_to_low(struct tier *tier)
+{
+    uint64_t need, live, share;
+    int fruitless = 0;
+
+    if (!over(tier, tier->settings.high_percent, &need))
+        return;
+    over(tier, tier->settings.low_percent, &need);
+    sum_live(tier, &live);
+    share = live > need ? need * DEMOTE_SHARE_ONE / live + 1 : DEMOTE_SHARE_ONE / 2;
+    if (share < SHARE_MIN)
+        share = SHARE_MIN;
+    if (share > DEMOTE_SHARE_ONE / 2)
+        share = DEMOTE_SHARE_ONE / 2;
+    while (!tier->stopping && tier->state != TIER_ERROR && over(tier, tier->settings.low_percent, &need)) {
+        if (!demote_batch(tier, (uint32_t)share, need)) {
+            if (++fruitless > 3 || share == DEMOTE_SHARE_ONE / 2)
+                break;                          /* all that is left is pinned, or can't be written */
+            share = DEMOTE_SHARE_ONE / 2;
+        }
+        tier->hooks.memory_freed(tier->hooks.context);
+        sweep_compact(tier, COMPACT_BLOCKS, HOLE_PERCENT);
+        pthread_mutex_unlock(&tier->counting_lock);     /* let in who counts */
+        pthread_mutex_lock(&tier->counting_lock);
+    }
+}
+
+static enum tier_move demote_one(struct tier *tier, struct demote_request *request)
+{
+    struct writer_state *writing = tier->writing;
+    struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, request->hash)];
+    struct keyspace *keyspace;
+    enum tier_move result = TIER_BUSY;
+    uint32_t handle = 0;
+    bool unknown = false;
+
+    for (int attempt = 0; attempt < 2; attempt++) {
+        partition_lock(partition);
+        keyspace = partition_keyspace_if(partition, request->db);
+        handle = keyspace != NULL ? keyspace_find(keyspace, request->hash, request->key) : 0;
+        if (handle == 0) {
+            result = TIER_NOT_THERE;
+        } else if (keyspace_entry(keyspace, handle)->flags & ENTRY_PINNED) {
+            result = TIER_BUSY;
+        } else if (entry_record(keyspace_entry(keyspace, handle)) == RECORD_CLEAN) {
+            demote_entry(tier, keyspace, request->hash, handle);
+            atomic_fetch_add_explicit(&tier->clean_demotions, 1, memory_order_relaxed);
+            result = TIER_MOVED;
+        } else if (entry_record(keyspace_entry(keyspace, handle)) == RECORD_UNKNOWN) {
+            unknown = true;
+            unknowns_add(&writing->unknowns, keyspace, request->hash, request->key);
+        } else if (tier->state != TIER_OK) {
+            result = TIER_MOVE_FAILED;
+        } else {
+            batch_put(&writing->batch, keyspace, request->hash, handle, BATCH_DEMOTE, request);
+        }
+        partition_unlock(partition);
+        if (!unknown)
+            break;
+        unknown = false;
+        if (unknowns_resolve(tier, &writing->unknowns, NULL) != STATUS_OK)
+            return TIER_MOVE_FAILED;
+    }
+    return result;
+}
+
+static void serve_requests(struct tier *tier)
+{
+    struct demote_request *requests;
+
+    pthread_mutex_lock(&tier->writer_lock);
+    requests = tier->requests;
+    tier->requests = NULL;
+    pthread_mutex_unlock(&tier->writer_lock);
+    if (requests == NULL)
+        return;
+    for (struct demote_request *at = requests; at != NULL; at = at->next) {
+        at->result = TIER_BUSY;
+        at->result = demote_one(tier, at);
+        if (tier->writing->batch.count >= BATCH_ITEMS_MAX)
+            commit(tier);
+    }
+    commit(tier);
+    if (tier->writing->batch.failed) {      /* it will be written some day, but nobody waits for that */
+        for (size_t i = 0; i < tier->writing->batch.count; i++) {
+            struct demote_request **at = &tier->writing->batch.items[i].request;
+
+            if (*at != NULL)
+                (*at)->result = TIER_MOVE_FAILED;
+            *at = NULL;
+        }
+    }
+    pthread_mutex_lock(&tier->writer_lock);
+    while (requests != NULL) {
+        struct demote_request *next = requests->next;
+
+        requests->done = true;
+        requests = next;
+    }
+    pthread_cond_broadcast(&tier->writer_answered);
+    pthread_mutex_unlock(&tier->writer_lock);
+}
+
+static bool purge_step(struct tier *tier)
+{
+    uint32_t incarnation = 0;
+    bool done = false;
+    enum status status;
+
+    pthread_mutex_lock(&tier->writer_lock);
+    if (tier->purge_count > 0)
+        incarnation = tier->purges[0];
+    pthread_mutex_unlock(&tier->writer_lock);
+    if (incarnation == 0)
+        return false;
+    status = store_purge(tier->store, incarnation, PURGE_A_ROUND, &done);
+    if (status != STATUS_OK) {
+        enter_error(tier, status);
+        return false;
+    }
+    if (!done)
+        return true;
+    status = store_compact(tier->store, incarnation);
+    if (status != STATUS_OK)
+        enter_error(tier, status);
+    pthread_mutex_lock(&tier->writer_lock);
+    tier->purge_count--;
+    memmove(tier->purges, tier->purges + 1, tier->purge_count * sizeof(uint32_t));
+    pthread_mutex_unlock(&tier->writer_lock);
+    return true;
+}
+
+/* One round; true if there is more to do at once. */
+static bool writer_round(struct tier *tier)
+{
+    struct writer_state *writing = tier->writing;
+    int64_t now_ms = clock_wall_ms();
+    bool more = false;
+
+    if (tier->state == TIER_ERROR && !try_reopen(tier)) {
+        serve_requests(tier);
+        return false;
+    }
+    watch_size(tier, now_ms);
+    serve_requests(tier);
+    demote_to_low(tier);
+    if (tier->state == TIER_ERROR)
+        return false;
+    if (sweep_graves(tier, GRAVES_A_ROUND, &writing->batch, &writing->next_grave) == GRAVES_A_ROUND)
+        more = true;
+    if (tier->expire_cold && sweep_expired(tier, now_ms, EXPIRED_A_ROUND, &writing->batch) == EXPIRED_A_ROUND)
+        more = true;
+    commit(tier);
+    if (tier->state == TIER_ERROR)
+        return false;
+    if (purge_step(tier))
+        more = true;
+    if (sweep_unknown(tier, UNKNOWN_A_ROUND, &writing->unknowns, &writing->next_unknown) == UNKNOWN_A_ROUND)
+        more = true;
+    if (unknowns_resolve(tier, &writing->unknowns, NULL) != STATUS_OK)
+        more = false;
+    if (sweep_compact(tier, COMPACT_BLOCKS, HOLE_PERCENT))
+        more = true;
+    return more;
+}
+
+static void wait_for_work(struct tier *tier, bool more)
+{
+    struct timespec until;
+
+    pthread_mutex_lock(&tier->writer_lock);
+    if (!more) {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += ROUND_MS * 1000000L;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000;
+        }
+        while (!tier->stopping && !tier->nudged && tier->requests == NULL) {
+            if (pthread_cond_timedwait(&tier->writer_asked, &tier->writer_lock, &until) == ETIMEDOUT)
+                break;
+        }
+    }
+    tier->nudged = false;
+    pthread_mutex_unlock(&tier->writer_lock);
+}
+
+void *writer_main(void *context)
+{
+    struct tier *tier = context;
+    struct writer_state *writing = mem_zalloc(sizeof(*writing));
+    uint64_t seed;
+
+    tier->hooks.thread_started(tier->hooks.context, "kelvin-writer");
+    random_system(&seed, sizeof(seed));
+    random_init(&writing->random, seed);
+    batch_init(&writing->batch);
+    tier->writing = writing;
+    while (!tier->stopping) {
+        bool more;
+
+        pthread_mutex_lock(&tier->counting_lock);
+        more = writer_round(tier);
+        pthread_mutex_unlock(&tier->counting_lock);
+        wait_for_work(tier, more);
+    }
+    serve_requests(tier);       /* nobody is left waiting */
+    batch_release(&writing->batch);
+    unknowns_release(&writing->unknowns);
+    mem_free(writing);
+    tier->writing = NULL;
+    return NULL;
+}

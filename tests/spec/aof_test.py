@@ -1,0 +1,344 @@
+"""The append-only log: what was written is there after a restart, files are Redis 7's, and damage is named."""
+import glob
+import os
+import shutil
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import kelvin_only, main                                                          # noqa: E402
+from support.differential import Difference, Runner                                                 # noqa: E402
+from support.generate import TEMPLATES, Generator                                                   # noqa: E402
+from support.resp import OK, encode                                                                 # noqa: E402
+from support.server import REDIS, Server, is_redis, scaled, seed_new, until                         # noqa: E402
+
+POLICIES = ("always", "everysec", "no")
+
+
+def log_folder(server):
+    return os.path.join(server.folder, "appendonlydir")
+
+
+def increments(server):
+    """The increments' paths in the order of the manifest."""
+    with open(os.path.join(log_folder(server), "appendonly.aof.manifest")) as file:
+        lines = [line.split() for line in file if line.strip() and not line.startswith("#")]
+    words = [dict(zip(line[::2], line[1::2])) for line in lines]
+    return [os.path.join(log_folder(server), word["file"]) for word in words if word["type"] == "i"]
+
+
+class AofTest(unittest.TestCase):
+    def start(self, **options):
+        settings = {"appendonly": "yes"}
+        settings.update({name.replace("_", "-"): value for name, value in options.items()})
+        server = Server(settings)
+        self.addCleanup(server.discard)
+        return server
+
+    def fill(self, server):
+        with server.client() as client:
+            client.pipeline([
+                ["SET", "s", "v"], ["SET", "binary", b"\x00\r\n\xff"], ["APPEND", "s", "w"], ["INCR", "n"], ["INCRBYFLOAT", "f", "1.5"],
+                ["HSET", "h", "a", 1, "b", 2], ["HDEL", "h", "b"], ["HINCRBYFLOAT", "h", "c", "0.5"], ["SETBIT", "bits", 9, 1],
+                ["SET", "ttl", "v", "EX", 10000], ["SET", "gone", "v"], ["DEL", "gone"], ["SET", "big", "z" * 200000],
+                ["SETRANGE", "s", 5, "x"], ["EXPIRE", "h", 5000], ["SELECT", 3], ["SET", "other", "db"], ["COPY", "other", "c", "DB", 0],
+                ["SWAPDB", 3, 4], ["SELECT", 0], ["RENAME", "n", "m"], ["MOVE", "m", 7], ["GETDEL", "f"], ["SET", "f", "again"],
+                ["MSET", "x", 1, "y", 2], ["GETEX", "x", "PXAT", 33177117420123], ["PERSIST", "ttl"], ["SET", "", "empty"]])
+
+    def state(self, server):
+        out = {}
+        with server.client() as client:
+            for database in range(9):
+                client.must("SELECT", database)
+                for key in sorted(client.must("KEYS", "*")):
+                    kind = bytes(client.must("TYPE", key))
+                    value = client.must("GET", key) if kind == b"string" else dict(zip(*[iter(client.must("HGETALL", key))] * 2))
+                    out[database, key] = value, client.must("PEXPIRETIME", key)
+        return out
+
+    def test_a_restart_keeps_everything(self):
+        for policy in POLICIES:
+            for kill in (False, True):
+                with self.subTest(policy=policy, kill=kill):
+                    server = self.start(appendfsync=policy)
+                    self.fill(server)
+                    before = self.state(server)
+                    self.assertGreater(len(before), 12)
+                    for _ in range(3):
+                        server.restart(kill=kill)
+                        self.assertEqual(self.state(server), before)
+                        kill = not kill
+                    with server.client() as client:
+                        client.must("SET", "after", "the restart")
+                    server.restart(kill=True)
+                    self.assertEqual(len(self.state(server)), len(before) + 1)
+                    server.stop()
+
+    def test_without_a_log_nothing_is_kept(self):
+        server = self.start(appendonly="no")
+        self.fill(server)
+        server.restart()
+        self.assertEqual(self.state(server), {})
+        server.stop()
+
+    def test_info_tells(self):
+        server = self.start()
+        info = server.info("persistence")
+        self.assertEqual((info["aof_enabled"], info["aof_last_write_status"], info["loading"]), ("1", "ok", "0"))
+        size = int(info["aof_current_size"])
+        self.fill(server)
+        until(lambda: int(server.info("persistence")["aof_current_size"]) > size + 200000, 5, "the growth of the log")
+        server.stop()
+
+    def test_what_expires_stays_expired(self):
+        server = self.start()
+        with server.client() as client:
+            client.must("SET", "soon", "v", "PX", 300)
+            client.must("SET", "later", "v", "EX", 10000)
+            client.must("SET", "lives", "v", "PX", 300)
+            client.must("PERSIST", "lives")
+        server.kill9()
+        time.sleep(0.4)
+        server.start()
+        with server.client() as client:
+            self.assertEqual(client.must("MGET", "soon", "later", "lives"), [None, b"v", b"v"])
+            self.assertTrue(9000 < client.must("TTL", "later") <= 10000)
+            until(lambda: client.must("DBSIZE") == 2, 10, "the removal of the expired key")
+        server.stop()
+
+    def test_relative_times_are_logged_as_absolute_ones(self):
+        server = self.start()
+        with server.client() as client:
+            client.pipeline([["SET", "a", "v", "EX", 1000], ["SET", "b", "v"], ["PEXPIRE", "b", 1000000], ["SETEX", "c", 1000, "v"],
+                             ["GETEX", "a", "EX", 2000]])
+            before = client.pipeline([["PEXPIRETIME", key] for key in "abc"])
+            time.sleep(0.05)
+            server.restart(kill=True)
+        with server.client() as client:
+            self.assertEqual(client.pipeline([["PEXPIRETIME", key] for key in "abc"]), before)
+        server.stop()
+
+    def last_increment(self, server):
+        return increments(server)[-1]
+
+    def torn(self, options, tail=None, cut=0):
+        server = self.start(**options)
+        with server.client() as client:
+            client.pipeline(["SET", "k%d" % i, "value%d" % i] for i in range(100))
+        server.kill9()
+        path = self.last_increment(server)
+        if cut:
+            os.truncate(path, os.path.getsize(path) - cut)
+        if tail:
+            with open(path, "ab") as file:
+                file.write(tail)
+        return server, path
+
+    def test_a_torn_tail_is_cut_off(self):
+        for cut, tail, lost in ((1, b"", 1), (5, b"", 1), (20, b"", 1), (0, b"*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$5\r\nva", 0), (0, b"*3\r", 0),
+                                (0, b"*", 0)):
+            with self.subTest(cut=cut, tail=tail):
+                server, path = self.torn({"aof-load-truncated": "yes"}, tail, cut)
+                server.start()
+                with server.client() as client:
+                    self.assertEqual(client.must("DBSIZE"), 100 - lost)
+                    self.assertEqual(client.must("GET", "k98"), b"value98")
+                    client.must("SET", "new", "after the cut")
+                server.restart(kill=True)
+                with server.client() as client:
+                    self.assertEqual(client.must("GET", "new"), b"after the cut")
+                    self.assertEqual(client.must("DBSIZE"), 101 - lost)
+                self.assertRegex(server.log().decode(), r"(?i)truncat|torn|cut")
+                server.stop()
+
+    def test_a_torn_tail_is_refused_when_told_so(self):
+        server, path = self.torn({"aof-load-truncated": "no"}, cut=5)
+        size = os.path.getsize(path)
+        server.launch()
+        self.assertNotEqual(server.wait_end(), 0)
+        self.assertIn(os.path.basename(path), server.log_new().decode())
+        self.assertEqual(os.path.getsize(path), size, "a refused file is left alone")
+
+    def test_garbage_in_the_middle_is_refused_with_file_and_offset(self):
+        for options in ({"aof-load-truncated": "yes"}, {"aof-load-truncated": "no"}):
+            with self.subTest(**options):
+                server, path = self.torn(options)
+                with open(path, "rb") as file:
+                    data = file.read()
+                at = data.index(b"*3\r\n$3\r\nSET\r\n$3\r\nk50")
+                with open(path, "wb") as file:
+                    file.write(data[:at] + b"GARBAGE!" + data[at + 8:])
+                server.launch()
+                self.assertNotEqual(server.wait_end(), 0)
+                log = server.log_new().decode("utf-8", "replace")
+                self.assertIn(os.path.basename(path), log)
+                if not is_redis():
+                    self.assertIn(str(at), log)
+                with open(path, "rb") as file:
+                    self.assertEqual(len(file.read()), len(data), "a refused file is left alone")
+
+    def test_a_missing_increment_is_refused(self):
+        server, path = self.torn({})
+        os.rename(path, path + ".away")
+        server.launch()
+        self.assertNotEqual(server.wait_end(), 0)
+        self.assertIn(os.path.basename(path), server.log_new().decode())
+
+    def test_the_manifest_is_that_of_redis(self):
+        server = self.start()
+        self.fill(server)
+        self.assertEqual(server.terminate(), 0)
+        with open(os.path.join(log_folder(server), "appendonly.aof.manifest")) as file:
+            for line in file:
+                self.assertRegex(line, r"^file appendonly\.aof\.\d+\.(incr\.aof|base\.(rdb|aof)) seq \d+ type [bih]\n$")
+
+    def test_redis_reads_our_files(self):
+        server = self.start()
+        self.fill(server)
+        before = self.state(server)
+        self.assertEqual(server.terminate(), 0)
+        with Server({"appendonly": "yes"}, binary=REDIS, start=False) as other:
+            shutil.copytree(log_folder(server), log_folder(other))
+            other.start()
+            self.assertEqual(self.state(other), before)
+
+    def test_we_read_the_files_of_redis(self):
+        other = Server({"appendonly": "yes"}, binary=REDIS)
+        self.addCleanup(other.discard)
+        self.fill(other)
+        with other.client() as client:
+            # A transaction is in the log between MULTI and EXEC.
+            client.pipeline([["MULTI"], ["SET", "in", "multi"], ["INCR", "twice"], ["INCR", "twice"], ["EXEC"]])
+        before = self.state(other)
+        self.assertEqual(other.terminate(), 0)
+        server = Server({"appendonly": "yes"}, start=False)
+        self.addCleanup(server.discard)
+        shutil.copytree(log_folder(other), log_folder(server))
+        server.start()
+        self.assertEqual(self.state(server), before)
+        with server.client() as client:
+            client.must("SET", "more", "v")
+        server.restart(kill=True)
+        self.assertEqual(len(self.state(server)), len(before) + 1)
+        server.stop()
+
+    def test_random_commands_survive_a_kill(self):
+        """The state after a replay is the state before it, whatever the commands were."""
+        seed = seed_new()
+        with Server(binary=REDIS) as oracle:
+            server = self.start(appendfsync="no")
+            with server.client() as client:
+                present = {name.decode() for name in client.must("COMMAND", "LIST")} & set(TEMPLATES) | {"restore", "dump"}
+            generator = Generator(seed, present, demote=server.kelvin)
+            runner = Runner(server, oracle)
+            self.addCleanup(runner.disconnect)
+            for round_ in range(4):
+                sequence = [generator.next() for _ in range(scaled(8000))]
+                try:
+                    runner.run(sequence)
+                    server.restart(kill=round_ % 2 == 0)
+                    runner.connect()
+                    runner.b.must("SELECT", 0)
+                    runner.compare_all(encodings=False)
+                except Difference as difference:
+                    self.fail("seed %d, round %d: %s" % (seed, round_, difference))
+            server.stop()
+
+    def test_a_log_under_load_and_progress_in_the_log(self):
+        server = self.start(appendfsync="no")
+        count = scaled(200000)
+        with server.client() as client:
+            for start in range(0, count, 10000):
+                client.exchange(b"".join(encode(["SET", "key:%d" % i, "v%d" % i]) for i in range(start, start + 10000)), 10000)
+        started = time.monotonic()
+        server.restart(kill=True)
+        elapsed = time.monotonic() - started
+        with server.client() as client:
+            self.assertEqual(client.must("DBSIZE"), -(-count // 10000) * 10000)
+            self.assertEqual(client.must("GET", "key:%d" % (count - 1)), b"v%d" % (count - 1))
+        self.assertLess(elapsed, 60)
+        self.assertRegex(server.log_new().decode(), r"DB loaded from .*: [\d.]+ seconds|DB loaded from append only file")
+        server.stop()
+
+    def test_bgrewriteaof_or_its_absence_is_honest(self):
+        server = self.start()
+        with server.client() as client:
+            found = client.must("COMMAND", "INFO", "BGREWRITEAOF")[0]
+            if not isinstance(found, list) or not found:
+                self.skipTest("the server under test has no BGREWRITEAOF yet")
+            self.fill(server)
+            before = self.state(server)
+            client.must("BGREWRITEAOF")
+            until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", 20, "the end of the rewrite")
+        server.restart(kill=True)
+        self.assertEqual(self.state(server), before)
+        server.stop()
+
+    def test_appendonly_can_be_switched_while_running(self):
+        server = self.start(appendonly="no")
+        with server.client() as client:
+            client.must("SET", "before", "v")
+            reply = client.call("CONFIG", "SET", "appendonly", "yes")
+            if reply != OK:
+                self.skipTest("CONFIG SET appendonly yes is not possible yet: %r" % reply)
+            until(lambda: server.info("persistence")["aof_enabled"] == "1"
+                  and server.info("persistence")["aof_rewrite_in_progress"] == "0", 20, "the first log")
+            client.must("SET", "after", "v")
+        server.options["appendonly"] = "yes"
+        server.restart(kill=True)
+        with server.client() as client:
+            self.assertEqual(client.must("MGET", "before", "after"), [b"v", b"v"])
+        server.stop()
+
+
+@kelvin_only
+class TierAndLogTest(AofTest):
+    """The same, and the tier must make no difference to it."""
+
+    def start(self, **options):
+        options.setdefault("maxmemory", "24mb")
+        return super().start(**options)
+
+    def fill(self, server):
+        super().fill(server)
+        with server.client() as client:
+            for database in range(8):
+                client.must("SELECT", database)
+                keys = client.must("KEYS", "*")
+                if keys:
+                    client.must("TIER", "DEMOTE", *keys[::2])
+
+    def test_demotion_is_not_logged(self):
+        server = self.start()
+        with server.client() as client:
+            client.pipeline(["SET", "k%d" % i, "v" * 100] for i in range(1000))
+            size = sum(map(os.path.getsize, glob.glob(os.path.join(log_folder(server), "*"))))
+            for _ in range(3):
+                self.assertEqual(client.must("TIER", "DEMOTE", *["k%d" % i for i in range(1000)]), 1000)
+                client.pipeline(["GET", "k%d" % i] for i in range(1000))
+            self.assertEqual(sum(map(os.path.getsize, glob.glob(os.path.join(log_folder(server), "*")))), size)
+        server.stop()
+
+    def test_more_data_than_memory_is_replayed(self):
+        server = self.start(appendfsync="no", maxmemory="32mb")
+        count, size = scaled(60000), 2000
+        with server.client() as client:
+            for start in range(0, count, 500):
+                client.pipeline(["SET", "key:%d" % i, ("%d;" % i) * (size // 6)] for i in range(start, start + 500))
+            client.pipeline(["APPEND", "key:%d" % i, "!"] for i in range(0, count, 7))
+            client.pipeline(["DEL", "key:%d" % i] for i in range(0, count, 11))
+        server.restart(kill=True)
+        with server.client() as client:
+            total = -(-count // 500) * 500
+            self.assertEqual(client.must("DBSIZE"), total - len(range(0, count, 11)))
+            for start in range(0, count, 500):
+                replies = client.pipeline(["GET", "key:%d" % i] for i in range(start, min(count, start + 500)))
+                for i, reply in zip(range(start, count), replies):
+                    expected = None if i % 11 == 0 else (("%d;" % i) * (size // 6) + ("!" if i % 7 == 0 else "")).encode()
+                    self.assertTrue(reply == expected, i)
+        server.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-/* Shelf: many blocks of some hundred bytes, packed without gaps; for an owner whose blocks grow and shrink all the time.
+/* Shelf: many blocks of some hundred bytes, packed without gaps, for an owner whose blocks grow and shrink all day.
  *
  * An allocator rounds such blocks up by a tenth, and keeps pages half empty that once were full of a size that
  * nobody asks for any more (measured on the record map: RSS twice what was in use). Here blocks stand side by side in
@@ -51,8 +51,8 @@ void shelf_push(struct shelf *shelf);
 /* The last block goes; it has no words. */
 void shelf_pop(struct shelf *shelf);
 
-/* Grows the block at its end or cuts it there, and returns where it is now, NULL if it has no words. If it had none, the
- * upper half of its first word is 0; the other new words are not set. */
+/* Grows the block at its end or cuts it there, and returns where it is now, NULL if it has no words. If it had
+ * none, the upper half of its first word is 0; the other new words are not set. */
 uint64_t *shelf_resize(struct shelf *shelf, uint32_t number, uint32_t words);
 
 static inline uint64_t *shelf_at(const struct shelf *shelf, uint32_t number)

@@ -177,7 +177,7 @@ static void equal_numbers_are_kept_as_often_as_they_were_added(void **state)
 
 static void a_run_is_as_small_as_promised(void **state)
 {
-    /* 16 bits of remainder: 17 bits a number, 256 for the quotients, 64 of header, at most 8 numbers and a word over. */
+    /* 16 bits of remainder: 17 bits a number, 256 for the quotients, 64 of header, up to 7 numbers and a word over. */
     assert_int_equal(tagrun_words(0, 24), 0);
     for (uint64_t count = 1; count < 1000; count++)
         assert_true(tagrun_words(count, 24) * 64 <= 17 * (count + 7) + 256 + 64 + 63);

@@ -30,7 +30,7 @@ enum config_id {
 enum { CONFIG_MESSAGE_SIZE = 256 };
 
 /* What config_number answers for enumerations: the place of the name in its row. */
-enum config_permission { CONFIG_PERMISSION_NO, CONFIG_PERMISSION_YES, CONFIG_PERMISSION_LOCAL };    /* enable-...-command */
+enum config_permission { CONFIG_PERMISSION_NO, CONFIG_PERMISSION_YES, CONFIG_PERMISSION_LOCAL };    /* enable-* */
 enum config_loglevel {
     CONFIG_LOGLEVEL_DEBUG,
     CONFIG_LOGLEVEL_VERBOSE,

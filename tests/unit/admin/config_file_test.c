@@ -140,7 +140,8 @@ static void rewrite(struct fixture *fixture)
 
 static void words_are_cut_as_in_a_shell(void **state)
 {
-    assert_load(*state, "# comment\n\n  \t timeout   7  \r\nrequirepass \"a b\\x41\\n\\\"\\q\"\nlogfile 'it\\'s \\x'\nPORT 1");
+    assert_load(*state, "# comment\n\n  \t timeout   7  \r\n"
+                        "requirepass \"a b\\x41\\n\\\"\\q\"\nlogfile 'it\\'s \\x'\nPORT 1");
     assert_text(*state, CONFIG_TIMEOUT, "7");
     assert_text(*state, CONFIG_REQUIREPASS, "a bA\n\"q");
     assert_text(*state, CONFIG_LOGFILE, "it's \\x");

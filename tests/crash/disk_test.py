@@ -1,0 +1,210 @@
+"""A disk that is full or refuses: errors are told, reads go on, nothing acknowledged is lost, and it heals by itself.
+
+The limit is RLIMIT_FSIZE of the running server, which makes every write beyond that size fail with EFBIG; where
+the kernel lets an ordinary user mount a tmpfs of his own, a file system that is really full (ENOSPC) is tried as well.
+"""
+import glob
+import os
+import resource
+import socket
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import kelvin_only, main                                                          # noqa: E402
+from support.resp import OK, Error                                                                  # noqa: E402
+from support.server import Server, until                                                            # noqa: E402
+
+
+def limit(server, size):
+    """Let no file of the server grow beyond `size` bytes; None takes the limit away."""
+    hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard if size is None else size, hard))
+
+
+def log_size(server):
+    return max(map(os.path.getsize, glob.glob(os.path.join(server.folder, "appendonlydir", "*.aof"))))
+
+
+class FullDiskTest(unittest.TestCase):
+    def start(self, **options):
+        settings = {name.replace("_", "-"): value for name, value in options.items()}
+        server = Server(settings)
+        self.addCleanup(server.discard)
+        return server
+
+    def write_until_refused(self, server, acknowledged, size):
+        """SETs until one is refused. A server may also withhold the answer to a command that it has run and can't log yet:
+        then the next client must be refused. Returns (refusal, connection that waits for its answer or None, its key)."""
+        waiting, key = None, None
+        client = server.client(timeout=3)
+        for i in range(100000):
+            try:
+                reply = client.call("SET", "k%d" % i, "v" * size)
+            except socket.timeout:
+                self.assertIsNone(waiting, "a second client is kept waiting instead of being refused")
+                waiting, key = client, "k%d" % i
+                client = server.client(timeout=3)
+                continue
+            if isinstance(reply, Error):
+                client.close()
+                return reply, waiting, key
+            acknowledged["k%d" % i] = b"v" * size
+        self.fail("writes go on although the log is full")
+
+    def test_a_log_that_can_not_grow(self):
+        server = self.start(appendonly="yes", appendfsync="everysec")
+        acknowledged = {}
+        with server.client() as client:
+            client.must("SET", "first", "v")
+            acknowledged["first"] = b"v"
+            limit(server, log_size(server) + 50000)
+            refused, waiting, key = self.write_until_refused(server, acknowledged, 1000)
+            self.assertTrue(refused.startswith(b"MISCONF"), refused)
+            # Reads go on.
+            self.assertEqual(client.must("GET", "k5"), b"v" * 1000)
+            self.assertEqual(server.info("persistence")["aof_last_write_status"], "err")
+            for command in (["DEL", "k1"], ["APPEND", "k1", "x"], ["HSET", "h", "f", "v"], ["FLUSHALL"], ["EXPIRE", "k1", "100"]):
+                self.assertTrue(client.call(*command).startswith(b"MISCONF"), command)
+            limit(server, None)
+            until(lambda: client.call("SET", "healed", "v") == OK, 20, "writing after the disk is well again")
+            acknowledged["healed"] = b"v"
+            if waiting:
+                waiting.socket.settimeout(20)
+                self.assertEqual(waiting.receive(), OK)
+                waiting.close()
+                acknowledged[key] = b"v" * 1000
+            self.assertEqual(client.must("DBSIZE"), len(acknowledged))
+            self.assertEqual(server.info("persistence")["aof_last_write_status"], "ok")
+            for i in range(50):
+                client.must("SET", "later%d" % i, "w" * 3000)
+                acknowledged["later%d" % i] = b"w" * 3000
+        self.survived(server, acknowledged)
+
+    def survived(self, server, acknowledged):
+        server.kill9()
+        server.start()
+        with server.client() as client:
+            keys = sorted(acknowledged)
+            for key, reply in zip(keys, client.pipeline(["GET", key] for key in keys)):
+                self.assertEqual(reply, acknowledged[key], key)
+            self.assertEqual(client.must("DBSIZE"), len(acknowledged))
+        server.stop()
+
+    @kelvin_only
+    def test_a_kill_while_the_log_is_full(self):
+        """Redis answers OK to one command that it then can't write; what Kelvin acknowledges is in the file."""
+        for policy in ("no", "everysec"):
+            server = self.start(appendonly="yes", appendfsync=policy)
+            acknowledged = {}
+            with server.client() as client:
+                client.must("SET", "first", "v")
+                acknowledged["first"] = b"v"
+            limit(server, log_size(server) + 30000)
+            _, waiting, _ = self.write_until_refused(server, acknowledged, 700)
+            self.survived_at_least(server, acknowledged)
+            if waiting:
+                waiting.close()
+
+    def survived_at_least(self, server, acknowledged):
+        """As above, but the one that was refused may be there."""
+        server.kill9()
+        server.start()
+        with server.client() as client:
+            keys = sorted(acknowledged)
+            for key, reply in zip(keys, client.pipeline(["GET", key] for key in keys)):
+                self.assertEqual(reply, acknowledged[key], key)
+        server.stop()
+
+    def test_always_acknowledges_nothing_that_is_not_written(self):
+        """Redis ends itself here; whoever lives on must refuse. Both ways the acknowledged is there."""
+        server = self.start(appendonly="yes", appendfsync="always")
+        acknowledged = {}
+        with server.client() as client:
+            client.must("SET", "first", "v")
+            acknowledged["first"] = b"v"
+            limit(server, log_size(server) + 30000)
+            client.socket.settimeout(5)
+            try:
+                for i in range(200):
+                    reply = client.call("SET", "k%d" % i, "v" * 700)
+                    if isinstance(reply, Error):
+                        break
+                    acknowledged["k%d" % i] = b"v" * 700
+            except OSError:
+                pass
+        self.assertLess(len(acknowledged), 150, "more was acknowledged than there is room for")
+        server.expect_crash = True
+        self.survived_at_least(server, acknowledged)
+
+    @kelvin_only
+    def test_a_store_that_can_not_grow(self):
+        """Demotion fails: the keys stay hot and right, it shows, memory has its limit, and demotion resumes by itself."""
+        server = self.start(maxmemory="24mb", tier_write_buffer="1mb")
+        acknowledged = {}
+        with server.client(timeout=120) as client:
+            for i in range(5000):
+                client.must("SET", "k%d" % i, ("%d;" % i) * 100)
+                acknowledged["k%d" % i] = (("%d;" % i) * 100).encode()
+            limit(server, 4096)
+            refused = None
+            for i in range(5000, 400000):
+                reply = client.call("SET", "k%d" % i, ("%d;" % i) * 200)
+                if isinstance(reply, Error):
+                    refused = reply
+                    break
+                acknowledged["k%d" % i] = (("%d;" % i) * 200).encode()
+            self.assertIsNotNone(refused, "memory is over its limit and nobody says so")
+            self.assertTrue(refused.startswith(b"OOM"), refused)
+            info = server.info()
+            self.assertGreater(int(info["tier_errors"]), 0)
+            self.assertNotEqual(info["tier_status"], "ok")
+            self.assertLessEqual(int(info["used_memory"]), 24 * (1 << 20) * 1.1)
+            self.all_right(client, acknowledged)
+            limit(server, None)
+            until(lambda: client.call("SET", "healed", "v") == OK, 60, "writing after the disk is well again")
+            acknowledged["healed"] = b"v"
+            for i in range(20000):
+                client.must("SET", "later%d" % i, ("%d;" % i) * 200)
+                acknowledged["later%d" % i] = (("%d;" % i) * 200).encode()
+            until(lambda: server.info("tiering")["tier_status"] == "ok", 30, "a store that is well again")
+            self.all_right(client, acknowledged)
+        server.stop()
+
+    def all_right(self, client, acknowledged):
+        keys = sorted(acknowledged)
+        wrong = []
+        for start in range(0, len(keys), 500):
+            some = keys[start:start + 500]
+            wrong += [key for key, reply in zip(some, client.pipeline(["GET", key] for key in some)) if reply != acknowledged[key]]
+        self.assertEqual(wrong[:5], [])
+        self.assertEqual(client.must("DBSIZE"), len(acknowledged))
+
+    @kelvin_only
+    def test_a_store_that_is_full_by_its_own_limit(self):
+        server = self.start(maxmemory="24mb", tier_max_size="16mb", maxmemory_policy="noeviction")
+        acknowledged, refused = {}, None
+        with server.client(timeout=120) as client:
+            for i in range(400000):
+                value = os.urandom(20).hex() * 40
+                reply = client.call("SET", "k%d" % i, value)
+                if isinstance(reply, Error):
+                    refused = reply
+                    break
+                acknowledged["k%d" % i] = value.encode()
+            self.assertIsNotNone(refused, "neither memory nor store has a limit")
+            self.assertTrue(refused.startswith(b"OOM"), refused)
+            self.all_right(client, acknowledged)
+            gone = sorted(acknowledged)[::2]
+            for start in range(0, len(gone), 500):
+                client.must("DEL", *gone[start:start + 500])
+            for key in gone:
+                del acknowledged[key]
+            until(lambda: client.call("SET", "again", "v") == OK, 60, "room after deletions")
+            acknowledged["again"] = b"v"
+            self.all_right(client, acknowledged)
+        server.stop()
+
+
+if __name__ == "__main__":
+    main()

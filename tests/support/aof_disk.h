@@ -1,0 +1,42 @@
+/* A disk for tests of the log: it fails as told or as its seed says, and knows how much of each file an fsync made durable. */
+#ifndef KELVIN_TESTS_AOF_DISK_H
+#define KELVIN_TESTS_AOF_DISK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/random.h"
+#include "persist/aof.h"
+
+enum { AOF_DISK_INODES = 64 };
+
+/* An fsync after a failed one counts for nothing, as with kernels. Owner: `lock`, while threads use it. */
+struct aof_disk_test {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct random random;
+    /* In 1/1000 of the calls. */
+    int write_short, write_fails, sync_fails, truncate_fails, fsync_fails;
+    /* The next so many calls fail. */
+    int next_write_short, next_write_fails, next_sync_fails, next_truncate_fails;
+    bool sync_held;                 /* fdatasync waits */
+    bool sync_zeroes;               /* a failing fdatasync loses what it should have synced */
+    int syncs, syncs_waiting;
+    struct aof_disk_inode { ino_t number; uint64_t durable; bool poisoned; } inodes[AOF_DISK_INODES];
+    int inode_count;
+    void (*before)(void *context);  /* called before each call, the lock not held */
+    void *context;
+};
+
+void aof_disk_init(struct aof_disk_test *disk, uint64_t seed);
+void aof_disk_release(struct aof_disk_test *disk);
+struct aof_disk aof_disk_door(struct aof_disk_test *disk);
+
+/* What is known of the file behind `fd`; `lock` is held. */
+struct aof_disk_inode *aof_disk_inode(struct aof_disk_test *disk, int fd);
+
+void aof_disk_remove_tree(const char *path);
+
+#endif

@@ -126,11 +126,12 @@ void aof_set_fsync(struct aof *aof, enum aof_fsync fsync);
 
 /* A checkpoint's three steps (DESIGN.md section 5), by one thread at a time.
  * prepare: the next increment is created and synced, with a manifest that names it. No lock held; may be repeated.
+ *   STATUS_LOCKED: the files have not reached the last cut yet, see below.
  * cut: with all partitions locked; what is appended from now on goes there. Returns the LSN of the cut. Only after a
  *   prepare, once. The flusher syncs the old file before it writes the first byte of the new one.
  * commit: increments that lie before `lsn` go. `base_name`: the base that replaces them (NULL: there is none), a file or
  *   directory in `dir`, complete and synced; its name ends in ".base.image". STATUS_LOCKED: the flusher has not reached
- *   the cut yet; wait for aof_durable to be `lsn` at least. */
+ *   the cut yet; aof_on_durable's callback is called when it has. */
 enum status aof_prepare(struct aof *aof, char *message);
 uint64_t aof_cut(struct aof *aof);
 enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, char *message);

@@ -232,6 +232,8 @@ static void file_switch(struct aof *aof)
     pthread_mutex_lock(&aof->flush_lock);
     CHECK(aof->pending != NULL && aof->pending->begins_file && aof->prepared_fd >= 0);
     CHECK(aof_durable(aof) == aof_written(aof));
+    CHECK(atomic_load(&aof->cut_state) == AOF_CUT_WAITING);
+    atomic_store(&aof->cut_state, AOF_CUT_NONE);
     aof->pending->begins_file = false;
     close(aof->fd);
     aof->fd = aof->prepared_fd;
@@ -277,8 +279,10 @@ static void flusher_round(struct aof *aof, bool due, uint64_t wanted)
             break;
         if (!file_sync(aof))
             break;
-        if (aof_durable(aof) == aof_written(aof))
-            file_switch(aof);
+        if (aof_durable(aof) != aof_written(aof))
+            continue;       /* what came between was before the cut, and is written but not synced */
+        file_switch(aof);
+        synced_tell(aof);
     }
     mode = atomic_load(&aof->fsync);
     if (aof_durable(aof) < aof_written(aof) && !aof->untrusted

@@ -262,8 +262,13 @@ enum status aof_prepare(struct aof *aof, char *message)
     if (aof_error(aof) != STATUS_OK) {
         snprintf(message, AOF_MESSAGE_SIZE, "The AOF takes no writes at the moment");
         status = aof_error(aof);
+    } else if (atomic_load(&aof->cut_state) == AOF_CUT_WAITING) {
+        snprintf(message, AOF_MESSAGE_SIZE, "The AOF's files have not reached the last cut yet");
+        status = STATUS_LOCKED;
     } else if (aof->prepared_fd < 0) {
         status = aof_increment_add(aof, &aof->prepared_fd, message);
+        if (status == STATUS_OK)
+            atomic_store(&aof->cut_state, AOF_CUT_PREPARED);
     }
     pthread_mutex_unlock(&aof->files_lock);
     return status;
@@ -271,6 +276,7 @@ enum status aof_prepare(struct aof *aof, char *message)
 
 uint64_t aof_cut(struct aof *aof)
 {
+    CHECK(atomic_exchange(&aof->cut_state, AOF_CUT_WAITING) == AOF_CUT_PREPARED);
     return aof_tail_cut(&aof->tail);
 }
 

@@ -23,6 +23,9 @@ struct aof_stretch {
     struct aof_sum sum;
 };
 
+/* none -> aof_prepare -> prepared -> aof_cut -> waiting -> the flusher gets there -> none */
+enum aof_cut_state { AOF_CUT_NONE, AOF_CUT_PREPARED, AOF_CUT_WAITING };
+
 struct aof {
     /* Immutable after start. */
     char *dir, *name, *manifest_name;
@@ -42,6 +45,7 @@ struct aof {
     _Atomic int error;                  /* enum status; stored under the flush lock */
     _Atomic bool lost;
     _Atomic int fsync;                  /* enum aof_fsync */
+    _Atomic int cut_state;              /* enum aof_cut_state */
     _Atomic uint64_t other_size, current_size, base_size;
     _Atomic uint64_t fsync_pending, delayed_fsync;
     _Atomic int64_t last_fsync_ms;

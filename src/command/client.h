@@ -51,7 +51,9 @@ struct client {
     _Atomic int pending;                    /* loads still to come */
     struct client *ready_next;              /* in its worker's list of those to wake. Under that list's lock */
     bool ready_queued;                      /* under that list's lock */
-    bool dead;                              /* closed, but still in that list */
+    bool dead;                              /* closed, but still in that list. Its worker */
+    struct client *prev, *next;             /* in its worker's list of all, or of those who wait for memory */
+    uint64_t lsn_needed;                    /* its output waits until the log covers this */
     void *job;                              /* struct job of engine/job.h: background work of the call that is parked */
 };
 

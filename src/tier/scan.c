@@ -7,30 +7,6 @@
 
 enum { SCAN_HASH_SHIFT = 16, SCAN_COLD_FACTOR = 4 };
 
-static void page_add(struct scan_page *page, struct bytes key, enum value_type type, int64_t expire_ms)
-{
-    if (page->count == page->capacity) {
-        page->capacity = page->capacity * 2 + 32;
-        page->keys = mem_realloc(page->keys, page->capacity * sizeof(struct scan_key));
-    }
-    /* Offsets for now: the text may still move. */
-    page->keys[page->count++] = (struct scan_key){ bytes_of((char *)NULL + page->text.size, key.size), type, expire_ms };
-    buffer_append_bytes(&page->text, key);
-}
-
-static void page_settle(struct scan_page *page)
-{
-    for (size_t i = 0; i < page->count; i++)
-        page->keys[i].key.data = page->text.data + (page->keys[i].key.data - (char *)NULL);
-}
-
-void scan_page_release(struct scan_page *page)
-{
-    buffer_release(&page->text);
-    mem_free(page->keys);
-    *page = (struct scan_page){ 0 };
-}
-
 struct hot_scan {
     struct keyspace *keyspace;
     struct scan_page *page;
@@ -43,7 +19,7 @@ static void found_hot(void *context, uint64_t hash, uint32_t handle)
     struct entry *entry = keyspace_entry(scan->keyspace, handle);
 
     if (hash >= scan->from && hash <= scan->until)
-        page_add(scan->page, entry_key(entry), entry_type(entry), entry_expire_ms(entry));
+        scan_page_add(scan->page, entry_key(entry), entry_type(entry), entry_expire_ms(entry));
 }
 
 static uint64_t partition_last_hash(const struct partition *partition)
@@ -83,9 +59,7 @@ static void page_cut(struct scan_page *page, const struct hash_seed *seed, uint6
     size_t kept = 0;
 
     for (size_t i = 0; i < page->count; i++) {
-        struct bytes key = bytes_of(page->text.data + (page->keys[i].key.data - (char *)NULL), page->keys[i].key.size);
-
-        if (hash_bytes(seed, key) <= until)
+        if (hash_bytes(seed, scan_page_key(page, i)) <= until)
             page->keys[kept++] = page->keys[i];
     }
     page->count = kept;
@@ -94,7 +68,7 @@ static void page_cut(struct scan_page *page, const struct hash_seed *seed, uint6
 static bool page_has(const struct scan_page *page, size_t count, struct bytes key)
 {
     for (size_t i = 0; i < count; i++) {
-        if (bytes_equal(bytes_of(page->text.data + (page->keys[i].key.data - (char *)NULL), page->keys[i].key.size), key))
+        if (bytes_equal(scan_page_key(page, i), key))
             return true;
     }
     return false;
@@ -122,7 +96,7 @@ static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32
         if (cold.count % 64 == 0)
             hashes = mem_realloc(hashes, (cold.count + 64) * sizeof(*hashes));
         hashes[cold.count] = record.hash;
-        page_add(&cold, record.key, type, expire_ms);
+        scan_page_add(&cold, record.key, type, expire_ms);
     }
     if (page->status == STATUS_NOT_FOUND)
         page->status = STATUS_OK;
@@ -132,16 +106,16 @@ static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32
     if (cut < until)
         page_cut(page, &tier->partitions->seed, cut);
     hot_count = page->count;
-    page_settle(&cold);
     partition_lock(partition);
     keyspace = tier_keyspace_of(partition, incarnation);
     for (size_t i = 0; keyspace != NULL && i < cold.count; i++) {
         struct scan_key *at = &cold.keys[i];
-        uint32_t handle = keyspace_find(keyspace, hashes[i], at->key);
+        struct bytes key = scan_page_key(&cold, i);
+        uint32_t handle = keyspace_find(keyspace, hashes[i], key);
 
-        if (keyed_find(&keyspace->tier->graves, hashes[i], at->key) != NULL && handle == 0)
+        if (keyed_find(&keyspace->tier->graves, hashes[i], key) != NULL && handle == 0)
             continue;
-        if (page_has(page, hot_count, at->key))
+        if (page_has(page, hot_count, key))
             continue;
         /* It has come back since the hot part was read: it is there, in one form or the other. */
         if (handle != 0) {
@@ -150,7 +124,7 @@ static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32
             at->type = entry_type(entry);
             at->expire_ms = entry_expire_ms(entry);
         }
-        page_add(page, at->key, at->type, at->expire_ms);
+        scan_page_add(page, key, at->type, at->expire_ms);
     }
     partition_unlock(partition);
     mem_free(hashes);
@@ -208,7 +182,6 @@ void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_
         if (from == 0 || page->count >= count || page->status != STATUS_OK)
             break;
     }
-    page_settle(page);
 }
 
 /* Keys of a keyspace, unknowns left out of account. */

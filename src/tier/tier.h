@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "command/client.h"
 #include "keyspace/partition.h"
+#include "keyspace/scan_page.h"
 #include "tier/keyed.h"
 #include "tier/recordmap.h"
 #include "tier/store.h"
@@ -112,21 +113,8 @@ enum tier_place { TIER_NOWHERE, TIER_HOT, TIER_COLD };
 enum tier_place tier_where(struct tier *tier, int db, struct bytes key);       /* may read the store: a job's thread */
 
 /* One page of SCAN over both tiers; on a job's thread if `cold_too`. Cursors are 48 bits: hash >> 16, 0 begins and ends. */
-struct scan_key {
-    struct bytes key;
-    enum value_type type;
-    int64_t expire_ms;
-};
-struct scan_page {
-    struct buffer text;             /* the keys' bytes */
-    struct scan_key *keys;
-    size_t count, capacity;
-    uint64_t cursor;                /* where to go on; 0: this was the last */
-    enum status status;
-};
 bool tier_has_cold(struct tier *tier, int db);      /* false is certain at that instant only */
 void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_t cursor, size_t count, struct scan_page *page);
-void scan_page_release(struct scan_page *page);
 
 enum tier_state { TIER_OFF, TIER_OK, TIER_FULL, TIER_ERROR };
 struct tier_stats {

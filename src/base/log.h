@@ -1,0 +1,17 @@
+/* Log: what the operator reads. One line a message: "pid:M day month year hh:mm:ss.mmm * text", as tools know it from Redis.
+ * To standard output, a file (opened for each message, so that it can be rotated), and syslog. Thread-safe.
+ */
+#ifndef KELVIN_BASE_LOG_H
+#define KELVIN_BASE_LOG_H
+
+enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_VERBOSE, LOG_LEVEL_NOTICE, LOG_LEVEL_WARNING, LOG_LEVEL_NOTHING };
+
+struct log;
+
+/* `path` empty: standard output. `syslog_ident` NULL: no syslog. */
+struct log *log_create(const char *path, enum log_level level, const char *syslog_ident, int syslog_facility);
+void log_destroy(struct log *log);
+void log_set_level(struct log *log, enum log_level level);
+void log_write(struct log *log, enum log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,142 @@
+#include "base/meter.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+
+enum { THREADS_MAX = 256 };
+
+/* jemalloc's, if it is linked. */
+extern int mallctl(const char *name, void *old, size_t *old_size, void *new, size_t new_size) __attribute__((weak));
+
+struct slot {
+    pthread_t thread;
+    uint64_t *_Atomic allocated, *_Atomic freed;        /* the thread's own counters, in its own memory */
+};
+
+struct meter {
+    pthread_mutex_t lock;               /* joining and leaving */
+    struct slot slots[THREADS_MAX];
+    _Atomic int count;
+    _Atomic int64_t settled;            /* what threads that left had in use, and what was there before */
+};
+
+struct meter *meter_create(void)
+{
+    struct meter *meter = mem_zalloc(sizeof(*meter));
+
+    pthread_mutex_init(&meter->lock, NULL);
+    return meter;
+}
+
+void meter_destroy(struct meter *meter)
+{
+    pthread_mutex_destroy(&meter->lock);
+    mem_free(meter);
+}
+
+static uint64_t read_counter(uint64_t *counter)
+{
+    return counter == NULL ? 0 : __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+void meter_join(struct meter *meter)
+{
+    uint64_t *allocated = NULL, *freed = NULL;
+    size_t size = sizeof(allocated);
+    int at;
+
+    if (mallctl == NULL)
+        return;
+    if (mallctl("thread.allocatedp", &allocated, &size, NULL, 0) != 0 ||
+        mallctl("thread.deallocatedp", &freed, &size, NULL, 0) != 0)
+        return;
+    pthread_mutex_lock(&meter->lock);
+    for (at = 0; at < meter->count && meter->slots[at].allocated != NULL; at++)
+        ;
+    CHECK(at < THREADS_MAX);
+    meter->slots[at].thread = pthread_self();
+    meter->slots[at].freed = freed;
+    meter->slots[at].allocated = allocated;
+    if (at == meter->count)
+        meter->count++;
+    pthread_mutex_unlock(&meter->lock);
+}
+
+void meter_leave(struct meter *meter)
+{
+    pthread_mutex_lock(&meter->lock);
+    for (int i = 0; i < meter->count; i++) {
+        struct slot *slot = &meter->slots[i];
+
+        if (slot->allocated == NULL || !pthread_equal(slot->thread, pthread_self()))
+            continue;
+        meter->settled += (int64_t)(read_counter(slot->allocated) - read_counter(slot->freed));
+        slot->allocated = NULL;
+        slot->freed = NULL;
+    }
+    pthread_mutex_unlock(&meter->lock);
+}
+
+uint64_t meter_used(const struct meter *meter)
+{
+    int64_t used = meter->settled;
+
+    if (mallctl == NULL) {
+        struct mallinfo2 info = mallinfo2();
+
+        return info.uordblks + info.hblkhd;
+    }
+    for (int i = 0; i < meter->count; i++)
+        used += (int64_t)(read_counter(meter->slots[i].allocated) - read_counter(meter->slots[i].freed));
+    return used > 0 ? (uint64_t)used : 0;
+}
+
+static uint64_t statistic(const char *name)
+{
+    size_t value = 0, size = sizeof(value);
+
+    return mallctl(name, &value, &size, NULL, 0) == 0 ? value : 0;
+}
+
+int meter_allocator(struct meter_allocator *out)
+{
+    uint64_t epoch = 1;
+    size_t size = sizeof(epoch);
+
+    if (mallctl == NULL || mallctl("epoch", &epoch, &size, &epoch, size) != 0)
+        return false;
+    *out = (struct meter_allocator){
+        .allocated = statistic("stats.allocated"),
+        .active = statistic("stats.active"),
+        .resident = statistic("stats.resident"),
+        .retained = statistic("stats.retained"),
+        .metadata = statistic("stats.metadata"),
+    };
+    return true;
+}
+
+uint64_t meter_resident(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%*u %lu", &pages) != 1)
+        pages = 0;
+    fclose(file);
+    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void meter_purge(void)
+{
+    if (mallctl != NULL)
+        mallctl("arena.4096.purge", NULL, NULL, NULL, 0);       /* 4096: all arenas */
+}

@@ -1,0 +1,210 @@
+/* codec_fuzz SECONDS [SEED]: mutated payloads must give a value that can be used in every way, or STATUS_CORRUPT.
+ * What is read or written beyond bounds, and what is lost, is for the sanitizers to find. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "value/codec.h"
+#include "value/hash.h"
+#include "value/string.h"
+
+enum { PAYLOAD_MAX = 1 << 16 };
+
+static size_t random_size(struct random *random)
+{
+    return random_below(random, random_below(random, 8) == 0 ? 5000 : 90);
+}
+
+static struct bytes random_text(struct random *random, char *room)
+{
+    size_t size = random_size(random), kind = random_below(random, 3);
+
+    if (kind == 0)
+        return bytes_of(room, text_of_int((int64_t)random_next(random) >> random_below(random, 64), room));
+    for (size_t i = 0; i < size; i++)
+        room[i] = kind == 1 ? (char)random_next(random) : 'x';
+    return bytes_of(room, size);
+}
+
+/* Payloads to start from: our own, and by hand the forms that we do not write. */
+static void seed_payload(struct random *random, const struct value_limits *limits, struct buffer *payload)
+{
+    static const struct bytes made[] = {
+        { "\x00\xc3\x0a\x40\x78\x02\x61\x62\x61\xe0\x6a\x01\x01\x61\x62", 15 },
+        { "\x04\x02\xc1\x39\x30\xc0\xf9\x01\x66\xc3\x09\x40\x41\x01\x76\x76\xe0\x34\x00\x01\x76\x76", 22 },
+        { "\x10\xc3\x16\x40\x51\x07\x51\x00\x00\x00\x02\x00\x9e\x61\xe0\x14\x00\x02\x1f\xa8\x62\xe0\x1e\x00\x01\x29\xff", 27 },
+        { "\x09\x11\x02\x01\x61\x03\x02\x78\x79\x7a\x00\x00\x02\x62\x62\x01\x00\x37\xff", 19 },
+        { "\x0d\x3c\x3c\x00\x00\x00\x31\x00\x00\x00\x0c\x00\x00\x01\x61\x03\xf4\x02\x02\x62\x62\x04\xfe\x85\x03\x01\x63\x03\xc0"
+          "\x00\x80\x04\x01\x64\x03\xf0\x01\x02\x80\x05\x01\x65\x03\xd0\x00\x00\x00\x80\x06\x01\x66\x03\xe0\x00\x00\x00\x00\x00"
+          "\x00\x00\x80\xff", 62 },
+    };
+    char field[5000], data[5000];
+    struct value value;
+    uint64_t kind = random_below(random, 8);
+
+    if (kind < sizeof(made) / sizeof(made[0])) {
+        buffer_append_bytes(payload, made[kind]);
+        return;
+    }
+    if (kind == 5) {
+        value = string_value(random_text(random, data));
+    } else {
+        value = hash_create();
+        for (uint64_t i = random_below(random, kind == 6 ? 8 : 200); i > 0 && payload->size < PAYLOAD_MAX; i--)
+            hash_set(&value, limits, random_text(random, field), random_text(random, data));
+    }
+    codec_encode(&value, payload);
+    value_free(&value);
+}
+
+static void mutate(struct random *random, struct buffer *payload)
+{
+    static const uint8_t telling[] = { 0, 1, 2, 4, 9, 13, 16, 0x3f, 0x40, 0x7f, 0x80, 0x81, 0xc0, 0xc3, 0xe0, 0xf0, 0xf4, 0xfe, 0xff };
+    size_t at, size;
+    uint8_t byte = random_below(random, 2) ? (uint8_t)random_next(random) : telling[random_below(random, sizeof(telling))];
+
+    if (payload->size == 0) {
+        buffer_append_u8(payload, byte);
+        return;
+    }
+    /* The beginning is where sizes and counts are. */
+    at = random_below(random, random_below(random, 2) && payload->size > 24 ? 24 : payload->size);
+    size = random_below(random, payload->size - at) + 1;
+    switch (random_below(random, 6)) {
+    case 0: payload->data[at] = (char)byte; break;
+    case 1: payload->data[at] ^= (char)(1 << random_below(random, 8)); break;
+    case 2: payload->data[at] += random_below(random, 2) ? 1 : -1; break;
+    case 3:
+        buffer_reserve(payload, 1);
+        memmove(payload->data + at + 1, payload->data + at, payload->size++ - at);
+        payload->data[at] = (char)byte;
+        break;
+    case 4:
+        if (size > 8)
+            size = 1;
+        memmove(payload->data + at, payload->data + at + size, payload->size - at - size);
+        payload->size -= size;
+        break;
+    case 5:
+        if (random_below(random, 4) == 0)
+            payload->size = at;
+        else if (payload->size < PAYLOAD_MAX) {
+            buffer_reserve(payload, size);
+            memcpy(payload->data + payload->size, payload->data + at, size);
+            payload->size += size;
+        }
+        break;
+    }
+}
+
+static void count_pair(void *context, struct bytes field, struct bytes value)
+{
+    (*(size_t *)context)++;
+}
+
+static void use_hash(struct random *random, const struct value_limits *limits, struct value *hash)
+{
+    struct hash_iterator iterator;
+    struct bytes field, value, again;
+    char digits[TEXT_INT_SIZE], more_digits[TEXT_INT_SIZE];
+    size_t count = 0, scanned = 0;
+    uint64_t cursor = 0;
+
+    hash_iterate(&iterator, hash);
+    while (hash_next(&iterator, &field, &value)) {
+        if (count++ % 16 == 0) {
+            CHECK(hash_get(hash, field, &again, digits));
+            CHECK(bytes_equal(value, again));
+        }
+    }
+    CHECK(count > 0 && count == hash_count(hash));
+    do
+        cursor = hash_scan(hash, cursor, 10, count_pair, &scanned);
+    while (cursor != 0);
+    CHECK(scanned == count);
+    hash_random(hash, random, &field, &value, digits, more_digits);
+    CHECK(hash_has(hash, field));
+    hash_set(hash, limits, BYTES("a field that was not there"), BYTES("12"));
+    CHECK(hash_delete(hash, BYTES("a field that was not there")));
+    CHECK(hash_count(hash) == count);
+}
+
+static void use(struct random *random, const struct value_limits *limits, struct value *value)
+{
+    struct value copy = value_copy(value), decoded;
+    struct buffer out = { 0 }, scratch = { 0 };
+    uint8_t digest[20], digest_copy[20], digest_decoded[20];
+
+    value_digest(value, digest);
+    value_digest(&copy, digest_copy);
+    CHECK(memcmp(digest, digest_copy, 20) == 0);
+    codec_dump(&copy, &out);
+    CHECK(codec_restore(buffer_bytes(&out), limits, &scratch, &decoded) == STATUS_OK);
+    value_digest(&decoded, digest_decoded);
+    CHECK(memcmp(digest, digest_decoded, 20) == 0);
+    CHECK(value_encoding_name(value) != NULL);
+    CHECK(value_memory(value, 5) > 0 || !value_is_object(value));
+    if (value->type == VALUE_HASH)
+        use_hash(random, limits, &copy);
+    value_free(&copy);
+    value_free(&decoded);
+    buffer_release(&out);
+    buffer_release(&scratch);
+}
+
+static bool run(uint64_t seed)
+{
+    struct random random;
+    struct value_limits limits;
+    struct buffer payload = { 0 }, scratch = { 0 };
+    struct value value;
+    char *exact;
+    enum status status;
+
+    random_init(&random, seed);
+    limits = (struct value_limits){ random_below(&random, 2) ? 128 : random_below(&random, 300), random_below(&random, 3) ? 64 : 5000,
+        { seed, 1 } };
+    seed_payload(&random, &limits, &payload);
+    for (uint64_t i = random_below(&random, 6); i > 0; i--)
+        mutate(&random, &payload);
+    /* Exactly as large, so that a read beyond it is seen. */
+    exact = mem_alloc(payload.size);
+    if (payload.size > 0)
+        memcpy(exact, payload.data, payload.size);
+    status = codec_decode(bytes_of(exact, payload.size), &limits, &scratch, &value);
+    CHECK(status == STATUS_OK || status == STATUS_CORRUPT);
+    CHECK(scratch.capacity <= 4096 + 200 * payload.size);
+    if (status == STATUS_OK) {
+        use(&random, &limits, &value);
+        value_free(&value);
+    }
+    mem_free(exact);
+    buffer_release(&payload);
+    buffer_release(&scratch);
+    return status == STATUS_OK;
+}
+
+int main(int argc, char **argv)
+{
+    int64_t seconds = argc > 1 ? atoll(argv[1]) : 10, end = clock_mono_us() + seconds * 1000000;
+    uint64_t seed, first, good = 0;
+
+    if (argc > 2)
+        seed = strtoull(argv[2], NULL, 0);
+    else
+        random_system(&seed, sizeof(seed));
+    first = seed;
+    printf("codec_fuzz: seed %" PRIu64 "\n", seed);
+    fflush(stdout);
+    do {
+        for (int i = 0; i < 100; i++)
+            good += run(seed++);
+    } while (clock_mono_us() < end);
+    printf("codec_fuzz: %" PRIu64 " payloads, %" PRIu64 " of them good\n", seed - first, good);
+    return 0;
+}

@@ -1,13 +1,15 @@
 """A disk that is full or refuses: errors are told, reads go on, nothing acknowledged is lost, and it heals by itself.
 
-The limit is RLIMIT_FSIZE of the running server, which makes every write beyond that size fail with EFBIG; where
-the kernel lets an ordinary user mount a tmpfs of his own, a file system that is really full (ENOSPC) is tried as well.
+The limit is RLIMIT_FSIZE of the running server, which makes every write beyond that size fail with EFBIG; where the kernel
+allows a mount of one's own, a small file system that is really full (ENOSPC) is tried as well.
 """
 import glob
 import os
 import resource
 import socket
+import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -24,6 +26,39 @@ def limit(server, size):
 
 def log_size(server):
     return max(map(os.path.getsize, glob.glob(os.path.join(server.folder, "appendonlydir", "*.aof"))))
+
+
+class SmallDisk:
+    """A tmpfs of `megabytes` in a mount namespace of its own. `prefix` runs a program in there, `path` is where it is for that
+    program, `outside` for us. `available` is False where the kernel does not allow it."""
+
+    def __init__(self, megabytes):
+        self.path = tempfile.mkdtemp(prefix="kelvin-disk-")
+        self.holder = subprocess.Popen(
+            ["unshare", "-rm", "sh", "-c", "mount -t tmpfs -o size=%dm kelvin %s && echo mounted && exec sleep 3600" % (
+                megabytes, self.path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.available = self.holder.stdout.readline() == b"mounted\n"
+        self.prefix = ["nsenter", "-t", str(self.holder.pid), "-U", "-m", "--preserve-credentials"]
+        self.outside = "/proc/%d/root%s" % (self.holder.pid, self.path)
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()
+        self.holder.stdout.close()
+        os.rmdir(self.path)
+
+    def fill(self):
+        """Take all that is left."""
+        with open(os.path.join(self.outside, "filler"), "wb", buffering=0) as file:
+            for size in (1 << 20, 4096, 1):
+                try:
+                    while True:
+                        file.write(b"z" * size)
+                except OSError:
+                    pass
+
+    def relieve(self):
+        os.remove(os.path.join(self.outside, "filler"))
 
 
 class FullDiskTest(unittest.TestCase):
@@ -59,27 +94,46 @@ class FullDiskTest(unittest.TestCase):
             client.must("SET", "first", "v")
             acknowledged["first"] = b"v"
             limit(server, log_size(server) + 50000)
-            refused, waiting, key = self.write_until_refused(server, acknowledged, 1000)
-            self.assertTrue(refused.startswith(b"MISCONF"), refused)
-            # Reads go on.
-            self.assertEqual(client.must("GET", "k5"), b"v" * 1000)
-            self.assertEqual(server.info("persistence")["aof_last_write_status"], "err")
-            for command in (["DEL", "k1"], ["APPEND", "k1", "x"], ["HSET", "h", "f", "v"], ["FLUSHALL"], ["EXPIRE", "k1", "100"]):
-                self.assertTrue(client.call(*command).startswith(b"MISCONF"), command)
-            limit(server, None)
-            until(lambda: client.call("SET", "healed", "v") == OK, 20, "writing after the disk is well again")
-            acknowledged["healed"] = b"v"
-            if waiting:
-                waiting.socket.settimeout(20)
-                self.assertEqual(waiting.receive(), OK)
-                waiting.close()
-                acknowledged[key] = b"v" * 1000
-            self.assertEqual(client.must("DBSIZE"), len(acknowledged))
-            self.assertEqual(server.info("persistence")["aof_last_write_status"], "ok")
-            for i in range(50):
-                client.must("SET", "later%d" % i, "w" * 3000)
-                acknowledged["later%d" % i] = b"w" * 3000
+            self.refused_then_healed(server, client, acknowledged, lambda: limit(server, None))
         self.survived(server, acknowledged)
+
+    def test_a_file_system_that_is_full(self):
+        disk = SmallDisk(8)
+        self.addCleanup(disk.close)
+        if not disk.available:
+            self.skipTest("the kernel does not allow a mount of one's own")
+        server = Server({"appendonly": "yes", "appendfsync": "everysec", "dir": disk.path}, prefix=disk.prefix)
+        self.addCleanup(server.discard)
+        acknowledged = {}
+        with server.client() as client:
+            client.must("SET", "first", "v")
+            acknowledged["first"] = b"v"
+            disk.fill()
+            self.refused_then_healed(server, client, acknowledged, disk.relieve)
+        self.survived(server, acknowledged)
+
+    def refused_then_healed(self, server, client, acknowledged, heal):
+        """From the moment that the disk takes nothing more to some time after it does again."""
+        refused, waiting, key = self.write_until_refused(server, acknowledged, 1000)
+        self.assertTrue(refused.startswith(b"MISCONF"), refused)
+        # Reads go on.
+        self.assertEqual(client.must("GET", "first"), b"v")
+        self.assertEqual(server.info("persistence")["aof_last_write_status"], "err")
+        for command in (["DEL", "k1"], ["APPEND", "k1", "x"], ["HSET", "h", "f", "v"], ["FLUSHALL"], ["EXPIRE", "k1", "100"]):
+            self.assertTrue(client.call(*command).startswith(b"MISCONF"), command)
+        heal()
+        until(lambda: client.call("SET", "healed", "v") == OK, 20, "writing after the disk is well again")
+        acknowledged["healed"] = b"v"
+        if waiting:
+            waiting.socket.settimeout(20)
+            self.assertEqual(waiting.receive(), OK)
+            waiting.close()
+            acknowledged[key] = b"v" * 1000
+        self.assertEqual(client.must("DBSIZE"), len(acknowledged))
+        self.assertEqual(server.info("persistence")["aof_last_write_status"], "ok")
+        for i in range(50):
+            client.must("SET", "later%d" % i, "w" * 3000)
+            acknowledged["later%d" % i] = b"w" * 3000
 
     def survived(self, server, acknowledged):
         server.kill9()

@@ -59,12 +59,13 @@ class Server:
     """options: {"appendonly": "yes", "save": ""}; a list as value gives several words. `binary` None: the one under
     test. An option named `tier-...` is left out for redis-server."""
 
-    def __init__(self, options=None, binary=None, config=None, start=True, args=(), folder=None):
+    def __init__(self, options=None, binary=None, config=None, start=True, args=(), folder=None, prefix=()):
         self.binary = binary or under_test()
         self.kelvin = not is_redis(self.binary)
         self.options = dict(options or {})
         self.config = config
         self.args = list(args)
+        self.prefix = list(prefix)              # words before the program, such as nsenter and its options
         self.folder = folder or tempfile.mkdtemp(prefix="kelvin-test-")
         self.folder_is_ours = folder is None
         self.log_path = os.path.join(self.folder, "server.log")
@@ -78,7 +79,7 @@ class Server:
     # Starting
 
     def command_line(self):
-        line = [self.binary]
+        line = self.prefix + [self.binary]
         if self.config is not None:
             path = os.path.join(self.folder, "test.conf")
             if not os.path.exists(path):        # CONFIG REWRITE may have changed it since the first start

@@ -353,6 +353,47 @@ static void its_thread_does_all_its_work_before_it_is_joined(void **state)
     }
 }
 
+struct hammering {
+    struct place *place;
+    int number;
+};
+
+static void *hammer(void *context)
+{
+    struct hammering *hammering = context;
+    struct store_env *env = hammering->place->box.env;
+    struct store_faults none = { .seed = 1 };
+    char path[160], other[160];
+
+    snprintf(path, sizeof(path), "%s/%d.log", hammering->place->box.root, hammering->number);
+    snprintf(other, sizeof(other), "%s/%d.tmp", hammering->place->box.root, hammering->number);
+    for (int i = 0; i < 30; i++) {
+        store_env_hold_removal(env);
+        write_file(env, path, "x", i % 2 == 0);
+        store_env_set_faults(env, i % 3 == 0 ? &none : NULL);
+        assert_int_equal(disk_rename(env, path, other), STATUS_OK);
+        assert_int_equal(disk_remove(env, other), STATUS_OK);
+        store_env_release_removal(env);
+        assert_true(store_env_stats(env).syncs > 0);
+    }
+    return NULL;
+}
+
+static void many_threads_may_use_it_at_once(void **state)
+{
+    struct hammering hammerings[4];
+    pthread_t threads[4];
+    struct place *place = *state;
+
+    store_env_track_power(place->box.env);
+    for (int i = 0; i < 4; i++) {
+        hammerings[i] = (struct hammering){ place, i };
+        assert_int_equal(pthread_create(&threads[i], NULL, hammer, &hammerings[i]), 0);
+    }
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
 static void tables_are_never_mapped_into_memory(void **state)
 {
     struct place *place = *state;
@@ -385,6 +426,7 @@ int main(void)
         cmocka_unit_test(a_power_cut_takes_only_what_was_not_synced),
         cmocka_unit_test(a_power_cut_brings_removed_and_replaced_files_back),
         cmocka_unit_test_setup_teardown(its_thread_does_all_its_work_before_it_is_joined, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_threads_may_use_it_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(tables_are_never_mapped_into_memory, setup, teardown),
     };
 

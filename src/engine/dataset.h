@@ -1,0 +1,30 @@
+/* Dataset: what commands do to all keys at once, hot and cold. They need not know which is which.
+ *
+ * Functions that answer bool may have to wait for the store: false means that the call is parked and will be run again from
+ * the top; the handler returns at once, without a reply.
+ */
+#ifndef KELVIN_ENGINE_DATASET_H
+#define KELVIN_ENGINE_DATASET_H
+
+#include "command/call.h"
+#include "keyspace/scan_page.h"
+
+/* Exact number of keys. Nothing may be locked: the command has no keys. */
+bool dataset_count(struct call *call, int db, uint64_t *count);
+
+/* One page of SCAN from `cursor` on, about `count` keys. The page is the call's; `page->status` says whether the store could be
+ * read. Expired keys are left out. */
+bool dataset_scan(struct call *call, uint64_t cursor, size_t count, struct scan_page **page);
+
+/* All keys that match (pattern NULL: all). */
+bool dataset_keys(struct call *call, const struct bytes *pattern, struct scan_page **page);
+
+/* A random key, fairly; `*found` false if there is none. The name lives as long as the call. */
+bool dataset_random(struct call *call, bool *found, struct bytes *key);
+
+/* By commands with COMMAND_EXCLUSIVE only. They free in the background, and count as one change (the log gets the call's words). */
+void dataset_flush(struct call *call, int db);
+void dataset_flush_all(struct call *call);
+void dataset_swap(struct call *call, int a, int b);
+
+#endif

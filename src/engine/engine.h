@@ -1,0 +1,88 @@
+/* Engine: runs calls. Finds the command, checks it, makes its keys resident, locks, runs, logs.
+ *
+ * struct engine is what commands reach the rest of the server through (call->engine).
+ */
+#ifndef KELVIN_ENGINE_ENGINE_H
+#define KELVIN_ENGINE_ENGINE_H
+
+#include <stdatomic.h>
+
+#include "admin/config.h"
+#include "base/log.h"
+#include "base/meter.h"
+#include "engine/command_table.h"
+#include "engine/job.h"
+#include "engine/worker.h"
+#include "persist/aof.h"
+
+struct lazy_free;
+struct slowlog;
+struct latency;
+struct error_stats;
+
+enum engine_state { ENGINE_LOADING, ENGINE_READY, ENGINE_STOPPING };
+
+struct engine {
+    /* Immutable after start. */
+    struct config *config;
+    struct log *log;
+    struct meter *meter;
+    struct partitions *partitions;
+    struct tier *tier;              /* NULL: tier-enabled no */
+    struct aof *aof;                /* NULL: appendonly no */
+    struct command_table *commands;
+    struct worker **workers;
+    int worker_count;
+    struct job_pool *jobs;
+    struct lazy_free *lazy_free;
+    struct slowlog *slowlog;        /* admin/slowlog.h */
+    struct latency *latency;        /* admin/latency.h */
+    struct error_stats *errors;     /* admin/error_stats.h */
+    struct key_hooks hooks;
+    char run_id[41];
+    int64_t started_ms;             /* wall clock */
+    char *executable;               /* absolute path; for INFO */
+
+    /* Atomic. */
+    _Atomic int state;              /* enum engine_state */
+    _Atomic uint64_t client_last_id;
+    _Atomic int64_t client_count;
+    _Atomic int64_t blocked_count;  /* clients that wait: parked */
+    _Atomic uint64_t dirty;         /* changes since the last save */
+    _Atomic int64_t last_save_ms;
+    _Atomic uint64_t memory_peak;
+    _Atomic uint64_t loading_total, loading_done;
+    _Atomic int64_t loading_started_ms;
+    _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
+    _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
+    _Atomic bool pause_writes_only;
+
+    /* Set by server: asks the process to end (SHUTDOWN); any thread. */
+    void (*shutdown)(void *context, int flags);
+    void *shutdown_context;
+};
+
+enum run_result {
+    RUN_DONE,       /* replied (or nothing is to be replied) */
+    RUN_PARKED,     /* run the same request again when worker->resume is called */
+};
+
+/* Runs one request of a client of this worker. The arguments are borrowed until it returns. */
+enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count);
+
+/* A pipeline's next requests: begin to bring what they will touch into the CPU's cache. */
+void engine_prefetch(struct worker *worker, const struct client *client, const struct bytes *args, int arg_count, int stage);
+
+/* Bytes: memory used, as maxmemory counts it: everything the allocator gave out, and entries; free room inside of the heaps not. */
+uint64_t engine_memory_used(const struct engine *engine);
+/* Sum of a statistic over all workers (any thread). */
+uint64_t engine_stat(const struct engine *engine, enum stat stat);
+void engine_reset_stats(struct engine *engine);
+
+/* Replays the log into the engine, on the calling thread, before the workers run. */
+enum status engine_replay(struct engine *engine, char *message);
+
+/* Regular work, on the worker's own thread, `hz` times a second: expiry, eviction. */
+void engine_cron(struct worker *worker);
+
+#endif

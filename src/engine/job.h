@@ -1,0 +1,41 @@
+/* Job: work of a call that takes long or reads the disk, done on a thread of the job pool while its client is parked.
+ *
+ *   struct my_job { struct job job; ... };
+ *   struct my_job *done = call_job(call);            the call runs again from the top when the job is done
+ *   if (done == NULL) {
+ *       struct my_job *job = mem_zalloc(sizeof(*job));
+ *       job->job = (struct job){ .run = my_run, .release = my_release };
+ *       ... copies of what it needs: arguments and keys do not outlive this call ...
+ *       call_start_job(call, &job->job);
+ *       return;                                      without a reply
+ *   }
+ *   ... reply from `done`; the engine releases it afterwards ...
+ *
+ * `run` gets no locks and may take partitions' locks itself. A client that goes away does not stop its job.
+ */
+#ifndef KELVIN_ENGINE_JOB_H
+#define KELVIN_ENGINE_JOB_H
+
+#include <stdbool.h>
+
+#include "command/call.h"
+
+struct job {
+    void (*run)(struct job *job, struct engine *engine);
+    void (*release)(struct job *job);       /* frees it; on any thread */
+    struct job *next;                       /* private from here on */
+    struct client *client;                  /* NULL: gone */
+    bool done;
+};
+
+struct job_pool;
+
+struct job_pool *job_pool_create(struct engine *engine, int thread_count);
+void job_pool_destroy(struct job_pool *pool);       /* waits for the jobs that run; the others are released */
+
+void *call_job(struct call *call);                  /* the finished job, or NULL */
+void call_start_job(struct call *call, struct job *job);
+/* For whoever runs a call to its end, and for clients that die. */
+void job_forget(struct job_pool *pool, struct client *client);
+
+#endif

@@ -1,0 +1,11 @@
+/* Keys: which arguments of a call are keys, and what is done to them, from the command's row. */
+#ifndef KELVIN_ENGINE_KEYS_H
+#define KELVIN_ENGINE_KEYS_H
+
+#include "command/call.h"
+
+/* Fills `keys` (room for `capacity`) with argument index and flags; hashes are not set. Returns their number, which may be more
+ * than the room: call again with enough. -1: the arguments make no sense (numkeys is no number, or too large). */
+int command_keys(const struct command *command, const struct bytes *args, int arg_count, struct call_key *keys, int capacity);
+
+#endif

@@ -1,0 +1,65 @@
+/* Worker: one event loop's worth of engine. Its loop (net) calls worker_begin_turn, engine_run for each request, worker_end_turn;
+ * other threads put clients to wake and messages in and ring its bell.
+ */
+#ifndef KELVIN_ENGINE_WORKER_H
+#define KELVIN_ENGINE_WORKER_H
+
+#include <pthread.h>
+
+#include "base/arena.h"
+#include "command/call.h"
+#include "tier/tier.h"
+
+struct engine;
+
+/* Run on the worker's own thread, between requests. Freed by the function. */
+struct message {
+    struct message *next;
+    void (*run)(struct message *message, struct worker *worker);
+};
+
+enum { WORKER_KEYS = 32 };
+
+struct worker {
+    struct engine *engine;          /* immutable */
+    int index;                      /* immutable */
+    struct turn turn;               /* this worker */
+    struct arena arena;             /* this worker */
+    struct call_key keys[WORKER_KEYS];
+    struct load_batch loads;        /* this worker: posted at the end of the turn */
+    struct client *clients;         /* this worker: all, newest first */
+    int client_count;
+    struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order, by ready_next */
+    uint32_t writes_since_check;
+
+    pthread_mutex_t mail_lock;      /* leaf */
+    struct client *ready_first, *ready_last;        /* mail_lock */
+    struct message *messages, *messages_last;       /* mail_lock */
+    bool memory_came;               /* mail_lock */
+    void (*ring)(void *context);    /* immutable: wakes the loop; any thread */
+    void *ring_context;
+    /* Given by net, called on this worker. */
+    void (*resume)(struct client *client);          /* run its parked request again */
+    void (*discard)(struct client *client);         /* a dead client's memory may go */
+    void (*close)(struct client *client);           /* CLIENT KILL, limits */
+};
+
+void worker_init(struct worker *worker, struct engine *engine, int index);
+void worker_release(struct worker *worker);
+
+void worker_begin_turn(struct worker *worker);
+/* Posts loads, brings the log up to what was touched. Returns the LSN that the log covers now: output of clients that need more
+ * has to wait (engine->on_durable rings). */
+uint64_t worker_end_turn(struct worker *worker);
+
+/* Handles what other threads left: resumes clients, runs messages. On the worker, when the bell was rung. */
+void worker_read_mail(struct worker *worker);
+/* Any thread, any lock. */
+void worker_wake(struct worker *worker, struct client *client);
+void worker_post(struct worker *worker, struct message *message);
+
+void worker_add_client(struct worker *worker, struct client *client);
+/* Unpins, forgets its job. Returns true if the memory may go now; else `discard` is called later. */
+bool worker_remove_client(struct worker *worker, struct client *client);
+
+#endif

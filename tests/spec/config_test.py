@@ -10,7 +10,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, kelvin_only, main                                                # noqa: E402
 from support.resp import OK, Error                                                                  # noqa: E402
-from support.server import Server, port_free, read_text, under_test                                                       # noqa: E402
+from support.server import ROOT, Server, port_free, read_text, under_test                                                       # noqa: E402
 
 # Directives of 7.0 that 7.2 no longer has, and those whose default follows the machine or the build.
 NOT_IN_7_2 = set()
@@ -158,6 +158,12 @@ class ConfigFileTest(unittest.TestCase):
         self.assertEqual(self.get(server, "hash-max-listpack-entries"), "33")
         self.assertIn("normal 1048576 524288 30", self.get(server, "client-output-buffer-limit"))
         self.assertEqual(self.get(server, "save"), "3600 1 300 100")
+
+    @kelvin_only
+    def test_the_file_that_comes_with_it_is_read(self):
+        server = self.start(read_text(os.path.join(ROOT, "conf", "kelvin.conf")))
+        with server.client() as client:
+            self.assertEqual(client.must("SET", "k", "v"), OK)
 
     def test_the_command_line_wins(self):
         server = self.start("timeout 10\nhz 20\n", {"timeout": 30})

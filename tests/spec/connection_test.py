@@ -1,5 +1,6 @@
 """The wire and its clients: what is sent byte by byte, what comes back, and who pays for a bad neighbour."""
 import os
+import random
 import socket
 import sys
 import threading
@@ -8,7 +9,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, ServerCase, kelvin_only, main                                     # noqa: E402
 from support.resp import OK, Client, Closed, Error, Map, Status, encode                             # noqa: E402
-from support.server import Server, is_sanitized, scaled, until                                      # noqa: E402
+from support.server import Server, is_sanitized, scaled, seed_new, until                            # noqa: E402
 
 PONG = Status(b"PONG")
 
@@ -268,6 +269,29 @@ class WireTest(PairCase):
     def test_a_bulk_is_not_checked_for_its_end(self):
         """Redis skips the two bytes after a bulk, whatever they are."""
         self.both_raw(b"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", closes=False)
+
+    def test_random_damage(self):
+        """Requests with a few bytes changed, lost or doubled: the same answers, the same end of the connection."""
+        seed = seed_new()
+        chooser = random.Random(seed)
+        for round_ in range(scaled(80)):
+            data = bytearray(b"".join(chooser.choice((
+                encode(["SET", "k", chooser.choice(("v", "", "a b\r\n", "*1\r\n$4"))]), encode(["GET", "k"]), b"PING\r\n",
+                encode(["INCR", "n"]), b"SET k 'x y'\r\n", encode(["MSET", "a", "1", "b", "2"]), b"*0\r\n", b"\r\n",
+                encode(["HSET", "h", "f", "v" * 30]), encode(["ECHO", "x" * 100]))) for _ in range(chooser.randrange(1, 6))))
+            for _ in range(chooser.randrange(1, 4)):
+                at = chooser.randrange(len(data))
+                kind = chooser.randrange(4)
+                if kind == 0:
+                    data[at] = chooser.choice(b"*$\r\n019- \"'\x00\xffa")
+                elif kind == 1:
+                    del data[at:at + chooser.randrange(1, 4)]
+                elif kind == 2:
+                    data[at:at] = data[at:at + chooser.randrange(1, 6)]
+                else:
+                    data[at:at] = bytes(chooser.choices(b"*$:+-\r\n0129 \"'\\\x00", k=chooser.randrange(1, 4)))
+            with self.subTest(seed=seed, round=round_):
+                self.both_raw(bytes(data), silent=True)
 
     def test_bytes_one_by_one(self):
         data = encode(["SET", "k", "v\r\nw"]) + b"GET k\r\n" + encode(["GET", "k"]) + b"\r\n*0\r\n" + encode(["PING"])

@@ -8,7 +8,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from support.case import PairCase, ServerCase, kelvin_only, main                                     # noqa: E402
+from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
 from support.resp import OK, Error                                                                  # noqa: E402
 from support.server import Server, is_sanitized, scaled, seed_new, until                            # noqa: E402
 

@@ -1,0 +1,175 @@
+/* The hash commands that change something, and the table of all of them. */
+#include "commands/hash.h"
+
+#include <math.h>
+
+#include "command/call.h"
+#include "command/key.h"
+#include "value/hash.h"
+
+const struct command hash_commands[] = {
+#define COMMAND COMMAND_ROW
+#include "commands/hash.def"
+#undef COMMAND
+    { .name = NULL }
+};
+
+static bool open_for_writing(struct call *call, struct key *key)
+{
+    return key_open_as(call, 1, KEY_FOR_WRITING, VALUE_HASH, key);
+}
+
+/* Sets a field in the hash, which is made if there is none; key_changed is up to the caller. True if the field is new. */
+static bool set_field(struct key *key, struct bytes field, struct bytes value)
+{
+    if (!key->present && key->value.object == NULL)
+        key_replace(key, hash_create());
+    return hash_set(&key->value, &key->call->turn->limits, field, value);
+}
+
+/* HSET and HMSET count a change a pair, as Redis does; key_changed has counted one. */
+static void set_pairs(struct call *call, struct key *key, int64_t *new_count)
+{
+    *new_count = 0;
+    for (int i = 2; i < call->arg_count; i += 2)
+        *new_count += set_field(key, call->args[i], call->args[i + 1]);
+    key_changed(key, "hset");
+    call->change_count += (uint64_t)(call->arg_count - 2) / 2 - 1;
+}
+
+void hset_command(struct call *call)
+{
+    struct key key;
+    int64_t new_count;
+
+    if (call->arg_count % 2 != 0) {
+        reply_wrong_arity(call);
+        return;
+    }
+    if (!open_for_writing(call, &key))
+        return;
+    set_pairs(call, &key, &new_count);
+    reply_integer(call->reply, new_count);
+}
+
+void hmset_command(struct call *call)
+{
+    struct key key;
+    int64_t new_count;
+
+    if (call->arg_count % 2 != 0) {
+        reply_wrong_arity(call);
+        return;
+    }
+    if (!open_for_writing(call, &key))
+        return;
+    set_pairs(call, &key, &new_count);
+    reply_ok(call->reply);
+}
+
+void hsetnx_command(struct call *call)
+{
+    struct key key;
+
+    if (!open_for_writing(call, &key))
+        return;
+    if (key.present && hash_has(&key.value, call->args[2])) {
+        reply_integer(call->reply, 0);
+        return;
+    }
+    set_field(&key, call->args[2], call->args[3]);
+    key_changed(&key, "hset");
+    reply_integer(call->reply, 1);
+}
+
+/* The hash is empty after the last field. What is then put into the entry is freed with it at once; it has to be put there
+ * all the same, as deleting may have moved the object. */
+void hdel_command(struct call *call)
+{
+    uint64_t changes = call->change_count;
+    struct key key;
+    int64_t deleted = 0;
+    bool is_empty = false;
+
+    if (!open_for_writing(call, &key))
+        return;
+    for (int i = 2; key.present && !is_empty && i < call->arg_count; i++) {
+        deleted += hash_delete(&key.value, call->args[i]);
+        is_empty = hash_count(&key.value) == 0;
+    }
+    if (deleted > 0) {
+        key_changed(&key, "hdel");
+        if (is_empty)
+            key_remove(&key, KEY_REMOVE_NOW, "del");
+        call->change_count = changes + (uint64_t)deleted;
+    }
+    reply_integer(call->reply, deleted);
+}
+
+void hincrby_command(struct call *call)
+{
+    char digits[TEXT_INT_SIZE];
+    struct bytes text;
+    int64_t increment, number = 0;
+    struct key key;
+
+    if (!arg_integer(call, 3, &increment) || !open_for_writing(call, &key))
+        return;
+    if (key.present && hash_get(&key.value, call->args[2], &text, digits) && !text_to_int(text, &number)) {
+        reply_errorf(call, "ERR hash value is not an integer");
+        return;
+    }
+    if (__builtin_add_overflow(number, increment, &number)) {
+        reply_error(call, ERR_OVERFLOW);
+        return;
+    }
+    set_field(&key, call->args[2], bytes_of(digits, text_of_int(number, digits)));
+    key_changed(&key, "hincrby");
+    reply_integer(call->reply, number);
+}
+
+static bool increment_argument(struct call *call, long double *increment)
+{
+    if (!text_to_long_double(call->args[3], increment)) {
+        reply_error(call, ERR_NOT_FLOAT);
+        return false;
+    }
+    if (!isfinite(*increment)) {
+        reply_errorf(call, "ERR value is NaN or Infinity");
+        return false;
+    }
+    return true;
+}
+
+/* The log gets the sum, not the increment: another machine, or another day's C library, might round otherwise. */
+static void log_as_hset(struct call *call, struct bytes sum)
+{
+    const struct bytes words[] = { BYTES("HSET"), call->args[1], call->args[2], sum };
+
+    call_propagate(call, words, 4);
+}
+
+void hincrbyfloat_command(struct call *call)
+{
+    char digits[TEXT_INT_SIZE], sum_digits[TEXT_LONG_DOUBLE_SIZE];
+    struct bytes text, sum;
+    long double increment, number = 0;
+    struct key key;
+
+    if (!increment_argument(call, &increment) || !open_for_writing(call, &key))
+        return;
+    if (key.present && hash_get(&key.value, call->args[2], &text, digits) && !text_to_long_double(text, &number)) {
+        reply_errorf(call, "ERR hash value is not a float");
+        return;
+    }
+    number += increment;
+    if (!isfinite(number)) {
+        reply_errorf(call, "ERR increment would produce NaN or Infinity");
+        return;
+    }
+    sum = bytes_of(sum_digits, text_of_long_double(number, sum_digits));
+    set_field(&key, call->args[2], sum);
+    key_changed(&key, "hincrbyfloat");
+    log_as_hset(call, sum);
+    reply_bulk(call->reply, sum);
+}

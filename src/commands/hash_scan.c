@@ -1,0 +1,43 @@
+/* HSCAN key cursor [MATCH pattern] [COUNT count] */
+#include "command/call.h"
+#include "command/key.h"
+#include "commands/hash.h"
+#include "commands/scan_options.h"
+#include "value/hash.h"
+
+/* The cursor stands in front of the elements and is known after them, so they are written aside first. */
+struct step {
+    const struct scan_options *options;
+    struct reply elements;
+    size_t count;
+};
+
+static void add_pair(void *context, struct bytes field, struct bytes value)
+{
+    struct step *step = context;
+
+    if (!scan_options_match(step->options, field))
+        return;
+    reply_bulk(&step->elements, field);
+    reply_bulk(&step->elements, value);
+    step->count += 2;
+}
+
+void hscan_command(struct call *call)
+{
+    struct scan_options options;
+    struct step step = { .options = &options };
+    uint64_t cursor = 0;
+    struct key key;
+
+    if (!scan_options_cursor(call, 2, &options) || !key_open_as(call, 1, KEY_FOR_READING, VALUE_HASH, &key))
+        return;
+    /* Redis does not look at the options of a missing key. */
+    if (key.present && !scan_options_parse(call, 3, SCAN_WITHOUT_TYPE, &options))
+        return;
+    reply_init(&step.elements, call->reply->protocol);
+    if (key.present)
+        cursor = hash_scan(&key.value, options.cursor, scan_options_count(&options), add_pair, &step);
+    scan_options_reply(call, cursor, step.count, &step.elements.out);
+    reply_release(&step.elements);
+}

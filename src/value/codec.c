@@ -216,7 +216,8 @@ static enum status read_lzf(struct bytes *input, struct buffer *scratch, struct 
     return status;
 }
 
-enum status codec_read_string(struct bytes *input, struct buffer *scratch, char digits[TEXT_INT_SIZE], struct bytes *string)
+enum status codec_read_string(struct bytes *input, struct buffer *scratch, char digits[TEXT_INT_SIZE],
+    struct bytes *string)
 {
     uint64_t length;
     bool is_special;
@@ -352,7 +353,8 @@ enum status codec_read(uint8_t rdb_type, struct bytes *input, const struct value
     return STATUS_CORRUPT;
 }
 
-enum status codec_decode(struct bytes payload, const struct value_limits *limits, struct buffer *scratch, struct value *value)
+enum status codec_decode(struct bytes payload, const struct value_limits *limits, struct buffer *scratch,
+    struct value *value)
 {
     struct bytes type;
     struct value read;
@@ -385,7 +387,8 @@ void codec_dump(const struct value *value, struct buffer *out)
     buffer_append(out, &crc, sizeof(crc));          /* little-endian machines only */
 }
 
-enum status codec_restore(struct bytes dump, const struct value_limits *limits, struct buffer *scratch, struct value *value)
+enum status codec_restore(struct bytes dump, const struct value_limits *limits, struct buffer *scratch,
+    struct value *value)
 {
     struct bytes payload = dump;
     const char *footer;

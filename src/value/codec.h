@@ -42,21 +42,24 @@ void codec_encode(const struct value *value, struct buffer *out);
 /* Decodes exactly all of `payload`. A string value borrows from `payload` or from `scratch` (for LZF, which is
  * appended there) if it is inline; all else is owned by the new value. `scratch` may move: what earlier calls left
  * in it is not to be borrowed from any more, and the caller empties it. `value` is set only if the answer is OK. */
-enum status codec_decode(struct bytes payload, const struct value_limits *limits, struct buffer *scratch, struct value *value);
+enum status codec_decode(struct bytes payload, const struct value_limits *limits, struct buffer *scratch,
+    struct value *value);
 
 /* The type of the value a payload holds, by its first byte; nothing else is looked at. */
 enum status codec_peek_type(struct bytes payload, enum value_type *type);
 
 /* DUMP and RESTORE. codec_restore: STATUS_INVALID for a bad version or checksum, STATUS_CORRUPT for a bad payload. */
 void codec_dump(const struct value *value, struct buffer *out);
-enum status codec_restore(struct bytes dump, const struct value_limits *limits, struct buffer *scratch, struct value *value);
+enum status codec_restore(struct bytes dump, const struct value_limits *limits, struct buffer *scratch,
+    struct value *value);
 
-/* Reads the RDB body of `type` from the front of `*input` and moves it on; for RDB files. */
+/* Reads the RDB body of `type` from the front of `*input`, which holds all of it, and moves on; for RDB files. */
 enum status codec_read(uint8_t rdb_type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
     struct value *value);
 
 /* Reads an RDB string of any form from the front of `*input`: borrowed from there, from `digits` or from `scratch`. */
-enum status codec_read_string(struct bytes *input, struct buffer *scratch, char digits[TEXT_INT_SIZE], struct bytes *string);
+enum status codec_read_string(struct bytes *input, struct buffer *scratch, char digits[TEXT_INT_SIZE],
+    struct bytes *string);
 /* Writes one, as an integer if it is a canonical one of 32 bits. */
 void codec_write_string(struct buffer *out, struct bytes string);
 

@@ -4,6 +4,8 @@
 #include "containers/dict.h"
 #include "containers/listpack.h"
 
+enum { BUILD_RESERVE_MAX = 1 << 20 };
+
 static inline bool is_listpack(const struct value *hash)
 {
     return hash->encoding == HASH_LISTPACK;
@@ -87,7 +89,8 @@ static bool to_table(struct value *hash, const struct value_limits *limits, size
     return is_set;
 }
 
-static bool fits_listpack(const struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value)
+static bool fits_listpack(const struct value *hash, const struct value_limits *limits, struct bytes field,
+    struct bytes value)
 {
     return field.size <= limits->hash_listpack_value_max && value.size <= limits->hash_listpack_value_max &&
         listpack_has_room(pack_of(hash), 2, field.size + value.size);
@@ -196,8 +199,9 @@ struct value hash_build(const struct value_limits *limits, size_t count)
 {
     struct value hash = hash_create();
 
+    /* The count is somebody's word: beyond some megabytes the table grows as pairs really come. */
     if (count > limits->hash_listpack_entries_max)
-        CHECK(to_table(&hash, limits, count));
+        CHECK(to_table(&hash, limits, count < BUILD_RESERVE_MAX ? count : BUILD_RESERVE_MAX));
     return hash;
 }
 

@@ -39,7 +39,7 @@ uint64_t hash_scan(const struct value *hash, uint64_t cursor, size_t count, hash
  * a hash, the hash is whole but not to be used: free it.
  *
  * hash_build_add: a pair, without looking for the field first. Both of these are false if a field came twice; that is
- * known at the latest at the end. `count` pairs are expected; room for so many is made at once. */
+ * known at the latest at the end. `count` pairs are expected; within reason, room is made for them at once. */
 struct value hash_build(const struct value_limits *limits, size_t count);
 bool hash_build_add(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value);
 bool hash_build_end(const struct value *hash, const struct value_limits *limits);

@@ -255,13 +255,13 @@ uint64_t aof_increment_sizes(struct aof *aof)
 
 enum status aof_prepare(struct aof *aof, char *message)
 {
-    enum status status = STATUS_OK;
+    enum status status;
 
     message[0] = 0;
     pthread_mutex_lock(&aof->files_lock);
-    if (aof_error(aof) != STATUS_OK) {
+    status = aof_error(aof);
+    if (status != STATUS_OK) {
         snprintf(message, AOF_MESSAGE_SIZE, "The AOF takes no writes at the moment");
-        status = aof_error(aof);
     } else if (atomic_load(&aof->cut_state) == AOF_CUT_WAITING) {
         snprintf(message, AOF_MESSAGE_SIZE, "The AOF's files have not reached the last cut yet");
         status = STATUS_LOCKED;

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -92,6 +93,12 @@ static int disk_fdatasync(void *context, int fd)
     disk->syncs++;
     disk->syncs_waiting++;
     pthread_cond_broadcast(&disk->changed);
+    /* Time for others to write behind what this covers. */
+    for (uint64_t turns = random_below(&disk->random, 4) == 0 ? 20 : 0; turns > 0; turns--) {
+        pthread_mutex_unlock(&disk->lock);
+        sched_yield();
+        pthread_mutex_lock(&disk->lock);
+    }
     while (disk->sync_held)
         pthread_cond_wait(&disk->changed, &disk->lock);
     disk->syncs_waiting--;

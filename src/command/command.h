@@ -72,11 +72,13 @@ enum command_category {     /* read, write, fast, slow, admin, dangerous, blocki
 };
 
 /* What is done to a key, as COMMAND INFO tells it. The first four decide what the executor does: RO and RW keys are made
- * resident first; OW keys need no load; RM keys are made resident (DEL has to count them). */
+ * resident first; OW keys need no load unless they are RESIDENT; RM keys are made resident (DEL has to count them). */
 enum key_flag {
     KEY_RO = 1 << 0, KEY_RW = 1 << 1, KEY_OW = 1 << 2, KEY_RM = 1 << 3,
     KEY_ACCESS = 1 << 4, KEY_UPDATE = 1 << 5, KEY_INSERT = 1 << 6, KEY_DELETE = 1 << 7,
     KEY_NOT_KEY = 1 << 8, KEY_INCOMPLETE = 1 << 9, KEY_VARIABLE_FLAGS = 1 << 10,
+    /* Kelvin's own, not shown to clients: made resident although it is OW, for whether it is there decides (SETNX, RENAMENX). */
+    KEY_RESIDENT = 1 << 24,
 };
 
 struct key_spec {

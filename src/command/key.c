@@ -224,6 +224,13 @@ void key_changed(struct key *key, const char *event)
     hooks->changed(hooks->context, key, event);
 }
 
+void key_event(struct key *key, const char *event)
+{
+    const struct key_hooks *hooks = key->call->turn->hooks;
+
+    hooks->changed(hooks->context, key, event);
+}
+
 void key_remove(struct key *key, enum key_removal removal, const char *event)
 {
     struct call *call = key->call;

@@ -51,6 +51,8 @@ void key_set_string(struct key *key, struct bytes bytes);
 /* Stores value and expiry, creating the entry if there was none, and tells everybody. `event` is the name of the keyspace
  * event ("set", "hset", "expire" ...). Counts one change. */
 void key_changed(struct key *key, const char *event);
+/* A further event of a change that key_changed has counted already: SET ... EX is "set", then "expire". */
+void key_event(struct key *key, const char *event);
 /* Removes the key (big values are freed in the background if `lazy`). The key is present, or was opened for overwriting. */
 enum key_removal { KEY_REMOVE_NOW, KEY_REMOVE_LAZILY };
 void key_remove(struct key *key, enum key_removal removal, const char *event);

@@ -46,13 +46,14 @@ struct client {
 
     /* Waiting. A parked client's request is run again from the top when it is woken. */
     bool parked;
-    int park_reason;                        /* enum park_reason of engine/park.h */
     struct tier_wait *waits;                /* keys it waits for or has pinned: list; see tier/load.h */
     _Atomic int pending;                    /* loads still to come */
     struct client *ready_next;              /* in its worker's list of those to wake. Under that list's lock */
     bool ready_queued;                      /* under that list's lock */
     bool dead;                              /* closed, but still in that list. Its worker */
-    struct client *prev, *next;             /* in its worker's list of all, or of those who wait for memory */
+    struct client *prev, *next;             /* in its worker's list of all */
+    struct client *prev_waiting, *next_waiting;     /* in its worker's list of those who wait for memory */
+    bool waits_for_memory;
     uint64_t lsn_needed;                    /* its output waits until the log covers this */
     void *job;                              /* struct job of engine/job.h: background work of the call that is parked */
 };

@@ -45,6 +45,7 @@ struct turn {
     bool over_memory;           /* used memory is beyond maxmemory */
     struct heat_settings heat;
     struct value_limits limits;
+    int64_t string_size_max;    /* bytes of the longest string: proto-max-bulk-len */
     struct random random;
     uint64_t lsn_seen;          /* the largest LSN this turn has touched, by reading or writing */
     _Atomic uint64_t stats[STAT_COUNT];

@@ -75,6 +75,9 @@ void engine_prefetch(struct worker *worker, const struct client *client, const s
 
 /* Bytes: memory used, as maxmemory counts it: everything the allocator gave out, and entries; free room inside of the heaps not. */
 uint64_t engine_memory_used(const struct engine *engine);
+/* Memory is over maxmemory; and whether there is hope that demotion brings it down (else maxmemory-policy decides). */
+bool engine_memory_is_short(const struct engine *engine);
+bool engine_may_wait_for_memory(const struct engine *engine);
 /* Sum of a statistic over all workers (any thread). */
 uint64_t engine_stat(const struct engine *engine, enum stat stat);
 void engine_reset_stats(struct engine *engine);

@@ -29,7 +29,7 @@ struct worker {
     struct load_batch loads;        /* this worker: posted at the end of the turn */
     struct client *clients;         /* this worker: all, newest first */
     int client_count;
-    struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order, by ready_next */
+    struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order */
     uint32_t writes_since_check;
 
     pthread_mutex_t mail_lock;      /* leaf */
@@ -57,6 +57,11 @@ void worker_read_mail(struct worker *worker);
 /* Any thread, any lock. */
 void worker_wake(struct worker *worker, struct client *client);
 void worker_post(struct worker *worker, struct message *message);
+
+/* The client waits until there is memory; it is resumed in its turn. On the worker. */
+void worker_park_for_memory(struct worker *worker, struct client *client);
+/* Memory was freed: the worker resumes some who wait. Any thread. */
+void worker_memory_came(struct worker *worker);
 
 void worker_add_client(struct worker *worker, struct client *client);
 /* Unpins, forgets its job. Returns true if the memory may go now; else `discard` is called later. */

@@ -1,0 +1,413 @@
+/* The life of a call: find, check, lock, make resident, run, log. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "engine/internal.h"
+#include "engine/keys.h"
+
+enum { PARTITION_WORDS = 64, MEMORY_CHECK_WRITES = 64, ARGS_SHOWN_MAX = 128 };
+
+/* The partitions a call needs, as a set; locked in ascending order. */
+struct partition_set {
+    uint64_t words[PARTITION_WORDS];
+    uint32_t single;                /* when there is just one */
+    uint32_t count;                 /* keys; 0: none */
+};
+
+static void reply_unknown_command(struct call *call)
+{
+    struct buffer text = { 0 };
+
+    buffer_append_format(&text, "ERR unknown command '%.*s', with args beginning with: ",
+        (int)(call->args[0].size < ARGS_SHOWN_MAX ? call->args[0].size : ARGS_SHOWN_MAX), call->args[0].data);
+    for (int i = 1; i < call->arg_count && text.size < ARGS_SHOWN_MAX + 48; i++) {
+        int left = ARGS_SHOWN_MAX + 48 - (int)text.size;
+
+        buffer_append_format(&text, "'%.*s' ", (int)call->args[i].size < left ? (int)call->args[i].size : left, call->args[i].data);
+    }
+    call->failed = true;
+    reply_error_text(call->reply, buffer_bytes(&text));
+    buffer_release(&text);
+}
+
+static const struct command *find_command(struct call *call)
+{
+    struct engine *engine = call->engine;
+    const struct command *command = command_find(engine->commands, call->args[0]);
+
+    if (command == NULL) {
+        reply_unknown_command(call);
+        return NULL;
+    }
+    call->command = command;
+    if (command->children != NULL && call->arg_count > 1) {
+        const struct command *child = command_find_child(command, call->args[1]);
+
+        if (child == NULL) {
+            reply_errorf(call, "ERR unknown subcommand '%.128s'. Try %s HELP.", call_format(call, "%.*s",
+                (int)call->args[1].size, call->args[1].data).data, command_upper_name(call, command));
+            return NULL;
+        }
+        call->command = child;
+    }
+    if ((call->command->arity > 0 && call->command->arity != call->arg_count) || call->arg_count < -call->command->arity ||
+        call->command->run == NULL) {
+        reply_wrong_arity(call);
+        return NULL;
+    }
+    return call->command;
+}
+
+/* What can be refused before anything is looked at. */
+static bool is_allowed(struct call *call)
+{
+    struct engine *engine = call->engine;
+    uint32_t flags = call->command->flags;
+
+    if (call->client->flags & CLIENT_REPLAY)
+        return true;
+    if (!call->client->authenticated && !(flags & COMMAND_NO_AUTH)) {
+        reply_errorf(call, "NOAUTH Authentication required.");
+        return false;
+    }
+    if (engine->state == ENGINE_LOADING && !(flags & COMMAND_LOADING)) {
+        reply_error(call, ERR_NOT_LOADED);
+        return false;
+    }
+    if (flags & COMMAND_WRITE && engine->aof != NULL && aof_error(engine->aof) != STATUS_OK) {
+        reply_errorf(call, "MISCONF Errors writing to the AOF file: %s", status_name(aof_error(engine->aof)));
+        return false;
+    }
+    return true;
+}
+
+static void set_add(struct partition_set *set, const struct partitions *all, uint64_t hash)
+{
+    uint32_t index = partition_index(all, hash);
+
+    if (set->count++ == 0)
+        set->single = index;
+    set->words[index / 64] |= 1ull << (index % 64);
+}
+
+static void set_lock(const struct partition_set *set, struct partitions *all, bool lock)
+{
+    if (set->count == 1) {
+        if (lock)
+            partition_lock(&all->partitions[set->single]);
+        else
+            partition_unlock(&all->partitions[set->single]);
+        return;
+    }
+    for (uint32_t word = 0; word < (all->count + 63) / 64; word++) {
+        for (uint64_t bits = set->words[word]; bits != 0; bits &= bits - 1) {
+            struct partition *partition = &all->partitions[word * 64 + (uint32_t)__builtin_ctzll(bits)];
+
+            if (lock)
+                partition_lock(partition);
+            else
+                partition_unlock(partition);
+        }
+    }
+}
+
+static bool find_keys(struct call *call, struct worker *worker)
+{
+    int count;
+
+    call->keys = worker->keys;
+    count = command_keys(call->command, call->args, call->arg_count, call->keys, WORKER_KEYS);
+    if (count > WORKER_KEYS) {
+        call->keys = arena_alloc(call->arena, (size_t)count * sizeof(struct call_key));
+        count = command_keys(call->command, call->args, call->arg_count, call->keys, count);
+    }
+    /* Words that make no sense have no keys: the handler says what is wrong with them. */
+    call->key_count = count > 0 ? count : 0;
+    for (int i = 0; i < call->key_count; i++)
+        call->keys[i].hash = hash_bytes(&call->partitions->seed, call->args[call->keys[i].arg]);
+    return true;
+}
+
+enum residency { RESIDENT, WAITING, UNREADABLE };
+
+/* With the partitions locked: finds each key's entry, and asks the tier for those that may be away. A key that is only
+ * overwritten needs nothing from there. */
+static enum residency look_up(struct call *call, struct worker *worker)
+{
+    enum residency result = RESIDENT;
+    struct tier *tier = call->engine->tier;
+
+    for (int i = 0; i < call->key_count; i++) {
+        struct call_key *key = &call->keys[i];
+        struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, key->hash)];
+        struct keyspace *keyspace = partition_keyspace_if(partition, call->db);
+
+        key->handle = 0;
+        if (partition->last_lsn > call->turn->lsn_seen)
+            call->turn->lsn_seen = partition->last_lsn;
+        if (partition->last_lsn > call->client->lsn_needed)
+            call->client->lsn_needed = partition->last_lsn;
+        if (keyspace == NULL)
+            continue;
+        key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
+        if (key->handle != 0 || tier == NULL || key->flags & (KEY_OW | KEY_NOT_KEY))
+            continue;
+        if (call->client->flags & CLIENT_REPLAY) {
+            if (tier_load_in_place(tier, keyspace, key->hash, call->args[key->arg]) != STATUS_OK)
+                return UNREADABLE;
+            key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
+            continue;
+        }
+        switch (tier_want(tier, keyspace, key->hash, call->args[key->arg], call->client, &worker->loads)) {
+        case TIER_ABSENT:
+            break;
+        case TIER_WAIT:
+            result = WAITING;
+            break;
+        case TIER_FAILED:
+            return UNREADABLE;
+        }
+    }
+    return result;
+}
+
+static void log_one(struct call *call, struct propagation *at, uint64_t *lsn)
+{
+    *lsn = aof_append(call->engine->aof, at->db, at->args, at->arg_count);
+}
+
+/* With the partitions still locked, so that the log's order is an order of execution. */
+static void propagate(struct call *call, const struct partition_set *set, bool exclusive)
+{
+    struct partitions *all = call->partitions;
+    uint64_t lsn = 0;
+
+    if (call->engine->aof == NULL || call->client->flags & CLIENT_REPLAY)
+        return;
+    for (struct propagation *at = call->expired; at != NULL; at = at->next)
+        log_one(call, at, &lsn);
+    if (call->change_count > 0 && !call->propagate_nothing) {
+        if (call->first == NULL)
+            lsn = aof_append(call->engine->aof, call->db, call->args, call->arg_count);
+        for (struct propagation *at = call->first; at != NULL; at = at->next)
+            log_one(call, at, &lsn);
+    }
+    if (lsn == 0)
+        return;
+    call->turn->lsn_seen = lsn;
+    call->client->lsn_needed = lsn;
+    if (set->count == 1 && !exclusive) {
+        all->partitions[set->single].last_lsn = lsn;
+        return;
+    }
+    for (uint32_t i = 0; i < all->count; i++) {
+        if (exclusive || set->words[i / 64] >> (i % 64) & 1)
+            all->partitions[i].last_lsn = lsn;
+    }
+}
+
+/* Memory first, pins later (tier rule 7). True if the call may go on. */
+static bool pass_memory_gate(struct call *call, struct worker *worker)
+{
+    struct engine *engine = call->engine;
+
+    if (!(call->command->flags & (COMMAND_DENYOOM | COMMAND_WRITE)) && call->key_count == 0)
+        return true;
+    if (++worker->writes_since_check >= MEMORY_CHECK_WRITES) {
+        worker->writes_since_check = 0;
+        call->turn->over_memory = engine_memory_is_short(engine);
+    }
+    if (__builtin_expect(!call->turn->over_memory, 1) || !(call->command->flags & COMMAND_DENYOOM))
+        return true;
+    call->turn->over_memory = engine_memory_is_short(engine);
+    if (!call->turn->over_memory)
+        return true;
+    if (call->client->flags & CLIENT_REPLAY) {
+        engine_wait_for_memory(engine);
+        return true;
+    }
+    if (engine_may_wait_for_memory(engine)) {
+        turn_count(call->turn, STAT_THROTTLED, 1);
+        worker_park_for_memory(worker, call->client);
+        tier_nudge(engine->tier);
+        call->parked = true;
+        return false;
+    }
+    if (engine_evict(engine, worker, call)) {
+        call->turn->over_memory = false;
+        return true;
+    }
+    reply_error(call, ERR_OOM);
+    return false;
+}
+
+static bool is_paused(struct call *call)
+{
+    struct engine *engine = call->engine;
+    int64_t until = engine->pause_until_ms;
+
+    if (__builtin_expect(until == 0, 1))
+        return false;
+    if (call->turn->now_ms >= until || call->client->flags & CLIENT_REPLAY)
+        return false;
+    if (engine->pause_writes_only && !(call->command->flags & COMMAND_WRITE))
+        return false;
+    return bytes_of_string(call->command->name).size < 6 || memcmp(call->command->name, "client", 6) != 0;
+}
+
+static void run_locked(struct call *call, struct worker *worker, bool *parked)
+{
+    bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
+    struct partition_set set = { .count = 0 };
+    enum residency residency = RESIDENT;
+
+    if (exclusive) {
+        partitions_lock_all(call->partitions);
+    } else if (call->key_count > 0) {
+        for (int i = 0; i < call->key_count; i++)
+            set_add(&set, call->partitions, call->keys[i].hash);
+        set_lock(&set, call->partitions, true);
+    }
+    if (call->key_count > 0) {
+        atomic_fetch_add(&call->client->pending, 1);    /* held until all keys are looked up, against an early wake */
+        residency = look_up(call, worker);
+    }
+    if (residency == RESIDENT)
+        call->command->run(call);
+    else if (residency == UNREADABLE)
+        reply_error(call, ERR_TIER_READ);
+    if (residency == RESIDENT && (call->change_count > 0 || call->expired != NULL))
+        propagate(call, &set, exclusive);
+    if (exclusive)
+        partitions_unlock_all(call->partitions);
+    else if (call->key_count > 0)
+        set_lock(&set, call->partitions, false);
+    if (call->key_count > 0 && atomic_fetch_sub(&call->client->pending, 1) == 1 && residency == WAITING)
+        worker_wake(worker, call->client);      /* all came while the last keys were looked up */
+    *parked = residency == WAITING || call->parked;
+}
+
+static void finish_call(struct call *call, int64_t started_ns)
+{
+    struct command_stats *stats = command_stats_of(call->engine->commands, call->command);
+    int64_t taken_ns = clock_mono_ns() - started_ns;
+
+    atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stats->usec, (uint64_t)(taken_ns / 1000), memory_order_relaxed);
+    command_note_latency(stats, taken_ns);
+    if (call->failed)
+        atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
+    engine_note_call(call, taken_ns / 1000);
+}
+
+static void note_rejected(struct call *call)
+{
+    if (call->command != NULL)
+        atomic_fetch_add_explicit(&command_stats_of(call->engine->commands, call->command)->rejected, 1, memory_order_relaxed);
+    engine_note_error(call);
+}
+
+/* CLIENT REPLY OFF and SKIP. */
+static void drop_unwanted_reply(struct call *call)
+{
+    struct client *client = call->client;
+
+    if (client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP))
+        client->reply.out.size = call->reply_start;
+    client->flags &= (uint32_t)~CLIENT_REPLY_SKIP;
+    if (client->flags & CLIENT_REPLY_SKIP_NEXT) {
+        client->flags &= (uint32_t)~CLIENT_REPLY_SKIP_NEXT;
+        client->flags |= CLIENT_REPLY_SKIP;
+    }
+}
+
+static void end_waiting(struct engine *engine, struct client *client)
+{
+    if (client->waits != NULL)
+        tier_release(engine->tier, client);
+    if (client->job != NULL)
+        job_forget(engine->jobs, client);
+}
+
+enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)
+{
+    struct engine *engine = worker->engine;
+    struct call call = {
+        .engine = engine,
+        .partitions = engine->partitions,
+        .turn = &worker->turn,
+        .client = client,
+        .reply = &client->reply,
+        .args = args,
+        .arg_count = arg_count,
+        .db = client->db,
+        .arena = &worker->arena,
+        .reply_start = client->reply.out.size,
+    };
+    int64_t started_ns;
+    bool parked = false, was_parked = client->parked;
+
+    if (was_parked) {
+        client->parked = false;
+        atomic_fetch_sub_explicit(&engine->blocked_count, 1, memory_order_relaxed);
+    }
+    arena_reset(&worker->arena);
+    if (find_command(&call) == NULL || !is_allowed(&call)) {
+        note_rejected(&call);
+        drop_unwanted_reply(&call);
+        end_waiting(engine, client);
+        return RUN_DONE;
+    }
+    client->last_command = call.command;
+    if (call.command->keys != NULL)
+        find_keys(&call, worker);
+    if (is_paused(&call)) {
+        worker_park_for_memory(worker, client);     /* the cron lets them go on */
+        parked = true;
+    } else if (!pass_memory_gate(&call, worker)) {
+        parked = call.parked;
+        if (!parked)
+            note_rejected(&call);
+    } else {
+        started_ns = clock_mono_ns();
+        run_locked(&call, worker, &parked);
+        if (!parked) {
+            finish_call(&call, started_ns);
+            turn_count(&worker->turn, STAT_COMMANDS, 1);
+            client->commands++;
+            if (call.change_count > 0)
+                atomic_fetch_add_explicit(&engine->dirty, call.change_count, memory_order_relaxed);
+        }
+    }
+    if (parked) {
+        CHECK(client->reply.out.size == call.reply_start && call.change_count == 0);    /* tier rule 8 */
+        client->parked = true;
+        atomic_fetch_add_explicit(&engine->blocked_count, 1, memory_order_relaxed);
+        return RUN_PARKED;
+    }
+    drop_unwanted_reply(&call);
+    end_waiting(engine, client);
+    return RUN_DONE;
+}
+
+void engine_prefetch(struct worker *worker, const struct client *client, const struct bytes *args, int arg_count, int stage)
+{
+    struct engine *engine = worker->engine;
+    struct partition *partition;
+    struct keyspace *keyspace;
+    uint64_t hash;
+
+    if (arg_count < 2)
+        return;
+    hash = hash_bytes(&engine->partitions->seed, args[1]);
+    partition = &engine->partitions->partitions[partition_index(engine->partitions, hash)];
+    partition_lock(partition);
+    keyspace = partition_keyspace_if(partition, client->db);
+    if (keyspace != NULL) {
+        if (stage == 0)
+            table_prefetch_bucket(&keyspace->table, hash);
+        else
+            table_prefetch_entry(&keyspace->table, hash);
+    }
+    partition_unlock(partition);
+}

@@ -1,0 +1,22 @@
+/* What the files of this room share. */
+#ifndef KELVIN_ENGINE_INTERNAL_H
+#define KELVIN_ENGINE_INTERNAL_H
+
+#include "engine/engine.h"
+
+/* "CLIENT" for client: the call's. */
+const char *command_upper_name(struct call *call, const struct command *command);
+
+/* Slow log, latency events, error statistics. */
+void engine_note_call(struct call *call, int64_t us);
+void engine_note_error(struct call *call);
+
+/* The replay waits here until demotion made room, within reason. */
+void engine_wait_for_memory(struct engine *engine);
+/* maxmemory-policy: deletes keys until memory is below the limit. False if that is not possible (noeviction, nothing left). */
+bool engine_evict(struct engine *engine, struct worker *worker, struct call *call);
+
+/* Deletes a key that has expired or is evicted, logged; its partition is locked. */
+void engine_delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, const char *event);
+
+#endif

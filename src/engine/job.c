@@ -1,0 +1,139 @@
+#include "engine/job.h"
+
+#include <pthread.h>
+
+#include "base/mem.h"
+#include "engine/engine.h"
+
+struct job_pool {
+    struct engine *engine;
+    pthread_mutex_t lock;           /* leaf */
+    pthread_cond_t filled;
+    struct job *first, *last;
+    bool stopping;
+    pthread_t *threads;
+    int thread_count;
+};
+
+static void finish(struct job_pool *pool, struct job *job)
+{
+    struct client *client;
+
+    pthread_mutex_lock(&pool->lock);
+    job->done = true;
+    client = job->client;
+    if (client != NULL)
+        worker_wake(client->worker, client);    /* under the lock, so that the client can't go away meanwhile */
+    pthread_mutex_unlock(&pool->lock);
+    if (client == NULL)
+        job->release(job);
+}
+
+static void *job_main(void *context)
+{
+    struct job_pool *pool = context;
+
+    meter_join(pool->engine->meter);
+    pthread_mutex_lock(&pool->lock);
+    for (;;) {
+        struct job *job;
+
+        while (pool->first == NULL && !pool->stopping)
+            pthread_cond_wait(&pool->filled, &pool->lock);
+        job = pool->first;
+        if (job == NULL || pool->stopping)
+            break;
+        pool->first = job->next;
+        if (pool->first == NULL)
+            pool->last = NULL;
+        pthread_mutex_unlock(&pool->lock);
+        job->run(job, pool->engine);
+        finish(pool, job);
+        pthread_mutex_lock(&pool->lock);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    meter_leave(pool->engine->meter);
+    return NULL;
+}
+
+struct job_pool *job_pool_create(struct engine *engine, int thread_count)
+{
+    struct job_pool *pool = mem_zalloc(sizeof(*pool));
+
+    pool->engine = engine;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->filled, NULL);
+    pool->threads = mem_zalloc((size_t)thread_count * sizeof(pthread_t));
+    pool->thread_count = thread_count;
+    for (int i = 0; i < thread_count; i++)
+        CHECK(pthread_create(&pool->threads[i], NULL, job_main, pool) == 0);
+    return pool;
+}
+
+void job_pool_destroy(struct job_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->stopping = true;
+    pthread_cond_broadcast(&pool->filled);
+    pthread_mutex_unlock(&pool->lock);
+    for (int i = 0; i < pool->thread_count; i++)
+        pthread_join(pool->threads[i], NULL);
+    while (pool->first != NULL) {
+        struct job *job = pool->first;
+
+        pool->first = job->next;
+        if (job->client != NULL)
+            job->client->job = NULL;
+        job->release(job);
+    }
+    pthread_mutex_destroy(&pool->lock);
+    pthread_cond_destroy(&pool->filled);
+    mem_free(pool->threads);
+    mem_free(pool);
+}
+
+void *call_job(struct call *call)
+{
+    struct job *job = call->client->job;
+
+    return job != NULL && job->done ? job : NULL;
+}
+
+void call_start_job(struct call *call, struct job *job)
+{
+    struct job_pool *pool = call->engine->jobs;
+    bool in_place = call->client->flags & CLIENT_REPLAY;
+
+    CHECK(call->client->job == NULL && !in_place);
+    job->client = call->client;
+    job->done = false;
+    job->next = NULL;
+    call->client->job = job;
+    call->parked = true;
+    pthread_mutex_lock(&pool->lock);
+    if (pool->last != NULL)
+        pool->last->next = job;
+    else
+        pool->first = job;
+    pool->last = job;
+    pthread_cond_signal(&pool->filled);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void job_forget(struct job_pool *pool, struct client *client)
+{
+    struct job *job = client->job;
+    bool done;
+
+    if (job == NULL)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    done = job->done;
+    job->client = NULL;
+    pthread_mutex_unlock(&pool->lock);
+    client->job = NULL;
+    if (done)
+        job->release(job);
+}

@@ -1,0 +1,115 @@
+#include "engine/lazy_free.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+
+enum { EFFORT_MAX_NOW = 64 };
+
+struct load_off {
+    struct load_off *next;
+    struct value value;
+    struct keyspace *keyspace;
+};
+
+struct lazy_free {
+    struct meter *meter;
+    pthread_t thread;
+    pthread_mutex_t lock;           /* leaf */
+    pthread_cond_t filled;
+    struct load_off *first, *last;
+    bool stopping;
+    _Atomic uint64_t pending, done;
+};
+
+static void *lazy_main(void *context)
+{
+    struct lazy_free *lazy = context;
+
+    meter_join(lazy->meter);
+    pthread_mutex_lock(&lazy->lock);
+    for (;;) {
+        struct load_off *item;
+
+        while (lazy->first == NULL && !lazy->stopping)
+            pthread_cond_wait(&lazy->filled, &lazy->lock);
+        item = lazy->first;
+        if (item == NULL)
+            break;
+        lazy->first = item->next;
+        if (lazy->first == NULL)
+            lazy->last = NULL;
+        pthread_mutex_unlock(&lazy->lock);
+        if (item->keyspace != NULL)
+            keyspace_destroy(item->keyspace);
+        else
+            value_free(&item->value);
+        mem_free(item);
+        lazy->pending--;
+        lazy->done++;
+        pthread_mutex_lock(&lazy->lock);
+    }
+    pthread_mutex_unlock(&lazy->lock);
+    meter_leave(lazy->meter);
+    return NULL;
+}
+
+struct lazy_free *lazy_free_create(struct meter *meter)
+{
+    struct lazy_free *lazy = mem_zalloc(sizeof(*lazy));
+
+    lazy->meter = meter;
+    pthread_mutex_init(&lazy->lock, NULL);
+    pthread_cond_init(&lazy->filled, NULL);
+    CHECK(pthread_create(&lazy->thread, NULL, lazy_main, lazy) == 0);
+    return lazy;
+}
+
+void lazy_free_destroy(struct lazy_free *lazy)
+{
+    if (lazy == NULL)
+        return;
+    pthread_mutex_lock(&lazy->lock);
+    lazy->stopping = true;
+    pthread_cond_signal(&lazy->filled);
+    pthread_mutex_unlock(&lazy->lock);
+    pthread_join(lazy->thread, NULL);
+    pthread_mutex_destroy(&lazy->lock);
+    pthread_cond_destroy(&lazy->filled);
+    mem_free(lazy);
+}
+
+static void hand_over(struct lazy_free *lazy, struct value value, struct keyspace *keyspace)
+{
+    struct load_off *item = mem_alloc(sizeof(*item));
+
+    *item = (struct load_off){ NULL, value, keyspace };
+    lazy->pending++;
+    pthread_mutex_lock(&lazy->lock);
+    if (lazy->last != NULL)
+        lazy->last->next = item;
+    else
+        lazy->first = item;
+    lazy->last = item;
+    pthread_cond_signal(&lazy->filled);
+    pthread_mutex_unlock(&lazy->lock);
+}
+
+void lazy_free_value(struct lazy_free *lazy, struct value value)
+{
+    if (value_effort(&value) <= EFFORT_MAX_NOW)
+        value_free(&value);
+    else
+        hand_over(lazy, value, NULL);
+}
+
+void lazy_free_keyspace(struct lazy_free *lazy, struct keyspace *keyspace)
+{
+    if (keyspace != NULL)
+        hand_over(lazy, (struct value){ 0 }, keyspace);
+}
+
+uint64_t lazy_free_pending(struct lazy_free *lazy) { return lazy->pending; }
+uint64_t lazy_free_done(struct lazy_free *lazy) { return lazy->done; }

@@ -1,0 +1,21 @@
+/* Lazy free: a thread that frees what is big, so that nobody waits for it. Any thread hands over. */
+#ifndef KELVIN_ENGINE_LAZY_FREE_H
+#define KELVIN_ENGINE_LAZY_FREE_H
+
+#include "base/meter.h"
+#include "keyspace/keyspace.h"
+
+struct lazy_free;
+
+struct lazy_free *lazy_free_create(struct meter *meter);
+void lazy_free_destroy(struct lazy_free *lazy);     /* frees all that is left */
+
+/* Small values are freed at once. */
+void lazy_free_value(struct lazy_free *lazy, struct value value);
+void lazy_free_keyspace(struct lazy_free *lazy, struct keyspace *keyspace);     /* NULL is fine */
+
+/* Values and keyspaces waiting; and freed so far. */
+uint64_t lazy_free_pending(struct lazy_free *lazy);
+uint64_t lazy_free_done(struct lazy_free *lazy);
+
+#endif

@@ -1,0 +1,243 @@
+#include "engine/worker.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/engine.h"
+
+void worker_init(struct worker *worker, struct engine *engine, int index)
+{
+    uint64_t seed;
+
+    *worker = (struct worker){ .engine = engine, .index = index };
+    pthread_mutex_init(&worker->mail_lock, NULL);
+    arena_init(&worker->arena);
+    random_system(&seed, sizeof(seed));
+    random_init(&worker->turn.random, seed);
+    worker->turn.hooks = &engine->hooks;
+}
+
+void worker_release(struct worker *worker)
+{
+    arena_release(&worker->arena);
+    pthread_mutex_destroy(&worker->mail_lock);
+}
+
+void worker_begin_turn(struct worker *worker)
+{
+    struct engine *engine = worker->engine;
+    struct turn *turn = &worker->turn;
+    const struct config *config = engine->config;
+    int64_t limit = config_number(config, CONFIG_MAXMEMORY);
+
+    turn->now_ms = clock_wall_ms();
+    turn->now_us = clock_mono_us();
+    turn->minutes = heat_minutes(turn->now_ms);
+    turn->heat.log_factor = (uint32_t)config_number(config, CONFIG_LFU_LOG_FACTOR);
+    turn->heat.decay_minutes = (uint32_t)config_number(config, CONFIG_LFU_DECAY_TIME);
+    turn->limits.hash_listpack_entries_max = (size_t)config_number(config, CONFIG_HASH_MAX_LISTPACK_ENTRIES);
+    turn->limits.hash_listpack_value_max = (size_t)config_number(config, CONFIG_HASH_MAX_LISTPACK_VALUE);
+    turn->string_size_max = config_number(config, CONFIG_PROTO_MAX_BULK_LEN);
+    turn->lsn_seen = 0;
+    turn->over_memory = false;
+    if (limit > 0) {
+        uint64_t used = engine_memory_used(engine);
+
+        turn->over_memory = used > (uint64_t)limit;
+        if (engine->tier != NULL &&
+            used > (uint64_t)limit / 100 * (uint64_t)config_number(config, CONFIG_TIER_HIGH_WATERMARK))
+            tier_nudge(engine->tier);
+    }
+}
+
+uint64_t worker_end_turn(struct worker *worker)
+{
+    struct engine *engine = worker->engine;
+    uint64_t seen = worker->turn.lsn_seen;
+
+    if (worker->loads.first != NULL)
+        tier_submit(engine->tier, &worker->loads);
+    if (engine->aof == NULL)
+        return UINT64_MAX;
+    if (seen == 0)
+        return 0;
+    aof_flush(engine->aof, seen);
+    if (config_number(engine->config, CONFIG_APPENDFSYNC) != CONFIG_FSYNC_ALWAYS)
+        return aof_written(engine->aof);
+    if (aof_durable(engine->aof) < seen)
+        aof_request_sync(engine->aof, seen);
+    return aof_durable(engine->aof);
+}
+
+static void ring(struct worker *worker)
+{
+    if (worker->ring != NULL)
+        worker->ring(worker->ring_context);
+}
+
+void worker_wake(struct worker *worker, struct client *client)
+{
+    bool first;
+
+    pthread_mutex_lock(&worker->mail_lock);
+    if (client->ready_queued) {
+        pthread_mutex_unlock(&worker->mail_lock);
+        return;
+    }
+    client->ready_queued = true;
+    client->ready_next = NULL;
+    first = worker->ready_first == NULL;
+    if (worker->ready_last != NULL)
+        worker->ready_last->ready_next = client;
+    else
+        worker->ready_first = client;
+    worker->ready_last = client;
+    pthread_mutex_unlock(&worker->mail_lock);
+    if (first)
+        ring(worker);
+}
+
+void worker_post(struct worker *worker, struct message *message)
+{
+    pthread_mutex_lock(&worker->mail_lock);
+    message->next = NULL;
+    if (worker->messages_last != NULL)
+        worker->messages_last->next = message;
+    else
+        worker->messages = message;
+    worker->messages_last = message;
+    pthread_mutex_unlock(&worker->mail_lock);
+    ring(worker);
+}
+
+void worker_memory_came(struct worker *worker)
+{
+    bool first;
+
+    pthread_mutex_lock(&worker->mail_lock);
+    first = !worker->memory_came;
+    worker->memory_came = true;
+    pthread_mutex_unlock(&worker->mail_lock);
+    if (first)
+        ring(worker);
+}
+
+void worker_park_for_memory(struct worker *worker, struct client *client)
+{
+    client->waits_for_memory = true;
+    client->prev_waiting = worker->memory_last;
+    client->next_waiting = NULL;
+    if (worker->memory_last != NULL)
+        worker->memory_last->next_waiting = client;
+    else
+        worker->memory_first = client;
+    worker->memory_last = client;
+}
+
+static void leave_memory_queue(struct worker *worker, struct client *client)
+{
+    if (!client->waits_for_memory)
+        return;
+    client->waits_for_memory = false;
+    if (client->prev_waiting != NULL)
+        client->prev_waiting->next_waiting = client->next_waiting;
+    else
+        worker->memory_first = client->next_waiting;
+    if (client->next_waiting != NULL)
+        client->next_waiting->prev_waiting = client->prev_waiting;
+    else
+        worker->memory_last = client->prev_waiting;
+}
+
+/* First come, first served, as long as there is room. */
+static void resume_for_memory(struct worker *worker)
+{
+    struct client *last = worker->memory_last;
+
+    while (worker->memory_first != NULL) {
+        struct client *client = worker->memory_first;
+
+        leave_memory_queue(worker, client);
+        worker->resume(client);
+        if (client == last || worker->memory_first == NULL)
+            break;
+        if (engine_memory_is_short(worker->engine) && engine_may_wait_for_memory(worker->engine))
+            break;
+    }
+}
+
+void worker_read_mail(struct worker *worker)
+{
+    struct client *ready;
+    struct message *messages;
+    bool memory_came;
+
+    pthread_mutex_lock(&worker->mail_lock);
+    ready = worker->ready_first;
+    worker->ready_first = worker->ready_last = NULL;
+    messages = worker->messages;
+    worker->messages = worker->messages_last = NULL;
+    memory_came = worker->memory_came;
+    worker->memory_came = false;
+    pthread_mutex_unlock(&worker->mail_lock);
+    /* The list is ours, but each link only as long as its client counts as queued. */
+    while (ready != NULL) {
+        struct client *client = ready;
+
+        pthread_mutex_lock(&worker->mail_lock);
+        ready = client->ready_next;
+        client->ready_queued = false;
+        pthread_mutex_unlock(&worker->mail_lock);
+        if (client->dead)
+            worker->discard(client);
+        else
+            worker->resume(client);
+    }
+    while (messages != NULL) {
+        struct message *message = messages;
+
+        messages = message->next;
+        message->run(message, worker);
+    }
+    if (memory_came)
+        resume_for_memory(worker);
+}
+
+void worker_add_client(struct worker *worker, struct client *client)
+{
+    client->worker = worker;
+    client->prev = NULL;
+    client->next = worker->clients;
+    if (worker->clients != NULL)
+        worker->clients->prev = client;
+    worker->clients = client;
+    worker->client_count++;
+}
+
+bool worker_remove_client(struct worker *worker, struct client *client)
+{
+    struct engine *engine = worker->engine;
+    bool queued;
+
+    if (client->prev != NULL)
+        client->prev->next = client->next;
+    else
+        worker->clients = client->next;
+    if (client->next != NULL)
+        client->next->prev = client->prev;
+    worker->client_count--;
+    leave_memory_queue(worker, client);
+    if (client->parked)
+        atomic_fetch_sub(&engine->blocked_count, 1);
+    client->parked = false;
+    if (client->waits != NULL) {
+        tier_submit(engine->tier, &worker->loads);      /* a load that nobody posts would never end */
+        tier_release(engine->tier, client);
+    }
+    job_forget(engine->jobs, client);
+    pthread_mutex_lock(&worker->mail_lock);
+    queued = client->ready_queued;
+    pthread_mutex_unlock(&worker->mail_lock);
+    client->dead = true;
+    return !queued;
+}

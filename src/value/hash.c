@@ -111,14 +111,14 @@ bool hash_set(struct value *hash, const struct value_limits *limits, struct byte
     if (!is_listpack(hash))
         return dict_put(dict_of(hash), field, value);
     at = pack_find(pack_of(hash), field);
-    if (at != LISTPACK_NONE) {
+    if (at != LISTPACK_NONE)
         listpack_replace(pack_slot(hash), listpack_next(pack_of(hash), at), value);
-        return false;
-    }
-    pack_append(hash, field, value);
+    else
+        pack_append(hash, field, value);
+    /* After an overwrite too: the limit may have been lowered since the pack was made. */
     if (hash_count(hash) > limits->hash_listpack_entries_max)
         CHECK(to_table(hash, limits, hash_count(hash)));
-    return true;
+    return at == LISTPACK_NONE;
 }
 
 bool hash_delete(struct value *hash, struct bytes field)

@@ -49,6 +49,21 @@ static void an_empty_hash_has_nothing(void **state)
     value_free(&hash);
 }
 
+static void a_pack_over_a_lowered_limit_becomes_a_table_when_it_is_written(void **state)
+{
+    const struct value_limits lowered = { 1, 64, { 3, 4 } };
+    struct value hash = hash_create();
+
+    assert_true(set(&hash, "a", "1"));
+    assert_true(set(&hash, "b", "2"));
+    assert_string_equal(value_encoding_name(&hash), "listpack");
+    assert_false(hash_set(&hash, &lowered, BYTES("a"), BYTES("3")));
+    assert_string_equal(value_encoding_name(&hash), "hashtable");
+    assert_pair(&hash, "a", "3");
+    assert_pair(&hash, "b", "2");
+    value_free(&hash);
+}
+
 static void a_value_is_never_taken_for_a_field(void **state)
 {
     struct value hash = hash_create();
@@ -375,6 +390,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_hash_has_nothing),
+        cmocka_unit_test(a_pack_over_a_lowered_limit_becomes_a_table_when_it_is_written),
         cmocka_unit_test(a_value_is_never_taken_for_a_field),
         cmocka_unit_test(it_becomes_a_table_beyond_its_entries_and_never_goes_back),
         cmocka_unit_test(it_becomes_a_table_beyond_its_size_of_field_or_value),

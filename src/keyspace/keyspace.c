@@ -29,10 +29,11 @@ static void block_free_parts(struct entry *entry)
 
 void keyspace_destroy(struct keyspace *keyspace)
 {
-    struct heap *heap = &keyspace->heap;
+    struct heap *heap;
 
     if (keyspace == NULL)
         return;
+    heap = &keyspace->heap;
     for (uint32_t segment = 0; segment < heap->segment_count; segment++) {
         uint32_t unit = 1;
         struct entry *entry;

@@ -206,8 +206,8 @@ static enum status history_drop(struct aof *aof, char *message)
     return status;
 }
 
-/* Opens the last increment. What a killed server left in the page cache is synced now: it is about to be seen, and under
- * `always` what was seen survives a power cut. */
+/* Opens the last increment. What a killed server left in the page cache is synced now: it is about to be seen, and
+ * under `always` what was seen survives a power cut. */
 static enum status increment_open(struct aof *aof, char *message)
 {
     struct aof_file *last = &aof->manifest.files[aof->manifest.count - 1];
@@ -220,6 +220,21 @@ static enum status increment_open(struct aof *aof, char *message)
     }
     snprintf(message, AOF_MESSAGE_SIZE, "Can't open the AOF file %s for writing: %s", last->name, strerror(errno));
     return STATUS_IO;
+}
+
+/* Cuts off what does not count, for readers that do not know validsize. The manifest holds without it, so it may
+ * fail. */
+static void file_trim(struct aof *aof, const struct aof_file *file)
+{
+    int fd;
+
+    if (file->valid_size == UINT64_MAX)
+        return;
+    fd = openat(aof->dir_fd, file->name, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || aof->disk.ftruncate(aof->disk.context, fd, (off_t)file->valid_size) != 0)
+        aof_notice_tell(aof, "AOF: could not cut an old increment; its manifest says what counts");
+    if (fd >= 0)
+        close(fd);
 }
 
 enum status aof_start(struct aof *aof, char *message)
@@ -236,8 +251,10 @@ enum status aof_start(struct aof *aof, char *message)
         status = history_drop(aof, message);
     if (status != STATUS_OK)
         return status;
-    for (int i = 0; i < aof->manifest.count; i++)
+    for (int i = 0; i < aof->manifest.count; i++) {
         aof->manifest.files[i].first_lsn = 0;
+        file_trim(aof, &aof->manifest.files[i]);
+    }
     /* A file of which only a part counts can't be appended to. */
     last = aof->manifest.count > 0 ? &aof->manifest.files[aof->manifest.count - 1] : NULL;
     if (last == NULL || last->type != AOF_FILE_INCREMENT || last->valid_size != UINT64_MAX) {

@@ -4,24 +4,25 @@
  *   appendonlydir/appendonly.aof.<n>.base.rdb  (not written by Kelvin; accepted if it holds no keys)
  *   appendonlydir/appendonly.aof.<n>.incr.aof  RESP commands, with SELECT where the database changes
  *
- * docs/formats/aof.md has the bytes, README.md the reasons. Positions are log sequence numbers (LSN): bytes appended since
- * the log was opened, monotonic across files; 0 is what the files held at the start.
+ * docs/formats/aof.md has the bytes, README.md the reasons. Positions are log sequence numbers (LSN): bytes appended
+ * since the log was opened, monotonic across files; 0 is what the files held at the start.
  *
  * aof_append copies into the tail under a leaf lock, while the caller holds its partitions: file order is execution
  * order. aof_flush writes the tail with write(2), under a lock of its own. The flusher thread syncs: each second
  * (everysec), or as soon as somebody waits (always: one fsync serves all who wait).
  *
  * Failures. A short or failed write: the file is cut back at once to where that write began (whole commands and whole
- * groups), the tail stays in memory and is tried again by the flusher each second; aof_error is set meanwhile (the engine
- * refuses writes with MISCONF, as Redis does) and cleared by the first write that succeeds. The tail's size has no limit of its
- * own: refusing writes while aof_error is set, or while `buffer_size` is over the engine's limit, is what bounds it.
+ * groups), the tail stays in memory and is tried again by the flusher each second; aof_error is set meanwhile (the
+ * engine refuses writes with MISCONF, as Redis does) and cleared by the first write that succeeds. The tail's size has
+ * no limit of its own: refusing writes while aof_error is set, or while `buffer_size` is over the engine's limit, is
+ * what bounds it.
  * A failed fsync: the file is not trusted again; aof_error is set, the log goes on in a new increment that begins with
- * everything since the last good fsync. Those bytes are read back from the file and have to match a sum kept since they were
- * written; if they don't, the log is lost (aof_is_lost): it stays in error, writes stay refused, the data in memory
- * can still be read and saved elsewhere. Nothing is acknowledged that is not in a file.
+ * everything since the last good fsync. Those bytes are read back from the file and have to match a sum kept since
+ * they were written; if they don't, the log is lost (aof_is_lost): it stays in error, writes stay refused, the data in
+ * memory can still be read and saved elsewhere. Nothing counts as written or durable that is not.
  *
- * Threads: everything from aof_append downwards may be called from any thread. Locks, in order: files, flush, then the leaves
- * tail and wake.
+ * Threads: everything from aof_append downwards may be called from any thread. Locks, in order: files, flush, then the
+ * leaves tail and wake.
  */
 #ifndef KELVIN_PERSIST_AOF_H
 #define KELVIN_PERSIST_AOF_H
@@ -58,29 +59,32 @@ struct aof_disk {
 };
 
 /* Reads the manifest (none: an empty log; a bare old-style appendonly.aof next to the directory is refused with a
- * message). Creates nothing yet. STATUS_LOCKED: another process has it open. `message` has 256 bytes; it is set whenever
- * the answer is not STATUS_OK. */
+ * message). Creates nothing yet. STATUS_LOCKED: another process has it open. `message` has 256 bytes; it is set
+ * whenever the answer is not STATUS_OK. */
 enum status aof_open(const struct aof_options *options, struct aof **aof, char *message);
 
-/* Replays base and increments in order: `run` is called for each command, SELECT among them (each file begins in database 0:
- * a SELECT 0 is run before every file but the first). MULTI and EXEC themselves are not passed on; what is between them only
- * when EXEC was found. `progress` (may be NULL) is called about each 50 ms, and at the end, with bytes done of all.
+/* Replays base and increments in order: `run` is called for each command, SELECT among them (each file begins in
+ * database 0: a SELECT 0 is run before every file but the first). MULTI and EXEC themselves are not passed on; what is
+ * between them only when EXEC was found. `progress` (may be NULL) is called about each 50 ms, and at the end, with
+ * bytes done of all.
  *
- * A base that is an RDB file is STATUS_VERSION with a message (unless it holds no keys and no functions); one of Kelvin's own
- * (aof_base) is passed over, the caller has restored it.
- * A torn tail (half a command, or a MULTI without its EXEC) of the last file that has any bytes is cut off, with a warning in
- * `message` (else ""), if load_truncated (STATUS_OK), else STATUS_TRUNCATED; anywhere else, and for every bad record, it is
- * STATUS_CORRUPT. The message names file and offset. `run` returning false stops with STATUS_INVALID. Call it once, before aof_start. */
+ * A base that is an RDB file is STATUS_VERSION with a message (unless it holds no keys and no functions); one of
+ * Kelvin's own (aof_base) is passed over, the caller has restored it.
+ * A torn tail (half a command, or a MULTI without its EXEC) of the last file that has any bytes is cut off, with a
+ * warning in `message` (else ""), if load_truncated (STATUS_OK), else STATUS_TRUNCATED; anywhere else, and for every
+ * bad record, it is STATUS_CORRUPT. The message names file and offset. `run` returning false stops with
+ * STATUS_INVALID. Call it once, before aof_start. */
 typedef bool aof_run(void *context, const struct bytes *args, int arg_count);
 typedef void aof_progress(void *context, uint64_t done, uint64_t total);
 enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, void *context, char *message);
 
-/* The name of the base file when it is Kelvin's own (a name that ends in ".base.image"), else NULL. Valid until aof_commit. */
+/* The name of the base file when it is Kelvin's own (a name that ends in ".base.image"), else NULL. Valid until
+ * aof_commit. */
 const char *aof_base(struct aof *aof);
 
-/* What the log has to say to whoever runs the server: once when writes stop getting through (with the reason), once when they do
- * again, and when the log is lost. From any thread that writes, with locks held: it must not call back. Before aof_start;
- * without one the log is silent. */
+/* What the log has to say to whoever runs the server: once when writes stop getting through (with the reason), once
+ * when they do again, and when the log is lost. From any thread that writes, with locks held: it must not call back.
+ * Before aof_start; without one the log is silent. */
 typedef void aof_notice(void *context, const char *message);
 void aof_on_notice(struct aof *aof, aof_notice *notice, void *context);
 
@@ -89,11 +93,13 @@ void aof_on_notice(struct aof *aof, aof_notice *notice, void *context);
 enum status aof_start(struct aof *aof, char *message);
 void aof_close(struct aof *aof);            /* flushes, syncs, stops the flusher; NULL is fine */
 
-/* Appends a command and returns the LSN behind it. A SELECT is put before it when `db` is not that of the last command. */
+/* Appends a command and returns the LSN behind it. A SELECT is put before it when `db` is not that of the last
+ * command. */
 uint64_t aof_append(struct aof *aof, int db, const struct bytes *args, int arg_count);
 
-/* Commands that are replayed all or none (a transaction, a script): collected by one thread, then appended as one, so that
- * no other worker's command comes between. MULTI and EXEC are put around more than one. The arguments are copied. */
+/* Commands that are replayed all or none (a transaction, a script): collected by one thread, then appended as one, so
+ * that no other worker's command comes between. MULTI and EXEC are put around more than one. The arguments are
+ * copied. */
 struct aof_group {
     struct buffer text;
     int count;
@@ -105,14 +111,15 @@ void aof_group_clear(struct aof_group *group);
 void aof_group_add(struct aof_group *group, int db, const struct bytes *args, int arg_count);
 uint64_t aof_append_group(struct aof *aof, const struct aof_group *group);      /* empty: just the LSN of the tail's end */
 
-/* The tail as a whole is written to the file if `lsn` is not covered yet. Returns whether it is now. Any thread; no partition
- * held. False: the disk does not take it (aof_error), or a cut waits for an fsync; the flusher goes on with it, and
- * aof_on_durable's callback tells when to look at aof_written again. */
+/* The tail as a whole is written to the file if `lsn` is not covered yet. Returns whether it is now. Any thread; no
+ * partition held. False: the disk does not take it (aof_error), or a cut waits for an fsync; the flusher goes on with
+ * it, and aof_on_durable's callback tells when to look at aof_written again. */
 bool aof_flush(struct aof *aof, uint64_t lsn);
 
-/* Asks for an fsync that covers `lsn` (under `always`; works under every policy); `aof_durable` tells. What is not written yet
- * the flusher writes first. The callback is called on the flusher's thread after each fsync that succeeded, and after each
- * write by the flusher that others may wait for; no lock is held. So: queue the waiter, request, then look at aof_durable once oneself. */
+/* Asks for an fsync that covers `lsn` (under `always`; works under every policy); `aof_durable` tells. What is not
+ * written yet the flusher writes first. The callback is called on the flusher's thread after each fsync that
+ * succeeded, and after each write by the flusher that others may wait for, and when the log is lost (aof_is_lost: tell
+ * them); no lock is held. So: queue the waiter, request, then look at aof_durable once oneself. */
 void aof_request_sync(struct aof *aof, uint64_t lsn);
 typedef void aof_synced(void *context, uint64_t durable);
 void aof_on_durable(struct aof *aof, aof_synced *synced, void *context);    /* before aof_start */
@@ -129,7 +136,8 @@ void aof_set_fsync(struct aof *aof, enum aof_fsync fsync);
  *   STATUS_LOCKED: the files have not reached the last cut yet, see below.
  * cut: with all partitions locked; what is appended from now on goes there. Returns the LSN of the cut. Only after a
  *   prepare, once. The flusher syncs the old file before it writes the first byte of the new one.
- * commit: increments that lie before `lsn` go. `base_name`: the base that replaces them (NULL: there is none), a file or
+ * commit: increments that lie before `lsn` go. `base_name`: the base that replaces them (NULL: there is none), a file
+ * or
  *   directory in `dir`, complete and synced; its name ends in ".base.image". STATUS_LOCKED: the flusher has not reached
  *   the cut yet; aof_on_durable's callback is called when it has. */
 enum status aof_prepare(struct aof *aof, char *message);

@@ -175,7 +175,7 @@ static bool untrusted_mend(struct aof *aof)
     }
     pthread_mutex_unlock(&aof->flush_lock);
     pthread_mutex_unlock(&aof->files_lock);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK || aof_is_lost(aof))
         synced_tell(aof);
     return status == STATUS_OK;
 }
@@ -201,7 +201,7 @@ static bool file_sync(struct aof *aof)
     atomic_store(&aof->fsync_pending, 1);
     started = clock_mono_us();
     if (aof->disk.fdatasync(aof->disk.context, aof->fd) != 0)
-        error = errno;
+        error = errno != 0 ? errno : EIO;
     took = clock_mono_us() - started;
     atomic_store(&aof->fsync_pending, 0);
     if (took > DELAYED_US)

@@ -52,7 +52,8 @@ static int increment_create(struct aof *aof, uint64_t *seq, char **name)
     }
 }
 
-/* A file that did not make it. Once a manifest that names it may be on the disk, it has to stay until the next one is. */
+/* A file that did not make it. Once a manifest that names it may be on the disk, it has to stay until the next one
+ * is. */
 static void increment_give_up(struct aof *aof, int fd, const char *name, bool named)
 {
     if (fd < 0)
@@ -132,10 +133,10 @@ static enum status increment_fill(struct aof *aof, int fd, uint64_t *size)
     return status;
 }
 
-/* After a failed fsync: the log goes on in a new increment. The old file counts up to its last good fsync, and the manifest
- * says so, in the same rename that names the new one: at no instant is a command in the log twice, or missing. The new
- * manifest is built aside; a failure leaves all as it was, to be tried again with the next number. Files and flush locks are held:
- * nothing else can be written meanwhile anyway. */
+/* After a failed fsync: the log goes on in a new increment. The old file counts up to its last good fsync, and the
+ * manifest says so, in the same rename that names the new one: at no instant is a command in the log twice, or
+ * missing. The new manifest is built aside; a failure leaves all as it was, to be tried again with the next number.
+ * Files and flush locks are held: nothing else can be written meanwhile anyway. */
 enum status aof_increment_replace(struct aof *aof)
 {
     struct aof_manifest next;

@@ -2,10 +2,10 @@
  *
  *   file <name> seq <number> type b|h|i [validsize <bytes>]
  *
- * b: the base (at most one); h: history, to be deleted; i: an increment, in ascending order of seq. A name that needs it
- * is in double quotes with backslash escapes. Empty names, paths and names that occur twice are refused. Keys nobody knows
- * are passed over, by Redis as by us; that is what makes `validsize`, our own, possible: only that many bytes of
- * the file count (see README.md, "A failed fsync").
+ * b: the base (at most one); h: history, to be deleted; i: an increment, in ascending order of seq. A name that needs
+ * it is in double quotes with backslash escapes. Empty names, paths and names that occur twice are refused. Keys
+ * nobody knows are passed over, by Redis as by us; that is what makes `validsize`, our own, possible: only that many
+ * bytes of the file count (see README.md, "A failed fsync").
  *
  * Owner: whoever embeds it.
  */
@@ -55,8 +55,9 @@ void aof_manifest_print(const struct aof_manifest *manifest, struct buffer *text
 /* STATUS_NOT_FOUND: there is no such file. */
 enum status aof_manifest_load(struct aof_manifest *manifest, int dir_fd, const char *file_name, char *message);
 
-/* Written aside, synced, renamed over the old one, and the directory synced. `*replaced` says whether the rename took place:
- * on failure with *replaced the new text is what a killed process would find, but maybe not what a power cut leaves. */
+/* Written aside, synced, renamed over the old one, and the directory synced. `*replaced` says whether the rename took
+ * place: on failure with *replaced the new text is what a killed process would find, but maybe not what a power cut
+ * leaves. */
 enum status aof_manifest_save(const struct aof_manifest *manifest, int dir_fd, const char *file_name,
     const struct aof_disk *disk, bool *replaced);
 

@@ -1,4 +1,5 @@
-/* Is an RDB file empty? Redis 7 begins a log with a base that is an RDB file, without a key when it was started empty. */
+/* Is an RDB file empty? Redis 7 begins a log with a base that is an RDB file, without a key when it was started
+ * empty. */
 #ifndef KELVIN_PERSIST_AOF_RDB_H
 #define KELVIN_PERSIST_AOF_RDB_H
 
@@ -14,8 +15,8 @@ enum { AOF_RDB_HEAD_SIZE = 64 << 10 };
 
 bool aof_rdb_is_one(struct bytes head);
 
-/* STATUS_OK: neither keys nor functions, and `*size` is where the RDB part ends (commands may follow). STATUS_VERSION: it
- * holds something. STATUS_CORRUPT: it is none, ends early, or its checksum is wrong. */
+/* STATUS_OK: neither keys nor functions, and `*size` is where the RDB part ends (commands may follow). STATUS_VERSION:
+ * it holds something. STATUS_CORRUPT: it is none, ends early, or its checksum is wrong. */
 enum status aof_rdb_skip_empty(struct bytes head, size_t *size);
 
 /* CRC-64 as RDB has it (Jones' polynomial, reflected, no inversion). */

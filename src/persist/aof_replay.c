@@ -22,8 +22,9 @@ enum {
     PROGRESS_COMMANDS = 128,        /* the clock is looked at so often */
 };
 
-/* A window on a file: data holds the bytes from `offset` on. What lies before `begin` may go at the next read; positions
- * inside a command (or a group, which has to be whole before it is run) are relative to it, so it may move. */
+/* A window on a file: data holds the bytes from `offset` on. What lies before `begin` may go at the next read;
+ * positions inside a command (or a group, which has to be whole before it is run) are relative to it, so it may
+ * move. */
 struct reader {
     int fd;
     uint64_t size;                  /* bytes that count */
@@ -386,8 +387,8 @@ static bool is_played(const struct aof_file *file)
     return file->type == AOF_FILE_INCREMENT || (file->type == AOF_FILE_BASE && !aof_name_is_image(file->name));
 }
 
-/* The bytes of each file that count. A file that is too long for its manifest is cut to what counts: whoever wrote that
- * manifest was killed before it could (aof.c, increment_replace). */
+/* The bytes of each file that count. A file may be longer than its manifest says: whoever wrote that manifest was
+ * killed before it could cut the file (aof_increment.c, aof_increment_replace). aof_start does it. */
 static enum status sizes_read(const struct aof_replay *replay, uint64_t *sizes, char *message)
 {
     for (int i = 0; i < replay->manifest->count; i++) {

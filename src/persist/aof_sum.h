@@ -1,5 +1,5 @@
-/* A sum over a stretch of bytes that may be added in pieces of any size, whatever the pieces were: what was written in a
- * thousand writes can be compared with what is read back in ten reads.
+/* A sum over a stretch of bytes that may be added in pieces of any size, whatever the pieces were: what was written in
+ * a thousand writes can be compared with what is read back in ten reads.
  *
  *   sum = sum over the 8-byte words at offset o of word * multiplier(o)   (mod 2^64, odd multipliers, missing bytes 0)
  *

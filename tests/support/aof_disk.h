@@ -1,4 +1,5 @@
-/* A disk for tests of the log: it fails as told or as its seed says, and knows how much of each file an fsync made durable. */
+/* A disk for tests of the log: it fails as told or as its seed says, and knows how much of each file an fsync made
+ * durable. */
 #ifndef KELVIN_TESTS_AOF_DISK_H
 #define KELVIN_TESTS_AOF_DISK_H
 

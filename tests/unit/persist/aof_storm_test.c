@@ -22,9 +22,9 @@
 #include "base/random.h"
 #include "support/aof_disk.h"
 
-/* Threads append while the disk fails, and copies of the files are taken as a kill or a power cut would leave them. Every
- * copy has to replay to an exact prefix of what was appended, in order, which holds all that had been promised. A seed
- * repeats the disk's faults: AOF_TEST_SEED=<seed>. */
+/* Threads append while the disk fails, and copies of the files are taken as a kill or a power cut would leave them.
+ * Every copy has to replay to an exact prefix of what was appended, in order, which holds all that had been promised.
+ * A seed repeats the disk's faults: AOF_TEST_SEED=<seed>. */
 
 enum { THREADS = 3, UNITS = 400, KILLS = 40 };
 

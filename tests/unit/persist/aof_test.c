@@ -746,6 +746,12 @@ static void bytes_behind_validsize_do_not_count(void **state)
     file_put_string(&bench, MANIFEST, "file " INCR1 " seq 1 type i validsize 11\n");
     file_put_string(&bench, INCR1, "*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\n");
     bench_start(&bench);
+    {
+        struct buffer text = file_get(&bench, INCR1);
+
+        assert_string_equal(text.data, "*1\r\n$1\r\na\r\n");
+        buffer_release(&text);
+    }
     set(&bench, 0, "c", "3");
     bench_start(&bench);
     replayed_is(&bench, "a\nSELECT 0\nSELECT 0\nSET c 3\n");

@@ -42,8 +42,8 @@ static void forget(struct key *key)
     key->value = (struct value){ 0 };
 }
 
-/* Takes the entry out of the keyspace; its object is freed, now or later. */
-static void take_out(struct key *key, enum key_removal removal)
+/* Takes the entry out of the keyspace; its object, if there is one, is the caller's. */
+static struct value cut_out(struct key *key)
 {
     struct keyspace_watch *watch = &key->call->partitions->watch;
     struct entry *entry = keyspace_entry(key->keyspace, key->handle);
@@ -53,13 +53,21 @@ static void take_out(struct key *key, enum key_removal removal)
     keyspace_remove(key->keyspace, key->hash, key->handle, &value);
     if (watch->removed != NULL)
         watch->removed(watch->context, key->keyspace, key->hash, key->name, record);
+    key->call->handles_stale = true;
+    return value;
+}
+
+/* The same; its object is freed, now or later. */
+static void take_out(struct key *key, enum key_removal removal)
+{
+    struct value value = cut_out(key);
+
     if (value_is_object(&value)) {
         if (removal == KEY_REMOVE_LAZILY)
             key->call->turn->hooks->free_later(key->call->turn->hooks->context, value);
         else
             value_free(&value);
     }
-    key->call->handles_stale = true;
 }
 
 static void expire_now(struct key *key)
@@ -109,7 +117,8 @@ static bool open_found(struct key *key, enum key_access access)
     }
     if (access == KEY_FOR_READING)
         turn_count(call->turn, key->present ? STAT_KEYSPACE_HITS : STAT_KEYSPACE_MISSES, 1);
-    if (!key->present && access != KEY_FOR_LOOKING && access != KEY_FOR_OVERWRITING)
+    if (!key->present && access != KEY_FOR_LOOKING && access != KEY_FOR_OVERWRITING &&
+        !(call->command->flags & COMMAND_NO_TOUCH))
         turn_count(call->turn, STAT_TIER_MISSES, 1);
     return key->present;
 }
@@ -148,6 +157,7 @@ bool key_open_in(struct call *call, int db, int arg, enum key_access access, str
     key->handle = keyspace_find(key->keyspace, key->hash, key->name);
     if (key->handle == 0 && access != KEY_FOR_OVERWRITING && hooks->load_in_place != NULL) {
         hooks->load_in_place(hooks->context, key->keyspace, key->hash, key->name);
+        call->handles_stale = true;
         key->handle = keyspace_find(key->keyspace, key->hash, key->name);
     }
     return open_found(key, access);
@@ -243,6 +253,21 @@ void key_remove(struct key *key, enum key_removal removal, const char *event)
     call->turn->hooks->changed(call->turn->hooks->context, key, event);
 }
 
+struct value key_detach(struct key *key, const char *event)
+{
+    struct call *call = key->call;
+    struct value value = key->value;
+
+    ASSERT_LOCKED(key->keyspace->partition);
+    CHECK(key->present && !key->replaced);
+    if (value.type == VALUE_STRING && (value.encoding == STRING_EMBEDDED || value.encoding == STRING_RAW))
+        value.bytes = arena_copy(call->arena, value.bytes);
+    cut_out(key);
+    forget(key);
+    call->turn->hooks->changed(call->turn->hooks->context, key, event);
+    return value;
+}
+
 uint8_t key_heat(const struct key *key)
 {
     const struct entry *entry = keyspace_entry(key->keyspace, key->handle);
@@ -263,4 +288,12 @@ void key_set_heat(struct key *key, uint8_t heat)
 
     entry->heat = heat;
     entry->heat_minutes = key->call->turn->minutes;
+}
+
+void key_set_idle(struct key *key, int64_t seconds)
+{
+    struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+    int64_t minutes = seconds / 60;
+
+    entry->heat_minutes = (uint16_t)(key->call->turn->minutes - (minutes < UINT16_MAX ? minutes : UINT16_MAX));
 }

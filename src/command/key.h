@@ -18,7 +18,7 @@
 
 enum key_access {
     KEY_FOR_READING,        /* counts as a hit or miss, adds heat */
-    KEY_FOR_LOOKING,        /* neither: TTL, TYPE, OBJECT, DEBUG */
+    KEY_FOR_LOOKING,        /* neither: DEBUG, DEL. (TTL and its like read; their rows say NO_TOUCH, so heat stays.) */
     KEY_FOR_WRITING,        /* its value is needed, and may be changed */
     KEY_FOR_OVERWRITING,    /* its value is not needed: present and value say nothing certain about a cold key */
 };
@@ -56,11 +56,15 @@ void key_event(struct key *key, const char *event);
 /* Removes the key (big values are freed in the background if `lazy`). The key is present, or was opened for overwriting. */
 enum key_removal { KEY_REMOVE_NOW, KEY_REMOVE_LAZILY };
 void key_remove(struct key *key, enum key_removal removal, const char *event);
+/* Removes the present key and hands its value over, for RENAME and MOVE: an object is the caller's, inline bytes live as long as the
+ * call. Counts no change: the value's new place does. */
+struct value key_detach(struct key *key, const char *event);
 
 /* Heat of a present key, decayed to now; seconds since it was last touched (in whole minutes); for OBJECT FREQ and IDLETIME. */
 uint8_t key_heat(const struct key *key);
 int64_t key_idle_s(const struct key *key);
 void key_set_heat(struct key *key, uint8_t heat);
+void key_set_idle(struct key *key, int64_t seconds);    /* at most 2^16 - 1 minutes, as it is kept */
 
 /* What the upper rooms do when a key changes. Set once at start; called under the partition's lock. */
 struct key_hooks {

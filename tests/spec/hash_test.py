@@ -120,6 +120,54 @@ class HashTest(PairCase):
             HINCRBYFLOAT h s 1
             HINCRBYFLOAT h g 1e-20
             HINCRBYFLOAT h g 10000000000000000000
+            HINCRBY h n 9223372036854775808
+            HINCRBY h n 01
+            HINCRBY h n -0
+            HINCRBY h n +1
+            HINCRBY h n ""
+            HINCRBYFLOAT h i -inf
+            HINCRBYFLOAT h i ""
+            HINCRBYFLOAT h i "1 "
+            HINCRBYFLOAT h i +1
+            HINCRBYFLOAT h i 0x10
+            HINCRBYFLOAT h i -17
+            HSET h i inf
+            HINCRBYFLOAT h i 1
+            HSET h i 1e4932
+            HINCRBYFLOAT h i 1e4932
+            HSET h i 0x1p3
+            HINCRBYFLOAT h i 1
+            HSET h i ""
+            HINCRBYFLOAT h i 1
+            HINCRBY new f x
+            HINCRBYFLOAT new f x
+            HINCRBYFLOAT new f inf
+            EXISTS new
+            HINCRBY new f 0
+            HGETALL new
+        """)
+
+    def test_the_arguments_are_looked_at_before_the_key(self):
+        """Which of two errors is told."""
+        self.both("""
+            SET s v
+            HSET s a
+            HSET s a 1 b
+            HMSET s a 1 b
+            HINCRBY s f x
+            HINCRBYFLOAT s f x
+            HINCRBYFLOAT s f inf
+            HRANDFIELD s x
+            HRANDFIELD s 0
+            HRANDFIELD s 1 x
+            HRANDFIELD s 1 x y
+            HRANDFIELD s x y
+            HRANDFIELD s 9223372036854775807 WITHVALUES
+            HSCAN s x foo
+            HSCAN s 0 foo
+            HSCAN missing x foo
+            HSCAN missing 0 foo
+            HSCAN missing 0 COUNT 0
         """)
 
     def test_encodings(self):
@@ -148,6 +196,20 @@ class HashTest(PairCase):
             HINCRBY l c 12345678901
             OBJECT ENCODING l
             HGETALL l
+            CONFIG SET hash-max-listpack-entries 512
+            HSET m a 1 b 2 c 3 d 4 e 5
+            CONFIG SET hash-max-listpack-entries 4
+            HSETNX m a 2
+            HDEL m missing
+            OBJECT ENCODING m
+            HDEL m e
+            OBJECT ENCODING m
+            HSET m a 2
+            OBJECT ENCODING m
+            CONFIG SET hash-max-listpack-entries 3
+            HSET m a 3
+            OBJECT ENCODING m
+            HGETALL m
             CONFIG SET hash-max-listpack-entries 512
             CONFIG SET hash-max-listpack-value 64
             HSET h z 1
@@ -193,6 +255,29 @@ class HashTest(PairCase):
             HSCAN h 0 MATCH
             HSCAN h 0 foo bar
             HSCAN h 0 TYPE string
+            HSCAN h 0 NOVALUES
+            HSCAN h 0 MATCH a* foo
+            HSCAN h 0 foo COUNT abc
+            HSCAN h 0 COUNT abc foo
+            HSCAN h 0 COUNT 1 COUNT 0
+            HSCAN h 0 COUNT
+            HSCAN h 0 count 5 match a*
+            HSCAN h 0 MATCH a* MATCH b*
+            HSCAN h 0 MATCH *
+            HSCAN h 0 COUNT 9223372036854775807
+            HSCAN h 0 COUNT 9223372036854775808
+            HSCAN h ""
+            HSCAN h " 0"
+            HSCAN h "0 "
+            HSCAN h +0
+            HSCAN h -0
+            HSCAN h -
+            HSCAN h 0x0
+            HSCAN h "\x00abc"
+            HSCAN h "0\x00abc"
+            HSCAN h 18446744073709551615
+            HSCAN h 18446744073709551616
+            HSCAN h -18446744073709551616
             SET s v
             HSCAN s 0
         """)
@@ -215,6 +300,15 @@ class HashTest(PairCase):
             HRANDFIELD h -9223372036854775808
             HRANDFIELD h -9223372036854775807 WITHVALUES
             HRANDFIELD h 9223372036854775807
+            HRANDFIELD h 4611686018427387903 withvalues
+            HRANDFIELD h 4611686018427387904 WITHVALUES
+            HRANDFIELD h -4611686018427387904 WITHVALUES
+            HRANDFIELD missing -4611686018427387904 WITHVALUES
+            HRANDFIELD missing -4611686018427387903 WITHVALUES
+            HRANDFIELD missing 9223372036854775807
+            HRANDFIELD h 1 WITHVALUES foo
+            HRANDFIELD h x foo
+            HRANDFIELD h 0 WITHVALUES
         """)
         self.c.must("HSET", "big", *[word for index in range(1000) for word in ("f%d" % index, index)])
         for key, fields in (("h", {b"a": b"1", b"b": b"2", b"c": b"3"}), ("big", {b"f%d" % i: b"%d" % i for i in range(1000)})):
@@ -264,7 +358,14 @@ class HashTest(PairCase):
             HRANDFIELD h
             HRANDFIELD h 1
             HRANDFIELD h 1 WITHVALUES
+            HRANDFIELD h -2 WITHVALUES
+            HRANDFIELD h -2
             HRANDFIELD missing
+            HRANDFIELD missing 1 WITHVALUES
+            HKEYS missing
+            HVALS missing
+            HSTRLEN h missing
+            HEXISTS h a
             HINCRBYFLOAT h f 1.5
             HKEYS h
             HSCAN h 0
@@ -280,6 +381,31 @@ class HashTest(PairCase):
             HINCRBY h b 1
             TTL h
         """)
+
+
+class HashLogTest(PairCase):
+    options = {"appendonly": "yes", "appendfsync": "always"}
+
+    def test_the_log_repeats_what_was_done(self):
+        """A float's sum is logged, not its increment; a failed command leaves no trace."""
+        before = self.both("""
+            HSET h a 1 b 2 c 3
+            HINCRBYFLOAT h a 0.1
+            HINCRBYFLOAT h a 0.2
+            HINCRBY h b 5
+            HDEL h c
+            HSETNX h a 7
+            HSETNX h d 8
+            HINCRBY h d x
+            HSET gone a 1
+            HDEL gone a
+            HGETALL h
+        """)[-1]
+        for server in (self.server, self.oracle):
+            server.restart(kill=True)
+        ours, theirs = self.clients()
+        after = self.both([["HGETALL", "h"], ["EXISTS", "gone"], ["DBSIZE"]], (ours, theirs))[0]
+        self.assertEqual(sorted(zip(after[::2], after[1::2])), sorted(zip(before[::2], before[1::2])))
 
 
 if __name__ == "__main__":

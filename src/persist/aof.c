@@ -308,6 +308,7 @@ uint64_t aof_appended(struct aof *aof) { return atomic_load_explicit(&aof->tail.
 uint64_t aof_written(struct aof *aof) { return atomic_load_explicit(&aof->written, memory_order_acquire); }
 uint64_t aof_durable(struct aof *aof) { return atomic_load_explicit(&aof->durable, memory_order_acquire); }
 enum status aof_error(struct aof *aof) { return (enum status)atomic_load(&aof->error); }
+int aof_error_number(struct aof *aof) { return atomic_load(&aof->error_number); }
 bool aof_is_lost(struct aof *aof) { return atomic_load(&aof->lost); }
 
 void aof_set_fsync(struct aof *aof, enum aof_fsync fsync)

@@ -128,6 +128,7 @@ uint64_t aof_appended(struct aof *aof);     /* LSN of the tail's end */
 uint64_t aof_written(struct aof *aof);      /* covered by write(2) */
 uint64_t aof_durable(struct aof *aof);      /* covered by fsync */
 enum status aof_error(struct aof *aof);     /* STATUS_OK, or why writes do not get through */
+int aof_error_number(struct aof *aof);      /* its errno, for strerror in MISCONF's text; 0: none */
 bool aof_is_lost(struct aof *aof);          /* the error is for good */
 void aof_set_fsync(struct aof *aof, enum aof_fsync fsync);
 

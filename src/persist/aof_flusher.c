@@ -22,8 +22,10 @@ void aof_notice_tell(struct aof *aof, const char *message)
 static void error_set(struct aof *aof, enum status status, const char *what, int error)
 {
     char message[AOF_MESSAGE_SIZE];
-    enum status before = (enum status)atomic_exchange(&aof->error, (int)status);
+    enum status before;
 
+    atomic_store(&aof->error_number, error);
+    before = (enum status)atomic_exchange(&aof->error, (int)status);
     if (before == status)
         return;
     snprintf(message, sizeof(message), "AOF: %s: %s. Writes are refused until it succeeds", what, strerror(error));
@@ -34,6 +36,7 @@ static void error_clear(struct aof *aof)
 {
     if (aof->torn || aof->untrusted || atomic_exchange(&aof->error, STATUS_OK) == STATUS_OK)
         return;
+    atomic_store(&aof->error_number, 0);
     aof_notice_tell(aof, "AOF: the disk takes writes again");
 }
 

@@ -43,6 +43,7 @@ struct aof {
 
     _Atomic uint64_t written, durable;  /* stored under the flush lock */
     _Atomic int error;                  /* enum status; stored under the flush lock */
+    _Atomic int error_number;           /* the errno behind it; stored before it, cleared after it */
     _Atomic bool lost;
     _Atomic int fsync;                  /* enum aof_fsync */
     _Atomic int cut_state;              /* enum aof_cut_state */

@@ -649,6 +649,7 @@ static void a_short_write_is_cut_back_and_tried_again(void **state)
     lsn = set(&bench, 0, "b", "2");
     assert_false(aof_flush(bench.aof, lsn));
     assert_int_equal(aof_error(bench.aof), STATUS_NO_SPACE);
+    assert_int_equal(aof_error_number(bench.aof), ENOSPC);
     assert_true(notices_say(&bench, "cut short"));
     text = file_get(&bench, INCR1);
     assert_int_equal(text.size, aof_written(bench.aof));

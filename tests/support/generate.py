@@ -102,7 +102,7 @@ class Generator:
             args.append(self.value())
         if len(args) > 1 and self.chance(0.01):
             args[self.random.randrange(1, len(args))] = self.pick(*ODD_NUMBERS, b"NX", b"GET", b"KEEPTTL")
-            if args[0].lower() in (b"setrange", b"setbit", b"bitfield", b"bitop"):
+            if args[0].lower() in (b"setrange", b"setbit", b"bitfield", b"bitop", b"hrandfield"):
                 return self.next()
         return args
 

@@ -11,7 +11,7 @@
  * The last field describes the arguments for COMMAND DOCS, in a small language of its own:
  *   name:type        an argument (types: key string integer double pattern unix-time token)
  *   WORD             a pure token; WORD name:type is an argument behind a token
- *   [x]  x...  (a|b) optional; may be repeated; one of
+ *   [x]  x...  (a|b) optional; may be repeated; one of. (x y)... is a block: both together, again and again
  */
 #ifndef KELVIN_COMMAND_COMMAND_H
 #define KELVIN_COMMAND_COMMAND_H

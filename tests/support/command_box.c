@@ -11,7 +11,8 @@ static void add_event(void *context, struct key *key, const char *event)
 {
     struct command_box *box = context;
 
-    buffer_append_format(&box->events, "%s%s %.*s", box->events.size > 0 ? ", " : "", event, (int)key->name.size, key->name.data);
+    buffer_append_format(&box->events, "%s%s %.*s", box->events.size > 0 ? ", " : "", event, (int)key->name.size,
+        key->name.data);
 }
 
 static void free_at_once(void *context, struct value value)

@@ -150,7 +150,8 @@ static void draws_are_bounded(void **state)
     assert_string_equal(command_box_say(box, "HRANDFIELD h -3"), "*3\n$1\na\n$1\na\n$1\na\n");
 }
 
-/* Fills the hash with f0 ... and returns how often each was drawn in `rounds` draws of `count`; checks that all of a draw are different. */
+/* Fills the hash with f0 ... and counts how often each was drawn in `rounds` draws of `count`; those of a draw must all be
+ * different. */
 static void draw(struct command_box *box, int fields, int count, int rounds, int *drawn)
 {
     char line[64];
@@ -201,8 +202,8 @@ static void every_field_is_drawn_as_often_as_any_other(void **state)
 static void a_scan_of_any_cursor_and_count_is_safe(void **state)
 {
     static const char *const lines[] = {
-        "HSCAN h 18446744073709551615", "HSCAN h -1", "HSCAN h +7 COUNT 9223372036854775807", "HSCAN h 3 COUNT 1844674407370955162",
-        "HSCAN h 1000000 MATCH *", "HSCAN h 0 MATCH [",
+        "HSCAN h 18446744073709551615", "HSCAN h -1", "HSCAN h +7 COUNT 9223372036854775807",
+        "HSCAN h 3 COUNT 1844674407370955162", "HSCAN h 1000000 MATCH *", "HSCAN h 0 MATCH [",
     };
     struct command_box *box = *state;
     int drawn[300];

@@ -1,0 +1,76 @@
+/* SELECT, SWAPDB, FLUSHDB and FLUSHALL. */
+#include "command/call.h"
+#include "commands/keys.h"
+#include "engine/dataset.h"
+
+static bool database_exists(struct call *call, int64_t db)
+{
+    if (db >= 0 && db < call->partitions->db_count)
+        return true;
+    reply_error(call, ERR_DB_INDEX);
+    return false;
+}
+
+bool database_argument(struct call *call, int arg, int *db)
+{
+    int64_t number;
+
+    if (!arg_integer(call, arg, &number))
+        return false;
+    if (number < INT32_MIN || number > INT32_MAX) {
+        reply_errorf(call, "ERR value is out of range, value must between %d and %d", INT32_MIN, INT32_MAX);
+        return false;
+    }
+    *db = (int)number;
+    return database_exists(call, number);
+}
+
+void select_command(struct call *call)
+{
+    int db;
+
+    if (!database_argument(call, 1, &db))
+        return;
+    call->client->db = db;
+    reply_ok(call->reply);
+}
+
+void swapdb_command(struct call *call)
+{
+    int64_t a, b;
+
+    if (!arg_integer_between(call, 1, INT32_MIN, INT32_MAX, "ERR invalid first DB index", &a) ||
+        !arg_integer_between(call, 2, INT32_MIN, INT32_MAX, "ERR invalid second DB index", &b) ||
+        !database_exists(call, a) || !database_exists(call, b))
+        return;
+    if (a != b)
+        dataset_swap(call, (int)a, (int)b);
+    reply_ok(call->reply);
+}
+
+/* [ASYNC|SYNC]. Both are taken and mean the same: the keys are gone when the reply comes, and their memory is freed behind. */
+static bool parse_flush(struct call *call)
+{
+    if (call->arg_count == 1)
+        return true;
+    if (call->arg_count == 2 && (arg_is(call, 1, "async") || arg_is(call, 1, "sync")))
+        return true;
+    reply_error(call, ERR_SYNTAX);
+    return false;
+}
+
+void flushdb_command(struct call *call)
+{
+    if (!parse_flush(call))
+        return;
+    dataset_flush(call, call->db);
+    reply_ok(call->reply);
+}
+
+void flushall_command(struct call *call)
+{
+    if (!parse_flush(call))
+        return;
+    dataset_flush_all(call);
+    reply_ok(call->reply);
+}

@@ -1,0 +1,84 @@
+/* OBJECT: how a key's value is kept, and how warm it is. */
+#include "admin/config.h"
+#include "command/call.h"
+#include "command/key.h"
+#include "commands/keys.h"
+#include "engine/engine.h"
+
+/* Argument 2 is the key; null was replied if it is missing. */
+static bool open_object(struct call *call, struct key *key)
+{
+    if (key_open(call, 2, KEY_FOR_READING, key))
+        return true;
+    reply_null(call->reply);
+    return false;
+}
+
+void object_encoding_command(struct call *call)
+{
+    struct key key;
+
+    if (open_object(call, &key))
+        reply_bulk_string(call->reply, value_encoding_name(&key.value));
+}
+
+/* Nothing is shared here. */
+void object_refcount_command(struct call *call)
+{
+    struct key key;
+
+    if (open_object(call, &key))
+        reply_integer(call->reply, 1);
+}
+
+static bool policy_is_lfu(const struct call *call)
+{
+    int64_t policy = config_number(call->engine->config, CONFIG_MAXMEMORY_POLICY);
+
+    return policy == CONFIG_POLICY_ALLKEYS_LFU || policy == CONFIG_POLICY_VOLATILE_LFU;
+}
+
+void object_idletime_command(struct call *call)
+{
+    struct key key;
+
+    if (!open_object(call, &key))
+        return;
+    if (policy_is_lfu(call)) {
+        reply_errorf(call, "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching "
+                           "between policies at runtime LRU and LFU data will take some time to adjust.");
+        return;
+    }
+    reply_integer(call->reply, key_idle_s(&key));
+}
+
+/* Redis answers an error unless the policy is an LFU one. Here heat is measured always: it decides what is demoted. */
+void object_freq_command(struct call *call)
+{
+    struct key key;
+
+    if (open_object(call, &key))
+        reply_integer(call->reply, key_heat(&key));
+}
+
+void object_help_command(struct call *call)
+{
+    static const char *const lines[] = {
+        "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "ENCODING <key>",
+        "    How the value is kept: int, embstr, raw, listpack, hashtable ...",
+        "FREQ <key>",
+        "    The key's heat, 0 to 255: a logarithmic counter of touches that cools down with time.",
+        "IDLETIME <key>",
+        "    Seconds since the key was last touched, in whole minutes.",
+        "REFCOUNT <key>",
+        "    References to the value: always 1.",
+        "HELP",
+        "    This text.",
+    };
+    size_t count = sizeof(lines) / sizeof(lines[0]);
+
+    reply_array(call->reply, count);
+    for (size_t i = 0; i < count; i++)
+        reply_status(call->reply, bytes_of_string(lines[i]));
+}

@@ -150,7 +150,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
         if (keyspace == NULL)
             continue;
         key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
-        if (key->handle != 0 || tier == NULL || key->flags & (KEY_OW | KEY_NOT_KEY))
+        if (key->handle != 0 || tier == NULL || key->flags & KEY_NOT_KEY || (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW)
             continue;
         if (call->client->flags & CLIENT_REPLAY) {
             if (tier_load_in_place(tier, keyspace, key->hash, call->args[key->arg]) != STATUS_OK)

@@ -15,7 +15,7 @@ struct job_pool {
     int thread_count;
 };
 
-static void finish(struct job_pool *pool, struct job *job)
+void job_finish(struct job_pool *pool, struct job *job)
 {
     struct client *client;
 
@@ -48,7 +48,7 @@ static void *job_main(void *context)
             pool->last = NULL;
         pthread_mutex_unlock(&pool->lock);
         job->run(job, pool->engine);
-        finish(pool, job);
+        job_finish(pool, job);
         pthread_mutex_lock(&pool->lock);
     }
     pthread_mutex_unlock(&pool->lock);
@@ -101,9 +101,8 @@ void *call_job(struct call *call)
     return job != NULL && job->done ? job : NULL;
 }
 
-void call_start_job(struct call *call, struct job *job)
+void call_wait_job(struct call *call, struct job *job)
 {
-    struct job_pool *pool = call->engine->jobs;
     bool in_place = call->client->flags & CLIENT_REPLAY;
 
     CHECK(call->client->job == NULL && !in_place);
@@ -112,6 +111,13 @@ void call_start_job(struct call *call, struct job *job)
     job->next = NULL;
     call->client->job = job;
     call->parked = true;
+}
+
+void call_start_job(struct call *call, struct job *job)
+{
+    struct job_pool *pool = call->engine->jobs;
+
+    call_wait_job(call, job);
     pthread_mutex_lock(&pool->lock);
     if (pool->last != NULL)
         pool->last->next = job;

@@ -35,6 +35,10 @@ void job_pool_destroy(struct job_pool *pool);       /* waits for the jobs that r
 
 void *call_job(struct call *call);                  /* the finished job, or NULL */
 void call_start_job(struct call *call, struct job *job);
+/* For work that others than the pool do (each worker its part): parks the call as call_start_job does, and whoever is last says
+ * job_finish, on any thread. `run` is not called. */
+void call_wait_job(struct call *call, struct job *job);
+void job_finish(struct job_pool *pool, struct job *job);
 /* For whoever runs a call to its end, and for clients that die. */
 void job_forget(struct job_pool *pool, struct client *client);
 

@@ -19,18 +19,18 @@ static void add(struct found *found, int arg, uint32_t flags)
     found->count++;
 }
 
-/* Options that make SET look at the old value. KEY_ACCESS only if it answers the old value: that is what COMMAND GETKEYSANDFLAGS shows. */
+/* NX, XX and KEEPTTL have to know whether there is an old value; GET answers it. */
 static uint32_t set_flags(const struct bytes *args, int arg_count)
 {
     uint32_t flags = KEY_OW | KEY_UPDATE;
 
     for (int i = 3; i < arg_count; i++) {
         if (args[i].size == 2 && (bytes_is(args[i], "nx") || bytes_is(args[i], "xx")))
-            flags = (flags & ~(uint32_t)KEY_OW) | KEY_RW;
+            flags |= KEY_RESIDENT;
         else if (args[i].size == 3 && bytes_is(args[i], "get"))
             return KEY_RW | KEY_ACCESS | KEY_UPDATE;
         else if (args[i].size == 7 && bytes_is(args[i], "keepttl"))
-            flags = (flags & ~(uint32_t)KEY_OW) | KEY_RW;
+            flags |= KEY_RESIDENT;
     }
     return flags;
 }

@@ -8,8 +8,8 @@
  * than the room: call again with enough. -1: the arguments make no sense (numkeys is no number, or too large); the handler, run
  * without keys, words the error.
  *
- * The flags are those of this very call. SET and BITFIELD depend on their options: KEY_RW without KEY_ACCESS is a SET that has to
- * know the old value but does not answer it, which clients are told as KEY_OW. */
+ * The flags are those of this very call: a SET is KEY_OW, with NX, XX or KEEPTTL also KEY_RESIDENT, and with GET KEY_RW; a BITFIELD
+ * that only GETs is KEY_RO. */
 int command_keys(const struct command *command, const struct bytes *args, int arg_count, struct call_key *keys, int capacity);
 
 #endif

@@ -122,14 +122,14 @@ static void what_is_no_key_is_left_out(void **state)
     assert_keys(&spublish, "spublish channel m", 0, NULL, NULL);
 }
 
-static void set_reads_only_when_an_option_asks_for_it(void **state)
+static void set_needs_the_old_value_only_when_an_option_asks_for_it(void **state)
 {
     assert_keys(&set, "set k v", 1, ARGS(1), FLAGS(OW));
     assert_keys(&set, "set k v EX 10", 1, ARGS(1), FLAGS(OW));
     assert_keys(&set, "set get nx", 1, ARGS(1), FLAGS(OW));
-    assert_keys(&set, "set k v NX", 1, ARGS(1), FLAGS(KEY_RW | KEY_UPDATE));
-    assert_keys(&set, "set k v PX 5 xx", 1, ARGS(1), FLAGS(KEY_RW | KEY_UPDATE));
-    assert_keys(&set, "set k v KeepTTL", 1, ARGS(1), FLAGS(KEY_RW | KEY_UPDATE));
+    assert_keys(&set, "set k v NX", 1, ARGS(1), FLAGS(OW | KEY_RESIDENT));
+    assert_keys(&set, "set k v PX 5 xx", 1, ARGS(1), FLAGS(OW | KEY_RESIDENT));
+    assert_keys(&set, "set k v KeepTTL", 1, ARGS(1), FLAGS(OW | KEY_RESIDENT));
     assert_keys(&set, "set k v get", 1, ARGS(1), FLAGS(RW));
     assert_keys(&set, "set k v nx get", 1, ARGS(1), FLAGS(RW));
 }
@@ -164,7 +164,7 @@ int main(void)
         cmocka_unit_test(keywords_are_searched_in_any_case_and_both_ways),
         cmocka_unit_test(sort_stores_into_its_last_store),
         cmocka_unit_test(what_is_no_key_is_left_out),
-        cmocka_unit_test(set_reads_only_when_an_option_asks_for_it),
+        cmocka_unit_test(set_needs_the_old_value_only_when_an_option_asks_for_it),
         cmocka_unit_test(bitfield_reads_only_when_it_does_nothing_but_get),
         cmocka_unit_test(more_keys_than_room_are_counted_and_not_written),
     };

@@ -1,0 +1,70 @@
+#include "commands/string_access.h"
+
+#include "base/mem.h"
+
+void string_count_lookup(const struct key *key)
+{
+    turn_count(key->call->turn, key->present ? STAT_KEYSPACE_HITS : STAT_KEYSPACE_MISSES, 1);
+}
+
+bool string_size_allowed(struct call *call, uint64_t size)
+{
+    if (size <= (uint64_t)call->turn->string_size_max || call->client->flags & CLIENT_REPLAY)
+        return true;
+    reply_error(call, ERR_VALUE_TOO_LARGE);
+    return false;
+}
+
+char *string_make(struct call *call, size_t size, struct value *value)
+{
+    *value = (struct value){ .type = VALUE_STRING };
+    if (size > STRING_INLINE_MAX) {
+        struct big_string *big = mem_zalloc(sizeof(*big));
+
+        buffer_reserve(&big->buffer, size);
+        big->buffer.size = size;
+        value->encoding = STRING_BIG;
+        value->object = big;
+        return big->buffer.data;
+    } else {
+        char *data = arena_alloc(call->arena, size);
+
+        value->encoding = STRING_RAW;
+        value->bytes = bytes_of(data, size);
+        return data;
+    }
+}
+
+/* In place: doubling, then growing by a quarter, so that many small steps do not copy it each time. */
+static struct string_edit edit_big(struct big_string *big, size_t size_min)
+{
+    struct buffer *buffer = &big->buffer;
+    bool grown = size_min > buffer->size;
+
+    if (grown) {
+        size_t more = size_min - buffer->size;
+
+        memset(buffer_reserve(buffer, more), 0, more);
+        buffer->size = size_min;
+    }
+    return (struct string_edit){ .data = buffer->data, .size = buffer->size, .grown = grown };
+}
+
+struct string_edit string_edit_begin(struct key *key, size_t size_min)
+{
+    char digits[TEXT_INT_SIZE];
+    struct bytes old = string_of(key, digits);
+    struct string_edit edit = { .grown = !key->present || size_min > old.size };
+    struct value value;
+
+    if (key->present && key->value.encoding == STRING_BIG)
+        return edit_big(key->value.object, size_min);
+    edit.size = size_min > old.size ? size_min : old.size;
+    edit.data = string_make(key->call, edit.size, &value);
+    if (old.size > 0)
+        memcpy(edit.data, old.data, old.size);
+    if (edit.size > old.size)
+        memset(edit.data + old.size, 0, edit.size - old.size);
+    key_replace(key, value);
+    return edit;
+}

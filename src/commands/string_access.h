@@ -1,0 +1,45 @@
+/* String access: what the string and bitmap commands share to read, make and change the string of a key. */
+#ifndef KELVIN_COMMANDS_STRING_ACCESS_H
+#define KELVIN_COMMANDS_STRING_ACCESS_H
+
+#include "command/key.h"
+#include "value/string.h"
+
+/* The bytes of the key's string, empty if it is absent. An integer is printed into `digits`. */
+static inline struct bytes string_of(const struct key *key, char digits[TEXT_INT_SIZE])
+{
+    return key->present ? string_bytes(&key->value, digits) : bytes_of("", 0);
+}
+
+/* The hot path of GET: inline bytes go from the entry into the reply. */
+static inline void reply_string(struct reply *reply, const struct value *value)
+{
+    char digits[TEXT_INT_SIZE];
+
+    if (__builtin_expect(value->encoding == STRING_EMBEDDED, 1))
+        reply_bulk(reply, value->bytes);
+    else
+        reply_bulk(reply, string_bytes(value, digits));
+}
+
+/* Commands that read and write in one (GETSET ...) count as reading in the hits and misses. */
+void string_count_lookup(const struct key *key);
+
+/* False if a string of `size` bytes would be too long: ERR_VALUE_TOO_LARGE was replied. The log's own client may do it. */
+bool string_size_allowed(struct call *call, uint64_t size);
+
+/* Memory for a string of `size` bytes, not zeroed, and the value over it, which is to be given to key_replace and stored with
+ * key_changed: nothing else would free it. */
+char *string_make(struct call *call, size_t size, struct value *value);
+
+/* The key's string, made `size_min` bytes long with zeros if it is shorter, to be changed in place and then stored
+ * with key_changed; unless `grown` says that it became longer (or was absent), that may be left out. A big string is not
+ * copied and grows like a buffer. Ends at the next change of a key. */
+struct string_edit {
+    char *data;
+    size_t size;
+    bool grown;
+};
+struct string_edit string_edit_begin(struct key *key, size_t size_min);
+
+#endif

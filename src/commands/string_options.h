@@ -1,0 +1,35 @@
+/* String options: the words behind SET key value and GETEX key, and what they say about the expiry. */
+#ifndef KELVIN_COMMANDS_STRING_OPTIONS_H
+#define KELVIN_COMMANDS_STRING_OPTIONS_H
+
+#include "command/call.h"
+
+enum string_option {
+    OPTION_NX = 1 << 0,
+    OPTION_XX = 1 << 1,
+    OPTION_GET = 1 << 2,
+    OPTION_KEEPTTL = 1 << 3,
+    OPTION_PERSIST = 1 << 4,
+    OPTION_EX = 1 << 5,
+    OPTION_PX = 1 << 6,
+    OPTION_EXAT = 1 << 7,
+    OPTION_PXAT = 1 << 8,
+
+    OPTION_TIMES = OPTION_EX | OPTION_PX | OPTION_EXAT | OPTION_PXAT,
+    OPTION_ABSOLUTE = OPTION_EXAT | OPTION_PXAT,
+    OPTIONS_OF_SET = OPTION_NX | OPTION_XX | OPTION_GET | OPTION_KEEPTTL | OPTION_TIMES,
+    OPTIONS_OF_GETEX = OPTION_PERSIST | OPTION_TIMES,
+};
+
+struct string_options {
+    uint32_t given;         /* enum string_option */
+    int time_arg;           /* where the time stands; 0: there is none */
+};
+
+/* Reads the arguments from `from` on. False: ERR_SYNTAX was replied. */
+bool string_options_read(struct call *call, int from, uint32_t allowed, struct string_options *options);
+
+/* When the key is to expire, in ms; -1 if no time was given. False: an error was replied. */
+bool string_options_expire_ms(struct call *call, const struct string_options *options, int64_t *expire_ms);
+
+#endif

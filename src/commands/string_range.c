@@ -1,0 +1,58 @@
+/* The string commands that change a part of the value. */
+#include "commands/string.h"
+
+#include "command/call.h"
+#include "command/key.h"
+#include "commands/string_access.h"
+
+void append_command(struct call *call)
+{
+    struct bytes tail = call->args[2];
+    struct string_edit edit;
+    size_t size;
+    struct key key;
+
+    if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STRING, &key))
+        return;
+    if (!key.present) {
+        key_set_string(&key, tail);
+        key_changed(&key, "append");
+        reply_integer(call->reply, (int64_t)tail.size);
+        return;
+    }
+    size = string_size(&key.value);
+    if (!string_size_allowed(call, (uint64_t)size + tail.size))
+        return;
+    edit = string_edit_begin(&key, size + tail.size);
+    if (tail.size > 0)
+        memcpy(edit.data + size, tail.data, tail.size);
+    key_changed(&key, "append");
+    reply_integer(call->reply, (int64_t)edit.size);
+}
+
+void setrange_command(struct call *call)
+{
+    struct bytes part = call->args[3];
+    struct string_edit edit;
+    int64_t offset;
+    struct key key;
+
+    if (!arg_integer(call, 2, &offset))
+        return;
+    if (offset < 0) {
+        reply_errorf(call, "ERR offset is out of range");
+        return;
+    }
+    if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STRING, &key))
+        return;
+    if (part.size == 0) {       /* changes nothing, not even the size */
+        reply_integer(call->reply, key.present ? (int64_t)string_size(&key.value) : 0);
+        return;
+    }
+    if (!string_size_allowed(call, (uint64_t)offset + part.size))
+        return;
+    edit = string_edit_begin(&key, (size_t)offset + part.size);
+    memcpy(edit.data + offset, part.data, part.size);
+    key_changed(&key, "setrange");
+    reply_integer(call->reply, (int64_t)edit.size);
+}

@@ -8,10 +8,27 @@
  *       "string", "1.0.0", "O(1)", "Answers the value of a string.", "key:key")
  *
  * A subcommand's name is "client|list"; its container "client" has a row of its own, with run NULL if it can't be called alone.
- * The last field describes the arguments for COMMAND DOCS, in a small language of its own:
- *   name:type        an argument (types: key string integer double pattern unix-time token)
- *   WORD             a pure token; WORD name:type is an argument behind a token
- *   [x]  x...  (a|b) optional; may be repeated; one of. (x y)... is a block: both together, again and again
+ * Behind the arguments a row may name further fields of struct command: .tips = "nondeterministic_output", .deprecated_since = ...
+ *
+ * The last field describes the arguments for COMMAND DOCS, in a small language of its own (commands/command_docs.c reads it):
+ *
+ *   sequence    = item { " " item }
+ *   item        = ( argument | WORD | WORD argument | WORD group | group ) [ "..." ]
+ *   argument    = name ":" type          type: key string integer double pattern unix-time
+ *   group       = "(" alternatives ")"   | "[" alternatives "]"
+ *   alternatives = sequence { "|" sequence }
+ *
+ *   key:key value:string     arguments, in order. The n-th argument of type key is told to be the n-th key specification's
+ *                            (the last one's, if there are fewer specifications)
+ *   WITHVALUES               a word without ":" is a token, written as it stands ("*", "=" and "$" are such words too)
+ *   COUNT count:integer      ... or stands before the argument or (group) that follows it
+ *   [x]                      may be left out
+ *   (a|b)  [a|b]             one of; of each alternative, if it has several items, all
+ *   (x y)  [WORD x:t y:t]    a block: all of them, in order. If it begins with a WORD before an argument, that is the block's
+ *   key:key...               may be repeated; WORD x:t... repeats x only, [WORD x:t]... repeats the WORD as well
+ *
+ * A group is named after its parts, joined with "_". Spaces are free, but "..." follows what it repeats at once. A row that breaks
+ * these rules stops the server when somebody asks for its docs; tests/spec/command_test.py asks for all of them.
  */
 #ifndef KELVIN_COMMAND_COMMAND_H
 #define KELVIN_COMMAND_COMMAND_H
@@ -81,6 +98,7 @@ enum key_flag {
     KEY_RESIDENT = 1 << 24,
 };
 
+/* step 0: where the keys are can't be said in this language (SORT's STORE); engine/keys.c knows, and clients are told "unknown". */
 struct key_spec {
     uint32_t flags;
     const char *keyword;    /* the keys begin behind this word, searched from `index`; NULL: they begin at `index` */
@@ -99,6 +117,8 @@ struct command {
     uint32_t categories;    /* enum command_category, explicit ones */
     const struct key_spec *keys;    /* ends with flags 0; NULL: no keys */
     const char *group, *since, *complexity, *summary, *arguments;
+    const char *tips;                               /* hints for clients and proxies, separated by spaces; or NULL */
+    const char *deprecated_since, *replaced_by;     /* or NULL */
     uint32_t id;            /* given by the table: index of its statistics */
     struct command *parent;     /* container, or NULL */
     struct command **children;  /* subcommands, NULL-terminated; or NULL */
@@ -119,8 +139,9 @@ struct command {
  *   #undef COMMAND
  *       { .name = NULL } };
  */
-#define COMMAND_ROW(name_, run_, arity_, flags_, categories_, keys_, group_, since_, complexity_, summary_, arguments_) \
+#define COMMAND_ROW(name_, run_, arity_, flags_, categories_, keys_, group_, since_, complexity_, summary_, arguments_, ...) \
     { .name = (name_), .run = (run_), .arity = (arity_), .flags = (flags_), .categories = (categories_), .keys = keys_, \
-      .group = (group_), .since = (since_), .complexity = (complexity_), .summary = (summary_), .arguments = (arguments_) },
+      .group = (group_), .since = (since_), .complexity = (complexity_), .summary = (summary_), .arguments = (arguments_), \
+      __VA_ARGS__ },
 
 #endif

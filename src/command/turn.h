@@ -14,7 +14,7 @@
 #include "keyspace/heat.h"
 #include "value/value.h"
 
-enum stat {
+enum statistic {
     STAT_COMMANDS,              /* calls that ran */
     STAT_CONNECTIONS,           /* accepted */
     STAT_REJECTED_CONNECTIONS,
@@ -51,7 +51,7 @@ struct turn {
     _Atomic uint64_t stats[STAT_COUNT];
 };
 
-static inline void turn_count(struct turn *turn, enum stat stat, uint64_t by)
+static inline void turn_count(struct turn *turn, enum statistic stat, uint64_t by)
 {
     atomic_store_explicit(&turn->stats[stat], atomic_load_explicit(&turn->stats[stat], memory_order_relaxed) + by,
         memory_order_relaxed);

@@ -10,6 +10,7 @@
 #include "admin/config.h"
 #include "base/log.h"
 #include "base/meter.h"
+#include "command/key.h"
 #include "engine/command_table.h"
 #include "engine/job.h"
 #include "engine/worker.h"
@@ -79,10 +80,10 @@ uint64_t engine_memory_used(const struct engine *engine);
 bool engine_memory_is_short(const struct engine *engine);
 bool engine_may_wait_for_memory(const struct engine *engine);
 /* Sum of a statistic over all workers (any thread). */
-uint64_t engine_stat(const struct engine *engine, enum stat stat);
+uint64_t engine_stat(const struct engine *engine, enum statistic stat);
 void engine_reset_stats(struct engine *engine);
 
-/* Replays the log into the engine, on the calling thread, before the workers run. */
+/* Replays the log into the engine, on the calling thread, while the state is ENGINE_LOADING. */
 enum status engine_replay(struct engine *engine, char *message);
 
 /* Regular work, on the worker's own thread, `hz` times a second: expiry, eviction. */

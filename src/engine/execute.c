@@ -75,7 +75,7 @@ static bool is_allowed(struct call *call)
         return false;
     }
     if (flags & COMMAND_WRITE && engine->aof != NULL && aof_error(engine->aof) != STATUS_OK) {
-        reply_errorf(call, "MISCONF Errors writing to the AOF file: %s", status_name(aof_error(engine->aof)));
+        reply_errorf(call, "MISCONF Errors writing to the AOF file: %s", strerror(aof_error_number(engine->aof)));
         return false;
     }
     return true;
@@ -171,9 +171,20 @@ static enum residency look_up(struct call *call, struct worker *worker)
     return result;
 }
 
-static void log_one(struct call *call, struct propagation *at, uint64_t *lsn)
+/* Several commands in place of one are replayed all or none. */
+static uint64_t log_list(struct aof *aof, const struct propagation *list)
 {
-    *lsn = aof_append(call->engine->aof, at->db, at->args, at->arg_count);
+    struct aof_group group;
+    uint64_t lsn;
+
+    if (list->next == NULL)
+        return aof_append(aof, list->db, list->args, list->arg_count);
+    aof_group_init(&group);
+    for (; list != NULL; list = list->next)
+        aof_group_add(&group, list->db, list->args, list->arg_count);
+    lsn = aof_append_group(aof, &group);
+    aof_group_release(&group);
+    return lsn;
 }
 
 /* With the partitions still locked, so that the log's order is an order of execution. */
@@ -184,13 +195,13 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
 
     if (call->engine->aof == NULL || call->client->flags & CLIENT_REPLAY)
         return;
-    for (struct propagation *at = call->expired; at != NULL; at = at->next)
-        log_one(call, at, &lsn);
+    if (call->expired != NULL)
+        lsn = log_list(call->engine->aof, call->expired);
     if (call->change_count > 0 && !call->propagate_nothing) {
-        if (call->first == NULL)
+        if (call->first != NULL)
+            lsn = log_list(call->engine->aof, call->first);
+        else
             lsn = aof_append(call->engine->aof, call->db, call->args, call->arg_count);
-        for (struct propagation *at = call->first; at != NULL; at = at->next)
-            log_one(call, at, &lsn);
     }
     if (lsn == 0)
         return;

@@ -37,6 +37,7 @@ void worker_begin_turn(struct worker *worker)
     turn->heat.decay_minutes = (uint32_t)config_number(config, CONFIG_LFU_DECAY_TIME);
     turn->limits.hash_listpack_entries_max = (size_t)config_number(config, CONFIG_HASH_MAX_LISTPACK_ENTRIES);
     turn->limits.hash_listpack_value_max = (size_t)config_number(config, CONFIG_HASH_MAX_LISTPACK_VALUE);
+    turn->limits.seed = engine->partitions->seed;
     turn->string_size_max = config_number(config, CONFIG_PROTO_MAX_BULK_LEN);
     turn->lsn_seen = 0;
     turn->over_memory = false;
@@ -50,6 +51,17 @@ void worker_begin_turn(struct worker *worker)
     }
 }
 
+uint64_t worker_covered(const struct worker *worker)
+{
+    const struct engine *engine = worker->engine;
+
+    if (engine->aof == NULL)
+        return UINT64_MAX;
+    if (config_number(engine->config, CONFIG_APPENDFSYNC) == CONFIG_FSYNC_ALWAYS)
+        return aof_durable(engine->aof);
+    return aof_written(engine->aof);
+}
+
 uint64_t worker_end_turn(struct worker *worker)
 {
     struct engine *engine = worker->engine;
@@ -57,16 +69,13 @@ uint64_t worker_end_turn(struct worker *worker)
 
     if (worker->loads.first != NULL)
         tier_submit(engine->tier, &worker->loads);
-    if (engine->aof == NULL)
-        return UINT64_MAX;
-    if (seen == 0)
-        return 0;
-    aof_flush(engine->aof, seen);
-    if (config_number(engine->config, CONFIG_APPENDFSYNC) != CONFIG_FSYNC_ALWAYS)
-        return aof_written(engine->aof);
-    if (aof_durable(engine->aof) < seen)
-        aof_request_sync(engine->aof, seen);
-    return aof_durable(engine->aof);
+    if (engine->aof != NULL && seen > 0) {
+        aof_flush(engine->aof, seen);
+        if (config_number(engine->config, CONFIG_APPENDFSYNC) == CONFIG_FSYNC_ALWAYS && aof_durable(engine->aof) < seen)
+            aof_request_sync(engine->aof, seen);
+    }
+    worker->turn.lsn_seen = 0;
+    return worker_covered(worker);
 }
 
 static void ring(struct worker *worker)

@@ -31,6 +31,7 @@ struct worker {
     int client_count;
     struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order */
     uint32_t writes_since_check;
+    uint32_t expire_next;           /* partition where the active expiry goes on */
 
     pthread_mutex_t mail_lock;      /* leaf */
     struct client *ready_first, *ready_last;        /* mail_lock */
@@ -51,6 +52,9 @@ void worker_begin_turn(struct worker *worker);
 /* Posts loads, brings the log up to what was touched. Returns the LSN that the log covers now: output of clients that need more
  * has to wait (engine->on_durable rings). */
 uint64_t worker_end_turn(struct worker *worker);
+
+/* The LSN the log covers now, as appendfsync counts. */
+uint64_t worker_covered(const struct worker *worker);
 
 /* Handles what other threads left: resumes clients, runs messages. On the worker, when the bell was rung. */
 void worker_read_mail(struct worker *worker);

@@ -9,6 +9,7 @@ enum {
     SEGMENT_UNITS = SEGMENT_SIZE / ENTRY_UNIT,
     SEGMENT_LIMIT = 1 << (32 - HEAP_UNIT_BITS),
     SPLIT_SEARCH_MAX = 8,
+    REPORT_STEP = 4096,
 };
 
 /* A hole: tag u8 | 3 spare | units u32 | next u32 | prev u32. */
@@ -50,6 +51,7 @@ void heap_release(struct heap *heap)
         if (heap->segments[i] != NULL)
             segment_pool_give(heap->pool, heap->segments[i]);
     }
+    segment_pool_report(heap->pool, -(int64_t)heap->reported_bytes);
     mem_free(heap->segments);
     mem_free(heap->info);
     heap_init(heap, heap->pool);
@@ -212,6 +214,16 @@ static bool segment_add(struct heap *heap)
     return true;
 }
 
+static inline void note_live(struct heap *heap)
+{
+    int64_t change = (int64_t)(heap->live_bytes - heap->reported_bytes);
+
+    if (change < REPORT_STEP && change > -REPORT_STEP)
+        return;
+    heap->reported_bytes = heap->live_bytes;
+    segment_pool_report(heap->pool, change);
+}
+
 uint32_t heap_alloc(struct heap *heap, uint32_t size)
 {
     uint32_t units = size / ENTRY_UNIT;
@@ -230,6 +242,7 @@ uint32_t heap_alloc(struct heap *heap, uint32_t size)
         handle = bump_take(heap, units);
     }
     heap->live_bytes += size;
+    note_live(heap);
     heap->info[handle >> HEAP_UNIT_BITS].live += size;
     return handle;
 }
@@ -270,6 +283,7 @@ void heap_free(struct heap *heap, uint32_t handle, uint32_t size)
     uint32_t segment = handle >> HEAP_UNIT_BITS;
 
     heap->live_bytes -= size;
+    note_live(heap);
     heap->info[segment].live -= size;
     if (segment == heap->barred) {          /* on its way out: must not be handed out again */
         struct hole *hole = hole_at(heap, handle);

@@ -41,6 +41,7 @@ struct heap {
     uint32_t current;                   /* the bump segment; UINT32_MAX: none */
     uint32_t barred;                    /* being evacuated: nothing is allocated there; UINT32_MAX: none */
     uint64_t live_bytes;
+    uint64_t reported_bytes;            /* of live_bytes, what the pool knows of */
     uint64_t hole_bytes;
     uint64_t list_map[(HEAP_LISTS + 63) / 64];      /* lists that are not empty */
     uint32_t lists[HEAP_LISTS];

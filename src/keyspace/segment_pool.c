@@ -1,6 +1,7 @@
 #include "keyspace/segment_pool.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -23,6 +24,7 @@ struct segment_pool {
     size_t cold_count, cold_capacity;
     void *warm[WARM_MAX];       /* free segments that still have theirs */
     size_t warm_count;
+    _Atomic int64_t used;
 };
 
 struct segment_pool *segment_pool_create(void)
@@ -97,4 +99,16 @@ void segment_pool_give(struct segment_pool *pool, void *segment)
         pool_push_cold(pool, segment);
     }
     pthread_mutex_unlock(&pool->lock);
+}
+
+void segment_pool_report(struct segment_pool *pool, int64_t used_change)
+{
+    atomic_fetch_add_explicit(&pool->used, used_change, memory_order_relaxed);
+}
+
+uint64_t segment_pool_used(const struct segment_pool *pool)
+{
+    int64_t used = atomic_load_explicit(&pool->used, memory_order_relaxed);
+
+    return used > 0 ? (uint64_t)used : 0;
 }

@@ -7,6 +7,7 @@
 #define KELVIN_KEYSPACE_SEGMENT_POOL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum { SEGMENT_SIZE = 64 * 1024 };
 
@@ -18,5 +19,10 @@ void segment_pool_destroy(struct segment_pool *pool);   /* all segments were giv
 /* NULL when the machine refuses memory. Content is undefined. */
 void *segment_pool_take(struct segment_pool *pool);
 void  segment_pool_give(struct segment_pool *pool, void *segment);
+
+/* Heaps report what they use of their segments, in steps, so that the sum is cheap to read anywhere: bytes in live blocks; holes
+ * and untouched room are not counted. */
+void segment_pool_report(struct segment_pool *pool, int64_t used_change);
+uint64_t segment_pool_used(const struct segment_pool *pool);
 
 #endif

@@ -7,7 +7,7 @@ void grave_keyspace_created(void *context, struct keyspace *keyspace)
 {
     (void)context;
     keyspace->tier = mem_zalloc(sizeof(*keyspace->tier));
-    keyspace->tier->map = recordmap_create((uint8_t)(keyspace->partition->index * 37));
+    keyspace->tier->map = recordmap_create((uint8_t)((uint64_t)keyspace->partition->index * 256 / keyspace->partition->all->count));
 }
 
 static struct grave *grave_create(struct tier *tier, struct tier_keyspace *in, uint64_t hash, struct bytes key)

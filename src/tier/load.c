@@ -12,6 +12,7 @@ enum { LOADER_CHUNK_MAX = 16 };
 struct value_limits tier_limits(const struct tier *tier)
 {
     return (struct value_limits){
+        .seed = tier->partitions->seed,
         .hash_listpack_entries_max = (size_t)tier->settings.hash_listpack_entries_max,
         .hash_listpack_value_max = (size_t)tier->settings.hash_listpack_value_max,
     };

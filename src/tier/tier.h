@@ -134,6 +134,8 @@ void tier_reset_stats(struct tier *tier);
 
 /* True if nothing can be demoted: the store is full or in error (or off): maxmemory-policy decides then. */
 bool tier_is_blocked(struct tier *tier);
+/* The last attempt to get below the low mark freed nothing: all that is left is pinned or can't be moved. */
+bool tier_is_stuck(struct tier *tier);
 /* The writer is asked to look at the memory now. */
 void tier_nudge(struct tier *tier);
 

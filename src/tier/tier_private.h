@@ -78,6 +78,7 @@ struct tier {
     pthread_t writer;
     bool writer_running, nudged;
     _Atomic bool stopping;              /* also read without the lock */
+    _Atomic bool stuck;                 /* nothing more could be demoted, though memory is over the mark */
     _Atomic bool expire_cold;           /* not while replaying */
     struct demote_request *requests;
     uint32_t *purges;                   /* incarnations */

@@ -203,8 +203,10 @@ static void demote_to_low(struct tier *tier)
     uint64_t need, live, share;
     int fruitless = 0;
 
-    if (!over(tier, tier->settings.high_percent, &need))
+    if (!over(tier, tier->settings.high_percent, &need)) {
+        tier->stuck = false;
         return;
+    }
     over(tier, tier->settings.low_percent, &need);
     sum_live(tier, &live);
     share = live > need ? need * DEMOTE_SHARE_ONE / live + 1 : DEMOTE_SHARE_ONE / 2;
@@ -214,9 +216,14 @@ static void demote_to_low(struct tier *tier)
         share = DEMOTE_SHARE_ONE / 2;
     while (!tier->stopping && tier->state != TIER_ERROR && over(tier, tier->settings.low_percent, &need)) {
         if (!demote_batch(tier, (uint32_t)share, need)) {
-            if (++fruitless > 3 || share == DEMOTE_SHARE_ONE / 2)
-                break;                          /* all that is left is pinned, or can't be written */
-            share = DEMOTE_SHARE_ONE / 2;
+            if (++fruitless > 3) {
+                tier->stuck = true;             /* all that is left is pinned, or can't be written */
+                tier->hooks.memory_freed(tier->hooks.context);
+                break;
+            }
+            share = DEMOTE_SHARE_ONE;
+        } else {
+            tier->stuck = false;
         }
         tier->hooks.memory_freed(tier->hooks.context);
         sweep_compact(tier, COMPACT_BLOCKS, HOLE_PERCENT);

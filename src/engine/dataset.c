@@ -1,0 +1,240 @@
+#include "engine/dataset.h"
+
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "engine/lazy_free.h"
+
+struct dataset_job {
+    struct job job;
+    int db;
+    uint64_t cursor;
+    size_t count;
+    bool has_pattern;
+    struct buffer pattern;
+    int64_t now_ms;
+    uint64_t total;
+    struct scan_page page;
+};
+
+static void release_job(struct job *base)
+{
+    struct dataset_job *job = (struct dataset_job *)base;
+
+    scan_page_release(&job->page);
+    buffer_release(&job->pattern);
+    mem_free(job);
+}
+
+static struct dataset_job *start(struct call *call, void (*run)(struct job *job, struct engine *engine), int db)
+{
+    struct dataset_job *job = mem_zalloc(sizeof(*job));
+
+    job->job.run = run;
+    job->job.release = release_job;
+    job->db = db;
+    job->now_ms = call->turn->now_ms;
+    return job;
+}
+
+static bool has_cold(const struct call *call, int db)
+{
+    return call->engine->tier != NULL && tier_has_cold(call->engine->tier, db);
+}
+
+static void run_count(struct job *base, struct engine *engine)
+{
+    struct dataset_job *job = (struct dataset_job *)base;
+
+    job->total = tier_count(engine->tier, job->db);
+}
+
+bool dataset_count(struct call *call, int db, uint64_t *count)
+{
+    struct dataset_job *done = call_job(call);
+
+    if (done != NULL) {
+        *count = done->total;
+        return true;
+    }
+    if (call->engine->tier == NULL) {
+        *count = partitions_entry_count(call->partitions, db);
+        return true;
+    }
+    if (tier_count_now(call->engine->tier, db, count))
+        return true;
+    call_start_job(call, &start(call, run_count, db)->job);
+    return false;
+}
+
+/* Takes expired keys, and those that do not match, out of a page. */
+static void page_filter(struct scan_page *page, const struct bytes *pattern, int64_t now_ms)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < page->count; i++) {
+        if (page->keys[i].expire_ms >= 0 && page->keys[i].expire_ms <= now_ms)
+            continue;
+        if (pattern != NULL && !text_matches(*pattern, scan_page_key(page, i), TEXT_CASE_EXACT))
+            continue;
+        page->keys[kept++] = page->keys[i];
+    }
+    page->count = kept;
+}
+
+static void release_with_call(struct call *call, struct dataset_job *job)
+{
+    /* Work done in place goes the way of a finished job: the engine releases it after the call. */
+    job->job.done = true;
+    job->job.client = call->client;
+    call->client->job = &job->job;
+}
+
+static void run_scan(struct job *base, struct engine *engine)
+{
+    struct dataset_job *job = (struct dataset_job *)base;
+
+    tier_scan(engine->tier, engine->partitions, job->db, job->cursor, job->count, &job->page);
+    page_filter(&job->page, NULL, job->now_ms);
+}
+
+bool dataset_scan(struct call *call, uint64_t cursor, size_t count, struct scan_page **page)
+{
+    struct dataset_job *job = call_job(call);
+
+    if (job == NULL) {
+        job = start(call, run_scan, call->db);
+        job->cursor = cursor;
+        job->count = count;
+        if (has_cold(call, call->db)) {
+            call_start_job(call, &job->job);
+            return false;
+        }
+        run_scan(&job->job, call->engine);
+        release_with_call(call, job);
+    }
+    *page = &job->page;
+    return true;
+}
+
+/* A walk over everything, filtered as it goes. */
+static void run_keys(struct job *base, struct engine *engine)
+{
+    struct dataset_job *job = (struct dataset_job *)base;
+    struct bytes pattern = buffer_bytes(&job->pattern);
+    uint64_t cursor = 0;
+
+    do {
+        struct scan_page page = { 0 };
+
+        tier_scan(engine->tier, engine->partitions, job->db, cursor, 1000, &page);
+        page_filter(&page, job->has_pattern ? &pattern : NULL, job->now_ms);
+        for (size_t i = 0; i < page.count; i++)
+            scan_page_add(&job->page, scan_page_key(&page, i), page.keys[i].type, page.keys[i].expire_ms);
+        job->page.status = page.status;
+        cursor = page.cursor;
+        scan_page_release(&page);
+    } while (cursor != 0 && job->page.status == STATUS_OK);
+}
+
+bool dataset_keys(struct call *call, const struct bytes *pattern, struct scan_page **page)
+{
+    struct dataset_job *job = call_job(call);
+
+    if (job == NULL) {
+        job = start(call, run_keys, call->db);
+        job->has_pattern = pattern != NULL;
+        if (pattern != NULL)
+            buffer_append_bytes(&job->pattern, *pattern);
+        if (has_cold(call, call->db)) {
+            call_start_job(call, &job->job);
+            return false;
+        }
+        run_keys(&job->job, call->engine);
+        release_with_call(call, job);
+    }
+    *page = &job->page;
+    return true;
+}
+
+/* From a random place on, until there is a page with keys; once around. */
+static void run_random(struct job *base, struct engine *engine)
+{
+    struct dataset_job *job = (struct dataset_job *)base;
+    uint64_t cursor = job->cursor;
+    bool wrapped = false;
+
+    for (;;) {
+        scan_page_release(&job->page);
+        tier_scan(engine->tier, engine->partitions, job->db, cursor, 16, &job->page);
+        page_filter(&job->page, NULL, job->now_ms);
+        if (job->page.count > 0 || job->page.status != STATUS_OK)
+            return;
+        cursor = job->page.cursor;
+        if (wrapped && (cursor == 0 || cursor > job->cursor))
+            return;
+        if (cursor == 0)
+            wrapped = true;
+    }
+}
+
+bool dataset_random(struct call *call, bool *found, struct bytes *key)
+{
+    struct dataset_job *job = call_job(call);
+
+    if (job == NULL) {
+        job = start(call, run_random, call->db);
+        job->cursor = random_next(&call->turn->random) >> 16;
+        if (has_cold(call, call->db)) {
+            call_start_job(call, &job->job);
+            return false;
+        }
+        run_random(&job->job, call->engine);
+        release_with_call(call, job);
+    }
+    *found = job->page.count > 0;
+    if (*found)
+        *key = arena_copy(call->arena, scan_page_key(&job->page, random_below(&call->turn->random, job->page.count)));
+    return true;
+}
+
+static void flush(struct call *call, int db)
+{
+    struct engine *engine = call->engine;
+    struct partitions *all = call->partitions;
+    uint32_t incarnation = all->incarnations[db];
+    struct keyspace **old = mem_zalloc(all->count * sizeof(*old));
+    bool any = false;
+
+    partitions_flush(all, db, old);
+    for (uint32_t i = 0; i < all->count; i++) {
+        if (old[i] == NULL)
+            continue;
+        any = true;
+        if (engine->tier != NULL)
+            tier_forget(engine->tier, old[i]);
+        lazy_free_keyspace(engine->lazy_free, old[i]);
+    }
+    mem_free(old);
+    if (engine->tier != NULL && any)
+        tier_purge(engine->tier, incarnation);
+}
+
+void dataset_flush(struct call *call, int db)
+{
+    flush(call, db);
+    call->change_count++;
+}
+
+void dataset_flush_all(struct call *call)
+{
+    for (int db = 0; db < call->partitions->db_count; db++)
+        flush(call, db);
+    call->change_count++;
+}
+
+void dataset_swap(struct call *call, int a, int b)
+{
+    if (a != b)
+        partitions_swap(call->partitions, a, b);
+    call->change_count++;
+}

@@ -1,0 +1,162 @@
+#include "engine/engine.h"
+
+#include <ctype.h>
+
+#include "admin/error_stats.h"
+#include "admin/latency.h"
+#include "admin/slowlog.h"
+#include "base/clock.h"
+#include "engine/internal.h"
+#include "engine/lazy_free.h"
+
+enum {
+    EXPIRE_BUCKETS_A_STEP = 512,
+    EXPIRE_BUDGET_US = 2000,        /* of a cron's tick; more work goes on at the next */
+};
+
+uint64_t engine_stat(const struct engine *engine, enum statistic stat)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < engine->worker_count; i++)
+        sum += atomic_load_explicit(&engine->workers[i]->turn.stats[stat], memory_order_relaxed);
+    return sum;
+}
+
+void engine_reset_stats(struct engine *engine)
+{
+    for (int i = 0; i < engine->worker_count; i++) {
+        for (int stat = 0; stat < STAT_COUNT; stat++)
+            atomic_store_explicit(&engine->workers[i]->turn.stats[stat], 0, memory_order_relaxed);
+    }
+    command_stats_reset(engine->commands);
+    if (engine->tier != NULL)
+        tier_reset_stats(engine->tier);
+}
+
+const char *command_upper_name(struct call *call, const struct command *command)
+{
+    struct bytes name = arena_copy(call->arena, bytes_of_string(command->name));
+    char *text = (char *)name.data;
+
+    for (size_t i = 0; i < name.size; i++)
+        text[i] = (char)toupper((unsigned char)text[i]);
+    return text;
+}
+
+void engine_note_error(struct call *call)
+{
+    const struct buffer *out = &call->reply->out;
+    const char *text = out->data + call->reply_start, *end;
+
+    turn_count(call->turn, STAT_ERROR_REPLIES, 1);
+    if (out->size <= call->reply_start || text[0] != '-')
+        return;
+    end = memchr(text, '\r', out->size - call->reply_start);
+    if (end != NULL)
+        error_stats_note(call->engine->errors, bytes_of(text + 1, (size_t)(end - text - 1)));
+}
+
+void engine_note_call(struct call *call, int64_t us)
+{
+    const struct config *config = call->engine->config;
+    int64_t slow_us = config_number(config, CONFIG_SLOWLOG_LOG_SLOWER_THAN);
+    int64_t latency_ms = config_number(config, CONFIG_LATENCY_MONITOR_THRESHOLD);
+
+    if (call->failed)
+        engine_note_error(call);
+    if (slow_us >= 0 && us >= slow_us && !(call->command->flags & COMMAND_SKIP_SLOWLOG)) {
+        slowlog_note(call->engine->slowlog, (size_t)config_number(config, CONFIG_SLOWLOG_MAX_LEN), call->args, call->arg_count, us,
+            call->turn->now_ms / 1000, call->client->address, call->client->name);
+    }
+    if (latency_ms > 0 && us / 1000 >= latency_ms)
+        latency_note(call->engine->latency, call->command->flags & COMMAND_FAST ? "fast-command" : "command", us / 1000);
+}
+
+void engine_delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, const char *event)
+{
+    struct keyspace_watch *watch = &engine->partitions->watch;
+    struct entry *entry = keyspace_entry(keyspace, handle);
+    enum record_state record = entry_record(entry);
+    struct buffer name = { 0 };
+    struct bytes words[2];
+    struct value value;
+
+    (void)event;
+    ASSERT_LOCKED(keyspace->partition);
+    buffer_append_bytes(&name, entry_key(entry));
+    words[0] = BYTES("DEL");
+    words[1] = buffer_bytes(&name);
+    if (engine->aof != NULL)
+        keyspace->partition->last_lsn = aof_append(engine->aof, keyspace->db, words, 2);
+    keyspace_remove(keyspace, hash, handle, &value);
+    if (watch->removed != NULL)
+        watch->removed(watch->context, keyspace, hash, words[1], record);
+    if (value_is_object(&value))
+        lazy_free_value(engine->lazy_free, value);
+    buffer_release(&name);
+    engine->dirty++;
+}
+
+struct expiry {
+    struct engine *engine;
+    uint64_t count;
+};
+
+static void expire_found(void *context, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
+{
+    struct expiry *expiry = context;
+
+    engine_delete_key(expiry->engine, keyspace, hash, handle, "expired");
+    expiry->count++;
+}
+
+/* Every bucket's line is looked at once a second or so; the work is bounded by a budget of time a tick. */
+static void expire_hot(struct worker *worker)
+{
+    struct engine *engine = worker->engine;
+    struct partitions *all = engine->partitions;
+    struct expiry expiry = { engine, 0 };
+    int64_t began_us = clock_mono_us();
+    int64_t effort = config_number(engine->config, CONFIG_ACTIVE_EXPIRE_EFFORT);
+    int hz = (int)config_number(engine->config, CONFIG_HZ);
+    uint32_t share = all->count / (uint32_t)(hz > 0 ? hz : 10) + 1;
+
+    for (uint32_t i = 0; i < share || i < all->count / 10; i++) {
+        struct partition *partition = &all->partitions[worker->expire_next];
+        bool done = true;
+
+        for (int db = 0; db < all->db_count; db++) {
+            bool round = true;
+
+            partition_lock(partition);
+            if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->expiring_count > 0)
+                round = keyspace_expire_step(partition->keyspaces[db], worker->turn.now_ms, EXPIRE_BUCKETS_A_STEP, expire_found, &expiry);
+            partition_unlock(partition);
+            done = done && round;
+        }
+        if (done)
+            worker->expire_next = (worker->expire_next + 1) % all->count;
+        if (clock_mono_us() - began_us > EXPIRE_BUDGET_US * effort)
+            break;
+    }
+    if (expiry.count > 0)
+        turn_count(&worker->turn, STAT_EXPIRED_KEYS, expiry.count);
+}
+
+void engine_cron(struct worker *worker)
+{
+    struct engine *engine = worker->engine;
+    int64_t pause = engine->pause_until_ms;
+
+    if (worker->memory_first != NULL && (pause != 0 || !engine_memory_is_short(engine) || !engine_may_wait_for_memory(engine)))
+        worker_memory_came(worker);
+    if (worker->index != 0)
+        return;
+    if (pause != 0 && worker->turn.now_ms >= pause)
+        engine->pause_until_ms = 0;
+    if (engine->active_expire && engine->state == ENGINE_READY)
+        expire_hot(worker);
+    if (engine_memory_used(engine) > engine->memory_peak)
+        engine->memory_peak = engine_memory_used(engine);
+}

@@ -1,0 +1,48 @@
+/* Connection: a client's socket, what it sent and was not run yet, and what it has to be told.
+ *
+ * Owner: its loop's thread.
+ */
+#ifndef KELVIN_NET_CONNECTION_H
+#define KELVIN_NET_CONNECTION_H
+
+#include "net/loop.h"
+#include "resp/request.h"
+
+struct connection {
+    struct client client;           /* first: a client of this room is a connection */
+    struct loop *loop;
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } uv;
+    struct request_parser parser;
+    struct buffer query;            /* received, not run: begins with the current request at `query_at` */
+    size_t query_at;
+    struct buffer writing;          /* handed to the kernel; `written` bytes of it are gone */
+    size_t written;
+    uv_write_t write;
+    bool write_busy;
+    bool in_dirty;
+    struct connection *next_dirty;
+    bool closing;
+    bool handle_closed;             /* libuv is done with it */
+    bool removed;                   /* nobody else refers to it */
+    int64_t over_soft_limit_ms;     /* since when; 0: not */
+};
+
+/* Takes the descriptor over; closes it on failure. */
+void connection_open(struct loop *loop, struct accepted accepted);
+void connection_close(struct connection *connection);
+
+/* Runs what has been received, as far as it goes. */
+void connection_process(struct connection *connection);
+/* Sends what may be sent: the log covers `covered`. True if there is nothing left to wait for. */
+bool connection_flush(struct connection *connection, uint64_t covered);
+/* Timeouts and limits, about once a second. */
+void connection_check(struct connection *connection, int64_t now_ms);
+void connection_mark_dirty(struct connection *connection);
+void connection_discard(struct client *client);
+
+#endif

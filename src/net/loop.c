@@ -1,0 +1,214 @@
+#include "net/loop.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "engine/internal.h"
+#include "net/connection.h"
+
+static void end_turn(struct loop *loop)
+{
+    struct connection *dirty = loop->dirty;
+    uint64_t covered;
+
+    if (!loop->in_turn && dirty == NULL)
+        return;
+    covered = worker_end_turn(&loop->worker);
+    loop->in_turn = false;
+    loop->dirty = NULL;
+    while (dirty != NULL) {
+        struct connection *connection = dirty;
+
+        dirty = connection->next_dirty;
+        connection->in_dirty = false;
+        if (!connection_flush(connection, covered))
+            connection_mark_dirty(connection);
+    }
+}
+
+void loop_enter_turn(struct loop *loop)
+{
+    if (loop->in_turn)
+        return;
+    loop->in_turn = true;
+    worker_begin_turn(&loop->worker);
+}
+
+static void on_prepare(uv_prepare_t *handle) { end_turn(handle->data); }
+static void on_check(uv_check_t *handle) { end_turn(handle->data); }
+
+static void close_all(struct loop *loop)
+{
+    struct client *client = loop->worker.clients;
+
+    while (client != NULL) {
+        struct client *next = client->next;
+
+        connection_close((struct connection *)client);
+        client = next;
+    }
+    uv_close((uv_handle_t *)&loop->bell, NULL);
+    uv_close((uv_handle_t *)&loop->prepare, NULL);
+    uv_close((uv_handle_t *)&loop->check, NULL);
+    uv_close((uv_handle_t *)&loop->cron, NULL);
+}
+
+static void on_bell(uv_async_t *handle)
+{
+    struct loop *loop = handle->data;
+
+    loop_enter_turn(loop);
+    worker_read_mail(&loop->worker);
+    if (loop->stopping && !uv_is_closing((uv_handle_t *)&loop->bell)) {
+        end_turn(loop);
+        close_all(loop);
+    }
+}
+
+static void check_clients(struct loop *loop)
+{
+    int64_t now_ms = loop->worker.turn.now_ms;
+    struct client *client = loop->worker.clients;
+
+    if (now_ms < loop->next_client_check_ms)
+        return;
+    loop->next_client_check_ms = now_ms + 1000;
+    while (client != NULL) {
+        struct client *next = client->next;
+
+        connection_check((struct connection *)client, now_ms);
+        client = next;
+    }
+}
+
+static void on_cron(uv_timer_t *handle)
+{
+    struct loop *loop = handle->data;
+    uint64_t period_ms = 1000 / (uint64_t)config_number(loop->engine->config, CONFIG_HZ);
+
+    loop_enter_turn(loop);
+    engine_cron(&loop->worker);
+    check_clients(loop);
+    if (loop->on_cron != NULL)
+        loop->on_cron(loop, loop->cron_context);
+    if (!uv_is_closing((uv_handle_t *)handle))
+        uv_timer_start(handle, on_cron, period_ms > 0 ? period_ms : 1, 0);
+}
+
+static void ring(void *context)
+{
+    struct loop *loop = context;
+
+    uv_async_send(&loop->bell);
+}
+
+static void resume(struct client *client)
+{
+    struct connection *connection = (struct connection *)client;
+
+    if (connection->closing || !client->parked)
+        return;
+    connection_process(connection);
+    connection_mark_dirty(connection);
+}
+
+static void close_client(struct client *client)
+{
+    connection_close((struct connection *)client);
+}
+
+struct loop *loop_create(struct engine *engine, int index)
+{
+    struct loop *loop = mem_zalloc(sizeof(*loop));
+
+    loop->engine = engine;
+    worker_init(&loop->worker, engine, index);
+    CHECK(uv_loop_init(&loop->uv) == 0);
+    uv_async_init(&loop->uv, &loop->bell, on_bell);
+    uv_prepare_init(&loop->uv, &loop->prepare);
+    uv_check_init(&loop->uv, &loop->check);
+    uv_timer_init(&loop->uv, &loop->cron);
+    loop->bell.data = loop->prepare.data = loop->check.data = loop->cron.data = loop;
+    uv_prepare_start(&loop->prepare, on_prepare);
+    uv_check_start(&loop->check, on_check);
+    uv_timer_start(&loop->cron, on_cron, 1, 0);
+    loop->worker.ring = ring;
+    loop->worker.ring_context = loop;
+    loop->worker.resume = resume;
+    loop->worker.discard = connection_discard;
+    loop->worker.close = close_client;
+    return loop;
+}
+
+void loop_destroy(struct loop *loop)
+{
+    CHECK(uv_loop_close(&loop->uv) == 0);
+    worker_release(&loop->worker);
+    mem_free(loop);
+}
+
+void loop_run(struct loop *loop)
+{
+    meter_join(loop->engine->meter);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    meter_leave(loop->engine->meter);
+}
+
+static void thread_main(void *context) { loop_run(context); }
+
+void loop_start(struct loop *loop)
+{
+    CHECK(uv_thread_create(&loop->thread, thread_main, loop) == 0);
+}
+
+void loop_join(struct loop *loop)
+{
+    uv_thread_join(&loop->thread);
+}
+
+struct stop_message {
+    struct message message;
+    struct loop *loop;
+};
+
+static void run_stop(struct message *message, struct worker *worker)
+{
+    struct stop_message *stop = (struct stop_message *)message;
+
+    (void)worker;
+    stop->loop->stopping = true;
+    mem_free(stop);
+}
+
+void loop_stop(struct loop *loop)
+{
+    struct stop_message *stop = mem_zalloc(sizeof(*stop));
+
+    stop->message.run = run_stop;
+    stop->loop = loop;
+    worker_post(&loop->worker, &stop->message);
+}
+
+struct accept_message {
+    struct message message;
+    struct loop *loop;
+    struct accepted accepted;
+};
+
+static void run_accept(struct message *message, struct worker *worker)
+{
+    struct accept_message *accept = (struct accept_message *)message;
+
+    (void)worker;
+    connection_open(accept->loop, accept->accepted);
+    mem_free(accept);
+}
+
+void loop_accept(struct loop *loop, struct accepted accepted)
+{
+    struct accept_message *accept = mem_zalloc(sizeof(*accept));
+
+    accept->message.run = run_accept;
+    accept->loop = loop;
+    accept->accepted = accepted;
+    worker_post(&loop->worker, &accept->message);
+}

@@ -1,0 +1,62 @@
+/* Loop: an event loop on a thread of its own, with the clients that were given to it.
+ *
+ * A turn: reads from whoever has something to say, runs the requests, then once posts loads, brings the log up to date, and writes
+ * all replies, one system call a client.
+ */
+#ifndef KELVIN_NET_LOOP_H
+#define KELVIN_NET_LOOP_H
+
+#include <uv.h>
+
+#include "engine/engine.h"
+
+struct connection;
+
+enum { LOOP_READ_SIZE = 64 * 1024, LOOP_BATCH = 16, LOOP_BATCH_ARGS = 8 };
+
+/* A request of a pipeline that was parsed ahead, so that memory can be prefetched. */
+struct ahead {
+    struct bytes args[LOOP_BATCH_ARGS];
+    int arg_count;
+    size_t begins;                  /* offset in the data */
+};
+
+struct loop {
+    uv_loop_t uv;
+    struct engine *engine;
+    struct worker worker;
+    uv_async_t bell;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_timer_t cron;
+    uv_thread_t thread;
+    bool in_turn;
+    bool stopping;
+    struct connection *dirty;       /* have output, or wait for the log */
+    struct ahead ahead[LOOP_BATCH];
+    int64_t next_client_check_ms;
+    void (*on_cron)(struct loop *loop, void *context);      /* main loop only; may be NULL */
+    void *cron_context;
+    char read_buffer[LOOP_READ_SIZE];
+};
+
+struct loop *loop_create(struct engine *engine, int index);
+void loop_destroy(struct loop *loop);       /* after it has run out */
+
+void loop_run(struct loop *loop);           /* on the calling thread, until loop_stop */
+void loop_start(struct loop *loop);         /* on a thread of its own; loop_join waits for its end */
+void loop_join(struct loop *loop);
+void loop_stop(struct loop *loop);          /* any thread: closes its clients, runs out */
+
+/* A socket was accepted: its connection lives in this loop from now on. Any thread. */
+struct accepted {
+    int fd;
+    bool is_unix;
+    bool is_denied;                         /* protected mode: told so and closed */
+};
+void loop_accept(struct loop *loop, struct accepted accepted);
+
+/* On the loop's own thread: begins a turn if none is open. Its end comes by itself. */
+void loop_enter_turn(struct loop *loop);
+
+#endif

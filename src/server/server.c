@@ -1,0 +1,479 @@
+#include "server/server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syslog.h>
+#include <unistd.h>
+
+#include "admin/error_stats.h"
+#include "admin/latency.h"
+#include "admin/slowlog.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/version.h"
+#include "engine/internal.h"
+#include "engine/lazy_free.h"
+#include "net/connection.h"
+#include "net/listener.h"
+#include "server/families.h"
+#include "server/process.h"
+#include "server/server.h"
+#include "server/tuning.h"
+
+enum { JOB_THREADS = 2, DESCRIPTORS_RESERVED = 256, DESCRIPTORS_STORE = 1024 };
+
+struct server {
+    struct engine engine;
+    struct loop **loops;
+    int loop_count;
+    struct listener *listener;
+    uv_signal_t on_term, on_int;
+    uv_async_t loaded, ended;
+    uv_thread_t loader;
+    bool loading;                   /* the replay's thread is to be joined */
+    enum status load_status;
+    char load_message[CONFIG_MESSAGE_SIZE * 2];
+    int64_t load_began_us;
+    _Atomic int exit_status;
+    _Atomic bool stopping;
+};
+
+/* What lower rooms tell upwards. */
+
+static uint64_t hook_memory_used(void *context) { return engine_memory_used(context); }
+
+static void hook_wake(void *context, struct client *client)
+{
+    (void)context;
+    worker_wake(client->worker, client);
+}
+
+static void hook_memory_freed(void *context)
+{
+    struct engine *engine = context;
+
+    for (int i = 0; i < engine->worker_count; i++)
+        worker_memory_came(engine->workers[i]);
+}
+
+static void hook_expired(void *context, struct keyspace *keyspace, struct bytes key)
+{
+    struct engine *engine = context;
+    struct bytes words[2] = { BYTES("DEL"), key };
+
+    if (engine->aof != NULL)
+        keyspace->partition->last_lsn = aof_append(engine->aof, keyspace->db, words, 2);
+    engine->dirty++;
+}
+
+static void hook_thread_started(void *context, const char *name)
+{
+    struct engine *engine = context;
+
+    pthread_setname_np(pthread_self(), name);
+    meter_join(engine->meter);
+}
+
+static void hook_log(void *context, const char *text)
+{
+    struct engine *engine = context;
+
+    log_write(engine->log, LOG_LEVEL_WARNING, "%s", text);
+}
+
+static void hook_changed(void *context, struct key *key, const char *event)
+{
+    (void)context;
+    (void)key;
+    (void)event;
+}
+
+static void hook_free_later(void *context, struct value value)
+{
+    struct engine *engine = context;
+
+    lazy_free_value(engine->lazy_free, value);
+}
+
+static void hook_load_in_place(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct engine *engine = context;
+
+    if (engine->tier != NULL && tier_load_in_place(engine->tier, keyspace, hash, key) != STATUS_OK)
+        log_write(engine->log, LOG_LEVEL_WARNING, "A record can't be read from the store");
+}
+
+static void hook_durable(void *context, uint64_t durable)
+{
+    struct engine *engine = context;
+
+    (void)durable;
+    for (int i = 0; i < engine->worker_count; i++) {
+        if (engine->workers[i]->ring != NULL)
+            engine->workers[i]->ring(engine->workers[i]->ring_context);
+    }
+}
+
+/* Starting. Each returns false after having logged why. */
+
+static void raise_descriptors(struct server *server)
+{
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)config_number(server->engine.config, CONFIG_MAXCLIENTS) + DESCRIPTORS_RESERVED + DESCRIPTORS_STORE;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = wanted;
+    if (limit.rlim_max < wanted)
+        limit.rlim_max = wanted;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        getrlimit(RLIMIT_NOFILE, &limit);
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+        log_write(server->engine.log, LOG_LEVEL_WARNING, "The limit of open files is %llu; maxclients and the store would like %llu.",
+            (unsigned long long)limit.rlim_cur, (unsigned long long)wanted);
+    }
+}
+
+static bool open_tier(struct server *server, struct hash_seed *seed)
+{
+    struct engine *engine = &server->engine;
+    struct config *config = engine->config;
+    char *dir = config_string(config, CONFIG_TIER_DIR), message[CONFIG_MESSAGE_SIZE] = "";
+    struct tier_options options = {
+        .dir = dir,
+        .write_buffer_size = (size_t)config_number(config, CONFIG_TIER_WRITE_BUFFER),
+        .block_cache_size = (size_t)config_number(config, CONFIG_TIER_BLOCK_CACHE),
+        .compression = config_number(config, CONFIG_TIER_COMPRESSION),
+        .loader_count = (int)config_number(config, CONFIG_TIER_LOAD_THREADS),
+        .hooks = {
+            .context = engine,
+            .memory_used = hook_memory_used,
+            .wake = hook_wake,
+            .memory_freed = hook_memory_freed,
+            .expired = hook_expired,
+            .thread_started = hook_thread_started,
+            .log = hook_log,
+        },
+    };
+
+    if (!config_number(config, CONFIG_TIER_ENABLED)) {
+        random_system(seed, sizeof(*seed));
+        mem_free(dir);
+        return true;
+    }
+    engine->tier = tier_open(&options, message);
+    if (engine->tier == NULL) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "Can't open the cold tier's store '%s': %s", dir, message);
+        mem_free(dir);
+        return false;
+    }
+    *seed = tier_seed(engine->tier);
+    mem_free(dir);
+    return true;
+}
+
+static enum aof_fsync fsync_policy(const struct config *config)
+{
+    switch (config_number(config, CONFIG_APPENDFSYNC)) {
+    case CONFIG_FSYNC_ALWAYS: return AOF_FSYNC_ALWAYS;
+    case CONFIG_FSYNC_NO: return AOF_FSYNC_NO;
+    default: return AOF_FSYNC_EVERYSEC;
+    }
+}
+
+static bool open_aof(struct server *server)
+{
+    struct engine *engine = &server->engine;
+    struct config *config = engine->config;
+    char *dir = config_string(config, CONFIG_APPENDDIRNAME), *name = config_string(config, CONFIG_APPENDFILENAME);
+    char message[CONFIG_MESSAGE_SIZE] = "";
+    struct aof_options options = {
+        .dir = dir,
+        .name = name,
+        .fsync = fsync_policy(config),
+        .load_truncated = config_number(config, CONFIG_AOF_LOAD_TRUNCATED),
+    };
+    bool good = true;
+
+    if (config_number(config, CONFIG_APPENDONLY)) {
+        good = aof_open(&options, &engine->aof, message) == STATUS_OK;
+        if (!good)
+            log_write(engine->log, LOG_LEVEL_WARNING, "%s", message);
+    }
+    if (good && engine->aof != NULL) {
+        aof_on_durable(engine->aof, hook_durable, engine);
+        aof_on_notice(engine->aof, hook_log, engine);
+    }
+    mem_free(dir);
+    mem_free(name);
+    return good;
+}
+
+static void rename_one(void *context, const struct bytes *words, int count)
+{
+    struct server *server = context;
+
+    if (count == 2 && command_rename(server->engine.commands, words[0], words[1]) != STATUS_OK)
+        log_write(server->engine.log, LOG_LEVEL_WARNING, "rename-command: there is no command '%.*s', or the new name is taken",
+            (int)words[0].size, words[0].data);
+}
+
+static void make_engine(struct server *server, struct hash_seed seed)
+{
+    struct engine *engine = &server->engine;
+    struct config *config = engine->config;
+
+    engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), (int)config_number(config, CONFIG_DATABASES), seed);
+    engine->commands = command_table_create(families_of_commands());
+    config_lines(config, CONFIG_RENAME_COMMAND, rename_one, server);
+    engine->lazy_free = lazy_free_create(engine->meter);
+    engine->jobs = job_pool_create(engine, JOB_THREADS);
+    engine->slowlog = slowlog_create();
+    engine->latency = latency_create();
+    engine->errors = error_stats_create();
+    engine->info = families_of_info();
+    engine->hooks = (struct key_hooks){ engine, hook_changed, hook_free_later, hook_load_in_place };
+    engine->active_expire = true;
+    engine->started_ms = engine->last_save_ms = clock_wall_ms();
+    server->loop_count = (int)config_number(config, CONFIG_IO_THREADS);
+    server->loops = mem_zalloc((size_t)server->loop_count * sizeof(*server->loops));
+    engine->workers = mem_zalloc((size_t)server->loop_count * sizeof(*engine->workers));
+    engine->worker_count = server->loop_count;
+    for (int i = 0; i < server->loop_count; i++) {
+        server->loops[i] = loop_create(engine, i);
+        engine->workers[i] = &server->loops[i]->worker;
+    }
+}
+
+static void ask_to_end(struct server *server, int exit_status)
+{
+    if (atomic_exchange(&server->stopping, true))
+        return;
+    server->exit_status = exit_status;
+    uv_async_send(&server->ended);
+}
+
+static void on_shutdown(void *context, int flags)
+{
+    (void)flags;
+    ask_to_end(context, 0);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct server *server = handle->data;
+
+    log_write(server->engine.log, LOG_LEVEL_WARNING, "Received %s scheduling shutdown...", number == SIGINT ? "SIGINT" : "SIGTERM");
+    ask_to_end(server, 0);
+}
+
+static void replay_main(void *context)
+{
+    struct server *server = context;
+
+    meter_join(server->engine.meter);
+    server->load_status = engine_replay(&server->engine, server->load_message);
+    meter_leave(server->engine.meter);
+    uv_async_send(&server->loaded);
+}
+
+static void say_ready(struct server *server)
+{
+    struct engine *engine = &server->engine;
+    char *path = config_string(engine->config, CONFIG_UNIXSOCKET);
+
+    engine->state = ENGINE_READY;
+    if (engine->tier != NULL)
+        tier_set_expiry(engine->tier, true);
+    if (config_number(engine->config, CONFIG_PORT) != 0)
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Ready to accept connections tcp");
+    if (path[0] != '\0')
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Ready to accept connections unix");
+    mem_free(path);
+    process_tell_supervisor(engine->config, "READY=1\nSTATUS=Ready to accept connections\n");
+}
+
+static void on_loaded(uv_async_t *handle)
+{
+    struct server *server = handle->data;
+    struct engine *engine = &server->engine;
+    char message[CONFIG_MESSAGE_SIZE] = "";
+
+    uv_thread_join(&server->loader);
+    server->loading = false;
+    if (server->load_message[0] != '\0')
+        log_write(engine->log, LOG_LEVEL_WARNING, "%s", server->load_message);
+    if (server->load_status != STATUS_OK) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "The AOF can't be loaded (%s). Mend it, or start with aof-load-truncated yes if only its end is torn.",
+            status_name(server->load_status));
+        ask_to_end(server, 1);
+        return;
+    }
+    if (aof_start(engine->aof, message) != STATUS_OK) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "%s", message);
+        ask_to_end(server, 1);
+        return;
+    }
+    log_write(engine->log, LOG_LEVEL_NOTICE, "DB loaded from append only file: %.3f seconds", (double)(clock_mono_us() - server->load_began_us) / 1e6);
+    say_ready(server);
+}
+
+static void close_handle(uv_handle_t *handle)
+{
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static void on_ended(uv_async_t *handle)
+{
+    struct server *server = handle->data;
+
+    server->engine.state = ENGINE_STOPPING;
+    process_tell_supervisor(server->engine.config, "STOPPING=1\n");
+    log_write(server->engine.log, LOG_LEVEL_NOTICE, "User requested shutdown...");
+    if (server->loading)
+        uv_thread_join(&server->loader);
+    listener_close(server->listener);
+    close_handle((uv_handle_t *)&server->on_term);
+    close_handle((uv_handle_t *)&server->on_int);
+    close_handle((uv_handle_t *)&server->loaded);
+    close_handle((uv_handle_t *)&server->ended);
+    for (int i = 0; i < server->loop_count; i++)
+        loop_stop(server->loops[i]);
+}
+
+static void watch_signals(struct server *server)
+{
+    uv_loop_t *uv = &server->loops[0]->uv;
+
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    uv_signal_init(uv, &server->on_term);
+    uv_signal_init(uv, &server->on_int);
+    uv_async_init(uv, &server->loaded, on_loaded);
+    uv_async_init(uv, &server->ended, on_ended);
+    server->on_term.data = server->on_int.data = server->loaded.data = server->ended.data = server;
+    uv_signal_start(&server->on_term, on_signal, SIGTERM);
+    uv_signal_start(&server->on_int, on_signal, SIGINT);
+}
+
+static void note_unused(void *context, const char *name, struct bytes value)
+{
+    struct server *server = context;
+
+    log_write(server->engine.log, LOG_LEVEL_WARNING, "The directive '%s %.*s' is known but does nothing in Kelvin yet.", name, (int)value.size, value.data);
+}
+
+static void say_hello(struct server *server)
+{
+    struct engine *engine = &server->engine;
+
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Kelvin %s (%s build) is starting, pid %d, as Redis %s to its clients", KELVIN_VERSION, KELVIN_BUILD,
+        (int)getpid(), REDIS_VERSION);
+    if (config_file(engine->config) != NULL)
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Configuration loaded from %s", config_file(engine->config));
+    config_unused(engine->config, note_unused, server);
+}
+
+static void serve(struct server *server)
+{
+    for (int i = 1; i < server->loop_count; i++)
+        loop_start(server->loops[i]);
+    log_write(server->engine.log, LOG_LEVEL_NOTICE, "Server initialized");
+    if (server->engine.aof != NULL) {
+        server->engine.state = ENGINE_LOADING;
+        server->loading = true;
+        server->load_began_us = clock_mono_us();
+        CHECK(uv_thread_create(&server->loader, replay_main, server) == 0);
+    } else {
+        say_ready(server);
+    }
+    loop_run(server->loops[0]);
+    for (int i = 1; i < server->loop_count; i++)
+        loop_join(server->loops[i]);
+}
+
+/* In the opposite order of starting. */
+static void take_down(struct server *server)
+{
+    struct engine *engine = &server->engine;
+
+    job_pool_destroy(engine->jobs);
+    if (engine->tier != NULL)
+        tier_stop(engine->tier);
+    aof_close(engine->aof);
+    for (int i = 0; i < server->loop_count; i++)
+        loop_destroy(server->loops[i]);
+    lazy_free_destroy(engine->lazy_free);
+    tier_close(engine->tier);
+    partitions_destroy(engine->partitions);
+    command_table_destroy(engine->commands);
+    slowlog_destroy(engine->slowlog);
+    latency_destroy(engine->latency);
+    error_stats_destroy(engine->errors);
+    mem_free(engine->workers);
+    mem_free(server->loops);
+}
+
+int server_run(struct config *config, const char *executable)
+{
+    struct server *server = mem_zalloc(sizeof(*server));
+    struct engine *engine = &server->engine;
+    struct hash_seed seed;
+    char message[CONFIG_MESSAGE_SIZE] = "", *pidfile;
+    int exit_status = 1;
+
+    engine->config = config;
+    engine->executable = mem_string(bytes_of_string(executable));
+    if (!process_enter(config, message)) {
+        fprintf(stderr, "%s\n", message);
+        goto out;
+    }
+    engine->log = process_open_log(config);
+    engine->meter = meter_create();
+    meter_join(engine->meter);
+    engine->shutdown = on_shutdown;
+    engine->shutdown_context = server;
+    process_make_id(engine->run_id);
+    say_hello(server);
+    raise_descriptors(server);
+    if (!open_tier(server, &seed))
+        goto out;
+    make_engine(server, seed);
+    tuning_apply(engine);
+    if (engine->tier != NULL)
+        tier_start(engine->tier, engine->partitions);
+    if (open_aof(server)) {
+        watch_signals(server);
+        server->listener = listener_open(server->loops[0], server->loops, server->loop_count, message);
+        if (server->listener == NULL)
+            log_write(engine->log, LOG_LEVEL_WARNING, "%s", message);
+    }
+    if (server->listener != NULL) {
+        pidfile = process_write_pidfile(config);
+        serve(server);
+        exit_status = server->exit_status;
+        if (pidfile != NULL)
+            unlink(pidfile);
+        mem_free(pidfile);
+        listener_destroy(server->listener);
+    } else {
+        process_run_out(server->loops, server->loop_count, (uv_handle_t *[]){ (uv_handle_t *)&server->on_term, (uv_handle_t *)&server->on_int,
+            (uv_handle_t *)&server->loaded, (uv_handle_t *)&server->ended, NULL });
+    }
+    take_down(server);
+    log_write(engine->log, LOG_LEVEL_WARNING, "Kelvin is now ready to exit, bye bye...");
+out:
+    if (engine->meter != NULL)
+        meter_destroy(engine->meter);
+    log_destroy(engine->log);
+    mem_free(engine->executable);
+    config_destroy(config);
+    mem_free(server);
+    return exit_status;
+}

@@ -1,0 +1,10 @@
+/* Server: puts all rooms together, starts and stops them in order. The only room that knows all others. */
+#ifndef KELVIN_SERVER_SERVER_H
+#define KELVIN_SERVER_SERVER_H
+
+#include "admin/config.h"
+
+/* Serves until SHUTDOWN, SIGTERM or SIGINT. Takes the config over. Returns the exit status. */
+int server_run(struct config *config, const char *executable);
+
+#endif

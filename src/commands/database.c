@@ -43,8 +43,7 @@ void swapdb_command(struct call *call)
         !arg_integer_between(call, 2, INT32_MIN, INT32_MAX, "ERR invalid second DB index", &b) ||
         !database_exists(call, a) || !database_exists(call, b))
         return;
-    if (a != b)
-        dataset_swap(call, (int)a, (int)b);
+    dataset_swap(call, (int)a, (int)b);
     reply_ok(call->reply);
 }
 

@@ -34,6 +34,8 @@ void command_box_create(struct command_box *box, const struct command *commands,
     };
     box->hooks = (struct key_hooks){ .context = box, .changed = add_event, .free_later = free_at_once };
     box->turn.hooks = &box->hooks;
+    box->engine.config = config_create();
+    box->engine.partitions = box->partitions;
     random_init(&box->turn.random, seed);
     reply_init(&box->client.reply, 2);
     arena_init(&box->arena);
@@ -42,6 +44,7 @@ void command_box_create(struct command_box *box, const struct command *commands,
 void command_box_destroy(struct command_box *box)
 {
     partitions_destroy(box->partitions);
+    config_destroy(box->engine.config);
     reply_release(&box->client.reply);
     arena_release(&box->arena);
     buffer_release(&box->reply);
@@ -116,8 +119,8 @@ const char *command_box_run(struct command_box *box, const struct bytes *args, i
     const struct command *command = find_command(box, args[0]);
     struct call_key keys[KEYS_MAX];
     struct call call = {
-        .partitions = box->partitions, .turn = &box->turn, .client = &box->client, .command = command,
-        .reply = &box->client.reply, .args = args, .arg_count = arg_count, .keys = keys, .arena = &box->arena,
+        .engine = &box->engine, .partitions = box->partitions, .turn = &box->turn, .client = &box->client, .db = box->client.db,
+        .command = command, .reply = &box->client.reply, .args = args, .arg_count = arg_count, .keys = keys, .arena = &box->arena,
     };
 
     CHECK(arg_count <= KEYS_MAX);

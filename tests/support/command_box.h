@@ -1,4 +1,4 @@
-/* A command box: runs single commands on a keyspace of its own, without engine, tier, log or sockets, and keeps what the
+/* A command box: runs single commands on a keyspace of its own, without executor, tier, log or sockets, and keeps what the
  * command did: reply, events, changes, propagation. For unit tests of src/commands.
  */
 #ifndef KELVIN_SUPPORT_COMMAND_BOX_H
@@ -9,9 +9,11 @@
 #include "base/buffer.h"
 #include "command/call.h"
 #include "command/key.h"
+#include "engine/engine.h"
 
 struct command_box {
     const struct command *commands;     /* ends with a row without a name */
+    struct engine engine;               /* its configuration and partitions; nothing else is there */
     struct partitions *partitions;
     struct turn turn;
     struct client client;

@@ -66,10 +66,9 @@ class Filler:
         if size != len(self.versions):
             raise Difference([b"DBSIZE"], size, len(self.versions), done, "the filler keys are miscounted")
 
-    def restart(self):
+    def close(self):
         if self.client:
             self.client.close()
-        self.client, self.versions = None, {}
 
 
 class DifferentialTest(unittest.TestCase):
@@ -92,6 +91,8 @@ class DifferentialTest(unittest.TestCase):
                 self.fail(report)
             finally:
                 runner.disconnect()
+                if fill:
+                    fill.close()
             if demote and ours.kelvin:
                 self.assertGreater(runner.demoted, 0, "no key was ever demoted, so nothing was tested")
             return ours.info() if ours.alive() and ours.kelvin else {}

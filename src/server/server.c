@@ -236,7 +236,6 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
-    engine->info = families_of_info();
     engine->hooks = (struct key_hooks){ engine, hook_changed, hook_free_later, hook_load_in_place };
     engine->active_expire = true;
     engine->started_ms = engine->last_save_ms = clock_wall_ms();

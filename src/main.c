@@ -1,0 +1,105 @@
+/* kelvin-server [file.conf] [-] [--option value ...] */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "admin/config.h"
+#include "base/buffer.h"
+#include "base/mem.h"
+#include "base/version.h"
+#include "server/server.h"
+
+enum { WORDS_MAX = 64 };
+
+static void print_help(void)
+{
+    puts("Usage: kelvin-server [file.conf] [options] [-]\n"
+         "\n"
+         "  file.conf             configuration, in the syntax of redis.conf\n"
+         "  -                     more configuration from standard input\n"
+         "  --<directive> <value> any directive, for example --port 7777 --maxmemory 4gb\n"
+         "  -v, --version         print the version\n"
+         "  -h, --help            print this\n"
+         "\n"
+         "Without arguments: 127.0.0.1:6379, no limit of memory, the cold tier in ./store.\n"
+         "conf/kelvin.conf explains every directive.");
+}
+
+static bool read_stdin(struct config *config, char *message)
+{
+    struct buffer text = { 0 };
+    size_t got;
+    bool good;
+
+    do {
+        got = fread(buffer_reserve(&text, 4096), 1, 4096, stdin);
+        text.size += got;
+    } while (got > 0);
+    good = config_load_text(config, "stdin", buffer_bytes(&text), message);
+    buffer_release(&text);
+    return good;
+}
+
+/* --name value value ... up to the next --name. A value that itself begins with -- has to be given in a file. */
+static bool read_options(struct config *config, char **arguments, int count, char *message)
+{
+    int at = 0;
+
+    while (at < count) {
+        struct bytes words[WORDS_MAX];
+        int word_count = 0;
+
+        if (strcmp(arguments[at], "-") == 0) {
+            if (!read_stdin(config, message))
+                return false;
+            at++;
+            continue;
+        }
+        if (strncmp(arguments[at], "--", 2) != 0) {
+            snprintf(message, CONFIG_MESSAGE_SIZE, "'%.100s' is not an option: options begin with --", arguments[at]);
+            return false;
+        }
+        words[word_count++] = bytes_of_string(arguments[at++] + 2);
+        while (at < count && word_count < WORDS_MAX && strncmp(arguments[at], "--", 2) != 0 && strcmp(arguments[at], "-") != 0)
+            words[word_count++] = bytes_of_string(arguments[at++]);
+        if (!config_load(config, words, word_count, message)) {
+            char reason[CONFIG_MESSAGE_SIZE];
+
+            memcpy(reason, message, sizeof(reason));
+            snprintf(message, CONFIG_MESSAGE_SIZE, "--%.*s: %.160s", (int)(words[0].size < 60 ? words[0].size : 60), words[0].data, reason);
+            return false;
+        }
+    }
+    return true;
+}
+
+int main(int count, char **arguments)
+{
+    struct config *config;
+    char message[CONFIG_MESSAGE_SIZE] = "", *executable = realpath("/proc/self/exe", NULL);
+    int status, at = 1;
+    bool good = true;
+
+    if (count == 2 && (strcmp(arguments[1], "-v") == 0 || strcmp(arguments[1], "--version") == 0)) {
+        printf("Kelvin server v=%s redis_version=%s build=%s\n", KELVIN_VERSION, REDIS_VERSION, KELVIN_BUILD);
+        return 0;
+    }
+    if (count == 2 && (strcmp(arguments[1], "-h") == 0 || strcmp(arguments[1], "--help") == 0)) {
+        print_help();
+        return 0;
+    }
+    config = config_create();
+    if (count > 1 && arguments[1][0] != '-')
+        good = config_load_file(config, arguments[at++], message);
+    good = good && read_options(config, arguments + at, count - at, message) && config_check(config, message);
+    if (!good) {
+        fprintf(stderr, "\n*** FATAL CONFIG FILE ERROR (Kelvin %s) ***\n%s\n", KELVIN_VERSION, message);
+        config_destroy(config);
+        free(executable);
+        return 1;
+    }
+    status = server_run(config, executable != NULL ? executable : arguments[0]);
+    free(executable);
+    return status;
+}

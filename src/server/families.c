@@ -1,0 +1,17 @@
+#include "server/families.h"
+
+#include <stddef.h>
+
+#include "commands/hash.h"
+#include "commands/string.h"
+
+const struct command *const *families_of_commands(void)
+{
+    static const struct command *const families[] = {
+        string_commands,
+        hash_commands,
+        NULL,
+    };
+
+    return families;
+}

@@ -1,0 +1,77 @@
+#include "server/tuning.h"
+
+#include <unistd.h>
+
+#include "base/mem.h"
+
+/* Rows whose number goes straight into the tier's settings. */
+struct tier_row {
+    enum config_id id;
+    size_t offset;
+};
+
+static const struct tier_row tier_rows[] = {
+    { CONFIG_MAXMEMORY, offsetof(struct tier_settings, memory_max) },
+    { CONFIG_TIER_HIGH_WATERMARK, offsetof(struct tier_settings, high_percent) },
+    { CONFIG_TIER_LOW_WATERMARK, offsetof(struct tier_settings, low_percent) },
+    { CONFIG_TIER_BATCH_SIZE, offsetof(struct tier_settings, batch_size) },
+    { CONFIG_TIER_MAX_SIZE, offsetof(struct tier_settings, store_size_max) },
+    { CONFIG_LFU_LOG_FACTOR, offsetof(struct tier_settings, lfu_log_factor) },
+    { CONFIG_LFU_DECAY_TIME, offsetof(struct tier_settings, lfu_decay_minutes) },
+    { CONFIG_HASH_MAX_LISTPACK_ENTRIES, offsetof(struct tier_settings, hash_listpack_entries_max) },
+    { CONFIG_HASH_MAX_LISTPACK_VALUE, offsetof(struct tier_settings, hash_listpack_value_max) },
+};
+
+enum { TIER_ROWS = sizeof(tier_rows) / sizeof(tier_rows[0]) };
+
+static void tier_number(struct engine *engine, const struct tier_row *row)
+{
+    if (engine->tier != NULL)
+        *(_Atomic int64_t *)((char *)tier_settings(engine->tier) + row->offset) = config_number(engine->config, row->id);
+}
+
+static bool tier_changed(void *context, enum config_id id, char *message)
+{
+    struct engine *engine = context;
+
+    (void)message;
+    for (int i = 0; i < TIER_ROWS; i++) {
+        if (tier_rows[i].id == id)
+            tier_number(engine, &tier_rows[i]);
+    }
+    if (engine->tier != NULL)
+        tier_nudge(engine->tier);
+    return true;
+}
+
+static bool log_level_changed(void *context, enum config_id id, char *message)
+{
+    struct engine *engine = context;
+
+    (void)message;
+    log_set_level(engine->log, (enum log_level)config_number(engine->config, id));
+    return true;
+}
+
+static bool fsync_changed(void *context, enum config_id id, char *message)
+{
+    static const enum aof_fsync policies[] = {
+        [CONFIG_FSYNC_EVERYSEC] = AOF_FSYNC_EVERYSEC, [CONFIG_FSYNC_ALWAYS] = AOF_FSYNC_ALWAYS, [CONFIG_FSYNC_NO] = AOF_FSYNC_NO,
+    };
+    struct engine *engine = context;
+
+    (void)message;
+    if (engine->aof != NULL)
+        aof_set_fsync(engine->aof, policies[config_number(engine->config, id)]);
+    return true;
+}
+
+void tuning_apply(struct engine *engine)
+{
+    for (int i = 0; i < TIER_ROWS; i++) {
+        tier_number(engine, &tier_rows[i]);
+        config_on_change(engine->config, tier_rows[i].id, tier_changed, engine);
+    }
+    config_on_change(engine->config, CONFIG_LOGLEVEL, log_level_changed, engine);
+    config_on_change(engine->config, CONFIG_APPENDFSYNC, fsync_changed, engine);
+}

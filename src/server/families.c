@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "commands/hash.h"
+#include "commands/keys.h"
 #include "commands/string.h"
 
 const struct command *const *families_of_commands(void)
@@ -10,6 +11,7 @@ const struct command *const *families_of_commands(void)
     static const struct command *const families[] = {
         string_commands,
         hash_commands,
+        keys_commands,
         NULL,
     };
 

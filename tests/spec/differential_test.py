@@ -37,14 +37,16 @@ class Filler:
         self.server, self.keys, self.size = server, keys, size
         self.random = random.Random(seed)
         self.versions = {}
-        self.client = None
+        self.client = self.process = None
 
     def value(self, index, version):
         return (b"%d:%d;" % (index, version)) * (self.size // 10)
 
     def tick(self, done):
-        if self.client is None:
-            self.client = self.server.client()
+        if self.client is None or self.process is not self.server.process:
+            # The first time, or the server was started again while a failure is being shrunk.
+            self.close()
+            self.client, self.process = self.server.client(), self.server.process
             self.client.must("SELECT", FILLER_DATABASE)
         # The sequence may hold a FLUSHALL, which empties this database too.
         if self.client.must("DBSIZE") == 0:

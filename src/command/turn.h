@@ -31,6 +31,7 @@ enum statistic {
     STAT_THROTTLED,             /* calls that had to wait for memory */
     STAT_READS_PROCESSED, STAT_WRITES_PROCESSED,
     STAT_QUERY_BUFFER_LIMIT, STAT_OUTPUT_BUFFER_LIMIT,  /* clients closed for it */
+    STAT_TURNS, STAT_TURN_US,   /* turns of the loop, and microseconds spent in them */
     STAT_COUNT
 };
 

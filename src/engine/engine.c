@@ -4,6 +4,7 @@
 
 #include "admin/error_stats.h"
 #include "admin/latency.h"
+#include "admin/rates.h"
 #include "admin/slowlog.h"
 #include "base/clock.h"
 #include "engine/internal.h"
@@ -144,6 +145,19 @@ static void expire_hot(struct worker *worker)
         turn_count(&worker->turn, STAT_EXPIRED_KEYS, expiry.count);
 }
 
+static void note_rates(struct engine *engine, int64_t now_us)
+{
+    uint64_t totals[RATE_COUNT] = {
+        [RATE_COMMANDS] = engine_stat(engine, STAT_COMMANDS),
+        [RATE_NET_INPUT] = engine_stat(engine, STAT_NET_INPUT),
+        [RATE_NET_OUTPUT] = engine_stat(engine, STAT_NET_OUTPUT),
+        [RATE_TURNS] = engine_stat(engine, STAT_TURNS),
+        [RATE_TURN_US] = engine_stat(engine, STAT_TURN_US),
+    };
+
+    rates_note(engine->rates, now_us, totals);
+}
+
 void engine_cron(struct worker *worker)
 {
     struct engine *engine = worker->engine;
@@ -153,6 +167,8 @@ void engine_cron(struct worker *worker)
         worker_memory_came(worker);
     if (worker->index != 0)
         return;
+    if (engine->rates != NULL)
+        note_rates(engine, worker->turn.now_us);
     if (pause != 0 && worker->turn.now_ms >= pause)
         engine->pause_until_ms = 0;
     if (engine->active_expire && engine->state == ENGINE_READY)

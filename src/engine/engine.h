@@ -20,6 +20,8 @@ struct lazy_free;
 struct slowlog;
 struct latency;
 struct error_stats;
+struct info_section;
+struct rates;
 
 enum engine_state { ENGINE_LOADING, ENGINE_READY, ENGINE_STOPPING };
 
@@ -39,6 +41,9 @@ struct engine {
     struct slowlog *slowlog;        /* admin/slowlog.h */
     struct latency *latency;        /* admin/latency.h */
     struct error_stats *errors;     /* admin/error_stats.h */
+    struct rates *rates;            /* admin/rates.h; noted by the first worker */
+    const struct info_section *info;    /* admin/info.h; their context is the engine */
+    uint64_t memory_startup;        /* bytes in use before there was any data */
     struct key_hooks hooks;
     char run_id[41];
     int64_t started_ms;             /* wall clock */

@@ -212,6 +212,22 @@ void worker_read_mail(struct worker *worker)
         resume_for_memory(worker);
 }
 
+void worker_measure_clients(struct worker *worker)
+{
+    uint64_t memory = 0, input_max = 0, output_max = 0;
+
+    for (const struct client *client = worker->clients; client != NULL; client = client->next) {
+        uint64_t input = client->query_room + client->arguments_size, output = client->reply.out.capacity;
+
+        memory += sizeof(*client) + input + output;
+        input_max = input > input_max ? input : input_max;
+        output_max = output > output_max ? output : output_max;
+    }
+    worker->clients_memory = memory;
+    worker->input_buffer_max = input_max;
+    worker->output_buffer_max = output_max;
+}
+
 void worker_add_client(struct worker *worker, struct client *client)
 {
     client->worker = worker;

@@ -32,6 +32,8 @@ struct worker {
     struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order */
     uint32_t writes_since_check;
     uint32_t expire_next;           /* partition where the active expiry goes on */
+    /* Bytes, measured about once a second: all memory of its clients' buffers; the largest of each kind. Atomic. */
+    _Atomic uint64_t clients_memory, input_buffer_max, output_buffer_max;
 
     pthread_mutex_t mail_lock;      /* leaf */
     struct client *ready_first, *ready_last;        /* mail_lock */
@@ -66,6 +68,9 @@ void worker_post(struct worker *worker, struct message *message);
 void worker_park_for_memory(struct worker *worker, struct client *client);
 /* Memory was freed: the worker resumes some who wait. Any thread. */
 void worker_memory_came(struct worker *worker);
+
+/* Measures the clients' buffers. On the worker. */
+void worker_measure_clients(struct worker *worker);
 
 void worker_add_client(struct worker *worker, struct client *client);
 /* Unpins, forgets its job. Returns true if the memory may go now; else `discard` is called later. */

@@ -1,6 +1,7 @@
 #include "net/loop.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/internal.h"
 #include "net/connection.h"
@@ -8,9 +9,11 @@
 static void end_turn(struct loop *loop)
 {
     struct connection *dirty = loop->dirty;
+    struct turn *turn = &loop->worker.turn;
+    bool was_in_turn = loop->in_turn;
     uint64_t covered;
 
-    if (!loop->in_turn && dirty == NULL)
+    if (!was_in_turn && dirty == NULL)
         return;
     covered = worker_end_turn(&loop->worker);
     loop->in_turn = false;
@@ -22,6 +25,10 @@ static void end_turn(struct loop *loop)
         connection->in_dirty = false;
         if (!connection_flush(connection, covered))
             connection_mark_dirty(connection);
+    }
+    if (was_in_turn) {
+        turn_count(turn, STAT_TURNS, 1);
+        turn_count(turn, STAT_TURN_US, (uint64_t)(clock_mono_us() - turn->now_us));
     }
 }
 
@@ -78,6 +85,7 @@ static void check_clients(struct loop *loop)
         connection_check((struct connection *)client, now_ms);
         client = next;
     }
+    worker_measure_clients(&loop->worker);
 }
 
 static void on_cron(uv_timer_t *handle)

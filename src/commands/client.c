@@ -1,0 +1,286 @@
+/* The rows of CLIENT, and the subcommands that concern the asking client or the whole server. */
+#include "commands/client.h"
+
+#include "base/mem.h"
+#include "engine/engine.h"
+
+const struct command client_commands[] = {
+#define COMMAND COMMAND_ROW
+#include "commands/client.def"
+#undef COMMAND
+    { .name = NULL }
+};
+
+bool client_name_is_valid(struct bytes name)
+{
+    for (size_t i = 0; i < name.size; i++) {
+        if (name.data[i] < '!' || name.data[i] > '~')
+            return false;
+    }
+    return true;
+}
+
+void client_set_text(char **field, struct bytes text)
+{
+    mem_free(*field);
+    *field = text.size > 0 ? mem_string(text) : NULL;
+}
+
+void client_id_command(struct call *call)
+{
+    reply_integer(call->reply, (int64_t)call->client->id);
+}
+
+void client_getname_command(struct call *call)
+{
+    if (call->client->name == NULL)
+        reply_null(call->reply);
+    else
+        reply_bulk_string(call->reply, call->client->name);
+}
+
+void client_setname_command(struct call *call)
+{
+    if (!client_name_is_valid(call->args[2])) {
+        reply_errorf(call, CLIENT_NAME_ERROR);
+        return;
+    }
+    client_set_text(&call->client->name, call->args[2]);
+    reply_ok(call->reply);
+}
+
+void client_setinfo_command(struct call *call)
+{
+    struct bytes option = call->args[2];
+    char **field;
+
+    if (arg_is(call, 2, "lib-name")) {
+        field = &call->client->lib_name;
+    } else if (arg_is(call, 2, "lib-ver")) {
+        field = &call->client->lib_version;
+    } else {
+        reply_errorf(call, "ERR Unrecognized option '%.*s'", (int)option.size, option.data);
+        return;
+    }
+    if (!client_name_is_valid(call->args[3])) {
+        reply_errorf(call, "ERR %.*s cannot contain spaces, newlines or special characters.", (int)option.size, option.data);
+        return;
+    }
+    client_set_text(field, call->args[3]);
+    reply_ok(call->reply);
+}
+
+void client_info_command(struct call *call)
+{
+    struct buffer line = { 0 };
+
+    client_line(&line, call->client, call->client->id, call->turn->now_ms);
+    reply_verbatim(call->reply, "txt", buffer_bytes(&line));
+    buffer_release(&line);
+}
+
+static void switch_flag(struct call *call, uint32_t flag)
+{
+    if (arg_is(call, 2, "on")) {
+        call->client->flags |= flag;
+    } else if (arg_is(call, 2, "off")) {
+        call->client->flags &= ~flag;
+    } else {
+        reply_error(call, ERR_SYNTAX);
+        return;
+    }
+    reply_ok(call->reply);
+}
+
+void client_noevict_command(struct call *call)
+{
+    switch_flag(call, CLIENT_NO_EVICT);
+}
+
+void client_notouch_command(struct call *call)
+{
+    switch_flag(call, CLIENT_NO_TOUCH);
+}
+
+/* OFF and SKIP are not answered. */
+void client_reply_command(struct call *call)
+{
+    struct client *client = call->client;
+
+    if (arg_is(call, 2, "on")) {
+        client->flags &= ~(uint32_t)(CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP);
+        reply_ok(call->reply);
+    } else if (arg_is(call, 2, "off")) {
+        client->flags |= CLIENT_REPLY_OFF;
+    } else if (arg_is(call, 2, "skip")) {
+        if (!(client->flags & CLIENT_REPLY_OFF))
+            client->flags |= CLIENT_REPLY_SKIP_NEXT;
+    } else {
+        reply_error(call, ERR_SYNTAX);
+    }
+}
+
+/* A pause may be made longer and stricter, not shorter or milder, while it lasts. */
+void client_pause_command(struct call *call)
+{
+    struct engine *engine = call->engine;
+    int64_t now_ms = call->turn->now_ms, timeout_ms, until = engine->pause_until_ms;
+    bool writes_only = false;
+
+    if (call->arg_count > 4) {
+        reply_error(call, ERR_SYNTAX);
+        return;
+    }
+    if (call->arg_count == 4) {
+        writes_only = arg_is(call, 3, "write");
+        if (!writes_only && !arg_is(call, 3, "all")) {
+            reply_errorf(call, "ERR CLIENT PAUSE mode must be WRITE or ALL");
+            return;
+        }
+    }
+    if (!arg_integer_between(call, 2, INT64_MIN, INT64_MAX, "ERR timeout is not an integer or out of range", &timeout_ms))
+        return;
+    if (timeout_ms < 0) {
+        reply_errorf(call, "ERR timeout is negative");
+        return;
+    }
+    if (timeout_ms > INT64_MAX - now_ms) {
+        reply_errorf(call, "ERR timeout is out of range");
+        return;
+    }
+    engine->pause_writes_only = writes_only && (until <= now_ms || engine->pause_writes_only);
+    if (timeout_ms > 0 && now_ms + timeout_ms > until)
+        engine->pause_until_ms = now_ms + timeout_ms;
+    reply_ok(call->reply);
+}
+
+void client_unpause_command(struct call *call)
+{
+    struct engine *engine = call->engine;
+
+    engine->pause_until_ms = 0;
+    for (int i = 0; i < engine->worker_count; i++)
+        worker_memory_came(engine->workers[i]);     /* those held back wait in the same line as those who wait for memory */
+    reply_ok(call->reply);
+}
+
+/* No command blocks yet, so there is never anybody to unblock. */
+void client_unblock_command(struct call *call)
+{
+    int64_t id;
+
+    if (call->arg_count > 4) {
+        reply_error(call, ERR_SYNTAX);
+    } else if (call->arg_count == 4 && !arg_is(call, 3, "timeout") && !arg_is(call, 3, "error")) {
+        reply_errorf(call, "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+    } else if (arg_integer(call, 2, &id)) {
+        reply_integer(call->reply, 0);
+    }
+}
+
+void client_getredir_command(struct call *call)
+{
+    reply_integer(call->reply, -1);
+}
+
+void client_trackinginfo_command(struct call *call)
+{
+    reply_map(call->reply, 3);
+    reply_bulk_string(call->reply, "flags");
+    reply_set(call->reply, 1);
+    reply_bulk_string(call->reply, "off");
+    reply_bulk_string(call->reply, "redirect");
+    reply_integer(call->reply, -1);
+    reply_bulk_string(call->reply, "prefixes");
+    reply_array(call->reply, 0);
+}
+
+static bool check_tracking_options(struct call *call)
+{
+    int64_t id;
+
+    for (int i = 3; i < call->arg_count; i++) {
+        bool more = i + 1 < call->arg_count;
+
+        if (arg_is(call, i, "redirect") && more) {
+            if (!arg_integer(call, ++i, &id))
+                return false;
+        } else if (arg_is(call, i, "prefix") && more) {
+            i++;
+        } else if (!arg_is(call, i, "bcast") && !arg_is(call, i, "optin") && !arg_is(call, i, "optout") && !arg_is(call, i, "noloop")) {
+            reply_error(call, ERR_SYNTAX);
+            return false;
+        }
+    }
+    return true;
+}
+
+void client_tracking_command(struct call *call)
+{
+    if (!check_tracking_options(call))
+        return;
+    if (arg_is(call, 2, "on"))
+        reply_errorf(call, "ERR CLIENT TRACKING ON is not supported by this version of Kelvin");
+    else if (arg_is(call, 2, "off"))
+        reply_ok(call->reply);
+    else
+        reply_error(call, ERR_SYNTAX);
+}
+
+/* Tracking is never on. */
+void client_caching_command(struct call *call)
+{
+    reply_errorf(call, "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled");
+}
+
+void client_help_command(struct call *call)
+{
+    static const char *const lines[] = {
+        "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "CACHING (YES|NO)",
+        "    Whether the next command's keys are tracked, in OPTIN or OPTOUT mode.",
+        "GETNAME",
+        "    The name of this connection.",
+        "GETREDIR",
+        "    The client that gets this connection's tracking messages.",
+        "ID",
+        "    The ID of this connection.",
+        "INFO",
+        "    This connection's line of CLIENT LIST.",
+        "KILL <ip:port>",
+        "    Close the connection from there.",
+        "KILL <option> <value> [<option> <value> ...]",
+        "    Close all connections for which each of the options is true:",
+        "    ADDR <ip:port>, LADDR <ip:port>, ID <client-id>, USER <username>,",
+        "    TYPE (NORMAL|MASTER|REPLICA|PUBSUB), SKIPME (YES|NO): spare this one, which is the default.",
+        "LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <client-id> ...]",
+        "    A line for each client.",
+        "NO-EVICT (ON|OFF)",
+        "    Whether this connection is kept when clients use too much memory.",
+        "NO-TOUCH (ON|OFF)",
+        "    Whether this connection's commands leave the heat of keys alone.",
+        "PAUSE <timeout> [WRITE|ALL]",
+        "    Hold back all commands, or those that write, for so many milliseconds.",
+        "REPLY (ON|OFF|SKIP)",
+        "    Whether this connection wants replies.",
+        "SETINFO (LIB-NAME|LIB-VER) <value>",
+        "    Say which library is at the other end.",
+        "SETNAME <name>",
+        "    Name this connection.",
+        "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> ...] [OPTIN] [OPTOUT] [NOLOOP]",
+        "    Messages about changed keys. They can't be turned on in this version.",
+        "TRACKINGINFO",
+        "    How keys are tracked for this connection.",
+        "UNBLOCK <client-id> [TIMEOUT|ERROR]",
+        "    End the waiting of a client that is in a blocking command.",
+        "UNPAUSE",
+        "    End CLIENT PAUSE.",
+        "HELP",
+        "    This text.",
+    };
+    size_t count = sizeof(lines) / sizeof(lines[0]);
+
+    reply_array(call->reply, count);
+    for (size_t i = 0; i < count; i++)
+        reply_status(call->reply, bytes_of_string(lines[i]));
+}

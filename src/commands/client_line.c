@@ -1,0 +1,65 @@
+/* The line of a client: what CLIENT LIST and CLIENT INFO tell. The fields are those of Redis 7.2, in its order; what Kelvin has no
+ * use for (subscriptions, transactions, replies kept in a list) is told as what it is, nothing.
+ */
+#include "base/mem.h"
+#include "commands/client.h"
+
+enum { FLAGS_MAX = 8 };
+
+static void flag_letters(char *letters, const struct client *client, uint64_t asker)
+{
+    char *at = letters;
+
+    if (client->parked && client->id != asker)
+        *at++ = 'b';
+    if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
+        *at++ = 'c';
+    if (client->flags & CLIENT_CLOSE_NOW)
+        *at++ = 'A';
+    if (client->flags & CLIENT_UNIX_SOCKET)
+        *at++ = 'U';
+    if (client->flags & CLIENT_NO_EVICT)
+        *at++ = 'e';
+    if (client->flags & CLIENT_NO_TOUCH)
+        *at++ = 'T';
+    if (at == letters)
+        *at++ = 'N';
+    *at = '\0';
+}
+
+static size_t text_size(const char *text)
+{
+    return text == NULL ? 0 : mem_size(text);
+}
+
+static const char *text_or_empty(const char *text)
+{
+    return text == NULL ? "" : text;
+}
+
+static int64_t seconds_since(int64_t then_ms, int64_t now_ms)
+{
+    return now_ms > then_ms ? (now_ms - then_ms) / 1000 : 0;
+}
+
+void client_line(struct buffer *out, const struct client *client, uint64_t asker, int64_t now_ms)
+{
+    const struct buffer *replies = &client->reply.out;
+    uint64_t query_free = client->query_room > client->query_size ? client->query_room - client->query_size : 0;
+    size_t total = sizeof(*client) + client->query_size + query_free + client->arguments_size + replies->capacity +
+        text_size(client->name) + text_size(client->lib_name) + text_size(client->lib_version) + text_size(client->address) +
+        text_size(client->local_address);
+    char flags[FLAGS_MAX];
+
+    flag_letters(flags, client, asker);
+    buffer_append_format(out, "id=%llu addr=%s laddr=%s fd=%d name=%s age=%lld idle=%lld flags=%s db=%d sub=0 psub=0 ssub=0 multi=-1",
+        (unsigned long long)client->id, text_or_empty(client->address), text_or_empty(client->local_address), client->fd,
+        text_or_empty(client->name), (long long)seconds_since(client->created_ms, now_ms),
+        (long long)seconds_since(client->active_ms, now_ms), flags, client->db);
+    buffer_append_format(out, " qbuf=%llu qbuf-free=%llu argv-mem=%llu multi-mem=0 rbs=%zu rbp=%zu obl=%zu oll=0 omem=0 tot-mem=%zu",
+        (unsigned long long)client->query_size, (unsigned long long)query_free, (unsigned long long)client->arguments_size,
+        replies->capacity, replies->size, replies->size, total);
+    buffer_append_format(out, " events=%s cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
+        replies->size > 0 && client->id != asker ? "rw" : "r", client->last_command == NULL ? "NULL" : client->last_command->name,
+        client->reply.protocol, text_or_empty(client->lib_name), text_or_empty(client->lib_version));
+}

@@ -1,0 +1,178 @@
+#include "commands/connection.h"
+
+#include "base/mem.h"
+#include "base/version.h"
+#include "command/call.h"
+#include "commands/client.h"
+#include "engine/engine.h"
+
+const struct command connection_commands[] = {
+#define COMMAND COMMAND_ROW
+#include "commands/connection.def"
+#undef COMMAND
+    { .name = NULL }
+};
+
+#define WRONG_PASSWORD "WRONGPASS invalid username-password pair or user is disabled."
+
+void ping_command(struct call *call)
+{
+    if (call->arg_count > 2)
+        reply_wrong_arity(call);
+    else if (call->arg_count == 2)
+        reply_bulk(call->reply, call->args[1]);
+    else
+        reply_status(call->reply, BYTES("PONG"));
+}
+
+void echo_command(struct call *call)
+{
+    reply_bulk(call->reply, call->args[1]);
+}
+
+void quit_command(struct call *call)
+{
+    call->client->flags |= CLIENT_CLOSE_AFTER_REPLY;
+    reply_ok(call->reply);
+}
+
+/* Equal? Takes the same time wherever they differ, so that nobody can guess a password letter by letter. */
+static bool is_password(struct bytes password, struct bytes given)
+{
+    unsigned char differs = password.size != given.size;
+
+    for (size_t i = 0; i < given.size; i++)
+        differs |= (unsigned char)(given.data[i] ^ (i < password.size ? password.data[i] : 0));
+    return differs == 0;
+}
+
+/* A user without a password takes any. */
+static bool authenticate(struct call *call, struct bytes user, struct bytes given)
+{
+    char *password = config_string(call->engine->config, CONFIG_REQUIREPASS);
+    bool is_right = bytes_equal(user, BYTES("default")) && (password[0] == '\0' || is_password(bytes_of_string(password), given));
+
+    mem_free(password);
+    if (is_right)
+        call->client->authenticated = true;
+    return is_right;
+}
+
+static bool needs_password(struct call *call)
+{
+    char *password = config_string(call->engine->config, CONFIG_REQUIREPASS);
+    bool needs = password[0] != '\0';
+
+    mem_free(password);
+    return needs;
+}
+
+void auth_command(struct call *call)
+{
+    bool with_user = call->arg_count == 3;
+
+    if (call->arg_count > 3) {
+        reply_error(call, ERR_SYNTAX);
+    } else if (!with_user && !needs_password(call)) {
+        reply_errorf(call, "ERR AUTH <password> called without any password configured for the default user. "
+            "Are you sure your configuration is correct?");
+    } else if (authenticate(call, with_user ? call->args[1] : BYTES("default"), call->args[with_user ? 2 : 1])) {
+        reply_ok(call->reply);
+    } else {
+        reply_errorf(call, WRONG_PASSWORD);
+    }
+}
+
+void reset_command(struct call *call)
+{
+    struct client *client = call->client;
+
+    client->flags &= ~(uint32_t)(CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_NO_TOUCH | CLIENT_NO_EVICT);
+    client->db = 0;
+    client->authenticated = !needs_password(call);
+    mem_free(client->name);
+    client->name = NULL;
+    call->reply->protocol = 2;
+    reply_status(call->reply, BYTES("RESET"));
+}
+
+struct hello {
+    int64_t protocol;               /* 0: as it is */
+    const struct bytes *user, *password, *name;     /* NULL: not given */
+};
+
+static bool parse_hello(struct call *call, struct hello *hello)
+{
+    *hello = (struct hello){ 0 };
+    if (call->arg_count < 2)
+        return true;
+    if (!arg_integer_between(call, 1, INT64_MIN, INT64_MAX, "ERR Protocol version is not an integer or out of range",
+        &hello->protocol))
+        return false;
+    if (hello->protocol != 2 && hello->protocol != 3) {
+        reply_errorf(call, "NOPROTO unsupported protocol version");
+        return false;
+    }
+    for (int i = 2; i < call->arg_count; i++) {
+        int more = call->arg_count - 1 - i;
+
+        if (arg_is(call, i, "auth") && more >= 2) {
+            hello->user = &call->args[i + 1];
+            hello->password = &call->args[i + 2];
+            i += 2;
+        } else if (arg_is(call, i, "setname") && more >= 1) {
+            hello->name = &call->args[++i];
+            if (!client_name_is_valid(*hello->name)) {
+                reply_errorf(call, CLIENT_NAME_ERROR);
+                return false;
+            }
+        } else {
+            reply_errorf(call, "ERR Syntax error in HELLO option '%.*s'", (int)call->args[i].size, call->args[i].data);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void reply_hello(struct call *call)
+{
+    struct reply *reply = call->reply;
+
+    reply_map(reply, 7);
+    reply_bulk_string(reply, "server");
+    reply_bulk_string(reply, "redis");
+    reply_bulk_string(reply, "version");
+    reply_bulk_string(reply, REDIS_VERSION);
+    reply_bulk_string(reply, "proto");
+    reply_integer(reply, reply->protocol);
+    reply_bulk_string(reply, "id");
+    reply_integer(reply, (int64_t)call->client->id);
+    reply_bulk_string(reply, "mode");
+    reply_bulk_string(reply, "standalone");
+    reply_bulk_string(reply, "role");
+    reply_bulk_string(reply, "master");
+    reply_bulk_string(reply, "modules");
+    reply_array(reply, 0);
+}
+
+void hello_command(struct call *call)
+{
+    struct hello hello;
+
+    if (!parse_hello(call, &hello))
+        return;
+    if (hello.user != NULL && !authenticate(call, *hello.user, *hello.password)) {
+        reply_errorf(call, WRONG_PASSWORD);
+        return;
+    }
+    if (!call->client->authenticated) {
+        reply_errorf(call, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> "
+            "<pass> option can be used to authenticate the client and select the RESP protocol version at the same time");
+        return;
+    }
+    if (hello.name != NULL)
+        client_set_text(&call->client->name, *hello.name);
+    if (hello.protocol != 0)
+        call->reply->protocol = (int)hello.protocol;
+    reply_hello(call);
+}

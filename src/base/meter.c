@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -14,6 +15,9 @@ enum { THREADS_MAX = 256 };
 
 /* jemalloc's, if it is linked. */
 extern int mallctl(const char *name, void *old, size_t *old_size, void *new, size_t new_size) __attribute__((weak));
+
+extern void malloc_stats_print(void (*write)(void *, const char *), void *context, const char *options)
+    __attribute__((weak));
 
 struct slot {
     pthread_t thread;
@@ -139,4 +143,28 @@ void meter_purge(void)
 {
     if (mallctl != NULL)
         mallctl("arena.4096.purge", NULL, NULL, NULL, 0);       /* 4096: all arenas */
+}
+
+void meter_name(char name[64])
+{
+    const char *version = NULL;
+    size_t size = sizeof(version);
+
+    if (mallctl == NULL || mallctl("version", &version, &size, NULL, 0) != 0)
+        snprintf(name, 64, "libc");
+    else
+        snprintf(name, 64, "jemalloc-%.*s", (int)strcspn(version, "-"), version);
+}
+
+static void append_text(void *context, const char *text)
+{
+    buffer_append_string(context, text);
+}
+
+void meter_report(struct buffer *out)
+{
+    if (malloc_stats_print != NULL)
+        malloc_stats_print(append_text, out, NULL);
+    else
+        buffer_append_string(out, "This build uses the C library's allocator, which has no statistics to show.\n");
 }

@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "base/buffer.h"
+
 struct meter;
 
 struct meter *meter_create(void);
@@ -33,5 +35,9 @@ uint64_t meter_resident(void);
 
 /* Asks the allocator to give freed pages back to the machine. */
 void meter_purge(void);
+
+/* "jemalloc-5.3.0" or "libc"; and all that jemalloc tells about itself, for people to read. */
+void meter_name(char name[64]);
+void meter_report(struct buffer *out);
 
 #endif

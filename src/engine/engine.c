@@ -138,9 +138,12 @@ static void expire_hot(struct worker *worker)
         }
         if (done)
             worker->expire_next = (worker->expire_next + 1) % all->count;
-        if (clock_mono_us() - began_us > EXPIRE_BUDGET_US * effort)
+        if (clock_mono_us() - began_us > EXPIRE_BUDGET_US * effort) {
+            turn_count(&worker->turn, STAT_EXPIRE_CUT, 1);
             break;
+        }
     }
+    turn_count(&worker->turn, STAT_EXPIRE_US, (uint64_t)(clock_mono_us() - began_us));
     if (expiry.count > 0)
         turn_count(&worker->turn, STAT_EXPIRED_KEYS, expiry.count);
 }
@@ -158,6 +161,22 @@ static void note_rates(struct engine *engine, int64_t now_us)
     rates_note(engine->rates, now_us, totals);
 }
 
+static void note_memory(struct engine *engine, int64_t now_us)
+{
+    uint64_t used = engine_memory_used(engine);
+    int64_t since = engine->memory_over_since_us;
+
+    if (used > engine->memory_peak)
+        engine->memory_peak = used;
+    if (engine_memory_is_short(engine)) {
+        if (since == 0)
+            engine->memory_over_since_us = now_us;
+    } else if (since != 0) {
+        engine->memory_over_us += now_us - since;
+        engine->memory_over_since_us = 0;
+    }
+}
+
 void engine_cron(struct worker *worker)
 {
     struct engine *engine = worker->engine;
@@ -173,6 +192,5 @@ void engine_cron(struct worker *worker)
         engine->pause_until_ms = 0;
     if (engine->active_expire && engine->state == ENGINE_READY)
         expire_hot(worker);
-    if (engine_memory_used(engine) > engine->memory_peak)
-        engine->memory_peak = engine_memory_used(engine);
+    note_memory(engine, worker->turn.now_us);
 }

@@ -57,6 +57,8 @@ struct engine {
     _Atomic uint64_t dirty;         /* changes since the last save */
     _Atomic int64_t last_save_ms;
     _Atomic uint64_t memory_peak;
+    /* Microseconds with memory over maxmemory, as the first worker's cron sees it: in all, and when it began (0: it is not). */
+    _Atomic int64_t memory_over_us, memory_over_since_us;
     _Atomic uint64_t loading_total, loading_done;
     _Atomic int64_t loading_started_ms;
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */

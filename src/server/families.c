@@ -2,8 +2,12 @@
 
 #include <stddef.h>
 
+#include "commands/client.h"
+#include "commands/command.h"
+#include "commands/connection.h"
 #include "commands/hash.h"
 #include "commands/keys.h"
+#include "commands/misc.h"
 #include "commands/string.h"
 
 const struct command *const *families_of_commands(void)
@@ -12,6 +16,10 @@ const struct command *const *families_of_commands(void)
         string_commands,
         hash_commands,
         keys_commands,
+        connection_commands,
+        client_commands,
+        command_commands,
+        misc_commands,
         NULL,
     };
 

@@ -1,0 +1,227 @@
+/* The rows of COMMAND; lists of commands, and the keys of a given one. */
+#include "commands/command.h"
+
+#include "base/text.h"
+#include "command/call.h"
+#include "engine/engine.h"
+#include "engine/keys.h"
+
+const struct command command_commands[] = {
+#define COMMAND COMMAND_ROW
+#include "commands/command.def"
+#undef COMMAND
+    { .name = NULL }
+};
+
+static const struct command_table *table_of(const struct call *call)
+{
+    return call->engine->commands;
+}
+
+void command_command(struct call *call)
+{
+    size_t count = command_count(table_of(call));
+
+    reply_array(call->reply, count);
+    for (size_t i = 0; i < count; i++)
+        command_info_reply(call->reply, command_at(table_of(call), i));
+}
+
+void command_count_command(struct call *call)
+{
+    reply_integer(call->reply, (int64_t)command_count(table_of(call)));
+}
+
+void command_info_command(struct call *call)
+{
+    if (call->arg_count == 2) {
+        command_command(call);
+        return;
+    }
+    reply_array(call->reply, (size_t)call->arg_count - 2);
+    for (int i = 2; i < call->arg_count; i++) {
+        const struct command *command = command_find_full(table_of(call), call->args[i]);
+
+        if (command == NULL)
+            reply_null_array(call->reply);
+        else
+            command_info_reply(call->reply, command);
+    }
+}
+
+static void reply_docs_pair(struct call *call, const struct command *command)
+{
+    reply_bulk_string(call->reply, command->name);
+    command_docs_reply(call->reply, call->arena, command);
+}
+
+/* Names that nobody knows are left out. */
+void command_docs_command(struct call *call)
+{
+    size_t count = command_count(table_of(call)), known = 0;
+    struct reply_later later;
+
+    if (call->arg_count == 2) {
+        reply_map(call->reply, count);
+        for (size_t i = 0; i < count; i++)
+            reply_docs_pair(call, command_at(table_of(call), i));
+        return;
+    }
+    later = reply_later_begin(call->reply);
+    for (int i = 2; i < call->arg_count; i++) {
+        const struct command *command = command_find_full(table_of(call), call->args[i]);
+
+        if (command == NULL)
+            continue;
+        reply_docs_pair(call, command);
+        known++;
+    }
+    reply_later_map(call->reply, later, known);
+}
+
+/* What COMMAND LIST is narrowed down to. */
+struct list_filter {
+    bool nothing;               /* modules, and categories there are none of */
+    uint32_t categories;        /* 0: any */
+    const struct bytes *pattern;
+};
+
+static bool is_listed(const struct list_filter *filter, const struct command *command)
+{
+    if (filter->nothing || (filter->categories != 0 && !(command_categories(command) & filter->categories)))
+        return false;
+    return filter->pattern == NULL || text_matches(*filter->pattern, bytes_of_string(command->name), TEXT_CASE_IGNORED);
+}
+
+static size_t reply_listed(struct call *call, const struct list_filter *filter, const struct command *command)
+{
+    size_t count = 0;
+
+    if (is_listed(filter, command)) {
+        reply_bulk_string(call->reply, command->name);
+        count++;
+    }
+    for (struct command **child = command->children; child != NULL && *child != NULL; child++)
+        count += reply_listed(call, filter, *child);
+    return count;
+}
+
+static bool parse_list_filter(struct call *call, struct list_filter *filter)
+{
+    if (call->arg_count == 2)
+        return true;
+    if (call->arg_count == 5 && arg_is(call, 2, "filterby")) {
+        if (arg_is(call, 3, "aclcat")) {
+            filter->categories = command_category_of(call->args[4]);
+            filter->nothing = filter->categories == 0;
+            return true;
+        }
+        if (arg_is(call, 3, "pattern")) {
+            filter->pattern = &call->args[4];
+            return true;
+        }
+        filter->nothing = true;
+        if (arg_is(call, 3, "module"))
+            return true;
+    }
+    reply_error(call, ERR_SYNTAX);
+    return false;
+}
+
+void command_list_command(struct call *call)
+{
+    struct list_filter filter = { 0 };
+    struct reply_later later;
+    size_t count = 0;
+
+    if (!parse_list_filter(call, &filter))
+        return;
+    later = reply_later_begin(call->reply);
+    for (size_t i = 0; i < command_count(table_of(call)); i++)
+        count += reply_listed(call, &filter, command_at(table_of(call), i));
+    reply_later_array(call->reply, later, count);
+}
+
+/* The command that stands at args[2]; NULL: an error was replied. */
+static const struct command *given_command(struct call *call, const struct bytes *args, int arg_count)
+{
+    const struct command *command = command_find(table_of(call), args[0]);
+
+    if (command != NULL && command->children != NULL && arg_count > 1)
+        command = command_find_child(command, args[1]);
+    if (command == NULL)
+        reply_errorf(call, "ERR Invalid command specified");
+    else if (command->keys == NULL)
+        reply_errorf(call, "ERR The command has no key arguments");
+    else if (command->arity > 0 ? command->arity != arg_count : arg_count < -command->arity)
+        reply_errorf(call, "ERR Invalid number of arguments specified for command");
+    else
+        return command;
+    return NULL;
+}
+
+static void reply_keys(struct call *call, bool with_flags)
+{
+    const struct bytes *args = call->args + 2;
+    int arg_count = call->arg_count - 2, count;
+    const struct command *command = given_command(call, args, arg_count);
+    struct call_key *keys;
+
+    if (command == NULL)
+        return;
+    count = command_keys(command, args, arg_count, NULL, 0);
+    if (count <= 0 && !(command->flags & COMMAND_NO_MANDATORY_KEYS)) {
+        reply_errorf(call, "ERR Invalid arguments specified for command");
+        return;
+    }
+    if (count < 0)
+        count = 0;
+    keys = arena_alloc(call->arena, ((size_t)count + 1) * sizeof(*keys));
+    command_keys(command, args, arg_count, keys, count);
+    reply_array(call->reply, (size_t)count);
+    for (int i = 0; i < count; i++) {
+        if (with_flags)
+            reply_array(call->reply, 2);
+        reply_bulk(call->reply, args[keys[i].arg]);
+        if (with_flags)
+            command_key_flags_reply(call->reply, keys[i].flags & ~(uint32_t)(KEY_INCOMPLETE | KEY_VARIABLE_FLAGS));
+    }
+}
+
+void command_getkeys_command(struct call *call)
+{
+    reply_keys(call, false);
+}
+
+void command_getkeysandflags_command(struct call *call)
+{
+    reply_keys(call, true);
+}
+
+void command_help_command(struct call *call)
+{
+    static const char *const lines[] = {
+        "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "(no subcommand)",
+        "    All there is to know about all commands.",
+        "COUNT",
+        "    How many commands there are.",
+        "DOCS [<command-name> ...]",
+        "    What they do and take, for people; of all commands, if none is named.",
+        "GETKEYS <full-command>",
+        "    Which of its words are keys.",
+        "GETKEYSANDFLAGS <full-command>",
+        "    Which of its words are keys, and what is done to them.",
+        "INFO [<command-name> ...]",
+        "    Arity, flags, categories and keys; of all commands, if none is named.",
+        "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
+        "    The names of commands.",
+        "HELP",
+        "    This text.",
+    };
+    size_t count = sizeof(lines) / sizeof(lines[0]);
+
+    reply_array(call->reply, count);
+    for (size_t i = 0; i < count; i++)
+        reply_status(call->reply, bytes_of_string(lines[i]));
+}

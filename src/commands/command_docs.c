@@ -1,0 +1,365 @@
+/* COMMAND DOCS: a row in words. The row's description of its arguments (the language is in command/command.h) is parsed into a tree of
+ * nodes, and the tree is written.
+ */
+#include "base/check.h"
+#include "base/text.h"
+#include "commands/command.h"
+
+enum node_kind { NODE_ARGUMENT, NODE_TOKEN, NODE_ONE_OF, NODE_BLOCK };
+
+struct node {
+    enum node_kind kind;
+    struct bytes name, type;        /* type: of an argument */
+    struct bytes token;             /* the word itself, or that before it; data NULL: none */
+    bool optional, multiple, multiple_token;
+    struct node *children, *next;
+};
+
+struct parser {
+    const char *at;                 /* ends with NUL */
+    struct arena *arena;
+};
+
+/* A list being made. */
+struct list {
+    struct node *first, **end;
+    size_t count;
+};
+
+static struct node *parse_alternatives(struct parser *parser);
+
+static struct node *node_create(struct parser *parser, enum node_kind kind)
+{
+    struct node *node = arena_alloc(parser->arena, sizeof(*node));
+
+    *node = (struct node){ .kind = kind };
+    return node;
+}
+
+static void list_add(struct list *list, struct node *node)
+{
+    if (list->count++ == 0)
+        list->first = node;
+    else
+        *list->end = node;
+    list->end = &node->next;
+}
+
+static void skip_spaces(struct parser *parser)
+{
+    while (*parser->at == ' ')
+        parser->at++;
+}
+
+static bool accept(struct parser *parser, const char *text)
+{
+    size_t size = strlen(text);
+
+    if (strncmp(parser->at, text, size) != 0)
+        return false;
+    parser->at += size;
+    return true;
+}
+
+/* Up to a space, a bracket, a bar, or "...". */
+static struct bytes parse_word(struct parser *parser)
+{
+    const char *from = parser->at;
+
+    while (*parser->at != '\0' && strchr(" ()[]|", *parser->at) == NULL && strncmp(parser->at, "...", 3) != 0)
+        parser->at++;
+    CHECK(parser->at > from);
+    return bytes_of(from, (size_t)(parser->at - from));
+}
+
+/* A name may have a colon itself ("ip:port:string"): the type is behind the last one. */
+static size_t name_size(struct bytes word)
+{
+    size_t size = word.size;
+
+    while (size > 0 && word.data[size - 1] != ':')
+        size--;
+    return size == 0 ? 0 : size - 1;
+}
+
+static bool is_type(struct bytes type)
+{
+    static const char *const types[] = { "key", "string", "integer", "double", "pattern", "unix-time" };
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (bytes_equal(type, bytes_of_string(types[i])))
+            return true;
+    }
+    return false;
+}
+
+static struct bytes lower_case(struct parser *parser, struct bytes word)
+{
+    char *copy = arena_alloc(parser->arena, word.size + 1);
+
+    for (size_t i = 0; i < word.size; i++)
+        copy[i] = word.data[i] >= 'A' && word.data[i] <= 'Z' ? (char)(word.data[i] + 'a' - 'A') : word.data[i];
+    return bytes_of(copy, word.size);
+}
+
+/* Does the WORD stand before an argument or a group, or for itself? */
+static bool has_follower(const struct parser *parser)
+{
+    struct parser ahead = *parser;
+
+    if (*ahead.at != ' ')
+        return false;
+    skip_spaces(&ahead);
+    if (*ahead.at == '(')
+        return true;
+    if (*ahead.at == '\0' || strchr(")]|[", *ahead.at) != NULL)
+        return false;
+    return name_size(parse_word(&ahead)) > 0;
+}
+
+static struct node *parse_item(struct parser *parser);
+
+static struct node *parse_words(struct parser *parser)
+{
+    struct bytes word = parse_word(parser);
+    size_t size = name_size(word);
+    struct node *node;
+
+    if (size > 0) {
+        node = node_create(parser, NODE_ARGUMENT);
+        node->name = bytes_of(word.data, size);
+        node->type = bytes_of(word.data + size + 1, word.size - size - 1);
+        CHECK(is_type(node->type));
+    } else if (has_follower(parser)) {
+        skip_spaces(parser);
+        node = parse_item(parser);
+        CHECK(node->token.data == NULL);
+        node->token = word;
+    } else {
+        node = node_create(parser, NODE_TOKEN);
+        node->name = lower_case(parser, word);
+        node->token = word;
+    }
+    return node;
+}
+
+static struct node *parse_item(struct parser *parser)
+{
+    struct node *node;
+
+    if (accept(parser, "(")) {
+        node = parse_alternatives(parser);
+        CHECK(accept(parser, ")"));
+    } else if (accept(parser, "[")) {
+        node = parse_alternatives(parser);
+        CHECK(accept(parser, "]"));
+        node->optional = true;
+    } else {
+        node = parse_words(parser);
+    }
+    if (accept(parser, "...")) {
+        node->multiple = true;
+        node->multiple_token = node->token.data != NULL && node->kind != NODE_TOKEN;
+    }
+    return node;
+}
+
+static struct list parse_sequence(struct parser *parser)
+{
+    struct list list = { 0 };
+
+    for (;;) {
+        skip_spaces(parser);
+        if (*parser->at == '\0' || strchr(")]|", *parser->at) != NULL)
+            return list;
+        list_add(&list, parse_item(parser));
+    }
+}
+
+/* "offset_count". */
+static struct bytes joined_name(struct parser *parser, const struct node *children)
+{
+    size_t size = 0;
+    char *name, *at;
+
+    for (const struct node *child = children; child != NULL; child = child->next)
+        size += child->name.size + 1;
+    at = name = arena_alloc(parser->arena, size);
+    for (const struct node *child = children; child != NULL; child = child->next) {
+        memcpy(at, child->name.data, child->name.size);
+        at += child->name.size;
+        *at++ = '_';
+    }
+    return bytes_of(name, size - 1);
+}
+
+static struct node *group_of(struct parser *parser, enum node_kind kind, struct node *children)
+{
+    struct node *node = node_create(parser, kind);
+
+    node->children = children;
+    node->name = joined_name(parser, children);
+    return node;
+}
+
+/* One node for a sequence: itself if it has one item, else a block, which takes the word that it begins with. */
+static struct node *node_of_sequence(struct parser *parser, struct list list)
+{
+    struct node *block;
+
+    CHECK(list.count > 0);
+    if (list.count == 1)
+        return list.first;
+    block = group_of(parser, NODE_BLOCK, list.first);
+    if (list.first->kind == NODE_ARGUMENT && list.first->token.data != NULL) {
+        block->token = list.first->token;
+        list.first->token = (struct bytes){ 0 };
+    }
+    return block;
+}
+
+static struct node *parse_alternatives(struct parser *parser)
+{
+    struct list alternatives = { 0 };
+
+    do
+        list_add(&alternatives, node_of_sequence(parser, parse_sequence(parser)));
+    while (accept(parser, "|"));
+    return alternatives.count == 1 ? alternatives.first : group_of(parser, NODE_ONE_OF, alternatives.first);
+}
+
+static size_t node_count(const struct node *nodes)
+{
+    size_t count = 0;
+
+    for (; nodes != NULL; nodes = nodes->next)
+        count++;
+    return count;
+}
+
+/* Which key specification the next argument of type key belongs to. */
+struct key_counter {
+    int next, count;
+};
+
+static void reply_pair(struct reply *reply, const char *name, struct bytes value)
+{
+    reply_bulk_string(reply, name);
+    reply_bulk(reply, value);
+}
+
+static void reply_node_flags(struct reply *reply, const struct node *node)
+{
+    reply_bulk_string(reply, "flags");
+    reply_set(reply, (size_t)node->optional + node->multiple + node->multiple_token);
+    if (node->optional)
+        reply_status(reply, BYTES("optional"));
+    if (node->multiple)
+        reply_status(reply, BYTES("multiple"));
+    if (node->multiple_token)
+        reply_status(reply, BYTES("multiple_token"));
+}
+
+static struct bytes type_of(const struct node *node)
+{
+    switch (node->kind) {
+    case NODE_ARGUMENT:
+        return node->type;
+    case NODE_TOKEN:
+        return BYTES("pure-token");
+    case NODE_ONE_OF:
+        return BYTES("oneof");
+    case NODE_BLOCK:
+        break;
+    }
+    return BYTES("block");
+}
+
+static void reply_node(struct reply *reply, const struct node *node, struct key_counter *keys)
+{
+    bool is_key = node->kind == NODE_ARGUMENT && bytes_equal(node->type, BYTES("key")) && keys->count > 0;
+    bool has_token = node->token.data != NULL, has_flags = node->optional || node->multiple;
+    bool is_leaf = node->children == NULL;
+
+    reply_map(reply, 2 + (size_t)is_leaf + is_key + has_token + has_flags + !is_leaf);
+    reply_pair(reply, "name", node->name);
+    reply_pair(reply, "type", type_of(node));
+    if (is_leaf)
+        reply_pair(reply, "display_text", node->name);
+    if (is_key) {
+        reply_bulk_string(reply, "key_spec_index");
+        reply_integer(reply, keys->next);
+        if (keys->next + 1 < keys->count)
+            keys->next++;
+    }
+    if (has_token)
+        reply_pair(reply, "token", node->token);
+    if (has_flags)
+        reply_node_flags(reply, node);
+    if (is_leaf)
+        return;
+    reply_bulk_string(reply, "arguments");
+    reply_array(reply, node_count(node->children));
+    for (const struct node *child = node->children; child != NULL; child = child->next)
+        reply_node(reply, child, keys);
+}
+
+static void reply_arguments(struct reply *reply, const struct command *command, const struct node *nodes)
+{
+    struct key_counter keys = { 0, 0 };
+
+    while (command->keys != NULL && command->keys[keys.count].flags != 0)
+        keys.count++;
+    reply_bulk_string(reply, "arguments");
+    reply_array(reply, node_count(nodes));
+    for (; nodes != NULL; nodes = nodes->next)
+        reply_node(reply, nodes, &keys);
+}
+
+static void reply_text(struct reply *reply, const char *name, const char *text)
+{
+    if (text != NULL)
+        reply_pair(reply, name, bytes_of_string(text));
+}
+
+static struct node *parse_arguments(struct arena *arena, const char *text)
+{
+    struct parser parser = { text == NULL ? "" : text, arena };
+    struct list list = parse_sequence(&parser);
+
+    CHECK(*parser.at == '\0');      /* a bracket too many */
+    return list.first;
+}
+
+void command_docs_reply(struct reply *reply, struct arena *arena, const struct command *command)
+{
+    struct node *arguments = parse_arguments(arena, command->arguments);
+    size_t child_count = 0;
+
+    while (command->children != NULL && command->children[child_count] != NULL)
+        child_count++;
+    reply_map(reply, (size_t)(command->summary != NULL) + (command->since != NULL) + (command->group != NULL) +
+        (command->complexity != NULL) + 2 * (size_t)(command->deprecated_since != NULL) + (command->replaced_by != NULL) +
+        (arguments != NULL) + (child_count > 0));
+    reply_text(reply, "summary", command->summary);
+    reply_text(reply, "since", command->since);
+    reply_text(reply, "group", command->group);
+    reply_text(reply, "complexity", command->complexity);
+    if (command->deprecated_since != NULL) {
+        reply_bulk_string(reply, "doc_flags");
+        reply_set(reply, 1);
+        reply_status(reply, BYTES("deprecated"));
+    }
+    reply_text(reply, "deprecated_since", command->deprecated_since);
+    reply_text(reply, "replaced_by", command->replaced_by);
+    if (arguments != NULL)
+        reply_arguments(reply, command, arguments);
+    if (child_count == 0)
+        return;
+    reply_bulk_string(reply, "subcommands");
+    reply_map(reply, child_count);
+    for (size_t i = 0; i < child_count; i++) {
+        reply_bulk_string(reply, command->children[i]->name);
+        command_docs_reply(reply, arena, command->children[i]);
+    }
+}

@@ -1,0 +1,105 @@
+#include "commands/misc.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/version.h"
+#include "command/call.h"
+#include "engine/engine.h"
+
+const struct command misc_commands[] = {
+#define COMMAND COMMAND_ROW
+#include "commands/misc.def"
+#undef COMMAND
+    { .name = NULL }
+};
+
+void time_command(struct call *call)
+{
+    int64_t now_us = clock_wall_us();
+
+    reply_array(call->reply, 2);
+    reply_bulk_integer(call->reply, now_us / 1000000);
+    reply_bulk_integer(call->reply, now_us % 1000000);
+}
+
+void lastsave_command(struct call *call)
+{
+    reply_integer(call->reply, call->engine->last_save_ms / 1000);
+}
+
+enum { COLUMNS = 64, ROWS = 16, SIDE_MAX = 200, EMBERS_MAX = 5 };
+
+/* A glowing thing in the dark: where it is and how far its warmth reaches, in rows. */
+struct ember {
+    double column, row, reach;
+};
+
+static double uniform(struct random *random)
+{
+    return (double)(random_next(random) >> 11) / (double)(1ull << 53);
+}
+
+/* Some embers in the cold, and the heat around them in shades; a cell is twice as high as it is wide. */
+static void draw_embers(struct buffer *out, struct random *random, int columns, int rows)
+{
+    static const char shades[] = " .:-=+*#%@";
+    struct ember embers[EMBERS_MAX];
+    int count = 2 + (int)random_below(random, EMBERS_MAX - 1);
+
+    for (int i = 0; i < count; i++) {
+        embers[i] = (struct ember){
+            .column = uniform(random) * columns,
+            .row = uniform(random) * rows,
+            .reach = (0.1 + 0.25 * uniform(random)) * rows + 0.5,
+        };
+    }
+    for (int row = 0; row < rows; row++) {
+        for (int column = 0; column < columns; column++) {
+            double heat = 0;
+
+            for (int i = 0; i < count; i++) {
+                double x = (column - embers[i].column) / 2, y = row - embers[i].row;
+
+                heat += exp(-(x * x + y * y) / (2 * embers[i].reach * embers[i].reach));
+            }
+            heat = heat > 1 ? 1 : heat;
+            buffer_append_u8(out, (uint8_t)shades[(int)(heat * (sizeof(shades) - 2))]);
+        }
+        buffer_append_u8(out, '\n');
+    }
+}
+
+/* A side that is not given stays as it is. */
+static bool parse_side(struct call *call, int arg, int *side)
+{
+    int64_t number;
+
+    if (arg >= call->arg_count)
+        return true;
+    if (!arg_integer(call, arg, &number))
+        return false;
+    *side = number < 1 ? 1 : number > SIDE_MAX ? SIDE_MAX : (int)number;
+    return true;
+}
+
+/* There is one picture, whatever version is asked for. */
+void lolwut_command(struct call *call)
+{
+    struct buffer out = { 0 };
+    int columns = COLUMNS, rows = ROWS, at = 1;
+    int64_t version;
+
+    if (call->arg_count > 2 && arg_is(call, 1, "version")) {
+        if (!arg_integer(call, 2, &version))
+            return;
+        at = 3;
+    }
+    if (!parse_side(call, at, &columns) || !parse_side(call, at + 1, &rows))
+        return;
+    draw_embers(&out, &call->turn->random, columns, rows);
+    buffer_append_format(&out, "\nEmbers, and the cold between them. Redis ver. %s, Kelvin %s\n", REDIS_VERSION, KELVIN_VERSION);
+    reply_verbatim(call->reply, "txt", buffer_bytes(&out));
+    buffer_release(&out);
+}

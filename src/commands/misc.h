@@ -1,0 +1,13 @@
+/* Commands of no family: TIME LASTSAVE LOLWUT. */
+#ifndef KELVIN_COMMANDS_MISC_H
+#define KELVIN_COMMANDS_MISC_H
+
+#include "command/command.h"
+
+/* The last row's name is NULL. */
+extern const struct command misc_commands[];
+
+/* Private: the handlers of the rows. */
+command_run time_command, lastsave_command, lolwut_command;
+
+#endif

@@ -207,7 +207,8 @@ static void create_entry(struct key *key)
     CHECK(key->handle != 0);
 }
 
-void key_changed(struct key *key, const char *event)
+/* Puts value and expiry into the entry, which is made if there is none. */
+static void store(struct key *key)
 {
     struct call *call = key->call;
     const struct key_hooks *hooks = call->turn->hooks;
@@ -230,8 +231,20 @@ void key_changed(struct key *key, const char *event)
     key->present = true;
     key->value = entry_value(keyspace_entry(key->keyspace, key->handle));
     call->handles_stale = true;
-    call->change_count++;
+}
+
+void key_changed(struct key *key, const char *event)
+{
+    const struct key_hooks *hooks = key->call->turn->hooks;
+
+    store(key);
+    key->call->change_count++;
     hooks->changed(hooks->context, key, event);
+}
+
+void key_recode(struct key *key)
+{
+    store(key);
 }
 
 void key_event(struct key *key, const char *event)

@@ -51,6 +51,8 @@ void key_set_string(struct key *key, struct bytes bytes);
 /* Stores value and expiry, creating the entry if there was none, and tells everybody. `event` is the name of the keyspace
  * event ("set", "hset", "expire" ...). Counts one change. */
 void key_changed(struct key *key, const char *event);
+/* Stores another encoding of the same value in a present key: nobody is told, nothing is logged. */
+void key_recode(struct key *key);
 /* A further event of a change that key_changed has counted already: SET ... EX is "set", then "expire". */
 void key_event(struct key *key, const char *event);
 /* Removes the key (big values are freed in the background if `lazy`). The key is present, or was opened for overwriting. */

@@ -43,10 +43,8 @@ void setbit_command(struct call *call)
         return;
     edit = string_edit_begin(&key, (size_t)(offset / 8 + 1));
     before = bits_read(edit.data, edit.size, offset, 1);
-    if (edit.grown || before != (uint64_t)bit) {
-        bits_write(edit.data, offset, 1, (uint64_t)bit);
-        key_changed(&key, "setbit");
-    }
+    bits_write(edit.data, offset, 1, (uint64_t)bit);
+    string_edit_end(&key, &edit, before != (uint64_t)bit, "setbit");
     reply_integer(call->reply, (int64_t)before);
 }
 

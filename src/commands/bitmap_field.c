@@ -172,9 +172,7 @@ static void run_writing(struct call *call, const struct field_plan *plan)
     reply_array(call->reply, (size_t)plan->count);
     for (int i = 0; i < plan->count; i++)
         changes += run_step(call, &plan->steps[i], &edit);
-    if (changes == 0 && !edit.grown)
-        return;
-    key_changed(&key, "setbit");
+    string_edit_end(&key, &edit, changes > 0, "setbit");
     if (changes > 1)
         call->change_count += changes - 1;      /* Redis counts each, and key_changed has counted one */
 }

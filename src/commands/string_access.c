@@ -59,6 +59,7 @@ struct string_edit string_edit_begin(struct key *key, size_t size_min)
 
     if (key->present && key->value.encoding == STRING_BIG)
         return edit_big(key->value.object, size_min);
+    edit.recoded = key->present && key->value.encoding != STRING_RAW;
     edit.size = size_min > old.size ? size_min : old.size;
     edit.data = string_make(key->call, edit.size, &value);
     if (old.size > 0)
@@ -67,4 +68,12 @@ struct string_edit string_edit_begin(struct key *key, size_t size_min)
         memset(edit.data + old.size, 0, edit.size - old.size);
     key_replace(key, value);
     return edit;
+}
+
+void string_edit_end(struct key *key, const struct string_edit *edit, bool changed, const char *event)
+{
+    if (changed || edit->grown)
+        key_changed(key, event);
+    else if (edit->recoded)
+        key_recode(key);
 }

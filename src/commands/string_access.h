@@ -32,14 +32,17 @@ bool string_size_allowed(struct call *call, uint64_t size);
  * key_changed: nothing else would free it. */
 char *string_make(struct call *call, size_t size, struct value *value);
 
-/* The key's string, made `size_min` bytes long with zeros if it is shorter, to be changed in place and then stored
- * with key_changed; unless `grown` says that it became longer (or was absent), that may be left out. A big string is not
- * copied and grows like a buffer. Ends at the next change of a key. */
+/* The key's string, made `size_min` bytes long with zeros if it is shorter, to be changed in place. A big string is not copied
+ * and grows like a buffer. Ends at the next change of a key. */
 struct string_edit {
     char *data;
     size_t size;
-    bool grown;
+    bool grown;         /* it became longer, or was absent: a change in any case */
+    bool recoded;       /* it was an integer or embedded, and says raw from now on */
 };
 struct string_edit string_edit_begin(struct key *key, size_t size_min);
+
+/* Stores it. Without a change nobody is told, yet OBJECT ENCODING says raw afterwards, as in Redis. */
+void string_edit_end(struct key *key, const struct string_edit *edit, bool changed, const char *event);
 
 #endif

@@ -26,7 +26,7 @@ void append_command(struct call *call)
     edit = string_edit_begin(&key, size + tail.size);
     if (tail.size > 0)
         memcpy(edit.data + size, tail.data, tail.size);
-    key_changed(&key, "append");
+    string_edit_end(&key, &edit, true, "append");
     reply_integer(call->reply, (int64_t)edit.size);
 }
 
@@ -53,6 +53,6 @@ void setrange_command(struct call *call)
         return;
     edit = string_edit_begin(&key, (size_t)offset + part.size);
     memcpy(edit.data + offset, part.data, part.size);
-    key_changed(&key, "setrange");
+    string_edit_end(&key, &edit, true, "setrange");
     reply_integer(call->reply, (int64_t)edit.size);
 }

@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "commands/bitmap.h"
 #include "commands/client.h"
 #include "commands/command.h"
 #include "commands/connection.h"
@@ -14,6 +15,7 @@ const struct command *const *families_of_commands(void)
 {
     static const struct command *const families[] = {
         string_commands,
+        bitmap_commands,
         hash_commands,
         keys_commands,
         connection_commands,

@@ -38,16 +38,20 @@ void reply_error(struct call *call, enum error error)
 
 void reply_errorf(struct call *call, const char *format, ...)
 {
-    char text[512];
+    char text[512], *long_text = text;
     va_list arguments;
     int size;
 
     va_start(arguments, format);
     size = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    if (size >= (int)sizeof(text))
-        size = sizeof(text) - 1;
-    error_bytes(call, bytes_of(text, (size_t)size));
+    if (size >= (int)sizeof(text)) {        /* it repeats an argument, in full */
+        long_text = arena_alloc(call->arena, (size_t)size + 1);
+        va_start(arguments, format);
+        vsnprintf(long_text, (size_t)size + 1, format, arguments);
+        va_end(arguments);
+    }
+    error_bytes(call, bytes_of(long_text, (size_t)size));
 }
 
 void reply_wrong_arity(struct call *call)

@@ -23,8 +23,7 @@ static bool parse_conditions(struct call *call, uint32_t *conditions)
         } else if (arg_is(call, arg, "lt")) {
             *conditions |= IF_LESS;
         } else {
-            reply_errorf(call, "ERR Unsupported option %.*s", (int)(call->args[arg].size < 256 ? call->args[arg].size : 256),
-                call->args[arg].data);
+            reply_errorf(call, "ERR Unsupported option %.*s", (int)call->args[arg].size, call->args[arg].data);
             return false;
         }
     }

@@ -1,0 +1,114 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/random.h"
+#include "keyspace/partition.h"
+#include "value/string.h"
+
+enum { KEYS_MAX = 20000 };
+
+static struct bytes name_of(int index, char digits[TEXT_INT_SIZE])
+{
+    return bytes_of(digits, text_of_int(index, digits));
+}
+
+static struct keyspace *keyspace_of(struct partitions *all, uint64_t hash)
+{
+    return partition_keyspace(&all->partitions[partition_index(all, hash)], 0);
+}
+
+static void add(struct partitions *all, int index)
+{
+    struct value value = string_value_of_int(index);
+    char digits[TEXT_INT_SIZE];
+    uint64_t hash = hash_bytes(&all->seed, name_of(index, digits));
+
+    assert_int_not_equal(
+        keyspace_insert(keyspace_of(all, hash), hash, name_of(index, digits), &value, -1, RECORD_NONE, 0), 0);
+}
+
+static bool has(struct partitions *all, int index)
+{
+    char digits[TEXT_INT_SIZE];
+    uint64_t hash = hash_bytes(&all->seed, name_of(index, digits));
+
+    return keyspace_find(keyspace_of(all, hash), hash, name_of(index, digits)) != 0;
+}
+
+static void take(struct partitions *all, int index)
+{
+    char digits[TEXT_INT_SIZE];
+    uint64_t hash = hash_bytes(&all->seed, name_of(index, digits));
+    struct keyspace *keyspace = keyspace_of(all, hash);
+    struct value value;
+
+    keyspace_remove(keyspace, hash, keyspace_find(keyspace, hash, name_of(index, digits)), &value);
+}
+
+static void verify(struct partitions *all)
+{
+    for (uint32_t i = 0; i < all->count; i++)
+        keyspace_verify(partition_keyspace(&all->partitions[i], 0));
+}
+
+/* Grows to `count` keys and shrinks to none, in an order of its own. */
+static void grow_and_shrink(struct partitions *all, int count, struct random *random)
+{
+    int *order = mem_alloc((size_t)count * sizeof(int));
+
+    for (int i = 0; i < count; i++) {
+        add(all, i);
+        order[i] = i;
+    }
+    verify(all);
+    for (int left = count; left > 0; left--) {
+        int chosen = (int)random_below(random, (uint64_t)left), index = order[chosen];
+
+        assert_true(has(all, index));
+        take(all, index);
+        assert_false(has(all, index));
+        order[chosen] = order[left - 1];
+        if (count < 500)
+            verify(all);
+    }
+    verify(all);
+    mem_free(order);
+}
+
+static void a_table_shrinks_from_every_size(void **state)
+{
+    struct random random;
+    uint64_t seed;
+
+    random_system(&seed, sizeof(seed));
+    printf("seed %" PRIu64 "\n", seed);
+    random_init(&random, seed);
+    /* The partition's number shifts the load at which leaves grow. */
+    for (uint32_t partition_count = 1; partition_count <= 16; partition_count *= 16) {
+        struct partitions *all = partitions_create(partition_count, 1, (struct hash_seed){ seed, 1 });
+
+        partitions_lock_all(all);
+        for (int count = 1; count < 200; count++)
+            grow_and_shrink(all, count, &random);
+        grow_and_shrink(all, 499, &random);
+        grow_and_shrink(all, KEYS_MAX, &random);
+        partitions_unlock_all(all);
+        partitions_destroy(all);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_table_shrinks_from_every_size),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

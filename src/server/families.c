@@ -10,6 +10,7 @@
 #include "commands/keys.h"
 #include "commands/misc.h"
 #include "commands/string.h"
+#include "server/tier_commands.h"
 
 const struct command *const *families_of_commands(void)
 {
@@ -22,6 +23,7 @@ const struct command *const *families_of_commands(void)
         client_commands,
         command_commands,
         misc_commands,
+        tier_commands,
         NULL,
     };
 

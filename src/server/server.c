@@ -20,8 +20,8 @@
 #include "net/connection.h"
 #include "net/listener.h"
 #include "server/families.h"
+#include "server/info_rows.h"
 #include "server/process.h"
-#include "server/server.h"
 #include "server/tuning.h"
 
 enum { JOB_THREADS = 2, DESCRIPTORS_RESERVED = 256, DESCRIPTORS_STORE = 1024 };
@@ -412,6 +412,7 @@ static void take_down(struct server *server)
     tier_close(engine->tier);
     partitions_destroy(engine->partitions);
     command_table_destroy(engine->commands);
+    info_stop(engine);
     slowlog_destroy(engine->slowlog);
     latency_destroy(engine->latency);
     error_stats_destroy(engine->errors);
@@ -445,6 +446,7 @@ int server_run(struct config *config, const char *executable)
         goto out;
     make_engine(server, seed);
     tuning_apply(engine);
+    info_start(engine);
     if (engine->tier != NULL)
         tier_start(engine->tier, engine->partitions);
     if (open_aof(server)) {

@@ -143,16 +143,34 @@ void tier_purge(struct tier *tier, uint32_t incarnation)
 
 enum tier_move tier_demote(struct tier *tier, int db, struct bytes key)
 {
-    struct demote_request request = { .db = db, .hash = hash_bytes(&tier->partitions->seed, key), .key = key };
+    enum tier_move result;
 
+    tier_demote_many(tier, db, &key, 1, &result);
+    return result;
+}
+
+void tier_demote_many(struct tier *tier, int db, const struct bytes *keys, size_t count, enum tier_move *results)
+{
+    struct demote_request *requests = mem_zalloc((count + 1) * sizeof(*requests));
+
+    for (size_t i = 0; i < count; i++) {
+        requests[i].db = db;
+        requests[i].hash = hash_bytes(&tier->partitions->seed, keys[i]);
+        requests[i].key = keys[i];
+    }
     pthread_mutex_lock(&tier->writer_lock);
-    request.next = tier->requests;
-    tier->requests = &request;
+    for (size_t i = 0; i < count; i++) {
+        requests[i].next = tier->requests;
+        tier->requests = &requests[i];
+    }
     pthread_cond_signal(&tier->writer_asked);
-    while (!request.done)
-        pthread_cond_wait(&tier->writer_answered, &tier->writer_lock);
+    for (size_t i = 0; i < count; i++) {
+        while (!requests[i].done)
+            pthread_cond_wait(&tier->writer_answered, &tier->writer_lock);
+        results[i] = requests[i].result;
+    }
     pthread_mutex_unlock(&tier->writer_lock);
-    return request.result;
+    mem_free(requests);
 }
 
 void tier_nudge(struct tier *tier)

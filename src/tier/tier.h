@@ -109,6 +109,8 @@ bool tier_count_now(struct tier *tier, int db, uint64_t *count);
 /* Demotes the key whatever its heat, and waits until its record is written. On a job's thread. */
 enum tier_move { TIER_MOVED, TIER_NOT_THERE, TIER_BUSY, TIER_MOVE_FAILED };
 enum tier_move tier_demote(struct tier *tier, int db, struct bytes key);
+/* Many at once, written together. No key stands there twice. */
+void tier_demote_many(struct tier *tier, int db, const struct bytes *keys, size_t count, enum tier_move *results);
 enum tier_place { TIER_NOWHERE, TIER_HOT, TIER_COLD };
 enum tier_place tier_where(struct tier *tier, int db, struct bytes key);       /* may read the store: a job's thread */
 

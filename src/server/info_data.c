@@ -1,0 +1,170 @@
+/* INFO's sections about the data: Memory, Persistence, Keyspace. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/figures.h"
+#include "engine/lazy_free.h"
+#include "server/info_rows.h"
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return 100 * info_ratio((double)part, (double)whole);
+}
+
+/* Kelvin has no scripts and no functions yet. */
+static void write_scripts(struct buffer *out)
+{
+    info_number(out, "used_memory_lua", 0);
+    info_number(out, "used_memory_vm_eval", 0);
+    info_text(out, "used_memory_lua_human", "0B");
+    info_number(out, "used_memory_scripts_eval", 0);
+    info_number(out, "number_of_cached_scripts", 0);
+    info_number(out, "number_of_functions", 0);
+    info_number(out, "number_of_libraries", 0);
+    info_number(out, "used_memory_vm_functions", 0);
+    info_size(out, "used_memory_vm_total", 0);
+    info_number(out, "used_memory_functions", 0);
+    info_size(out, "used_memory_scripts", 0);
+}
+
+static void write_fragmentation(struct buffer *out, const struct memory_figures *figures)
+{
+    const struct meter_allocator *allocator = &figures->allocator;
+
+    info_float(out, "allocator_frag_ratio", info_ratio((double)allocator->active, (double)allocator->allocated));
+    info_number(out, "allocator_frag_bytes", (int64_t)(allocator->active - allocator->allocated));
+    info_float(out, "allocator_rss_ratio", info_ratio((double)allocator->resident, (double)allocator->active));
+    info_number(out, "allocator_rss_bytes", (int64_t)(allocator->resident - allocator->active));
+    info_float(out, "rss_overhead_ratio", info_ratio((double)figures->resident, (double)allocator->resident));
+    info_number(out, "rss_overhead_bytes", (int64_t)(figures->resident - allocator->resident));
+    info_float(out, "mem_fragmentation_ratio", info_ratio((double)figures->resident, (double)figures->used));
+    info_number(out, "mem_fragmentation_bytes", (int64_t)(figures->resident - figures->used));
+}
+
+void info_memory(struct buffer *out, void *context)
+{
+    struct engine *engine = context;
+    struct memory_figures figures;
+    char *policy = config_string(engine->config, CONFIG_MAXMEMORY_POLICY), allocator[64];
+
+    memory_figures(engine, &figures);
+    meter_name(allocator);
+    info_size(out, "used_memory", figures.used);
+    info_size(out, "used_memory_rss", figures.resident);
+    info_size(out, "used_memory_peak", figures.peak);
+    buffer_append_format(out, "used_memory_peak_perc:%.2f%%\r\n", percent(figures.used, figures.peak));
+    info_number(out, "used_memory_overhead", (int64_t)figures.overhead);
+    info_number(out, "used_memory_startup", (int64_t)figures.startup);
+    info_number(out, "used_memory_dataset", (int64_t)figures.dataset);
+    buffer_append_format(out, "used_memory_dataset_perc:%.2f%%\r\n",
+        figures.used > figures.startup ? percent(figures.dataset, figures.used - figures.startup) : 0.0);
+    info_number(out, "allocator_allocated", (int64_t)figures.allocator.allocated);
+    info_number(out, "allocator_active", (int64_t)figures.allocator.active);
+    info_number(out, "allocator_resident", (int64_t)figures.allocator.resident);
+    info_size(out, "total_system_memory", (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
+    write_scripts(out);
+    info_size(out, "maxmemory", (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY));
+    info_text(out, "maxmemory_policy", policy);
+    write_fragmentation(out, &figures);
+    info_number(out, "mem_not_counted_for_evict", 0);
+    info_number(out, "mem_replication_backlog", 0);
+    info_number(out, "mem_total_replication_buffers", 0);
+    info_number(out, "mem_clients_slaves", 0);
+    info_number(out, "mem_clients_normal", (int64_t)figures.clients);
+    info_number(out, "mem_cluster_links", 0);
+    info_number(out, "mem_aof_buffer", (int64_t)figures.aof_buffer);
+    info_text(out, "mem_allocator", allocator);
+    info_number(out, "active_defrag_running", 0);
+    info_number(out, "lazyfree_pending_objects", (int64_t)lazy_free_pending(engine->lazy_free));
+    info_number(out, "lazyfreed_objects", (int64_t)lazy_free_done(engine->lazy_free));
+    mem_free(policy);
+}
+
+static void write_loading(struct buffer *out, const struct engine *engine)
+{
+    uint64_t total = engine->loading_total, done = engine->loading_done;
+    int64_t spent_s = (clock_wall_ms() - engine->loading_started_ms) / 1000;
+
+    info_number(out, "loading_start_time", engine->loading_started_ms / 1000);
+    info_number(out, "loading_total_bytes", (int64_t)total);
+    info_number(out, "loading_rdb_used_mem", 0);
+    info_number(out, "loading_loaded_bytes", (int64_t)done);
+    info_float(out, "loading_loaded_perc", percent(done, total));
+    info_number(out, "loading_eta_seconds", done > 0 ? (int64_t)((double)spent_s * (double)(total - done) / (double)done) : 1);
+}
+
+static void write_aof(struct buffer *out, struct aof *aof)
+{
+    struct aof_stats stats = aof_stats(aof);
+
+    info_number(out, "aof_current_size", (int64_t)stats.current_size);
+    info_number(out, "aof_base_size", (int64_t)stats.base_size);
+    info_number(out, "aof_pending_rewrite", 0);
+    info_number(out, "aof_buffer_length", (int64_t)stats.buffer_size);
+    info_number(out, "aof_pending_bio_fsync", (int64_t)stats.fsync_pending);
+    info_number(out, "aof_delayed_fsync", (int64_t)stats.delayed_fsync);
+}
+
+/* Kelvin writes no RDB files yet and never forks; rewriting the log is yet to come. */
+void info_persistence(struct buffer *out, void *context)
+{
+    struct engine *engine = context;
+    bool is_loading = engine->state == ENGINE_LOADING;
+
+    info_number(out, "loading", is_loading);
+    info_number(out, "async_loading", 0);
+    info_number(out, "current_cow_peak", 0);
+    info_number(out, "current_cow_size", 0);
+    info_number(out, "current_cow_size_age", 0);
+    info_float(out, "current_fork_perc", 0);
+    info_number(out, "current_save_keys_processed", 0);
+    info_number(out, "current_save_keys_total", 0);
+    info_number(out, "rdb_changes_since_last_save", (int64_t)engine->dirty);
+    info_number(out, "rdb_bgsave_in_progress", 0);
+    info_number(out, "rdb_last_save_time", engine->last_save_ms / 1000);
+    info_text(out, "rdb_last_bgsave_status", "ok");
+    info_number(out, "rdb_last_bgsave_time_sec", -1);
+    info_number(out, "rdb_current_bgsave_time_sec", -1);
+    info_number(out, "rdb_saves", 0);
+    info_number(out, "rdb_last_cow_size", 0);
+    info_number(out, "rdb_last_load_keys_expired", 0);
+    info_number(out, "rdb_last_load_keys_loaded", 0);
+    info_number(out, "aof_enabled", engine->aof != NULL);
+    info_number(out, "aof_rewrite_in_progress", 0);
+    info_number(out, "aof_rewrite_scheduled", 0);
+    info_number(out, "aof_last_rewrite_time_sec", -1);
+    info_number(out, "aof_current_rewrite_time_sec", -1);
+    info_text(out, "aof_last_bgrewrite_status", "ok");
+    info_number(out, "aof_rewrites", 0);
+    info_number(out, "aof_rewrites_consecutive_failures", 0);
+    info_text(out, "aof_last_write_status", engine->aof == NULL || aof_error(engine->aof) == STATUS_OK ? "ok" : "err");
+    info_number(out, "aof_last_cow_size", 0);
+    info_number(out, "module_fork_in_progress", 0);
+    info_number(out, "module_fork_last_cow_size", 0);
+    if (engine->aof != NULL)
+        write_aof(out, engine->aof);
+    if (is_loading)
+        write_loading(out, engine);
+}
+
+/* keys= counts both tiers; expires= and avg_ttl= know the keys in RAM only. */
+void info_keyspace(struct buffer *out, void *context)
+{
+    struct engine *engine = context;
+
+    for (int db = 0; db < engine->partitions->db_count; db++) {
+        struct expiry_figures expiry;
+        uint64_t count, living;
+
+        database_key_count(engine, db, &count);
+        if (count == 0)
+            continue;
+        database_expiry(engine, db, &expiry);
+        living = expiry.sampled - expiry.expired;
+        buffer_append_format(out, "db%d:keys=%" PRIu64 ",expires=%" PRIu64 ",avg_ttl=%" PRIu64 "\r\n", db, count, expiry.count,
+            living > 0 ? expiry.ttl_ms / living : 0);
+    }
+}

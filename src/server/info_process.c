@@ -1,0 +1,191 @@
+/* INFO's sections about the process and its connections: Server, Clients, Replication, CPU, Modules, Cluster. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/version.h"
+#include "engine/engine.h"
+#include "server/info_rows.h"
+
+enum { LRU_CLOCK_MASK = 0xffffff };
+
+/* The same build has the same id. */
+static uint64_t build_id(void)
+{
+    struct hash_seed seed = { 0, 0 };
+
+    return hash_bytes(&seed, BYTES(KELVIN_VERSION " " KELVIN_BUILD " " __VERSION__));
+}
+
+static const char *supervisor(const struct config *config)
+{
+    switch (config_number(config, CONFIG_SUPERVISED)) {
+    case CONFIG_SUPERVISED_SYSTEMD:
+        return "systemd";
+    case CONFIG_SUPERVISED_UPSTART:
+        return "upstart";
+    case CONFIG_SUPERVISED_AUTO:
+        if (getenv("UPSTART_JOB") != NULL)
+            return "upstart";
+        return getenv("NOTIFY_SOCKET") != NULL ? "systemd" : "no";
+    default:
+        return "no";
+    }
+}
+
+/* "listener0:name=tcp,bind=127.0.0.1,port=6379" */
+static void write_listeners(struct buffer *out, struct config *config)
+{
+    char *bind = config_string(config, CONFIG_BIND), *path = config_string(config, CONFIG_UNIXSOCKET);
+    int number = 0;
+
+    if (config_number(config, CONFIG_PORT) != 0) {
+        buffer_append_format(out, "listener%d:name=tcp", number++);
+        for (char *rest = bind, *word = strtok_r(rest, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
+            buffer_append_format(out, ",bind=%s", word);
+        buffer_append_format(out, ",port=%" PRId64 "\r\n", config_number(config, CONFIG_PORT));
+    }
+    if (path[0] != '\0')
+        buffer_append_format(out, "listener%d:name=unix,bind=%s\r\n", number, path);
+    mem_free(bind);
+    mem_free(path);
+}
+
+void info_server(struct buffer *out, void *context)
+{
+    struct engine *engine = context;
+    int64_t now_us = clock_wall_us(), up_s = (now_us / 1000 - engine->started_ms) / 1000;
+    struct utsname name = { .sysname = "" };
+
+    uname(&name);
+    info_text(out, "redis_version", REDIS_VERSION);
+    info_text(out, "server_name", "kelvin");
+    info_text(out, "kelvin_version", KELVIN_VERSION);
+    info_text(out, "redis_git_sha1", "00000000");
+    info_number(out, "redis_git_dirty", 0);
+    buffer_append_format(out, "redis_build_id:%" PRIx64 "\r\n", build_id());
+    info_text(out, "redis_mode", "standalone");
+    buffer_append_format(out, "os:%s %s %s\r\n", name.sysname, name.release, name.machine);
+    info_number(out, "arch_bits", (int64_t)sizeof(void *) * 8);
+    info_text(out, "monotonic_clock", "POSIX clock_gettime");
+    info_text(out, "multiplexing_api", "epoll");
+    info_text(out, "atomicvar_api", "c11-builtin");
+    buffer_append_format(out, "gcc_version:%d.%d.%d\r\n", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+    info_number(out, "process_id", getpid());
+    info_text(out, "process_supervised", supervisor(engine->config));
+    info_text(out, "run_id", engine->run_id);
+    info_number(out, "tcp_port", config_number(engine->config, CONFIG_PORT));
+    info_number(out, "server_time_usec", now_us);
+    info_number(out, "uptime_in_seconds", up_s);
+    info_number(out, "uptime_in_days", up_s / (24 * 3600));
+    info_number(out, "hz", config_number(engine->config, CONFIG_HZ));
+    info_number(out, "configured_hz", config_number(engine->config, CONFIG_HZ));
+    info_number(out, "lru_clock", now_us / 1000000 & LRU_CLOCK_MASK);
+    info_text(out, "executable", engine->executable);
+    info_text(out, "config_file", config_file(engine->config) != NULL ? config_file(engine->config) : "");
+    info_number(out, "io_threads_active", engine->worker_count > 1);
+    write_listeners(out, engine->config);
+}
+
+void info_clients(struct buffer *out, void *context)
+{
+    const struct engine *engine = context;
+    uint64_t input_max = 0, output_max = 0;
+
+    for (int i = 0; i < engine->worker_count; i++) {
+        uint64_t input = engine->workers[i]->input_buffer_max, output = engine->workers[i]->output_buffer_max;
+
+        input_max = input > input_max ? input : input_max;
+        output_max = output > output_max ? output : output_max;
+    }
+    info_number(out, "connected_clients", engine->client_count);
+    info_number(out, "cluster_connections", 0);
+    info_number(out, "maxclients", config_number(engine->config, CONFIG_MAXCLIENTS));
+    info_number(out, "client_recent_max_input_buffer", (int64_t)input_max);
+    info_number(out, "client_recent_max_output_buffer", (int64_t)output_max);
+    info_number(out, "blocked_clients", engine->blocked_count);
+    info_number(out, "tracking_clients", 0);
+    info_number(out, "clients_in_timeout_table", 0);
+    info_number(out, "total_blocking_keys", 0);
+    info_number(out, "total_blocking_keys_on_nokey", 0);
+}
+
+void info_replication(struct buffer *out, void *context)
+{
+    const struct engine *engine = context;
+
+    info_text(out, "role", "master");
+    info_number(out, "connected_slaves", 0);
+    info_text(out, "master_failover_state", "no-failover");
+    info_text(out, "master_replid", engine->run_id);
+    info_text(out, "master_replid2", "0000000000000000000000000000000000000000");
+    info_number(out, "master_repl_offset", 0);
+    info_number(out, "second_repl_offset", -1);
+    info_number(out, "repl_backlog_active", 0);
+    info_number(out, "repl_backlog_size", config_number(engine->config, CONFIG_REPL_BACKLOG_SIZE));
+    info_number(out, "repl_backlog_first_byte_offset", 0);
+    info_number(out, "repl_backlog_histlen", 0);
+}
+
+static void write_time(struct buffer *out, const char *name, struct timeval time)
+{
+    buffer_append_format(out, "%s:%ld.%06ld\r\n", name, (long)time.tv_sec, (long)time.tv_usec);
+}
+
+/* The kernel counts a thread's time in ticks; the main thread's number is the process's. False: it does not say. */
+static bool main_thread_ticks(unsigned long *user, unsigned long *system)
+{
+    char path[64], line[1024];
+    const char *after_name;
+    FILE *file;
+    size_t size;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)getpid());
+    file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    size = fread(line, 1, sizeof(line) - 1, file);
+    fclose(file);
+    line[size] = '\0';
+    after_name = strrchr(line, ')');
+    return after_name != NULL &&
+           sscanf(after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", user, system) == 2;
+}
+
+void info_cpu(struct buffer *out, void *context)
+{
+    struct rusage self = { .ru_maxrss = 0 }, children = { .ru_maxrss = 0 };
+    unsigned long user = 0, system = 0;
+    double tick = 1.0 / (double)sysconf(_SC_CLK_TCK);
+
+    (void)context;
+    getrusage(RUSAGE_SELF, &self);
+    getrusage(RUSAGE_CHILDREN, &children);
+    write_time(out, "used_cpu_sys", self.ru_stime);
+    write_time(out, "used_cpu_user", self.ru_utime);
+    write_time(out, "used_cpu_sys_children", children.ru_stime);
+    write_time(out, "used_cpu_user_children", children.ru_utime);
+    if (main_thread_ticks(&user, &system)) {
+        buffer_append_format(out, "used_cpu_sys_main_thread:%.6f\r\n", (double)system * tick);
+        buffer_append_format(out, "used_cpu_user_main_thread:%.6f\r\n", (double)user * tick);
+    }
+}
+
+/* Kelvin has none. */
+void info_modules(struct buffer *out, void *context)
+{
+    (void)out;
+    (void)context;
+}
+
+void info_cluster(struct buffer *out, void *context)
+{
+    (void)context;
+    info_number(out, "cluster_enabled", 0);
+}

@@ -1,0 +1,228 @@
+/* INFO's sections that count: Stats, Commandstats, Errorstats, Latencystats. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "admin/error_stats.h"
+#include "admin/rates.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/figures.h"
+#include "server/info_rows.h"
+
+static void write_stat(struct buffer *out, const char *name, const struct engine *engine, enum statistic stat)
+{
+    info_number(out, name, (int64_t)engine_stat(engine, stat));
+}
+
+/* Those of all workers but the first. */
+static uint64_t threaded_stat(const struct engine *engine, enum statistic stat)
+{
+    return engine_stat(engine, stat) - engine->workers[0]->turn.stats[stat];
+}
+
+static double stale_percent(struct engine *engine)
+{
+    struct expiry_figures expiry;
+    uint64_t sampled = 0, expired = 0;
+
+    for (int db = 0; db < engine->partitions->db_count; db++) {
+        database_expiry(engine, db, &expiry);
+        sampled += expiry.sampled;
+        expired += expiry.expired;
+    }
+    return 100 * info_ratio((double)expired, (double)sampled);
+}
+
+static void count_refused(void *context, struct bytes code, uint64_t count)
+{
+    if (bytes_is(code, "WRONGPASS"))
+        *(uint64_t *)context += count;
+}
+
+static uint64_t refused_logins(const struct engine *engine)
+{
+    uint64_t count = 0;
+
+    error_stats_each(engine->errors, count_refused, &count);
+    return count;
+}
+
+static uint64_t time_in_commands_us(const struct engine *engine)
+{
+    uint64_t us = 0;
+
+    for (size_t i = 0; i < command_row_count(engine->commands); i++)
+        us += command_stats_of(engine->commands, command_row_at(engine->commands, i))->usec;
+    return us;
+}
+
+static void write_traffic(struct buffer *out, struct engine *engine)
+{
+    write_stat(out, "total_connections_received", engine, STAT_CONNECTIONS);
+    write_stat(out, "total_commands_processed", engine, STAT_COMMANDS);
+    info_number(out, "instantaneous_ops_per_sec", (int64_t)rates_of(engine->rates, RATE_COMMANDS));
+    write_stat(out, "total_net_input_bytes", engine, STAT_NET_INPUT);
+    write_stat(out, "total_net_output_bytes", engine, STAT_NET_OUTPUT);
+    info_number(out, "total_net_repl_input_bytes", 0);
+    info_number(out, "total_net_repl_output_bytes", 0);
+    info_float(out, "instantaneous_input_kbps", rates_of(engine->rates, RATE_NET_INPUT) / 1024);
+    info_float(out, "instantaneous_output_kbps", rates_of(engine->rates, RATE_NET_OUTPUT) / 1024);
+    info_float(out, "instantaneous_input_repl_kbps", 0);
+    info_float(out, "instantaneous_output_repl_kbps", 0);
+    write_stat(out, "rejected_connections", engine, STAT_REJECTED_CONNECTIONS);
+    info_number(out, "sync_full", 0);
+    info_number(out, "sync_partial_ok", 0);
+    info_number(out, "sync_partial_err", 0);
+}
+
+static void write_departures(struct buffer *out, struct engine *engine)
+{
+    int64_t over_since = engine->memory_over_since_us;
+    int64_t over_us = over_since != 0 ? clock_mono_us() - over_since : 0;
+    struct tier_stats tier = { .expired_cold = 0 };
+
+    if (engine->tier != NULL)
+        tier_stats(engine->tier, &tier);
+    info_number(out, "expired_keys", (int64_t)(engine_stat(engine, STAT_EXPIRED_KEYS) + tier.expired_cold));
+    info_float(out, "expired_stale_perc", stale_percent(engine));
+    write_stat(out, "expired_time_cap_reached_count", engine, STAT_EXPIRE_CUT);
+    info_number(out, "expire_cycle_cpu_milliseconds", (int64_t)engine_stat(engine, STAT_EXPIRE_US) / 1000);
+    write_stat(out, "evicted_keys", engine, STAT_EVICTED_KEYS);
+    info_number(out, "evicted_clients", 0);
+    info_number(out, "total_eviction_exceeded_time", (engine->memory_over_us + over_us) / 1000);
+    info_number(out, "current_eviction_exceeded_time", over_us / 1000);
+}
+
+/* What Kelvin has no use for, or not yet: pub/sub, forks, migration, defragmentation by copying, client tracking. */
+static void write_absent(struct buffer *out)
+{
+    static const char *const names[] = {
+        "pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "latest_fork_usec", "total_forks",
+        "migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses",
+        "active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time",
+        "tracking_total_keys", "tracking_total_items", "tracking_total_prefixes", "unexpected_error_replies",
+    };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        info_number(out, names[i], 0);
+}
+
+void info_stats(struct buffer *out, void *context)
+{
+    struct engine *engine = context;
+
+    write_traffic(out, engine);
+    write_departures(out, engine);
+    write_stat(out, "keyspace_hits", engine, STAT_KEYSPACE_HITS);
+    write_stat(out, "keyspace_misses", engine, STAT_KEYSPACE_MISSES);
+    write_absent(out);
+    write_stat(out, "total_error_replies", engine, STAT_ERROR_REPLIES);
+    info_number(out, "dump_payload_sanitizations", 0);
+    write_stat(out, "total_reads_processed", engine, STAT_READS_PROCESSED);
+    write_stat(out, "total_writes_processed", engine, STAT_WRITES_PROCESSED);
+    info_number(out, "io_threaded_reads_processed", (int64_t)threaded_stat(engine, STAT_READS_PROCESSED));
+    info_number(out, "io_threaded_writes_processed", (int64_t)threaded_stat(engine, STAT_WRITES_PROCESSED));
+    write_stat(out, "client_query_buffer_limit_disconnections", engine, STAT_QUERY_BUFFER_LIMIT);
+    write_stat(out, "client_output_buffer_limit_disconnections", engine, STAT_OUTPUT_BUFFER_LIMIT);
+    info_number(out, "reply_buffer_shrinks", 0);
+    info_number(out, "reply_buffer_expands", 0);
+    write_stat(out, "eventloop_cycles", engine, STAT_TURNS);
+    write_stat(out, "eventloop_duration_sum", engine, STAT_TURN_US);
+    info_number(out, "eventloop_duration_cmd_sum", (int64_t)time_in_commands_us(engine));
+    info_number(out, "instantaneous_eventloop_cycles_per_sec", (int64_t)rates_of(engine->rates, RATE_TURNS));
+    info_number(out, "instantaneous_eventloop_duration_usec",
+        (int64_t)info_ratio(rates_of(engine->rates, RATE_TURN_US), rates_of(engine->rates, RATE_TURNS)));
+    info_number(out, "acl_access_denied_auth", (int64_t)refused_logins(engine));
+    info_number(out, "acl_access_denied_cmd", 0);
+    info_number(out, "acl_access_denied_key", 0);
+    info_number(out, "acl_access_denied_channel", 0);
+}
+
+void info_command_stats(struct buffer *out, void *context)
+{
+    const struct engine *engine = context;
+
+    for (size_t i = 0; i < command_row_count(engine->commands); i++) {
+        const struct command *command = command_row_at(engine->commands, i);
+        const struct command_stats *stats = command_stats_of(engine->commands, command);
+        uint64_t calls = stats->calls, us = stats->usec, rejected = stats->rejected, failed = stats->failed;
+
+        if (calls == 0 && rejected == 0 && failed == 0)
+            continue;
+        buffer_append_format(out, "cmdstat_%s:calls=%" PRIu64 ",usec=%" PRIu64 ",usec_per_call=%.2f,rejected_calls=%" PRIu64
+            ",failed_calls=%" PRIu64 "\r\n", command->name, calls, us, info_ratio((double)us, (double)calls), rejected, failed);
+    }
+}
+
+/* A client may have made the code up: what would break the line is replaced. */
+static void write_error(void *context, struct bytes code, uint64_t count)
+{
+    struct buffer *out = context;
+
+    buffer_append_string(out, "errorstat_");
+    for (size_t i = 0; i < code.size; i++)
+        buffer_append_u8(out, strchr("#:\n\r", code.data[i]) != NULL ? '_' : (uint8_t)code.data[i]);
+    buffer_append_format(out, ":count=%" PRIu64 "\r\n", count);
+}
+
+void info_error_stats(struct buffer *out, void *context)
+{
+    const struct engine *engine = context;
+
+    error_stats_each(engine->errors, write_error, out);
+}
+
+/* Microseconds; the upper end of the bucket where the percentile is. */
+static double percentile_us(const uint64_t counts[LATENCY_BUCKETS], uint64_t total, double percent)
+{
+    double rank = (double)total * percent / 100;
+    uint64_t seen = 0;
+    int bucket;
+
+    for (bucket = 0; bucket < LATENCY_BUCKETS - 1; bucket++) {
+        seen += counts[bucket];
+        if (seen > 0 && (double)seen >= rank)
+            break;
+    }
+    return (double)(latency_bucket_ns(bucket + 1) - 1) / 1000;
+}
+
+static void write_percentiles(struct buffer *out, const char *name, const _Atomic uint64_t *latency, const char *percentiles)
+{
+    uint64_t counts[LATENCY_BUCKETS], total = 0;
+    const char *at = percentiles, *comma = "";
+    char *end;
+
+    for (int i = 0; i < LATENCY_BUCKETS; i++)
+        total += counts[i] = atomic_load_explicit(&latency[i], memory_order_relaxed);
+    if (total == 0)
+        return;
+    buffer_append_format(out, "latency_percentiles_usec_%s:", name);
+    for (double percent = strtod(at, &end); end != at; percent = strtod(at, &end)) {
+        char digits[TEXT_DOUBLE_SIZE];
+
+        text_of_double(percent, digits);
+        buffer_append_format(out, "%sp%s=%.3f", comma, digits, percentile_us(counts, total, percent));
+        comma = ",";
+        at = end;
+    }
+    buffer_append(out, "\r\n", 2);
+}
+
+void info_latency_stats(struct buffer *out, void *context)
+{
+    struct engine *engine = context;
+    char *percentiles;
+
+    if (!config_number(engine->config, CONFIG_LATENCY_TRACKING))
+        return;
+    percentiles = config_string(engine->config, CONFIG_LATENCY_TRACKING_INFO_PERCENTILES);
+    for (size_t i = 0; i < command_row_count(engine->commands); i++) {
+        const struct command *command = command_row_at(engine->commands, i);
+        _Atomic uint64_t *latency = command_stats_of(engine->commands, command)->latency;
+
+        if (latency != NULL)
+            write_percentiles(out, command->name, latency, percentiles);
+    }
+    mem_free(percentiles);
+}

@@ -1,0 +1,64 @@
+/* INFO's section Tiering; docs/operating.md explains each field. TIER STATS tells the same. */
+#include "engine/engine.h"
+#include "server/info_rows.h"
+
+static const char *const states[] = {
+    [TIER_OFF] = "off", [TIER_OK] = "ok", [TIER_FULL] = "full", [TIER_ERROR] = "error",
+};
+
+/* Of messages that come from below: one line. */
+static void write_message(struct buffer *out, const char *name, const char *message)
+{
+    buffer_append_format(out, "%s:", name);
+    for (const char *at = message; *at != '\0'; at++)
+        buffer_append_u8(out, *at == '\r' || *at == '\n' ? ' ' : (uint8_t)*at);
+    buffer_append(out, "\r\n", 2);
+}
+
+static void count_hot(struct engine *engine, struct tier_stats *stats)
+{
+    for (int db = 0; db < engine->partitions->db_count; db++)
+        stats->hot_keys += partitions_entry_count(engine->partitions, db);
+}
+
+void info_tiering(struct buffer *out, void *context)
+{
+    struct engine *engine = context;
+    struct tier_stats stats = { .state = TIER_OFF };
+    uint64_t hot = engine_stat(engine, STAT_HOT_HITS), cold = engine_stat(engine, STAT_COLD_HITS);
+
+    if (engine->tier != NULL)
+        tier_stats(engine->tier, &stats);
+    else
+        count_hot(engine, &stats);
+    info_text(out, "tier_status", states[stats.state]);
+    info_number(out, "tier_hot_keys", (int64_t)stats.hot_keys);
+    info_number(out, "tier_cold_keys", (int64_t)stats.cold_keys);
+    info_number(out, "tier_unknown_keys", (int64_t)stats.unknown_keys);
+    info_number(out, "tier_dirty_keys", (int64_t)stats.dirty_keys);
+    info_number(out, "tier_hot_hits", (int64_t)hot);
+    info_number(out, "tier_cold_hits", (int64_t)cold);
+    info_number(out, "tier_misses", (int64_t)engine_stat(engine, STAT_TIER_MISSES));
+    info_float(out, "tier_hit_ratio", 100 * info_ratio((double)hot, (double)(hot + cold)));
+    info_number(out, "tier_blind_writes", (int64_t)engine_stat(engine, STAT_BLIND_WRITES));
+    info_number(out, "tier_demotions", (int64_t)(stats.demotions + stats.clean_demotions));
+    info_number(out, "tier_clean_demotions", (int64_t)stats.clean_demotions);
+    info_number(out, "tier_promotions", (int64_t)stats.promotions);
+    info_number(out, "tier_batches", (int64_t)stats.batches);
+    info_number(out, "tier_loads_waiting", (int64_t)stats.loads_waiting);
+    info_number(out, "tier_load_usec_p50", (int64_t)stats.load_p50_us);
+    info_number(out, "tier_load_usec_p99", (int64_t)stats.load_p99_us);
+    info_number(out, "tier_false_maybes", (int64_t)stats.false_maybes);
+    info_number(out, "tier_store_bytes", (int64_t)stats.store_bytes);
+    info_number(out, "tier_store_memory", (int64_t)stats.store_memory);
+    info_number(out, "tier_recordmap_bytes", (int64_t)stats.recordmap_bytes);
+    info_number(out, "tier_graves", (int64_t)stats.graves);
+    info_number(out, "tier_unplanned_reads", (int64_t)stats.unplanned_reads);
+    info_number(out, "tier_throttled_clients", (int64_t)engine_stat(engine, STAT_THROTTLED));
+    info_number(out, "tier_expired_cold", (int64_t)stats.expired_cold);
+    info_number(out, "tier_resolved", (int64_t)stats.resolved);
+    info_number(out, "tier_errors", (int64_t)stats.errors);
+    write_message(out, "tier_last_error", stats.last_error);
+    info_number(out, "tier_hot_bytes", (int64_t)stats.hot_bytes);
+    info_number(out, "tier_held_bytes", (int64_t)stats.held_bytes);
+}

@@ -1,0 +1,239 @@
+#include "server/tier_commands.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "server/info_rows.h"
+
+enum { DEMOTE_ATTEMPTS = 3 };
+
+/* DEMOTE, WHERE and HEAT wait for the writer or the disk, so they are jobs. */
+struct tier_job {
+    struct job job;
+    int db;
+    struct bytes *keys;             /* in `text`, sorted, none twice */
+    size_t key_count;
+    char *text;
+    /* The answer. */
+    uint64_t cold, failed;
+    enum tier_place place;
+    uint64_t heat[256];
+};
+
+static void release_job(struct job *base)
+{
+    struct tier_job *job = (struct tier_job *)base;
+
+    mem_free(job->keys);
+    mem_free(job->text);
+    mem_free(job);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
+}
+
+static void copy_keys(struct tier_job *job, const struct bytes *keys, size_t count)
+{
+    size_t size = 0, kept = 0;
+    char *at;
+
+    for (size_t i = 0; i < count; i++)
+        size += keys[i].size;
+    at = job->text = mem_alloc(size + 1);
+    job->keys = mem_alloc((count + 1) * sizeof(*job->keys));
+    for (size_t i = 0; i < count; i++) {
+        memcpy(at, keys[i].data, keys[i].size);
+        job->keys[i] = bytes_of(at, keys[i].size);
+        at += keys[i].size;
+    }
+    qsort(job->keys, count, sizeof(*job->keys), compare_keys);
+    for (size_t i = 0; i < count; i++) {
+        if (kept == 0 || !bytes_equal(job->keys[kept - 1], job->keys[i]))
+            job->keys[kept++] = job->keys[i];
+    }
+    job->key_count = kept;
+}
+
+/* The finished job, or NULL: then a reply was given, or the call waits for the job. */
+static struct tier_job *job_of(struct call *call, void (*run)(struct job *job, struct engine *engine))
+{
+    struct tier_job *job = call_job(call);
+
+    if (call->engine->tier == NULL) {
+        reply_errorf(call, "ERR the cold tier is switched off (tier-enabled no)");
+        return NULL;
+    }
+    if (job != NULL)
+        return job;
+    job = mem_zalloc(sizeof(*job));
+    job->job.run = run;
+    job->job.release = release_job;
+    job->db = call->db;
+    copy_keys(job, call->args + 2, (size_t)call->arg_count - 2);
+    call_start_job(call, &job->job);
+    return NULL;
+}
+
+/* What was busy, because a client waited for it or changed it just then, is worth another attempt. */
+static void run_demote(struct job *base, struct engine *engine)
+{
+    struct tier_job *job = (struct tier_job *)base;
+    enum tier_move *moves = mem_alloc((job->key_count + 1) * sizeof(*moves));
+
+    for (int attempt = 0; attempt < DEMOTE_ATTEMPTS && job->key_count > 0; attempt++) {
+        size_t busy = 0;
+
+        tier_demote_many(engine->tier, job->db, job->keys, job->key_count, moves);
+        for (size_t i = 0; i < job->key_count; i++) {
+            if (moves[i] == TIER_BUSY)
+                job->keys[busy++] = job->keys[i];
+            else if (moves[i] == TIER_MOVE_FAILED)
+                job->failed++;
+            else if (moves[i] == TIER_MOVED || tier_where(engine->tier, job->db, job->keys[i]) == TIER_COLD)
+                job->cold++;
+        }
+        job->key_count = busy;
+    }
+    mem_free(moves);
+}
+
+static void tier_demote_command(struct call *call)
+{
+    const struct tier_job *done = job_of(call, run_demote);
+
+    if (done == NULL)
+        return;
+    if (done->failed > 0)
+        reply_errorf(call, "ERR %llu of the keys can't be written to the store: see tier_status and tier_last_error in INFO tiering",
+            (unsigned long long)done->failed);
+    else
+        reply_integer(call->reply, (int64_t)done->cold);
+}
+
+static void tier_promote_command(struct call *call)
+{
+    int64_t hot = 0;
+
+    if (call->engine->tier == NULL) {
+        reply_errorf(call, "ERR the cold tier is switched off (tier-enabled no)");
+        return;
+    }
+    for (int i = 2; i < call->arg_count; i++) {
+        struct key key;
+
+        hot += key_open(call, i, KEY_FOR_LOOKING, &key);
+    }
+    reply_integer(call->reply, hot);
+}
+
+static void run_where(struct job *base, struct engine *engine)
+{
+    struct tier_job *job = (struct tier_job *)base;
+
+    job->place = tier_where(engine->tier, job->db, job->keys[0]);
+}
+
+static void tier_where_command(struct call *call)
+{
+    const struct tier_job *done = job_of(call, run_where);
+
+    if (done == NULL)
+        return;
+    if (done->place == TIER_NOWHERE)
+        reply_null(call->reply);
+    else
+        reply_bulk_string(call->reply, done->place == TIER_HOT ? "hot" : "cold");
+}
+
+static void run_heat(struct job *base, struct engine *engine)
+{
+    struct tier_job *job = (struct tier_job *)base;
+
+    tier_heat_histogram(engine->tier, job->db, job->heat);
+}
+
+static void tier_heat_command(struct call *call)
+{
+    const struct tier_job *done = job_of(call, run_heat);
+    struct reply_later later;
+    size_t count = 0;
+
+    if (done == NULL)
+        return;
+    later = reply_later_begin(call->reply);
+    for (int heat = 0; heat < 256; heat++) {
+        if (done->heat[heat] == 0)
+            continue;
+        reply_array(call->reply, 2);
+        reply_integer(call->reply, heat);
+        reply_integer(call->reply, (int64_t)done->heat[heat]);
+        count++;
+    }
+    reply_later_array(call->reply, later, count);
+}
+
+/* A field of INFO is a line "name:value". */
+static void reply_field(struct call *call, struct bytes line)
+{
+    const char *colon = memchr(line.data, ':', line.size);
+    struct bytes value = bytes_of(colon + 1, line.size - (size_t)(colon + 1 - line.data));
+    int64_t number;
+
+    reply_bulk(call->reply, bytes_of(line.data, (size_t)(colon - line.data)));
+    if (text_to_int(value, &number))
+        reply_integer(call->reply, number);
+    else
+        reply_bulk(call->reply, value);
+}
+
+static void tier_stats_command(struct call *call)
+{
+    struct buffer text = { 0 };
+    struct reply_later later = reply_later_begin(call->reply);
+    size_t count = 0;
+
+    info_tiering(&text, call->engine);
+    for (size_t at = 0; at < text.size;) {
+        const char *end = memchr(text.data + at, '\r', text.size - at);
+
+        reply_field(call, bytes_of(text.data + at, (size_t)(end - text.data) - at));
+        at = (size_t)(end - text.data) + 2;
+        count++;
+    }
+    reply_later_map(call->reply, later, count);
+    buffer_release(&text);
+}
+
+static void tier_help_command(struct call *call)
+{
+    static const char *const lines[] = {
+        "TIER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "DEMOTE <key> [<key> ...]",
+        "    Moves keys to the store, whatever their heat. Answers how many of them are cold then.",
+        "PROMOTE <key> [<key> ...]",
+        "    Brings keys into RAM; their heat stays as it is. Answers how many of them are there then.",
+        "WHERE <key>",
+        "    Where the key is: hot (in RAM), cold (in the store), or nil.",
+        "STATS",
+        "    The fields of INFO tiering.",
+        "HEAT",
+        "    Pairs of a heat, 0 (coldest) to 255, and the number of keys in RAM that have it, in this database.",
+        "HELP",
+        "    This text.",
+    };
+    size_t count = sizeof(lines) / sizeof(lines[0]);
+
+    reply_array(call->reply, count);
+    for (size_t i = 0; i < count; i++)
+        reply_status(call->reply, bytes_of_string(lines[i]));
+}
+
+const struct command tier_commands[] = {
+#define COMMAND COMMAND_ROW
+#include "server/tier_commands.def"
+#undef COMMAND
+    { .name = NULL },
+};

@@ -198,13 +198,14 @@ static uint32_t lines_larger(uint32_t lines)
     return lines + step;
 }
 
-static uint32_t lines_smaller(uint32_t lines)
+/* Lines for so many keys and a quarter more, so that the next ones do not make it grow again at once. */
+static uint32_t lines_for(const struct table *table, uint32_t keys)
 {
-    uint32_t smaller = LEAF_LINES_MIN;
+    uint32_t lines = LEAF_LINES_MIN;
 
-    while (lines_larger(smaller) < lines)
-        smaller = lines_larger(smaller);
-    return smaller;
+    while (leaf_room(table, lines) < keys + keys / 4)
+        lines = lines_larger(lines);
+    return lines;
 }
 
 static void leaf_move(const struct table *table, struct leaf *from, struct leaf *low, struct leaf *high, uint32_t shift,
@@ -289,7 +290,7 @@ void table_insert(struct table *table, uint64_t hash, uint32_t handle)
     uint64_t word = table->directory[directory_index(table, hash)];
     struct leaf *leaf = word_leaf(word);
 
-    while (leaf->count >= leaf_room(table, leaf->lines)) {
+    while (leaf->count >= leaf_room(table, leaf->lines)) {      /* so there is always a free slot for leaf_put */
         if (leaf->lines < TABLE_LEAF_LINES_MAX || table->skip + word_depth(word) > 40)
             leaf_resize(table, hash, word, lines_larger(leaf->lines));
         else
@@ -331,7 +332,6 @@ static void try_merge(struct table *table, uint64_t hash, uint64_t word)
     uint32_t depth = word_depth(word);
     uint64_t bit, buddy_word;
     struct leaf *merged, *leaf = word_leaf(word), *buddy;
-    uint32_t lines = LEAF_LINES_MIN;
 
     if (depth == 0)
         return;
@@ -340,9 +340,7 @@ static void try_merge(struct table *table, uint64_t hash, uint64_t word)
     buddy = word_leaf(buddy_word);
     if (word_depth(buddy_word) != depth || leaf->count + buddy->count > LEAF_MERGE_KEYS)
         return;
-    while (leaf_room(table, lines) < (leaf->count + buddy->count) * 5 / 4)
-        lines = lines_larger(lines);
-    merged = leaf_create(table, lines);
+    merged = leaf_create(table, lines_for(table, leaf->count + buddy->count));
     leaf_move(table, leaf, merged, NULL, table->skip + depth - 1, 0);
     leaf_move(table, buddy, merged, NULL, table->skip + depth - 1, 0);
     directory_set(table, hash & ~bit, merged, depth - 1);

@@ -370,13 +370,8 @@ void table_remove(struct table *table, uint64_t hash, uint32_t handle)
     if (leaf->lines > LEAF_LINES_MIN && leaf->count < leaf_room(table, leaf->lines) / 2) {
         if (leaf->lines <= LEAF_SPLIT_LINES / 2)
             try_merge(table, hash, word);
-        if (word == table->directory[directory_index(table, hash)]) {
-            uint32_t lines = lines_smaller(lines_smaller(leaf->lines));
-
-            while (leaf_room(table, lines) < leaf->count)       /* two steps down are a third when there are few lines */
-                lines = lines_larger(lines);
-            leaf_resize(table, hash, word, lines);
-        }
+        if (word == table->directory[directory_index(table, hash)] && lines_for(table, leaf->count) < leaf->lines)
+            leaf_resize(table, hash, word, lines_for(table, leaf->count));
     }
 }
 

@@ -44,6 +44,11 @@ class BitmapTest(PairCase):
             EXPIRE b 100
             SETBIT b 1 1
             TTL b
+            SET m 12345
+            SETBIT m 0 0
+            OBJECT ENCODING m
+            BITFIELD m OVERFLOW FAIL INCRBY u2 0 9
+            GET m
         """)
 
     def test_bitcount(self):
@@ -210,9 +215,15 @@ class BitmapTest(PairCase):
             SET n 123
             BITFIELD n GET u8 0 SET u8 8 50
             GET n
+            BITFIELD far OVERFLOW SAT SET i5 0 -100 GET i5 0 SET i5 0 -9223372036854775808 GET i5 0
+            BITFIELD far OVERFLOW SAT SET i63 0 -9223372036854775808 GET i63 0 SET u33 3 -1 GET u33 3
+            BITFIELD far OVERFLOW WRAP SET i33 0 -9223372036000000000 GET i33 0
             HSET h f v
             BITFIELD h GET u8 0
             BITFIELD_RO h GET u8 0
+            BITFIELD h GET u64 0
+            BITFIELD_RO h SET u8 0 1
+            BITFIELD h
         """)
 
     def test_random_bitfields(self):

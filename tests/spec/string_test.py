@@ -402,6 +402,11 @@ class StringTest(PairCase):
             STRLEN k
             SETBIT k 8388608 1
             SETBIT k 8388607 1
+            SETRANGE a 510 x
+            LCS a a LEN
+            APPEND a y
+            LCS a a LEN
+            LCS k missing LEN
             CONFIG SET proto-max-bulk-len 536870912
         """)
 

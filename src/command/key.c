@@ -156,8 +156,11 @@ bool key_open_in(struct call *call, int db, int arg, enum key_access access, str
     key_init(key, call, db, arg, found->hash);
     key->handle = keyspace_find(key->keyspace, key->hash, key->name);
     if (key->handle == 0 && access != KEY_FOR_OVERWRITING && hooks->load_in_place != NULL) {
-        hooks->load_in_place(hooks->context, key->keyspace, key->hash, key->name);
         call->handles_stale = true;
+        if (!hooks->load_in_place(hooks->context, key->keyspace, key->hash, key->name)) {
+            reply_error(call, ERR_TIER_READ);
+            return false;
+        }
         key->handle = keyspace_find(key->keyspace, key->hash, key->name);
     }
     return open_found(key, access);

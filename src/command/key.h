@@ -38,7 +38,9 @@ struct key {
 
 /* Opens the key that is argument `arg`. Returns key->present. */
 bool key_open(struct call *call, int arg, enum key_access access, struct key *key);
-/* The same in another database of the server (MOVE, COPY ... DB); the executor has locked the key's partition, which is the same. */
+/* The same in another database of the server (MOVE, COPY ... DB), or for a key whose row says OW, but which is looked at after all.
+ * The executor has locked the key's partition, which is the same. False, too, if the record can't be read from the store: then
+ * ERR_TIER_READ was replied, call->failed says so, and the handler returns. */
 bool key_open_in(struct call *call, int db, int arg, enum key_access access, struct key *key);
 /* False if it is present but of another type: WRONGTYPE was replied. */
 bool key_open_as(struct call *call, int arg, enum key_access access, enum value_type type, struct key *key);
@@ -74,8 +76,8 @@ struct key_hooks {
     void (*changed)(void *context, struct key *key, const char *event);
     void (*free_later)(void *context, struct value value);
     /* Tier rule 8: a key of no declared argument, or of another database, is not in RAM: makes it resident in place if it may
-     * be cold. */
-    void (*load_in_place)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+     * be cold. False: its record can't be read. */
+    bool (*load_in_place)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 };
 
 #endif

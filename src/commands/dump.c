@@ -106,10 +106,10 @@ static void remove_old(struct call *call, struct restore *restore)
     struct key key;
 
     value_free(&restore->value);
-    if (!restore->replace || !key_open_in(call, call->db, 1, KEY_FOR_LOOKING, &key))
-        return;
-    call_propagate(call, (struct bytes[]){ BYTES("DEL"), call->args[1] }, 2);
-    key_remove(&key, keys_removal(call, CONFIG_LAZYFREE_LAZY_EXPIRE), "del");
+    if (restore->replace && key_open_in(call, call->db, 1, KEY_FOR_LOOKING, &key)) {
+        call_propagate(call, (struct bytes[]){ BYTES("DEL"), call->args[1] }, 2);
+        key_remove(&key, keys_removal(call, CONFIG_LAZYFREE_LAZY_EXPIRE), "del");
+    }
 }
 
 static void put_new(struct call *call, const struct restore *restore)
@@ -140,12 +140,15 @@ void restore_command(struct call *call)
         reply_error(call, ERR_BUSY_KEY);
         return;
     }
+    if (call->failed)
+        return;
     if (parse_ttl(call, &restore) && parse_payload(call, &scratch, &restore)) {
         if (restore.expire_ms >= 0 && restore.expire_ms <= call->turn->now_ms && !call->turn->clock_stopped)
             remove_old(call, &restore);
         else
             put_new(call, &restore);
-        reply_ok(call->reply);
+        if (!call->failed)
+            reply_ok(call->reply);
     }
     buffer_release(&scratch);
 }

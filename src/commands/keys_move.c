@@ -70,6 +70,14 @@ void renamenx_command(struct call *call)
     reply_integer(call->reply, 1);
 }
 
+/* False, too, if that can't be known: an error was replied. */
+static bool is_free(struct call *call, int db, int arg)
+{
+    struct key target;
+
+    return !key_open_in(call, db, arg, KEY_FOR_LOOKING, &target) && !call->failed;
+}
+
 void move_command(struct call *call)
 {
     struct key source, target;
@@ -82,8 +90,9 @@ void move_command(struct call *call)
         reply_error(call, ERR_SAME_OBJECT);
         return;
     }
-    if (!key_open(call, 1, KEY_FOR_WRITING, &source) || key_open_in(call, db, 1, KEY_FOR_LOOKING, &target)) {
-        reply_integer(call->reply, 0);
+    if (!key_open(call, 1, KEY_FOR_WRITING, &source) || !is_free(call, db, 1)) {
+        if (!call->failed)
+            reply_integer(call->reply, 0);
         return;
     }
     key_open(call, 1, KEY_FOR_LOOKING, &source);
@@ -119,13 +128,6 @@ static bool parse_copy_options(struct call *call, struct copy_options *options)
     return false;
 }
 
-static bool is_free(struct call *call, int db)
-{
-    struct key target;
-
-    return !key_open_in(call, db, 2, KEY_FOR_LOOKING, &target);
-}
-
 void copy_command(struct call *call)
 {
     struct copy_options options;
@@ -134,8 +136,9 @@ void copy_command(struct call *call)
 
     if (!parse_copy_options(call, &options))
         return;
-    if (!key_open(call, 1, KEY_FOR_READING, &source) || (!options.replace && !is_free(call, options.db))) {
-        reply_integer(call->reply, 0);
+    if (!key_open(call, 1, KEY_FOR_READING, &source) || (!options.replace && !is_free(call, options.db, 2))) {
+        if (!call->failed)
+            reply_integer(call->reply, 0);
         return;
     }
     key_open_in(call, options.db, 2, KEY_FOR_OVERWRITING, &target);

@@ -99,12 +99,14 @@ static void hook_free_later(void *context, struct value value)
     lazy_free_value(engine->lazy_free, value);
 }
 
-static void hook_load_in_place(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+static bool hook_load_in_place(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
     struct engine *engine = context;
 
-    if (engine->tier != NULL && tier_load_in_place(engine->tier, keyspace, hash, key) != STATUS_OK)
-        log_write(engine->log, LOG_LEVEL_WARNING, "A record can't be read from the store");
+    if (engine->tier == NULL || tier_load_in_place(engine->tier, keyspace, hash, key) == STATUS_OK)
+        return true;
+    log_write(engine->log, LOG_LEVEL_WARNING, "A record can't be read from the store");
+    return false;
 }
 
 static void hook_durable(void *context, uint64_t durable)

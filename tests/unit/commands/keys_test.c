@@ -401,6 +401,30 @@ static void a_damaged_dump_is_refused(void **state)
     assert_says(state, "EXISTS new", ":0\n");
 }
 
+static bool is_unreadable(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    return false;
+}
+
+/* "It is not there" would be a lie, and the end of what is there. */
+static void what_can_not_be_read_is_not_overwritten(void **state)
+{
+    static const char error[] = "-ERR the key's record can't be read from the store (see the log and INFO tiering)\n";
+    struct command_box *box = *state;
+    char copy[256];
+    struct bytes dump;
+
+    command_box_say(box, "PUT k v");
+    dump = dumped(box, "k", copy, sizeof(copy));
+    box->hooks.load_in_place = is_unreadable;
+    assert_did(state, "MOVE k 1", error, "", 0, "");
+    assert_did(state, "COPY k l", error, "", 0, "");
+    assert_did(state, "COPY k l REPLACE", ":1\n", "copy_to l", 1, "");
+    assert_string_equal(restore(box, "0", dump, NULL), error);
+    assert_int_equal(box->change_count, 0);
+    assert_string_equal(restore(box, "0", dump, "REPLACE"), "+OK\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,6 +444,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_dumped_can_be_restored, open_box, close_box),
         cmocka_unit_test_setup_teardown(what_has_expired_is_not_restored, open_box, close_box),
         cmocka_unit_test_setup_teardown(a_damaged_dump_is_refused, open_box, close_box),
+        cmocka_unit_test_setup_teardown(what_can_not_be_read_is_not_overwritten, open_box, close_box),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

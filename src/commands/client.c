@@ -120,6 +120,12 @@ void client_reply_command(struct call *call)
     }
 }
 
+static void reply_too_many(struct call *call)
+{
+    reply_errorf(call, "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try CLIENT HELP.", (int)call->args[1].size,
+        call->args[1].data);
+}
+
 /* A pause may be made longer and stricter, not shorter or milder, while it lasts. */
 void client_pause_command(struct call *call)
 {
@@ -128,7 +134,7 @@ void client_pause_command(struct call *call)
     bool writes_only = false;
 
     if (call->arg_count > 4) {
-        reply_error(call, ERR_SYNTAX);
+        reply_too_many(call);
         return;
     }
     if (call->arg_count == 4) {
@@ -170,7 +176,7 @@ void client_unblock_command(struct call *call)
     int64_t id;
 
     if (call->arg_count > 4) {
-        reply_error(call, ERR_SYNTAX);
+        reply_too_many(call);
     } else if (call->arg_count == 4 && !arg_is(call, 3, "timeout") && !arg_is(call, 3, "error")) {
         reply_errorf(call, "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
     } else if (arg_integer(call, 2, &id)) {

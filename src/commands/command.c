@@ -43,7 +43,7 @@ void command_info_command(struct call *call)
         const struct command *command = command_find_full(table_of(call), call->args[i]);
 
         if (command == NULL)
-            reply_null_array(call->reply);
+            reply_null(call->reply);
         else
             command_info_reply(call->reply, command);
     }

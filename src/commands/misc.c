@@ -84,19 +84,15 @@ static bool parse_side(struct call *call, int arg, int *side)
     return true;
 }
 
-/* There is one picture, whatever version is asked for. */
+/* There is one picture, whatever version is asked for. Words without VERSION mean nothing. */
 void lolwut_command(struct call *call)
 {
     struct buffer out = { 0 };
-    int columns = COLUMNS, rows = ROWS, at = 1;
+    int columns = COLUMNS, rows = ROWS;
     int64_t version;
 
-    if (call->arg_count > 2 && arg_is(call, 1, "version")) {
-        if (!arg_integer(call, 2, &version))
-            return;
-        at = 3;
-    }
-    if (!parse_side(call, at, &columns) || !parse_side(call, at + 1, &rows))
+    if (call->arg_count > 2 && arg_is(call, 1, "version") &&
+        (!arg_integer(call, 2, &version) || !parse_side(call, 3, &columns) || !parse_side(call, 4, &rows)))
         return;
     draw_embers(&out, &call->turn->random, columns, rows);
     buffer_append_format(&out, "\nEmbers, and the cold between them. Redis ver. %s, Kelvin %s\n", REDIS_VERSION, KELVIN_VERSION);

@@ -91,6 +91,33 @@ class CommandTest(PairCase):
         self.assertEqual(problems, [])
         self.assertEqual(self.c.must("COMMAND", "DOCS", "nosuch"), [])
 
+    def argument(self, described):
+        """What kind of thing an argument is, whatever it is called."""
+        facts = listed(described)
+        return (facts[b"type"], facts.get(b"token"), facts.get(b"key_spec_index"), sorted(map(bytes, facts.get(b"flags", []))),
+                [self.argument(child) for child in facts.get(b"arguments", [])])
+
+    def test_arguments_are_described_as_redis_describes_them(self):
+        # We say more than 7.0 does: that SKIPME takes YES or NO, and what it does not describe at all.
+        other = {"client|kill", "client|list", "command|getkeys", "command|getkeysandflags", "lolwut"}
+        problems = []
+        for name in self.names():
+            ours, theirs = (listed(client.must("COMMAND", "DOCS", name)[1]).get(b"arguments", []) for client in (self.c, self.r))
+            ours, theirs = [self.argument(each) for each in ours], [self.argument(each) for each in theirs]
+            if ours != theirs and name not in other:
+                problems.append((name, ours, theirs))
+        self.assertEqual(problems, [])
+
+    def test_the_types_of_replies_are_those_of_redis(self):
+        """Sets, maps and arrays, as RESP3 tells them apart."""
+        self.both("COMMAND INFO nosuch\nCOMMAND DOCS nosuch\nCOMMAND LIST FILTERBY ACLCAT nosuch\nCOMMAND GETKEYSANDFLAGS SET k v",
+                  self.clients(protocol=3))
+        ours, theirs = (client.must("COMMAND", "INFO", "mset", "client", "client|id", "nosuch") for client in self.clients(protocol=3))
+        self.assertEqual((ours[0], ours[2], ours[3]), (theirs[0], theirs[2], theirs[3]))
+        self.assertEqual([type(each) for each in ours[1]], [type(each) for each in theirs[1]])
+        ours, theirs = (client.must("COMMAND", "DOCS", "lcs") for client in self.clients(protocol=3))
+        self.assertIs(type(ours), type(theirs))
+
     def test_getkeys(self):
         cases = [line.split() for line in """
             GET k
@@ -99,6 +126,9 @@ class CommandTest(PairCase):
             MGET a b c
             DEL a b
             COPY a b DB 1
+            SET k v NX
+            SET k v GET
+            SET k v XX KEEPTTL
             RENAME a b
             BITOP AND d a b c
             HSET h f v

@@ -236,8 +236,51 @@ class ClientCommandTest(PairCase):
             CLIENT UNBLOCK 999
             CLIENT UNBLOCK abc
             CLIENT UNBLOCK 1 foo
+            CLIENT UNBLOCK 1 error x
+            CLIENT PAUSE 1 ALL x
             CLIENT GETREDIR
+            CLIENT TRACKINGINFO
+            CLIENT TRACKING off
+            CLIENT TRACKING off NOLOOP
+            CLIENT TRACKING off foo
+            CLIENT TRACKING foo
+            CLIENT TRACKING off REDIRECT abc
+            CLIENT CACHING yes
+            CLIENT KILL ID 1 TYPE
+            CLIENT KILL ID 0
+            CLIENT LIST ID -5
+            CLIENT LIST TYPE master
         """)
+        self.both("CLIENT TRACKINGINFO\nCLIENT LIST TYPE master\nCLIENT GETNAME\nCLIENT NO-EVICT on", self.clients(protocol=3))
+
+    @kelvin_only
+    def test_what_7_2_added(self):
+        client = self.server.client()
+        self.addCleanup(client.close)
+        self.assertEqual(client.must("CLIENT", "SETINFO", "lib-name", "mylib"), OK)
+        self.assertEqual(client.must("CLIENT", "SETINFO", "LIB-VER", "1.2.3"), OK)
+        line = fields(client.must("CLIENT", "INFO"))
+        self.assertEqual((line["lib-name"], line["lib-ver"]), ("mylib", "1.2.3"))
+        self.assertEqual(client.call("CLIENT", "SETINFO", "lib-name", "not mine"),
+                         Error(b"ERR lib-name cannot contain spaces, newlines or special characters."))
+        self.assertEqual(client.call("CLIENT", "SETINFO", "foo", "bar"), Error(b"ERR Unrecognized option 'foo'"))
+        self.assertEqual(client.must("RESET"), Status(b"RESET"))
+        self.assertEqual(fields(client.must("CLIENT", "INFO"))["lib-name"], "mylib", "the library is still the same")
+        self.assertEqual(client.must("CLIENT", "SETINFO", "lib-name", ""), OK)
+        self.assertEqual(fields(client.must("CLIENT", "INFO"))["lib-name"], "")
+        self.assertEqual(client.must("CLIENT", "NO-TOUCH", "on"), OK)
+        self.assertEqual(fields(client.must("CLIENT", "INFO"))["flags"], "T")
+        self.assertEqual(client.must("CLIENT", "NO-EVICT", "ON"), OK)
+        self.assertEqual(fields(client.must("CLIENT", "INFO"))["flags"], "eT")
+        self.assertEqual(client.call("CLIENT", "NO-TOUCH", "foo"), Error(b"ERR syntax error"))
+        self.assertEqual(client.must("RESET"), Status(b"RESET"))
+        self.assertEqual(fields(client.must("CLIENT", "INFO"))["flags"], "N")
+
+    @kelvin_only
+    def test_tracking_is_refused_rather_than_forgotten(self):
+        reply = self.c.call("CLIENT", "TRACKING", "on")
+        self.assertIsInstance(reply, Error)
+        self.assertIn(b"TRACKING", reply)
 
 
 class WireTest(PairCase):
@@ -543,6 +586,72 @@ class ListenTest(ServerCase):
             for index, client in enumerate(clients):
                 self.assertEqual(client.must("GET", "k%d" % (39 - index)), b"%d" % (39 - index))
                 client.close()
+
+    @kelvin_only
+    def test_all_workers_clients_are_listed_and_killed(self):
+        """A client belongs to one worker; whoever asks sees them all, in the order they came."""
+        with Server({"io-threads": "4"}) as server:
+            clients = [server.client() for _ in range(24)]
+            for client in clients:
+                self.addCleanup(client.close)
+            ids = [client.must("CLIENT", "ID") for client in clients]
+            for asker in clients[:8]:
+                lines = [fields(line) for line in asker.must("CLIENT", "LIST").splitlines()]
+                self.assertEqual([int(line["id"]) for line in lines], sorted(ids))
+                self.assertEqual({line["flags"] for line in lines}, {"N"})
+            chosen = [ids[7], ids[0], ids[7], 999999, ids[23]]
+            lines = clients[3].must("CLIENT", "LIST", "ID", *chosen).splitlines()
+            self.assertEqual([int(fields(line)["id"]) for line in lines], [ids[7], ids[0], ids[7], ids[23]])
+            for victim in range(8, 16):
+                self.assertEqual(clients[0].must("CLIENT", "KILL", "ID", ids[victim]), 1)
+                with self.assertRaises((Closed, ConnectionError)):
+                    clients[victim].call("PING")
+            self.assertEqual(clients[1].must("CLIENT", "KILL", "ID", ids[1]), 0, "it spares itself")
+            self.assertEqual(clients[1].must("CLIENT", "KILL", "ID", ids[1], "SKIPME", "no"), 1)
+            with self.assertRaises((Closed, ConnectionError)):
+                clients[1].call("PING")
+            self.assertEqual(clients[2].must("CLIENT", "KILL", "TYPE", "normal"), 14)
+            self.assertEqual(clients[2].must("PING"), PONG)
+            self.assertEqual(len(clients[2].must("CLIENT", "LIST").splitlines()), 1)
+
+    @kelvin_only
+    def test_listing_and_dying_at_once(self):
+        """Clients come, list, kill and go on all workers; whoever stays sees everybody who stays."""
+        with Server({"io-threads": "4"}) as server:
+            stay = [server.client() for _ in range(12)]
+            for client in stay:
+                self.addCleanup(client.close)
+            ids = {client.must("CLIENT", "ID") for client in stay}
+            ended, failed = threading.Event(), []
+
+            def churn(number):
+                try:
+                    while not ended.is_set():
+                        client = server.client()
+                        identity = client.must("CLIENT", "ID")
+                        if number == 0:
+                            client.send(encode(["CLIENT", "LIST"]))        # gone before the answer
+                        elif number == 1:
+                            assert client.must("CLIENT", "KILL", "ID", identity, "SKIPME", "no") == 1
+                        else:
+                            client.must("CLIENT", "SETNAME", "c%d" % identity)
+                            assert b"name=c%d " % identity in client.must("CLIENT", "LIST")
+                        client.close()
+                except Exception as error:                                  # the assertion belongs to the main thread
+                    failed.append(error)
+
+            threads = [threading.Thread(target=churn, args=(number,)) for number in range(3)]
+            for thread in threads:
+                thread.start()
+            for round_ in range(scaled(300)):
+                lines = stay[round_ % len(stay)].must("CLIENT", "LIST").splitlines()
+                seen = [int(fields(line)["id"]) for line in lines]
+                self.assertEqual(seen, sorted(seen))
+                self.assertLessEqual(ids, set(seen))
+            ended.set()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(failed, [])
 
 
 if __name__ == "__main__":

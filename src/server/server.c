@@ -24,7 +24,7 @@
 #include "server/process.h"
 #include "server/tuning.h"
 
-enum { JOB_THREADS = 2, DESCRIPTORS_RESERVED = 256, DESCRIPTORS_STORE = 1024 };
+enum { JOB_THREADS = 2, DESCRIPTORS_RESERVED = 256, DESCRIPTORS_STORE = 1024, WRITE_BUFFER_MIN = 256 * 1024 };
 
 struct server {
     struct engine engine;
@@ -141,6 +141,16 @@ static void raise_descriptors(struct server *server)
     }
 }
 
+/* Two memtables may be held: together at most an eighth of the budget. */
+static size_t write_buffer_size(const struct config *config)
+{
+    int64_t size = config_number(config, CONFIG_TIER_WRITE_BUFFER), limit = config_number(config, CONFIG_MAXMEMORY);
+
+    if (limit > 0 && size > limit / 16)
+        size = limit / 16;
+    return (size_t)(size > WRITE_BUFFER_MIN ? size : WRITE_BUFFER_MIN);
+}
+
 static bool open_tier(struct server *server, struct hash_seed *seed)
 {
     struct engine *engine = &server->engine;
@@ -148,7 +158,7 @@ static bool open_tier(struct server *server, struct hash_seed *seed)
     char *dir = config_string(config, CONFIG_TIER_DIR), message[CONFIG_MESSAGE_SIZE] = "";
     struct tier_options options = {
         .dir = dir,
-        .write_buffer_size = (size_t)config_number(config, CONFIG_TIER_WRITE_BUFFER),
+        .write_buffer_size = write_buffer_size(config),
         .block_cache_size = (size_t)config_number(config, CONFIG_TIER_BLOCK_CACHE),
         .compression = config_number(config, CONFIG_TIER_COMPRESSION),
         .loader_count = (int)config_number(config, CONFIG_TIER_LOAD_THREADS),

@@ -74,6 +74,8 @@ struct store_env final : public leveldb::EnvWrapper {
     fault_dice dice;
     power_book power;
     disk_counters counters;
+    void (*thread_started)(void *context, const char *name) = nullptr;
+    void *thread_context = nullptr;
 
 private:
     static void *thread_main(void *env);

@@ -406,7 +406,11 @@ void store_env::Schedule(void (*function)(void *), void *argument)
 
 void *store_env::thread_main(void *env)
 {
-    static_cast<struct store_env *>(env)->run();
+    struct store_env *self = static_cast<struct store_env *>(env);
+
+    if (self->thread_started != nullptr)
+        self->thread_started(self->thread_context, "kelvin-compact");
+    self->run();
     return nullptr;
 }
 
@@ -434,6 +438,12 @@ struct store_env *store_env_create(void)
 void store_env_destroy(struct store_env *env)
 {
     delete env;
+}
+
+void store_env_on_thread(struct store_env *env, void (*started)(void *context, const char *name), void *context)
+{
+    env->thread_started = started;
+    env->thread_context = context;
 }
 
 void store_env_hold_removal(struct store_env *env)

@@ -27,6 +27,9 @@ struct store_env;
 struct store_env *store_env_create(void);
 void store_env_destroy(struct store_env *env);      /* NULL is fine. No store uses it any more; joins its thread */
 
+/* Called by the background thread as it starts (memory is counted by thread). Before store_open. */
+void store_env_on_thread(struct store_env *env, void (*started)(void *context, const char *name), void *context);
+
 /* While held, removed files stay (snapshot of a moving directory); on release they go. Nests. */
 void store_env_hold_removal(struct store_env *env);
 void store_env_release_removal(struct store_env *env);

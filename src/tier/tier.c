@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "keyspace/heat.h"
+#include "tier/store_env.h"
 #include "tier/tier_private.h"
 
 struct tier *tier_open(const struct tier_options *options, char *message)
@@ -17,7 +18,14 @@ struct tier *tier_open(const struct tier_options *options, char *message)
     };
     pthread_condattr_t monotonic;
 
+    tier->env = options->env == NULL ? store_env_create() : NULL;
+    if (tier->env != NULL)
+        store.env = tier->env;
+    if (options->hooks.thread_started != NULL)
+        store_env_on_thread(store.env, options->hooks.thread_started, options->hooks.context);
     if (store_open(&store, &tier->store, message) != STATUS_OK) {
+        if (tier->env != NULL)
+            store_env_destroy(tier->env);
         mem_free(tier);
         return NULL;
     }
@@ -119,6 +127,8 @@ void tier_close(struct tier *tier)
         }
     }
     store_close(tier->store);
+    if (tier->env != NULL)
+        store_env_destroy(tier->env);
     pthread_mutex_destroy(&tier->queue_lock);
     pthread_cond_destroy(&tier->queue_filled);
     pthread_mutex_destroy(&tier->writer_lock);

@@ -60,7 +60,7 @@ struct demote_request {
 
 struct tier {
     struct store *store;
-    struct store_env *env;              /* NULL: the store's own */
+    struct store_env *env;              /* ours; NULL: the caller's, in the store */
     struct partitions *partitions;
     struct tier_settings settings;
     struct tier_hooks hooks;

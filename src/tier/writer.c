@@ -24,6 +24,7 @@ enum {
     HOLE_PERCENT = 4,               /* of the heaps may be holes before compaction starts */
     REOPEN_EVERY_MS = 1000,
     SIZE_EVERY_MS = 500,
+    STUCK_AFTER_MS = 2000,          /* LevelDB may be about to give a memtable back: that long there is hope */
     SHARE_MIN = DEMOTE_SHARE_ONE / 100,
     STORE_FULL_AGAIN_PERCENT = 95,  /* after the store was full, it is written again below that */
 };
@@ -34,6 +35,7 @@ struct writer_state {
     struct random random;
     uint32_t next_demote, next_grave, next_unknown;
     int64_t reopen_at_ms, size_at_ms;
+    int64_t fruitless_since_ms;     /* 0: the last attempt to demote was not in vain */
     bool purging;
 };
 
@@ -197,6 +199,19 @@ static void sum_live(struct tier *tier, uint64_t *live)
     }
 }
 
+/* Nothing could be demoted: all that is left is pinned, or can't be written. */
+static void note_fruitless(struct tier *tier)
+{
+    int64_t now_ms = clock_wall_ms();
+
+    if (tier->writing->fruitless_since_ms == 0)
+        tier->writing->fruitless_since_ms = now_ms;
+    if (now_ms - tier->writing->fruitless_since_ms < STUCK_AFTER_MS)
+        return;
+    tier->stuck = true;
+    tier->hooks.memory_freed(tier->hooks.context);
+}
+
 /* From above the high mark down to the low one. */
 static void demote_to_low(struct tier *tier)
 {
@@ -204,6 +219,7 @@ static void demote_to_low(struct tier *tier)
     int fruitless = 0;
 
     if (!over(tier, tier->settings.high_percent, &need)) {
+        tier->writing->fruitless_since_ms = 0;
         tier->stuck = false;
         return;
     }
@@ -217,12 +233,12 @@ static void demote_to_low(struct tier *tier)
     while (!tier->stopping && tier->state != TIER_ERROR && over(tier, tier->settings.low_percent, &need)) {
         if (!demote_batch(tier, (uint32_t)share, need)) {
             if (++fruitless > 3) {
-                tier->stuck = true;             /* all that is left is pinned, or can't be written */
-                tier->hooks.memory_freed(tier->hooks.context);
+                note_fruitless(tier);
                 break;
             }
             share = DEMOTE_SHARE_ONE;
         } else {
+            tier->writing->fruitless_since_ms = 0;
             tier->stuck = false;
         }
         tier->hooks.memory_freed(tier->hooks.context);

@@ -35,6 +35,13 @@ void engine_reset_stats(struct engine *engine)
         tier_reset_stats(engine->tier);
 }
 
+void engine_set_active_expire(struct engine *engine, bool on)
+{
+    engine->active_expire = on;
+    if (engine->tier != NULL)
+        tier_set_expiry(engine->tier, on);
+}
+
 const char *command_upper_name(struct call *call, const struct command *command)
 {
     struct bytes name = arena_copy(call->arena, bytes_of_string(command->name));

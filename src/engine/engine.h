@@ -89,6 +89,8 @@ bool engine_may_wait_for_memory(const struct engine *engine);
 /* Sum of a statistic over all workers (any thread). */
 uint64_t engine_stat(const struct engine *engine, enum statistic stat);
 void engine_reset_stats(struct engine *engine);
+/* Whether keys that have expired are looked for, in RAM and in the store (DEBUG SET-ACTIVE-EXPIRE). Any thread. */
+void engine_set_active_expire(struct engine *engine, bool on);
 
 /* Replays the log into the engine, on the calling thread, while the state is ENGINE_LOADING. */
 enum status engine_replay(struct engine *engine, char *message);

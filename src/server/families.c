@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "commands/admin.h"
 #include "commands/bitmap.h"
 #include "commands/client.h"
 #include "commands/command.h"
@@ -23,6 +24,7 @@ const struct command *const *families_of_commands(void)
         client_commands,
         command_commands,
         misc_commands,
+        admin_commands,
         tier_commands,
         NULL,
     };

@@ -1,0 +1,145 @@
+#include "commands/admin.h"
+
+#include "admin/info.h"
+#include "base/mem.h"
+#include "engine/engine.h"
+
+void admin_reply_help(struct call *call, const char *const *lines)
+{
+    size_t count = 0;
+
+    while (lines[count] != NULL)
+        count++;
+    reply_array(call->reply, count);
+    for (size_t i = 0; i < count; i++)
+        reply_status(call->reply, bytes_of_string(lines[i]));
+}
+
+void admin_reply_usage(struct call *call, const char *command)
+{
+    reply_errorf(call, "ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.",
+        call_format(call, "%.*s", (int)call->args[1].size, call->args[1].data).data, command);
+}
+
+static bool begins_with(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+bool admin_is_local(const struct call *call)
+{
+    const char *address = call->client->address;
+
+    if (call->client->flags & CLIENT_UNIX_SOCKET)
+        return true;
+    return begins_with(address, "127.0.0.1:") || begins_with(address, "[::1]:") || begins_with(address, "::1:");
+}
+
+struct errand {
+    struct job job;
+    bool (*run)(struct engine *engine, char *message);
+    bool went_well;
+    char message[CONFIG_MESSAGE_SIZE];
+};
+
+static void run_errand(struct job *job, struct engine *engine)
+{
+    struct errand *errand = (struct errand *)job;
+
+    errand->went_well = errand->run(engine, errand->message);
+}
+
+static void release_errand(struct job *job)
+{
+    mem_free(job);
+}
+
+void admin_errand(struct call *call, bool (*run)(struct engine *engine, char *message))
+{
+    struct errand *errand = call_job(call);
+
+    if (errand == NULL) {
+        errand = mem_zalloc(sizeof(*errand));
+        errand->job = (struct job){ .run = run_errand, .release = release_errand };
+        errand->run = run;
+        call_start_job(call, &errand->job);
+    } else if (errand->went_well) {
+        reply_ok(call->reply);
+    } else {
+        reply_errorf(call, "ERR %s", errand->message);
+    }
+}
+
+/* INFO [section ...] */
+void info_command(struct call *call)
+{
+    struct buffer text = { 0 };
+
+    info_write(call->engine->info, call->args + 1, call->arg_count - 1, call->engine, &text);
+    reply_verbatim(call->reply, "txt", buffer_bytes(&text));
+    buffer_release(&text);
+}
+
+/* ROLE: always a master, and nobody follows. */
+void role_command(struct call *call)
+{
+    reply_array(call->reply, 3);
+    reply_bulk_string(call->reply, "master");
+    reply_integer(call->reply, 0);
+    reply_array(call->reply, 0);
+}
+
+/* REPLICAOF host port | NO ONE; and SLAVEOF */
+void replicaof_command(struct call *call)
+{
+    int64_t port;
+
+    if (arg_is(call, 1, "no") && arg_is(call, 2, "one"))
+        reply_ok(call->reply);      /* so it is already */
+    else if (!text_to_int(call->args[2], &port) || port < 0 || port > 65535)
+        reply_errorf(call, "ERR Invalid master port");
+    else
+        reply_errorf(call, "ERR replication is not supported: this server can't be a replica");
+}
+
+/* SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT] */
+void shutdown_command(struct call *call)
+{
+    struct engine *engine = call->engine;
+    bool abort = false;
+    int flags = 0;
+
+    for (int i = 1; i < call->arg_count; i++) {
+        if (arg_is(call, i, "nosave"))
+            flags |= CONFIG_SHUTDOWN_NOSAVE;
+        else if (arg_is(call, i, "save"))
+            flags |= CONFIG_SHUTDOWN_SAVE;
+        else if (arg_is(call, i, "now"))
+            flags |= CONFIG_SHUTDOWN_NOW;
+        else if (arg_is(call, i, "force"))
+            flags |= CONFIG_SHUTDOWN_FORCE;
+        else if (arg_is(call, i, "abort"))
+            abort = true;
+        else
+            flags = -1;
+        if (flags < 0)
+            break;
+    }
+    if (flags < 0 || (abort && flags != 0) || (flags & CONFIG_SHUTDOWN_SAVE && flags & CONFIG_SHUTDOWN_NOSAVE)) {
+        reply_error(call, ERR_SYNTAX);
+    } else if (abort) {
+        reply_errorf(call, "ERR No shutdown in progress.");
+    } else if (flags & CONFIG_SHUTDOWN_SAVE && !(flags & CONFIG_SHUTDOWN_FORCE) && engine->aof == NULL) {
+        reply_errorf(call, "ERR Errors trying to SHUTDOWN: nothing can be saved without appendonly yes. Use NOSAVE or FORCE.");
+    } else {
+        /* Without a reply: the connection ends. */
+        engine->shutdown(engine->shutdown_context, flags);
+    }
+}
+
+const struct command admin_commands[] = {
+#define COMMAND COMMAND_ROW
+#include "commands/admin.def"
+#undef COMMAND
+    { .name = NULL },
+};

@@ -1,0 +1,259 @@
+/* LATENCY: events that were slow (src/admin/latency.h), and how long commands take (engine/command_table.h). */
+#include <inttypes.h>
+
+#include "admin/latency.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "commands/admin.h"
+#include "engine/engine.h"
+
+enum { GRAPH_LINES = 24, GRAPH_WIDTH = 50, HISTOGRAM_STEPS = 24 };
+
+/* LATENCY LATEST */
+void latency_latest_command(struct call *call)
+{
+    struct latency_event *events;
+    size_t count = latency_events(call->engine->latency, &events);
+
+    reply_array(call->reply, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct latency_sample *last = &events[i].samples[events[i].count - 1];
+
+        reply_array(call->reply, 4);
+        reply_bulk_string(call->reply, events[i].name);
+        reply_integer(call->reply, last->time_s);
+        reply_integer(call->reply, last->ms);
+        reply_integer(call->reply, events[i].worst_ms);
+    }
+    mem_free(events);
+}
+
+/* LATENCY HISTORY event */
+void latency_history_command(struct call *call)
+{
+    struct latency_event *event = arena_alloc(call->arena, sizeof(*event));
+
+    if (!latency_find(call->engine->latency, call->args[2], event))
+        event->count = 0;
+    reply_array(call->reply, event->count);
+    for (size_t i = 0; i < event->count; i++) {
+        reply_array(call->reply, 2);
+        reply_integer(call->reply, event->samples[i].time_s);
+        reply_integer(call->reply, event->samples[i].ms);
+    }
+}
+
+/* LATENCY RESET [event ...] */
+void latency_reset_command(struct call *call)
+{
+    size_t count = 0;
+
+    if (call->arg_count == 2)
+        count = latency_reset_all(call->engine->latency);
+    for (int i = 2; i < call->arg_count; i++)
+        count += latency_reset(call->engine->latency, call->args[i]);
+    reply_integer(call->reply, (int64_t)count);
+}
+
+static void write_age(struct buffer *out, int64_t age_s)
+{
+    if (age_s < 60)
+        buffer_append_format(out, "%4" PRId64 "s ago ", age_s);
+    else if (age_s < 3600)
+        buffer_append_format(out, "%4" PRId64 "m ago ", age_s / 60);
+    else if (age_s < 24 * 3600)
+        buffer_append_format(out, "%4" PRId64 "h ago ", age_s / 3600);
+    else
+        buffer_append_format(out, "%4" PRId64 "d ago ", age_s / (24 * 3600));
+}
+
+/* A bar a sample, the newest at the bottom. */
+static void draw(struct buffer *out, const struct latency_event *event, int64_t now_s)
+{
+    size_t first = event->count > GRAPH_LINES ? event->count - GRAPH_LINES : 0;
+    int64_t low = INT64_MAX, high = 0;
+
+    for (size_t i = first; i < event->count; i++) {
+        low = event->samples[i].ms < low ? event->samples[i].ms : low;
+        high = event->samples[i].ms > high ? event->samples[i].ms : high;
+    }
+    buffer_append_format(out, "%s: low %" PRId64 " ms, high %" PRId64 " ms, worst since the last reset %" PRId64 " ms\n", event->name,
+        low, high, event->worst_ms);
+    for (size_t i = first; i < event->count; i++) {
+        int64_t ms = event->samples[i].ms;
+        int bar = high > 0 ? (int)(ms * GRAPH_WIDTH / high) : 0;
+
+        write_age(out, now_s - event->samples[i].time_s);
+        buffer_append_format(out, "|%.*s %" PRId64 " ms\n", bar, "==================================================", ms);
+    }
+}
+
+/* LATENCY GRAPH event */
+void latency_graph_command(struct call *call)
+{
+    struct latency_event *event = arena_alloc(call->arena, sizeof(*event));
+    struct buffer text = { 0 };
+
+    if (!latency_find(call->engine->latency, call->args[2], event)) {
+        reply_errorf(call, "ERR No samples available for event '%.*s'", (int)(call->args[2].size < 256 ? call->args[2].size : 256),
+            call->args[2].data);
+        return;
+    }
+    draw(&text, event, call->turn->now_ms / 1000);
+    reply_verbatim(call->reply, "txt", buffer_bytes(&text));
+    buffer_release(&text);
+}
+
+static void describe(struct buffer *out, const struct latency_event *event)
+{
+    const struct latency_sample *first = &event->samples[0], *last = &event->samples[event->count - 1];
+    int64_t sum = 0, deviation = 0, mean;
+
+    for (size_t i = 0; i < event->count; i++)
+        sum += event->samples[i].ms;
+    mean = sum / (int64_t)event->count;
+    for (size_t i = 0; i < event->count; i++)
+        deviation += event->samples[i].ms > mean ? event->samples[i].ms - mean : mean - event->samples[i].ms;
+    buffer_append_format(out, "- %s: %zu samples over %" PRId64 " s, %" PRId64 " ms on average (mean deviation %" PRId64
+        " ms), worst %" PRId64 " ms.\n", event->name, event->count, last->time_s - first->time_s, mean,
+        deviation / (int64_t)event->count, event->worst_ms);
+}
+
+static void advise(struct buffer *out, const struct engine *engine, const struct latency_event *events, size_t count)
+{
+    const struct config *config = engine->config;
+    int64_t threshold_us = config_number(config, CONFIG_LATENCY_MONITOR_THRESHOLD) * 1000;
+    int64_t slow_us = config_number(config, CONFIG_SLOWLOG_LOG_SLOWER_THAN);
+    bool commands = false, fast = false;
+
+    for (size_t i = 0; i < count; i++) {
+        commands = commands || strcmp(events[i].name, "command") == 0;
+        fast = fast || strcmp(events[i].name, "fast-command") == 0;
+    }
+    buffer_append_string(out, "\nWhat to do about it:\n");
+    if (commands) {
+        buffer_append_string(out, "- SLOWLOG GET shows which commands were slow. Big keys cost most: read and change them in parts, "
+            "and remove them with UNLINK.\n");
+        if (slow_us < 0 || (threshold_us > 0 && slow_us > threshold_us))
+            buffer_append_format(out, "- The slow log misses some of them: CONFIG SET slowlog-log-slower-than %" PRId64 "\n", threshold_us);
+    }
+    if (fast)
+        buffer_append_string(out, "- Commands that do next to nothing were slow, so something else held the machine up: look for other "
+            "busy programs, swapping, a virtual machine that is not given its processor, or raise io-threads.\n");
+    if (engine->aof != NULL && config_number(config, CONFIG_APPENDFSYNC) == CONFIG_FSYNC_ALWAYS)
+        buffer_append_string(out, "- With appendfsync always each write waits for the disk; everysec does not.\n");
+    buffer_append_string(out, "- Waiting for cold keys is not part of these times; see tier_load_usec_p99 in INFO tiering.\n");
+}
+
+/* LATENCY DOCTOR */
+void latency_doctor_command(struct call *call)
+{
+    struct engine *engine = call->engine;
+    struct latency_event *events;
+    size_t count = latency_events(engine->latency, &events);
+    struct buffer text = { 0 };
+
+    if (count == 0 && config_number(engine->config, CONFIG_LATENCY_MONITOR_THRESHOLD) == 0) {
+        buffer_append_string(&text, "Nothing is being watched: latency-monitor-threshold is 0. CONFIG SET latency-monitor-threshold 100 "
+            "notes whatever takes 100 milliseconds or longer.\n");
+    } else if (count == 0) {
+        buffer_append_format(&text, "Nothing has taken %" PRId64 " milliseconds or longer yet.\n",
+            config_number(engine->config, CONFIG_LATENCY_MONITOR_THRESHOLD));
+    } else {
+        buffer_append_string(&text, "What was slow:\n");
+        for (size_t i = 0; i < count; i++)
+            describe(&text, &events[i]);
+        advise(&text, engine, events, count);
+    }
+    reply_verbatim(call->reply, "txt", buffer_bytes(&text));
+    buffer_release(&text);
+    mem_free(events);
+}
+
+/* Steps are powers of two of 1.024 us. Each shows the largest time that counts for it, as Redis does: with two digits of
+ * precision a value is known to the 128th part of its power of two. */
+static uint64_t step_end_us(int step)
+{
+    return ((UINT64_C(1024) << step) + (UINT64_C(8) << step) - 1) / 1000;
+}
+
+static bool reply_histogram(struct call *call, const struct command *command)
+{
+    struct command_stats *stats = command_stats_of(call->engine->commands, command);
+    const _Atomic uint64_t *latency = atomic_load_explicit(&stats->latency, memory_order_acquire);
+    uint64_t seen = 0, told = 0, total = 0, counts[LATENCY_BUCKETS];
+    struct reply_later later;
+    size_t pairs = 0;
+    int bucket = 0;
+
+    for (int i = 0; i < LATENCY_BUCKETS && latency != NULL; i++)
+        total += counts[i] = atomic_load_explicit(&latency[i], memory_order_relaxed);
+    if (total == 0)
+        return false;
+    reply_bulk_string(call->reply, command->name);
+    reply_map(call->reply, 2);
+    reply_bulk_string(call->reply, "calls");
+    reply_integer(call->reply, (int64_t)total);
+    reply_bulk_string(call->reply, "histogram_usec");
+    later = reply_later_begin(call->reply);
+    for (int step = 0; step < HISTOGRAM_STEPS || seen < total; step++) {
+        /* A bucket that begins below the step's power of two ends there at the latest. */
+        while (bucket < LATENCY_BUCKETS && (latency_bucket_ns(bucket) < UINT64_C(1024) << step || step >= HISTOGRAM_STEPS))
+            seen += counts[bucket++];
+        if (seen == told)
+            continue;
+        reply_integer(call->reply, (int64_t)step_end_us(step));
+        reply_integer(call->reply, (int64_t)seen);
+        told = seen;
+        pairs++;
+    }
+    reply_later_map(call->reply, later, pairs);
+    return true;
+}
+
+/* LATENCY HISTOGRAM [command ...]: a container stands for its subcommands. */
+void latency_histogram_command(struct call *call)
+{
+    const struct command_table *table = call->engine->commands;
+    struct reply_later later = reply_later_begin(call->reply);
+    size_t count = 0;
+
+    if (call->arg_count == 2) {
+        for (size_t i = 0; i < command_row_count(table); i++)
+            count += reply_histogram(call, command_row_at(table, i));
+    }
+    for (int i = 2; i < call->arg_count; i++) {
+        const struct command *command = command_find_full(table, call->args[i]);
+
+        if (command == NULL)
+            continue;
+        count += reply_histogram(call, command);
+        for (struct command **child = command->children; child != NULL && *child != NULL; child++)
+            count += reply_histogram(call, *child);
+    }
+    reply_later_map(call->reply, later, count);
+}
+
+void latency_help_command(struct call *call)
+{
+    static const char *const lines[] = {
+        "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "DOCTOR",
+        "    What was slow, and what can be done about it.",
+        "GRAPH <event>",
+        "    A drawing of an event's samples.",
+        "HISTORY <event>",
+        "    An event's samples: when, and how many milliseconds.",
+        "LATEST",
+        "    Of each event the last sample and the worst.",
+        "RESET [<event> ...]",
+        "    Forgets events, all of them if none is named.",
+        "HISTOGRAM [<command> ...]",
+        "    How many calls took up to how many microseconds; of all commands if none is named.",
+        "HELP",
+        "    This text.",
+        NULL,
+    };
+
+    admin_reply_help(call, lines);
+}

@@ -1,0 +1,229 @@
+/* MEMORY: figures for people; what is behind them is engine/figures.h. */
+#include <inttypes.h>
+
+#include "admin/info.h"
+#include "command/key.h"
+#include "commands/admin.h"
+#include "engine/figures.h"
+
+enum { SAMPLES_BY_DEFAULT = 5, TABLE_SHARE_MAX = 64 };
+
+static bool parse_samples(struct call *call, int64_t *samples)
+{
+    *samples = SAMPLES_BY_DEFAULT;
+    for (int i = 3; i < call->arg_count; i += 2) {
+        if (!arg_is(call, i, "samples") || i + 1 >= call->arg_count) {
+            reply_error(call, ERR_SYNTAX);
+            return false;
+        }
+        if (!arg_integer(call, i + 1, samples))
+            return false;
+        if (*samples < 0) {
+            reply_error(call, ERR_SYNTAX);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Block, value, and the share of the table. */
+static uint64_t key_memory(const struct key *key, size_t samples)
+{
+    const struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+    const struct table *table = &key->keyspace->table;
+    uint64_t share = table_size(table) / table->count;
+
+    return entry_block_size(entry) + (key->name.size > KEY_INLINE_MAX ? key->name.size : 0) +
+           value_memory(&key->value, samples) + (share < TABLE_SHARE_MAX ? share : TABLE_SHARE_MAX);
+}
+
+/* MEMORY USAGE key [SAMPLES count] */
+void memory_usage_command(struct call *call)
+{
+    int64_t samples;
+    struct key key;
+
+    if (!parse_samples(call, &samples))
+        return;
+    if (key_open(call, 2, KEY_FOR_LOOKING, &key))
+        reply_integer(call->reply, (int64_t)key_memory(&key, (size_t)samples));
+    else
+        reply_null(call->reply);
+}
+
+static void reply_number(struct call *call, const char *name, uint64_t number)
+{
+    reply_bulk_string(call->reply, name);
+    reply_integer(call->reply, (int64_t)number);
+}
+
+static void reply_ratio(struct call *call, const char *name, double ratio)
+{
+    reply_bulk_string(call->reply, name);
+    reply_double(call->reply, ratio);
+}
+
+/* Returns how many databases were told, and adds up their keys. */
+static size_t reply_databases(struct call *call, uint64_t *keys)
+{
+    struct engine *engine = call->engine;
+    size_t told = 0;
+
+    *keys = 0;
+    for (int db = 0; db < engine->partitions->db_count; db++) {
+        uint64_t count;
+
+        database_key_count(engine, db, &count);
+        if (count == 0)
+            continue;
+        *keys += count;
+        told++;
+        reply_bulk(call->reply, call_format(call, "db.%d", db));
+        reply_map(call->reply, 3);
+        reply_number(call, "overhead.hashtable.main", database_table_size(engine, db));
+        reply_number(call, "overhead.hashtable.expires", 0);
+        reply_number(call, "overhead.hashtable.slot-to-keys", 0);
+    }
+    return told;
+}
+
+static void reply_allocator(struct call *call, const struct memory_figures *figures)
+{
+    const struct meter_allocator *allocator = &figures->allocator;
+
+    reply_number(call, "allocator.allocated", allocator->allocated);
+    reply_number(call, "allocator.active", allocator->active);
+    reply_number(call, "allocator.resident", allocator->resident);
+    reply_ratio(call, "allocator-fragmentation.ratio", info_ratio((double)allocator->active, (double)allocator->allocated));
+    reply_number(call, "allocator-fragmentation.bytes", allocator->active - allocator->allocated);
+    reply_ratio(call, "allocator-rss.ratio", info_ratio((double)allocator->resident, (double)allocator->active));
+    reply_number(call, "allocator-rss.bytes", allocator->resident - allocator->active);
+    reply_ratio(call, "rss-overhead.ratio", info_ratio((double)figures->resident, (double)allocator->resident));
+    reply_number(call, "rss-overhead.bytes", figures->resident - allocator->resident);
+    reply_ratio(call, "fragmentation", info_ratio((double)figures->resident, (double)figures->used));
+    reply_number(call, "fragmentation.bytes", figures->resident - figures->used);
+}
+
+/* MEMORY STATS */
+void memory_stats_command(struct call *call)
+{
+    struct memory_figures figures;
+    struct reply_later later = reply_later_begin(call->reply);
+    uint64_t keys, grown;
+    size_t databases;
+
+    memory_figures(call->engine, &figures);
+    grown = figures.used > figures.startup ? figures.used - figures.startup : 0;
+    reply_number(call, "peak.allocated", figures.peak);
+    reply_number(call, "total.allocated", figures.used);
+    reply_number(call, "startup.allocated", figures.startup);
+    reply_number(call, "replication.backlog", 0);
+    reply_number(call, "clients.slaves", 0);
+    reply_number(call, "clients.normal", figures.clients);
+    reply_number(call, "cluster.links", 0);
+    reply_number(call, "aof.buffer", figures.aof_buffer);
+    reply_number(call, "lua.caches", 0);
+    reply_number(call, "functions.caches", 0);
+    databases = reply_databases(call, &keys);
+    reply_number(call, "overhead.total", figures.overhead);
+    reply_number(call, "keys.count", keys);
+    reply_number(call, "keys.bytes-per-key", keys > 0 ? grown / keys : 0);
+    reply_number(call, "dataset.bytes", figures.dataset);
+    reply_ratio(call, "dataset.percentage", 100 * info_ratio((double)figures.dataset, (double)grown));
+    reply_ratio(call, "peak.percentage", 100 * info_ratio((double)figures.used, (double)figures.peak));
+    reply_allocator(call, &figures);
+    reply_later_map(call->reply, later, 27 + databases);
+}
+
+static void complain(struct buffer *out, const struct engine *engine, const struct memory_figures *figures)
+{
+    int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
+    char human[32], other[32];
+
+    info_human(figures->used, human);
+    if (figures->used > 0 && figures->peak > figures->used + figures->used / 2) {
+        info_human(figures->peak, other);
+        buffer_append_format(out, "- It was much fuller once (%s, now %s). What the allocator keeps of that goes back to the machine with "
+            "time; MEMORY PURGE asks for it at once.\n", other, human);
+    }
+    if (figures->resident > figures->used + figures->used / 2) {
+        info_human(figures->resident, other);
+        buffer_append_format(out, "- The process takes %s of the machine for %s in use: holes between what is left. MEMORY PURGE may give "
+            "some back; the rest is filled again by new data.\n", other, human);
+    }
+    if (figures->clients > figures->used / 4) {
+        info_human(figures->clients, other);
+        buffer_append_format(out, "- Clients' buffers take %s. CLIENT LIST shows whose; client-output-buffer-limit and maxmemory-clients "
+            "bound them.\n", other);
+    }
+    if (figures->tier > figures->used / 2) {
+        info_human(figures->tier, other);
+        buffer_append_format(out, "- The tags of cold keys and the store's own memory take %s. More maxmemory, or a smaller "
+            "tier-write-buffer, leaves more room for hot keys.\n", other);
+    }
+    if (limit > 0 && figures->used > (uint64_t)limit)
+        buffer_append_string(out, "- It is over maxmemory: demotion can't keep up, or maxmemory-policy deletes nothing. See INFO tiering.\n");
+}
+
+/* MEMORY DOCTOR */
+void memory_doctor_command(struct call *call)
+{
+    struct memory_figures figures;
+    struct buffer text = { 0 };
+
+    memory_figures(call->engine, &figures);
+    if (figures.used < 5 << 20)
+        buffer_append_string(&text, "There is next to nothing in memory yet, so there is nothing to say about it.\n");
+    else
+        complain(&text, call->engine, &figures);
+    if (text.size == 0)
+        buffer_append_string(&text, "Nothing stands out: memory is used as it should be.\n");
+    reply_verbatim(call->reply, "txt", buffer_bytes(&text));
+    buffer_release(&text);
+}
+
+/* MEMORY MALLOC-STATS */
+void memory_malloc_stats_command(struct call *call)
+{
+    struct buffer text = { 0 };
+
+    meter_report(&text);
+    reply_verbatim(call->reply, "txt", buffer_bytes(&text));
+    buffer_release(&text);
+}
+
+static bool purge(struct engine *engine, char *message)
+{
+    (void)engine;
+    (void)message;
+    meter_purge();
+    return true;
+}
+
+/* MEMORY PURGE: takes a while when there is much to give back. */
+void memory_purge_command(struct call *call)
+{
+    admin_errand(call, purge);
+}
+
+void memory_help_command(struct call *call)
+{
+    static const char *const lines[] = {
+        "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "DOCTOR",
+        "    What stands out about the memory, and what can be done about it.",
+        "MALLOC-STATS",
+        "    All that the allocator tells about itself.",
+        "PURGE",
+        "    Asks the allocator to give pages it does not need back to the machine.",
+        "STATS",
+        "    What the memory is used for.",
+        "USAGE <key> [SAMPLES <count>]",
+        "    Bytes that a key takes in RAM. Of a collection <count> elements are looked at (5 if not given, 0: all).",
+        "HELP",
+        "    This text.",
+        NULL,
+    };
+
+    admin_reply_help(call, lines);
+}

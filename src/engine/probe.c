@@ -1,0 +1,120 @@
+#include "engine/probe.h"
+
+#include "base/clock.h"
+#include "engine/internal.h"
+#include "keyspace/scan_page.h"
+
+enum { KEYS_A_PAGE = 500 };
+
+enum status probe_open(struct engine *engine, int db, struct bytes key, struct probe *probe)
+{
+    uint64_t hash = hash_bytes(&engine->partitions->seed, key);
+    struct partition *partition = &engine->partitions->partitions[partition_index(engine->partitions, hash)];
+    enum status status = STATUS_OK;
+    uint32_t handle = 0;
+
+    *probe = (struct probe){ .partition = partition };
+    partition_lock(partition);
+    probe->keyspace = partition_keyspace_if(partition, db);
+    if (probe->keyspace != NULL)
+        handle = keyspace_find(probe->keyspace, hash, key);
+    if (handle == 0 && probe->keyspace != NULL && engine->tier != NULL) {
+        status = tier_load_in_place(engine->tier, probe->keyspace, hash, key);
+        handle = keyspace_find(probe->keyspace, hash, key);
+    }
+    if (handle != 0) {
+        int64_t expire_ms;
+
+        probe->entry = keyspace_entry(probe->keyspace, handle);
+        probe->value = entry_value(probe->entry);
+        expire_ms = entry_expire_ms(probe->entry);
+        if (expire_ms >= 0 && expire_ms <= clock_wall_ms())
+            handle = 0;
+    }
+    if (handle != 0)
+        return STATUS_OK;
+    partition_unlock(partition);
+    return status != STATUS_OK ? status : STATUS_NOT_FOUND;
+}
+
+void probe_close(struct probe *probe)
+{
+    partition_unlock(probe->partition);
+}
+
+enum status probe_digest_value(struct engine *engine, int db, struct bytes key, uint8_t digest[PROBE_DIGEST_SIZE])
+{
+    struct probe probe;
+    enum status status = probe_open(engine, db, key, &probe);
+
+    memset(digest, 0, PROBE_DIGEST_SIZE);
+    if (status == STATUS_OK) {
+        value_digest(&probe.value, digest);
+        probe_close(&probe);
+    }
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+/* Mixes what belongs to one key, so that it makes a difference to which key a value belongs, then adds it to the sum. */
+static void add_key(uint8_t sum[PROBE_DIGEST_SIZE], int db, struct bytes key, bool expires, const uint8_t value[PROBE_DIGEST_SIZE])
+{
+    struct buffer text = { 0 };
+
+    buffer_append(&text, value, PROBE_DIGEST_SIZE);
+    buffer_append_format(&text, "%d %d ", db, expires);
+    buffer_append_bytes(&text, key);
+    for (uint64_t part = 0; part < 3; part++) {
+        struct hash_seed seed = { part, 0 };
+        uint64_t hash = hash_bytes(&seed, buffer_bytes(&text));
+
+        for (size_t i = 0; i < 8 && part * 8 + i < PROBE_DIGEST_SIZE; i++)
+            sum[part * 8 + i] ^= (uint8_t)(hash >> i * 8);
+    }
+    buffer_release(&text);
+}
+
+static enum status digest_key(struct engine *engine, int db, struct bytes key, uint8_t sum[PROBE_DIGEST_SIZE])
+{
+    uint8_t digest[PROBE_DIGEST_SIZE] = { 0 };
+    struct probe probe;
+    enum status status = probe_open(engine, db, key, &probe);
+    bool expires;
+
+    if (status != STATUS_OK)
+        return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    value_digest(&probe.value, digest);
+    expires = entry_expire_ms(probe.entry) >= 0;
+    probe_close(&probe);
+    add_key(sum, db, key, expires, digest);
+    return STATUS_OK;
+}
+
+static enum status digest_database(struct engine *engine, int db, uint8_t sum[PROBE_DIGEST_SIZE])
+{
+    enum status status = STATUS_OK;
+    uint64_t cursor = 0;
+
+    do {
+        struct scan_page page = { 0 };
+
+        if (engine_memory_is_short(engine))
+            engine_wait_for_memory(engine);
+        tier_scan(engine->tier, engine->partitions, db, cursor, KEYS_A_PAGE, &page);
+        status = page.status;
+        for (size_t i = 0; i < page.count && status == STATUS_OK; i++)
+            status = digest_key(engine, db, scan_page_key(&page, i), sum);
+        cursor = page.cursor;
+        scan_page_release(&page);
+    } while (cursor != 0 && status == STATUS_OK);
+    return status;
+}
+
+enum status probe_digest_all(struct engine *engine, uint8_t digest[PROBE_DIGEST_SIZE])
+{
+    enum status status = STATUS_OK;
+
+    memset(digest, 0, PROBE_DIGEST_SIZE);
+    for (int db = 0; db < engine->partitions->db_count && status == STATUS_OK; db++)
+        status = digest_database(engine, db, digest);
+    return status;
+}

@@ -77,7 +77,6 @@ class ConfigCommandTest(PairCase):
             CONFIG SET appendonly maybe
             CONFIG SET appendfsync sometimes
             CONFIG SET maxmemory-policy foo
-            CONFIG SET loglevel foo
             CONFIG SET nosuch 1
             CONFIG SET timeout
             CONFIG SET timeout 1 hz
@@ -125,6 +124,8 @@ class ConfigCommandTest(PairCase):
         self.assertIn(b"tier-low-watermark", options)
         self.assertIn(b"tier-max-size", options)
         for name, value in options.items():
+            if name == b"tier-dir":             # docs/operating.md: at start only
+                continue
             reply = self.c.call("CONFIG", "SET", name, value)
             self.assertEqual(reply, OK, name)
         self.assertEqual(pairs(self.c.must("CONFIG", "GET", "tier-*")), options)

@@ -59,6 +59,7 @@ enum command_flag {
     COMMAND_NO_MULTI = 1 << 15,
     COMMAND_ALLOW_BUSY = 1 << 16,
     COMMAND_NO_MANDATORY_KEYS = 1 << 17,
+    COMMAND_NO_ASYNC_LOADING = 1 << 18,
     /* Kelvin's own, not shown to clients. */
     COMMAND_EXCLUSIVE = 1 << 24,        /* runs with all partitions locked */
     COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */

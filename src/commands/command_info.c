@@ -12,7 +12,8 @@ static const struct flag_name command_flag_names[] = {
     { COMMAND_PUBSUB, "pubsub" }, { COMMAND_NOSCRIPT, "noscript" }, { COMMAND_BLOCKING, "blocking" },
     { COMMAND_LOADING, "loading" }, { COMMAND_STALE, "stale" }, { COMMAND_SKIP_MONITOR, "skip_monitor" },
     { COMMAND_SKIP_SLOWLOG, "skip_slowlog" }, { COMMAND_ASKING, "asking" }, { COMMAND_FAST, "fast" },
-    { COMMAND_NO_AUTH, "no_auth" }, { COMMAND_NO_MANDATORY_KEYS, "no_mandatory_keys" }, { COMMAND_NO_MULTI, "no_multi" },
+    { COMMAND_NO_ASYNC_LOADING, "no_async_loading" }, { COMMAND_NO_AUTH, "no_auth" },
+    { COMMAND_NO_MANDATORY_KEYS, "no_mandatory_keys" }, { COMMAND_NO_MULTI, "no_multi" },
     { COMMAND_ALLOW_BUSY, "allow_busy" }, { COMMAND_MOVABLE_KEYS, "movablekeys" }, { 0, NULL },
 };
 

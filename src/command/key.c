@@ -257,6 +257,16 @@ void key_event(struct key *key, const char *event)
     hooks->changed(hooks->context, key, event);
 }
 
+/* The key was opened for overwriting and has no entry: if it may be cold, its record must not come back. */
+static void bury_unseen(struct key *key)
+{
+    struct keyspace_watch *watch = &key->call->partitions->watch;
+
+    if (watch->record_of_new != NULL)
+        watch->removed(watch->context, key->keyspace, key->hash, key->name,
+            watch->record_of_new(watch->context, key->keyspace, key->hash, key->name));
+}
+
 void key_remove(struct key *key, enum key_removal removal, const char *event)
 {
     struct call *call = key->call;
@@ -264,6 +274,8 @@ void key_remove(struct key *key, enum key_removal removal, const char *event)
     ASSERT_LOCKED(key->keyspace->partition);
     if (key->handle != 0)
         take_out(key, removal);
+    else
+        bury_unseen(key);
     forget(key);
     call->change_count++;
     call->turn->hooks->changed(call->turn->hooks->context, key, event);

@@ -17,11 +17,13 @@ struct partition_set {
 static void reply_unknown_command(struct call *call)
 {
     struct buffer text = { 0 };
+    size_t begin;
 
     buffer_append_format(&text, "ERR unknown command '%.*s', with args beginning with: ",
         (int)(call->args[0].size < ARGS_SHOWN_MAX ? call->args[0].size : ARGS_SHOWN_MAX), call->args[0].data);
-    for (int i = 1; i < call->arg_count && text.size < ARGS_SHOWN_MAX + 48; i++) {
-        int left = ARGS_SHOWN_MAX + 48 - (int)text.size;
+    begin = text.size;
+    for (int i = 1; i < call->arg_count && text.size - begin < ARGS_SHOWN_MAX; i++) {
+        int left = ARGS_SHOWN_MAX - (int)(text.size - begin);
 
         buffer_append_format(&text, "'%.*s' ", (int)call->args[i].size < left ? (int)call->args[i].size : left, call->args[i].data);
     }

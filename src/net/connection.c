@@ -194,8 +194,10 @@ static size_t run_requests(struct connection *connection, const char *data, size
                 protocol_error(connection);
                 return size;
             }
-            if (engine_run(&loop->worker, client, args, ahead->arg_count) == RUN_PARKED)
+            if (engine_run(&loop->worker, client, args, ahead->arg_count) == RUN_PARKED) {
+                request_restart(&connection->parser);       /* it may have begun a request behind those that wait */
                 return ahead->begins;
+            }
             if (connection->closing || client->flags & (CLIENT_CLOSE_AFTER_REPLY | CLIENT_CLOSE_NOW))
                 return size;
         }

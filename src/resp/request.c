@@ -50,6 +50,12 @@ static void request_end(struct request_parser *parser)
     parser->line_scanned = 0;
 }
 
+void request_restart(struct request_parser *parser)
+{
+    request_end(parser);
+    parser->arg_count = 0;
+}
+
 static enum request_result fail(struct request_parser *parser, const char *text)
 {
     snprintf(parser->error, sizeof(parser->error), "Protocol error: %s", text);

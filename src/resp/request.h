@@ -48,6 +48,10 @@ void request_release(struct request_parser *parser);
  * beyond a few pages goes by itself when the next request begins: this is for clients that fall idle. */
 void request_trim(struct request_parser *parser);
 
+/* Forgets what was read of a request that is not complete: the next call starts at a request's first byte again. For who reads
+ * ahead and then has to go back. */
+void request_restart(struct request_parser *parser);
+
 /* `data` begins where the current request begins (the same bytes as last time, maybe more of them, maybe elsewhere in
  * memory). REQUEST_COMPLETE: `*consumed` is the request's size. REQUEST_MORE: `*wanted` is a hint of how many bytes
  * are missing at least (>= 1). REQUEST_ERROR: parser->error is the text after "-ERR ", as Redis words it; the client

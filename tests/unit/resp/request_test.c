@@ -289,6 +289,23 @@ static void after_an_error_a_parser_is_as_new(void **state)
     request_release(&parser);
 }
 
+static void a_parser_that_goes_back_starts_anew(void **state)
+{
+    static const char whole[] = "*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nECHO\r\n$100000\r\nabc";
+    struct request_parser parser;
+    size_t consumed = 0, wanted = 0;
+
+    request_init(&parser);
+    assert_int_equal(request_parse(&parser, &usual, whole, sizeof(whole) - 1, &consumed, &wanted), REQUEST_COMPLETE);
+    assert_int_equal(request_parse(&parser, &usual, whole + consumed, sizeof(whole) - 1 - consumed, &consumed, &wanted),
+        REQUEST_MORE);
+    request_restart(&parser);
+    assert_int_equal(request_parse(&parser, &usual, whole, sizeof(whole) - 1, &consumed, &wanted), REQUEST_COMPLETE);
+    assert_int_equal(parser.arg_count, 1);
+    assert_true(bytes_equal(parser.args[0], BYTES("PING")));
+    request_release(&parser);
+}
+
 static void memory_follows_what_came_not_what_was_announced(void **state)
 {
     static const char data[] = "*1000000000\r\n$1\r\na\r\n$400000000\r\n";
@@ -353,6 +370,7 @@ int main(void)
         cmocka_unit_test(arguments_point_into_the_data),
         cmocka_unit_test(what_is_wanted_is_what_a_bulk_lacks),
         cmocka_unit_test(after_an_error_a_parser_is_as_new),
+        cmocka_unit_test(a_parser_that_goes_back_starts_anew),
         cmocka_unit_test(memory_follows_what_came_not_what_was_announced),
         cmocka_unit_test(a_million_arguments_come_in_small_pieces_and_their_memory_goes_again),
     };

@@ -1,4 +1,4 @@
-#include "tier/store_disk.h"
+#include "tier/store_env.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tier/store_disk.h"
 #include "tier/store_file.h"
 
 extern "C" {

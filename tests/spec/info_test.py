@@ -11,9 +11,19 @@ from support.server import until                                                
 
 # Fields of 7.0 that are gone in 7.2, or come and go with the state of the server.
 PASSING = {"module_fork_in_progress", "module_fork_last_cow_size", "aof_current_size", "io_threads_active"}
-TIERING = """tier_status tier_hot_keys tier_cold_keys tier_hot_hits tier_cold_hits tier_misses tier_hit_ratio tier_demotions
-    tier_clean_demotions tier_promotions tier_loads_waiting tier_load_usec_p50 tier_load_usec_p99 tier_store_bytes
-    tier_recordmap_bytes tier_unplanned_reads tier_throttled_clients tier_errors""".split()
+TIERING = """tier_status tier_hot_keys tier_cold_keys tier_unknown_keys tier_dirty_keys tier_hot_hits tier_cold_hits tier_misses
+    tier_hit_ratio tier_blind_writes tier_demotions tier_clean_demotions tier_promotions tier_batches tier_loads_waiting
+    tier_load_usec_p50 tier_load_usec_p99 tier_false_maybes tier_store_bytes tier_store_memory tier_recordmap_bytes tier_graves
+    tier_unplanned_reads tier_throttled_clients tier_expired_cold tier_resolved tier_errors tier_last_error tier_hot_bytes
+    tier_held_bytes""".split()
+# What 7.2 has beyond the 7.0 of the oracle.
+SINCE_7_2 = {
+    "Server": ["listener0"],
+    "Clients": ["total_blocking_keys", "total_blocking_keys_on_nokey"],
+    "Stats": ["eventloop_cycles", "eventloop_duration_sum", "eventloop_duration_cmd_sum", "instantaneous_eventloop_cycles_per_sec",
+              "instantaneous_eventloop_duration_usec", "acl_access_denied_auth", "acl_access_denied_cmd", "acl_access_denied_key",
+              "acl_access_denied_channel"],
+}
 
 
 def sections(text):
@@ -200,9 +210,63 @@ class InfoTest(PairCase):
             self.assertIn(b"ver. ", bytes(reply))
 
     @kelvin_only
+    def test_the_fields_of_7_2_are_there(self):
+        ours = sections(self.c.must("INFO"))
+        for section, names in SINCE_7_2.items():
+            self.assertEqual([name for name in names if name not in ours[section]], [], section)
+        self.assertEqual(ours["Server"]["listener0"], "name=tcp,bind=127.0.0.1,port=%d" % self.server.port)
+
+    def test_fields_come_in_the_order_of_redis(self):
+        ours, theirs = sections(self.c.must("INFO", "everything")), sections(self.r.must("INFO", "everything"))
+        for section in ("Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU", "Cluster"):
+            shared = [name for name in theirs[section] if name in ours[section]]
+            self.assertEqual([name for name in ours[section] if name in theirs[section]], shared, section)
+        self.assertEqual([name for name in ours if name != "Tiering"], list(theirs))
+
+    def test_rates_show_the_load(self):
+        """Sampled ten times a second: after two seconds of load nothing but load is in them."""
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline:
+            self.c.pipeline([["SET", "k", "v" * 100]] * 100)
+        stats = self.server.info("stats")
+        self.assertGreater(int(stats["instantaneous_ops_per_sec"]), 500)
+        self.assertGreater(float(stats["instantaneous_input_kbps"]), 50)
+        self.assertGreater(float(stats["instantaneous_output_kbps"]), 1)
+        clients = self.server.info("clients")
+        self.assertGreater(int(clients["client_recent_max_input_buffer"]) + int(clients["client_recent_max_output_buffer"]), 100)
+        self.assertGreater(int(self.server.info("memory")["mem_clients_normal"]), 100)
+
+    def test_average_time_to_live(self):
+        self.c.pipeline([["SET", "k%d" % i, "v", "EX", "1000"] for i in range(500)] + [["SET", "n%d" % i, "v"] for i in range(500)])
+        facts = dict(part.split("=") for part in self.server.info("keyspace")["db0"].split(","))
+        self.assertEqual((facts["keys"], facts["expires"]), ("1000", "500"))
+        if self.server.kelvin:      # Redis finds out with time
+            self.assertTrue(900000 < int(facts["avg_ttl"]) <= 1000000)
+
+    @kelvin_only
+    def test_keys_are_counted_over_both_tiers(self):
+        self.c.pipeline(["SET", "k%d" % i, "v"] for i in range(300))
+        self.c.must("TIER", "DEMOTE", *["k%d" % i for i in range(200)])
+        self.assertTrue(self.server.info("keyspace")["db0"].startswith("keys=300,"))
+
+    def test_resetstat_resets(self):
+        self.c.pipeline([["BAD"]] * 5 + [["GET", "missing"]] * 3)
+        self.assertIn("errorstat_ERR", self.server.info("errorstats"))
+        self.c.must("CONFIG", "RESETSTAT")
+        info = self.server.info()
+        self.assertNotIn("errorstat_ERR", info)
+        self.assertEqual((info["keyspace_misses"], info["total_error_replies"]), ("0", "0"))
+        self.assertNotIn("cmdstat_get", info)
+
+    @kelvin_only
     def test_the_tiering_section_is_complete(self):
         tiering = sections(self.c.must("INFO", "tiering"))["Tiering"]
-        self.assertEqual([name for name in TIERING if name not in tiering], [])
+        self.assertEqual(list(tiering), TIERING)
+        reply = self.c.must("TIER", "STATS")
+        self.assertEqual([name.decode() for name in reply[::2]], TIERING)
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "operating.md")) as file:
+            documented = file.read()
+        self.assertEqual([name for name in TIERING if "`%s`" % name not in documented], [], "not in docs/operating.md")
 
 
 if __name__ == "__main__":

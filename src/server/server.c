@@ -24,7 +24,7 @@
 #include "server/process.h"
 #include "server/tuning.h"
 
-enum { JOB_THREADS = 2, DESCRIPTORS_RESERVED = 256, DESCRIPTORS_STORE = 1024, WRITE_BUFFER_MIN = 256 * 1024 };
+enum { JOB_THREADS = 2, DESCRIPTORS_RESERVED = 256, DESCRIPTORS_STORE = 1024 };
 
 struct server {
     struct engine engine;
@@ -141,16 +141,6 @@ static void raise_descriptors(struct server *server)
     }
 }
 
-/* Two memtables may be held: together at most an eighth of the budget. */
-static size_t write_buffer_size(const struct config *config)
-{
-    int64_t size = config_number(config, CONFIG_TIER_WRITE_BUFFER), limit = config_number(config, CONFIG_MAXMEMORY);
-
-    if (limit > 0 && size > limit / 16)
-        size = limit / 16;
-    return (size_t)(size > WRITE_BUFFER_MIN ? size : WRITE_BUFFER_MIN);
-}
-
 static bool open_tier(struct server *server, struct hash_seed *seed)
 {
     struct engine *engine = &server->engine;
@@ -158,7 +148,7 @@ static bool open_tier(struct server *server, struct hash_seed *seed)
     char *dir = config_string(config, CONFIG_TIER_DIR), message[CONFIG_MESSAGE_SIZE] = "";
     struct tier_options options = {
         .dir = dir,
-        .write_buffer_size = write_buffer_size(config),
+        .write_buffer_size = tuning_write_buffer(config),
         .block_cache_size = (size_t)config_number(config, CONFIG_TIER_BLOCK_CACHE),
         .compression = config_number(config, CONFIG_TIER_COMPRESSION),
         .loader_count = (int)config_number(config, CONFIG_TIER_LOAD_THREADS),
@@ -173,11 +163,6 @@ static bool open_tier(struct server *server, struct hash_seed *seed)
         },
     };
 
-    if (!config_number(config, CONFIG_TIER_ENABLED)) {
-        random_system(seed, sizeof(*seed));
-        mem_free(dir);
-        return true;
-    }
     engine->tier = tier_open(&options, message);
     if (engine->tier == NULL) {
         log_write(engine->log, LOG_LEVEL_WARNING, "Can't open the cold tier's store '%s': %s", dir, message);

@@ -1,8 +1,5 @@
 #include "server/tuning.h"
 
-#include <unistd.h>
-
-#include "base/mem.h"
 
 /* Rows whose number goes straight into the tier's settings. */
 struct tier_row {
@@ -20,14 +17,34 @@ static const struct tier_row tier_rows[] = {
     { CONFIG_LFU_DECAY_TIME, offsetof(struct tier_settings, lfu_decay_minutes) },
     { CONFIG_HASH_MAX_LISTPACK_ENTRIES, offsetof(struct tier_settings, hash_listpack_entries_max) },
     { CONFIG_HASH_MAX_LISTPACK_VALUE, offsetof(struct tier_settings, hash_listpack_value_max) },
+    { CONFIG_TIER_LOAD_THREADS, offsetof(struct tier_settings, load_threads) },
+    { CONFIG_TIER_BLOCK_CACHE, offsetof(struct tier_settings, block_cache_size) },
+    { CONFIG_TIER_COMPRESSION, offsetof(struct tier_settings, compression) },
 };
 
-enum { TIER_ROWS = sizeof(tier_rows) / sizeof(tier_rows[0]) };
+enum { TIER_ROWS = sizeof(tier_rows) / sizeof(tier_rows[0]), WRITE_BUFFER_MIN = 256 * 1024 };
 
 static void tier_number(struct engine *engine, const struct tier_row *row)
 {
     if (engine->tier != NULL)
         *(_Atomic int64_t *)((char *)tier_settings(engine->tier) + row->offset) = config_number(engine->config, row->id);
+}
+
+size_t tuning_write_buffer(const struct config *config)
+{
+    int64_t size = config_number(config, CONFIG_TIER_WRITE_BUFFER), limit = config_number(config, CONFIG_MAXMEMORY);
+
+    if (limit > 0 && size > limit / 16)
+        size = limit / 16;
+    return (size_t)(size > WRITE_BUFFER_MIN ? size : WRITE_BUFFER_MIN);
+}
+
+static void tier_rest(struct engine *engine)
+{
+    struct tier_settings *settings = tier_settings(engine->tier);
+
+    settings->enabled = config_number(engine->config, CONFIG_TIER_ENABLED) != 0;
+    settings->write_buffer_size = (int64_t)tuning_write_buffer(engine->config);
 }
 
 static bool tier_changed(void *context, enum config_id id, char *message)
@@ -39,8 +56,10 @@ static bool tier_changed(void *context, enum config_id id, char *message)
         if (tier_rows[i].id == id)
             tier_number(engine, &tier_rows[i]);
     }
-    if (engine->tier != NULL)
+    if (engine->tier != NULL) {
+        tier_rest(engine);
         tier_nudge(engine->tier);
+    }
     return true;
 }
 
@@ -72,6 +91,10 @@ void tuning_apply(struct engine *engine)
         tier_number(engine, &tier_rows[i]);
         config_on_change(engine->config, tier_rows[i].id, tier_changed, engine);
     }
+    if (engine->tier != NULL)
+        tier_rest(engine);
+    config_on_change(engine->config, CONFIG_TIER_ENABLED, tier_changed, engine);
+    config_on_change(engine->config, CONFIG_TIER_WRITE_BUFFER, tier_changed, engine);
     config_on_change(engine->config, CONFIG_LOGLEVEL, log_level_changed, engine);
     config_on_change(engine->config, CONFIG_APPENDFSYNC, fsync_changed, engine);
 }

@@ -315,23 +315,31 @@ static int take_chunk(struct tier *tier, struct loading chunk[LOADER_CHUNK_MAX])
     return count;
 }
 
-void *loader_main(void *context)
+struct loader {
+    struct tier *tier;
+    int number;
+};
+
+static void *loader_main(void *context)
 {
-    struct tier *tier = context;
+    struct loader *self = context;
+    struct tier *tier = self->tier;
+    int number = self->number;
     struct loading *chunk = mem_zalloc(LOADER_CHUNK_MAX * sizeof(*chunk));
 
+    mem_free(self);
     tier->hooks.thread_started(tier->hooks.context, "kelvin-load");
     pthread_mutex_lock(&tier->queue_lock);
     for (;;) {
         int count;
 
-        while (tier->queue_first == NULL && !tier->stopping) {
+        while (tier->queue_first == NULL && !tier->stopping && number < tier->loaders_wanted) {
             tier->loaders_idle++;
             pthread_cond_wait(&tier->queue_filled, &tier->queue_lock);
             tier->loaders_idle--;
         }
-        if (tier->queue_first == NULL)
-            break;
+        if (tier->queue_first == NULL || number >= tier->loaders_wanted)
+            break;              /* the first loader always stays until the queue is empty */
         count = take_chunk(tier, chunk);
         pthread_mutex_unlock(&tier->queue_lock);
         for (int i = 0; i < count; i++) {
@@ -347,6 +355,31 @@ void *loader_main(void *context)
     }
     mem_free(chunk);
     return NULL;
+}
+
+void loaders_adjust(struct tier *tier)
+{
+    int wanted = (int)tier->settings.load_threads;
+
+    if (wanted < 1)
+        wanted = 1;
+    if (wanted > LOADERS_MAX)
+        wanted = LOADERS_MAX;
+    if (wanted < tier->loader_count) {
+        pthread_mutex_lock(&tier->queue_lock);
+        tier->loaders_wanted = wanted;
+        pthread_cond_broadcast(&tier->queue_filled);
+        pthread_mutex_unlock(&tier->queue_lock);
+        while (tier->loader_count > wanted)
+            pthread_join(tier->loaders[--tier->loader_count], NULL);
+    }
+    tier->loaders_wanted = wanted;
+    while (tier->loader_count < wanted) {
+        struct loader *loader = mem_alloc(sizeof(*loader));
+
+        *loader = (struct loader){ tier, tier->loader_count };
+        CHECK(pthread_create(&tier->loaders[tier->loader_count++], NULL, loader_main, loader) == 0);
+    }
 }
 
 enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)

@@ -3,15 +3,26 @@
 #include "value/codec.h"
 #include "value/string.h"
 
-enum { RECORD_FORMAT = 1, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_FLAGS = 0xc0, HEAD_SIZE = 4 };
+enum { RECORD_FORMAT = 1, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_FLAGS = 0xe0, HEAD_SIZE = 4 };
+
+/* What the payload does not tell of how a string is kept. */
+static uint8_t string_flags(const struct value *value)
+{
+    int64_t number;
+
+    if (value->type != VALUE_STRING)
+        return 0;
+    if (value->encoding == STRING_RAW)
+        return RECORD_RAW;
+    return value->encoding == STRING_EMBEDDED && string_to_int(value, &number) ? RECORD_TEXT : 0;
+}
 
 void record_encode(const struct entry *entry, struct buffer *out)
 {
     struct value value = entry_value(entry);
     bool expires = entry->flags & ENTRY_EXPIRES;
-    bool raw = value.type == VALUE_STRING && value.encoding == STRING_RAW;
 
-    buffer_append_u8(out, (uint8_t)(RECORD_FORMAT | (expires ? RECORD_EXPIRES : 0) | (raw ? RECORD_RAW : 0)));
+    buffer_append_u8(out, (uint8_t)(RECORD_FORMAT | (expires ? RECORD_EXPIRES : 0) | string_flags(&value)));
     buffer_append_u8(out, entry->heat);
     buffer_append(out, &entry->heat_minutes, 2);
     if (expires)
@@ -19,8 +30,8 @@ void record_encode(const struct entry *entry, struct buffer *out)
     codec_encode(&value, out);
 }
 
-/* Reads the head and moves past it. */
-static enum status head_read(struct bytes *bytes, struct record *record, bool *raw)
+/* Reads the head and moves past it; `flags` are those of strings. */
+static enum status head_read(struct bytes *bytes, struct record *record, uint8_t *flags)
 {
     uint8_t format;
 
@@ -29,7 +40,7 @@ static enum status head_read(struct bytes *bytes, struct record *record, bool *r
     format = (uint8_t)bytes->data[0];
     if ((format & ~RECORD_FLAGS) != RECORD_FORMAT)
         return (format & ~RECORD_FLAGS) > RECORD_FORMAT ? STATUS_VERSION : STATUS_CORRUPT;
-    *raw = format & RECORD_RAW;
+    *flags = format & (RECORD_RAW | RECORD_TEXT);
     record->heat = (uint8_t)bytes->data[1];
     memcpy(&record->heat_minutes, bytes->data + 2, 2);
     record->expire_ms = -1;
@@ -43,8 +54,8 @@ static enum status head_read(struct bytes *bytes, struct record *record, bool *r
     return record->expire_ms < 0 ? STATUS_CORRUPT : STATUS_OK;
 }
 
-/* The payload does not tell how a string was kept. */
-static enum status make_raw(struct value *value, struct buffer *scratch)
+/* A string as it was kept: what the codec found to be an integer is text again. */
+static enum status restore_string(struct value *value, uint8_t flags, struct buffer *scratch)
 {
     char digits[TEXT_INT_SIZE];
     struct bytes bytes;
@@ -58,27 +69,46 @@ static enum status make_raw(struct value *value, struct buffer *scratch)
         buffer_append_bytes(scratch, bytes);
         bytes = bytes_of(scratch->data + scratch->size - bytes.size, bytes.size);
     }
-    *value = string_value_raw(bytes);
+    if (flags & RECORD_RAW)
+        *value = string_value_raw(bytes);
+    else
+        *value = (struct value){ .type = VALUE_STRING, .encoding = STRING_EMBEDDED, .bytes = bytes };
     return STATUS_OK;
+}
+
+/* Limits under which a payload of ours gives the encoding it was made from. */
+static struct value_limits limits_of_payload(struct bytes payload, const struct value_limits *limits)
+{
+    struct value_limits exact = *limits;
+
+    if (payload.size > 0)
+        exact.hash_listpack_entries_max = payload.data[0] == CODEC_RDB_HASH ? 0 : SIZE_MAX;
+    return exact;
 }
 
 enum status record_decode(struct bytes bytes, const struct value_limits *limits, struct buffer *scratch, struct record *record)
 {
-    bool raw;
-    enum status status = head_read(&bytes, record, &raw);
+    uint8_t flags;
+    struct value_limits exact;
+    enum status status = head_read(&bytes, record, &flags);
 
-    if (status == STATUS_OK)
-        status = codec_decode(bytes, limits, scratch, &record->value);
-    if (status == STATUS_OK && raw)
-        status = make_raw(&record->value, scratch);
+    if (status != STATUS_OK)
+        return status;
+    exact = limits_of_payload(bytes, limits);
+    status = codec_decode(bytes, &exact, scratch, &record->value);
+    if (status == STATUS_OK && flags != 0) {
+        status = restore_string(&record->value, flags, scratch);
+        if (status != STATUS_OK)
+            value_free(&record->value);
+    }
     return status;
 }
 
 enum status record_peek(struct bytes bytes, int64_t *expire_ms, enum value_type *type)
 {
     struct record record;
-    bool raw;
-    enum status status = head_read(&bytes, &record, &raw);
+    uint8_t flags;
+    enum status status = head_read(&bytes, &record, &flags);
 
     if (status != STATUS_OK)
         return status;

@@ -297,6 +297,7 @@ enum status store_open(const struct store_options *options, struct store **store
     db_options.max_file_size = or_default(options->file_size_max, 32 * size_mib);
     db_options.max_open_files = open_files(options->open_files_max);
     db_options.compression = options->compression ? leveldb::kSnappyCompression : leveldb::kNoCompression;
+    opened->tuning = { db_options.write_buffer_size, or_default(options->block_cache_size, size_mib), options->compression };
     db_options.paranoid_checks = true;      /* see the header */
 
     status = db_open(opened.get(), true, message);
@@ -492,6 +493,20 @@ static uint64_t open_size(struct store *store)
 }
 
 /* Holds `lock` for writing. */
+void store_tune(struct store *store, const struct store_tuning *tuning)
+{
+    store->tuning = *tuning;
+}
+
+/* With `db` gone: nobody uses the cache. */
+static void apply_tuning(struct store *store)
+{
+    store->options.write_buffer_size = store->tuning.write_buffer_size;
+    store->options.compression = store->tuning.compression ? leveldb::kSnappyCompression : leveldb::kNoCompression;
+    store->cache.reset(leveldb::NewLRUCache(store->tuning.block_cache_size));
+    store->options.block_cache = store->cache.get();
+}
+
 static enum status reopen_locked(struct store *store, bool *applied, char *message)
 {
     std::string value;
@@ -500,6 +515,7 @@ static enum status reopen_locked(struct store *store, bool *applied, char *messa
 
     store->db.reset();
     store->down_status = STATUS_CLOSED;
+    apply_tuning(store);
     status = db_open(store, false, message);
     if (status == STATUS_OK)
         status = meta_get(store, "number", 8, &value, message);

@@ -88,6 +88,13 @@ enum status store_write(struct store *store, const struct store_batch *batch);
 /* The number of the last batch that was written (each step of a purge is a batch, too). Any thread. */
 uint64_t store_number(const struct store *store);
 
+/* Other sizes from the next store_reopen on (which may be called on a store that is well). By the writer. */
+struct store_tuning {
+    size_t write_buffer_size, block_cache_size;
+    bool compression;
+};
+void store_tune(struct store *store, const struct store_tuning *tuning);
+
 /* After a failed store_write, store_purge or store_compact: closes LevelDB and opens it again, and finds out whether
  * the batch that failed is in. STATUS_OK: writable again; `*applied` says whether the failed batch is there (then it must
  * not be written again). STATUS_CORRUPT: the store came back with another number; it stays closed, for reading too, as what

@@ -26,7 +26,8 @@ struct store {
     std::unique_ptr<const leveldb::FilterPolicy> bloom;
     std::unique_ptr<leveldb::Cache> cache;
     std::unique_ptr<leveldb::Logger> logger;
-    leveldb::Options options;
+    leveldb::Options options;               /* changed by store_reopen, while `db` is NULL */
+    struct store_tuning tuning {};          /* the writer's: what the next reopening applies */
     struct hash_seed seed {};
 
     pthread_rwlock_t lock {};               /* held for reading by who uses `db`, for writing by store_reopen */

@@ -30,7 +30,12 @@ struct tier *tier_open(const struct tier_options *options, char *message)
         return NULL;
     }
     tier->hooks = options->hooks;
-    tier->loader_count = options->loader_count < LOADERS_MAX ? options->loader_count : LOADERS_MAX;
+    tier->tuned = (struct store_tuning){ options->write_buffer_size, options->block_cache_size, options->compression };
+    tier->settings.load_threads = options->loader_count;
+    tier->settings.write_buffer_size = (int64_t)options->write_buffer_size;
+    tier->settings.block_cache_size = (int64_t)options->block_cache_size;
+    tier->settings.compression = options->compression;
+    tier->settings.enabled = true;
     tier->state = TIER_OK;
     pthread_mutex_init(&tier->queue_lock, NULL);
     pthread_cond_init(&tier->queue_filled, NULL);
@@ -58,8 +63,7 @@ void tier_start(struct tier *tier, struct partitions *partitions)
         .removed = grave_removed,
         .keyspace_created = grave_keyspace_created,
     };
-    for (int i = 0; i < tier->loader_count; i++)
-        CHECK(pthread_create(&tier->loaders[i], NULL, loader_main, tier) == 0);
+    loaders_adjust(tier);
     CHECK(pthread_create(&tier->writer, NULL, writer_main, tier) == 0);
     tier->writer_running = true;
 }
@@ -78,6 +82,7 @@ void tier_stop(struct tier *tier)
     pthread_join(tier->writer, NULL);
     for (int i = 0; i < tier->loader_count; i++)
         pthread_join(tier->loaders[i], NULL);
+    tier->loader_count = 0;
     tier->writer_running = false;
 }
 
@@ -195,7 +200,7 @@ void tier_nudge(struct tier *tier)
 
 bool tier_is_blocked(struct tier *tier)
 {
-    return tier->state != TIER_OK;
+    return tier->state != TIER_OK || !tier->settings.enabled;
 }
 
 bool tier_is_stuck(struct tier *tier)
@@ -223,7 +228,7 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
     uint64_t counts[LOAD_LATENCY_BUCKETS], total = 0, records = 0, recorded = 0;
 
     *stats = (struct tier_stats){
-        .state = (enum tier_state)tier->state,
+        .state = tier->settings.enabled ? (enum tier_state)tier->state : TIER_OFF,
         .demotions = tier->demotions,
         .clean_demotions = tier->clean_demotions,
         .promotions = tier->promotions,

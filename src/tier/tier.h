@@ -34,6 +34,9 @@ struct tier_settings {
     _Atomic int64_t store_size_max;         /* tier-max-size */
     _Atomic int64_t lfu_log_factor, lfu_decay_minutes;
     _Atomic int64_t hash_listpack_entries_max, hash_listpack_value_max;
+    _Atomic bool enabled;                   /* no: nothing is demoted; what is cold stays readable */
+    _Atomic int64_t load_threads;           /* 1 .. 64 */
+    _Atomic int64_t write_buffer_size, block_cache_size, compression;   /* taken over by reopening the store */
 };
 
 /* What the tier needs from those above. Called on its own threads. */
@@ -61,7 +64,7 @@ struct tier_options {
     struct store_env *env;          /* NULL: the machine's disk */
     size_t write_buffer_size, block_cache_size;
     bool compression;
-    int loader_count;
+    int loader_count;               /* at first; see tier_settings */
     struct tier_hooks hooks;
 };
 struct tier *tier_open(const struct tier_options *options, char *message);

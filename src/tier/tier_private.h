@@ -70,8 +70,10 @@ struct tier {
     struct load *queue_first, *queue_last;
     uint64_t queue_size;
     int loaders_idle;
-    pthread_t loaders[LOADERS_MAX];
-    int loader_count;
+    pthread_t loaders[LOADERS_MAX];     /* the writer starts and joins them */
+    int loader_count;                   /* started; the writer's, after tier_start */
+    _Atomic int loaders_wanted;         /* those above end by themselves */
+    struct store_tuning tuned;          /* the writer's: what the store was opened with */
 
     pthread_mutex_t writer_lock;        /* leaf: everything others ask of the writer */
     pthread_cond_t writer_asked, writer_answered;
@@ -97,7 +99,8 @@ struct tier {
 };
 
 /* load.c */
-void *loader_main(void *tier);
+/* Starts or ends loaders, to be as many as the settings say. At start, then the writer only. */
+void loaders_adjust(struct tier *tier);
 void load_void(struct tier *tier, struct load *load);       /* wakes all who wait; under the lock */
 void load_free_if_unused(struct tier *tier, struct load *load);
 struct value_limits tier_limits(const struct tier *tier);

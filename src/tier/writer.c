@@ -91,7 +91,7 @@ static bool try_reopen(struct tier *tier)
 {
     struct writer_state *writing = tier->writing;
     bool applied = false;
-    char message[256] = "";
+    char message[STORE_MESSAGE_SIZE] = "";
     enum status status = STATUS_OK;
 
     if (clock_wall_ms() < writing->reopen_at_ms)
@@ -218,7 +218,7 @@ static void demote_to_low(struct tier *tier)
     uint64_t need, live, share;
     int fruitless = 0;
 
-    if (!over(tier, tier->settings.high_percent, &need)) {
+    if (!tier->settings.enabled || !over(tier, tier->settings.high_percent, &need)) {
         tier->writing->fruitless_since_ms = 0;
         tier->stuck = false;
         return;
@@ -272,7 +272,7 @@ static enum tier_move demote_one(struct tier *tier, struct demote_request *reque
         } else if (entry_record(keyspace_entry(keyspace, handle)) == RECORD_UNKNOWN) {
             unknown = true;
             unknowns_add(&writing->unknowns, keyspace, request->hash, request->key);
-        } else if (tier->state != TIER_OK) {
+        } else if (tier->state != TIER_OK || !tier->settings.enabled) {
             result = TIER_MOVE_FAILED;
         } else {
             batch_put(&writing->batch, keyspace, request->hash, handle, BATCH_DEMOTE, request);
@@ -353,6 +353,26 @@ static bool purge_step(struct tier *tier)
     return true;
 }
 
+/* Sizes were changed by CONFIG SET: the store takes them over as it is opened. */
+static void retune(struct tier *tier)
+{
+    struct store_tuning wanted = {
+        (size_t)tier->settings.write_buffer_size, (size_t)tier->settings.block_cache_size, tier->settings.compression != 0,
+    };
+    char message[STORE_MESSAGE_SIZE] = "";
+    enum status status;
+    bool applied;
+
+    if (wanted.write_buffer_size == tier->tuned.write_buffer_size && wanted.block_cache_size == tier->tuned.block_cache_size &&
+        wanted.compression == tier->tuned.compression)
+        return;
+    store_tune(tier->store, &wanted);
+    tier->tuned = wanted;
+    status = store_reopen(tier->store, &applied, message);
+    if (status != STATUS_OK)
+        enter_error(tier, status);
+}
+
 /* One round; true if there is more to do at once. */
 static bool writer_round(struct tier *tier)
 {
@@ -364,6 +384,11 @@ static bool writer_round(struct tier *tier)
         serve_requests(tier);
         return false;
     }
+    if (tier->settings.load_threads != tier->loader_count)
+        loaders_adjust(tier);
+    retune(tier);
+    if (tier->state == TIER_ERROR)
+        return false;
     watch_size(tier, now_ms);
     serve_requests(tier);
     demote_to_low(tier);

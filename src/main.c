@@ -82,7 +82,7 @@ static bool read_options(struct config *config, char **arguments, int count, cha
 int main(int count, char **arguments)
 {
     struct config *config;
-    char message[CONFIG_MESSAGE_SIZE] = "", *executable = realpath("/proc/self/exe", NULL);
+    char message[CONFIG_MESSAGE_SIZE] = "", *executable;
     int status, at = 1;
     bool good = true;
 
@@ -94,6 +94,7 @@ int main(int count, char **arguments)
         print_help();
         return 0;
     }
+    executable = realpath("/proc/self/exe", NULL);
     config = config_create();
     if (count > 1 && arguments[1][0] != '-')
         good = config_load_file(config, arguments[at++], message);

@@ -57,15 +57,21 @@ static void copy_keys(struct tier_job *job, const struct bytes *keys, size_t cou
     job->key_count = kept;
 }
 
+static bool is_on(struct call *call)
+{
+    if (call->engine->tier != NULL)
+        return true;
+    reply_errorf(call, "ERR the cold tier is switched off (tier-enabled no)");
+    return false;
+}
+
 /* The finished job, or NULL: then a reply was given, or the call waits for the job. */
 static struct tier_job *job_of(struct call *call, void (*run)(struct job *job, struct engine *engine))
 {
     struct tier_job *job = call_job(call);
 
-    if (call->engine->tier == NULL) {
-        reply_errorf(call, "ERR the cold tier is switched off (tier-enabled no)");
+    if (job == NULL && !is_on(call))
         return NULL;
-    }
     if (job != NULL)
         return job;
     job = mem_zalloc(sizeof(*job));
@@ -102,8 +108,14 @@ static void run_demote(struct job *base, struct engine *engine)
 
 static void tier_demote_command(struct call *call)
 {
-    const struct tier_job *done = job_of(call, run_demote);
+    const struct tier_job *done;
 
+    /* Switched off while running, it still gives cold keys back, but takes no more. */
+    if (!config_number(call->engine->config, CONFIG_TIER_ENABLED)) {
+        reply_errorf(call, "ERR the cold tier is switched off (tier-enabled no)");
+        return;
+    }
+    done = job_of(call, run_demote);
     if (done == NULL)
         return;
     if (done->failed > 0)
@@ -117,10 +129,8 @@ static void tier_promote_command(struct call *call)
 {
     int64_t hot = 0;
 
-    if (call->engine->tier == NULL) {
-        reply_errorf(call, "ERR the cold tier is switched off (tier-enabled no)");
+    if (!is_on(call))
         return;
-    }
     for (int i = 2; i < call->arg_count; i++) {
         struct key key;
 

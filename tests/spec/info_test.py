@@ -124,6 +124,7 @@ class InfoTest(PairCase):
         self.assertRegex(latency["latency_percentiles_usec_set"], r"^p50=[\d.]+,p99=[\d.]+,p99\.9=[\d.]+$")
 
     def test_memory_is_counted(self):
+        until(lambda: self.server.info("memory")["lazyfree_pending_objects"] == "0", 10, "the end of the last test's FLUSHALL")
         before = int(self.server.info("memory")["used_memory"])
         self.c.pipeline(["SET", "k%d" % i, "v" * 1000] for i in range(5000))
         full = self.server.info("memory")

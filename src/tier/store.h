@@ -58,8 +58,8 @@ struct store_options {
 enum status store_open(const struct store_options *options, struct store **store, char *message);
 void store_close(struct store *store);                  /* NULL is fine; waits for LevelDB's thread */
 
-/* Deletes the directory of a store that is not open, with every file in it. STATUS_OK if there was none;
- * STATUS_LOCKED if it is open after all. */
+/* Deletes a store that is not open: LevelDB's files, and the directory if there are no others in it. STATUS_OK if there was
+ * none; STATUS_LOCKED if it is open after all. */
 enum status store_remove(const char *dir, struct store_env *env);
 
 struct hash_seed store_seed(const struct store *store);

@@ -102,17 +102,28 @@ Status image_fill(struct store_env *env, const std::string &from, const std::str
     return status.ok() ? env->sync_directory(to) : status;
 }
 
+/* Whether LevelDB gives files such names. All others are somebody else's. */
+bool is_of_leveldb(const std::string &name)
+{
+    return kind_of(name) != file_kind::OTHER || name == "LOCK" || name == "LOG" || name == "LOG.old" || ends_with(name, ".dbtmp");
+}
+
+/* The directory itself goes, too, if nobody keeps other files in it. */
 Status directory_remove(struct store_env *env, const std::string &dir)
 {
     std::vector<std::string> names;
     Status status = env->GetChildren(dir, &names);
+    bool shared = false;
 
     if (status.IsNotFound())
         return Status::OK();
-    for (const std::string &name : names)
-        if (status.ok())
+    for (const std::string &name : names) {
+        if (!is_of_leveldb(name))
+            shared = true;
+        else if (status.ok())
             status = env->RemoveFile(dir + "/" + name);
-    return status.ok() ? env->RemoveDir(dir) : status;
+    }
+    return status.ok() && !shared ? env->RemoveDir(dir) : status;
 }
 
 enum status image_create(struct store_env *env, const std::string &from, const std::string &to, char *message)

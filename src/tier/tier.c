@@ -1,10 +1,30 @@
 #include "tier/tier.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "keyspace/heat.h"
 #include "tier/store_env.h"
 #include "tier/tier_private.h"
+
+/* Nothing in an old store counts: its keys are in the log, or were a cache; and records that no map knows of would come up in
+ * SCAN. Opening it first finds out whether somebody else has it, or a newer Kelvin wrote it. */
+static enum status open_empty(const struct store_options *options, struct store **store, char *message)
+{
+    enum status status = store_open(options, store, message);
+
+    if (status != STATUS_OK || store_number(*store) == 0)
+        return status;
+    store_close(*store);
+    *store = NULL;
+    status = store_remove(options->dir, options->env);
+    if (status != STATUS_OK) {
+        snprintf(message, STORE_MESSAGE_SIZE, "can't empty the old store: %s", status_name(status));
+        return status;
+    }
+    return store_open(options, store, message);
+}
 
 struct tier *tier_open(const struct tier_options *options, char *message)
 {
@@ -23,7 +43,7 @@ struct tier *tier_open(const struct tier_options *options, char *message)
         store.env = tier->env;
     if (options->hooks.thread_started != NULL)
         store_env_on_thread(store.env, options->hooks.thread_started, options->hooks.context);
-    if (store_open(&store, &tier->store, message) != STATUS_OK) {
+    if (open_empty(&store, &tier->store, message) != STATUS_OK) {
         if (tier->env != NULL)
             store_env_destroy(tier->env);
         mem_free(tier);
@@ -109,9 +129,30 @@ static void release_keyspace(struct tier *tier, struct tier_keyspace *in)
     mem_free(in);
 }
 
+/* Takes the object that is being encoded away from an entry that is about to be freed. */
+static void orphan_latched(struct tier *tier, struct keyspace *keyspace)
+{
+    struct value nothing = { .type = VALUE_STRING, .encoding = STRING_INT, .integer = 0 };
+    uint32_t handle = keyspace_find(keyspace, tier->latch.hash, tier->latch.key);
+
+    CHECK(handle != 0 && keyspace_entry(keyspace, handle)->flags & ENTRY_LATCHED);
+    keyspace_set_value(keyspace, tier->latch.hash, handle, &nothing);
+    tier->latch.keyspace = NULL;
+    tier->latch.orphaned = true;
+}
+
+uint64_t tier_record_size(struct tier *tier)
+{
+    uint64_t count = tier->record_count;
+
+    return count > 0 ? tier->record_bytes / count : 0;
+}
+
 void tier_forget(struct tier *tier, struct keyspace *keyspace)
 {
     ASSERT_LOCKED(keyspace->partition);
+    if (tier->latch.keyspace == keyspace)
+        orphan_latched(tier, keyspace);
     release_keyspace(tier, keyspace->tier);
     keyspace->tier = NULL;
 }

@@ -58,7 +58,7 @@ struct tier_keyspace {
     uint64_t unknown_graves;
 };
 
-/* Opens the store (an old one is emptied if `fresh`) and starts nothing yet. NULL: `message` (256 bytes) says why. */
+/* Opens the store, an old one is emptied, and starts nothing yet. NULL: `message` (256 bytes) says why. */
 struct tier_options {
     const char *dir;
     struct store_env *env;          /* NULL: the machine's disk */
@@ -139,6 +139,10 @@ void tier_reset_stats(struct tier *tier);
 
 /* True if nothing can be demoted: the store is full or in error (or off): maxmemory-policy decides then. */
 bool tier_is_blocked(struct tier *tier);
+/* Whether the key may be cold: it has no entry, the caller looked under the lock. Reads nothing, posts nothing. */
+bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+/* Bytes of an average record, about; for guessing what a call will need in RAM. */
+uint64_t tier_record_size(struct tier *tier);
 /* The last attempt to get below the low mark freed nothing: all that is left is pinned or can't be moved. */
 bool tier_is_stuck(struct tier *tier);
 /* The writer is asked to look at the memory now. */

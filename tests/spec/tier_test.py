@@ -590,6 +590,26 @@ class StoreTest(TierCase):
         self.make_cold("k")
         self.assertEqual(self.c.must("GET", "k"), b"v")
 
+    def test_an_old_store_is_forgotten(self):
+        """Its records must neither be listed, nor expire, nor be answered."""
+        with Server({"partitions": 1}) as server:
+            with server.client() as client:
+                client.must("MSET", "a", "1", "b", "2")
+                client.must("SET", "soon", "3", "PX", 1500)
+                self.assertEqual(client.must("TIER", "DEMOTE", "a", "b", "soon"), 3)
+            server.restart(kill=True)
+            with server.client() as client:
+                client.must("SET", "new", "4")
+                self.assertEqual(client.must("TIER", "DEMOTE", "new"), 1)
+                self.assertEqual(client.must("KEYS", "*"), [b"new"])
+                self.assertEqual(client.must("SCAN", "0"), [b"0", [b"new"]])
+                self.assertEqual(client.must("RANDOMKEY"), b"new")
+                self.assertEqual(client.must("DBSIZE"), 1)
+                self.assertIsNone(client.must("GET", "a"))
+                time.sleep(2.0)
+                self.assertEqual(client.must("DBSIZE"), 1)
+                self.assertEqual(server.info("tiering")["tier_expired_cold"], "0")
+
     def test_a_store_that_can_not_be_made_is_a_clear_failure(self):
         server = Server(start=False)
         self.addCleanup(server.discard)

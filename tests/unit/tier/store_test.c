@@ -405,6 +405,29 @@ static void a_removed_store_is_gone(void **state)
     assert_int_equal(store_number(box->store), 0);
 }
 
+static void a_removed_store_leaves_the_files_of_others(void **state)
+{
+    struct box *box = *state;
+    char path[160];
+    FILE *file;
+
+    box_write_many(box, 100);
+    box_close(box);
+    snprintf(path, sizeof(path), "%s/letter.txt", box->dir);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(store_remove(box->dir, box->env), STATUS_OK);
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(box_open(box), STATUS_OK);
+    assert_int_equal(store_number(box->store), 0);
+    box_close(box);
+    assert_int_equal(store_remove(box->dir, box->env), STATUS_OK);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(box->dir), 0);
+    assert_int_equal(box_open(box), STATUS_OK);
+}
+
 static void a_snapshot_and_its_original_go_separate_ways(void **state)
 {
     struct box *box = *state, copy;
@@ -609,6 +632,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_strange_database_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_store_whose_parent_is_missing_is_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(a_removed_store_is_gone, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_removed_store_leaves_the_files_of_others, setup, teardown),
         cmocka_unit_test_setup_teardown(a_snapshot_and_its_original_go_separate_ways, setup, teardown),
         cmocka_unit_test_setup_teardown(a_snapshot_shares_its_tables, setup, teardown),
         cmocka_unit_test_setup_teardown(a_clone_of_an_image_leaves_the_image_alone, setup, teardown),

@@ -7,7 +7,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, kelvin_only, main                                                # noqa: E402
 from support.resp import OK, Error, Verbatim                                                        # noqa: E402
-from support.server import until                                                                    # noqa: E402
+from support.server import is_sanitized, until                                                                    # noqa: E402
 
 # Fields of 7.0 that are gone in 7.2, or come and go with the state of the server.
 PASSING = {"module_fork_in_progress", "module_fork_last_cow_size", "aof_current_size", "io_threads_active"}
@@ -128,7 +128,8 @@ class InfoTest(PairCase):
         before = int(self.server.info("memory")["used_memory"])
         self.c.pipeline(["SET", "k%d" % i, "v" * 1000] for i in range(5000))
         full = self.server.info("memory")
-        self.assertGreater(int(full["used_memory"]) - before, 5000 * 1000)
+        # Heaps report in steps; and sanitizers' allocators do not say what the tables took.
+        self.assertGreater(int(full["used_memory"]) - before, 5000 * (950 if is_sanitized() else 1000))
         self.assertLess(int(full["used_memory"]) - before, 5000 * 1500)
         self.assertGreater(int(full["used_memory_rss"]), int(full["used_memory"]) // 2)
         self.assertGreaterEqual(int(full["used_memory_peak"]), int(full["used_memory"]))

@@ -40,15 +40,18 @@ server: $(SERVER)
 tools: $(TOOLS)
 
 help:
-	@echo "make            build build/release/kelvin-server and the tools"
-	@echo "make run        install what is missing, build, serve on 127.0.0.1:$(PORT)"
-	@echo "make test       install what is missing, build, run every test"
-	@echo "make unit       unit tests only          make spec    tests over the wire only"
-	@echo "make crash      kill -9 and disk faults  make lint    order of rooms, formatting, rows"
-	@echo "make debug asan tsan   build that way, into build/<mode>/"
-	@echo "make bench      micro-benchmarks         make fuzz    fuzz targets, SECONDS each (60)"
-	@echo "make soak       hours of random load     make format  clang-format everything"
-	@echo "make install    into PREFIX ($(PREFIX))"
+	@echo "make            install what is missing, build $(SERVER) and the tools"
+	@echo "make run        the same, then serve on 127.0.0.1:$(PORT)  (PORT=7000 make run)"
+	@echo "make test       build and run every test, sanitizers and lint included"
+	@echo "make unit       unit tests only         make spec    tests over the wire only"
+	@echo "make crash      kill -9, full disks     make lint    order of rooms, globals, rows of commands, links"
+	@echo "make debug      build that way, into build/<mode>/; so do: make asan, make tsan"
+	@echo "make MODE=asan unit                     and so on: any of the above with another build"
+	@echo "make bench      micro-benchmarks        make fuzz    fuzz targets, SECONDS each (60)"
+	@echo "make soak       HOURS (1) of random load and kills"
+	@echo "make format     clang-format everything (not enforced)"
+	@echo "make install    into PREFIX ($(PREFIX)), below DESTDIR if given"
+	@echo "make clean      remove build/"
 
 deps:
 	@deps/install
@@ -120,6 +123,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/kelvin
 	install -m 755 $(SERVER) $(TOOLS) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 conf/kelvin.conf utils/kelvin.service $(DESTDIR)$(PREFIX)/share/kelvin
+	sed -i 's|/usr/local/|$(PREFIX)/|g' $(DESTDIR)$(PREFIX)/share/kelvin/kelvin.service
 
 clean:
 	rm -rf build

@@ -108,7 +108,10 @@ static bool open_found(struct key *key, enum key_access access)
         entry = keyspace_entry(key->keyspace, key->handle);
         key->expire_ms = entry_expire_ms(entry);
         if (key->expire_ms >= 0 && key->expire_ms <= call->turn->now_ms && !call->turn->clock_stopped) {
-            expire_now(key);
+            if (entry->flags & ENTRY_LATCHED)
+                forget(key);            /* it is gone for all who ask; who encodes it still needs its object */
+            else
+                expire_now(key);
         } else {
             key->present = true;
             key->value = entry_value(entry);
@@ -161,6 +164,11 @@ bool key_open_in(struct call *call, int db, int arg, enum key_access access, str
             reply_error(call, ERR_TIER_READ);
             return false;
         }
+        key->handle = keyspace_find(key->keyspace, key->hash, key->name);
+    }
+    if (key->handle != 0 && access != KEY_FOR_READING && access != KEY_FOR_LOOKING &&
+        keyspace_entry(key->keyspace, key->handle)->flags & ENTRY_LATCHED) {
+        hooks->unlatch(hooks->context, key->keyspace, key->hash, key->name);
         key->handle = keyspace_find(key->keyspace, key->hash, key->name);
     }
     return open_found(key, access);

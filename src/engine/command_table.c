@@ -295,7 +295,7 @@ void command_stats_reset(struct command_table *table)
         _Atomic uint64_t *latency = atomic_load_explicit(&stats->latency, memory_order_acquire);
 
         atomic_store_explicit(&stats->calls, 0, memory_order_relaxed);
-        atomic_store_explicit(&stats->usec, 0, memory_order_relaxed);
+        atomic_store_explicit(&stats->nsec, 0, memory_order_relaxed);
         atomic_store_explicit(&stats->rejected, 0, memory_order_relaxed);
         atomic_store_explicit(&stats->failed, 0, memory_order_relaxed);
         for (int bucket = 0; latency != NULL && bucket < LATENCY_BUCKETS; bucket++)

@@ -9,7 +9,7 @@
 #include "command/command.h"
 
 struct command_stats {
-    _Atomic uint64_t calls, usec, rejected, failed;
+    _Atomic uint64_t calls, nsec, rejected, failed;
     _Atomic uint64_t *_Atomic latency;      /* LATENCY_BUCKETS counts by nanoseconds, allocated at the first call; or NULL */
 };
 

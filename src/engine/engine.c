@@ -115,6 +115,8 @@ static void expire_found(void *context, struct keyspace *keyspace, uint64_t hash
 {
     struct expiry *expiry = context;
 
+    if (keyspace_entry(keyspace, handle)->flags & ENTRY_LATCHED)
+        return;                 /* the next round gets it */
     engine_delete_key(expiry->engine, keyspace, hash, handle, "expired");
     expiry->count++;
 }

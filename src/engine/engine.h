@@ -65,6 +65,8 @@ struct engine {
     _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
 
+    struct client *_Atomic big_client;      /* holds the one big-call token (tier rule 7); NULL: free */
+
     /* Set by server: asks the process to end (SHUTDOWN); any thread. */
     void (*shutdown)(void *context, int flags);
     void *shutdown_context;

@@ -5,7 +5,7 @@
 #include "engine/internal.h"
 #include "engine/keys.h"
 
-enum { PARTITION_WORDS = 64, MEMORY_CHECK_WRITES = 64, ARGS_SHOWN_MAX = 128 };
+enum { PARTITION_WORDS = 64, MEMORY_CHECK_WRITES = 64, ARGS_SHOWN_MAX = 128, BIG_CALL_COLD_KEYS = 512, BIG_CALL_SHARE = 4 };
 
 /* The partitions a call needs, as a set; locked in ascending order. */
 struct partition_set {
@@ -130,7 +130,49 @@ static bool find_keys(struct call *call, struct worker *worker)
     return true;
 }
 
-enum residency { RESIDENT, WAITING, UNREADABLE };
+enum residency {
+    RESIDENT,
+    WAITING,        /* for loads */
+    UNREADABLE,
+    LATCHED,        /* a key that is to be changed is being encoded (tier rule 9) */
+    QUEUED,         /* another call that needs many cold keys is running (tier rule 7) */
+    TOO_BIG,        /* it would need too much memory at once */
+};
+
+static bool is_latched(const struct keyspace *keyspace, const struct call_key *key)
+{
+    return keyspace_entry(keyspace, key->handle)->flags & ENTRY_LATCHED && !(key->flags & KEY_RO);
+}
+
+/* Tier rule 7: a call may pin a small share of the budget. One that needs more takes the one big-call token first, and one that
+ * needs too much is told so, before anything is pinned. */
+static enum residency weigh(struct call *call)
+{
+    struct engine *engine = call->engine;
+    int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
+    uint64_t cold = 0, needed;
+    struct client *free_token = NULL;
+
+    for (int i = 0; i < call->key_count; i++) {
+        const struct call_key *key = &call->keys[i];
+        struct keyspace *keyspace =
+            partition_keyspace_if(&call->partitions->partitions[partition_index(call->partitions, key->hash)], call->db);
+
+        if (keyspace != NULL && !(key->flags & (KEY_OW | KEY_NOT_KEY)) &&
+            keyspace_find(keyspace, key->hash, call->args[key->arg]) == 0 &&
+            tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))
+            cold++;
+    }
+    if (cold < BIG_CALL_COLD_KEYS || engine->big_client == call->client)
+        return RESIDENT;
+    needed = cold * tier_record_size(engine->tier);
+    if (limit > 0 && needed > (uint64_t)limit / BIG_CALL_SHARE) {
+        reply_errorf(call, "ERR this call needs about %llu bytes of cold keys in RAM at once, more than a quarter of maxmemory; "
+            "ask for fewer keys", (unsigned long long)needed);
+        return TOO_BIG;
+    }
+    return atomic_compare_exchange_strong(&engine->big_client, &free_token, call->client) ? RESIDENT : QUEUED;
+}
 
 /* With the partitions locked: finds each key's entry, and asks the tier for those that may be away. A key that is only
  * overwritten needs nothing from there. */
@@ -152,6 +194,8 @@ static enum residency look_up(struct call *call, struct worker *worker)
         if (keyspace == NULL)
             continue;
         key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
+        if (key->handle != 0 && is_latched(keyspace, key))
+            return LATCHED;
         if (key->handle != 0 || tier == NULL || key->flags & KEY_NOT_KEY || (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW)
             continue;
         if (call->client->flags & CLIENT_REPLAY) {
@@ -281,10 +325,11 @@ static void run_locked(struct call *call, struct worker *worker, bool *parked)
             set_add(&set, call->partitions, call->keys[i].hash);
         set_lock(&set, call->partitions, true);
     }
-    if (call->key_count > 0) {
-        atomic_fetch_add(&call->client->pending, 1);    /* held until all keys are looked up, against an early wake */
+    if (call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL && !(call->client->flags & CLIENT_REPLAY))
+        residency = weigh(call);
+    /* No load can end before the locks are given back, so nobody is woken too early. */
+    if (call->key_count > 0 && residency == RESIDENT)
         residency = look_up(call, worker);
-    }
     if (residency == RESIDENT)
         call->command->run(call);
     else if (residency == UNREADABLE)
@@ -295,18 +340,19 @@ static void run_locked(struct call *call, struct worker *worker, bool *parked)
         partitions_unlock_all(call->partitions);
     else if (call->key_count > 0)
         set_lock(&set, call->partitions, false);
-    if (call->key_count > 0 && atomic_fetch_sub(&call->client->pending, 1) == 1 && residency == WAITING)
-        worker_wake(worker, call->client);      /* all came while the last keys were looked up */
-    *parked = residency == WAITING || call->parked;
+    if ((residency == LATCHED || residency == QUEUED) && !(call->client->flags & CLIENT_REPLAY))
+        worker_park_for_memory(worker, call->client);
+    *parked = residency == WAITING || residency == LATCHED || residency == QUEUED || call->parked;
 }
 
-static void finish_call(struct call *call, int64_t started_ns)
+static void finish_call(struct call *call, struct worker *worker, int64_t started_ns)
 {
     struct command_stats *stats = command_stats_of(call->engine->commands, call->command);
-    int64_t taken_ns = clock_mono_ns() - started_ns;
+    int64_t now_ns = clock_mono_ns(), taken_ns = now_ns - started_ns;
 
+    worker->clock_ns = now_ns;
     atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&stats->usec, (uint64_t)(taken_ns / 1000), memory_order_relaxed);
+    atomic_fetch_add_explicit(&stats->nsec, (uint64_t)taken_ns, memory_order_relaxed);
     command_note_latency(stats, taken_ns);
     if (call->failed)
         atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
@@ -340,6 +386,7 @@ static void end_waiting(struct engine *engine, struct client *client)
         tier_release(engine->tier, client);
     if (client->job != NULL)
         job_forget(engine->jobs, client);
+    engine_end_big_call(engine, client);
 }
 
 enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)
@@ -382,10 +429,10 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         if (!parked)
             note_rejected(&call);
     } else {
-        started_ns = clock_mono_ns();
+        started_ns = worker->clock_ns != 0 ? worker->clock_ns : clock_mono_ns();
         run_locked(&call, worker, &parked);
         if (!parked) {
-            finish_call(&call, started_ns);
+            finish_call(&call, worker, started_ns);
             turn_count(&worker->turn, STAT_COMMANDS, 1);
             client->commands++;
             if (call.change_count > 0)

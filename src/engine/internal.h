@@ -16,6 +16,9 @@ void engine_wait_for_memory(struct engine *engine);
 /* maxmemory-policy: deletes keys until memory is below the limit. False if that is not possible (noeviction, nothing left). */
 bool engine_evict(struct engine *engine, struct worker *worker, struct call *call);
 
+/* Gives the big-call token back, if the client has it, and lets those who wait for it try. */
+void engine_end_big_call(struct engine *engine, struct client *client);
+
 /* Deletes a key that has expired or is evicted, logged; its partition is locked. */
 void engine_delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, const char *event);
 

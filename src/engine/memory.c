@@ -34,6 +34,15 @@ void engine_wait_for_memory(struct engine *engine)
     }
 }
 
+void engine_end_big_call(struct engine *engine, struct client *client)
+{
+    if (__builtin_expect(engine->big_client != client, 1))
+        return;
+    engine->big_client = NULL;
+    for (int i = 0; i < engine->worker_count; i++)
+        worker_memory_came(engine->workers[i]);
+}
+
 /* Lower goes first. */
 static int64_t eviction_rank(enum config_policy policy, const struct turn *turn, const struct entry *entry)
 {
@@ -73,7 +82,7 @@ static void consider(void *context, uint64_t hash, uint32_t handle)
     struct entry *entry = keyspace_entry(victim->keyspace, handle);
     int64_t rank;
 
-    if (entry->flags & ENTRY_PINNED || (is_volatile(victim->policy) && !(entry->flags & ENTRY_EXPIRES)))
+    if (entry->flags & (ENTRY_PINNED | ENTRY_LATCHED) || (is_volatile(victim->policy) && !(entry->flags & ENTRY_EXPIRES)))
         return;
     rank = eviction_rank(victim->policy, victim->turn, entry);
     if (victim->seen++ > 0 && rank >= victim->rank)

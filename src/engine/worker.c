@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/engine.h"
+#include "engine/internal.h"
 
 void worker_init(struct worker *worker, struct engine *engine, int index)
 {
@@ -75,6 +76,7 @@ uint64_t worker_end_turn(struct worker *worker)
             aof_request_sync(engine->aof, seen);
     }
     worker->turn.lsn_seen = 0;
+    worker->clock_ns = 0;
     return worker_covered(worker);
 }
 
@@ -260,6 +262,7 @@ bool worker_remove_client(struct worker *worker, struct client *client)
         tier_release(engine->tier, client);
     }
     job_forget(engine->jobs, client);
+    engine_end_big_call(engine, client);
     pthread_mutex_lock(&worker->mail_lock);
     queued = client->ready_queued;
     pthread_mutex_unlock(&worker->mail_lock);

@@ -25,7 +25,8 @@ enum {
     ENTRY_RECORD    = 3 << 1,   /* enum record_state, two bits */
     ENTRY_WRITING   = 1 << 3,   /* its bytes are in the batch being written; any change clears it (tier rule 6) */
     ENTRY_PROBATION = 1 << 4,   /* came back from the store and was not touched a second time */
-    ENTRY_PINNED    = 1 << 5,   /* somebody waits for it: neither moved, freed nor demoted (tier rule 5) */
+    ENTRY_PINNED    = 1 << 5,   /* somebody waits for it: neither freed nor demoted (tier rule 5) */
+    ENTRY_LATCHED   = 1 << 6,   /* its object is being encoded without the lock: read, but not changed or freed (tier rule 9) */
 };
 
 /* What an entry knows about its record in the store (tier rule 2). */

@@ -185,6 +185,7 @@ static size_t run_requests(struct connection *connection, const char *data, size
     while (more && at < size && !connection->closing && !(client->flags & (CLIENT_CLOSE_AFTER_REPLY | CLIENT_CLOSE_NOW))) {
         int count = parse_ahead(connection, data, size, &at, &more);
 
+        loop->worker.clock_ns = 0;
         for (int i = 0; i < count; i++) {
             struct ahead *ahead = &loop->ahead[i];
             bool is_long = ahead->arg_count > LOOP_BATCH_ARGS || connection->parser.inline_text.size > 0;

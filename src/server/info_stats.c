@@ -52,7 +52,7 @@ static uint64_t time_in_commands_us(const struct engine *engine)
     uint64_t us = 0;
 
     for (size_t i = 0; i < command_row_count(engine->commands); i++)
-        us += command_stats_of(engine->commands, command_row_at(engine->commands, i))->usec;
+        us += command_stats_of(engine->commands, command_row_at(engine->commands, i))->nsec / 1000;
     return us;
 }
 
@@ -145,7 +145,7 @@ void info_command_stats(struct buffer *out, void *context)
     for (size_t i = 0; i < command_row_count(engine->commands); i++) {
         const struct command *command = command_row_at(engine->commands, i);
         const struct command_stats *stats = command_stats_of(engine->commands, command);
-        uint64_t calls = stats->calls, us = stats->usec, rejected = stats->rejected, failed = stats->failed;
+        uint64_t calls = stats->calls, us = stats->nsec / 1000, rejected = stats->rejected, failed = stats->failed;
 
         if (calls == 0 && rejected == 0 && failed == 0)
             continue;

@@ -109,6 +109,13 @@ static bool hook_load_in_place(void *context, struct keyspace *keyspace, uint64_
     return false;
 }
 
+static void hook_unlatch(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct engine *engine = context;
+
+    tier_unlatch(engine->tier, keyspace, hash, key);
+}
+
 static void hook_durable(void *context, uint64_t durable)
 {
     struct engine *engine = context;
@@ -233,7 +240,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
-    engine->hooks = (struct key_hooks){ engine, hook_changed, hook_free_later, hook_load_in_place };
+    engine->hooks = (struct key_hooks){ engine, hook_changed, hook_free_later, hook_load_in_place, hook_unlatch };
     engine->active_expire = true;
     engine->started_ms = engine->last_save_ms = clock_wall_ms();
     server->loop_count = (int)config_number(config, CONFIG_IO_THREADS);

@@ -50,12 +50,20 @@ void batch_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, ui
     struct demote_request *request)
 {
     struct entry *entry = keyspace_entry(keyspace, handle);
+
+    batch->record.size = 0;
+    record_encode(entry, &batch->record);
+    batch_put_encoded(batch, keyspace, hash, handle, kind, request);
+}
+
+void batch_put_encoded(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
+    struct demote_request *request)
+{
+    struct entry *entry = keyspace_entry(keyspace, handle);
     struct bytes key = entry_key(entry);
 
     ASSERT_LOCKED(keyspace->partition);
-    CHECK(!batch->failed && entry_record(entry) != RECORD_UNKNOWN);
-    batch->record.size = 0;
-    record_encode(entry, &batch->record);
+    CHECK(!batch->failed && entry_record(entry) != RECORD_UNKNOWN && !(entry->flags & ENTRY_LATCHED));
     store_batch_put(batch->store, keyspace->incarnation, hash, key, buffer_bytes(&batch->record));
     if (entry->flags & ENTRY_EXPIRES)
         store_batch_put_expiry(batch->store, entry_expire_ms(entry), keyspace->incarnation, hash, key);
@@ -65,6 +73,73 @@ void batch_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, ui
     keyspace_set_record(keyspace, entry, RECORD_STALE);
     entry->flags |= ENTRY_WRITING;
     add_item(batch, kind, keyspace, hash, key, request);
+    batch->record_bytes += batch->record.size + sizeof(struct entry) + key.size;
+}
+
+bool is_big(const struct entry *entry)
+{
+    struct value value = entry_value(entry);
+
+    if (entry_is_inline(entry) || !value_is_object(&value))
+        return false;
+    return value_effort(&value) > BIG_EFFORT || value_memory(&value, 1) > BIG_SIZE;
+}
+
+/* Latches the entry and copies its header, which is all that encoding needs of it beside the object. */
+static struct entry *latch_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, uint32_t handle)
+{
+    struct entry *entry = keyspace_entry(keyspace, handle);
+    uint32_t size = entry_block_size(entry);
+    struct entry *copy = mem_alloc(size);
+
+    entry->flags |= ENTRY_LATCHED;
+    tier->latch = (struct latch){ keyspace, hash, key, false };
+    memcpy(copy, entry, size);
+    return copy;
+}
+
+void batch_put_big(struct tier *tier, struct batch *batch, struct partition *partition, uint32_t incarnation, uint64_t hash,
+    struct bytes key, struct demote_request *request)
+{
+    struct keyspace *keyspace;
+    struct entry *copy = NULL;
+    struct value value;
+    uint32_t handle = 0;
+
+    partition_lock(partition);
+    keyspace = tier_keyspace_of(partition, incarnation);
+    if (keyspace != NULL)
+        handle = keyspace_find(keyspace, hash, key);
+    if (handle != 0) {
+        struct entry *entry = keyspace_entry(keyspace, handle);
+
+        if (!(entry->flags & (ENTRY_PINNED | ENTRY_WRITING)) && entry_record(entry) != RECORD_UNKNOWN &&
+            entry_record(entry) != RECORD_CLEAN)
+            copy = latch_entry(tier, keyspace, hash, key, handle);
+    }
+    partition_unlock(partition);
+    if (copy == NULL)
+        return;
+    batch->record.size = 0;
+    record_encode(copy, &batch->record);
+    value = entry_value(copy);
+    mem_free(copy);
+
+    partition_lock(partition);
+    if (tier->latch.orphaned) {
+        value_free(&value);
+    } else {
+        struct entry *entry;
+
+        handle = keyspace_find(keyspace, hash, key);        /* it may have moved, but it is there, as it was */
+        CHECK(handle != 0);
+        entry = keyspace_entry(keyspace, handle);
+        entry->flags &= (uint8_t)~ENTRY_LATCHED;
+        batch_put_encoded(batch, keyspace, hash, handle, BATCH_DEMOTE, request);
+    }
+    tier->latch = (struct latch){ 0 };
+    partition_unlock(partition);
+    tier->hooks.memory_freed(tier->hooks.context);          /* writers may have waited for the key */
 }
 
 void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave)
@@ -149,6 +224,9 @@ void batch_finish(struct tier *tier, struct batch *batch)
     if (locked != NULL)
         partition_unlock(locked);
     atomic_fetch_add_explicit(&tier->batches, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tier->record_bytes, batch->record_bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tier->record_count, batch->count, memory_order_relaxed);
+    batch->record_bytes = 0;
     batch_clear(batch);
 }
 

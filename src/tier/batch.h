@@ -25,6 +25,7 @@ struct batch {
     size_t count, capacity;
     struct buffer text;
     struct buffer record;           /* for encoding */
+    uint64_t record_bytes;          /* what its puts take in RAM, about */
     bool failed;                    /* was handed to the store and failed: waits for it to come back */
 };
 
@@ -35,8 +36,18 @@ void batch_release(struct batch *batch);
  * when its record is written and it is unchanged; BATCH_CLEAN keeps it. */
 void batch_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
     struct demote_request *request);
+/* The same for an entry whose record was encoded before, without the lock, into batch->record. */
+void batch_put_encoded(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
+    struct demote_request *request);
 /* Under the partition's lock. A record is known to be there. */
 void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave);
+
+/* Values that take more work than this to encode are encoded without the lock (tier rule 9). */
+enum { BIG_EFFORT = 256, BIG_SIZE = 64 * 1024 };
+bool is_big(const struct entry *entry);
+/* Encodes a big value and puts it into the batch, if nothing has changed meanwhile. No lock is held by the caller. */
+void batch_put_big(struct tier *tier, struct batch *batch, struct partition *partition, uint32_t incarnation, uint64_t hash,
+    struct bytes key, struct demote_request *request);
 
 /* Writes, and draws the conclusions under the partitions' locks. An empty batch is fine. On an error the batch stays. */
 enum status batch_commit(struct tier *tier, struct batch *batch);

@@ -54,7 +54,7 @@ static int window_collect(struct keyspace *keyspace, uint32_t handles[DEMOTE_WIN
 }
 
 uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t share, bool clean_only, struct batch *batch,
-    struct unknowns *unknowns, struct random *random, int64_t now_ms)
+    struct unknowns *unknowns, struct unknowns *big, struct random *random, int64_t now_ms)
 {
     struct heat_settings heat = { (uint32_t)tier->settings.lfu_log_factor, (uint32_t)tier->settings.lfu_decay_minutes };
     uint16_t minutes = heat_minutes(now_ms), ranks[DEMOTE_WINDOW_MAX], histogram[RANKS] = { 0 };
@@ -68,7 +68,7 @@ uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t sh
         ranks[i] = heat_now(&heat, entry->heat, entry->heat_minutes, minutes);
         if (!(entry->flags & ENTRY_PROBATION))
             ranks[i] += 256;
-        if (entry->flags & (ENTRY_PINNED | ENTRY_WRITING) || (clean_only && entry_record(entry) != RECORD_CLEAN))
+        if (entry->flags & (ENTRY_PINNED | ENTRY_WRITING | ENTRY_LATCHED) || (clean_only && entry_record(entry) != RECORD_CLEAN))
             ranks[i] = RANKS;
         else
             histogram[ranks[i]]++;
@@ -97,6 +97,8 @@ uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t sh
             atomic_fetch_add_explicit(&tier->clean_demotions, 1, memory_order_relaxed);
         } else if (entry_record(entry) == RECORD_UNKNOWN) {
             unknowns_add(unknowns, keyspace, hash, key);
+        } else if (is_big(entry)) {
+            unknowns_add(big, keyspace, hash, key);
         } else {
             batch_put(batch, keyspace, hash, handles[i], BATCH_DEMOTE, NULL);
         }
@@ -130,7 +132,7 @@ enum status unknowns_resolve(struct tier *tier, struct unknowns *unknowns, struc
 
             keyspace_set_record(keyspace, entry, read == STATUS_OK ? RECORD_STALE : RECORD_NONE);
             atomic_fetch_add_explicit(&tier->resolved, 1, memory_order_relaxed);
-            if (batch != NULL && !(entry->flags & ENTRY_PINNED))
+            if (batch != NULL && !(entry->flags & ENTRY_PINNED) && !is_big(entry))
                 batch_put(batch, keyspace, at->hash, handle, BATCH_DEMOTE, NULL);
         }
         partition_unlock(at->partition);

@@ -29,10 +29,11 @@ void unknowns_release(struct unknowns *unknowns);
 void unknowns_add(struct unknowns *unknowns, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
 
 /* Looks at the next window of one keyspace (its partition is locked) and takes `share` of 1024 of its entries, the coldest: clean
- * ones are dropped at once, dirty ones go into the batch (unless `clean_only`), unknown ones into `unknowns`. Returns the bytes that
+ * ones are dropped at once, dirty ones go into the batch (unless `clean_only`), unknown ones into `unknowns`, and those that are
+ * to be encoded without the lock into `big`. Returns the bytes that
  * are or will be free. */
 uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t share, bool clean_only, struct batch *batch,
-    struct unknowns *unknowns, struct random *random, int64_t now_ms);
+    struct unknowns *unknowns, struct unknowns *big, struct random *random, int64_t now_ms);
 
 /* Reads whether the records are there, notes it in the entries, and, if a batch is given, puts those that are still there into it. */
 enum status unknowns_resolve(struct tier *tier, struct unknowns *unknowns, struct batch *batch);

@@ -150,6 +150,14 @@ enum tier_answer tier_want(struct tier *tier, struct keyspace *keyspace, uint64_
     return TIER_WAIT;
 }
 
+bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    (void)tier;
+    ASSERT_LOCKED(keyspace->partition);
+    return keyspace->tier != NULL && keyed_find(&keyspace->tier->graves, hash, key) == NULL &&
+           recordmap_maybe(keyspace->tier->map, hash);
+}
+
 void tier_submit(struct tier *tier, struct load_batch *batch)
 {
     uint64_t count = 0;

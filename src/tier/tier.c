@@ -141,6 +141,21 @@ static void orphan_latched(struct tier *tier, struct keyspace *keyspace)
     tier->latch.orphaned = true;
 }
 
+void tier_unlatch(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    uint32_t handle = keyspace_find(keyspace, hash, key);
+    struct value value;
+
+    ASSERT_LOCKED(keyspace->partition);
+    CHECK(handle != 0 && tier->latch.keyspace == keyspace);
+    value = entry_value(keyspace_entry(keyspace, handle));
+    value = value_copy(&value);
+    handle = keyspace_set_value(keyspace, hash, handle, &value);
+    keyspace_entry(keyspace, handle)->flags &= (uint8_t)~ENTRY_LATCHED;
+    tier->latch.keyspace = NULL;
+    tier->latch.orphaned = true;
+}
+
 uint64_t tier_record_size(struct tier *tier)
 {
     uint64_t count = tier->record_count;

@@ -99,6 +99,10 @@ void tier_release(struct tier *tier, struct client *client);
  * or certainly absent afterwards. */
 enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 
+/* Tier rule 9: a latched key is to be changed at once: it gets a copy of its object, and the writer's work on the old one is in
+ * vain. The partition is locked. */
+void tier_unlatch(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+
 /* The keyspace was taken out by a flush: wakes who waits there, frees the tier's part of it. All partitions locked. The
  * incarnation's records are purged behind. */
 void tier_forget(struct tier *tier, struct keyspace *keyspace);

@@ -58,6 +58,14 @@ struct demote_request {
     bool done;
 };
 
+/* The one value that is being encoded without a lock (tier rule 9). Changed under its partition's lock; set by the writer. */
+struct latch {
+    struct keyspace *keyspace;      /* NULL: none */
+    uint64_t hash;
+    struct bytes key;
+    bool orphaned;                  /* the keyspace was flushed away: the object is the writer's to free */
+};
+
 struct tier {
     struct store *store;
     struct store_env *env;              /* ours; NULL: the caller's, in the store */
@@ -95,6 +103,8 @@ struct tier {
     pthread_mutex_t error_lock;         /* leaf */
     char last_error[128];
 
+    struct latch latch;
+    _Atomic uint64_t record_bytes, record_count;    /* of all puts so far */
     struct writer_state *writing;       /* this writer only; see writer.c */
 };
 

@@ -32,6 +32,7 @@ enum {
 struct writer_state {
     struct batch batch;
     struct unknowns unknowns;
+    struct unknowns big;
     struct random random;
     uint32_t next_demote, next_grave, next_unknown;
     int64_t reopen_at_ms, size_at_ms;
@@ -151,6 +152,22 @@ static bool over(struct tier *tier, int64_t percent, uint64_t *by)
     return now > mark;
 }
 
+/* Big values, one after the other; a batch of its own each. */
+static void put_big(struct tier *tier)
+{
+    struct unknowns *big = &tier->writing->big;
+
+    for (size_t i = 0; i < big->count && !tier->writing->batch.failed; i++) {
+        struct unknown_key *at = &big->keys[i];
+
+        batch_put_big(tier, &tier->writing->batch, at->partition, at->incarnation, at->hash,
+            bytes_of(big->text.data + at->key_at, at->key_size), NULL);
+        commit(tier);
+    }
+    big->count = 0;
+    big->text.size = 0;
+}
+
 /* One batch's worth of cold keys; false if no key could be taken in a whole round of the partitions. */
 static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
 {
@@ -167,7 +184,7 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
         for (int db = 0; db < tier->partitions->db_count; db++) {
             if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->table.count > 0)
                 freed += demote_window(tier, partition->keyspaces[db], share, clean_only, &writing->batch, &writing->unknowns,
-                    &writing->random, now_ms);
+                    &writing->big, &writing->random, now_ms);
         }
         partition_unlock(partition);
         if (freed >= wanted || writing->batch.count >= BATCH_ITEMS_MAX ||
@@ -180,7 +197,9 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
         if (status != STATUS_OK)
             tier_note_error(tier, "a record can't be read", status);
     }
-    commit(tier);
+    put_big(tier);
+    if (!writing->batch.failed)
+        commit(tier);
     return freed > 0;
 }
 
@@ -230,7 +249,7 @@ static void demote_to_low(struct tier *tier)
         share = SHARE_MIN;
     if (share > DEMOTE_SHARE_ONE / 2)
         share = DEMOTE_SHARE_ONE / 2;
-    while (!tier->stopping && tier->state != TIER_ERROR && over(tier, tier->settings.low_percent, &need)) {
+    while (!tier->stopping && over(tier, tier->settings.low_percent, &need)) {
         if (!demote_batch(tier, (uint32_t)share, need)) {
             if (++fruitless > 3) {
                 note_fruitless(tier);
@@ -255,7 +274,8 @@ static enum tier_move demote_one(struct tier *tier, struct demote_request *reque
     struct keyspace *keyspace;
     enum tier_move result = TIER_BUSY;
     uint32_t handle = 0;
-    bool unknown = false;
+    bool unknown = false, big = false;
+    uint32_t incarnation = 0;
 
     for (int attempt = 0; attempt < 2; attempt++) {
         partition_lock(partition);
@@ -274,6 +294,9 @@ static enum tier_move demote_one(struct tier *tier, struct demote_request *reque
             unknowns_add(&writing->unknowns, keyspace, request->hash, request->key);
         } else if (tier->state != TIER_OK || !tier->settings.enabled) {
             result = TIER_MOVE_FAILED;
+        } else if (is_big(keyspace_entry(keyspace, handle))) {
+            big = true;
+            incarnation = keyspace->incarnation;
         } else {
             batch_put(&writing->batch, keyspace, request->hash, handle, BATCH_DEMOTE, request);
         }
@@ -284,6 +307,8 @@ static enum tier_move demote_one(struct tier *tier, struct demote_request *reque
         if (unknowns_resolve(tier, &writing->unknowns, NULL) != STATUS_OK)
             return TIER_MOVE_FAILED;
     }
+    if (big)
+        batch_put_big(tier, &writing->batch, partition, incarnation, request->hash, request->key, request);
     return result;
 }
 
@@ -382,6 +407,7 @@ static bool writer_round(struct tier *tier)
 
     if (tier->state == TIER_ERROR && !try_reopen(tier)) {
         serve_requests(tier);
+        demote_to_low(tier);        /* what is clean can still be dropped: its record was written */
         return false;
     }
     if (tier->settings.load_threads != tier->loader_count)
@@ -455,6 +481,7 @@ void *writer_main(void *context)
     serve_requests(tier);       /* nobody is left waiting */
     batch_release(&writing->batch);
     unknowns_release(&writing->unknowns);
+    unknowns_release(&writing->big);
     mem_free(writing);
     tier->writing = NULL;
     return NULL;

@@ -112,11 +112,13 @@ class AofTest(unittest.TestCase):
         with server.client() as client:
             client.pipeline([["SET", "a", "v", "EX", 1000], ["SET", "b", "v"], ["PEXPIRE", "b", 1000000], ["SETEX", "c", 1000, "v"],
                              ["GETEX", "a", "EX", 2000]])
-            before = client.pipeline([["PEXPIRETIME", key] for key in "abc"])
+            client.must("RESTORE", "d", 1000000, client.must("DUMP", "a"))
+            client.must("RENAME", "c", "e")
+            before = client.pipeline([["PEXPIRETIME", key] for key in "abcde"])
             time.sleep(0.05)
             server.restart(kill=True)
         with server.client() as client:
-            self.assertEqual(client.pipeline([["PEXPIRETIME", key] for key in "abc"]), before)
+            self.assertEqual(client.pipeline([["PEXPIRETIME", key] for key in "abcde"]), before)
         server.stop()
 
     def last_increment(self, server):

@@ -4,7 +4,7 @@ import random
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from support.case import PairCase, main                                                             # noqa: E402
+from support.case import PairCase, kelvin_only, main                                                # noqa: E402
 from support.resp import OK, Error                                                                  # noqa: E402
 from support.server import seed_new                                                                 # noqa: E402
 
@@ -314,6 +314,112 @@ class KeysTest(PairCase):
             for size in range(0, len(payload), max(1, len(payload) // 50)):
                 self.assertIsInstance(self.c.call("RESTORE", "x", 0, payload[:size]), Error)
         self.assertEqual(self.c.must("EXISTS", "x"), 0)
+
+    def test_restore_with_heat_and_idle_time(self):
+        self.c.must("SET", "k", "v")
+        payload = self.c.must("DUMP", "k")
+        self.c.must("RESTORE", "idle", 0, payload, "IDLETIME", 7200)
+        self.assertTrue(7140 <= self.c.must("OBJECT", "IDLETIME", "idle") <= 7260)
+        self.c.must("GET", "idle")
+        self.assertLessEqual(self.c.must("OBJECT", "IDLETIME", "idle"), 60)
+        self.c.must("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
+        try:
+            self.c.must("RESTORE", "warm", 0, payload, "FREQ", 200)
+            self.assertIn(self.c.must("OBJECT", "FREQ", "warm"), (199, 200))
+            self.assertIsInstance(self.c.call("OBJECT", "IDLETIME", "warm"), Error)
+        finally:
+            self.c.must("CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+    @kelvin_only
+    def test_heat_is_told_under_every_policy(self):
+        self.c.must("SET", "k", "v")
+        for _ in range(300):
+            self.c.must("GET", "k")
+        self.assertGreater(self.c.must("OBJECT", "FREQ", "k"), 5)
+        self.assertEqual(self.c.must("OBJECT", "FREQ", "missing"), None)
+
+    def test_who_only_looks_adds_no_heat(self):
+        self.c.must("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
+        try:
+            self.c.must("SET", "k", "v", "EX", 1000)
+            before = self.c.must("OBJECT", "FREQ", "k")
+            for _ in range(30):
+                self.c.pipeline([["TTL", "k"], ["PTTL", "k"], ["TYPE", "k"], ["EXISTS", "k"], ["OBJECT", "ENCODING", "k"],
+                                 ["EXPIRETIME", "k"], ["OBJECT", "FREQ", "k"]])
+            self.assertLessEqual(self.c.must("OBJECT", "FREQ", "k"), before)
+            self.c.pipeline(["TOUCH", "k"] for _ in range(300))
+            self.assertGreater(self.c.must("OBJECT", "FREQ", "k"), before)
+        finally:
+            self.c.must("CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+    def test_hits_and_misses(self):
+        script = """
+            EXISTS s1 missing
+            TYPE s1
+            TYPE missing
+            TTL s1
+            PTTL missing
+            EXPIRETIME s1
+            PEXPIRETIME missing
+            OBJECT ENCODING s1
+            OBJECT REFCOUNT missing
+            TOUCH s1 missing
+            DUMP h1
+            DUMP missing
+            COPY s1 c1
+            COPY missing c1
+            COPY s1 c1
+            EXPIRE s1 100
+            EXPIRE missing 100
+            PERSIST s1
+            MOVE missing 1
+            RENAME s2 r2
+            RENAMENX r2 s1
+            RANDOMKEY
+            DEL s1 missing
+            UNLINK r2 missing
+        """
+        self.both(PREPARE)
+        before = [server.info("stats") for server in (self.server, self.oracle)]
+        self.both(script)
+        after = [server.info("stats") for server in (self.server, self.oracle)]
+        for name in ("keyspace_hits", "keyspace_misses"):
+            ours, theirs = [int(after[i][name]) - int(before[i][name]) for i in (0, 1)]
+            self.assertEqual(ours, theirs, name)
+
+    def test_numbers_of_databases(self):
+        for number in ("0", "1", "15", "16", "-1", "2147483647", "2147483648", "-2147483648", "-2147483649", "01", "+1", " 1", "",
+                       "1.0", "9223372036854775807", "9223372036854775808", "abc"):
+            self.both([["SET", "k", "v"], ["MOVE", "k", number], ["COPY", "k", "l", "DB", number], ["SWAPDB", number, 0],
+                       ["SWAPDB", 0, number], ["SWAPDB", number, "x"], ["SWAPDB", "x", number], ["SELECT", number], ["DBSIZE"],
+                       ["SELECT", 0], ["FLUSHALL"]])
+
+    def test_options_may_come_twice_and_in_any_order_and_case(self):
+        self.both(PREPARE + """
+            COPY s1 c1 replace REPLACE db 1 DB 0
+            GET c1
+            COPY s1 s1 DB 1 DB 0
+            COPY s1 REPLACE
+            COPY s1 REPLACE REPLACE
+            GET REPLACE
+            COPY s1 c1 DB 1 DB
+            COPY missing missing
+            COPY missing c1 foo
+            EXPIRE s1 100 xx XX
+            EXPIRE s1 100 nx Nx
+            EXPIRE s1 200 gt GT XX
+            TTL s1
+            SCAN 0 count 1 COUNT 1000 match x* MATCH h*
+            FLUSHDB sync
+            DBSIZE
+        """)
+
+    def test_a_key_of_any_size(self):
+        for size in (0, 1, 254, 255, 256, 2047, 2048, 2049, 100000):
+            key, other = "k" * size, "o" * size
+            self.both([["SET", key, "v" * 30], ["EXPIRE", key, 100], ["TTL", key], ["RENAME", key, other], ["GET", other],
+                       ["COPY", other, key], ["PERSIST", other], ["TTL", other], ["TTL", key], ["MOVE", other, 2], ["KEYS", "*"],
+                       ["SCAN", 0, "COUNT", 1000], ["RANDOMKEY"], ["DEL", key, other], ["FLUSHALL"]])
 
     def test_object(self):
         self.both(PREPARE + """

@@ -78,6 +78,8 @@ struct key_hooks {
     /* Tier rule 8: a key of no declared argument, or of another database, is not in RAM: makes it resident in place if it may
      * be cold. False: its record can't be read. */
     bool (*load_in_place)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+    /* Tier rule 9: such a key is latched and is to be changed: gives the entry an object of its own, and ends the latch. */
+    void (*unlatch)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 };
 
 #endif

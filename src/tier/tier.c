@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "keyspace/heat.h"
@@ -21,6 +23,26 @@ static enum status open_empty(const struct store_options *options, struct store 
     status = store_remove(options->dir, options->env);
     if (status != STATUS_OK) {
         snprintf(message, STORE_MESSAGE_SIZE, "can't empty the old store: %s", status_name(status));
+        return status;
+    }
+    return store_open(options, store, message);
+}
+
+/* What an earlier process left is swap space of the past: its keys come back by the log. It is opened first all the same, so that a
+ * store that is in use, or that a newer Kelvin wrote, is not touched. */
+static enum status open_empty(const struct store_options *options, struct store **store, char *message)
+{
+    enum status status = store_open(options, store, message);
+
+    if (status != STATUS_OK)
+        return status;
+    if (store_number(*store) == 0)
+        return STATUS_OK;
+    store_close(*store);
+    *store = NULL;
+    status = store_remove(options->dir, options->env);
+    if (status != STATUS_OK) {
+        snprintf(message, STORE_MESSAGE_SIZE, "can't remove the old store '%.150s': %s", options->dir, status_name(status));
         return status;
     }
     return store_open(options, store, message);

@@ -2,31 +2,11 @@
 
 #include <stdio.h>
 
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "base/mem.h"
 #include "keyspace/heat.h"
 #include "tier/store_env.h"
 #include "tier/tier_private.h"
-
-/* Nothing in an old store counts: its keys are in the log, or were a cache; and records that no map knows of would come up in
- * SCAN. Opening it first finds out whether somebody else has it, or a newer Kelvin wrote it. */
-static enum status open_empty(const struct store_options *options, struct store **store, char *message)
-{
-    enum status status = store_open(options, store, message);
-
-    if (status != STATUS_OK || store_number(*store) == 0)
-        return status;
-    store_close(*store);
-    *store = NULL;
-    status = store_remove(options->dir, options->env);
-    if (status != STATUS_OK) {
-        snprintf(message, STORE_MESSAGE_SIZE, "can't empty the old store: %s", status_name(status));
-        return status;
-    }
-    return store_open(options, store, message);
-}
 
 /* What an earlier process left is swap space of the past: its keys come back by the log. It is opened first all the same, so that a
  * store that is in use, or that a newer Kelvin wrote, is not touched. */

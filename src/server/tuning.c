@@ -1,5 +1,6 @@
 #include "server/tuning.h"
 
+#include <stdio.h>
 
 /* Rows whose number goes straight into the tier's settings. */
 struct tier_row {
@@ -63,6 +64,15 @@ static bool tier_changed(void *context, enum config_id id, char *message)
     return true;
 }
 
+/* Redis changes these while it runs, Kelvin can't yet: better an error than an OK that does nothing. */
+static bool only_at_start(void *context, enum config_id id, char *message)
+{
+    (void)context;
+    (void)id;
+    snprintf(message, CONFIG_MESSAGE_SIZE, "Kelvin can change this at the start only");
+    return false;
+}
+
 static bool log_level_changed(void *context, enum config_id id, char *message)
 {
     struct engine *engine = context;
@@ -97,4 +107,8 @@ void tuning_apply(struct engine *engine)
     config_on_change(engine->config, CONFIG_TIER_WRITE_BUFFER, tier_changed, engine);
     config_on_change(engine->config, CONFIG_LOGLEVEL, log_level_changed, engine);
     config_on_change(engine->config, CONFIG_APPENDFSYNC, fsync_changed, engine);
+    config_on_change(engine->config, CONFIG_APPENDONLY, only_at_start, engine);
+    config_on_change(engine->config, CONFIG_PORT, only_at_start, engine);
+    config_on_change(engine->config, CONFIG_BIND, only_at_start, engine);
+    config_on_change(engine->config, CONFIG_DIR, only_at_start, engine);
 }

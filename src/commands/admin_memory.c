@@ -162,7 +162,8 @@ static void complain(struct buffer *out, const struct engine *engine, const stru
             "tier-write-buffer, leaves more room for hot keys.\n", other);
     }
     if (limit > 0 && figures->used > (uint64_t)limit)
-        buffer_append_string(out, "- It is over maxmemory: demotion can't keep up, or maxmemory-policy deletes nothing. See INFO tiering.\n");
+        buffer_append_string(out, "- It is over maxmemory: demotion can't keep up, or maxmemory-policy deletes nothing. "
+            "See INFO tiering.\n");
 }
 
 /* MEMORY DOCTOR */

@@ -2,8 +2,6 @@
 
 #include <stdio.h>
 
-#include <stdio.h>
-
 /* Rows whose number goes straight into the tier's settings. */
 struct tier_row {
     enum config_id id;
@@ -31,17 +29,6 @@ static void tier_number(struct engine *engine, const struct tier_row *row)
 {
     if (engine->tier != NULL)
         *(_Atomic int64_t *)((char *)tier_settings(engine->tier) + row->offset) = config_number(engine->config, row->id);
-}
-
-/* A log that begins in the middle of the data's life needs a checkpoint to begin with, which is not there yet. */
-static bool refuse_change(void *context, enum config_id id, char *message)
-{
-    struct engine *engine = context;
-
-    if ((config_number(engine->config, id) != 0) == (engine->aof != NULL))
-        return true;
-    snprintf(message, CONFIG_MESSAGE_SIZE, "appendonly can't be changed while the server runs yet");
-    return false;
 }
 
 size_t tuning_write_buffer(const struct config *config)
@@ -118,7 +105,6 @@ void tuning_apply(struct engine *engine)
         tier_rest(engine);
     config_on_change(engine->config, CONFIG_TIER_ENABLED, tier_changed, engine);
     config_on_change(engine->config, CONFIG_TIER_WRITE_BUFFER, tier_changed, engine);
-    config_on_change(engine->config, CONFIG_APPENDONLY, refuse_change, engine);
     config_on_change(engine->config, CONFIG_LOGLEVEL, log_level_changed, engine);
     config_on_change(engine->config, CONFIG_APPENDFSYNC, fsync_changed, engine);
     config_on_change(engine->config, CONFIG_APPENDONLY, only_at_start, engine);

@@ -82,8 +82,11 @@ static void enter_error(struct tier *tier, enum status status)
 
 static void commit(struct tier *tier)
 {
-    enum status status = batch_commit(tier, &tier->writing->batch);
+    enum status status;
 
+    if (tier->writing->batch.failed)
+        return;                 /* try_reopen sees to it; another attempt here would put that one off */
+    status = batch_commit(tier, &tier->writing->batch);
     if (status != STATUS_OK)
         enter_error(tier, status);
 }
@@ -198,8 +201,7 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
             tier_note_error(tier, "a record can't be read", status);
     }
     put_big(tier);
-    if (!writing->batch.failed)
-        commit(tier);
+    commit(tier);
     return freed > 0;
 }
 

@@ -1,0 +1,115 @@
+"""Starting the servers to compare, loading them with kelvin-benchmark, and waiting until they have nothing left to do."""
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+from support.server import Server
+
+from . import machine
+
+KEY_SIZE = 16
+PERCENTILES = ("p50", "p99", "p99.9")
+
+
+class Failed(Exception):
+    """A server or kelvin-benchmark did not do what it was asked; there is no figure."""
+
+
+class Bench:
+    """What all parts share: the options, the report, the servers' cores, and a folder that is removed in the end."""
+
+    def __init__(self, options, report):
+        self.options, self.report = options, report
+        cores = sorted(os.sched_getaffinity(0))
+        self.server_core = None
+        if len(cores) > 1 and not options.no_pin:
+            self.server_core = cores[0]
+            os.sched_setaffinity(0, {cores[1]})         # kelvin-benchmark inherits it
+
+    @contextlib.contextmanager
+    def server(self, name, settings=None, cgroup=None):
+        """`name` is kelvin or redis. It is killed in the end, also if this program is."""
+        folder = tempfile.mkdtemp(prefix="kelvin-measure-", dir=self.options.dir)
+        prefix = list(cgroup.prefix) if cgroup else []
+        if shutil.which("setpriv"):
+            prefix += ["setpriv", "--pdeathsig", "KILL"]
+        if self.server_core is not None and shutil.which("taskset"):
+            prefix += ["taskset", "-c", str(self.server_core)]
+        given = {"save": "", "appendonly": "no"}
+        given.update(settings or {})
+        args = self.options.server_options.split() if name == "kelvin" else []
+        binary = self.options.server if name == "kelvin" else self.options.redis
+        server = Server(given, binary=os.path.abspath(binary), folder=folder, prefix=prefix, args=args, start=False)
+        server.name = name
+        try:
+            server.start(60)
+            yield server
+            if not server.alive():
+                raise Failed("%s ended with %s" % (name, server.process.returncode))
+            alarm = server.alarm()
+            if alarm:
+                raise Failed("%s's log has:\n%s" % (name, alarm))
+        except Exception as error:
+            error.server_log = server.log_tail(2000) if os.path.exists(server.log_path) else ""
+            raise
+        finally:
+            server.discard()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def run(self, server, *arguments, timeout=None):
+        """One test of kelvin-benchmark, as its JSON tells it. Errors, wrong and missing values are Failed."""
+        command = [self.options.benchmark, "-p", str(server.port), "--json", "--server-pid", str(server.process.pid),
+                   "-c", str(self.options.clients), "--key-size", str(KEY_SIZE)] + [str(word) for word in arguments]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:
+            try:
+                out, err = process.communicate(timeout=timeout or self.options.duration + 120)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise Failed("%s: not done after its time limit: %s" % (server.name, " ".join(command)))
+            except BaseException:
+                process.kill()
+                raise
+        try:
+            tests = json.loads(out)["tests"]
+        except ValueError:
+            raise Failed("%s: %s: %s" % (server.name, " ".join(command), err.strip() or "no report"))
+        for test in tests:
+            wrong = {key: test[key] for key in ("errors", "wrong", "missing", "failure", "first_error", "first_wrong",
+                                                "first_missing") if test.get(key)}
+            if wrong or test["end"] != "complete":
+                raise Failed("%s: %s: %s, %s" % (server.name, " ".join(command), test["end"], wrong))
+        if process.returncode != 0:
+            raise Failed("%s: %s: ended with %d: %s" % (server.name, " ".join(command), process.returncode, err.strip()))
+        return tests[0]
+
+    def load(self, server, keys, size, *more):
+        return self.run(server, "--load", "-r", keys, "-d", size, *more, timeout=120 + keys / 5000)
+
+    def info(self, server):
+        """All of INFO; what looks like a number is one."""
+        return {name: int(value) if value.isdigit() else value for name, value in server.info().items()}
+
+    def settle(self, server, timeout=90):
+        """Waits until the server's background work is done: three times in a row less than 3 % of a core.
+        Returns the seconds that took, or None if it never was."""
+        started, quiet = time.monotonic(), 0
+        while time.monotonic() - started < timeout:
+            cpu, at = machine.cpu_seconds(server.process.pid), time.monotonic()
+            time.sleep(0.2)
+            busy = (machine.cpu_seconds(server.process.pid) - cpu) / (time.monotonic() - at)
+            quiet = quiet + 1 if busy < 0.03 else 0
+            if quiet == 3:
+                return time.monotonic() - started
+        return None
+
+
+def figures(test):
+    """The part of a test's report that gets into tables."""
+    return {"ops": test["requests_per_second"], "cpu_us": test["server_cpu_us_per_request"],
+            "client_cpu_us": test["client_cpu_us_per_request"], "requests": test["requests"],
+            **{name: test["latency_us"][name] for name in PERCENTILES}}

@@ -1,0 +1,211 @@
+"""What the machine is, and what /proc says of a process: memory, CPU time, the page cache of its files, memory cgroups."""
+import glob
+import os
+import platform
+import re
+import subprocess
+import threading
+import time
+
+MB = 1 << 20
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Unavailable(Exception):
+    """This machine can't do what was asked for."""
+
+
+def read_text(path):
+    with open(path) as file:
+        return file.read()
+
+
+def describe(root):
+    """For the report: a figure without its machine is none."""
+    def line_of(command):
+        try:
+            return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=10).stdout.strip().split("\n")[0]
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+    model = re.search(r"model name\s*:\s*(.*)", read_text("/proc/cpuinfo"))
+    total = re.search(r"MemTotal:\s*(\d+)", read_text("/proc/meminfo"))
+    return {"cpu": model.group(1) if model else platform.machine(), "cores": os.cpu_count(), "kernel": platform.release(),
+            "memory_mb": int(total.group(1)) // 1024, "load_before": os.getloadavg()[0],
+            "commit": line_of(["git", "rev-parse", "--short", "HEAD"]),
+            "changed_files": bool(line_of(["git", "status", "--porcelain", "--untracked-files=no"]))}
+
+
+def rss(pid):
+    return int(read_text("/proc/%d/statm" % pid).split()[1]) * PAGE
+
+
+def rss_peak(pid):
+    """The kernel's own high mark: no moment is missed."""
+    return int(re.search(r"VmHWM:\s*(\d+)", read_text("/proc/%d/status" % pid)).group(1)) * 1024
+
+
+def rss_peak_reset(pid):
+    """VmHWM counts from now on. False if the kernel does not let us."""
+    try:
+        with open("/proc/%d/clear_refs" % pid, "w") as file:
+            file.write("5")
+        return True
+    except OSError:
+        return False
+
+
+def cpu_seconds(pid):
+    """All threads that live, in ns resolution; those that ended meanwhile are not in it."""
+    total = 0
+    for path in glob.glob("/proc/%d/task/*/schedstat" % pid):
+        try:
+            total += int(read_text(path).split()[0])
+        except (OSError, IndexError):
+            pass
+    return total / 1e9
+
+
+def disk_free(folder):
+    stat = os.statvfs(folder)
+    return stat.f_bavail * stat.f_frsize
+
+
+def disk_check(folder, needed):
+    if disk_free(folder) < needed:
+        raise Unavailable("%s has %d MB free, and this needs about %d MB: choose another folder with --dir, or fewer keys" % (
+            folder, disk_free(folder) // MB, needed // MB))
+
+
+def memory_check(needed):
+    available = int(re.search(r"MemAvailable:\s*(\d+)", read_text("/proc/meminfo")).group(1)) * 1024
+    if available < needed:
+        raise Unavailable("%d MB of memory are available, and this needs about %d MB: ask for fewer keys" % (
+            available // MB, needed // MB))
+
+
+class Ticker:
+    """Calls a function every `period` seconds on a thread of its own, from `with` to its end."""
+
+    def __init__(self, period, function):
+        self.period, self.function = period, function
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def run(self):
+        while not self.ended.wait(self.period):
+            try:
+                self.function()
+            except (OSError, IndexError):
+                pass                            # the process or the file went away
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+
+class Watch:
+    """Samples a server's RSS every 0.2 s and keeps the largest, by phase."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.phases = {}
+        self.phase_now = None
+        self.ticker = Ticker(0.2, self.sample)
+
+    def sample(self):
+        if self.phase_now is not None:
+            figures = self.phases[self.phase_now]
+            figures["rss_max"] = max(figures["rss_max"], rss(self.pid))
+            figures["samples"] += 1
+
+    def phase(self, name):
+        """Begins a phase (None: ends one). The kernel's high mark tells what happened between two samples."""
+        if self.phase_now is not None:
+            self.sample()
+            if self.phases[self.phase_now].pop("kernel_knows"):
+                self.phases[self.phase_now]["rss_peak"] = rss_peak(self.pid)
+        if name is not None:
+            self.phases[name] = {"rss_max": 0, "samples": 0, "kernel_knows": rss_peak_reset(self.pid)}
+        self.phase_now = name
+        if name is not None:
+            self.sample()
+
+    def __enter__(self):
+        self.ticker.__enter__()
+        return self
+
+    def __exit__(self, *_):
+        self.ticker.__exit__()
+
+
+def page_cache_drop(folder):
+    """Makes the kernel forget what it holds of the files in a folder; what is not yet on the disk stays."""
+    for base, _, names in os.walk(folder):
+        for name in names:
+            try:
+                fd = os.open(os.path.join(base, name), os.O_RDONLY)
+            except OSError:
+                continue
+            try:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(fd)
+
+
+class Cgroup:
+    """A memory cgroup, version 1 or 2, made below `parent`, which the caller names, as only he knows which one is his to use.
+
+    A program started with the words of `prefix` before its own is in it from its first page on."""
+
+    def __init__(self, parent, limit):
+        self.folder = os.path.join(parent, "kelvin-measure-%d" % os.getpid())
+        self.limit = limit
+        try:
+            os.mkdir(self.folder)
+        except OSError as error:
+            raise Unavailable("can't make a cgroup in %s: %s" % (parent, error.strerror))
+        for self.version, name in ((2, "memory.max"), (1, "memory.limit_in_bytes")):
+            if os.path.exists(os.path.join(self.folder, name)):
+                break
+        else:
+            self.remove()
+            raise Unavailable("%s has no memory controller (in version 2: +memory in its cgroup.subtree_control)" % parent)
+        try:
+            self.write(name, limit)
+        except OSError as error:
+            self.remove()
+            raise Unavailable("can't set %s: %s" % (name, error.strerror))
+        self.prefix = ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', os.path.join(self.folder, "cgroup.procs")]
+
+    def write(self, name, value):
+        with open(os.path.join(self.folder, name), "w") as file:
+            file.write(str(value))
+
+    def figures(self):
+        """The most that was in use (page cache and kernel memory included), and whether anything was killed for it."""
+        peak, events = (("memory.peak", "memory.events") if self.version == 2 else
+                        ("memory.max_usage_in_bytes", "memory.oom_control"))
+        found = {"version": self.version, "limit": self.limit}
+        try:
+            found["peak"] = int(read_text(os.path.join(self.folder, peak)))
+        except OSError:
+            pass                                # memory.peak came with Linux 5.19
+        killed = re.search(r"^oom_kill (\d+)", read_text(os.path.join(self.folder, events)), re.M)
+        found["killed"] = int(killed.group(1)) if killed else 0
+        return found
+
+    def remove(self):
+        """What was in it has ended, but the kernel may need a moment to notice."""
+        for _ in range(50):
+            try:
+                os.rmdir(self.folder)
+                return
+            except FileNotFoundError:
+                return
+            except OSError:
+                time.sleep(0.1)
+        raise Unavailable("the cgroup %s could not be removed" % self.folder)

@@ -1,0 +1,289 @@
+"""More data than memory: what is promised (RSS, no key lost, no value wrong), and what a request costs by the share of
+requests that find their key in memory; redis-server beside it with everything in memory."""
+import contextlib
+import threading
+import time
+
+from . import machine
+from .bench import Failed, figures
+from .report import count, mb, medians, ms, ratio_median
+from .scan import scan_all
+
+SCAN_COUNTS = (100, 1000, 10000)
+RECORD_OVERHEAD = 40                # bytes in the store beside key and value, roughly
+CALIBRATIONS = 4
+NEAR = 0.7                          # percent points within which an aim is met
+
+
+class Tiers:
+    def __init__(self, bench):
+        self.bench, self.options, self.report = bench, bench.options, bench.report
+        self.keys, self.size = self.options.tier_keys, self.options.value_size
+        self.seed = 1000
+        self.data = {"keys": self.keys, "value_size": self.size, "clients": self.options.clients,
+                     "pipeline": self.options.tier_pipeline, "duration_s": self.options.duration}
+
+    def measure(self):
+        self.report.data["parts"]["tiers"] = self.data
+        machine.memory_check(self.keys * (self.size + 200) * 3 // 2)
+        machine.disk_check(self.options.dir, 3 * self.keys * (self.size + 16 + RECORD_OVERHEAD) + (256 << 20))
+        with contextlib.ExitStack() as stack:
+            self.redis = stack.enter_context(self.bench.server("redis"))
+            self.load_redis()
+            cgroup = self.cgroup(stack)
+            self.kelvin = stack.enter_context(self.bench.server(
+                "kelvin", {"maxmemory": self.maxmemory}, cgroup=cgroup))
+            if self.drop:
+                stack.enter_context(machine.Ticker(0.5, lambda: machine.page_cache_drop(self.kelvin.folder)))
+            self.watch = stack.enter_context(machine.Watch(self.kelvin.process.pid))
+            try:
+                self.check_promises()
+                self.measure_requests()
+            finally:
+                self.end(cgroup)
+
+    # Before
+
+    def load_redis(self):
+        self.report.progress("tiers: loading redis")
+        self.bench.load(self.redis, self.keys, self.size)
+        self.bench.settle(self.redis)
+        info = self.bench.info(self.redis)
+        self.data["redis"] = {"used_memory": info["used_memory"], "rss": machine.rss(self.redis.process.pid),
+                              "version": info["redis_version"]}
+        self.maxmemory = self.options.maxmemory or info["used_memory"] // 3
+        self.data["maxmemory"] = self.maxmemory
+        self.report.note("## More data than memory\n")
+        self.report.note("%s keys of 16 bytes, values of %d: redis-server %s needs %s MB (used_memory; RSS %s MB). Kelvin gets "
+                         "`maxmemory` %s MB.\n" % (count(self.keys), self.size, info["redis_version"], mb(info["used_memory"]),
+                                                   mb(self.data["redis"]["rss"]), mb(self.maxmemory)))
+
+    def cgroup(self, stack):
+        """None if there shall or can be none."""
+        self.drop = self.options.drop_cache
+        if self.options.cgroup:
+            limit = self.maxmemory + self.maxmemory // 10 + (16 << 20)
+            try:
+                cgroup = machine.Cgroup(self.options.cgroup, limit)
+                stack.callback(cgroup.remove)
+                self.report.note("The server is in a memory cgroup (version %d) of %s MB, page cache included: maxmemory + 10 %% + "
+                                 "16 MB.\n" % (cgroup.version, mb(limit)))
+                return cgroup
+            except machine.Unavailable as error:
+                self.report.note("**No memory cgroup: %s.** Instead, the kernel is asked twice a second to forget what it holds of "
+                                 "the store's files (posix_fadvise): reads nearly always go to the disk, but memory is not "
+                                 "limited by anybody but the server.\n" % error)
+                self.drop = True
+                self.data["cgroup"] = {"error": str(error)}
+        elif self.drop:
+            self.report.note("The kernel is asked twice a second to forget what it holds of the store's files (posix_fadvise), so "
+                             "that reads nearly always go to the disk.\n")
+        else:
+            self.report.note("The page cache is not limited: reads of the store may come from there and not from the disk "
+                             "(--cgroup, --drop-cache).\n")
+        self.data["page_cache_dropped"] = self.drop
+        return None
+
+    # What is promised
+
+    def check_promises(self):
+        self.report.progress("tiers: loading kelvin")
+        self.watch.phase("load")
+        load = self.bench.load(self.kelvin, self.keys, self.size)
+        self.watch.phase("settling")
+        settled = self.bench.settle(self.kelvin)
+        self.watch.phase(None)
+        self.data["load"] = figures(load)
+        info = self.tiering()
+        self.data["after_load"] = {**info, "settle_s": settled}
+        self.report.note("Load: %s SET/s, %.2f us CPU each, p99.9 %s ms, no error; then %s keys in RAM, %s on disk; RSS %s MB, "
+                         "used_memory %s MB.\n" % (
+                             count(load["requests_per_second"]), load["server_cpu_us_per_request"],
+                             ms(load["latency_us"]["p99.9"]), count(info["tier_hot_keys"]), count(info["tier_cold_keys"]),
+                             mb(machine.rss(self.kelvin.process.pid)), mb(info["used_memory"])))
+        self.report.check("the background work ends within 90 s of the load", settled is not None)
+        self.report.check("no key was evicted", info["evicted_keys"] == 0, info["evicted_keys"])
+        self.check_size("after the load")
+        self.data["scans"] = []
+        for page in SCAN_COUNTS:
+            self.scan(page, "nothing else going on")
+        self.verify("after the load")
+        self.scan_under_load()
+
+    def check_size(self, when):
+        with self.kelvin.client(timeout=120) as client:
+            found = client.must("DBSIZE")
+        self.report.check("DBSIZE is exact " + when, found == self.keys, count(found))
+
+    def scan(self, page, when):
+        self.report.progress("tiers: SCAN COUNT %d" % page)
+        self.watch.phase("scan %d, %s" % (page, when))
+        found = scan_all(self.kelvin.address, self.keys, page, 120 + self.keys / 5000)
+        self.watch.phase(None)
+        self.data["scans"].append({**found, "when": when})
+        self.report.check("SCAN COUNT %d finds every key, %s" % (page, when), found["missing"] == 0 and found["foreign"] == 0,
+                          "%s missing, %s foreign, %s returned twice, %.1f s" % (
+                              count(found["missing"]), count(found["foreign"]), count(found["repeated"]), found["seconds"]))
+
+    def verify(self, when):
+        self.report.progress("tiers: reading and comparing everything " + when)
+        self.watch.phase("verify " + when)
+        test = self.request("get", "--distribution", "sequential", "-n", self.keys, "-P", 16, "--verify",
+                            timeout=120 + self.keys / 2000)
+        self.watch.phase(None)
+        self.data.setdefault("verified", []).append({"when": when, **figures(test)})
+        self.report.check("every value is what was written, " + when, test["found"] == self.keys,
+                          "%s compared at %s GET/s" % (count(test["found"]), count(test["requests_per_second"])))
+
+    def scan_under_load(self):
+        """Keys move between the tiers all the time, and the scan must not lose one."""
+        ended, problems = threading.Event(), []
+
+        def disturb():
+            while not ended.is_set() and not problems:
+                try:
+                    self.request("get", "-n", max(1000, self.keys // 20), "-P", 4)
+                except (Failed, OSError) as error:
+                    problems.append(error)
+        thread = threading.Thread(target=disturb)
+        thread.start()
+        try:
+            self.scan(1000, "while others read at random")
+        finally:
+            ended.set()
+            thread.join()
+        if problems:
+            raise problems[0]
+
+    # What it costs
+
+    def request(self, test, *arguments, server=None, timeout=None):
+        return self.bench.run(server or self.kelvin, "-t", test, "-r", self.keys, "-d", self.size, *arguments, timeout=timeout)
+
+    def tiering(self):
+        info = self.bench.info(self.kelvin)
+        return {name: info[name] for name in info
+                if name.startswith("tier_") or name in ("used_memory", "used_memory_rss", "evicted_keys")}
+
+    def asked(self, server, test, percent, seconds, seed=None):
+        """(report of the test, percent of its requests that found their key in RAM): a SET of a key that is not in RAM counts as
+        a blind write. Requests that came before would all be hits: so every run has other ones."""
+        self.seed += 1
+        before = self.tiering() if server is self.kelvin else None
+        found = self.request(test, "--hot-percent", "%.3f" % percent, "--hot-keys", self.hot_keys, "--duration", seconds, "-P",
+                             self.options.tier_pipeline, "--seed", seed or self.seed, server=server)
+        if before is None:
+            return found, 100.0
+        after = self.tiering()
+        hot, cold, blind = (after[name] - before[name] for name in ("tier_hot_hits", "tier_cold_hits", "tier_blind_writes"))
+        return found, 100.0 * hot / max(1, hot + cold + blind)
+
+    def warm(self):
+        """Until the hot keys are in RAM: each has to be asked for twice while it is there, or it is the first to go again."""
+        deadline = time.monotonic() + max(10, 20 * self.options.duration)
+        share = 0.0
+        while share < 99.95 and time.monotonic() < deadline:
+            _, share = self.asked(self.kelvin, "get", 100, self.options.duration / 2)
+        self.report.check("a hot set of a quarter of the keys that fit gets into RAM within %g s" % max(
+            10, 20 * self.options.duration), share >= 99.5, "%.2f %% of it is" % share, judged=not self.options.quick)
+
+    def calibrate(self, test, aim):
+        """The --hot-percent that makes `aim` percent of requests find their key in RAM. Some keys that are not of the hot set are
+        in RAM as well: share = asked + (100 - asked) * by_chance, and by_chance is learnt from each try."""
+        if self.options.ask:
+            self.asked(self.kelvin, test, aim, self.options.duration / 2)
+            return aim
+        asked, by_chance = aim, None
+        for _ in range(CALIBRATIONS):
+            if by_chance is not None:
+                asked = max(0.0, min(100.0, 100 * (aim / 100 - by_chance) / (1 - by_chance)))
+            _, share = self.asked(self.kelvin, test, asked, self.options.duration / 2)
+            if abs(share - aim) < NEAR or asked >= 100:
+                break
+            by_chance = max(0.0, min(0.99, (share - asked) / (100 - asked)))
+        return asked
+
+    def measure_requests(self):
+        # What fits is what the load left in RAM.
+        self.hot_keys = self.options.hot_set or max(1000, self.data["after_load"]["tier_hot_keys"] // 4)
+        self.data["hot_keys"] = self.hot_keys
+        self.data["runs"] = []
+        for test in ("get", "set"):
+            self.report.progress("tiers: warming up for %s" % test.upper())
+            self.watch.phase("warming up")
+            self.warm()
+            for aim in self.options.hot_shares:
+                self.measure_share(test, aim)
+        self.watch.phase(None)
+        self.print_runs()
+        self.check_size("after all that")
+        self.verify("after all that")
+
+    def measure_share(self, test, aim):
+        self.watch.phase("%s at %g" % (test, aim))
+        percent = self.calibrate(test, aim)
+        runs = {"kelvin": [], "redis": []}
+        for number in range(self.options.runs):
+            self.report.progress("tiers: run %d of %d, %s, %g %% hot" % (number + 1, self.options.runs, test.upper(), aim))
+            pair, seed = [self.kelvin, self.redis], self.seed + 1
+            for server in pair[::-1] if number % 2 else pair:
+                cpu = machine.cpu_seconds(server.process.pid)
+                found, share = self.asked(server, test, percent, self.options.duration, seed=seed)
+                settled = self.bench.settle(server, 30)
+                spent = machine.cpu_seconds(server.process.pid) - cpu
+                runs[server.name].append({**figures(found), "hot_percent": share, "settle_s": settled or 30,
+                                          "cpu_us_settled": 1e6 * spent / found["requests"]})
+        self.data["runs"].append({"test": test, "aim_percent": aim, "asked_percent": percent, "runs": runs})
+
+    def print_runs(self):
+        self.report.note("\nHot set: %s keys, strewn over all. *hot* is what INFO counted, *asked* is `--hot-percent`; P=%d, %d "
+                         "connections; medians of %d runs of %g s. *CPU settled* adds the server's background work after the run, "
+                         "until it rests.\n" % (count(self.hot_keys), self.options.tier_pipeline, self.options.clients,
+                                               self.options.runs, self.options.duration))
+        for test in ("get", "set"):
+            rows = []
+            for row in self.data["runs"]:
+                if row["test"] != test:
+                    continue
+                for name in ("kelvin", "redis"):
+                    middle = medians(row["runs"][name])
+                    ratio = ratio_median(row["runs"]["kelvin"], row["runs"]["redis"], "cpu_us") if name == "kelvin" else 1
+                    rows.append(["%s %s" % (test.upper(), name), "%.1f" % row["asked_percent"], "%.1f" % middle["hot_percent"],
+                                 count(middle["ops"]), "%.2f" % middle["cpu_us"], "%.2f" % middle["cpu_us_settled"]] +
+                                [ms(middle[p]) for p in ("p50", "p99", "p99.9")] + ["%.2f" % ratio])
+            self.report.table(["test", "asked %", "hot %", "ops/s", "CPU us/op", "CPU settled", "p50 ms", "p99 ms", "p99.9 ms",
+                               "CPU / redis"], rows)
+
+    # After
+
+    def end(self, cgroup):
+        """The memory it took is worth knowing also when something else went wrong."""
+        self.watch.phase_now = None
+        self.data["rss"] = self.watch.phases
+        if self.kelvin.alive():
+            info = self.tiering()
+            self.data["in_the_end"] = info
+            self.report.check("the tier had no errors", info["tier_errors"] == 0,
+                              "%s %s" % (info["tier_errors"], info["tier_last_error"]))
+        if cgroup:
+            self.data["cgroup"] = cgroup.figures()
+            self.report.check("the cgroup's limit killed nothing", self.data["cgroup"]["killed"] == 0,
+                              "limit %s MB, peak %s MB, page cache included" % (
+                                  mb(cgroup.limit), mb(self.data["cgroup"].get("peak", 0))))
+        peaks = {name: phase.get("rss_peak", phase["rss_max"]) for name, phase in self.watch.phases.items()}
+        if peaks:
+            self.print_rss(peaks)
+
+    def print_rss(self, peaks):
+        worst = max(peaks, key=peaks.get)
+        bound = self.maxmemory * 1.1
+        self.data["rss_worst"] = {"phase": worst, "bytes": peaks[worst], "of_maxmemory": peaks[worst] / self.maxmemory}
+        self.report.check("RSS stays within maxmemory + 10 %", peaks[worst] <= bound, "at most %s MB, %.1f %% of maxmemory, in: %s" % (
+            mb(peaks[worst]), 100.0 * peaks[worst] / self.maxmemory, worst), judged=not self.options.quick)
+        self.report.note("")
+        self.report.table(["phase", "RSS max MB", "% of maxmemory"], [
+            [name, mb(peak), "%.1f" % (100.0 * peak / self.maxmemory)] for name, peak in peaks.items()])
+
+
+def measure(bench):
+    Tiers(bench).measure()

@@ -15,7 +15,7 @@ enum { WORDS_MAX = 64 };
 /* Read by jemalloc as it starts: freed pages go back to the machine soon, by a thread of its own, and few arenas keep what is
  * free together. */
 extern const char *const malloc_conf;
-const char *const malloc_conf = "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0,narenas:4";
+const char *const malloc_conf = "background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:0,narenas:4";
 
 static void print_help(void)
 {

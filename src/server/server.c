@@ -372,6 +372,17 @@ static void note_unused(void *context, const char *name, struct bytes value)
     log_write(server->engine.log, LOG_LEVEL_WARNING, "The directive '%s %.*s' is known but does nothing in Kelvin yet.", name, (int)value.size, value.data);
 }
 
+/* Whoever starts Kelvin where a Redis was must not think that it serves the old data. */
+static void note_rdb(struct server *server)
+{
+    char *name = config_string(server->engine.config, CONFIG_DBFILENAME);
+
+    if (name[0] != '\0' && access(name, F_OK) == 0)
+        log_write(server->engine.log, LOG_LEVEL_WARNING, "'%s' is not loaded: this version reads no RDB files. docs/operating.md says how "
+            "to move data from Redis.", name);
+    mem_free(name);
+}
+
 static void say_hello(struct server *server)
 {
     struct engine *engine = &server->engine;
@@ -381,6 +392,7 @@ static void say_hello(struct server *server)
     if (config_file(engine->config) != NULL)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Configuration loaded from %s", config_file(engine->config));
     config_unused(engine->config, note_unused, server);
+    note_rdb(server);
 }
 
 static void serve(struct server *server)

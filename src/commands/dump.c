@@ -69,8 +69,9 @@ static bool parse_ttl(struct call *call, struct restore *restore)
         return false;
     }
     restore->expire_ms = ttl == 0 ? -1 : ttl;
+    /* A sum beyond the range is a time long past in Redis, too: the key is not there afterwards. */
     if (ttl > 0 && !restore->absolute && __builtin_add_overflow(ttl, call->turn->now_ms, &restore->expire_ms))
-        restore->expire_ms = INT64_MAX;
+        restore->expire_ms = 0;
     return true;
 }
 

@@ -5,6 +5,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, main                                                           # noqa: E402
 from support.resp import OK, Error                                                                  # noqa: E402
+from support.server import until                                                                    # noqa: E402
 
 OOM = Error(b"OOM command not allowed when used memory > 'maxmemory'.")
 
@@ -14,6 +15,7 @@ class MaxmemoryTest(ServerCase):
 
     def limit(self, policy, extra=8 << 20):
         self.c.must("CONFIG", "SET", "maxmemory-policy", policy)
+        until(lambda: self.server.info("memory")["lazyfree_pending_objects"] == "0", 10, "the end of what is freed behind")
         used = int(self.server.info("memory")["used_memory"])
         self.c.must("CONFIG", "SET", "maxmemory", used + extra)
         return used + extra

@@ -270,7 +270,7 @@ class Tiers:
             self.report.check("the cgroup's limit killed nothing", self.data["cgroup"]["killed"] == 0,
                               "limit %s MB, peak %s MB, page cache included" % (
                                   mb(cgroup.limit), mb(self.data["cgroup"].get("peak", 0))))
-        peaks = {name: phase.get("rss_peak", phase["rss_max"]) for name, phase in self.watch.phases.items()}
+        peaks = {name: max(phase["rss_max"], phase.get("rss_peak", 0)) for name, phase in self.watch.phases.items()}
         if peaks:
             self.print_rss(peaks)
 

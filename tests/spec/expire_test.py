@@ -56,7 +56,7 @@ class ExpireTest(PairCase):
             EXPIRE k 100 GT
             EXPIRE k 100 LT
             TTL k
-            EXPIRE k 100 XX GT
+            EXPIRE k 90 XX GT
             EXPIRE k 300 XX GT
             EXPIRE k 100 XX LT
             TTL k

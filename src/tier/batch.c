@@ -64,6 +64,7 @@ void batch_put_encoded(struct batch *batch, struct keyspace *keyspace, uint64_t 
 
     ASSERT_LOCKED(keyspace->partition);
     CHECK(!batch->failed && entry_record(entry) != RECORD_UNKNOWN && !(entry->flags & ENTRY_LATCHED));
+    CHECK(keyed_find(&keyspace->tier->graves, hash, key) == NULL);      /* tier rule 1: one pending operation a key */
     store_batch_put(batch->store, keyspace->incarnation, hash, key, buffer_bytes(&batch->record));
     if (entry->flags & ENTRY_EXPIRES)
         store_batch_put_expiry(batch->store, entry_expire_ms(entry), keyspace->incarnation, hash, key);
@@ -187,12 +188,6 @@ static void finish_bury(struct tier *tier, struct keyspace *keyspace, const stru
 
     CHECK(grave != NULL && grave->applying);
     recordmap_remove(in->map, item->hash);
-    if (grave->superseded) {
-        uint32_t handle = keyspace_find(keyspace, item->hash, key);
-
-        CHECK(handle != 0);
-        keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), RECORD_NONE);
-    }
     grave_free(in, tier, grave);
 }
 

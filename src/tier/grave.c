@@ -38,22 +38,24 @@ enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, 
     struct tier_keyspace *in = keyspace->tier;
     struct load *load = (struct load *)keyed_find(&in->loads, hash, key);
     struct grave *grave = (struct grave *)keyed_find(&in->graves, hash, key);
+    bool absent = false;
 
     ASSERT_LOCKED(keyspace->partition);
-    if (load != NULL && load->state == LOAD_READING)
-        load_void(tier, load);          /* what comes back is older than what is being written now */
+    if (load != NULL) {
+        absent = load->state == LOAD_ABSENT;
+        if (load->state == LOAD_READING)
+            load_void(tier, load);      /* what comes back is older than what is being written now */
+        load->state = LOAD_DONE;        /* what it found out does not hold any more */
+    }
     if (grave != NULL) {
         bool unknown = grave->unknown;
 
         if (grave->applying)
-            grave->superseded = true;   /* the writer takes the record away in any case; then there is none */
-        else
-            grave_free(in, tier, grave);
+            return RECORD_NONE;         /* the writer takes the record away in any case */
+        grave_free(in, tier, grave);
         return unknown ? RECORD_UNKNOWN : RECORD_STALE;
     }
-    if (load != NULL && load->state == LOAD_ABSENT)
-        return RECORD_NONE;
-    return recordmap_maybe(in->map, hash) ? RECORD_UNKNOWN : RECORD_NONE;
+    return !absent && recordmap_maybe(in->map, hash) ? RECORD_UNKNOWN : RECORD_NONE;
 }
 
 void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record)
@@ -63,13 +65,7 @@ void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, stru
     struct grave *grave;
 
     if (record == RECORD_NONE)
-        return;
-    grave = (struct grave *)keyed_find(&in->graves, hash, key);
-    if (grave != NULL) {
-        CHECK(grave->applying && grave->superseded);
-        grave->superseded = false;
-        return;
-    }
+        return;                         /* or its grave is there still */
     grave = grave_create(tier, in, hash, key);
     grave->unknown = record == RECORD_UNKNOWN;
     if (grave->unknown)

@@ -45,8 +45,8 @@ struct tier_wait {
 struct grave {
     struct keyed_node node;
     bool unknown;           /* not known whether there is a record at all */
-    bool applying;          /* its delete is in the batch being written */
-    bool superseded;        /* while applying, the key was created again */
+    bool applying;          /* its delete is in the batch being written. The key may have an entry again, with RECORD_NONE: the
+                             * grave, not the entry, answers for the record that is about to go */
 };
 
 struct demote_request {

@@ -263,6 +263,17 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
     }
 }
 
+/* Nobody holds pins while he waits here: he starts from the top, and loads again what has gone by then (tier rule 7). */
+static void park_for_memory(struct call *call, struct worker *worker)
+{
+    if (call->client->waits != NULL) {
+        tier_submit(call->engine->tier, &worker->loads);
+        tier_release(call->engine->tier, call->client);
+    }
+    worker_park_for_memory(worker, call->client);
+    call->parked = true;
+}
+
 /* Memory first, pins later (tier rule 7). True if the call may go on. */
 static bool pass_memory_gate(struct call *call, struct worker *worker)
 {
@@ -285,9 +296,8 @@ static bool pass_memory_gate(struct call *call, struct worker *worker)
     }
     if (engine_may_wait_for_memory(engine)) {
         turn_count(call->turn, STAT_THROTTLED, 1);
-        worker_park_for_memory(worker, call->client);
+        park_for_memory(call, worker);
         tier_nudge(engine->tier);
-        call->parked = true;
         return false;
     }
     if (engine_evict(engine, worker, call)) {
@@ -341,7 +351,7 @@ static void run_locked(struct call *call, struct worker *worker, bool *parked)
     else if (call->key_count > 0)
         set_lock(&set, call->partitions, false);
     if ((residency == LATCHED || residency == QUEUED) && !(call->client->flags & CLIENT_REPLAY))
-        worker_park_for_memory(worker, call->client);
+        park_for_memory(call, worker);
     *parked = residency == WAITING || residency == LATCHED || residency == QUEUED || call->parked;
 }
 
@@ -422,7 +432,7 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
     if (call.command->keys != NULL)
         find_keys(&call, worker);
     if (is_paused(&call)) {
-        worker_park_for_memory(worker, client);     /* the cron lets them go on */
+        park_for_memory(&call, worker);     /* the cron lets them go on */
         parked = true;
     } else if (!pass_memory_gate(&call, worker)) {
         parked = call.parked;

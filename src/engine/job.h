@@ -16,6 +16,7 @@
 #ifndef KELVIN_ENGINE_JOB_H
 #define KELVIN_ENGINE_JOB_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "command/call.h"
@@ -25,7 +26,7 @@ struct job {
     void (*release)(struct job *job);       /* frees it; on any thread */
     struct job *next;                       /* private from here on */
     struct client *client;                  /* NULL: gone */
-    bool done;
+    _Atomic bool done;
 };
 
 struct job_pool;

@@ -177,6 +177,15 @@ static void resume_for_memory(struct worker *worker)
     }
 }
 
+/* What it was parked for has come. A wake-up may be left from a call that was answered without waiting for all it had asked
+ * for; the client may wait for something else by now. */
+static bool is_ready(const struct client *client)
+{
+    const struct job *job = client->job;
+
+    return client->parked && !client->waits_for_memory && client->pending == 0 && (job == NULL || job->done);
+}
+
 void worker_read_mail(struct worker *worker)
 {
     struct client *ready;
@@ -201,7 +210,7 @@ void worker_read_mail(struct worker *worker)
         pthread_mutex_unlock(&worker->mail_lock);
         if (client->dead)
             worker->discard(client);
-        else
+        else if (is_ready(client))
             worker->resume(client);
     }
     while (messages != NULL) {

@@ -7,7 +7,7 @@
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
-enum { LOADER_CHUNK_MAX = 16 };
+enum { LOADER_CHUNK_MAX = 16, BUFFER_KEPT_MAX = 64 * 1024 };
 
 struct value_limits tier_limits(const struct tier *tier)
 {
@@ -353,6 +353,9 @@ static void *loader_main(void *context)
         for (int i = 0; i < count; i++) {
             read_record(tier, &chunk[i]);
             finish(tier, &chunk[i]);
+            chunk[i].bytes.size = chunk[i].scratch.size = 0;
+            buffer_shrink(&chunk[i].bytes, BUFFER_KEPT_MAX);
+            buffer_shrink(&chunk[i].scratch, BUFFER_KEPT_MAX);
         }
         pthread_mutex_lock(&tier->queue_lock);
     }

@@ -1,0 +1,515 @@
+#include "support/tier_box.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "admin/error_stats.h"
+#include "admin/latency.h"
+#include "admin/slowlog.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "engine/lazy_free.h"
+#include "server/families.h"
+#include "tier/record.h"
+
+enum { WAIT_S_MAX = 120, SETTLE_MS_MAX = 120000 };
+
+uint64_t tier_box_seed(void)
+{
+    const char *given = getenv("SEED");
+    uint64_t seed;
+
+    random_system(&seed, sizeof(seed));
+    if (given != NULL)
+        seed = strtoull(given, NULL, 10);
+    printf("seed %" PRIu64 "\n", seed);
+    fflush(stdout);
+    return seed;
+}
+
+static uint64_t hook_memory_used(void *context)
+{
+    struct tier_box *box = context;
+    uint64_t claimed = box->memory_claimed;
+
+    return claimed > 0 ? claimed : segment_pool_used(box->partitions->pool);
+}
+
+static void hook_wake(void *context, struct client *client)
+{
+    (void)context;
+    worker_wake(client->worker, client);
+}
+
+static void hook_memory_freed(void *context)
+{
+    struct tier_box *box = context;
+
+    for (int i = 0; i < box->engine.worker_count; i++)
+        worker_memory_came(&box->workers[i].worker);
+}
+
+static void hook_expired(void *context, struct keyspace *keyspace, struct bytes key)
+{
+    struct tier_box *box = context;
+
+    ASSERT_LOCKED(keyspace->partition);
+    (void)key;
+    box->expired_count++;
+}
+
+static void hook_thread_started(void *context, const char *name)
+{
+    (void)context, (void)name;
+}
+
+static void hook_log(void *context, const char *text)
+{
+    struct tier_box *box = context;
+
+    (void)text;
+    box->told_count++;
+}
+
+static void hook_changed(void *context, struct key *key, const char *event)
+{
+    (void)context, (void)key, (void)event;
+}
+
+static void hook_free_later(void *context, struct value value)
+{
+    struct tier_box *box = context;
+
+    lazy_free_value(box->engine.lazy_free, value);
+}
+
+static bool hook_load_in_place(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct tier_box *box = context;
+
+    return tier_load_in_place(box->tier, keyspace, hash, key) == STATUS_OK;
+}
+
+static void hook_unlatch(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct tier_box *box = context;
+
+    tier_unlatch(box->tier, keyspace, hash, key);
+}
+
+static void ring(void *context)
+{
+    struct box_worker *worker = context;
+
+    pthread_mutex_lock(&worker->lock);
+    worker->ringing = true;
+    pthread_cond_signal(&worker->rung);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+static void run_request(struct box_client *client)
+{
+    client->busy = engine_run(client->client.worker, &client->client, client->words, client->word_count) == RUN_PARKED;
+    BOX_DEMAND(client->box, client->busy == client->client.parked, "parked or not?");
+    if (!client->busy && client->answered != NULL)
+        client->answered(client);
+}
+
+static void resume(struct client *client)
+{
+    if (client->parked)
+        run_request((struct box_client *)client);
+}
+
+static void discard(struct client *base)
+{
+    struct box_client *client = (struct box_client *)base;
+
+    reply_release(&base->reply);
+    buffer_release(&client->text);
+    buffer_release(&client->line);
+    mem_free(client);
+}
+
+static void open_store(struct tier_box *box, const struct tier_box_options *options)
+{
+    const char *temporary = getenv("TMPDIR");
+    char message[STORE_MESSAGE_SIZE] = "";
+    struct tier_options tier = {
+        .dir = box->dir,
+        .write_buffer_size = options->write_buffer_size > 0 ? options->write_buffer_size : 64 * 1024,
+        .loader_count = 2,
+        .hooks = { box, hook_memory_used, hook_wake, hook_memory_freed, hook_expired, hook_thread_started, hook_log },
+    };
+
+    snprintf(box->root, sizeof(box->root), "%s/tier-XXXXXX", temporary != NULL ? temporary : "/tmp");
+    CHECK(mkdtemp(box->root) != NULL);
+    snprintf(box->dir, sizeof(box->dir), "%s/store", box->root);
+    box->env = tier.env = store_env_create();
+    box->tier = tier_open(&tier, message);
+    BOX_DEMAND(box, box->tier != NULL, "%s", message);
+}
+
+static void start_workers(struct tier_box *box, int count)
+{
+    struct engine *engine = &box->engine;
+
+    engine->worker_count = count;
+    engine->workers = mem_zalloc((size_t)count * sizeof(*engine->workers));
+    for (int i = 0; i < count; i++) {
+        struct box_worker *worker = &box->workers[i];
+
+        worker_init(&worker->worker, engine, i);
+        pthread_mutex_init(&worker->lock, NULL);
+        pthread_cond_init(&worker->rung, NULL);
+        worker->box = box;
+        worker->worker.ring = ring;
+        worker->worker.ring_context = worker;
+        worker->worker.resume = resume;
+        worker->worker.discard = discard;
+        random_init(&worker->worker.turn.random, box->seed + (uint64_t)i);
+        engine->workers[i] = &worker->worker;
+    }
+}
+
+void tier_box_create(struct tier_box *box, const struct tier_box_options *options)
+{
+    struct engine *engine = &box->engine;
+    struct tier_settings *settings;
+
+    memset(box, 0, sizeof(*box));
+    box->seed = options->seed;
+    open_store(box, options);
+    engine->config = config_create();
+    engine->meter = meter_create();
+    engine->tier = box->tier;
+    engine->partitions = box->partitions = partitions_create(options->partition_count > 0 ? (uint32_t)options->partition_count : 4,
+        options->db_count > 0 ? options->db_count : 2, tier_seed(box->tier));
+    engine->commands = command_table_create(families_of_commands());
+    engine->lazy_free = lazy_free_create(engine->meter);
+    engine->jobs = job_pool_create(engine, 2);
+    engine->slowlog = slowlog_create();
+    engine->latency = latency_create();
+    engine->errors = error_stats_create();
+    engine->hooks = (struct key_hooks){ box, hook_changed, hook_free_later, hook_load_in_place, hook_unlatch };
+    engine->active_expire = true;
+    engine->state = ENGINE_READY;
+    start_workers(box, options->worker_count > 0 ? options->worker_count : 1);
+    settings = tier_settings(box->tier);
+    settings->high_percent = 90;
+    settings->low_percent = 80;
+    settings->batch_size = 256 * 1024;
+    settings->lfu_log_factor = 10;
+    settings->lfu_decay_minutes = 1;
+    settings->hash_listpack_entries_max = 128;
+    settings->hash_listpack_value_max = 64;
+    tier_start(box->tier, box->partitions);
+}
+
+static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *ftw)
+{
+    (void)stat, (void)type, (void)ftw;
+    return remove(path);
+}
+
+void tier_box_destroy(struct tier_box *box)
+{
+    struct engine *engine = &box->engine;
+
+    for (int i = 0; i < engine->worker_count; i++) {
+        tier_box_turn(&box->workers[i], BOX_NO_WAIT);      /* what was dead but still queued */
+        BOX_DEMAND(box, box->workers[i].worker.clients == NULL, "a client is left");
+    }
+    BOX_DEMAND(box, engine->blocked_count == 0, "%lld clients count as blocked", (long long)engine->blocked_count);
+    job_pool_destroy(engine->jobs);
+    tier_stop(box->tier);
+    for (int i = 0; i < engine->worker_count; i++) {
+        worker_release(&box->workers[i].worker);
+        pthread_mutex_destroy(&box->workers[i].lock);
+        pthread_cond_destroy(&box->workers[i].rung);
+    }
+    lazy_free_destroy(engine->lazy_free);
+    tier_close(box->tier);
+    partitions_destroy(box->partitions);
+    store_env_destroy(box->env);
+    command_table_destroy(engine->commands);
+    slowlog_destroy(engine->slowlog);
+    latency_destroy(engine->latency);
+    error_stats_destroy(engine->errors);
+    meter_destroy(engine->meter);
+    config_destroy(engine->config);
+    mem_free(engine->workers);
+    CHECK(nftw(box->root, remove_entry, 8, FTW_DEPTH | FTW_PHYS) == 0);
+}
+
+struct box_client *tier_box_open_client(struct tier_box *box, int worker)
+{
+    struct box_client *client = mem_zalloc(sizeof(*client));
+
+    client->box = box;
+    client->client.id = ++box->engine.client_last_id;
+    client->client.authenticated = true;
+    client->client.address = "";
+    client->client.fd = -1;
+    reply_init(&client->client.reply, 2);
+    worker_add_client(&box->workers[worker].worker, &client->client);
+    return client;
+}
+
+void tier_box_close_client(struct box_client *client)
+{
+    if (worker_remove_client(client->client.worker, &client->client))
+        discard(&client->client);
+}
+
+bool tier_box_ask(struct box_client *client, const struct bytes *words, int count)
+{
+    size_t at = 0;
+
+    CHECK(!client->busy && count <= TIER_BOX_WORDS);
+    client->client.reply.out.size = client->text.size = 0;
+    for (int i = 0; i < count; i++)
+        buffer_append_bytes(&client->text, words[i]);
+    for (int i = 0; i < count; at += words[i++].size)
+        client->words[i] = bytes_of(client->text.data + at, words[i].size);
+    client->word_count = count;
+    run_request(client);
+    return !client->busy;
+}
+
+void tier_box_turn(struct box_worker *worker, enum box_wait wait)
+{
+    struct timespec until;
+    int error = 0;
+
+    worker_end_turn(&worker->worker);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WAIT_S_MAX;
+    pthread_mutex_lock(&worker->lock);
+    while (wait == BOX_WAIT && !worker->ringing && error != ETIMEDOUT)
+        error = pthread_cond_timedwait(&worker->rung, &worker->lock, &until);
+    worker->ringing = false;
+    pthread_mutex_unlock(&worker->lock);
+    BOX_DEMAND(worker->box, error != ETIMEDOUT, "nobody rings: a wake-up was lost");
+    worker_begin_turn(&worker->worker);
+    worker_read_mail(&worker->worker);
+}
+
+bool tier_box_begin(struct box_client *client, const char *line)
+{
+    struct bytes words[TIER_BOX_WORDS];
+    int count = 0;
+
+    for (const char *at = line; at != NULL; count++) {
+        const char *end = strchr(at, ' ');
+
+        CHECK(count < TIER_BOX_WORDS);
+        words[count] = end == NULL ? bytes_of_string(at) : bytes_of(at, (size_t)(end - at));
+        at = end == NULL ? NULL : end + 1;
+    }
+    return tier_box_ask(client, words, count);
+}
+
+const char *tier_box_reply(struct box_client *client)
+{
+    const struct buffer *out = &client->client.reply.out;
+
+    CHECK(!client->busy);
+    client->line.size = 0;
+    for (size_t i = 0; i < out->size; i++) {
+        if (out->data[i] != '\r')
+            buffer_append_u8(&client->line, (uint8_t)out->data[i]);
+    }
+    buffer_append_u8(&client->line, 0);
+    return client->line.data;
+}
+
+const char *tier_box_await(struct box_client *client)
+{
+    while (client->busy)
+        tier_box_turn((struct box_worker *)client->client.worker, BOX_WAIT);
+    return tier_box_reply(client);
+}
+
+const char *tier_box_say(struct box_client *client, const char *line)
+{
+    tier_box_turn((struct box_worker *)client->client.worker, BOX_NO_WAIT);
+    tier_box_begin(client, line);
+    return tier_box_await(client);
+}
+
+void tier_box_hold_writer(struct tier_box *box) { pthread_mutex_lock(&box->tier->counting_lock); }
+void tier_box_release_writer(struct tier_box *box) { pthread_mutex_unlock(&box->tier->counting_lock); }
+
+static bool is_settled(struct tier_box *box)
+{
+    struct tier_stats stats;
+    size_t purges, requests;
+
+    pthread_mutex_lock(&box->tier->writer_lock);
+    purges = box->tier->purge_count;
+    requests = box->tier->requests != NULL;
+    pthread_mutex_unlock(&box->tier->writer_lock);
+    tier_stats(box->tier, &stats);
+    return purges + requests + stats.unknown_keys + stats.graves + stats.loads_waiting == 0 && stats.state == TIER_OK;
+}
+
+void tier_box_settle(struct tier_box *box)
+{
+    int64_t began_us = clock_mono_us();
+    bool settled = false;
+
+    while (!settled) {
+        struct timespec moment = { 0, 200000 };
+
+        BOX_DEMAND(box, clock_mono_us() - began_us < SETTLE_MS_MAX * 1000ll, "the writer does not come to an end: %s", box->tier->last_error);
+        tier_nudge(box->tier);
+        tier_box_hold_writer(box);
+        settled = is_settled(box);
+        tier_box_release_writer(box);
+        nanosleep(&moment, NULL);
+    }
+}
+
+/* A clean entry's record says what the entry says. */
+static void verify_clean(struct tier_box *box, const struct entry *entry, struct bytes record_bytes)
+{
+    struct value_limits limits = tier_limits(box->tier);
+    struct buffer scratch = { 0 };
+    struct record record;
+    struct value value = entry_value(entry);
+    uint8_t wanted[20], found[20];
+
+    BOX_DEMAND(box, record_decode(record_bytes, &limits, &scratch, &record) == STATUS_OK, "a record that can't be decoded");
+    value_digest(&value, wanted);
+    value_digest(&record.value, found);
+    BOX_DEMAND(box, memcmp(wanted, found, 20) == 0 && record.expire_ms == entry_expire_ms(entry), "a clean entry differs from its record");
+    value_free(&record.value);
+    buffer_release(&scratch);
+}
+
+struct tally {
+    uint64_t records, shadowed, with_record;
+    uint64_t flagged[4], pinned, writing;
+};
+
+static void tally_entries(const struct keyspace *keyspace, struct tally *tally)
+{
+    const struct heap *heap = &keyspace->heap;
+
+    for (uint32_t segment = 0; segment < heap->segment_count; segment++) {
+        uint32_t unit = 1;
+        struct entry *entry;
+
+        if (heap->segments[segment] == NULL)
+            continue;
+        while ((entry = heap_walk(heap, segment, &unit)) != NULL) {
+            unit += entry_block_size(entry) / ENTRY_UNIT;
+            tally->flagged[entry_record(entry)]++;
+            tally->pinned += !!(entry->flags & ENTRY_PINNED);
+            tally->writing += !!(entry->flags & ENTRY_WRITING);
+        }
+    }
+}
+
+static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
+{
+    struct tier_keyspace *in = keyspace->tier;
+    uint64_t first = partition_first_hash(keyspace->partition);
+    struct store_iterator *iterator = store_scan(box->tier->store, keyspace->incarnation, first);
+    struct store_record record;
+    struct tally tally = { 0 };
+    enum status status;
+
+    keyspace_verify(keyspace);
+    while ((status = store_next(iterator, &record)) == STATUS_OK &&
+           partition_index(box->partitions, record.hash) == keyspace->partition->index) {
+        uint32_t handle = keyspace_find(keyspace, record.hash, record.key);
+        struct grave *grave = (struct grave *)keyed_find(&in->graves, record.hash, record.key);
+
+        tally.records++;
+        BOX_DEMAND(box, recordmap_maybe(in->map, record.hash), "a record without a tag");
+        BOX_DEMAND(box, record.hash == hash_bytes(&box->partitions->seed, record.key), "a record under another hash");
+        if (handle != 0) {
+            enum record_state state = entry_record(keyspace_entry(keyspace, handle));
+
+            BOX_DEMAND(box, state != RECORD_NONE || (grave != NULL && grave->applying), "an entry does not know of its record");
+            if (state == RECORD_CLEAN)
+                verify_clean(box, keyspace_entry(keyspace, handle), record.record);
+            tally.with_record += state == RECORD_STALE || state == RECORD_CLEAN;
+        }
+        tally.shadowed += handle != 0 || grave != NULL;
+    }
+    BOX_DEMAND(box, status == STATUS_OK || status == STATUS_NOT_FOUND, "%s", status_name(status));
+    store_scan_close(iterator);
+    BOX_DEMAND(box, recordmap_count(in->map) == tally.records, "%llu tags, %llu records",
+        (unsigned long long)recordmap_count(in->map), (unsigned long long)tally.records);
+    tally_entries(keyspace, &tally);
+    for (int i = 0; i < 4; i++)
+        BOX_DEMAND(box, keyspace->record_counts[i] == tally.flagged[i], "state %d", i);
+    BOX_DEMAND(box, tally.with_record == tally.flagged[RECORD_STALE] + tally.flagged[RECORD_CLEAN], "records are missing");
+    BOX_DEMAND(box, in->loads.count > 0 || tally.pinned == 0, "%llu are pinned by nobody", (unsigned long long)tally.pinned);
+    BOX_DEMAND(box, tally.writing == 0, "%llu say that they are being written", (unsigned long long)tally.writing);
+}
+
+/* Of databases that were flushed nothing is left. */
+static void verify_purged(struct tier_box *box)
+{
+    for (uint32_t incarnation = 1; incarnation <= box->partitions->incarnation_last; incarnation++) {
+        struct store_iterator *iterator;
+        struct store_record record;
+        bool live = false;
+
+        for (int db = 0; db < box->partitions->db_count; db++)
+            live = live || box->partitions->incarnations[db] == incarnation;
+        if (live)
+            continue;
+        iterator = store_scan(box->tier->store, incarnation, 0);
+        BOX_DEMAND(box, store_next(iterator, &record) == STATUS_NOT_FOUND, "a flushed record is still there");
+        store_scan_close(iterator);
+    }
+}
+
+void tier_box_verify(struct tier_box *box)
+{
+    bool purging;
+
+    tier_box_hold_writer(box);
+    for (uint32_t i = 0; i < box->partitions->count; i++) {
+        struct partition *partition = &box->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < box->partitions->db_count; db++) {
+            if (partition->keyspaces[db] != NULL)
+                verify_keyspace(box, partition->keyspaces[db]);
+        }
+        partition_unlock(partition);
+    }
+    pthread_mutex_lock(&box->tier->writer_lock);
+    purging = box->tier->purge_count > 0;
+    pthread_mutex_unlock(&box->tier->writer_lock);
+    if (!purging)
+        verify_purged(box);
+    tier_box_release_writer(box);
+}
+
+struct keyspace *tier_box_keyspace(struct tier_box *box, int db, struct bytes key, uint64_t *hash)
+{
+    *hash = hash_bytes(&box->partitions->seed, key);
+    return box->partitions->partitions[partition_index(box->partitions, *hash)].keyspaces[db];
+}
+
+struct entry *tier_box_entry(struct tier_box *box, int db, const char *key)
+{
+    uint64_t hash;
+    struct keyspace *keyspace = tier_box_keyspace(box, db, bytes_of_string(key), &hash);
+    uint32_t handle = keyspace != NULL ? keyspace_find(keyspace, hash, bytes_of_string(key)) : 0;
+
+    return handle != 0 ? keyspace_entry(keyspace, handle) : NULL;
+}

@@ -46,7 +46,7 @@ struct client {
 
     /* Waiting. A parked client's request is run again from the top when it is woken. */
     bool parked;
-    struct tier_wait *waits;                /* keys it waits for or has pinned: list; see tier/load.h */
+    struct tier_wait *waits;                /* keys it waits for or has pinned: list; see tier/load.c */
     _Atomic int pending;                    /* loads still to come */
     struct client *ready_next;              /* in its worker's list of those to wake. Under that list's lock */
     bool ready_queued;                      /* under that list's lock */

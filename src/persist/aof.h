@@ -132,7 +132,7 @@ int aof_error_number(struct aof *aof);      /* its errno, for strerror in MISCON
 bool aof_is_lost(struct aof *aof);          /* the error is for good */
 void aof_set_fsync(struct aof *aof, enum aof_fsync fsync);
 
-/* A checkpoint's three steps (DESIGN.md section 5), by one thread at a time.
+/* A checkpoint's three steps, by one thread at a time.
  * prepare: the next increment is created and synced, with a manifest that names it. No lock held; may be repeated.
  *   STATUS_LOCKED: the files have not reached the last cut yet, see below.
  * cut: with all partitions locked; what is appended from now on goes there. Returns the LSN of the cut. Only after a

@@ -29,6 +29,7 @@ struct keyspace {
     uint64_t probation_count;
     uint64_t expire_cursor;         /* hash where the active expiry goes on */
     uint64_t demote_cursor;         /* hash where the search for cold keys goes on */
+    uint64_t resolve_cursor;        /* hash where the search for unknown records goes on */
     uint32_t evacuate_unit;         /* where compaction is in the barred segment */
     struct tier_keyspace *tier;     /* what the tier keeps here: record map, graves, loads; NULL without a tier */
 };

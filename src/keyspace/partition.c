@@ -61,7 +61,7 @@ struct keyspace *partition_keyspace(struct partition *partition, int db)
         struct keyspace_watch *watch = &partition->all->watch;
 
         keyspace = keyspace_create(partition, db, partition->all->incarnations[db]);
-        keyspace->expire_cursor = keyspace->demote_cursor = partition_first_hash(partition);
+        keyspace->expire_cursor = keyspace->demote_cursor = keyspace->resolve_cursor = partition_first_hash(partition);
         partition->keyspaces[db] = keyspace;
         if (watch->keyspace_created != NULL)
             watch->keyspace_created(watch->context, keyspace);

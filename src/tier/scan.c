@@ -1,25 +1,50 @@
 /* SCAN, DBSIZE and WHERE over both tiers: tier rules 2 and 11. */
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "tier/demote.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
-enum { SCAN_HASH_SHIFT = 16, SCAN_COLD_FACTOR = 4 };
+enum { SCAN_HASH_SHIFT = 16, SCAN_COLD_FACTOR = 4, LOCKED_KEYS_MAX = 256 };
+
+/* The hot keys of one partition's step, with their hashes: index `base` + i of the page has hashes[i].hash. */
+struct hot_key {
+    uint64_t hash;
+    size_t index;
+};
 
 struct hot_scan {
     struct keyspace *keyspace;
     struct scan_page *page;
     uint64_t from, until;           /* hashes, inclusive */
+    size_t base;
+    struct hot_key *keys;           /* sorted by sort_hot */
+    size_t capacity;
 };
 
 static void found_hot(void *context, uint64_t hash, uint32_t handle)
 {
     struct hot_scan *scan = context;
     struct entry *entry = keyspace_entry(scan->keyspace, handle);
+    size_t at = scan->page->count - scan->base;
 
-    if (hash >= scan->from && hash <= scan->until)
-        scan_page_add(scan->page, entry_key(entry), entry_type(entry), entry_expire_ms(entry));
+    if (hash < scan->from || hash > scan->until)
+        return;
+    if (at == scan->capacity) {
+        scan->capacity = scan->capacity * 2 + 64;
+        scan->keys = mem_realloc(scan->keys, scan->capacity * sizeof(struct hot_key));
+    }
+    scan->keys[at] = (struct hot_key){ hash, scan->page->count };
+    scan_page_add(scan->page, entry_key(entry), entry_type(entry), entry_expire_ms(entry));
+}
+
+static int by_hash(const void *a, const void *b)
+{
+    uint64_t x = ((const struct hot_key *)a)->hash, y = ((const struct hot_key *)b)->hash;
+
+    return (x > y) - (x < y);
 }
 
 static uint64_t partition_last_hash(const struct partition *partition)
@@ -29,22 +54,22 @@ static uint64_t partition_last_hash(const struct partition *partition)
 
 /* The hot keys from `from` on, until there are `count` of them or the partition ends. Returns the last hash covered, the end of
  * a step of 2^16 hashes: all keys of one cursor value come at once. */
-static uint64_t scan_hot(struct keyspace *keyspace, uint64_t from, size_t count, struct scan_page *page)
+static uint64_t scan_hot(struct keyspace *keyspace, uint64_t from, size_t count, struct scan_page *page, struct hot_scan *hot)
 {
     uint64_t last = partition_last_hash(keyspace->partition), step = (1ull << SCAN_HASH_SHIFT) - 1;
     struct table_cursor cursor;
-    struct hot_scan scan = { keyspace, page, from, last };
     bool more = table_seek(&keyspace->table, from, &cursor);
 
+    *hot = (struct hot_scan){ keyspace, page, from, last, page->count, NULL, 0 };
     while (more) {
         /* The bucket's range may end within a step: the rest of the step comes from the following buckets. */
-        table_home_entries(&keyspace->table, &cursor, found_hot, &scan);
+        table_home_entries(&keyspace->table, &cursor, found_hot, hot);
         if (page->count >= count && cursor.last_hash < last) {
             uint64_t until = cursor.last_hash | step;
 
             while (cursor.last_hash < until && table_next(&keyspace->table, &cursor)) {
-                scan.until = until;
-                table_home_entries(&keyspace->table, &cursor, found_hot, &scan);
+                hot->until = until;
+                table_home_entries(&keyspace->table, &cursor, found_hot, hot);
             }
             return until < last ? until : last;
         }
@@ -53,22 +78,46 @@ static uint64_t scan_hot(struct keyspace *keyspace, uint64_t from, size_t count,
     return last;
 }
 
-/* Drops what lies beyond `until`: the cold part came to its end earlier. */
-static void page_cut(struct scan_page *page, const struct hash_seed *seed, uint64_t until)
+/* Drops what lies beyond `until`: the cold part came to its end earlier. The hot keys are sorted, and stay so. */
+static void page_cut(struct hot_scan *hot, uint64_t until)
 {
-    size_t kept = 0;
+    size_t count = hot->page->count - hot->base, kept = 0;
 
-    for (size_t i = 0; i < page->count; i++) {
-        if (hash_bytes(seed, scan_page_key(page, i)) <= until)
-            page->keys[kept++] = page->keys[i];
-    }
-    page->count = kept;
+    while (kept < count && hot->keys[kept].hash <= until)
+        kept++;
+    hot->page->count = hot->base + kept;
 }
 
-static bool page_has(const struct scan_page *page, size_t count, struct bytes key)
+/* Sorts the page's hot keys by their hashes, for looking up and for cutting. */
+static void sort_hot(struct hot_scan *hot)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (bytes_equal(scan_page_key(page, i), key))
+    size_t count = hot->page->count - hot->base;
+    struct scan_key *sorted;
+
+    if (count == 0)
+        return;
+    qsort(hot->keys, count, sizeof(struct hot_key), by_hash);
+    sorted = mem_alloc(count * sizeof(struct scan_key));
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = hot->page->keys[hot->keys[i].index];
+    memcpy(&hot->page->keys[hot->base], sorted, count * sizeof(struct scan_key));
+    mem_free(sorted);
+}
+
+static bool page_has(const struct hot_scan *hot, size_t count, uint64_t hash, struct bytes key)
+{
+    size_t low = 0, high = count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+
+        if (hot->keys[middle].hash < hash)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < count && hot->keys[low].hash == hash; low++) {
+        if (bytes_equal(scan_page_key(hot->page, hot->base + low), key))
             return true;
     }
     return false;
@@ -76,14 +125,15 @@ static bool page_has(const struct scan_page *page, size_t count, struct bytes ke
 
 /* The cold keys in from..until, added behind the hot ones. Returns the last hash covered. */
 static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32_t incarnation, uint64_t from, uint64_t until,
-    size_t count, struct scan_page *page)
+    size_t count, struct hot_scan *hot)
 {
     struct scan_page cold = { 0 };
     struct store_iterator *iterator = store_scan(tier->store, incarnation, from);
     struct store_record record;
     uint64_t step = (1ull << SCAN_HASH_SHIFT) - 1, cut = until, *hashes = NULL;
-    size_t hot_count = page->count;
+    struct scan_page *page = hot->page;
     struct keyspace *keyspace;
+    size_t hot_count;
 
     while ((page->status = store_next(iterator, &record)) == STATUS_OK && record.hash <= cut) {
         enum value_type type;
@@ -103,9 +153,10 @@ static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32
     store_scan_close(iterator);
     if (cut > until)
         cut = until;
+    sort_hot(hot);
     if (cut < until)
-        page_cut(page, &tier->partitions->seed, cut);
-    hot_count = page->count;
+        page_cut(hot, cut);
+    hot_count = page->count - hot->base;
     partition_lock(partition);
     keyspace = tier_keyspace_of(partition, incarnation);
     for (size_t i = 0; keyspace != NULL && i < cold.count; i++) {
@@ -113,9 +164,17 @@ static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32
         struct bytes key = scan_page_key(&cold, i);
         uint32_t handle = keyspace_find(keyspace, hashes[i], key);
 
+        if (i % LOCKED_KEYS_MAX == LOCKED_KEYS_MAX - 1) {       /* let others in */
+            partition_unlock(partition);
+            partition_lock(partition);
+            keyspace = tier_keyspace_of(partition, incarnation);
+            if (keyspace == NULL)
+                break;
+            handle = keyspace_find(keyspace, hashes[i], key);
+        }
         if (keyed_find(&keyspace->tier->graves, hashes[i], key) != NULL && handle == 0)
             continue;
-        if (page_has(page, hot_count, key))
+        if (page_has(hot, hot_count, hashes[i], key))
             continue;
         /* It has come back since the hot part was read: it is there, in one form or the other. */
         if (handle != 0) {
@@ -164,19 +223,21 @@ void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_
         struct partition *partition = &partitions->partitions[partition_index(partitions, from)];
         uint64_t last = partition_last_hash(partition), until = last;
         struct keyspace *keyspace;
+        struct hot_scan hot = { 0 };
         uint32_t incarnation = 0;
         bool cold = false;
 
         partition_lock(partition);
         keyspace = partition_keyspace_if(partition, db);
         if (keyspace != NULL) {
-            until = scan_hot(keyspace, from, count, page);
+            until = scan_hot(keyspace, from, count, page, &hot);
             cold = tier != NULL && keyspace_has_cold(keyspace);
             incarnation = keyspace->incarnation;
         }
         partition_unlock(partition);
         if (cold)
-            until = scan_cold(tier, partition, incarnation, from, until, count, page);
+            until = scan_cold(tier, partition, incarnation, from, until, count, &hot);
+        mem_free(hot.keys);
         page->cursor = (until + 1) >> SCAN_HASH_SHIFT;
         from = until + 1;
         if (from == 0 || page->count >= count || page->status != STATUS_OK)

@@ -3,6 +3,8 @@
 #include "base/mem.h"
 #include "tier/record.h"
 
+enum { UNKNOWN_LOOKS_MAX = 8192 };     /* entries a round */
+
 static size_t bury_keyspace(struct tier *tier, struct keyspace *keyspace, size_t count, struct batch *batch,
     struct unknowns *unknowns)
 {
@@ -162,23 +164,35 @@ size_t sweep_expired(struct tier *tier, int64_t now_ms, int count, struct batch 
     return looked;
 }
 
-static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, struct unknowns *unknowns)
+/* Looks at some of the entries, from where it left off: a walk over all would cost more the more is hot. */
+static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, size_t *budget, struct unknowns *unknowns)
 {
-    struct heap *heap = &keyspace->heap;
     size_t taken = 0;
 
-    for (uint32_t segment = 0; segment < heap->segment_count && taken < count; segment++) {
-        uint32_t unit = 1;
-        struct entry *entry;
+    while (taken < count && *budget > 0) {
+        struct table_cursor cursor;
 
-        if (heap->segments[segment] == NULL)
-            continue;
-        while (taken < count && (entry = heap_walk(heap, segment, &unit)) != NULL) {
-            unit += entry_block_size(entry) / ENTRY_UNIT;
+        if (!table_seek(&keyspace->table, keyspace->resolve_cursor, &cursor))
+            break;
+        for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+            struct entry *entry;
+
+            if (cursor.bucket->handles[slot] == 0)
+                continue;
+            entry = keyspace_entry(keyspace, cursor.bucket->handles[slot]);
+            --*budget;
             if (entry_record(entry) != RECORD_UNKNOWN)
                 continue;
             unknowns_add(unknowns, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry_key(entry));
             taken++;
+        }
+        if (*budget < BUCKET_SLOTS)
+            *budget = 0;
+        keyspace->resolve_cursor = cursor.last_hash + 1;
+        if (keyspace->resolve_cursor == 0 ||
+            partition_index(keyspace->partition->all, keyspace->resolve_cursor) != keyspace->partition->index) {
+            keyspace->resolve_cursor = partition_first_hash(keyspace->partition);
+            break;
         }
     }
     return taken;
@@ -186,9 +200,9 @@ static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, struct u
 
 size_t sweep_unknown(struct tier *tier, size_t count, struct unknowns *unknowns, uint32_t *next_partition)
 {
-    size_t taken = 0;
+    size_t taken = 0, budget = UNKNOWN_LOOKS_MAX;
 
-    for (uint32_t i = 0; i < tier->partitions->count && taken < count; i++) {
+    for (uint32_t i = 0; i < tier->partitions->count && taken < count && budget > 0; i++) {
         struct partition *partition = &tier->partitions->partitions[*next_partition];
 
         partition_lock(partition);
@@ -196,11 +210,10 @@ size_t sweep_unknown(struct tier *tier, size_t count, struct unknowns *unknowns,
             struct keyspace *keyspace = partition->keyspaces[db];
 
             if (keyspace != NULL && keyspace->record_counts[RECORD_UNKNOWN] > 0)
-                taken += unknown_keyspace(keyspace, count - taken, unknowns);
+                taken += unknown_keyspace(keyspace, count - taken, &budget, unknowns);
         }
         partition_unlock(partition);
-        if (taken < count)
-            *next_partition = (*next_partition + 1) % tier->partitions->count;
+        *next_partition = (*next_partition + 1) % tier->partitions->count;
     }
     return taken;
 }

@@ -10,6 +10,7 @@ enum { PARTITION_WORDS = 64, MEMORY_CHECK_WRITES = 64, ARGS_SHOWN_MAX = 128, BIG
 /* The partitions a call needs, as a set; locked in ascending order. */
 struct partition_set {
     uint64_t words[PARTITION_WORDS];
+    bool wide;                      /* `words` is in use: there may be more than one */
     uint32_t single;                /* when there is just one */
     uint32_t count;                 /* keys; 0: none */
 };
@@ -83,13 +84,23 @@ static bool is_allowed(struct call *call)
     return true;
 }
 
+/* One key needs no set of words: the hot path does not touch them. */
+static void set_init(struct partition_set *set, int key_count)
+{
+    set->count = 0;
+    set->wide = key_count > 1;
+    if (set->wide)
+        memset(set->words, 0, sizeof(set->words));
+}
+
 static void set_add(struct partition_set *set, const struct partitions *all, uint64_t hash)
 {
     uint32_t index = partition_index(all, hash);
 
     if (set->count++ == 0)
         set->single = index;
-    set->words[index / 64] |= 1ull << (index % 64);
+    if (set->wide)
+        set->words[index / 64] |= 1ull << (index % 64);
 }
 
 static void set_lock(const struct partition_set *set, struct partitions *all, bool lock)
@@ -137,6 +148,7 @@ enum residency {
     LATCHED,        /* a key that is to be changed is being encoded (tier rule 9) */
     QUEUED,         /* another call that needs many cold keys is running (tier rule 7) */
     TOO_BIG,        /* it would need too much memory at once */
+    SHORT,          /* a key is to be loaded, and there is no memory for it just now (tier rule 7) */
 };
 
 static bool is_latched(const struct keyspace *keyspace, const struct call_key *key)
@@ -174,6 +186,19 @@ static enum residency weigh(struct call *call)
     return atomic_compare_exchange_strong(&engine->big_client, &free_token, call->client) ? RESIDENT : QUEUED;
 }
 
+/* A load needs memory, too. Whoever has pins already goes on: nobody waits for memory while holding them. */
+static bool lacks_memory(struct call *call, struct keyspace *keyspace, const struct call_key *key)
+{
+    struct engine *engine = call->engine;
+
+    if (__builtin_expect(!call->turn->over_memory, 1) || call->client->waits != NULL)
+        return false;
+    if (!tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))
+        return false;
+    call->turn->over_memory = engine_memory_is_short(engine);
+    return call->turn->over_memory && engine_may_wait_for_memory(engine);
+}
+
 /* With the partitions locked: finds each key's entry, and asks the tier for those that may be away. A key that is only
  * overwritten needs nothing from there. */
 static enum residency look_up(struct call *call, struct worker *worker)
@@ -204,6 +229,8 @@ static enum residency look_up(struct call *call, struct worker *worker)
             key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
             continue;
         }
+        if (lacks_memory(call, keyspace, key))
+            return SHORT;
         switch (tier_want(tier, keyspace, key->hash, call->args[key->arg], call->client, &worker->loads)) {
         case TIER_ABSENT:
             break;
@@ -258,7 +285,7 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
         return;
     }
     for (uint32_t i = 0; i < all->count; i++) {
-        if (exclusive || set->words[i / 64] >> (i % 64) & 1)
+        if (exclusive || (set->wide && set->words[i / 64] >> (i % 64) & 1))
             all->partitions[i].last_lsn = lsn;
     }
 }
@@ -325,9 +352,11 @@ static bool is_paused(struct call *call)
 static void run_locked(struct call *call, struct worker *worker, bool *parked)
 {
     bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
-    struct partition_set set = { .count = 0 };
+    struct partition_set set;
     enum residency residency = RESIDENT;
+    bool must_queue;
 
+    set_init(&set, call->key_count);
     if (exclusive) {
         partitions_lock_all(call->partitions);
     } else if (call->key_count > 0) {
@@ -350,9 +379,14 @@ static void run_locked(struct call *call, struct worker *worker, bool *parked)
         partitions_unlock_all(call->partitions);
     else if (call->key_count > 0)
         set_lock(&set, call->partitions, false);
-    if ((residency == LATCHED || residency == QUEUED) && !(call->client->flags & CLIENT_REPLAY))
+    must_queue = residency == LATCHED || residency == QUEUED || residency == SHORT;
+    if (must_queue && !(call->client->flags & CLIENT_REPLAY))
         park_for_memory(call, worker);
-    *parked = residency == WAITING || residency == LATCHED || residency == QUEUED || call->parked;
+    if (residency == SHORT) {
+        turn_count(call->turn, STAT_THROTTLED, 1);
+        tier_nudge(call->engine->tier);
+    }
+    *parked = call->parked || must_queue || residency == WAITING;
 }
 
 static void finish_call(struct call *call, struct worker *worker, int64_t started_ns)

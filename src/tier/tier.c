@@ -1,6 +1,10 @@
 #include "tier/tier.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -8,16 +12,47 @@
 #include "tier/store_env.h"
 #include "tier/tier_private.h"
 
+/* A file that says whose directory it is: only then may a damaged store be thrown away. */
+static void mark_path(const char *dir, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/KELVIN", dir);
+}
+
+static bool is_marked(const char *dir)
+{
+    char path[PATH_MAX];
+
+    mark_path(dir, path);
+    return access(path, F_OK) == 0;
+}
+
+static enum status mark(const char *dir, char *message)
+{
+    char path[PATH_MAX];
+    int fd;
+
+    mark_path(dir, path);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        snprintf(message, STORE_MESSAGE_SIZE, "can't create '%.150s': %s", path, strerror(errno));
+        return status_of_errno(errno);
+    }
+    close(fd);
+    return STATUS_OK;
+}
+
 /* What an earlier process left is swap space of the past: its keys come back by the log. It is opened first all the same, so that a
  * store that is in use, or that a newer Kelvin wrote, is not touched. */
 static enum status open_empty(const struct store_options *options, struct store **store, char *message)
 {
     enum status status = store_open(options, store, message);
 
-    if (status != STATUS_OK)
+    if (status == STATUS_CORRUPT && !is_marked(options->dir))
+        return status;              /* who knows whose files these are */
+    if (status != STATUS_OK && status != STATUS_CORRUPT)
         return status;
-    if (store_number(*store) == 0)
-        return STATUS_OK;
+    if (status == STATUS_OK && store_number(*store) == 0)
+        return mark(options->dir, message);
     store_close(*store);
     *store = NULL;
     status = store_remove(options->dir, options->env);
@@ -25,7 +60,8 @@ static enum status open_empty(const struct store_options *options, struct store 
         snprintf(message, STORE_MESSAGE_SIZE, "can't remove the old store '%.150s': %s", options->dir, status_name(status));
         return status;
     }
-    return store_open(options, store, message);
+    status = store_open(options, store, message);
+    return status == STATUS_OK ? mark(options->dir, message) : status;
 }
 
 struct tier *tier_open(const struct tier_options *options, char *message)

@@ -392,6 +392,8 @@ static void say_hello(struct server *server)
     if (config_file(engine->config) != NULL)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Configuration loaded from %s", config_file(engine->config));
     config_unused(engine->config, note_unused, server);
+    if (!config_number(engine->config, CONFIG_APPENDONLY))
+        log_write(engine->log, LOG_LEVEL_WARNING, "appendonly is no: the data does not survive the end of this process. Saving to dump.rdb is not there yet.");
     note_rdb(server);
 }
 

@@ -202,4 +202,5 @@ void engine_cron(struct worker *worker)
     if (engine->active_expire && engine->state == ENGINE_READY)
         expire_hot(worker);
     note_memory(engine, worker->turn.now_us);
+    engine_memory_watch(engine);
 }

@@ -57,6 +57,8 @@ struct engine {
     _Atomic uint64_t dirty;         /* changes since the last save */
     _Atomic int64_t last_save_ms;
     _Atomic uint64_t memory_peak;
+    _Atomic uint64_t memory_base;   /* bytes resident beyond what was used as the server became ready: program, stacks */
+    _Atomic uint64_t memory_excess; /* see engine_memory_watch */
     /* Microseconds with memory over maxmemory, as the first worker's cron sees it: in all, and when it began (0: it is not). */
     _Atomic int64_t memory_over_us, memory_over_since_us;
     _Atomic uint64_t loading_total, loading_done;
@@ -85,6 +87,9 @@ void engine_prefetch(struct worker *worker, const struct client *client, const s
 
 /* Bytes: memory used, as maxmemory counts it: everything the allocator gave out, and entries; free room inside of the heaps not. */
 uint64_t engine_memory_used(const struct engine *engine);
+/* A few times a second, by one worker: how much more is resident than is used, beyond the base and a twentieth of maxmemory. The
+ * tier counts it as used, so that RSS stays near maxmemory whatever fragments. */
+void engine_memory_watch(struct engine *engine);
 /* Memory is over maxmemory; and whether there is hope that demotion brings it down (else maxmemory-policy decides). */
 bool engine_memory_is_short(const struct engine *engine);
 bool engine_may_wait_for_memory(const struct engine *engine);

@@ -5,11 +5,19 @@
 #include "engine/engine.h"
 #include "engine/internal.h"
 
-enum { EVICT_SAMPLES = 16, EVICT_KEYS_MAX = 1000, REPLAY_WAIT_MS_MAX = 10000 };
+enum { EVICT_SAMPLES = 16, EVICT_KEYS_MAX = 1000, REPLAY_WAIT_MS_MAX = 10000, EXCESS_SHARE = 20 };
 
 uint64_t engine_memory_used(const struct engine *engine)
 {
     return meter_used(engine->meter) + segment_pool_used(engine->partitions->pool);
+}
+
+void engine_memory_watch(struct engine *engine)
+{
+    uint64_t used = engine_memory_used(engine), resident = meter_resident();
+    uint64_t allowed = used + engine->memory_base + (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY) / EXCESS_SHARE;
+
+    engine->memory_excess = resident > allowed ? resident - allowed : 0;
 }
 
 bool engine_memory_is_short(const struct engine *engine)

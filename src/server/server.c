@@ -44,7 +44,12 @@ struct server {
 
 /* What lower rooms tell upwards. */
 
-static uint64_t hook_memory_used(void *context) { return engine_memory_used(context); }
+static uint64_t hook_memory_used(void *context)
+{
+    struct engine *engine = context;
+
+    return engine_memory_used(engine) + engine->memory_excess;
+}
 
 static void hook_wake(void *context, struct client *client)
 {
@@ -397,11 +402,20 @@ static void say_hello(struct server *server)
     note_rdb(server);
 }
 
+/* Resident bytes that nobody asked the allocator for: the program, its libraries, stacks. */
+static uint64_t program_size(const struct engine *engine)
+{
+    uint64_t resident = meter_resident(), used = engine_memory_used(engine);
+
+    return resident > used ? resident - used : 0;
+}
+
 static void serve(struct server *server)
 {
     for (int i = 1; i < server->loop_count; i++)
         loop_start(server->loops[i]);
     log_write(server->engine.log, LOG_LEVEL_NOTICE, "Server initialized");
+    server->engine.memory_base = program_size(&server->engine);
     if (server->engine.aof != NULL) {
         server->engine.state = ENGINE_LOADING;
         server->loading = true;

@@ -21,6 +21,7 @@ extern void malloc_stats_print(void (*write)(void *, const char *), void *contex
 
 struct slot {
     pthread_t thread;
+    int joined;             /* how often: the main thread runs a loop, too */
     uint64_t *_Atomic allocated, *_Atomic freed;        /* the thread's own counters, in its own memory */
 };
 
@@ -62,9 +63,17 @@ void meter_join(struct meter *meter)
         mallctl("thread.deallocatedp", &freed, &size, NULL, 0) != 0)
         return;
     pthread_mutex_lock(&meter->lock);
+    for (at = 0; at < meter->count; at++) {
+        if (meter->slots[at].allocated == allocated) {
+            meter->slots[at].joined++;
+            pthread_mutex_unlock(&meter->lock);
+            return;
+        }
+    }
     for (at = 0; at < meter->count && meter->slots[at].allocated != NULL; at++)
         ;
     CHECK(at < THREADS_MAX);
+    meter->slots[at].joined = 1;
     meter->slots[at].thread = pthread_self();
     meter->slots[at].freed = freed;
     meter->slots[at].allocated = allocated;
@@ -79,7 +88,7 @@ void meter_leave(struct meter *meter)
     for (int i = 0; i < meter->count; i++) {
         struct slot *slot = &meter->slots[i];
 
-        if (slot->allocated == NULL || !pthread_equal(slot->thread, pthread_self()))
+        if (slot->allocated == NULL || !pthread_equal(slot->thread, pthread_self()) || --slot->joined > 0)
             continue;
         meter->settled += (int64_t)(read_counter(slot->allocated) - read_counter(slot->freed));
         slot->allocated = NULL;

@@ -17,7 +17,7 @@ struct meter;
 struct meter *meter_create(void);
 void meter_destroy(struct meter *meter);
 
-/* Called by each thread for itself. Threads that never join are not counted, but for what meter_create found in use. */
+/* Called by each thread for itself; nests. Threads that never join are not counted, but for what meter_create found in use. */
 void meter_join(struct meter *meter);
 void meter_leave(struct meter *meter);
 

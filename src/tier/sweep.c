@@ -109,8 +109,19 @@ static void nominate(void *context, int64_t expire_ms, uint32_t incarnation, uin
     buffer_append_bytes(&nominees->text, key);
 }
 
-/* Tier rule 10. The record was read just now, without the lock: only this thread could have changed it since. */
-static void expire_nominee(struct tier *tier, const struct nominee *at, struct bytes key, int64_t now_ms, struct buffer *record,
+/* The key is hot or on its way, and may be dropped again as it is: its expiry key is still needed. */
+static bool may_turn_cold(struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    uint32_t handle = keyspace_find(keyspace, hash, key);
+
+    if (handle != 0)
+        return entry_record(keyspace_entry(keyspace, handle)) == RECORD_CLEAN;
+    return keyed_find(&keyspace->tier->loads, hash, key) != NULL;
+}
+
+/* Tier rule 10. The record was read just now, without the lock: only this thread could have changed it since. True if the nominee
+ * is dealt with. */
+static bool expire_nominee(struct tier *tier, const struct nominee *at, struct bytes key, int64_t now_ms, struct buffer *record,
     struct batch *batch)
 {
     struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, at->hash)];
@@ -125,15 +136,20 @@ static void expire_nominee(struct tier *tier, const struct nominee *at, struct b
     if (read == STATUS_OK)
         read = record_peek(buffer_bytes(record), &expire_ms, &type);
     if (read != STATUS_OK && read != STATUS_NOT_FOUND)
-        return;
-    store_batch_delete_expiry(batch->store, at->expire_ms, at->incarnation, at->hash, key);
-    if (read == STATUS_NOT_FOUND || expire_ms < 0 || expire_ms > now_ms)
-        return;                 /* the expiry key was stale */
+        return false;
+    if (read == STATUS_NOT_FOUND || expire_ms < 0 || expire_ms > now_ms) {
+        store_batch_delete_expiry(batch->store, at->expire_ms, at->incarnation, at->hash, key);
+        return true;            /* the expiry key was stale */
+    }
     partition_lock(partition);
     keyspace = tier_keyspace_of(partition, at->incarnation);
+    if (keyspace != NULL && may_turn_cold(keyspace, at->hash, key)) {
+        partition_unlock(partition);
+        return false;
+    }
+    store_batch_delete_expiry(batch->store, at->expire_ms, at->incarnation, at->hash, key);
     if (keyspace != NULL && keyspace_find(keyspace, at->hash, key) == 0 &&
-        keyed_find(&keyspace->tier->graves, at->hash, key) == NULL &&
-        keyed_find(&keyspace->tier->loads, at->hash, key) == NULL) {
+        keyed_find(&keyspace->tier->graves, at->hash, key) == NULL) {
         tier->hooks.expired(tier->hooks.context, keyspace, key);
         grave_removed(tier, keyspace, at->hash, key, RECORD_CLEAN);
         grave = (struct grave *)keyed_find(&keyspace->tier->graves, at->hash, key);
@@ -141,13 +157,14 @@ static void expire_nominee(struct tier *tier, const struct nominee *at, struct b
         atomic_fetch_add_explicit(&tier->expired_cold, 1, memory_order_relaxed);
     }
     partition_unlock(partition);
+    return true;
 }
 
 size_t sweep_expired(struct tier *tier, int64_t now_ms, int count, struct batch *batch)
 {
     struct nominees nominees = { 0 };
     struct buffer record = { 0 };
-    size_t looked;
+    size_t done = 0;
     enum status status = store_expired(tier->store, now_ms, count, nominate, &nominees);
 
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
@@ -155,13 +172,12 @@ size_t sweep_expired(struct tier *tier, int64_t now_ms, int count, struct batch 
     for (size_t i = 0; i < nominees.count; i++) {
         struct nominee *at = &nominees.list[i];
 
-        expire_nominee(tier, at, bytes_of(nominees.text.data + at->key_at, at->key_size), now_ms, &record, batch);
+        done += expire_nominee(tier, at, bytes_of(nominees.text.data + at->key_at, at->key_size), now_ms, &record, batch);
     }
-    looked = nominees.count;
     mem_free(nominees.list);
     buffer_release(&nominees.text);
     buffer_release(&record);
-    return looked;
+    return done;
 }
 
 /* Looks at some of the entries, from where it left off: a walk over all would cost more the more is hot. */

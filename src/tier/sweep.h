@@ -11,7 +11,7 @@
 size_t sweep_graves(struct tier *tier, size_t count, struct batch *batch, uint32_t *next_partition);
 
 /* Looks for expired cold keys by the store's expiry keys, at most `count`; deletes, logged, go into the batch. Returns
- * how many expiry keys it looked at. */
+ * how many it dealt with; the others, which are hot or can't be read, are found again. */
 size_t sweep_expired(struct tier *tier, int64_t now_ms, int count, struct batch *batch);
 
 /* Collects up to `count` entries whose record is unknown. */

@@ -15,7 +15,8 @@ static struct grave *grave_create(struct tier *tier, struct tier_keyspace *in, u
     struct grave *grave = mem_zalloc(sizeof(*grave) + key.size);
     char *copy = (char *)(grave + 1);
 
-    memcpy(copy, key.data, key.size);
+    if (key.size > 0)
+        memcpy(copy, key.data, key.size);
     grave->node.hash = hash;
     grave->node.key = bytes_of(copy, key.size);
     keyed_add(&in->graves, &grave->node);

@@ -68,7 +68,8 @@ static struct load *load_create(struct keyspace *keyspace, uint64_t hash, struct
     struct load *load = mem_zalloc(sizeof(*load) + key.size);
     char *copy = (char *)(load + 1);
 
-    memcpy(copy, key.data, key.size);
+    if (key.size > 0)
+        memcpy(copy, key.data, key.size);
     load->node.hash = hash;
     load->node.key = bytes_of(copy, key.size);
     load->partition = keyspace->partition;

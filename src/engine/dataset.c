@@ -13,6 +13,7 @@ struct dataset_job {
     struct buffer pattern;
     int64_t now_ms;
     uint64_t total;
+    enum status status;             /* of counting */
     struct scan_page page;
 };
 
@@ -45,7 +46,14 @@ static void run_count(struct job *base, struct engine *engine)
 {
     struct dataset_job *job = (struct dataset_job *)base;
 
-    job->total = tier_count(engine->tier, job->db);
+    job->status = tier_count(engine->tier, job->db, &job->total);
+}
+
+static bool is_readable(struct call *call, enum status status)
+{
+    if (status != STATUS_OK)
+        reply_error(call, ERR_TIER_READ);
+    return status == STATUS_OK;
 }
 
 bool dataset_count(struct call *call, int db, uint64_t *count)
@@ -54,7 +62,7 @@ bool dataset_count(struct call *call, int db, uint64_t *count)
 
     if (done != NULL) {
         *count = done->total;
-        return true;
+        return is_readable(call, done->status);
     }
     if (call->engine->tier == NULL) {
         *count = partitions_entry_count(call->partitions, db);
@@ -191,6 +199,8 @@ bool dataset_random(struct call *call, bool *found, struct bytes *key)
         run_random(&job->job, call->engine);
         release_with_call(call, job);
     }
+    if (!is_readable(call, job->page.status))
+        return false;
     *found = job->page.count > 0;
     if (*found)
         *key = arena_copy(call->arena, scan_page_key(&job->page, random_below(&call->turn->random, job->page.count)));

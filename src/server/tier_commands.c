@@ -152,7 +152,9 @@ static void tier_where_command(struct call *call)
 
     if (done == NULL)
         return;
-    if (done->place == TIER_NOWHERE)
+    if (done->place == TIER_UNREADABLE)
+        reply_error(call, ERR_TIER_READ);
+    else if (done->place == TIER_NOWHERE)
         reply_null(call->reply);
     else
         reply_bulk_string(call->reply, done->place == TIER_HOT ? "hot" : "cold");

@@ -261,20 +261,17 @@ bool tier_count_now(struct tier *tier, int db, uint64_t *count)
     bool exact = true;
 
     *count = 0;
+    partitions_lock_all(tier->partitions);      /* one instant: a key may be on its way from one partition to another */
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
-        struct partition *partition = &tier->partitions->partitions[i];
-        struct keyspace *keyspace;
+        struct keyspace *keyspace = partition_keyspace_if(&tier->partitions->partitions[i], db);
 
-        partition_lock(partition);
-        keyspace = partition_keyspace_if(partition, db);
-        if (keyspace != NULL) {
-            *count += count_of(keyspace);
-            if (keyspace->tier != NULL &&
-                (keyspace->record_counts[RECORD_UNKNOWN] > 0 || keyspace->tier->unknown_graves > 0))
-                exact = false;
-        }
-        partition_unlock(partition);
+        if (keyspace == NULL)
+            continue;
+        *count += count_of(keyspace);
+        if (keyspace->tier != NULL && (keyspace->record_counts[RECORD_UNKNOWN] > 0 || keyspace->tier->unknown_graves > 0))
+            exact = false;
     }
+    partitions_unlock_all(tier->partitions);
     return exact;
 }
 
@@ -305,12 +302,13 @@ static void note_unknown(struct keyspace *keyspace, struct unknowns *unknowns)
 
 /* An unknown that has a record was counted twice (an entry) or although it is gone (a grave): one too many in either case. The
  * record can be written or deleted between the count and the read, but only after it was resolved, which says the same. */
-uint64_t tier_count(struct tier *tier, int db)
+enum status tier_count(struct tier *tier, int db, uint64_t *count)
 {
     struct unknowns unknowns = { 0 };
+    enum status status = STATUS_OK;
     uint64_t total = 0;
 
-    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+    for (uint32_t i = 0; i < tier->partitions->count && status == STATUS_OK; i++) {
         struct partition *partition = &tier->partitions->partitions[i];
         struct keyspace *keyspace;
 
@@ -325,18 +323,24 @@ uint64_t tier_count(struct tier *tier, int db)
                 note_unknown(keyspace, &unknowns);
         }
         partition_unlock(partition);
-        for (size_t at = 0; at < unknowns.count; at++) {
+        for (size_t at = 0; at < unknowns.count && status == STATUS_OK; at++) {
             struct unknown_key *key = &unknowns.keys[at];
 
             unknowns.record.size = 0;
-            if (store_get(tier->store, key->incarnation, key->hash,
-                    bytes_of(unknowns.text.data + key->key_at, key->key_size), &unknowns.record) == STATUS_OK)
+            status = store_get(tier->store, key->incarnation, key->hash,
+                bytes_of(unknowns.text.data + key->key_at, key->key_size), &unknowns.record);
+            if (status == STATUS_OK)
                 total--;
+            else if (status == STATUS_NOT_FOUND)
+                status = STATUS_OK;
         }
         pthread_mutex_unlock(&tier->counting_lock);
     }
+    if (status != STATUS_OK)
+        tier_note_error(tier, "a record can't be read", status);
     unknowns_release(&unknowns);
-    return total;
+    *count = total;
+    return status;
 }
 
 enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
@@ -349,6 +353,7 @@ enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
     enum value_type type;
     int64_t expire_ms = -1;
     uint32_t incarnation = 0, handle;
+    enum status status = STATUS_NOT_FOUND;
 
     partition_lock(partition);
     keyspace = partition_keyspace_if(partition, db);
@@ -360,9 +365,12 @@ enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
         incarnation = keyspace->incarnation;
     }
     partition_unlock(partition);
-    if (incarnation != 0 && store_get(tier->store, incarnation, hash, key, &record) == STATUS_OK &&
-        record_peek(buffer_bytes(&record), &expire_ms, &type) == STATUS_OK)
-        place = TIER_COLD;
+    if (incarnation != 0)
+        status = store_get(tier->store, incarnation, hash, key, &record);
+    if (status == STATUS_OK)
+        status = record_peek(buffer_bytes(&record), &expire_ms, &type);
+    if (status != STATUS_NOT_FOUND)
+        place = status == STATUS_OK ? TIER_COLD : TIER_UNREADABLE;
     buffer_release(&record);
     if (expire_ms >= 0 && expire_ms <= clock_wall_ms())
         return TIER_NOWHERE;

@@ -109,7 +109,7 @@ void tier_forget(struct tier *tier, struct keyspace *keyspace);
 void tier_purge(struct tier *tier, uint32_t incarnation);
 
 /* Exact number of keys of a database. Blocks (reads the store if there are unknown records): on a job's thread. */
-uint64_t tier_count(struct tier *tier, int db);
+enum status tier_count(struct tier *tier, int db, uint64_t *count);
 /* The same without blocking; false if there are unknowns. */
 bool tier_count_now(struct tier *tier, int db, uint64_t *count);
 
@@ -118,7 +118,7 @@ enum tier_move { TIER_MOVED, TIER_NOT_THERE, TIER_BUSY, TIER_MOVE_FAILED };
 enum tier_move tier_demote(struct tier *tier, int db, struct bytes key);
 /* Many at once, written together. No key stands there twice. */
 void tier_demote_many(struct tier *tier, int db, const struct bytes *keys, size_t count, enum tier_move *results);
-enum tier_place { TIER_NOWHERE, TIER_HOT, TIER_COLD };
+enum tier_place { TIER_NOWHERE, TIER_HOT, TIER_COLD, TIER_UNREADABLE };
 enum tier_place tier_where(struct tier *tier, int db, struct bytes key);       /* may read the store: a job's thread */
 
 /* One page of SCAN over both tiers; on a job's thread if `cold_too`. Cursors are 48 bits: hash >> 16, 0 begins and ends. */

@@ -344,8 +344,17 @@ const char *tier_box_say(struct box_client *client, const char *line)
     return tier_box_await(client);
 }
 
-void tier_box_hold_writer(struct tier_box *box) { pthread_mutex_lock(&box->tier->counting_lock); }
-void tier_box_release_writer(struct tier_box *box) { pthread_mutex_unlock(&box->tier->counting_lock); }
+void tier_box_hold_writer(struct tier_box *box)
+{
+    pthread_mutex_lock(&box->tier->counting_lock);
+    box->writer_held = true;
+}
+
+void tier_box_release_writer(struct tier_box *box)
+{
+    box->writer_held = false;
+    pthread_mutex_unlock(&box->tier->counting_lock);
+}
 
 static bool is_settled(struct tier_box *box)
 {

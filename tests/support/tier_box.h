@@ -51,6 +51,7 @@ struct tier_box {
     struct tier *tier;
     struct partitions *partitions;
     struct box_worker workers[TIER_BOX_WORKERS_MAX];
+    bool writer_held;                               /* by tier_box_hold_writer; under the writer's lock */
     _Atomic uint64_t memory_claimed;    /* what the tier is told to be in use; 0: the entries' bytes */
     _Atomic uint64_t expired_count;     /* cold keys that expired */
     _Atomic uint64_t told_count;        /* sentences for the operator */

@@ -1,0 +1,271 @@
+/* What the tier does when the disk does not: nothing is lost, nothing that can't be read is called absent, and it goes on. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "support/tier_box.h"
+
+#define UNREADABLE "-ERR the key's record can't be read from the store (see the log and INFO tiering)\n"
+
+struct rig {
+    struct tier_box box;
+    struct box_client *client;
+};
+
+static int open_rig(void **state)
+{
+    struct rig *rig = mem_zalloc(sizeof(*rig));
+    struct tier_box_options options = { .seed = tier_box_seed() };
+
+    tier_box_create(&rig->box, &options);
+    rig->client = tier_box_open_client(&rig->box, 0);
+    *state = rig;
+    return 0;
+}
+
+static void set_faults(struct rig *rig, struct store_faults faults)
+{
+    faults.seed = rig->box.seed;
+    store_env_set_faults(rig->box.env, &faults);
+}
+
+static void clear_faults(struct rig *rig)
+{
+    store_env_set_faults(rig->box.env, NULL);
+}
+
+static int close_rig(void **state)
+{
+    struct rig *rig = *state;
+
+    clear_faults(rig);
+    if (rig->box.writer_held)
+        tier_box_release_writer(&rig->box);
+    tier_box_close_client(rig->client);
+    tier_box_turn(&rig->box.workers[0], BOX_NO_WAIT);
+    tier_box_settle(&rig->box);
+    tier_box_verify(&rig->box);
+    tier_box_destroy(&rig->box);
+    mem_free(rig);
+    return 0;
+}
+
+static const char *say(struct rig *rig, const char *line)
+{
+    return tier_box_say(rig->client, line);
+}
+
+static enum tier_state state_of(struct rig *rig)
+{
+    struct tier_stats stats;
+
+    tier_stats(rig->box.tier, &stats);
+    return stats.state;
+}
+
+static void await_state(struct rig *rig, enum tier_state state)
+{
+    int64_t began_us = clock_mono_us();
+
+    while (state_of(rig) != state) {
+        tier_nudge(rig->box.tier);
+        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < 60000000, "the store's state stays %d", (int)state_of(rig));
+    }
+}
+
+/* Out of LevelDB's memory, so that reading means reading the disk. */
+static void write_out(struct rig *rig)
+{
+    tier_box_hold_writer(&rig->box);
+    assert_int_equal(store_compact(rig->box.tier->store, rig->box.partitions->incarnations[0]), STATUS_OK);
+    tier_box_release_writer(&rig->box);
+}
+
+static void what_cant_be_read_is_an_error_and_not_nil(void **state)
+{
+    static const char *const requests[] = {
+        "GET k", "MGET hot k", "DEL k", "EXISTS k", "APPEND k x", "TYPE k", "TTL k", "GETDEL k", "INCR k", "RENAME k l", "EXPIRE k 100",
+        "SETNX k x", "TIER PROMOTE k", "TIER WHERE k", "SCAN 0 COUNT 100", "RANDOMKEY",
+    };
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "SET hot 1"), "+OK\n");
+    assert_string_equal(say(rig, "SET k 2"), "+OK\n");
+    assert_string_equal(say(rig, "SET l 3"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE k l"), ":2\n");
+    write_out(rig);
+    set_faults(rig, (struct store_faults){ .read_error = 1000 });
+    for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
+        assert_string_equal(say(rig, requests[i]), UNREADABLE);
+    assert_string_equal(say(rig, "GET hot"), "$1\n1\n");
+    assert_string_equal(say(rig, "DBSIZE"), ":3\n");
+    clear_faults(rig);
+    assert_string_equal(say(rig, "MGET k l"), "*2\n$1\n2\n$1\n3\n");
+}
+
+static void a_count_that_needs_an_unreadable_record_is_an_error(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "SET k 2"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE k"), ":1\n");
+    write_out(rig);
+    set_faults(rig, (struct store_faults){ .read_error = 1000 });
+    assert_string_equal(say(rig, "SET k blind"), "+OK\n");
+    assert_string_equal(say(rig, "DBSIZE"), UNREADABLE);
+    assert_string_equal(say(rig, "TIER DEMOTE k"), "-ERR 1 of the keys can't be written to the store: see tier_status and tier_last_error "
+        "in INFO tiering\n");
+    assert_string_equal(say(rig, "GET k"), "$5\nblind\n");
+    clear_faults(rig);
+    assert_string_equal(say(rig, "DBSIZE"), ":1\n");
+    assert_string_equal(say(rig, "TIER DEMOTE k"), ":1\n");
+    assert_string_equal(say(rig, "GET k"), "$5\nblind\n");
+}
+
+static void put_record(struct rig *rig, const char *key, struct bytes record)
+{
+    struct store_batch *batch = store_batch_create();
+    uint64_t hash = hash_bytes(&rig->box.partitions->seed, bytes_of_string(key));
+
+    tier_box_hold_writer(&rig->box);
+    store_batch_put(batch, rig->box.partitions->incarnations[0], hash, bytes_of_string(key), record);
+    assert_int_equal(store_write(rig->box.tier->store, batch), STATUS_OK);
+    tier_box_release_writer(&rig->box);
+    store_batch_destroy(batch);
+}
+
+static void a_record_that_makes_no_sense_is_an_error_until_it_is_overwritten(void **state)
+{
+    static const struct bytes records[] = {
+        { "", 0 }, { "\1", 1 }, { "\1\5\0\0", 4 }, { "\x81\5\0\0\1\2\3", 7 }, { "\2\5\0\0abcdefghij", 14 }, { "\0\5\0\0abcdefghij", 14 },
+        { "\1\5\0\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 14 }, { "\x81\5\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\1x", 15 },
+    };
+    struct rig *rig = *state;
+
+    for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+        assert_string_equal(say(rig, "SET k old"), "+OK\n");
+        assert_string_equal(say(rig, "TIER DEMOTE k"), ":1\n");
+        put_record(rig, "k", records[i]);
+        assert_string_equal(say(rig, "GET k"), UNREADABLE);
+        assert_string_equal(say(rig, "EXISTS k"), UNREADABLE);
+        assert_string_equal(say(rig, "SCAN 0"), UNREADABLE);
+        assert_string_equal(say(rig, "SET k new"), "+OK\n");
+        assert_string_equal(say(rig, "GET k"), "$3\nnew\n");
+        assert_string_equal(say(rig, "DEL k"), ":1\n");
+        tier_box_settle(&rig->box);
+        assert_string_equal(say(rig, "SCAN 0"), "*2\n$1\n0\n*0\n");
+    }
+}
+
+static void an_outage_loses_nothing_and_ends(void **state)
+{
+    static const struct store_faults outages[] = {
+        { .write_error = 1000 }, { .write_no_space = 1000 }, { .write_short = 1000 }, { .write_late = 1000 },
+    };
+    struct rig *rig = *state;
+
+    for (size_t i = 0; i < sizeof(outages) / sizeof(outages[0]); i++) {
+        int64_t began_us;
+
+        assert_string_equal(say(rig, "MSET cold 1 clean 2 deleted 3 over 4"), "+OK\n");
+        assert_string_equal(say(rig, "TIER DEMOTE cold clean deleted over"), ":4\n");
+        assert_string_equal(say(rig, "MGET clean deleted"), "*2\n$1\n2\n$1\n3\n");
+        assert_string_equal(say(rig, "SET dirty 5"), "+OK\n");
+        set_faults(rig, outages[i]);
+        assert_true(strncmp(say(rig, "TIER DEMOTE dirty"), "-ERR 1 of the keys", 18) == 0);
+        assert_int_equal(state_of(rig), TIER_ERROR);
+        assert_true(tier_is_blocked(rig->box.tier));
+        assert_string_equal(say(rig, "TIER WHERE dirty"), "$3\nhot\n");
+        assert_string_equal(say(rig, "TIER DEMOTE clean"), ":1\n");       /* is only dropped */
+        assert_string_equal(say(rig, "GET cold"), "$1\n1\n");
+        assert_string_equal(say(rig, "DEL deleted"), ":1\n");
+        assert_string_equal(say(rig, "SET over 6"), "+OK\n");
+        assert_string_equal(say(rig, "INCR dirty"), ":6\n");
+        assert_string_equal(say(rig, "MGET cold clean deleted over dirty"), "*5\n$1\n1\n$1\n2\n$-1\n$1\n6\n$1\n6\n");
+        clear_faults(rig);
+        /* Those who go on asking do not put its end off. */
+        for (began_us = clock_mono_us(); strcmp(say(rig, "TIER DEMOTE dirty"), ":1\n") != 0;)
+            BOX_DEMAND(&rig->box, clock_mono_us() - began_us < 30000000, "the outage does not end");
+        tier_box_settle(&rig->box);
+        assert_string_equal(say(rig, "DBSIZE"), ":4\n");
+        assert_string_equal(say(rig, "MGET cold clean deleted over dirty"), "*5\n$1\n1\n$1\n2\n$-1\n$1\n6\n$1\n6\n");
+        tier_box_verify(&rig->box);
+        assert_string_equal(say(rig, "FLUSHDB"), "+OK\n");
+    }
+}
+
+static void a_flush_in_an_outage_is_purged_after_it(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "MSET a 1 b 2 c 3"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE a b"), ":2\n");
+    set_faults(rig, (struct store_faults){ .write_error = 1000 });
+    say(rig, "TIER DEMOTE c");
+    assert_int_equal(state_of(rig), TIER_ERROR);
+    assert_string_equal(say(rig, "FLUSHDB"), "+OK\n");
+    assert_string_equal(say(rig, "MGET a b c"), "*3\n$-1\n$-1\n$-1\n");
+    assert_string_equal(say(rig, "SET a new"), "+OK\n");
+    clear_faults(rig);
+    tier_box_settle(&rig->box);
+    tier_box_verify(&rig->box);                 /* nothing of the flushed incarnation is left */
+    assert_string_equal(say(rig, "TIER DEMOTE a"), ":1\n");
+    assert_string_equal(say(rig, "MGET a b c"), "*3\n$3\nnew\n$-1\n$-1\n");
+}
+
+static void a_full_store_takes_nothing_more_but_gives_back(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "MSET cold 1 clean 2 dirty 3"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE cold clean"), ":2\n");
+    assert_string_equal(say(rig, "GET clean"), "$1\n2\n");
+    tier_settings(rig->box.tier)->store_size_max = 1;
+    await_state(rig, TIER_FULL);
+    assert_true(tier_is_blocked(rig->box.tier));
+    assert_true(strncmp(say(rig, "TIER DEMOTE dirty"), "-ERR 1 of the keys", 18) == 0);
+    assert_string_equal(say(rig, "TIER DEMOTE clean"), ":1\n");
+    assert_string_equal(say(rig, "MGET cold clean dirty"), "*3\n$1\n1\n$1\n2\n$1\n3\n");
+    assert_string_equal(say(rig, "DEL cold"), ":1\n");
+    tier_settings(rig->box.tier)->store_size_max = 0;
+    await_state(rig, TIER_OK);
+    assert_string_equal(say(rig, "TIER DEMOTE dirty"), ":1\n");
+}
+
+static void an_outage_at_the_end_does_not_hold_up_the_stop(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "MSET a 1 b 2"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE a"), ":1\n");
+    set_faults(rig, (struct store_faults){ .write_error = 1000, .sync_error = 1000 });
+    say(rig, "TIER DEMOTE b");
+    assert_string_equal(say(rig, "DEL a"), ":1\n");
+    assert_string_equal(say(rig, "FLUSHALL"), "+OK\n");
+    tier_box_close_client(rig->client);
+    tier_box_destroy(&rig->box);
+    mem_free(rig);
+}
+
+#define WITH_RIG(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_RIG(what_cant_be_read_is_an_error_and_not_nil),
+        WITH_RIG(a_count_that_needs_an_unreadable_record_is_an_error),
+        WITH_RIG(a_record_that_makes_no_sense_is_an_error_until_it_is_overwritten),
+        WITH_RIG(an_outage_loses_nothing_and_ends),
+        WITH_RIG(a_flush_in_an_outage_is_purged_after_it),
+        WITH_RIG(a_full_store_takes_nothing_more_but_gives_back),
+        cmocka_unit_test_setup(an_outage_at_the_end_does_not_hold_up_the_stop, open_rig),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -7,7 +7,7 @@
 
 enum {
     LEAF_LINES_MIN = 2,
-    LEAF_SPLIT_LINES = 160,     /* each half of a split leaf */
+    LEAF_MERGE_LINES = 80,      /* a leaf of so few lines looks whether it can merge with its buddy */
     LEAF_MERGE_KEYS = 1000,     /* two buddies with fewer keys than this together become one */
     DUE_MAX = (1 << 24) - 1,
     DUE_FAR_S = 90 * 24 * 3600, /* below half of 2^24 seconds */
@@ -270,11 +270,29 @@ static void directory_double(struct table *table)
     table->depth++;
 }
 
+/* Keys whose bit below the first `shift` - 1 is set: those for the upper half. Keys may come in hash order (somebody gets what SCAN
+ * answered), so all of them may belong to one half. */
+static uint32_t count_high(const struct table *table, struct leaf *leaf, uint32_t shift)
+{
+    struct bucket *buckets = leaf_buckets(leaf);
+    uint32_t high = 0;
+
+    for (uint32_t i = 0; i + 1 < leaf->lines; i++) {
+        for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+            if (buckets[i].handles[slot] != 0)
+                high += (uint32_t)(hash_of(table, buckets[i].handles[slot]) << (shift - 1) >> 63);
+        }
+    }
+    return high;
+}
+
 static void leaf_split(struct table *table, uint64_t hash, uint64_t word)
 {
     struct leaf *old = word_leaf(word);
     uint32_t depth = word_depth(word) + 1;
-    struct leaf *low = leaf_create(table, LEAF_SPLIT_LINES), *high = leaf_create(table, LEAF_SPLIT_LINES);
+    uint32_t high_count = count_high(table, old, table->skip + depth);
+    struct leaf *low = leaf_create(table, lines_for(table, old->count - high_count));
+    struct leaf *high = leaf_create(table, lines_for(table, high_count));
     uint64_t bit = 1ull << (64 - table->skip - depth);
 
     if (depth > table->depth)
@@ -368,7 +386,7 @@ void table_remove(struct table *table, uint64_t hash, uint32_t handle)
     table->count--;
     /* Shrink late, well below where it would grow again. */
     if (leaf->lines > LEAF_LINES_MIN && leaf->count < leaf_room(table, leaf->lines) / 2) {
-        if (leaf->lines <= LEAF_SPLIT_LINES / 2)
+        if (leaf->lines <= LEAF_MERGE_LINES)
             try_merge(table, hash, word);
         if (word == table->directory[directory_index(table, hash)] && lines_for(table, leaf->count) < leaf->lines)
             leaf_resize(table, hash, word, lines_for(table, leaf->count));
@@ -483,8 +501,8 @@ uint32_t due_of(int64_t expire_ms, int64_t now_ms)
 
     if (second > now + DUE_FAR_S)
         second = now + DUE_FAR_S;
-    if (second < now - DUE_FAR_S)
-        second = now - DUE_FAR_S;
+    if (second < now)       /* due at once is early enough; from the far past to the far future would be too far to compare */
+        second = now;
     due = (uint32_t)(second & DUE_MAX);
     return due == 0 ? DUE_MAX : due;        /* a second early */
 }

@@ -28,7 +28,8 @@ void keyed_release(struct keyed *keyed);    /* the nodes are the caller's busine
 struct keyed_node *keyed_find(const struct keyed *keyed, uint64_t hash, struct bytes key);
 void keyed_add(struct keyed *keyed, struct keyed_node *node);
 void keyed_remove(struct keyed *keyed, struct keyed_node *node);
-/* Any node, or NULL when there is none: for emptying. `slot` remembers where the search is; begin with 0. */
+/* Any node, or NULL when there is none: for emptying. `slot` remembers where the search is; begin with 0,
+ * also when slot_count has changed. */
 struct keyed_node *keyed_any(const struct keyed *keyed, size_t *slot);
 
 #endif

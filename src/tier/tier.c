@@ -147,10 +147,15 @@ void tier_stop(struct tier *tier)
 static void release_keyspace(struct tier *tier, struct tier_keyspace *in)
 {
     struct keyed_node *node;
-    size_t slot = 0;
+    size_t slot = 0, slots = in->graves.slot_count;
 
-    while ((node = keyed_any(&in->graves, &slot)) != NULL)
-        grave_free(in, tier, (struct grave *)node), slot = 0;
+    while ((node = keyed_any(&in->graves, &slot)) != NULL) {
+        grave_free(in, tier, (struct grave *)node);
+        if (in->graves.slot_count != slots) {       /* else from here on: all before is empty, and there may be many */
+            slots = in->graves.slot_count;
+            slot = 0;
+        }
+    }
     slot = 0;
     while ((node = keyed_any(&in->loads, &slot)) != NULL) {
         struct load *load = (struct load *)node;

@@ -322,11 +322,26 @@ uint64_t keyspace_held_size(const struct keyspace *keyspace)
 
 void keyspace_verify(const struct keyspace *keyspace)
 {
-    uint64_t total = 0;
+    const struct heap *heap = &keyspace->heap;
+    uint64_t records[4] = { 0 }, expiring = 0, probation = 0, total = 0;
 
-    heap_verify(&keyspace->heap);
+    heap_verify(heap);
     table_verify(&keyspace->table);
+    for (uint32_t segment = 0; segment < heap->segment_count; segment++) {
+        uint32_t unit = 1;
+        struct entry *entry;
+
+        if (heap->segments[segment] == NULL)
+            continue;
+        while ((entry = heap_walk(heap, segment, &unit)) != NULL) {
+            unit += entry_block_size(entry) / ENTRY_UNIT;
+            records[entry_record(entry)]++;
+            expiring += !!(entry->flags & ENTRY_EXPIRES);
+            probation += !!(entry->flags & ENTRY_PROBATION);
+            total++;
+        }
+    }
     for (int i = 0; i < 4; i++)
-        total += keyspace->record_counts[i];
-    CHECK(total == keyspace->table.count);
+        CHECK(records[i] == keyspace->record_counts[i]);
+    CHECK(total == keyspace->table.count && expiring == keyspace->expiring_count && probation == keyspace->probation_count);
 }

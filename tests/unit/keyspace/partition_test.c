@@ -1,0 +1,137 @@
+#include "keyspace/partition.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "value/string.h"
+
+struct told {
+    int created;
+};
+
+static void note_created(void *context, struct keyspace *keyspace)
+{
+    struct told *told = context;
+
+    ASSERT_LOCKED(keyspace->partition);
+    told->created++;
+}
+
+static void add(struct partitions *all, int db, struct bytes key, int64_t expire_ms)
+{
+    uint64_t hash = hash_bytes(&all->seed, key);
+    struct partition *partition = &all->partitions[partition_index(all, hash)];
+    struct value value = string_value(BYTES("v"));
+
+    partition_lock(partition);
+    keyspace_insert(partition_keyspace(partition, db), hash, key, &value, expire_ms, RECORD_NONE, 0);
+    partition_unlock(partition);
+}
+
+static void every_hash_has_its_partition(void **state)
+{
+    for (uint32_t count = 1; count <= 1024; count *= 4) {
+        struct partitions *all = partitions_create(count, 1, (struct hash_seed){ 1, 2 });
+
+        for (uint32_t i = 0; i < count; i++) {
+            uint64_t first = partition_first_hash(&all->partitions[i]);
+
+            assert_int_equal(partition_index(all, first), i);
+            if (i > 0)
+                assert_int_equal(partition_index(all, first - 1), i - 1);
+        }
+        assert_int_equal(partition_index(all, UINT64_MAX), count - 1);
+        partitions_destroy(all);
+    }
+}
+
+static void a_keyspace_comes_with_its_first_use(void **state)
+{
+    struct partitions *all = partitions_create(4, 3, (struct hash_seed){ 1, 2 });
+    struct told told = { 0 };
+
+    all->watch = (struct keyspace_watch){ .context = &told, .keyspace_created = note_created };
+    for (int i = 0; i < 4; i++)
+        assert_null(partition_keyspace_if(&all->partitions[i], 1));
+    add(all, 1, BYTES("a"), -1);
+    add(all, 1, BYTES("a2"), 5);
+    assert_in_range(told.created, 1, 2);
+    assert_int_equal(partitions_entry_count(all, 1), 2);
+    assert_int_equal(partitions_expiring_count(all, 1), 1);
+    assert_int_equal(partitions_entry_count(all, 0), 0);
+    partitions_destroy(all);
+}
+
+static void a_flush_hands_the_keys_out_under_a_number_never_used_again(void **state)
+{
+    struct partitions *all = partitions_create(4, 2, (struct hash_seed){ 1, 2 });
+    uint32_t before[2] = { all->incarnations[0], all->incarnations[1] };
+    uint64_t handed_out = 0;
+
+    for (int round = 0; round < 3; round++) {
+        struct keyspace *old[4];
+        uint32_t last = all->incarnations[0];
+
+        add(all, 0, BYTES("a"), -1);
+        add(all, 0, BYTES("b"), -1);
+        add(all, 1, BYTES("c"), -1);
+        partitions_lock_all(all);
+        partitions_flush(all, 0, old);
+        partitions_unlock_all(all);
+        for (int i = 0; i < 4; i++) {
+            assert_null(all->partitions[i].keyspaces[0]);
+            if (old[i] != NULL) {
+                assert_int_equal(old[i]->incarnation, last);
+                handed_out += old[i]->table.count;
+            }
+            keyspace_destroy(old[i]);
+        }
+        assert_true(all->incarnations[0] > last && all->incarnations[0] > before[1]);
+        assert_int_equal(partitions_entry_count(all, 0), 0);
+        partitions_lock_all(all);
+        partitions_flush(all, 1, old);
+        partitions_unlock_all(all);
+        for (int i = 0; i < 4; i++)
+            keyspace_destroy(old[i]);
+        assert_true(all->incarnations[0] != all->incarnations[1]);
+    }
+    assert_int_equal(handed_out, 6);
+    partitions_destroy(all);
+}
+
+static void a_swap_takes_the_number_along(void **state)
+{
+    struct partitions *all = partitions_create(4, 3, (struct hash_seed){ 1, 2 });
+    uint32_t zero = all->incarnations[0], two = all->incarnations[2];
+    struct keyspace *keyspace;
+    uint64_t hash = hash_bytes(&all->seed, BYTES("a"));
+
+    add(all, 0, BYTES("a"), -1);
+    partitions_lock_all(all);
+    partitions_swap(all, 0, 2);
+    keyspace = partition_keyspace_if(&all->partitions[partition_index(all, hash)], 2);
+    assert_non_null(keyspace);
+    assert_true(keyspace->db == 2 && keyspace->incarnation == zero);
+    assert_true(all->incarnations[2] == zero && all->incarnations[0] == two);
+    assert_null(partition_keyspace_if(&all->partitions[partition_index(all, hash)], 0));
+    assert_int_equal(partition_keyspace(&all->partitions[0], 0)->incarnation, two);
+    assert_int_not_equal(keyspace_find(keyspace, hash, BYTES("a")), 0);
+    partitions_unlock_all(all);
+    assert_int_equal(partitions_entry_count(all, 2), 1);
+    partitions_destroy(all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_hash_has_its_partition),
+        cmocka_unit_test(a_keyspace_comes_with_its_first_use),
+        cmocka_unit_test(a_flush_hands_the_keys_out_under_a_number_never_used_again),
+        cmocka_unit_test(a_swap_takes_the_number_along),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/mem.h"
 #include "base/random.h"
@@ -104,9 +105,47 @@ static void a_table_shrinks_from_every_size(void **state)
     }
 }
 
+struct ordered {
+    uint64_t hash;
+    int index;
+};
+
+static int by_hash(const void *a, const void *b)
+{
+    uint64_t x = ((const struct ordered *)a)->hash, y = ((const struct ordered *)b)->hash;
+
+    return (x > y) - (x < y);
+}
+
+/* Somebody gets all keys that SCAN answered, and they come back from the store in the order of their hashes. */
+static void keys_may_come_in_the_order_of_their_hashes(void **state)
+{
+    struct partitions *all = partitions_create(1, 1, (struct hash_seed){ 3, 4 });
+    struct ordered *keys = mem_alloc(KEYS_MAX * sizeof(*keys));
+    char digits[TEXT_INT_SIZE];
+
+    (void)state;
+    partitions_lock_all(all);
+    for (int i = 0; i < KEYS_MAX; i++)
+        keys[i] = (struct ordered){ hash_bytes(&all->seed, name_of(i, digits)), i };
+    qsort(keys, KEYS_MAX, sizeof(*keys), by_hash);
+    for (int i = 0; i < KEYS_MAX; i++)
+        add(all, keys[i].index);
+    verify(all);
+    for (int i = 0; i < KEYS_MAX; i++)
+        assert_true(has(all, i));
+    for (int i = KEYS_MAX; i-- > 0;)
+        take(all, keys[i].index);
+    verify(all);
+    partitions_unlock_all(all);
+    partitions_destroy(all);
+    mem_free(keys);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_may_come_in_the_order_of_their_hashes),
         cmocka_unit_test(a_table_shrinks_from_every_size),
     };
 

@@ -5,7 +5,7 @@
 #include "engine/engine.h"
 #include "engine/internal.h"
 
-enum { EVICT_SAMPLES = 16, EVICT_KEYS_MAX = 1000, REPLAY_WAIT_MS_MAX = 10000, EXCESS_SHARE = 20 };
+enum { EVICT_SAMPLES = 16, EVICT_KEYS_MAX = 1000, REPLAY_WAIT_MS_MAX = 10000, EXCESS_SHARE = 20, EXCESS_MAX_SHARE = 8 };
 
 uint64_t engine_memory_used(const struct engine *engine)
 {
@@ -15,16 +15,25 @@ uint64_t engine_memory_used(const struct engine *engine)
 void engine_memory_watch(struct engine *engine)
 {
     uint64_t used = engine_memory_used(engine), resident = meter_resident();
-    uint64_t allowed = used + engine->memory_base + (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY) / EXCESS_SHARE;
+    uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY);
+    uint64_t allowed = used + engine->memory_base + limit / EXCESS_SHARE;
 
     engine->memory_excess = resident > allowed ? resident - allowed : 0;
+    if (engine->memory_excess > limit / EXCESS_MAX_SHARE)
+        engine->memory_excess = limit / EXCESS_MAX_SHARE;       /* else a tiny budget would be eaten up by it */
 }
 
 bool engine_memory_is_short(const struct engine *engine)
 {
     int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
 
-    return limit > 0 && engine_memory_used(engine) > (uint64_t)limit;
+    uint64_t used = engine_memory_used(engine);
+
+    if (limit <= 0)
+        return false;
+    if (engine_may_wait_for_memory(engine))
+        used += engine->memory_excess;
+    return used > (uint64_t)limit;
 }
 
 bool engine_may_wait_for_memory(const struct engine *engine)

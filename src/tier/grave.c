@@ -56,7 +56,10 @@ enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, 
         grave_free(in, tier, grave);
         return unknown ? RECORD_UNKNOWN : RECORD_STALE;
     }
-    return !absent && recordmap_maybe(in->map, hash) ? RECORD_UNKNOWN : RECORD_NONE;
+    if (absent || !recordmap_maybe(in->map, hash))
+        return RECORD_NONE;
+    count_note(tier, keyspace, hash, key);
+    return RECORD_UNKNOWN;
 }
 
 void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record)

@@ -300,46 +300,138 @@ static void note_unknown(struct keyspace *keyspace, struct unknowns *unknowns)
     }
 }
 
-/* An unknown that has a record was counted twice (an entry) or although it is gone (a grave): one too many in either case. The
- * record can be written or deleted between the count and the read, but only after it was resolved, which says the same. */
-enum status tier_count(struct tier *tier, int db, uint64_t *count)
+void count_forget(struct tier_keyspace *in)
 {
-    struct unknowns unknowns = { 0 };
-    enum status status = STATUS_OK;
-    uint64_t total = 0;
+    if (in->noted == NULL)
+        return;
+    unknowns_release(in->noted);
+    mem_free(in->noted);
+    in->noted = NULL;
+}
 
-    for (uint32_t i = 0; i < tier->partitions->count && status == STATUS_OK; i++) {
+void count_note(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct tier_keyspace *in = keyspace->tier;
+
+    if (__builtin_expect(tier->counting == 0, 1) || in->counted != tier->counting)
+        return;                     /* whoever counts has yet to look here */
+    if (in->noted == NULL)
+        in->noted = mem_zalloc(sizeof(*in->noted));
+    unknowns_add(in->noted, keyspace, hash, key);
+}
+
+static void take_noted(struct tier_keyspace *in, const struct keyspace *keyspace, struct unknowns *unknowns)
+{
+    for (size_t i = 0; in->noted != NULL && i < in->noted->count; i++) {
+        const struct unknown_key *key = &in->noted->keys[i];
+
+        unknowns_add(unknowns, keyspace, key->hash, bytes_of(in->noted->text.data + key->key_at, key->key_size));
+    }
+    count_forget(in);
+}
+
+static void hold_writer(struct tier *tier)
+{
+    tier->counters++;
+    pthread_mutex_lock(&tier->counting_lock);
+    tier->counters--;
+}
+
+/* The entries that are unknown are resolved first, a partition at a time, so that few are left for the count itself. Whoever holds
+ * the counting lock may do the writer's work. */
+static void resolve_beforehand(struct tier *tier, int db, struct unknowns *unknowns)
+{
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
         struct partition *partition = &tier->partitions->partitions[i];
         struct keyspace *keyspace;
 
-        unknowns.count = 0;
-        unknowns.text.size = 0;
-        pthread_mutex_lock(&tier->counting_lock);       /* the writer resolves nothing meanwhile */
+        hold_writer(tier);
         partition_lock(partition);
         keyspace = partition_keyspace_if(partition, db);
-        if (keyspace != NULL) {
-            total += count_of(keyspace);
-            if (keyspace->tier != NULL)
-                note_unknown(keyspace, &unknowns);
-        }
+        if (keyspace != NULL)
+            note_unknown(keyspace, unknowns);
         partition_unlock(partition);
-        for (size_t at = 0; at < unknowns.count && status == STATUS_OK; at++) {
-            struct unknown_key *key = &unknowns.keys[at];
-
-            unknowns.record.size = 0;
-            status = store_get(tier->store, key->incarnation, key->hash,
-                bytes_of(unknowns.text.data + key->key_at, key->key_size), &unknowns.record);
-            if (status == STATUS_OK)
-                total--;
-            else if (status == STATUS_NOT_FOUND)
-                status = STATUS_OK;
-        }
+        (void)unknowns_resolve(tier, unknowns, NULL);       /* what can't be read is met again in the count */
         pthread_mutex_unlock(&tier->counting_lock);
+    }
+}
+
+/* With the writer held, no key ceases to be unknown, but by a flush. So the unknown ones are looked for a partition at a time, those that
+ * come up afterwards are noted, and an instant with all partitions locked is enough to fix the count and the unknowns. False if
+ * databases were swapped meanwhile. */
+static bool count_at_once(struct tier *tier, int db, struct unknowns *unknowns, uint32_t *incarnation, uint64_t *count)
+{
+    struct partitions *all = tier->partitions;
+    uint64_t number = ++tier->count_last;
+    bool whole = true;
+
+    *count = 0;
+    tier->counting = number;
+    for (uint32_t i = 0; i < all->count; i++) {
+        struct keyspace *keyspace;
+
+        partition_lock(&all->partitions[i]);
+        keyspace = partition_keyspace_if(&all->partitions[i], db);
+        if (keyspace != NULL) {
+            count_forget(keyspace->tier);
+            keyspace->tier->counted = number;
+            note_unknown(keyspace, unknowns);
+        }
+        partition_unlock(&all->partitions[i]);
+    }
+    partitions_lock_all(all);
+    tier->counting = 0;
+    *incarnation = all->incarnations[db];
+    for (uint32_t i = 0; i < all->count; i++) {
+        struct keyspace *keyspace = partition_keyspace_if(&all->partitions[i], db);
+
+        if (keyspace == NULL)
+            continue;
+        *count += count_of(keyspace);
+        take_noted(keyspace->tier, keyspace, unknowns);
+        if (keyspace->tier->counted != number && keyspace->record_counts[RECORD_UNKNOWN] + keyspace->tier->unknown_graves > 0)
+            whole = false;
+    }
+    partitions_unlock_all(all);
+    return whole;
+}
+
+/* An unknown that has a record was counted twice (an entry) or although it is gone (a grave): one too many in either case. */
+static enum status count_correct(struct tier *tier, struct unknowns *unknowns, uint32_t incarnation, uint64_t *count)
+{
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; i < unknowns->count && status == STATUS_OK; i++) {
+        struct unknown_key *key = &unknowns->keys[i];
+
+        if (key->incarnation != incarnation)
+            continue;                       /* flushed */
+        unknowns->record.size = 0;
+        status = store_get(tier->store, incarnation, key->hash, bytes_of(unknowns->text.data + key->key_at, key->key_size),
+            &unknowns->record);
+        if (status == STATUS_OK)
+            --*count;
+        else if (status == STATUS_NOT_FOUND)
+            status = STATUS_OK;
     }
     if (status != STATUS_OK)
         tier_note_error(tier, "a record can't be read", status);
+    return status;
+}
+
+enum status tier_count(struct tier *tier, int db, uint64_t *count)
+{
+    struct unknowns unknowns = { 0 };
+    uint32_t incarnation;
+    enum status status;
+
+    resolve_beforehand(tier, db, &unknowns);
+    hold_writer(tier);
+    while (!count_at_once(tier, db, &unknowns, &incarnation, count))
+        unknowns.count = unknowns.text.size = 0;
+    status = count_correct(tier, &unknowns, incarnation, count);
+    pthread_mutex_unlock(&tier->counting_lock);
     unknowns_release(&unknowns);
-    *count = total;
     return status;
 }
 

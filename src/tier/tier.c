@@ -166,6 +166,7 @@ static void release_keyspace(struct tier *tier, struct tier_keyspace *in)
         load_free_if_unused(tier, load);
         slot = 0;
     }
+    count_forget(in);
     keyed_release(&in->graves);
     keyed_release(&in->loads);
     recordmap_destroy(in->map);

@@ -25,6 +25,7 @@
 struct tier;
 struct load;
 struct load_batch;
+struct unknowns;
 
 /* All in bytes or as said; 0 is off. Any thread sets them, any reads them. */
 struct tier_settings {
@@ -56,6 +57,8 @@ struct tier_keyspace {
     struct keyed graves;            /* struct grave */
     struct keyed loads;             /* struct load */
     uint64_t unknown_graves;
+    uint64_t counted;               /* number of the count that has looked for unknowns here; see tier_count */
+    struct unknowns *noted;         /* those that came up since; NULL: none */
 };
 
 /* Opens the store, an old one is emptied, and starts nothing yet. NULL: `message` (256 bytes) says why. */

@@ -99,6 +99,9 @@ struct tier {
         resolved, graves, loads_waiting, store_bytes;
     _Atomic int state;                  /* enum tier_state */
     _Atomic uint64_t latency[LOAD_LATENCY_BUCKETS];
+    _Atomic int counters;               /* those who wait for counting_lock: the writer lets them in */
+    _Atomic uint64_t counting;          /* number of the count under way; 0: none */
+    uint64_t count_last;                /* counting_lock */
     pthread_mutex_t counting_lock;      /* before partitions: who counts keeps the writer from resolving */
     pthread_mutex_t error_lock;         /* leaf */
     char last_error[128];
@@ -123,6 +126,10 @@ enum record_state grave_record_of_new(void *tier, struct keyspace *keyspace, uin
 void grave_removed(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record);
 void grave_keyspace_created(void *tier, struct keyspace *keyspace);
 void grave_free(struct tier_keyspace *in, struct tier *tier, struct grave *grave);
+
+/* A key that becomes unknown is noted, if somebody counts. Under the lock. */
+void count_note(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+void count_forget(struct tier_keyspace *in);
 
 /* writer.c */
 void *writer_main(void *tier);

@@ -4,6 +4,7 @@
  * It sleeps when there is nothing to do, and is nudged by workers that see the memory rise.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -25,6 +26,7 @@ enum {
     REOPEN_EVERY_MS = 1000,
     SIZE_EVERY_MS = 500,
     STUCK_AFTER_MS = 2000,          /* LevelDB may be about to give a memtable back: that long there is hope */
+    YIELDS_MAX = 1000,
     SHARE_MIN = DEMOTE_SHARE_ONE / 100,
     STORE_FULL_AGAIN_PERCENT = 95,  /* after the store was full, it is written again below that */
 };
@@ -233,6 +235,13 @@ static void note_fruitless(struct tier *tier)
     tier->hooks.memory_freed(tier->hooks.context);
 }
 
+/* Who counts waits for a place between two batches; a mutex alone would hardly ever give it to him. */
+static void yield_to_counters(struct tier *tier)
+{
+    for (int i = 0; i < YIELDS_MAX && tier->counters > 0; i++)
+        sched_yield();
+}
+
 /* From above the high mark down to the low one. */
 static void demote_to_low(struct tier *tier)
 {
@@ -264,7 +273,8 @@ static void demote_to_low(struct tier *tier)
         }
         tier->hooks.memory_freed(tier->hooks.context);
         sweep_compact(tier, COMPACT_BLOCKS, HOLE_PERCENT);
-        pthread_mutex_unlock(&tier->counting_lock);     /* let in who counts */
+        pthread_mutex_unlock(&tier->counting_lock);
+        yield_to_counters(tier);
         pthread_mutex_lock(&tier->counting_lock);
     }
 }
@@ -479,6 +489,7 @@ void *writer_main(void *context)
         more = writer_round(tier);
         pthread_mutex_unlock(&tier->counting_lock);
         wait_for_work(tier, more);
+        yield_to_counters(tier);
     }
     serve_requests(tier);       /* nobody is left waiting */
     batch_release(&writing->batch);

@@ -18,7 +18,7 @@
 #include "server/families.h"
 #include "tier/record.h"
 
-enum { WAIT_S_MAX = 120, SETTLE_MS_MAX = 120000 };
+enum { TICK_NS = 5000000, WAIT_S_MAX = 120, SETTLE_MS_MAX = 120000 };
 
 uint64_t tier_box_seed(void)
 {
@@ -36,9 +36,8 @@ uint64_t tier_box_seed(void)
 static uint64_t hook_memory_used(void *context)
 {
     struct tier_box *box = context;
-    uint64_t claimed = box->memory_claimed;
 
-    return claimed > 0 ? claimed : segment_pool_used(box->partitions->pool);
+    return box->memory_is_real ? engine_memory_used(&box->engine) : segment_pool_used(box->partitions->pool);
 }
 
 static void hook_wake(void *context, struct client *client)
@@ -290,13 +289,18 @@ void tier_box_turn(struct box_worker *worker, enum box_wait wait)
 
     worker_end_turn(&worker->worker);
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += WAIT_S_MAX;
+    until.tv_sec += wait == BOX_WAIT ? WAIT_S_MAX : 0;
+    until.tv_nsec += TICK_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
     pthread_mutex_lock(&worker->lock);
-    while (wait == BOX_WAIT && !worker->ringing && error != ETIMEDOUT)
+    while (wait != BOX_NO_WAIT && !worker->ringing && error != ETIMEDOUT)
         error = pthread_cond_timedwait(&worker->rung, &worker->lock, &until);
     worker->ringing = false;
     pthread_mutex_unlock(&worker->lock);
-    BOX_DEMAND(worker->box, error != ETIMEDOUT, "nobody rings: a wake-up was lost");
+    BOX_DEMAND(worker->box, error != ETIMEDOUT || wait == BOX_TICK, "nobody rings: a wake-up was lost");
     worker_begin_turn(&worker->worker);
     worker_read_mail(&worker->worker);
 }

@@ -19,7 +19,7 @@
 #include "tier/tier.h"
 #include "tier/tier_private.h"
 
-enum { TIER_BOX_WORDS = 64, TIER_BOX_WORKERS_MAX = 8 };
+enum { TIER_BOX_WORDS = 640, TIER_BOX_WORKERS_MAX = 8 };
 
 struct tier_box;
 
@@ -52,7 +52,7 @@ struct tier_box {
     struct partitions *partitions;
     struct box_worker workers[TIER_BOX_WORKERS_MAX];
     bool writer_held;                               /* by tier_box_hold_writer; under the writer's lock */
-    _Atomic uint64_t memory_claimed;    /* what the tier is told to be in use; 0: the entries' bytes */
+    _Atomic bool memory_is_real;                    /* the tier is told of all memory in use, else of the entries' bytes */
     _Atomic uint64_t expired_count;     /* cold keys that expired */
     _Atomic uint64_t told_count;        /* sentences for the operator */
 };
@@ -84,8 +84,9 @@ void tier_box_close_client(struct box_client *client);
 
 /* Gives the client a request. True if it was answered at once. */
 bool tier_box_ask(struct box_client *client, const struct bytes *words, int count);
-/* Reads the worker's mail, waiting for it if `wait` says so; requests that waited run again. */
-enum box_wait { BOX_NO_WAIT, BOX_WAIT };
+/* Reads the worker's mail, waiting for it if `wait` says so (BOX_TICK: some milliseconds at most, as a loop with a timer does);
+ * requests that waited run again. */
+enum box_wait { BOX_NO_WAIT, BOX_TICK, BOX_WAIT };
 void tier_box_turn(struct box_worker *worker, enum box_wait wait);
 
 /* Asks, waits and answers the reply, CRs left out. Words stand between single spaces. */

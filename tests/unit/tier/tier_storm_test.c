@@ -34,14 +34,15 @@ enum {
     FIELDS = 6,
     COUNTERS = 4,           /* all threads increment them, in database 0 */
     KEY_ROOM = 5000,
+    BIG_KEYS = 600,         /* of one call; it needs the one token for such */
     BIG_VALUE = 100000,     /* is encoded without a lock */
 };
 
 /* What the disk does meanwhile. */
-enum weather { FAIR, WRITES_FAIL, READS_FAIL };
+enum weather { FAIR, WRITES_FAIL, READS_FAIL, MEMORY_SHORT };
 
 enum operation {
-    OP_SET, OP_SET_EXPIRING, OP_SET_GET, OP_APPEND, OP_GET, OP_MGET, OP_DEL, OP_GETDEL, OP_EXPIREAT, OP_PERSIST, OP_RENAME, OP_COPY, OP_COPY_NEW,
+    OP_SET, OP_SET_EXPIRING, OP_SET_GET, OP_APPEND, OP_GET, OP_MGET, OP_BIG, OP_DEL, OP_GETDEL, OP_EXPIREAT, OP_PERSIST, OP_RENAME, OP_COPY, OP_COPY_NEW,
     OP_HSET, OP_HGET, OP_HDEL, OP_STRLEN, OP_EXISTS, OP_INCR, OP_DEMOTE, OP_WHERE, OP_DBSIZE, OP_SCAN, OP_RANDOMKEY, OP_FLUSHDB,
     OP_SWAPDB, OP_COUNT
 };
@@ -89,7 +90,8 @@ struct storm_thread {
     char *names[SPACES][KEYS];
     size_t name_sizes[SPACES][KEYS];
     struct task tasks[CLIENTS];
-    uint64_t answered;
+    uint64_t answered, answered_before;
+    int64_t progress_us;
     uint32_t number;
     int64_t counters_seen[COUNTERS];
 };
@@ -512,7 +514,12 @@ static bool is_failure(struct task *task, const struct answer *answer)
 {
     bool unreadable = answer->kind == '-' && is_error(answer, "ERR the key's record can't be read");
     bool unwritable = answer->kind == '-' && task->operation == OP_DEMOTE;
+    bool short_of_memory = is_error(answer, "OOM ") || is_error(answer, "ERR this call needs about");
 
+    if (short_of_memory)
+        EXPECT(task, task->thread->storm->weather == MEMORY_SHORT);
+    if (short_of_memory)
+        return true;
     if (!unreadable && !unwritable)
         return false;
     EXPECT(task, task->thread->storm->weather != FAIR);
@@ -607,7 +614,8 @@ static void answered(struct box_client *client)
         check_value(task, key, &answer);
         break;
     case OP_MGET:
-        for (int i = 0; i < 8; i++) {
+    case OP_BIG:
+        for (int i = 0; i < (task->operation == OP_BIG ? BIG_KEYS : 8); i++) {
             struct model_key *one = key_of(thread, task->space, (task->key + i * 7) % KEYS);
 
             answer = answer_next(&client->client.reply.out, &at);
@@ -695,7 +703,7 @@ static void answered(struct box_client *client)
 /* Asking. */
 
 struct request {
-    struct bytes words[24];
+    struct bytes words[BIG_KEYS + 1];
     int count;
     char numbers[6][TEXT_INT_SIZE];
     int number_count;
@@ -714,7 +722,7 @@ static void add_number(struct request *request, int64_t number)
 static enum operation choose(struct storm_thread *thread)
 {
     static const struct { enum operation operation; int weight; } table[] = {
-        { OP_SET, 60 }, { OP_SET_EXPIRING, 10 }, { OP_SET_GET, 15 }, { OP_APPEND, 25 }, { OP_GET, 80 }, { OP_MGET, 20 }, { OP_DEL, 40 },
+        { OP_SET, 60 }, { OP_SET_EXPIRING, 10 }, { OP_SET_GET, 15 }, { OP_APPEND, 25 }, { OP_GET, 80 }, { OP_MGET, 20 }, { OP_BIG, 2 }, { OP_DEL, 40 },
         { OP_GETDEL, 10 }, { OP_EXPIREAT, 10 }, { OP_PERSIST, 10 }, { OP_RENAME, 15 }, { OP_COPY, 15 }, { OP_COPY_NEW, 10 }, { OP_HSET, 25 }, { OP_HGET, 15 },
         { OP_HDEL, 10 }, { OP_STRLEN, 10 }, { OP_EXISTS, 10 }, { OP_INCR, 25 }, { OP_DEMOTE, 60 }, { OP_WHERE, 10 }, { OP_DBSIZE, 15 },
         { OP_SCAN, 30 }, { OP_RANDOMKEY, 3 }, { OP_FLUSHDB, 2 }, { OP_SWAPDB, 4 },
@@ -770,11 +778,12 @@ static void make_request(struct task *task, struct request *request)
         add_text(request, "APPEND"), add_word(request, name), add_word(request, buffer_bytes(&task->value));
         break;
     case OP_MGET:
+    case OP_BIG:
     case OP_DEMOTE:
-        add_text(request, task->operation == OP_MGET ? "MGET" : "TIER");
+        add_text(request, task->operation == OP_DEMOTE ? "TIER" : "MGET");
         if (task->operation == OP_DEMOTE)
             add_text(request, "DEMOTE");
-        for (int i = 0; i < 8; i++)
+        for (int i = 0; i < (task->operation == OP_BIG ? BIG_KEYS : 8); i++)
             add_word(request, name_of(thread, task->space, (task->key + i * 7) % KEYS));
         if (task->operation == OP_DEMOTE && task->space == 0)
             add_text(request, counters[pick(thread, COUNTERS)]);
@@ -884,7 +893,24 @@ static bool is_anybody_busy(const struct storm_thread *thread)
 /* With faults it goes on until the store was lost and found several times, of which the operator is told. */
 static bool is_to_go_on(struct storm *storm, int calls)
 {
-    return calls < CALLS || (storm->weather != FAIR && storm->box.told_count < 2 * OUTAGES);
+    if (storm->weather == MEMORY_SHORT)         /* most of the time is spent waiting */
+        return calls < CALLS / 8;
+    return calls < CALLS || ((storm->weather == WRITES_FAIL || storm->weather == READS_FAIL) && storm->box.told_count < 2 * OUTAGES);
+}
+
+/* A turn of the worker's loop; somebody must be answered now and then. */
+static void turn(struct storm_thread *thread)
+{
+    int64_t now_us = clock_mono_us();
+
+    if (thread->answered != thread->answered_before || thread->progress_us == 0) {
+        thread->answered_before = thread->answered;
+        thread->progress_us = now_us;
+    }
+    DEMAND(thread, now_us - thread->progress_us < 100000000, "thread %d waits forever", thread->index);
+    if (!is_anybody_idle(thread) || pick(thread, 20) == 0)
+        engine_cron(&thread->worker->worker);
+    tier_box_turn(thread->worker, is_anybody_idle(thread) ? BOX_NO_WAIT : BOX_TICK);
 }
 
 static void *thread_main(void *context)
@@ -892,7 +918,7 @@ static void *thread_main(void *context)
     struct storm_thread *thread = context;
 
     for (int calls = 0; is_to_go_on(thread->storm, calls);) {
-        tier_box_turn(thread->worker, is_anybody_idle(thread) ? BOX_NO_WAIT : BOX_WAIT);
+        turn(thread);
         for (int i = 0; i < CLIENTS; i++) {
             if (!thread->tasks[i].client->busy) {
                 ask(&thread->tasks[i]);
@@ -901,12 +927,23 @@ static void *thread_main(void *context)
         }
         if (pick(thread, 200) == 0)
             lose_client(thread);
-        if (pick(thread, 20) == 0)
-            engine_cron(&thread->worker->worker);
     }
-    while (is_anybody_busy(thread))
-        tier_box_turn(thread->worker, BOX_WAIT);
+    while (is_anybody_busy(thread)) {
+        engine_cron(&thread->worker->worker);
+        tier_box_turn(thread->worker, BOX_TICK);
+    }
     return NULL;
+}
+
+/* What the server's own settings say: calls have to wait for memory. */
+static void limit_memory(struct storm *storm, int64_t limit)
+{
+    char message[CONFIG_MESSAGE_SIZE] = "", digits[TEXT_INT_SIZE];
+    struct bytes name = BYTES("maxmemory"), value = bytes_of(digits, text_of_int(limit, digits));
+
+    storm->box.memory_is_real = limit > 0;
+    CHECK(config_set(storm->box.engine.config, &name, &value, 1, message));
+    tier_settings(storm->box.tier)->memory_max = limit;
 }
 
 /* Memory comes and goes, and so do faults of the disk. */
@@ -916,12 +953,17 @@ static void *weather_main(void *context)
     struct tier_box *box = &storm->box;
     struct random random;
 
+    int64_t calm = (int64_t)engine_memory_used(&box->engine);
+
     random_init(&random, box->seed + 99);
     for (uint64_t round = 0; !storm->over; round++) {
         struct timespec moment = { 0, 3000000 };
         struct store_faults faults = { .seed = box->seed + round };
 
-        tier_settings(box->tier)->memory_max = random_below(&random, 2) == 0 ? 0 : (int64_t)(300000 + random_below(&random, 1000000));
+        if (storm->weather == MEMORY_SHORT)
+            limit_memory(storm, round % 16 == 15 ? 0 : calm + (60000ll << random_below(&random, 5)));
+        else
+            tier_settings(box->tier)->memory_max = random_below(&random, 2) == 0 ? 0 : (int64_t)(300000 + random_below(&random, 1000000));
         if (storm->weather == WRITES_FAIL || storm->weather == READS_FAIL) {
             int *chances[] = { &faults.write_error, &faults.write_no_space, &faults.write_short, &faults.sync_error, &faults.read_error };
 
@@ -931,7 +973,7 @@ static void *weather_main(void *context)
         nanosleep(&moment, NULL);
     }
     store_env_set_faults(box->env, NULL);
-    tier_settings(box->tier)->memory_max = 0;
+    limit_memory(storm, 0);
     return NULL;
 }
 
@@ -1045,10 +1087,10 @@ static void run_storm(enum weather weather, uint64_t seed)
     pthread_join(weather_thread, NULL);
     verify_all(storm);
     tier_stats(storm->box.tier, &stats);
-    printf("%llu demotions, %llu clean, %llu promotions, %llu resolved, %llu expired cold, %llu in place, %llu errors, %llu false maybes\n",
+    printf("%llu demotions, %llu clean, %llu promotions, %llu resolved, %llu expired cold, %llu in place, %llu errors, %llu throttled\n",
         (unsigned long long)stats.demotions, (unsigned long long)stats.clean_demotions, (unsigned long long)stats.promotions,
         (unsigned long long)stats.resolved, (unsigned long long)stats.expired_cold, (unsigned long long)stats.unplanned_reads,
-        (unsigned long long)stats.errors, (unsigned long long)stats.false_maybes);
+        (unsigned long long)stats.errors, (unsigned long long)engine_stat(&storm->box.engine, STAT_THROTTLED));
     assert_true(stats.demotions > 0 && stats.clean_demotions > 0 && stats.promotions > 0 && stats.resolved > 0);
     for (int t = 0; t < THREADS; t++) {
         struct storm_thread *thread = &storm->threads[t];
@@ -1083,6 +1125,11 @@ static void a_disk_that_refuses_reads_is_told_and_loses_nothing(void **state)
     run_storm(READS_FAIL, *(uint64_t *)*state + 2);
 }
 
+static void memory_that_is_short_only_delays(void **state)
+{
+    run_storm(MEMORY_SHORT, *(uint64_t *)*state + 3);
+}
+
 int main(void)
 {
     uint64_t seed = tier_box_seed();
@@ -1090,6 +1137,7 @@ int main(void)
         cmocka_unit_test_prestate(every_key_holds_what_was_written_last, &seed),
         cmocka_unit_test_prestate(a_disk_that_refuses_writes_loses_nothing, &seed),
         cmocka_unit_test_prestate(a_disk_that_refuses_reads_is_told_and_loses_nothing, &seed),
+        cmocka_unit_test_prestate(memory_that_is_short_only_delays, &seed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -455,6 +455,9 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         client->parked = false;
         atomic_fetch_sub_explicit(&engine->blocked_count, 1, memory_order_relaxed);
     }
+    /* The time of the call, not of the turn: a turn may be long, and a key must not expire early. */
+    started_ns = worker->clock_ns != 0 ? worker->clock_ns : clock_mono_ns();
+    worker->turn.now_ms = (started_ns + worker->wall_offset_ns) / 1000000;
     arena_reset(&worker->arena);
     if (find_command(&call) == NULL || !is_allowed(&call)) {
         note_rejected(&call);
@@ -473,7 +476,6 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         if (!parked)
             note_rejected(&call);
     } else {
-        started_ns = worker->clock_ns != 0 ? worker->clock_ns : clock_mono_ns();
         run_locked(&call, worker, &parked);
         if (!parked) {
             finish_call(&call, worker, started_ns);

@@ -33,6 +33,7 @@ void worker_begin_turn(struct worker *worker)
 
     turn->now_ms = clock_wall_ms();
     turn->now_us = clock_mono_us();
+    worker->wall_offset_ns = clock_wall_us() * 1000 - clock_mono_ns();
     turn->minutes = heat_minutes(turn->now_ms);
     turn->heat.log_factor = (uint32_t)config_number(config, CONFIG_LFU_LOG_FACTOR);
     turn->heat.decay_minutes = (uint32_t)config_number(config, CONFIG_LFU_DECAY_TIME);

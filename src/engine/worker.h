@@ -31,6 +31,7 @@ struct worker {
     int client_count;
     struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order */
     uint32_t writes_since_check;
+    int64_t wall_offset_ns;         /* wall clock less monotonic clock, as of this turn's begin */
     int64_t clock_ns;               /* when the last call of this batch ended, 0: unknown; saves reading the clock twice */
     uint32_t expire_next;           /* partition where the active expiry goes on */
     /* Bytes, measured about once a second: all memory of its clients' buffers; the largest of each kind. Atomic. */

@@ -718,6 +718,7 @@ static void rule_9_what_expires_while_it_is_encoded_goes_afterwards(void **state
     assert_string_equal(tier_box_say(rig->a, line), ":1\n");
     tier_box_hold_writer(&rig->box);
     latch(rig, "h");
+    worker->wall_offset_ns += (HOUR_MS + 1000) * 1000000ll;     /* an hour passes */
     worker->turn.now_ms = due_ms + 1000;
     tier_box_begin(rig->a, "HGET h f");
     assert_string_equal(tier_box_reply(rig->a), "$-1\n");

@@ -372,6 +372,47 @@ static void rule_4_an_older_read_installs_nothing_for_a_newer_wish(void **state)
     assert_int_equal(stats_of(rig).promotions, 1);
 }
 
+/* The loader has the old record in hand while the key is overwritten, demoted and wished for again. The disk is slow, so that there is
+ * time for that; were it not enough, the test would only be weaker. */
+static void rule_4_an_old_record_is_not_installed_over_a_new_one(void **state)
+{
+    struct rig *rig = *state;
+    struct store_faults slow = { .seed = 1, .read_delay_us = 300000 };
+    uint64_t queued = 1;
+
+    set_cold(rig, 0, "k", "old");
+    tier_box_hold_writer(&rig->box);
+    assert_int_equal(store_compact(rig->box.tier->store, rig->box.partitions->incarnations[0]), STATUS_OK);
+    tier_box_release_writer(&rig->box);
+    store_env_set_faults(rig->box.env, &slow);
+    assert_false(tier_box_begin(rig->a, "GET k"));
+    worker_end_turn(&rig->box.workers[0].worker);
+    while (queued > 0) {
+        pthread_mutex_lock(&rig->box.tier->queue_lock);
+        queued = rig->box.tier->queue_size;
+        pthread_mutex_unlock(&rig->box.tier->queue_lock);
+    }
+    tier_box_hold_writer(&rig->box);
+    assert_true(tier_box_begin(rig->b, "SET k new"));
+    {
+        uint64_t hash;
+        struct keyspace *keyspace = lock_key(rig, "k", &hash);
+
+        /* Known to have a record, without the Get that would take its time. */
+        keyspace_set_record(keyspace, tier_box_entry(&rig->box, 0, "k"), RECORD_STALE);
+        partition_unlock(keyspace->partition);
+    }
+    put_into_batch(rig, "k");
+    commit(rig);
+    assert_null(tier_box_entry(&rig->box, 0, "k"));
+    assert_false(tier_box_begin(rig->b, "GET k"));
+    assert_string_equal(tier_box_await(rig->b), "$3\nnew\n");
+    assert_string_equal(tier_box_await(rig->a), "$3\nnew\n");
+    store_env_set_faults(rig->box.env, NULL);
+    tier_box_release_writer(&rig->box);
+    assert_string_equal(tier_box_say(rig->a, "GET k"), "$3\nnew\n");
+}
+
 static void rule_4_a_key_read_in_place_is_not_installed_twice(void **state)
 {
     struct rig *rig = *state;
@@ -834,6 +875,7 @@ int main(void)
         RULE(rule_4_a_flushed_load_brings_nothing_back),
         RULE(rule_4_a_load_follows_its_keys_into_another_database),
         RULE(rule_4_an_older_read_installs_nothing_for_a_newer_wish),
+        RULE(rule_4_an_old_record_is_not_installed_over_a_new_one),
         RULE(rule_4_a_key_read_in_place_is_not_installed_twice),
         RULE(rule_5_a_key_is_pinned_until_all_who_waited_have_run),
         RULE(rule_5_a_client_that_dies_before_its_load_leaves_no_pin),

@@ -1,0 +1,141 @@
+/* Waking, mail and jobs: from other threads, for clients that go. */
+#include "engine/worker.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "support/tier_box.h"
+
+enum { THREADS = 4, MESSAGES = 2000, ROUNDS = 300 };
+
+static int open_box(void **state)
+{
+    struct tier_box *box = mem_zalloc(sizeof(*box));
+    struct tier_box_options options = { .seed = tier_box_seed() };
+
+    tier_box_create(box, &options);
+    *state = box;
+    return 0;
+}
+
+static int close_box(void **state)
+{
+    struct tier_box *box = *state;
+
+    tier_box_settle(box);
+    tier_box_verify(box);
+    tier_box_destroy(box);
+    mem_free(box);
+    return 0;
+}
+
+struct counted_message {
+    struct message message;
+    int *count;             /* the worker's alone */
+};
+
+static void count_message(struct message *message, struct worker *worker)
+{
+    ++*((struct counted_message *)message)->count;
+    mem_free(message);
+}
+
+struct sender {
+    struct worker *worker;
+    int *count;
+};
+
+static void *send_messages(void *context)
+{
+    struct sender *sender = context;
+
+    for (int i = 0; i < MESSAGES; i++) {
+        struct counted_message *message = mem_alloc(sizeof(*message));
+
+        *message = (struct counted_message){ { NULL, count_message }, sender->count };
+        worker_post(sender->worker, &message->message);
+    }
+    return NULL;
+}
+
+static void every_message_is_run_once(void **state)
+{
+    struct tier_box *box = *state;
+    pthread_t threads[THREADS];
+    int count = 0;
+    struct sender sender = { &box->workers[0].worker, &count };
+
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, send_messages, &sender) == 0);
+    while (count < THREADS * MESSAGES)
+        tier_box_turn(&box->workers[0], BOX_WAIT);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    tier_box_turn(&box->workers[0], BOX_NO_WAIT);
+    assert_int_equal(count, THREADS * MESSAGES);
+}
+
+/* A job's end, and its client's, at about the same time. */
+static void a_client_may_go_while_its_job_runs(void **state)
+{
+    struct tier_box *box = *state;
+    struct box_client *client = tier_box_open_client(box, 0);
+
+    tier_box_say(client, "SET k v");
+    for (int i = 0; i < ROUNDS; i++) {
+        struct box_client *gone = tier_box_open_client(box, 0);
+
+        tier_box_begin(gone, i % 2 ? "TIER DEMOTE k" : "TIER WHERE k");
+        assert_true(gone->busy);
+        if (i % 3 == 0)
+            tier_box_say(client, "GET k");
+        tier_box_close_client(gone);
+        tier_box_turn(&box->workers[0], BOX_NO_WAIT);
+    }
+    assert_string_equal(tier_box_say(client, "GET k"), "$1\nv\n");
+    tier_box_close_client(client);
+}
+
+static void *wake_often(void *context)
+{
+    struct client *client = context;
+
+    for (int i = 0; i < ROUNDS; i++)
+        worker_wake(client->worker, client);
+    return NULL;
+}
+
+static void wake_ups_for_nothing_answer_nothing(void **state)
+{
+    struct tier_box *box = *state;
+    struct box_client *client = tier_box_open_client(box, 0);
+    pthread_t thread;
+
+    for (int i = 0; i < 10; i++) {
+        CHECK(pthread_create(&thread, NULL, wake_often, client) == 0);
+        for (int j = 0; j < 20; j++) {
+            assert_string_equal(tier_box_say(client, "SET k v"), "+OK\n");
+            assert_string_equal(tier_box_say(client, "TIER DEMOTE k"), ":1\n");
+            assert_string_equal(tier_box_say(client, "GET k"), "$1\nv\n");
+        }
+        pthread_join(thread, NULL);
+    }
+    tier_box_turn(&box->workers[0], BOX_NO_WAIT);
+    tier_box_close_client(client);
+}
+
+#define WITH_BOX(test) cmocka_unit_test_setup_teardown(test, open_box, close_box)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_BOX(every_message_is_run_once),
+        WITH_BOX(a_client_may_go_while_its_job_runs),
+        WITH_BOX(wake_ups_for_nothing_answer_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -46,10 +46,11 @@ static void forget(struct key *key)
 static struct value cut_out(struct key *key)
 {
     struct keyspace_watch *watch = &key->call->partitions->watch;
-    struct entry *entry = keyspace_entry(key->keyspace, key->handle);
-    enum record_state record = entry_record(entry);
+    enum record_state record;
     struct value value;
 
+    partition_changing(key->keyspace, key->hash, key->handle);
+    record = entry_record(keyspace_entry(key->keyspace, key->handle));
     keyspace_remove(key->keyspace, key->hash, key->handle, &value);
     if (watch->removed != NULL)
         watch->removed(watch->context, key->keyspace, key->hash, key->name, record);
@@ -116,6 +117,9 @@ static bool open_found(struct key *key, enum key_access access)
             key->present = true;
             key->value = entry_value(entry);
             touch(key, entry, access);
+            /* Objects are changed in place before key_changed is called: a checkpoint needs the old value now. */
+            if (access == KEY_FOR_WRITING || access == KEY_FOR_OVERWRITING)
+                partition_changing(key->keyspace, key->hash, key->handle);
         }
     }
     if (access == KEY_FOR_READING)
@@ -230,6 +234,7 @@ static void store(struct key *key)
     } else {
         struct entry *entry = keyspace_entry(key->keyspace, key->handle);
 
+        partition_changing(key->keyspace, key->hash, key->handle);
         mark_dirty(key, entry);
         key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
         if (key->expire_ms != entry_expire_ms(keyspace_entry(key->keyspace, key->handle)))

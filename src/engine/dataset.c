@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/lazy_free.h"
+#include "tier/checkpoint.h"
 
 struct dataset_job {
     struct job job;
@@ -213,19 +214,23 @@ static void flush(struct call *call, int db)
     struct partitions *all = call->partitions;
     uint32_t incarnation = all->incarnations[db];
     struct keyspace **old = mem_zalloc(all->count * sizeof(*old));
-    bool any = false;
+    bool any = false, kept = false;
 
     partitions_flush(all, db, old);
     for (uint32_t i = 0; i < all->count; i++) {
         if (old[i] == NULL)
             continue;
         any = true;
+        if (engine->tier != NULL && tier_keep_flushed(engine->tier, old[i])) {
+            kept = true;
+            continue;
+        }
         if (engine->tier != NULL)
             tier_forget(engine->tier, old[i]);
         lazy_free_keyspace(engine->lazy_free, old[i]);
     }
     mem_free(old);
-    if (engine->tier != NULL && any)
+    if (engine->tier != NULL && any && !kept)
         tier_purge(engine->tier, incarnation);
 }
 

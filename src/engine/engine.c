@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "engine/internal.h"
 #include "engine/lazy_free.h"
+#include "engine/rewrite.h"
 
 enum {
     EXPIRE_BUCKETS_A_STEP = 512,
@@ -92,6 +93,8 @@ void engine_delete_key(struct engine *engine, struct keyspace *keyspace, uint64_
 
     (void)event;
     ASSERT_LOCKED(keyspace->partition);
+    partition_changing(keyspace, hash, handle);
+    record = entry_record(entry);
     buffer_append_bytes(&name, entry_key(entry));
     words[0] = BYTES("DEL");
     words[1] = buffer_bytes(&name);
@@ -203,4 +206,6 @@ void engine_cron(struct worker *worker)
         expire_hot(worker);
     note_memory(engine, worker->turn.now_us);
     engine_memory_watch(engine);
+    if (engine->rewrite != NULL)
+        rewrite_consider(engine->rewrite);
 }

@@ -17,6 +17,7 @@
 #include "persist/aof.h"
 
 struct lazy_free;
+struct rewrite;
 struct slowlog;
 struct latency;
 struct error_stats;
@@ -38,6 +39,7 @@ struct engine {
     int worker_count;
     struct job_pool *jobs;
     struct lazy_free *lazy_free;
+    struct rewrite *rewrite;
     struct slowlog *slowlog;        /* admin/slowlog.h */
     struct latency *latency;        /* admin/latency.h */
     struct error_stats *errors;     /* admin/error_stats.h */

@@ -26,6 +26,7 @@ enum {
     ENTRY_WRITING   = 1 << 3,   /* its bytes are in the batch being written; any change clears it (tier rule 6) */
     ENTRY_PROBATION = 1 << 4,   /* came back from the store and was not touched a second time */
     ENTRY_PINNED    = 1 << 5,   /* somebody waits for it: neither freed nor demoted (tier rule 5) */
+    ENTRY_EPOCH     = 1 << 7,   /* equals the partitions' parity: created, changed or sealed since the last cut */
     ENTRY_LATCHED   = 1 << 6,   /* its object is being encoded without the lock: read, but not changed or freed (tier rule 9) */
 };
 

@@ -108,7 +108,7 @@ uint32_t keyspace_insert(struct keyspace *keyspace, uint64_t hash, struct bytes 
         return 0;
     entry = heap_at(&keyspace->heap, handle);
     *entry = (struct entry){
-        .flags = (uint8_t)((expires ? ENTRY_EXPIRES : 0) | record << 1),
+        .flags = (uint8_t)((expires ? ENTRY_EXPIRES : 0) | record << 1 | (keyspace->partition->all->parity ? ENTRY_EPOCH : 0)),
         .heat = HEAT_NEW,
         .heat_minutes = heat_minutes(now_ms),
     };

@@ -31,6 +31,7 @@ struct keyspace {
     uint64_t demote_cursor;         /* hash where the search for cold keys goes on */
     uint64_t resolve_cursor;        /* hash where the search for unknown records goes on */
     uint32_t evacuate_unit;         /* where compaction is in the barred segment */
+    struct keyspace *next_flushed;  /* in its partition's list of those a running checkpoint still needs */
     struct tier_keyspace *tier;     /* what the tier keeps here: record map, graves, loads; NULL without a tier */
 };
 

@@ -21,6 +21,7 @@ struct partition {
     uint32_t index;
     struct partitions *all;         /* immutable */
     struct keyspace **keyspaces;    /* by database; NULL: no key yet. Under the lock */
+    struct keyspace *flushed;       /* flushed away, but needed by a running checkpoint. Under the lock */
     uint64_t last_lsn;              /* of the last change here. Under the lock */
 } __attribute__((aligned(64)));
 
@@ -32,6 +33,8 @@ struct keyspace_watch {
     /* An entry left for good (was deleted, expired, renamed; not demoted). */
     void (*removed)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record);
     void (*keyspace_created)(void *context, struct keyspace *keyspace);
+    /* An entry from before the last cut is about to be changed or removed, for the first time since: see partition_changing. */
+    void (*changing)(void *context, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
 };
 
 struct partitions {
@@ -42,6 +45,7 @@ struct partitions {
     struct hash_seed seed;
     struct segment_pool *pool;
     struct keyspace_watch watch;
+    uint8_t parity;                 /* turned at each cut, with all locked; read under any partition's lock */
     _Atomic uint32_t *incarnations; /* by database */
     _Atomic uint32_t incarnation_last;
 };
@@ -73,6 +77,19 @@ static inline void partition_unlock(struct partition *partition)
 }
 
 #define ASSERT_LOCKED(partition) CHECK((partition)->locked)
+
+/* To be called before an entry is changed or removed, and before the object of a value is. Under the lock. */
+static inline void partition_changing(struct keyspace *keyspace, uint64_t hash, uint32_t handle)
+{
+    struct partitions *all = keyspace->partition->all;
+
+    if (__builtin_expect(!!(keyspace_entry(keyspace, handle)->flags & ENTRY_EPOCH) != all->parity, 0)) {
+        if (all->watch.changing != NULL)
+            all->watch.changing(all->watch.context, keyspace, hash, handle);
+        else
+            keyspace_entry(keyspace, handle)->flags ^= ENTRY_EPOCH;
+    }
+}
 
 void partitions_lock_all(struct partitions *all);
 void partitions_unlock_all(struct partitions *all);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "engine/rewrite.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/figures.h"
@@ -108,12 +109,14 @@ static void write_aof(struct buffer *out, struct aof *aof)
     info_number(out, "aof_delayed_fsync", (int64_t)stats.delayed_fsync);
 }
 
-/* Kelvin writes no RDB files yet and never forks; rewriting the log is yet to come. */
+/* Kelvin writes no RDB files yet and never forks. */
 void info_persistence(struct buffer *out, void *context)
 {
     struct engine *engine = context;
     bool is_loading = engine->state == ENGINE_LOADING;
+    struct rewrite_stats rewrite;
 
+    rewrite_stats(engine->rewrite, &rewrite);
     info_number(out, "loading", is_loading);
     info_number(out, "async_loading", 0);
     info_number(out, "current_cow_peak", 0);
@@ -133,13 +136,13 @@ void info_persistence(struct buffer *out, void *context)
     info_number(out, "rdb_last_load_keys_expired", 0);
     info_number(out, "rdb_last_load_keys_loaded", 0);
     info_number(out, "aof_enabled", engine->aof != NULL);
-    info_number(out, "aof_rewrite_in_progress", 0);
+    info_number(out, "aof_rewrite_in_progress", rewrite.running);
     info_number(out, "aof_rewrite_scheduled", 0);
-    info_number(out, "aof_last_rewrite_time_sec", -1);
-    info_number(out, "aof_current_rewrite_time_sec", -1);
-    info_text(out, "aof_last_bgrewrite_status", "ok");
-    info_number(out, "aof_rewrites", 0);
-    info_number(out, "aof_rewrites_consecutive_failures", 0);
+    info_number(out, "aof_last_rewrite_time_sec", rewrite.last_s);
+    info_number(out, "aof_current_rewrite_time_sec", rewrite.running_s);
+    info_text(out, "aof_last_bgrewrite_status", rewrite.last_failed ? "err" : "ok");
+    info_number(out, "aof_rewrites", (int64_t)rewrite.count);
+    info_number(out, "aof_rewrites_consecutive_failures", (int64_t)rewrite.failures);
     info_text(out, "aof_last_write_status", engine->aof == NULL || aof_error(engine->aof) == STATUS_OK ? "ok" : "err");
     info_number(out, "aof_last_cow_size", 0);
     info_number(out, "module_fork_in_progress", 0);

@@ -17,8 +17,10 @@
 #include "base/version.h"
 #include "engine/internal.h"
 #include "engine/lazy_free.h"
+#include "engine/rewrite.h"
 #include "net/connection.h"
 #include "net/listener.h"
+#include "persist/checkpoint.h"
 #include "server/families.h"
 #include "server/info_rows.h"
 #include "server/process.h"
@@ -36,6 +38,7 @@ struct server {
     uv_thread_t loader;
     bool loading;                   /* the replay's thread is to be joined */
     enum status load_status;
+    char *image;                    /* path of the log's base, a checkpoint's image; NULL: none */
     char load_message[CONFIG_MESSAGE_SIZE * 2];
     int64_t load_began_us;
     _Atomic int exit_status;
@@ -81,6 +84,13 @@ static void hook_thread_started(void *context, const char *name)
 
     pthread_setname_np(pthread_self(), name);
     meter_join(engine->meter);
+}
+
+static void hook_free_keyspace(void *context, struct keyspace *keyspace)
+{
+    struct engine *engine = context;
+
+    lazy_free_keyspace(engine->lazy_free, keyspace);
 }
 
 static void hook_log(void *context, const char *text)
@@ -160,6 +170,7 @@ static bool open_tier(struct server *server, struct hash_seed *seed)
     char *dir = config_string(config, CONFIG_TIER_DIR), message[CONFIG_MESSAGE_SIZE] = "";
     struct tier_options options = {
         .dir = dir,
+        .image = server->image,
         .write_buffer_size = tuning_write_buffer(config),
         .block_cache_size = (size_t)config_number(config, CONFIG_TIER_BLOCK_CACHE),
         .compression = config_number(config, CONFIG_TIER_COMPRESSION),
@@ -171,6 +182,7 @@ static bool open_tier(struct server *server, struct hash_seed *seed)
             .memory_freed = hook_memory_freed,
             .expired = hook_expired,
             .thread_started = hook_thread_started,
+            .free_keyspace = hook_free_keyspace,
             .log = hook_log,
         },
     };
@@ -193,6 +205,42 @@ static enum aof_fsync fsync_policy(const struct config *config)
     case CONFIG_FSYNC_NO: return AOF_FSYNC_NO;
     default: return AOF_FSYNC_EVERYSEC;
     }
+}
+
+/* The log begins with an image, or with nothing. */
+static void find_image(struct server *server, const char *dir)
+{
+    const char *base = aof_base(server->engine.aof);
+    struct buffer path = { 0 };
+
+    checkpoint_clean(dir, base);
+    if (base == NULL)
+        return;
+    buffer_append_format(&path, "%s/%s", dir, base);
+    server->image = mem_string(buffer_bytes(&path));
+    buffer_release(&path);
+}
+
+/* What the image holds becomes the data, cold; the log's increments follow. */
+static bool restore_image(struct server *server)
+{
+    struct engine *engine = &server->engine;
+    char message[CONFIG_MESSAGE_SIZE] = "";
+    enum status status;
+
+    if (server->image == NULL)
+        return true;
+    if (checkpoint_dataset(server->image, engine->partitions, message) != STATUS_OK) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "The image can't be restored: %s", message);
+        return false;
+    }
+    status = tier_restore(engine->tier, server->image);
+    if (status != STATUS_OK) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "The image '%s' can't be restored: %s", server->image, status_name(status));
+        return false;
+    }
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Restored the image '%s'", server->image);
+    return true;
 }
 
 static bool open_aof(struct server *server)
@@ -218,6 +266,8 @@ static bool open_aof(struct server *server)
         aof_on_durable(engine->aof, hook_durable, engine);
         aof_on_notice(engine->aof, hook_log, engine);
     }
+    if (good && engine->aof != NULL)
+        find_image(server, dir);
     mem_free(dir);
     mem_free(name);
     return good;
@@ -245,6 +295,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
+    engine->rewrite = rewrite_create(engine);
     engine->hooks = (struct key_hooks){ engine, hook_changed, hook_free_later, hook_load_in_place, hook_unlatch };
     engine->active_expire = true;
     engine->started_ms = engine->last_save_ms = clock_wall_ms();
@@ -434,6 +485,7 @@ static void take_down(struct server *server)
 {
     struct engine *engine = &server->engine;
 
+    rewrite_destroy(engine->rewrite);
     job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)
         tier_stop(engine->tier);
@@ -474,14 +526,14 @@ int server_run(struct config *config, const char *executable)
     process_make_id(engine->run_id);
     say_hello(server);
     raise_descriptors(server);
-    if (!open_tier(server, &seed))
+    if (!open_aof(server) || !open_tier(server, &seed))
         goto out;
     make_engine(server, seed);
     tuning_apply(engine);
     info_start(engine);
     if (engine->tier != NULL)
         tier_start(engine->tier, engine->partitions);
-    if (open_aof(server)) {
+    if (restore_image(server)) {
         watch_signals(server);
         server->listener = listener_open(server->loops[0], server->loops, server->loop_count, message);
         if (server->listener == NULL)
@@ -505,6 +557,7 @@ out:
     if (engine->meter != NULL)
         meter_destroy(engine->meter);
     log_destroy(engine->log);
+    mem_free(server->image);
     mem_free(engine->executable);
     config_destroy(config);
     mem_free(server);

@@ -73,8 +73,20 @@ void batch_put_encoded(struct batch *batch, struct keyspace *keyspace, uint64_t 
         recordmap_add(keyspace->tier->map, hash);
     keyspace_set_record(keyspace, entry, RECORD_STALE);
     entry->flags |= ENTRY_WRITING;
+    /* As of the last cut it is as good as written. */
+    entry->flags = (uint8_t)((entry->flags & ~ENTRY_EPOCH) | (keyspace->partition->all->parity ? ENTRY_EPOCH : 0));
     add_item(batch, kind, keyspace, hash, key, request);
     batch->record_bytes += batch->record.size + sizeof(struct entry) + key.size;
+}
+
+void batch_put_handed(struct batch *batch, const struct handed *handed)
+{
+    struct keyspace place = { .partition = handed->partition, .incarnation = handed->incarnation };
+
+    store_batch_put(batch->store, handed->incarnation, handed->hash, handed->key, buffer_bytes(&handed->record));
+    if (handed->expire_ms >= 0)
+        store_batch_put_expiry(batch->store, handed->expire_ms, handed->incarnation, handed->hash, handed->key);
+    add_item(batch, BATCH_HANDED, &place, handed->hash, handed->key, NULL);
 }
 
 bool is_big(const struct entry *entry)
@@ -100,7 +112,7 @@ static struct entry *latch_entry(struct tier *tier, struct keyspace *keyspace, u
 }
 
 void batch_put_big(struct tier *tier, struct batch *batch, struct partition *partition, uint32_t incarnation, uint64_t hash,
-    struct bytes key, struct demote_request *request)
+    struct bytes key, enum batch_kind kind, struct demote_request *request)
 {
     struct keyspace *keyspace;
     struct entry *copy = NULL;
@@ -114,8 +126,8 @@ void batch_put_big(struct tier *tier, struct batch *batch, struct partition *par
     if (handle != 0) {
         struct entry *entry = keyspace_entry(keyspace, handle);
 
-        if (!(entry->flags & (ENTRY_PINNED | ENTRY_WRITING)) && entry_record(entry) != RECORD_UNKNOWN &&
-            entry_record(entry) != RECORD_CLEAN)
+        if (!(entry->flags & ENTRY_WRITING) && (kind == BATCH_CLEAN || !(entry->flags & ENTRY_PINNED)) &&
+            entry_record(entry) != RECORD_UNKNOWN && entry_record(entry) != RECORD_CLEAN && !checkpoint_bars(tier, keyspace, entry))
             copy = latch_entry(tier, keyspace, hash, key, handle);
     }
     partition_unlock(partition);
@@ -136,7 +148,7 @@ void batch_put_big(struct tier *tier, struct batch *batch, struct partition *par
         CHECK(handle != 0);
         entry = keyspace_entry(keyspace, handle);
         entry->flags &= (uint8_t)~ENTRY_LATCHED;
-        batch_put_encoded(batch, keyspace, hash, handle, BATCH_DEMOTE, request);
+        batch_put_encoded(batch, keyspace, hash, handle, kind, request);
     }
     tier->latch = (struct latch){ 0 };
     partition_unlock(partition);
@@ -210,6 +222,8 @@ void batch_finish(struct tier *tier, struct batch *batch)
         if (keyspace == NULL) {             /* flushed meanwhile: its records are being purged as a whole */
             if (item->request != NULL)
                 item->request->result = TIER_NOT_THERE;
+        } else if (item->kind == BATCH_HANDED) {
+            continue;
         } else if (item->kind == BATCH_BURY) {
             finish_bury(tier, keyspace, item, key);
         } else {

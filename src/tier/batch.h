@@ -8,7 +8,7 @@
 
 #include "tier/tier_private.h"
 
-enum batch_kind { BATCH_DEMOTE, BATCH_CLEAN, BATCH_BURY };
+enum batch_kind { BATCH_DEMOTE, BATCH_CLEAN, BATCH_BURY, BATCH_HANDED };
 
 struct batch_item {
     enum batch_kind kind;
@@ -47,7 +47,9 @@ enum { BIG_EFFORT = 256, BIG_SIZE = 64 * 1024 };
 bool is_big(const struct entry *entry);
 /* Encodes a big value and puts it into the batch, if nothing has changed meanwhile. No lock is held by the caller. */
 void batch_put_big(struct tier *tier, struct batch *batch, struct partition *partition, uint32_t incarnation, uint64_t hash,
-    struct bytes key, struct demote_request *request);
+    struct bytes key, enum batch_kind kind, struct demote_request *request);
+/* A value as of a checkpoint's cut. */
+void batch_put_handed(struct batch *batch, const struct handed *handed);
 
 /* Writes, and draws the conclusions under the partitions' locks. An empty batch is fine. On an error the batch stays. */
 enum status batch_commit(struct tier *tier, struct batch *batch);

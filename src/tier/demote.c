@@ -68,7 +68,7 @@ uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t sh
         ranks[i] = heat_now(&heat, entry->heat, entry->heat_minutes, minutes);
         if (!(entry->flags & ENTRY_PROBATION))
             ranks[i] += 256;
-        if (entry->flags & (ENTRY_PINNED | ENTRY_WRITING | ENTRY_LATCHED) || (clean_only && entry_record(entry) != RECORD_CLEAN))
+        if (entry->flags & (ENTRY_PINNED | ENTRY_WRITING | ENTRY_LATCHED) || checkpoint_bars(tier, keyspace, entry) || (clean_only && entry_record(entry) != RECORD_CLEAN))
             ranks[i] = RANKS;
         else
             histogram[ranks[i]]++;
@@ -132,7 +132,7 @@ enum status unknowns_resolve(struct tier *tier, struct unknowns *unknowns, struc
 
             keyspace_set_record(keyspace, entry, read == STATUS_OK ? RECORD_STALE : RECORD_NONE);
             atomic_fetch_add_explicit(&tier->resolved, 1, memory_order_relaxed);
-            if (batch != NULL && !(entry->flags & ENTRY_PINNED) && !is_big(entry))
+            if (batch != NULL && !(entry->flags & ENTRY_PINNED) && !is_big(entry) && !checkpoint_bars(tier, keyspace, entry))
                 batch_put(batch, keyspace, at->hash, handle, BATCH_DEMOTE, NULL);
         }
         partition_unlock(at->partition);

@@ -18,6 +18,7 @@ static struct grave *grave_create(struct tier *tier, struct tier_keyspace *in, u
     if (key.size > 0)
         memcpy(copy, key.data, key.size);
     grave->node.hash = hash;
+    grave->epoch = tier->epoch;
     grave->node.key = bytes_of(copy, key.size);
     keyed_add(&in->graves, &grave->node);
     atomic_fetch_add_explicit(&tier->graves, 1, memory_order_relaxed);
@@ -51,8 +52,9 @@ enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, 
     if (grave != NULL) {
         bool unknown = grave->unknown;
 
-        if (grave->applying)
-            return RECORD_NONE;         /* the writer takes the record away in any case */
+        /* The writer takes the record away in any case: it has begun to, or it was gone at a checkpoint's cut. */
+        if (grave->applying || (tier->checkpointing && !grave_is_late(tier, grave)))
+            return RECORD_NONE;
         grave_free(in, tier, grave);
         return unknown ? RECORD_UNKNOWN : RECORD_STALE;
     }

@@ -16,7 +16,7 @@ static size_t bury_keyspace(struct tier *tier, struct keyspace *keyspace, size_t
         for (struct keyed_node *node = graves->slots[slot]; node != NULL && taken < count; node = node->next) {
             struct grave *grave = (struct grave *)node;
 
-            if (grave->applying)
+            if (grave->applying || grave_is_late(tier, grave))
                 continue;
             if (grave->unknown)
                 unknowns_add(unknowns, keyspace, node->hash, node->key);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "keyspace/heat.h"
 #include "tier/store_env.h"
+#include "tier/tags.h"
 #include "tier/tier_private.h"
 
 /* A file that says whose directory it is: only then may a damaged store be thrown away. */
@@ -41,17 +42,19 @@ static enum status mark(const char *dir, char *message)
     return STATUS_OK;
 }
 
-/* What an earlier process left is swap space of the past: its keys come back by the log. It is opened first all the same, so that a
- * store that is in use, or that a newer Kelvin wrote, is not touched. */
-static enum status open_empty(const struct store_options *options, struct store **store, char *message)
+/* What an earlier process left is swap space of the past: the working store is built anew from the image, if there is one, or empty;
+ * the rest comes back by the log. It is opened first all the same, so that a store that is in use, or that a newer Kelvin wrote, is
+ * not touched. */
+static enum status open_working(const struct store_options *options, const char *image, struct store **store, char *message)
 {
+    char path[PATH_MAX];
     enum status status = store_open(options, store, message);
 
     if (status == STATUS_CORRUPT && !is_marked(options->dir))
         return status;              /* who knows whose files these are */
     if (status != STATUS_OK && status != STATUS_CORRUPT)
         return status;
-    if (status == STATUS_OK && store_number(*store) == 0)
+    if (status == STATUS_OK && store_number(*store) == 0 && image == NULL)
         return mark(options->dir, message);
     store_close(*store);
     *store = NULL;
@@ -59,6 +62,15 @@ static enum status open_empty(const struct store_options *options, struct store 
     if (status != STATUS_OK) {
         snprintf(message, STORE_MESSAGE_SIZE, "can't remove the old store '%.150s': %s", options->dir, status_name(status));
         return status;
+    }
+    if (image != NULL) {
+        mark_path(options->dir, path);      /* the clone wants to create the directory */
+        unlink(path);
+        rmdir(options->dir);
+        snprintf(path, sizeof(path), "%s/store", image);
+        status = store_clone(path, options->dir, options->env, message);
+        if (status != STATUS_OK)
+            return status;
     }
     status = store_open(options, store, message);
     return status == STATUS_OK ? mark(options->dir, message) : status;
@@ -81,7 +93,7 @@ struct tier *tier_open(const struct tier_options *options, char *message)
         store.env = tier->env;
     if (options->hooks.thread_started != NULL)
         store_env_on_thread(store.env, options->hooks.thread_started, options->hooks.context);
-    if (open_empty(&store, &tier->store, message) != STATUS_OK) {
+    if (open_working(&store, options->image, &tier->store, message) != STATUS_OK) {
         if (tier->env != NULL)
             store_env_destroy(tier->env);
         mem_free(tier);
@@ -105,11 +117,33 @@ struct tier *tier_open(const struct tier_options *options, char *message)
     pthread_cond_init(&tier->writer_answered, NULL);
     pthread_mutex_init(&tier->error_lock, NULL);
     pthread_mutex_init(&tier->counting_lock, NULL);
+    pthread_mutex_init(&tier->handed_lock, NULL);
     return tier;
 }
 
 struct hash_seed tier_seed(const struct tier *tier) { return store_seed(tier->store); }
 struct tier_settings *tier_settings(struct tier *tier) { return &tier->settings; }
+enum status tier_restore(struct tier *tier, const char *image)
+{
+    struct partitions *partitions = tier->partitions;
+    enum status status = tags_load(tier, partitions, image);
+
+    if (status != STATUS_OK) {
+        tier->hooks.log(tier->hooks.context, "The image's tags are missing or damaged: they are read from the store.");
+        status = tags_rebuild(tier, partitions);
+    }
+    /* What was flushed, but not purged yet, at the cut. */
+    for (uint32_t incarnation = 1; status == STATUS_OK && incarnation <= partitions->incarnation_last; incarnation++) {
+        bool known = false;
+
+        for (int db = 0; db < partitions->db_count; db++)
+            known = known || partitions->incarnations[db] == incarnation;
+        if (!known)
+            tier_purge(tier, incarnation);
+    }
+    return status;
+}
+
 void tier_set_expiry(struct tier *tier, bool on) { tier->expire_cold = on; }
 
 void tier_start(struct tier *tier, struct partitions *partitions)
@@ -120,6 +154,7 @@ void tier_start(struct tier *tier, struct partitions *partitions)
         .record_of_new = grave_record_of_new,
         .removed = grave_removed,
         .keyspace_created = grave_keyspace_created,
+        .changing = checkpoint_changing,
     };
     loaders_adjust(tier);
     CHECK(pthread_create(&tier->writer, NULL, writer_main, tier) == 0);
@@ -144,6 +179,28 @@ void tier_stop(struct tier *tier)
     tier->writer_running = false;
 }
 
+static void void_loads(struct tier *tier, struct tier_keyspace *in)
+{
+    struct keyed_node *node;
+    size_t slot = 0;
+
+    while ((node = keyed_any(&in->loads, &slot)) != NULL) {
+        struct load *load = (struct load *)node;
+
+        keyed_remove(&in->loads, node);
+        load->keyspace = NULL;
+        load_void(tier, load);
+        load_free_if_unused(tier, load);
+        slot = 0;
+    }
+}
+
+void loads_void_all(struct tier *tier, struct keyspace *keyspace)
+{
+    ASSERT_LOCKED(keyspace->partition);
+    void_loads(tier, keyspace->tier);
+}
+
 static void release_keyspace(struct tier *tier, struct tier_keyspace *in)
 {
     struct keyed_node *node;
@@ -156,16 +213,7 @@ static void release_keyspace(struct tier *tier, struct tier_keyspace *in)
             slot = 0;
         }
     }
-    slot = 0;
-    while ((node = keyed_any(&in->loads, &slot)) != NULL) {
-        struct load *load = (struct load *)node;
-
-        keyed_remove(&in->loads, node);
-        load->keyspace = NULL;
-        load_void(tier, load);
-        load_free_if_unused(tier, load);
-        slot = 0;
-    }
+    void_loads(tier, in);
     count_forget(in);
     keyed_release(&in->graves);
     keyed_release(&in->loads);
@@ -241,6 +289,7 @@ void tier_close(struct tier *tier)
     pthread_cond_destroy(&tier->writer_answered);
     pthread_mutex_destroy(&tier->error_lock);
     pthread_mutex_destroy(&tier->counting_lock);
+    pthread_mutex_destroy(&tier->handed_lock);
     mem_free(tier->purges);
     mem_free(tier);
 }

@@ -49,6 +49,7 @@ struct tier_hooks {
     /* Under the partition's lock: an expired cold key is deleted: log it. */
     void (*expired)(void *context, struct keyspace *keyspace, struct bytes key);
     void (*thread_started)(void *context, const char *name);
+    void (*free_keyspace)(void *context, struct keyspace *keyspace);    /* in the background */
     void (*log)(void *context, const char *text);               /* a sentence for the operator, worth a warning */
 };
 
@@ -64,6 +65,7 @@ struct tier_keyspace {
 /* Opens the store, an old one is emptied, and starts nothing yet. NULL: `message` (256 bytes) says why. */
 struct tier_options {
     const char *dir;
+    const char *image;              /* a checkpoint's directory to begin with; NULL: empty */
     struct store_env *env;          /* NULL: the machine's disk */
     size_t write_buffer_size, block_cache_size;
     bool compression;
@@ -76,6 +78,8 @@ struct tier_settings *tier_settings(struct tier *tier);
 /* Takes its place as the partitions' watch; starts writer and loaders. */
 void tier_start(struct tier *tier, struct partitions *partitions);
 void tier_set_expiry(struct tier *tier, bool on);   /* cold keys expire by the clock: not while replaying. Off at first */
+/* After tier_start, when the store was opened from an image and the partitions know their incarnations: loads the record map. */
+enum status tier_restore(struct tier *tier, const char *image);
 void tier_stop(struct tier *tier);          /* joins all threads; nobody calls in any more */
 void tier_close(struct tier *tier);         /* after tier_stop, before the partitions go; NULL is fine */
 

@@ -47,6 +47,7 @@ struct grave {
     bool unknown;           /* not known whether there is a record at all */
     bool applying;          /* its delete is in the batch being written. The key may have an entry again, with RECORD_NONE: the
                              * grave, not the entry, answers for the record that is about to go */
+    uint32_t epoch;         /* the tier's when it was dug: during a checkpoint, later ones wait */
 };
 
 struct demote_request {
@@ -107,14 +108,55 @@ struct tier {
     char last_error[128];
 
     struct latch latch;
+
+    /* The checkpoint: see checkpoint.c. Turned on with all partitions locked, off by the writer; read under any partition's lock. */
+    _Atomic bool checkpointing;
+    _Atomic uint32_t epoch;             /* cuts so far */
+    pthread_mutex_t handed_lock;        /* leaf */
+    struct handed *handed_first, *handed_last;      /* handed_lock */
+    struct image_request *image;        /* writer_lock: what is asked of the writer */
     _Atomic uint64_t record_bytes, record_count;    /* of all puts so far */
     struct writer_state *writing;       /* this writer only; see writer.c */
 };
+
+/* A value as it was at the cut, handed over by who was about to change it. */
+struct handed {
+    struct handed *next;
+    struct partition *partition;
+    uint32_t incarnation;
+    uint64_t hash;
+    struct bytes key;
+    int64_t expire_ms;
+    bool unknown;               /* whether there is a record already is not known */
+    struct buffer record;
+};
+
+struct image_request {
+    const char *dir;
+    char *message;
+    enum status status;
+    bool done;
+};
+
+/* checkpoint.c */
+void checkpoint_changing(void *tier, struct keyspace *keyspace, uint64_t hash, uint32_t handle);    /* the partitions' watch */
+static inline bool grave_is_late(const struct tier *tier, const struct grave *grave)
+{
+    return tier->checkpointing && grave->epoch == tier->epoch;
+}
+/* A dirty entry that was changed since the cut: not to be written before the snapshot. */
+bool checkpoint_bars(const struct tier *tier, const struct keyspace *keyspace, const struct entry *entry);
+struct batch;
+struct unknowns;
+/* The writer's part: seals and takes the image. */
+void checkpoint_serve(struct tier *tier, struct image_request *request, struct batch *batch, struct unknowns *unknowns,
+    struct unknowns *big);
 
 /* load.c */
 /* Starts or ends loaders, to be as many as the settings say. At start, then the writer only. */
 void loaders_adjust(struct tier *tier);
 void load_void(struct tier *tier, struct load *load);       /* wakes all who wait; under the lock */
+void loads_void_all(struct tier *tier, struct keyspace *keyspace);      /* a flush: who waits looks again */
 void load_free_if_unused(struct tier *tier, struct load *load);
 struct value_limits tier_limits(const struct tier *tier);
 /* Puts a record that was read into the keyspace; 0 if it can't be decoded. Under the lock; no entry is there. */

@@ -60,6 +60,10 @@ struct keyspace *tier_keyspace_of(struct partition *partition, uint32_t incarnat
         if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->incarnation == incarnation)
             return partition->keyspaces[db];
     }
+    for (struct keyspace *keyspace = partition->flushed; keyspace != NULL; keyspace = keyspace->next_flushed) {
+        if (keyspace->incarnation == incarnation)
+            return keyspace;
+    }
     return NULL;
 }
 
@@ -166,7 +170,7 @@ static void put_big(struct tier *tier)
         struct unknown_key *at = &big->keys[i];
 
         batch_put_big(tier, &tier->writing->batch, at->partition, at->incarnation, at->hash,
-            bytes_of(big->text.data + at->key_at, at->key_size), NULL);
+            bytes_of(big->text.data + at->key_at, at->key_size), BATCH_DEMOTE, NULL);
         commit(tier);
     }
     big->count = 0;
@@ -295,7 +299,8 @@ static enum tier_move demote_one(struct tier *tier, struct demote_request *reque
         handle = keyspace != NULL ? keyspace_find(keyspace, request->hash, request->key) : 0;
         if (handle == 0) {
             result = TIER_NOT_THERE;
-        } else if (keyspace_entry(keyspace, handle)->flags & ENTRY_PINNED) {
+        } else if (keyspace_entry(keyspace, handle)->flags & ENTRY_PINNED ||
+                   checkpoint_bars(tier, keyspace, keyspace_entry(keyspace, handle))) {
             result = TIER_BUSY;
         } else if (entry_record(keyspace_entry(keyspace, handle)) == RECORD_CLEAN) {
             demote_entry(tier, keyspace, request->hash, handle);
@@ -320,7 +325,7 @@ static enum tier_move demote_one(struct tier *tier, struct demote_request *reque
             return TIER_MOVE_FAILED;
     }
     if (big)
-        batch_put_big(tier, &writing->batch, partition, incarnation, request->hash, request->key, request);
+        batch_put_big(tier, &writing->batch, partition, incarnation, request->hash, request->key, BATCH_DEMOTE, request);
     return result;
 }
 
@@ -357,6 +362,26 @@ static void serve_requests(struct tier *tier)
         requests->done = true;
         requests = next;
     }
+    pthread_cond_broadcast(&tier->writer_answered);
+    pthread_mutex_unlock(&tier->writer_lock);
+}
+
+static void serve_image(struct tier *tier)
+{
+    struct image_request *request;
+
+    pthread_mutex_lock(&tier->writer_lock);
+    request = tier->image;
+    pthread_mutex_unlock(&tier->writer_lock);
+    if (request == NULL)
+        return;
+    commit(tier);
+    checkpoint_serve(tier, request, &tier->writing->batch, &tier->writing->unknowns, &tier->writing->big);
+    if (tier->writing->batch.failed)
+        enter_error(tier, request->status);
+    pthread_mutex_lock(&tier->writer_lock);
+    tier->image = NULL;
+    request->done = true;
     pthread_cond_broadcast(&tier->writer_answered);
     pthread_mutex_unlock(&tier->writer_lock);
 }
@@ -424,22 +449,24 @@ static bool writer_round(struct tier *tier)
     }
     if (tier->settings.load_threads != tier->loader_count)
         loaders_adjust(tier);
-    retune(tier);
+    if (!tier->checkpointing)
+        retune(tier);
     if (tier->state == TIER_ERROR)
         return false;
     watch_size(tier, now_ms);
     serve_requests(tier);
+    serve_image(tier);
     demote_to_low(tier);
     if (tier->state == TIER_ERROR)
         return false;
     if (sweep_graves(tier, GRAVES_A_ROUND, &writing->batch, &writing->next_grave) == GRAVES_A_ROUND)
         more = true;
-    if (tier->expire_cold && sweep_expired(tier, now_ms, EXPIRED_A_ROUND, &writing->batch) == EXPIRED_A_ROUND)
+    if (tier->expire_cold && !tier->checkpointing && sweep_expired(tier, now_ms, EXPIRED_A_ROUND, &writing->batch) == EXPIRED_A_ROUND)
         more = true;
     commit(tier);
     if (tier->state == TIER_ERROR)
         return false;
-    if (purge_step(tier))
+    if (!tier->checkpointing && purge_step(tier))
         more = true;
     if (sweep_unknown(tier, UNKNOWN_A_ROUND, &writing->unknowns, &writing->next_unknown) == UNKNOWN_A_ROUND)
         more = true;
@@ -462,7 +489,7 @@ static void wait_for_work(struct tier *tier, bool more)
             until.tv_sec++;
             until.tv_nsec -= 1000000000;
         }
-        while (!tier->stopping && !tier->nudged && tier->requests == NULL) {
+        while (!tier->stopping && !tier->nudged && tier->requests == NULL && tier->image == NULL) {
             if (pthread_cond_timedwait(&tier->writer_asked, &tier->writer_lock, &until) == ETIMEDOUT)
                 break;
         }
@@ -492,6 +519,7 @@ void *writer_main(void *context)
         yield_to_counters(tier);
     }
     serve_requests(tier);       /* nobody is left waiting */
+    serve_image(tier);
     batch_release(&writing->batch);
     unknowns_release(&writing->unknowns);
     unknowns_release(&writing->big);

@@ -193,7 +193,7 @@ class AofTest(unittest.TestCase):
         self.assertEqual(server.terminate(), 0)
         with open(os.path.join(log_folder(server), "appendonly.aof.manifest")) as file:
             for line in file:
-                self.assertRegex(line, r"^file appendonly\.aof\.\d+\.(incr\.aof|base\.(rdb|aof)) seq \d+ type [bih]\n$")
+                self.assertRegex(line, r"^file appendonly\.aof\.\d+\.(incr\.aof|base\.(rdb|aof)|\d+\.base\.image) seq \d+ type [bih]\n$")
 
     def test_redis_reads_our_files(self):
         server = self.start()

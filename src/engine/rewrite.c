@@ -1,0 +1,129 @@
+#include "engine/rewrite.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "persist/checkpoint.h"
+
+enum { AFTER_FAILURE_MS = 60000 };
+
+struct rewrite {
+    struct engine *engine;
+    pthread_mutex_t lock;           /* leaf */
+    pthread_t thread;
+    bool started;                   /* the thread is to be joined */
+    _Atomic bool running, last_failed;
+    _Atomic int64_t began_ms, last_ms, failed_ms;
+    _Atomic uint64_t count, failures;
+};
+
+struct rewrite *rewrite_create(struct engine *engine)
+{
+    struct rewrite *rewrite = mem_zalloc(sizeof(*rewrite));
+
+    rewrite->engine = engine;
+    rewrite->last_ms = -1;
+    pthread_mutex_init(&rewrite->lock, NULL);
+    return rewrite;
+}
+
+static void *rewrite_main(void *context)
+{
+    struct rewrite *rewrite = context;
+    struct engine *engine = rewrite->engine;
+    char message[CONFIG_MESSAGE_SIZE] = "", *dir, *name;
+    enum status status;
+
+    meter_join(engine->meter);
+    dir = config_string(engine->config, CONFIG_APPENDDIRNAME);
+    name = config_string(engine->config, CONFIG_APPENDFILENAME);
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Background append only file rewriting started");
+    status = checkpoint_run(engine->aof, engine->tier, engine->partitions, dir, name, message);
+    mem_free(dir);
+    mem_free(name);
+    rewrite->last_ms = clock_wall_ms() - rewrite->began_ms;
+    rewrite->last_failed = status != STATUS_OK;
+    rewrite->count++;
+    if (status == STATUS_OK) {
+        rewrite->failures = 0;
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Background AOF rewrite finished successfully");
+    } else {
+        rewrite->failures++;
+        rewrite->failed_ms = clock_wall_ms();
+        log_write(engine->log, LOG_LEVEL_WARNING, "Background AOF rewrite failed: %s. The last checkpoint and the log stay valid.", message);
+    }
+    meter_leave(engine->meter);
+    rewrite->running = false;
+    return NULL;
+}
+
+static void join(struct rewrite *rewrite)
+{
+    if (rewrite->started)
+        pthread_join(rewrite->thread, NULL);
+    rewrite->started = false;
+}
+
+bool rewrite_start(struct rewrite *rewrite)
+{
+    bool starts;
+
+    pthread_mutex_lock(&rewrite->lock);
+    starts = !rewrite->running;
+    if (starts) {
+        join(rewrite);
+        rewrite->running = true;
+        rewrite->began_ms = clock_wall_ms();
+        CHECK(pthread_create(&rewrite->thread, NULL, rewrite_main, rewrite) == 0);
+        rewrite->started = true;
+    }
+    pthread_mutex_unlock(&rewrite->lock);
+    return starts;
+}
+
+void rewrite_consider(struct rewrite *rewrite)
+{
+    struct engine *engine = rewrite->engine;
+    int64_t percent = config_number(engine->config, CONFIG_AUTO_AOF_REWRITE_PERCENTAGE);
+    struct aof_stats stats;
+    uint64_t base;
+
+    if (engine->aof == NULL || engine->tier == NULL || percent == 0 || rewrite->running || engine->state != ENGINE_READY)
+        return;
+    if (rewrite->last_failed && clock_wall_ms() - rewrite->failed_ms < AFTER_FAILURE_MS)
+        return;
+    stats = aof_stats(engine->aof);
+    base = stats.base_size > 0 ? stats.base_size : 1;
+    if (stats.current_size < (uint64_t)config_number(engine->config, CONFIG_AUTO_AOF_REWRITE_MIN_SIZE) ||
+        stats.current_size < base || (stats.current_size - base) * 100 / base < (uint64_t)percent)
+        return;
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Starting automatic rewriting of AOF on %llu%% growth",
+        (unsigned long long)((stats.current_size - base) * 100 / base));
+    rewrite_start(rewrite);
+}
+
+void rewrite_stats(struct rewrite *rewrite, struct rewrite_stats *stats)
+{
+    bool running = rewrite->running;
+
+    *stats = (struct rewrite_stats){
+        .running = running,
+        .last_failed = rewrite->last_failed,
+        .last_s = rewrite->last_ms < 0 ? -1 : rewrite->last_ms / 1000,
+        .running_s = running ? (clock_wall_ms() - rewrite->began_ms) / 1000 : -1,
+        .count = rewrite->count,
+        .failures = rewrite->failures,
+    };
+}
+
+void rewrite_destroy(struct rewrite *rewrite)
+{
+    if (rewrite == NULL)
+        return;
+    join(rewrite);
+    pthread_mutex_destroy(&rewrite->lock);
+    mem_free(rewrite);
+}

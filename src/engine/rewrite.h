@@ -1,0 +1,26 @@
+/* Rewrite: checkpoints in the background: BGREWRITEAOF and auto-aof-rewrite-*. One at a time, on a thread of its own. */
+#ifndef KELVIN_ENGINE_REWRITE_H
+#define KELVIN_ENGINE_REWRITE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
+struct rewrite;
+
+struct rewrite *rewrite_create(struct engine *engine);
+void rewrite_destroy(struct rewrite *rewrite);      /* waits for the one that runs; NULL is fine */
+
+/* False if one runs already. Any thread. */
+bool rewrite_start(struct rewrite *rewrite);
+/* Starts one if the log has grown as auto-aof-rewrite-percentage and -min-size say. Main worker's cron. */
+void rewrite_consider(struct rewrite *rewrite);
+
+struct rewrite_stats {
+    bool running, last_failed;
+    int64_t last_s, running_s;          /* -1: none */
+    uint64_t count, failures;           /* failures in a row */
+};
+void rewrite_stats(struct rewrite *rewrite, struct rewrite_stats *stats);
+
+#endif

@@ -1,0 +1,195 @@
+#include "persist/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "tier/checkpoint.h"
+#include "value/codec.h"
+
+enum { PATH_SIZE = 4096, COMMIT_TRIES = 20000, DATASET_SIZE_MAX = 1 << 20 };
+
+static const char image_end[] = ".base.image";
+
+/* Files, and directories one level down: all there is in an image. */
+static void remove_tree(const char *path, int depth)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        char inner[PATH_SIZE];
+
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        snprintf(inner, sizeof(inner), "%s/%s", path, entry->d_name);
+        if (unlink(inner) != 0 && depth > 0)
+            remove_tree(inner, depth - 1);
+    }
+    if (dir != NULL)
+        closedir(dir);
+    rmdir(path);
+}
+
+static bool is_image(const char *name)
+{
+    size_t size = strlen(name), end = sizeof(image_end) - 1;
+
+    return size > end && strcmp(name + size - end, image_end) == 0;
+}
+
+void checkpoint_clean(const char *dir, const char *base)
+{
+    DIR *list = opendir(dir);
+    struct dirent *entry;
+
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        char path[PATH_SIZE];
+
+        if (!is_image(entry->d_name) || (base != NULL && strcmp(entry->d_name, base) == 0))
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
+        remove_tree(path, 1);
+    }
+    if (list != NULL)
+        closedir(list);
+}
+
+static enum status sync_path(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum status status = STATUS_OK;
+
+    if (fd < 0)
+        return status_of_errno(errno);
+    if (fsync(fd) != 0)
+        status = status_of_errno(errno);
+    close(fd);
+    return status;
+}
+
+static void describe(const struct partitions *partitions, struct buffer *out)
+{
+    buffer_append_format(out, "kelvin-image 1\npartitions %u\ndatabases %d\nlast %u\n", partitions->count, partitions->db_count,
+        (unsigned)partitions->incarnation_last);
+    for (int db = 0; db < partitions->db_count; db++)
+        buffer_append_format(out, "db %d %u\n", db, (unsigned)partitions->incarnations[db]);
+}
+
+static enum status write_dataset(const char *image, struct buffer *text)
+{
+    char path[PATH_SIZE + 16];
+    uint64_t crc = crc64(0, buffer_bytes(text));
+    FILE *file;
+    bool good;
+
+    snprintf(path, sizeof(path), "%s/dataset", image);
+    buffer_append_format(text, "end %016llx\n", (unsigned long long)crc);
+    file = fopen(path, "we");
+    if (file == NULL)
+        return status_of_errno(errno);
+    good = fwrite(text->data, 1, text->size, file) == text->size && fflush(file) == 0 && fsync(fileno(file)) == 0;
+    good = fclose(file) == 0 && good;
+    return good ? sync_path(image) : STATUS_IO;
+}
+
+enum status checkpoint_dataset(const char *image, struct partitions *partitions, char *message)
+{
+    char path[PATH_SIZE], *text = mem_alloc(DATASET_SIZE_MAX + 1), *end, *line;
+    unsigned long long crc;
+    unsigned last = 0, partition_count;
+    int databases = 0, used = 0;
+    size_t size;
+    FILE *file;
+    enum status status = STATUS_CORRUPT;
+
+    snprintf(path, sizeof(path), "%s/dataset", image);
+    snprintf(message, 256, "%.200s is damaged", path);
+    file = fopen(path, "re");
+    size = file != NULL ? fread(text, 1, DATASET_SIZE_MAX, file) : 0;
+    if (file != NULL)
+        fclose(file);
+    text[size] = '\0';
+    end = strstr(text, "end ");
+    if (end == NULL || sscanf(end, "end %16llx", &crc) != 1 || crc != crc64(0, bytes_of(text, (size_t)(end - text))) ||
+        sscanf(text, "kelvin-image 1\npartitions %u\ndatabases %d\nlast %u\n%n", &partition_count, &databases, &last, &used) != 3)
+        goto out;
+    if (databases > partitions->db_count) {
+        snprintf(message, 256, "the image has %d databases, the configuration only %d", databases, partitions->db_count);
+        status = STATUS_INVALID;
+        goto out;
+    }
+    partitions->incarnation_last = last;
+    line = text + used;
+    for (int i = 0; i < databases; i++) {
+        unsigned incarnation;
+        int db;
+
+        if (sscanf(line, "db %d %u\n%n", &db, &incarnation, &used) != 2 || db != i)
+            goto out;
+        partitions->incarnations[db] = incarnation;
+        line += used;
+    }
+    for (int db = databases; db < partitions->db_count; db++)
+        partitions->incarnations[db] = ++partitions->incarnation_last;
+    message[0] = '\0';
+    status = STATUS_OK;
+out:
+    mem_free(text);
+    return status;
+}
+
+/* The flusher has to reach the cut first. */
+static enum status commit(struct aof *aof, uint64_t lsn, const char *base, char *message)
+{
+    struct timespec pause = { 0, 2000000 };
+    enum status status = STATUS_LOCKED;
+
+    for (int i = 0; i < COMMIT_TRIES && status == STATUS_LOCKED && !aof_is_lost(aof); i++) {
+        status = aof_commit(aof, lsn, base, message);
+        if (status == STATUS_LOCKED) {
+            aof_request_sync(aof, lsn);
+            nanosleep(&pause, NULL);
+        }
+    }
+    return status;
+}
+
+enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
+    char *message)
+{
+    char base[512], image[PATH_SIZE];
+    struct buffer dataset = { 0 };
+    uint64_t lsn;
+    enum status status = aof_prepare(aof, message);
+
+    if (status != STATUS_OK)
+        return status;
+    snprintf(base, sizeof(base), "%s.%lld%s", name, (long long)clock_wall_us(), image_end);
+    snprintf(image, sizeof(image), "%s/%s", dir, base);
+    partitions_lock_all(partitions);
+    lsn = aof_cut(aof);
+    describe(partitions, &dataset);
+    tier_cut(tier);
+    partitions_unlock_all(partitions);
+    status = tier_image(tier, image, message);
+    if (status == STATUS_OK)
+        status = write_dataset(image, &dataset);
+    if (status == STATUS_OK)
+        status = sync_path(dir);
+    if (status == STATUS_OK)
+        status = commit(aof, lsn, base, message);
+    buffer_release(&dataset);
+    checkpoint_clean(dir, aof_base(aof));
+    if (status != STATUS_OK && message[0] == '\0')
+        snprintf(message, 256, "%s", status_name(status));
+    return status;
+}

@@ -1,0 +1,28 @@
+/* Checkpoint: an image of all data as of one instant, as the log's new base. Without fork.
+ *
+ *   appendonlydir/<name>.<n>.base.image/     store/   the store's files, most of them hard links
+ *                                            tags     the record maps (tier/tags.h)
+ *                                            dataset  what databases there are (text, ends with a checksum)
+ *
+ * prepare (the next increment), cut, seal and snapshot (tier/checkpoint.c), commit (the manifest). A failure at any point leaves
+ * the base before and a contiguous log.
+ */
+#ifndef KELVIN_PERSIST_CHECKPOINT_H
+#define KELVIN_PERSIST_CHECKPOINT_H
+
+#include "keyspace/partition.h"
+#include "persist/aof.h"
+#include "tier/tier.h"
+
+/* One at a time; blocks for as long as it takes; not on a worker, no lock held. `dir` and `name` are the log's. `message` has 256
+ * bytes. */
+enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
+    char *message);
+
+/* The databases of an image, into partitions that hold nothing yet. STATUS_INVALID: it has more databases than there are here. */
+enum status checkpoint_dataset(const char *image, struct partitions *partitions, char *message);
+
+/* Removes images of the log that its manifest does not name: left behind by a crash. `base` is the one to keep, or NULL. */
+void checkpoint_clean(const char *dir, const char *base);
+
+#endif

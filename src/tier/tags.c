@@ -1,0 +1,203 @@
+#include "tier/tags.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "tier/tier_private.h"
+#include "value/codec.h"
+
+static const char magic[8] = "KTAGS1\n";
+
+enum { HEAD_SIZE = 12, SECTION_SIZE = 16, END_SIZE = 12 };
+
+static void save_keyspace(struct keyspace *keyspace, struct buffer *out)
+{
+    uint64_t count = recordmap_count(keyspace->tier->map);
+
+    if (count == 0)
+        return;
+    buffer_append(out, &keyspace->incarnation, 4);
+    buffer_append(out, &keyspace->partition->index, 4);
+    buffer_append(out, &count, 8);
+    recordmap_save(keyspace->tier->map, (uint8_t *)buffer_reserve(out, count * RECORDMAP_TAG_SIZE));
+    out->size += count * RECORDMAP_TAG_SIZE;
+}
+
+static enum status write_all(int fd, const char *data, size_t size)
+{
+    while (size > 0) {
+        ssize_t written = write(fd, data, size);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return status_of_errno(errno);
+        data += written;
+        size -= (size_t)written;
+    }
+    return STATUS_OK;
+}
+
+/* Appends to the file and to its checksum. */
+static enum status flush(int fd, struct buffer *text, uint64_t *crc)
+{
+    enum status status = write_all(fd, text->data, text->size);
+
+    *crc = crc64(*crc, buffer_bytes(text));
+    text->size = 0;
+    return status;
+}
+
+enum status tags_save(struct tier *tier, const char *dir)
+{
+    struct buffer text = { 0 };
+    char path[4096];
+    uint64_t crc = 0;
+    uint32_t end = 0;
+    enum status status;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/tags", dir);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return status_of_errno(errno);
+    buffer_append(&text, magic, sizeof(magic));
+    buffer_append(&text, &tier->partitions->count, 4);
+    status = flush(fd, &text, &crc);
+    for (uint32_t i = 0; i < tier->partitions->count && status == STATUS_OK; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            if (partition->keyspaces[db] != NULL)
+                save_keyspace(partition->keyspaces[db], &text);
+        }
+        for (struct keyspace *keyspace = partition->flushed; keyspace != NULL; keyspace = keyspace->next_flushed)
+            save_keyspace(keyspace, &text);
+        partition_unlock(partition);
+        status = flush(fd, &text, &crc);
+    }
+    buffer_append(&text, &end, 4);
+    buffer_append(&text, &crc, 8);
+    if (status == STATUS_OK)
+        status = write_all(fd, text.data, text.size);
+    if (status == STATUS_OK && fsync(fd) != 0)
+        status = status_of_errno(errno);
+    close(fd);
+    buffer_release(&text);
+    return status;
+}
+
+static int db_of(const struct partitions *partitions, uint32_t incarnation)
+{
+    for (int db = 0; db < partitions->db_count; db++) {
+        if (partitions->incarnations[db] == incarnation)
+            return db;
+    }
+    return -1;
+}
+
+static uint64_t number_at(const uint8_t *at, int size)
+{
+    uint64_t number = 0;
+
+    memcpy(&number, at, (size_t)size);
+    return number;
+}
+
+/* Checks and, in a second call, loads. */
+static enum status walk(struct partitions *partitions, const uint8_t *data, size_t size, bool load)
+{
+    size_t at = HEAD_SIZE;
+
+    if (size < HEAD_SIZE + END_SIZE || memcmp(data, magic, sizeof(magic)) != 0 || number_at(data + 8, 4) != partitions->count)
+        return STATUS_CORRUPT;
+    if (number_at(data + size - 8, 8) != crc64(0, bytes_of(data, size - END_SIZE)))
+        return STATUS_CORRUPT;
+    while (size - at > END_SIZE) {
+        uint32_t incarnation = (uint32_t)number_at(data + at, 4), index;
+        uint64_t count;
+        int db;
+
+        if (size - at < SECTION_SIZE + END_SIZE)
+            return STATUS_CORRUPT;
+        index = (uint32_t)number_at(data + at + 4, 4);
+        count = number_at(data + at + 8, 8);
+        at += SECTION_SIZE;
+        if (index >= partitions->count || count > (size - at - END_SIZE) / RECORDMAP_TAG_SIZE)
+            return STATUS_CORRUPT;
+        db = db_of(partitions, incarnation);
+        if (load && db >= 0) {
+            struct partition *partition = &partitions->partitions[index];
+            bool good;
+
+            partition_lock(partition);
+            good = recordmap_load(partition_keyspace(partition, db)->tier->map, data + at, count);
+            partition_unlock(partition);
+            if (!good)
+                return STATUS_CORRUPT;
+        }
+        at += count * RECORDMAP_TAG_SIZE;
+    }
+    return at + END_SIZE == size ? STATUS_OK : STATUS_CORRUPT;
+}
+
+enum status tags_load(struct tier *tier, struct partitions *partitions, const char *dir)
+{
+    struct stat info;
+    uint8_t *data = NULL;
+    char path[4096];
+    size_t got = 0;
+    enum status status = STATUS_OK;
+    int fd;
+
+    (void)tier;
+    snprintf(path, sizeof(path), "%s/tags", dir);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return status_of_errno(errno);
+    if (fstat(fd, &info) != 0)
+        status = STATUS_IO;
+    if (status == STATUS_OK)
+        data = mem_alloc((size_t)info.st_size);
+    while (status == STATUS_OK && got < (size_t)info.st_size) {
+        ssize_t part = read(fd, data + got, (size_t)info.st_size - got);
+
+        if (part <= 0)
+            status = STATUS_IO;
+        else
+            got += (size_t)part;
+    }
+    close(fd);
+    if (status == STATUS_OK)
+        status = walk(partitions, data, got, false);
+    if (status == STATUS_OK)
+        status = walk(partitions, data, got, true);
+    mem_free(data);
+    return status;
+}
+
+enum status tags_rebuild(struct tier *tier, struct partitions *partitions)
+{
+    for (int db = 0; db < partitions->db_count; db++) {
+        struct store_iterator *iterator = store_scan(tier->store, partitions->incarnations[db], 0);
+        struct store_record record;
+        enum status status;
+
+        while ((status = store_next(iterator, &record)) == STATUS_OK) {
+            struct partition *partition = &partitions->partitions[partition_index(partitions, record.hash)];
+
+            partition_lock(partition);
+            recordmap_add(partition_keyspace(partition, db)->tier->map, record.hash);
+            partition_unlock(partition);
+        }
+        store_scan_close(iterator);
+        if (status != STATUS_NOT_FOUND)
+            return status;
+    }
+    return STATUS_OK;
+}

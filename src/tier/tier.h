@@ -49,8 +49,8 @@ struct tier_hooks {
     /* Under the partition's lock: an expired cold key is deleted: log it. */
     void (*expired)(void *context, struct keyspace *keyspace, struct bytes key);
     void (*thread_started)(void *context, const char *name);
-    void (*free_keyspace)(void *context, struct keyspace *keyspace);    /* in the background */
     void (*log)(void *context, const char *text);               /* a sentence for the operator, worth a warning */
+    void (*free_keyspace)(void *context, struct keyspace *keyspace);    /* in the background; only checkpoints need it */
 };
 
 struct tier_keyspace {

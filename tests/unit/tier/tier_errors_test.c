@@ -91,7 +91,7 @@ static void what_cant_be_read_is_an_error_and_not_nil(void **state)
 {
     static const char *const requests[] = {
         "GET k", "MGET hot k", "DEL k", "EXISTS k", "APPEND k x", "TYPE k", "TTL k", "GETDEL k", "INCR k", "RENAME k l", "EXPIRE k 100",
-        "SETNX k x", "TIER PROMOTE k", "TIER WHERE k", "SCAN 0 COUNT 100", "RANDOMKEY",
+        "SETNX k x", "TIER PROMOTE k", "TIER WHERE k", "SCAN 0 COUNT 100",
     };
     struct rig *rig = *state;
 

@@ -444,7 +444,7 @@ void connection_open(struct loop *loop, struct accepted accepted)
     connection->loop = loop;
     reply_init(&client->reply, 2);
     request_init(&connection->parser);
-    client->id = atomic_fetch_add(&engine->client_last_id, 1) + 1;
+    client->id = accepted.id;
     client->fd = accepted.fd;
     client->flags = accepted.is_unix ? CLIENT_UNIX_SOCKET : 0;
     client->authenticated = password[0] == '\0';

@@ -96,7 +96,7 @@ static void on_knock(uv_poll_t *poll, int status, int events)
         engine->client_count++;
         loop = listener->loops[listener->next_loop];
         listener->next_loop = (listener->next_loop + 1) % listener->loop_count;
-        loop_accept(loop, (struct accepted){ fd, listening->is_unix, !listening->is_unix && is_denied(listener, &peer) });
+        loop_accept(loop, (struct accepted){ fd, ++engine->client_last_id, listening->is_unix, !listening->is_unix && is_denied(listener, &peer) });
     }
 }
 

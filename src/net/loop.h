@@ -51,6 +51,7 @@ void loop_stop(struct loop *loop);          /* any thread: closes its clients, r
 /* A socket was accepted: its connection lives in this loop from now on. Any thread. */
 struct accepted {
     int fd;
+    uint64_t id;                            /* the client's: given in the order of arrival */
     bool is_unix;
     bool is_denied;                         /* protected mode: told so and closed */
 };

@@ -54,6 +54,7 @@ struct client {
     struct client *prev, *next;             /* in its worker's list of all */
     struct client *prev_waiting, *next_waiting;     /* in its worker's list of those who wait for memory */
     bool waits_for_memory;
+    uint64_t lsn_written;                   /* of its own last change */
     uint64_t lsn_needed;                    /* its output waits until the log covers this */
     void *job;                              /* struct job of engine/job.h: background work of the call that is parked */
 };

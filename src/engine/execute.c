@@ -280,6 +280,7 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
         return;
     call->turn->lsn_seen = lsn;
     call->client->lsn_needed = lsn;
+    call->client->lsn_written = lsn;
     if (set->count == 1 && !exclusive) {
         all->partitions[set->single].last_lsn = lsn;
         return;

@@ -342,7 +342,7 @@ static void count_output(struct connection *connection, size_t size)
     turn_count(&connection->loop->worker.turn, STAT_WRITES_PROCESSED, 1);
 }
 
-bool connection_flush(struct connection *connection, uint64_t covered)
+bool connection_flush(struct connection *connection, uint64_t covered, bool log_failing)
 {
     struct client *client = &connection->client;
     struct buffer *out = &client->reply.out;
@@ -353,7 +353,7 @@ bool connection_flush(struct connection *connection, uint64_t covered)
         free_if_done(connection);
         return true;
     }
-    if (out->size > 0 && client->lsn_needed > covered)
+    if (out->size > 0 && (log_failing ? client->lsn_written : client->lsn_needed) > covered)
         return false;
     if (connection->write_busy) {
         check_output_limit(connection);

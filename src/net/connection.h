@@ -38,8 +38,9 @@ void connection_close(struct connection *connection);
 
 /* Runs what has been received, as far as it goes. */
 void connection_process(struct connection *connection);
-/* Sends what may be sent: the log covers `covered`. True if there is nothing left to wait for. */
-bool connection_flush(struct connection *connection, uint64_t covered);
+/* Sends what may be sent: the log covers `covered`. While the log can't be written, only those wait who changed something themselves:
+ * reading goes on. True if there is nothing left to wait for. */
+bool connection_flush(struct connection *connection, uint64_t covered, bool log_failing);
 /* Timeouts and limits, about once a second. */
 void connection_check(struct connection *connection, int64_t now_ms);
 void connection_mark_dirty(struct connection *connection);

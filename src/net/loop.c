@@ -12,10 +12,12 @@ static void end_turn(struct loop *loop)
     struct turn *turn = &loop->worker.turn;
     bool was_in_turn = loop->in_turn;
     uint64_t covered;
+    bool log_failing;
 
     if (!was_in_turn && dirty == NULL)
         return;
     covered = worker_end_turn(&loop->worker);
+    log_failing = loop->engine->aof != NULL && aof_error(loop->engine->aof) != STATUS_OK;
     loop->in_turn = false;
     loop->dirty = NULL;
     while (dirty != NULL) {
@@ -23,7 +25,7 @@ static void end_turn(struct loop *loop)
 
         dirty = connection->next_dirty;
         connection->in_dirty = false;
-        if (!connection_flush(connection, covered))
+        if (!connection_flush(connection, covered, log_failing))
             connection_mark_dirty(connection);
     }
     if (was_in_turn) {

@@ -174,6 +174,9 @@ static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32
         }
         if (keyed_find(&keyspace->tier->graves, hashes[i], key) != NULL && handle == 0)
             continue;
+        /* Deleted before this scan began, and the record went only after the iterator had seen it: its tag is gone, too. */
+        if (handle == 0 && !recordmap_maybe(keyspace->tier->map, hashes[i]))
+            continue;
         if (page_has(hot, hot_count, hashes[i], key))
             continue;
         /* It has come back since the hot part was read: it is there, in one form or the other. */

@@ -176,6 +176,11 @@ enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions
     snprintf(base, sizeof(base), "%s.%lld%s", name, (long long)clock_wall_us(), image_end);
     snprintf(image, sizeof(image), "%s/%s", dir, base);
     partitions_lock_all(partitions);
+    if (!tier_may_cut(tier)) {
+        partitions_unlock_all(partitions);
+        snprintf(message, 256, "the last one has failed, and the store is not back yet");
+        return STATUS_LOCKED;
+    }
     lsn = aof_cut(aof);
     describe(partitions, &dataset);
     tier_cut(tier);

@@ -75,6 +75,11 @@ void checkpoint_changing(void *context, struct keyspace *keyspace, uint64_t hash
     entry->flags ^= ENTRY_EPOCH;
 }
 
+bool tier_may_cut(struct tier *tier)
+{
+    return !tier->checkpointing;
+}
+
 void tier_cut(struct tier *tier)
 {
     ASSERT_LOCKED(&tier->partitions->partitions[0]);
@@ -247,7 +252,7 @@ static size_t seal_handed(struct sealing *sealing)
         handed = next;
         count++;
         if (store_batch_size(sealing->batch->store) >= (size_t)tier->settings.batch_size && !commit(sealing) && sealing->batch->failed)
-            break;          /* the rest goes back: see give_back */
+            break;          /* the rest goes back to the queue */
     }
     if (handed != NULL) {
         pthread_mutex_lock(&tier->handed_lock);
@@ -325,6 +330,22 @@ void checkpoint_serve(struct tier *tier, struct image_request *request, struct b
     if (sealing.status == STATUS_OK)
         sealing.status = tags_save(tier, request->dir);
     request->status = sealing.status;
+    tier->checkpoint_over = true;
+    checkpoint_end(tier, batch);
+}
+
+void checkpoint_end(struct tier *tier, struct batch *batch)
+{
+    struct sealing rest = { tier, batch, NULL, NULL, STATUS_OK, 0 };
+
+    if (!tier->checkpoint_over || batch->failed)
+        return;
+    /* What was handed over has its tag already, and must not come after a younger value: all of it is written now. */
+    while (rest.status == STATUS_OK && seal_handed(&rest) > 0)
+        ;
+    if (rest.status != STATUS_OK)
+        return;                     /* the store is in error: again when it is back */
+    tier->checkpoint_over = false;
     tier->checkpointing = false;
     release_flushed(tier);
 }

@@ -4,6 +4,9 @@
 
 #include "tier/tier.h"
 
+/* With all partitions locked: false while a checkpoint that failed still has to bring its values to a store in error. */
+bool tier_may_cut(struct tier *tier);
+
 /* With all partitions locked: the instant the image is of. tier_image has to follow. */
 void tier_cut(struct tier *tier);
 

@@ -111,6 +111,7 @@ struct tier {
 
     /* The checkpoint: see checkpoint.c. Turned on with all partitions locked, off by the writer; read under any partition's lock. */
     _Atomic bool checkpointing;
+    bool checkpoint_over;               /* the writer's: the image is done or has failed; see checkpoint_end */
     _Atomic uint32_t epoch;             /* cuts so far */
     pthread_mutex_t handed_lock;        /* leaf */
     struct handed *handed_first, *handed_last;      /* handed_lock */
@@ -151,6 +152,8 @@ struct unknowns;
 /* The writer's part: seals and takes the image. */
 void checkpoint_serve(struct tier *tier, struct image_request *request, struct batch *batch, struct unknowns *unknowns,
     struct unknowns *big);
+/* Ends the checkpoint once all that was handed over is in the store; the writer calls it until then. */
+void checkpoint_end(struct tier *tier, struct batch *batch);
 
 /* load.c */
 /* Starts or ends loaders, to be as many as the settings say. At start, then the writer only. */

@@ -456,6 +456,9 @@ static bool writer_round(struct tier *tier)
     watch_size(tier, now_ms);
     serve_requests(tier);
     serve_image(tier);
+    checkpoint_end(tier, &writing->batch);
+    if (writing->batch.failed && tier->state != TIER_ERROR)
+        enter_error(tier, STATUS_IO);
     demote_to_low(tier);
     if (tier->state == TIER_ERROR)
         return false;

@@ -39,6 +39,11 @@ static void remove_tree(const char *path, int depth)
     rmdir(path);
 }
 
+void checkpoint_remove(const char *image)
+{
+    remove_tree(image, 1);
+}
+
 static bool is_image(const char *name)
 {
     size_t size = strlen(name), end = sizeof(image_end) - 1;
@@ -163,36 +168,61 @@ static enum status commit(struct aof *aof, uint64_t lsn, const char *base, char 
     return status;
 }
 
+/* Cut, seal, snapshot. With a log: it goes on in its next increment, and `*lsn` is where. */
+static enum status take_image(struct tier *tier, struct partitions *partitions, struct aof *aof, const char *path, uint64_t *lsn,
+    char *message)
+{
+    struct buffer dataset = { 0 };
+    enum status status = STATUS_LOCKED;
+
+    tier_image_begin(tier);
+    partitions_lock_all(partitions);
+    if (!tier_may_cut(tier)) {
+        partitions_unlock_all(partitions);
+        snprintf(message, 256, "the last one has failed, and the store is not back yet");
+        goto out;
+    }
+    if (aof != NULL)
+        *lsn = aof_cut(aof);
+    describe(partitions, &dataset);
+    tier_cut(tier);
+    partitions_unlock_all(partitions);
+    status = tier_image(tier, path, message);
+    if (status == STATUS_OK)
+        status = write_dataset(path, &dataset);
+out:
+    tier_image_end(tier);
+    buffer_release(&dataset);
+    if (status != STATUS_OK && message[0] == '\0')
+        snprintf(message, 256, "%s", status_name(status));
+    return status;
+}
+
+enum status checkpoint_image(struct tier *tier, struct partitions *partitions, const char *path, char *message)
+{
+    enum status status = take_image(tier, partitions, NULL, path, NULL, message);
+
+    if (status != STATUS_OK)
+        checkpoint_remove(path);
+    return status;
+}
+
 enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
     char *message)
 {
     char base[512], image[PATH_SIZE];
-    struct buffer dataset = { 0 };
-    uint64_t lsn;
+    uint64_t lsn = 0;
     enum status status = aof_prepare(aof, message);
 
     if (status != STATUS_OK)
         return status;
     snprintf(base, sizeof(base), "%s.%lld%s", name, (long long)clock_wall_us(), image_end);
     snprintf(image, sizeof(image), "%s/%s", dir, base);
-    partitions_lock_all(partitions);
-    if (!tier_may_cut(tier)) {
-        partitions_unlock_all(partitions);
-        snprintf(message, 256, "the last one has failed, and the store is not back yet");
-        return STATUS_LOCKED;
-    }
-    lsn = aof_cut(aof);
-    describe(partitions, &dataset);
-    tier_cut(tier);
-    partitions_unlock_all(partitions);
-    status = tier_image(tier, image, message);
-    if (status == STATUS_OK)
-        status = write_dataset(image, &dataset);
+    status = take_image(tier, partitions, aof, image, &lsn, message);
     if (status == STATUS_OK)
         status = sync_path(dir);
     if (status == STATUS_OK)
         status = commit(aof, lsn, base, message);
-    buffer_release(&dataset);
     checkpoint_clean(dir, aof_base(aof));
     if (status != STATUS_OK && message[0] == '\0')
         snprintf(message, 256, "%s", status_name(status));

@@ -19,6 +19,11 @@
 enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
     char *message);
 
+/* The image alone, in `path` (which must not exist; its parent does, on the store's file system): for a dump or a backup. No log is
+ * needed, and none is cut. Blocks; waits its turn with checkpoint_run. On failure nothing is left at `path`. */
+enum status checkpoint_image(struct tier *tier, struct partitions *partitions, const char *path, char *message);
+void checkpoint_remove(const char *image);      /* with all its files */
+
 /* The databases of an image, into partitions that hold nothing yet. STATUS_INVALID: it has more databases than there are here. */
 enum status checkpoint_dataset(const char *image, struct partitions *partitions, char *message);
 

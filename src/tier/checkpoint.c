@@ -75,6 +75,16 @@ void checkpoint_changing(void *context, struct keyspace *keyspace, uint64_t hash
     entry->flags ^= ENTRY_EPOCH;
 }
 
+void tier_image_begin(struct tier *tier)
+{
+    pthread_mutex_lock(&tier->image_turn);
+}
+
+void tier_image_end(struct tier *tier)
+{
+    pthread_mutex_unlock(&tier->image_turn);
+}
+
 bool tier_may_cut(struct tier *tier)
 {
     return !tier->checkpointing;

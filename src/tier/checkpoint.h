@@ -4,6 +4,10 @@
 
 #include "tier/tier.h"
 
+/* One image at a time: between these two nobody else cuts. No partition is locked by the caller. */
+void tier_image_begin(struct tier *tier);
+void tier_image_end(struct tier *tier);
+
 /* With all partitions locked: false while a checkpoint that failed still has to bring its values to a store in error. */
 bool tier_may_cut(struct tier *tier);
 

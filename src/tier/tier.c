@@ -118,6 +118,7 @@ struct tier *tier_open(const struct tier_options *options, char *message)
     pthread_mutex_init(&tier->error_lock, NULL);
     pthread_mutex_init(&tier->counting_lock, NULL);
     pthread_mutex_init(&tier->handed_lock, NULL);
+    pthread_mutex_init(&tier->image_turn, NULL);
     return tier;
 }
 
@@ -290,6 +291,7 @@ void tier_close(struct tier *tier)
     pthread_mutex_destroy(&tier->error_lock);
     pthread_mutex_destroy(&tier->counting_lock);
     pthread_mutex_destroy(&tier->handed_lock);
+    pthread_mutex_destroy(&tier->image_turn);
     mem_free(tier->purges);
     mem_free(tier);
 }

@@ -110,6 +110,7 @@ struct tier {
     struct latch latch;
 
     /* The checkpoint: see checkpoint.c. Turned on with all partitions locked, off by the writer; read under any partition's lock. */
+    pthread_mutex_t image_turn;         /* before all others: one image at a time */
     _Atomic bool checkpointing;
     bool checkpoint_over;               /* the writer's: the image is done or has failed; see checkpoint_end */
     _Atomic uint32_t epoch;             /* cuts so far */

@@ -24,6 +24,28 @@ void worker_release(struct worker *worker)
     pthread_mutex_destroy(&worker->mail_lock);
 }
 
+/* The settings of the encodings. */
+struct limit_row {
+    enum config_id id;
+    size_t offset;      /* in struct value_limits */
+};
+
+static const struct limit_row limit_rows[] = {
+    { CONFIG_HASH_MAX_LISTPACK_ENTRIES, offsetof(struct value_limits, hash_listpack_entries_max) },
+    { CONFIG_HASH_MAX_LISTPACK_VALUE, offsetof(struct value_limits, hash_listpack_value_max) },
+    { CONFIG_SET_MAX_INTSET_ENTRIES, offsetof(struct value_limits, set_intset_entries_max) },
+    { CONFIG_SET_MAX_LISTPACK_ENTRIES, offsetof(struct value_limits, set_listpack_entries_max) },
+    { CONFIG_SET_MAX_LISTPACK_VALUE, offsetof(struct value_limits, set_listpack_value_max) },
+    { CONFIG_ZSET_MAX_LISTPACK_ENTRIES, offsetof(struct value_limits, zset_listpack_entries_max) },
+    { CONFIG_ZSET_MAX_LISTPACK_VALUE, offsetof(struct value_limits, zset_listpack_value_max) },
+};
+
+static void read_limits(const struct config *config, struct value_limits *limits)
+{
+    for (size_t i = 0; i < sizeof(limit_rows) / sizeof(limit_rows[0]); i++)
+        *(size_t *)((char *)limits + limit_rows[i].offset) = (size_t)config_number(config, limit_rows[i].id);
+}
+
 void worker_begin_turn(struct worker *worker)
 {
     struct engine *engine = worker->engine;
@@ -37,8 +59,7 @@ void worker_begin_turn(struct worker *worker)
     turn->minutes = heat_minutes(turn->now_ms);
     turn->heat.log_factor = (uint32_t)config_number(config, CONFIG_LFU_LOG_FACTOR);
     turn->heat.decay_minutes = (uint32_t)config_number(config, CONFIG_LFU_DECAY_TIME);
-    turn->limits.hash_listpack_entries_max = (size_t)config_number(config, CONFIG_HASH_MAX_LISTPACK_ENTRIES);
-    turn->limits.hash_listpack_value_max = (size_t)config_number(config, CONFIG_HASH_MAX_LISTPACK_VALUE);
+    read_limits(config, &turn->limits);
     turn->limits.seed = engine->partitions->seed;
     turn->string_size_max = config_number(config, CONFIG_PROTO_MAX_BULK_LEN);
     turn->lsn_seen = 0;

@@ -11,10 +11,17 @@ enum { LOADER_CHUNK_MAX = 16, BUFFER_KEPT_MAX = 64 * 1024 };
 
 struct value_limits tier_limits(const struct tier *tier)
 {
+    const struct tier_settings *settings = &tier->settings;
+
     return (struct value_limits){
         .seed = tier->partitions->seed,
-        .hash_listpack_entries_max = (size_t)tier->settings.hash_listpack_entries_max,
-        .hash_listpack_value_max = (size_t)tier->settings.hash_listpack_value_max,
+        .hash_listpack_entries_max = (size_t)settings->hash_listpack_entries_max,
+        .hash_listpack_value_max = (size_t)settings->hash_listpack_value_max,
+        .set_intset_entries_max = (size_t)settings->set_intset_entries_max,
+        .set_listpack_entries_max = (size_t)settings->set_listpack_entries_max,
+        .set_listpack_value_max = (size_t)settings->set_listpack_value_max,
+        .zset_listpack_entries_max = (size_t)settings->zset_listpack_entries_max,
+        .zset_listpack_value_max = (size_t)settings->zset_listpack_value_max,
     };
 }
 

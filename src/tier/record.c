@@ -76,16 +76,6 @@ static enum status restore_string(struct value *value, uint8_t flags, struct buf
     return STATUS_OK;
 }
 
-/* Limits under which a payload of ours gives the encoding it was made from. */
-static struct value_limits limits_of_payload(struct bytes payload, const struct value_limits *limits)
-{
-    struct value_limits exact = *limits;
-
-    if (payload.size > 0)
-        exact.hash_listpack_entries_max = payload.data[0] == CODEC_RDB_HASH ? 0 : SIZE_MAX;
-    return exact;
-}
-
 enum status record_decode(struct bytes bytes, const struct value_limits *limits, struct buffer *scratch, struct record *record)
 {
     uint8_t flags;
@@ -94,7 +84,7 @@ enum status record_decode(struct bytes bytes, const struct value_limits *limits,
 
     if (status != STATUS_OK)
         return status;
-    exact = limits_of_payload(bytes, limits);
+    exact = codec_limits_of(bytes, limits);
     status = codec_decode(bytes, &exact, scratch, &record->value);
     if (status == STATUS_OK && flags != 0) {
         status = restore_string(&record->value, flags, scratch);

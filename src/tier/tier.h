@@ -34,7 +34,10 @@ struct tier_settings {
     _Atomic int64_t batch_size;             /* tier-batch-size */
     _Atomic int64_t store_size_max;         /* tier-max-size */
     _Atomic int64_t lfu_log_factor, lfu_decay_minutes;
+    /* The *-max-* settings of the encodings, as in struct value_limits. */
     _Atomic int64_t hash_listpack_entries_max, hash_listpack_value_max;
+    _Atomic int64_t set_intset_entries_max, set_listpack_entries_max, set_listpack_value_max;
+    _Atomic int64_t zset_listpack_entries_max, zset_listpack_value_max;
     _Atomic bool enabled;                   /* no: nothing is demoted; what is cold stays readable */
     _Atomic int64_t load_threads;           /* 1 .. 64 */
     _Atomic int64_t write_buffer_size, block_cache_size, compression;   /* taken over by reopening the store */

@@ -2,10 +2,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "containers/dict.h"
-#include "containers/listpack.h"
-#include "containers/ziplist.h"
-#include "value/hash.h"
+#include "value/codec_private.h"
 #include "value/lzf.h"
 #include "value/string.h"
 
@@ -52,7 +49,7 @@ void codec_write_length(struct buffer *out, uint64_t length)
     out->size += length_put((uint8_t *)buffer_reserve(out, LENGTH_SIZE_MAX), length);
 }
 
-static void write_raw(struct buffer *out, struct bytes bytes)
+void codec_write_raw(struct buffer *out, struct bytes bytes)
 {
     char *to = buffer_reserve(out, LENGTH_SIZE_MAX + bytes.size);
     size_t width = length_put((uint8_t *)to, bytes.size);
@@ -92,50 +89,21 @@ void codec_write_string(struct buffer *out, struct bytes string)
 
     if (string.size == 0 || string.size > INT_TEXT_MAX || (string.data[0] > '9') || !text_to_int(string, &number) ||
         !write_int(out, number))
-        write_raw(out, string);
+        codec_write_raw(out, string);
 }
 
-static void encode_string(const struct value *value, struct buffer *out)
+static void write_string(const struct value *value, struct buffer *out)
 {
     char digits[TEXT_INT_SIZE];
 
     buffer_append_u8(out, CODEC_RDB_STRING);
     if (value->encoding != STRING_INT || !write_int(out, value->integer))
-        write_raw(out, string_bytes(value, digits));
-}
-
-static void encode_hash(const struct value *value, struct buffer *out)
-{
-    struct dict_iterator iterator;
-    struct bytes field, data;
-
-    if (value->encoding == HASH_LISTPACK) {
-        buffer_append_u8(out, CODEC_RDB_HASH_LISTPACK);
-        write_raw(out, listpack_bytes(value->object));
-        return;
-    }
-    buffer_append_u8(out, CODEC_RDB_HASH);
-    codec_write_length(out, dict_count(value->object));
-    dict_iterate(&iterator, value->object);
-    while (dict_next(&iterator, &field, &data)) {
-        codec_write_string(out, field);
-        codec_write_string(out, data);
-    }
-}
-
-void codec_encode(const struct value *value, struct buffer *out)
-{
-    if (value->type == VALUE_HASH) {
-        encode_hash(value, out);
-    } else {
-        CHECK(value->type == VALUE_STRING);
-        encode_string(value, out);
-    }
+        codec_write_raw(out, string_bytes(value, digits));
 }
 
 /* Reading. */
 
-static bool take(struct bytes *input, size_t size, struct bytes *taken)
+bool codec_take(struct bytes *input, size_t size, struct bytes *taken)
 {
     if (size > input->size)
         return false;
@@ -170,27 +138,26 @@ enum status codec_read_length(struct bytes *input, uint64_t *length, bool *is_sp
     uint8_t first;
 
     *is_special = false;
-    if (!take(input, 1, &taken))
+    if (!codec_take(input, 1, &taken))
         return STATUS_CORRUPT;
     first = (uint8_t)taken.data[0];
     *length = first & 0x3f;
     switch (first & 0xc0) {
     case LENGTH_6: return STATUS_OK;
     case LENGTH_14:
-        if (!take(input, 1, &taken))
+        if (!codec_take(input, 1, &taken))
             return STATUS_CORRUPT;
         *length = *length << 8 | (uint8_t)taken.data[0];
         return STATUS_OK;
     case SPECIAL: *is_special = true; return STATUS_OK;
     }
-    if ((first != LENGTH_32 && first != LENGTH_64) || !take(input, first == LENGTH_32 ? 4 : 8, &taken))
+    if ((first != LENGTH_32 && first != LENGTH_64) || !codec_take(input, first == LENGTH_32 ? 4 : 8, &taken))
         return STATUS_CORRUPT;
     *length = number_be(taken);
     return STATUS_OK;
 }
 
-/* A length that is one. */
-static enum status read_size(struct bytes *input, uint64_t *size)
+enum status codec_read_size(struct bytes *input, uint64_t *size)
 {
     bool is_special;
     enum status status = codec_read_length(input, size, &is_special);
@@ -202,13 +169,13 @@ static enum status read_lzf(struct bytes *input, struct buffer *scratch, struct 
 {
     uint64_t packed_size, size;
     struct bytes packed;
-    enum status status = read_size(input, &packed_size);
+    enum status status = codec_read_size(input, &packed_size);
 
     if (status == STATUS_OK)
-        status = read_size(input, &size);
+        status = codec_read_size(input, &size);
     if (status != STATUS_OK)
         return status;
-    if (!take(input, packed_size, &packed))
+    if (!codec_take(input, packed_size, &packed))
         return STATUS_CORRUPT;
     status = lzf_decode(packed, size, scratch);
     if (status == STATUS_OK)
@@ -227,16 +194,17 @@ enum status codec_read_string(struct bytes *input, struct buffer *scratch, char 
     if (status != STATUS_OK)
         return status;
     if (!is_special)
-        return take(input, length, string) ? STATUS_OK : STATUS_CORRUPT;
+        return codec_take(input, length, string) ? STATUS_OK : STATUS_CORRUPT;
     if (length == SPECIAL_LZF)
         return read_lzf(input, scratch, string);
-    if (length > SPECIAL_INT_32 || !take(input, (size_t)1 << length, &taken))
+    if (length > SPECIAL_INT_32 || !codec_take(input, (size_t)1 << length, &taken))
         return STATUS_CORRUPT;
     *string = bytes_of(digits, text_of_int(number_le(taken), digits));
     return STATUS_OK;
 }
 
-static enum status read_string(struct bytes *input, struct buffer *scratch, struct value *value)
+static enum status read_string(uint8_t rdb_type, struct bytes *input, const struct value_limits *limits,
+    struct buffer *scratch, struct value *value)
 {
     char digits[TEXT_INT_SIZE];
     size_t mark = scratch->size;
@@ -251,106 +219,60 @@ static enum status read_string(struct bytes *input, struct buffer *scratch, stru
     return STATUS_OK;
 }
 
-/* One pair after the other, from any of the three forms that are not a listpack. */
-struct pairs {
-    uint8_t type;
-    uint64_t left;                      /* plain pairs; the others know their end */
-    struct bytes *input;
-    struct buffer *scratch;
-    struct ziplist_reader ziplist;
-    struct zipmap_reader zipmap;
-    char field_digits[TEXT_INT_SIZE], value_digits[TEXT_INT_SIZE];
-};
-
-static enum status pairs_next_plain(struct pairs *pairs, struct bytes *field, struct bytes *value)
+enum status codec_read_blob(struct bytes *input, struct buffer *scratch, struct bytes *blob)
 {
-    size_t mark = pairs->scratch->size, mark_value;
-    enum status status;
+    size_t mark = scratch->size;
+    char digits[TEXT_INT_SIZE];
+    enum status status = codec_read_string(input, scratch, digits, blob);
 
-    if (pairs->left-- == 0)
-        return STATUS_NOT_FOUND;
-    status = codec_read_string(pairs->input, pairs->scratch, pairs->field_digits, field);
-    mark_value = pairs->scratch->size;
-    if (status == STATUS_OK)
-        status = codec_read_string(pairs->input, pairs->scratch, pairs->value_digits, value);
-    if (mark_value > mark)
-        field->data = pairs->scratch->data + mark;      /* reading the value may have moved it */
-    pairs->scratch->size = mark;                        /* what is there stays until the next pair */
+    scratch->size = mark;
+    if (status == STATUS_OK && blob->data == digits)    /* a number is no blob, and ends with this function */
+        status = STATUS_CORRUPT;
     return status;
 }
 
-/* STATUS_NOT_FOUND at the end. */
-static enum status pairs_next(struct pairs *pairs, struct bytes *field, struct bytes *value)
-{
-    enum status status;
+/* The tables. */
 
-    switch (pairs->type) {
-    case CODEC_RDB_HASH: return pairs_next_plain(pairs, field, value);
-    case CODEC_RDB_HASH_ZIPMAP: return zipmap_next(&pairs->zipmap, field, value);
-    }
-    status = ziplist_next(&pairs->ziplist, field, pairs->field_digits);
-    if (status != STATUS_OK)
-        return status;
-    status = ziplist_next(&pairs->ziplist, value, pairs->value_digits);
-    return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
+static codec_writer *const writers[VALUE_TYPE_COUNT] = {
+    [VALUE_STRING] = write_string,
+    [VALUE_HASH] = codec_write_hash,
+};
+
+/* What reads an RDB type, and which encoding we write in it. */
+struct rdb_row {
+    enum value_type type;
+    codec_reader *read;
+    enum { NEVER_WRITTEN, OF_COMPACT, OF_TABLE } written;     /* a string has no limits to be left */
+};
+
+static const struct rdb_row rdb_rows[] = {
+    [CODEC_RDB_STRING] = { VALUE_STRING, read_string, NEVER_WRITTEN },
+    [CODEC_RDB_HASH] = { VALUE_HASH, codec_read_hash, OF_TABLE },
+    [CODEC_RDB_HASH_ZIPMAP] = { VALUE_HASH, codec_read_hash, NEVER_WRITTEN },
+    [CODEC_RDB_HASH_ZIPLIST] = { VALUE_HASH, codec_read_hash, NEVER_WRITTEN },
+    [CODEC_RDB_HASH_LISTPACK] = { VALUE_HASH, codec_read_hash, OF_COMPACT },
+};
+
+/* NULL for a type that is not known. */
+static const struct rdb_row *rdb_row_of(uint8_t rdb_type)
+{
+    if (rdb_type >= sizeof(rdb_rows) / sizeof(rdb_rows[0]) || rdb_rows[rdb_type].read == NULL)
+        return NULL;
+    return &rdb_rows[rdb_type];
 }
 
-static enum status read_pairs(struct pairs *pairs, const struct value_limits *limits, struct value *value)
+void codec_encode(const struct value *value, struct buffer *out)
 {
-    struct value hash = hash_build(limits, pairs->left);
-    struct bytes field, data;
-    enum status status;
-
-    while ((status = pairs_next(pairs, &field, &data)) == STATUS_OK) {
-        if (!hash_build_add(&hash, limits, field, data)) {
-            status = STATUS_CORRUPT;
-            break;
-        }
-    }
-    if (status == STATUS_NOT_FOUND && hash_count(&hash) > 0 && hash_build_end(&hash, limits)) {
-        *value = hash;
-        return STATUS_OK;
-    }
-    value_free(&hash);
-    return STATUS_CORRUPT;
-}
-
-static enum status read_hash(uint8_t type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
-    struct value *value)
-{
-    struct pairs pairs = { .type = type, .input = input, .scratch = scratch };
-    size_t mark = scratch->size;
-    char digits[TEXT_INT_SIZE];
-    struct bytes blob;
-    enum status status;
-
-    if (type == CODEC_RDB_HASH) {
-        status = read_size(input, &pairs.left);
-        if (status == STATUS_OK && pairs.left > input->size / 2)
-            status = STATUS_CORRUPT;                    /* a pair takes two bytes at least */
-        return status == STATUS_OK ? read_pairs(&pairs, limits, value) : status;
-    }
-    status = codec_read_string(input, scratch, digits, &blob);
-    scratch->size = mark;                               /* nothing else is written there below */
-    if (status != STATUS_OK)
-        return status;
-    if (type == CODEC_RDB_HASH_LISTPACK)
-        return hash_of_listpack(blob, limits, value);
-    status = type == CODEC_RDB_HASH_ZIPMAP ? zipmap_read(&pairs.zipmap, blob) : ziplist_read(&pairs.ziplist, blob);
-    return status == STATUS_OK ? read_pairs(&pairs, limits, value) : status;
+    CHECK(value->type < VALUE_TYPE_COUNT && writers[value->type] != NULL);
+    writers[value->type](value, out);
 }
 
 enum status codec_read(uint8_t rdb_type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
     struct value *value)
 {
-    switch (rdb_type) {
-    case CODEC_RDB_STRING: return read_string(input, scratch, value);
-    case CODEC_RDB_HASH:
-    case CODEC_RDB_HASH_ZIPMAP:
-    case CODEC_RDB_HASH_ZIPLIST:
-    case CODEC_RDB_HASH_LISTPACK: return read_hash(rdb_type, input, limits, scratch, value);
-    }
-    return STATUS_CORRUPT;
+    const struct rdb_row *row = rdb_row_of(rdb_type);
+
+    return row != NULL ? row->read(rdb_type, input, limits, scratch, value) : STATUS_CORRUPT;
 }
 
 enum status codec_decode(struct bytes payload, const struct value_limits *limits, struct buffer *scratch,
@@ -360,7 +282,7 @@ enum status codec_decode(struct bytes payload, const struct value_limits *limits
     struct value read;
     enum status status;
 
-    if (!take(&payload, 1, &type))
+    if (!codec_take(&payload, 1, &type))
         return STATUS_CORRUPT;
     status = codec_read((uint8_t)type.data[0], &payload, limits, scratch, &read);
     if (status != STATUS_OK)
@@ -408,18 +330,26 @@ enum status codec_restore(struct bytes dump, const struct value_limits *limits, 
 
 enum status codec_peek_type(struct bytes payload, enum value_type *type)
 {
-    if (payload.size == 0)
+    const struct rdb_row *row = payload.size > 0 ? rdb_row_of((uint8_t)payload.data[0]) : NULL;
+
+    if (row == NULL)
         return STATUS_CORRUPT;
-    switch ((enum codec_rdb_type)(uint8_t)payload.data[0]) {
-    case CODEC_RDB_STRING:
-        *type = VALUE_STRING;
-        return STATUS_OK;
-    case CODEC_RDB_HASH:
-    case CODEC_RDB_HASH_ZIPMAP:
-    case CODEC_RDB_HASH_ZIPLIST:
-    case CODEC_RDB_HASH_LISTPACK:
-        *type = VALUE_HASH;
-        return STATUS_OK;
-    }
-    return STATUS_CORRUPT;
+    *type = row->type;
+    return STATUS_OK;
+}
+
+struct value_limits codec_limits_of(struct bytes payload, const struct value_limits *limits)
+{
+    const struct rdb_row *row = payload.size > 0 ? rdb_row_of((uint8_t)payload.data[0]) : NULL;
+    struct value_limits exact = *limits;
+    size_t entries_max;
+
+    if (row == NULL || row->written == NEVER_WRITTEN)
+        return exact;
+    entries_max = row->written == OF_TABLE ? 0 : SIZE_MAX;
+    exact.hash_listpack_entries_max = entries_max;
+    exact.set_intset_entries_max = entries_max;
+    exact.set_listpack_entries_max = entries_max;
+    exact.zset_listpack_entries_max = entries_max;
+    return exact;
 }

@@ -45,6 +45,10 @@ void codec_encode(const struct value *value, struct buffer *out);
 enum status codec_decode(struct bytes payload, const struct value_limits *limits, struct buffer *scratch,
     struct value *value);
 
+/* Limits under which codec_decode gives back the encoding that codec_encode was given: a value comes back from the store as it
+ * was, whatever the limits are by now. */
+struct value_limits codec_limits_of(struct bytes payload, const struct value_limits *limits);
+
 /* The type of the value a payload holds, by its first byte; nothing else is looked at. */
 enum status codec_peek_type(struct bytes payload, enum value_type *type);
 

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "containers/dict.h"
 #include "containers/listpack.h"
+#include "value/type.h"
 
 enum { BUILD_RESERVE_MAX = 1 << 20 };
 
@@ -246,3 +247,52 @@ enum status hash_of_listpack(struct bytes listpack, const struct value_limits *l
     *hash = built;
     return STATUS_OK;
 }
+
+/* What value.c asks. */
+
+static const char *hash_encoding_name(const struct value *hash)
+{
+    return is_listpack(hash) ? "listpack" : "hashtable";
+}
+
+static void hash_free(struct value *hash)
+{
+    if (is_listpack(hash))
+        listpack_destroy(pack_of(hash));
+    else
+        dict_destroy(dict_of(hash));
+}
+
+static size_t hash_memory(const struct value *hash, size_t samples)
+{
+    return is_listpack(hash) ? listpack_memory(pack_of(hash)) : dict_memory(dict_of(hash), samples);
+}
+
+static size_t hash_effort(const struct value *hash)
+{
+    return is_listpack(hash) ? 1 : dict_count(dict_of(hash)) + 1;
+}
+
+static struct value hash_copy(const struct value *hash)
+{
+    return is_listpack(hash) ? value_of_pack(listpack_copy(pack_of(hash))) : value_of_dict(dict_copy(dict_of(hash)));
+}
+
+static void hash_digest(const struct value *hash, struct value_sum *sum)
+{
+    struct hash_iterator iterator;
+    struct bytes field, value;
+
+    hash_iterate(&iterator, hash);
+    while (hash_next(&iterator, &field, &value))
+        value_sum_add_pair(sum, field, value);
+}
+
+const struct value_operations hash_operations = {
+    .encoding_name = hash_encoding_name,
+    .free = hash_free,
+    .memory = hash_memory,
+    .effort = hash_effort,
+    .copy = hash_copy,
+    .digest = hash_digest,
+};

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "value/type.h"
 
 enum { INT_TEXT_MAX = 20 };
 
@@ -66,3 +67,55 @@ bool string_to_int(const struct value *value, int64_t *number)
     bytes = string_bytes(value, digits);
     return bytes.size <= INT_TEXT_MAX && text_to_int(bytes, number);
 }
+
+/* What value.c asks. Only those for encoding name and digest are asked of other than big ones. */
+
+static const char *string_encoding_name(const struct value *string)
+{
+    switch (string->encoding) {
+    case STRING_INT: return "int";
+    case STRING_EMBEDDED: return string->bytes.size <= STRING_EMBSTR_MAX ? "embstr" : "raw";
+    }
+    return "raw";
+}
+
+static void string_free(struct value *string)
+{
+    buffer_release(&((struct big_string *)string->object)->buffer);
+    mem_free(string->object);
+}
+
+static size_t string_memory(const struct value *string, size_t samples)
+{
+    const struct big_string *big = string->object;
+
+    return mem_size(big) + (big->buffer.data != NULL ? mem_size(big->buffer.data) : 0);
+}
+
+static size_t string_effort(const struct value *string)
+{
+    return 1;
+}
+
+static struct value string_copy(const struct value *string)
+{
+    const struct big_string *big = string->object;
+
+    return value_of_big(buffer_bytes(&big->buffer));
+}
+
+static void string_digest(const struct value *string, struct value_sum *sum)
+{
+    char digits[TEXT_INT_SIZE];
+
+    value_sum_add(sum, string_bytes(string, digits));
+}
+
+const struct value_operations string_operations = {
+    .encoding_name = string_encoding_name,
+    .free = string_free,
+    .memory = string_memory,
+    .effort = string_effort,
+    .copy = string_copy,
+    .digest = string_digest,
+};

@@ -4,95 +4,55 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "base/mem.h"
-#include "containers/dict.h"
-#include "containers/listpack.h"
-#include "value/hash.h"
-#include "value/string.h"
+#include "value/type.h"
+
+static const struct value_operations *const types[VALUE_TYPE_COUNT] = {
+    [VALUE_STRING] = &string_operations,
+    [VALUE_HASH] = &hash_operations,
+};
+
+static const struct value_operations *type_of(const struct value *value)
+{
+    CHECK(value->type < VALUE_TYPE_COUNT && types[value->type] != NULL);
+    return types[value->type];
+}
 
 const char *value_type_name(uint8_t type)
 {
-    switch (type) {
-    case VALUE_STRING: return "string";
-    case VALUE_LIST: return "list";
-    case VALUE_SET: return "set";
-    case VALUE_ZSET: return "zset";
-    case VALUE_HASH: return "hash";
-    case VALUE_STREAM: return "stream";
-    }
-    return "unknown";
+    static const char *const names[VALUE_TYPE_COUNT] = {
+        [VALUE_STRING] = "string", [VALUE_LIST] = "list", [VALUE_SET] = "set", [VALUE_ZSET] = "zset", [VALUE_HASH] = "hash",
+        [VALUE_STREAM] = "stream",
+    };
+
+    return type < VALUE_TYPE_COUNT ? names[type] : "unknown";
 }
 
 const char *value_encoding_name(const struct value *value)
 {
-    if (value->type == VALUE_HASH)
-        return value->encoding == HASH_LISTPACK ? "listpack" : "hashtable";
-    if (value->type != VALUE_STRING)
-        return "unknown";
-    switch (value->encoding) {
-    case STRING_INT: return "int";
-    case STRING_EMBEDDED: return value->bytes.size <= STRING_EMBSTR_MAX ? "embstr" : "raw";
-    }
-    return "raw";
+    return type_of(value)->encoding_name(value);
 }
 
 void value_free(struct value *value)
 {
-    if (value->type == VALUE_HASH) {
-        if (value->encoding == HASH_LISTPACK)
-            listpack_destroy(value->object);
-        else
-            dict_destroy(value->object);
-    } else {
-        CHECK(value->type == VALUE_STRING);
-        if (value->encoding != STRING_BIG)
-            return;
-        buffer_release(&((struct big_string *)value->object)->buffer);
-        mem_free(value->object);
-    }
+    if (!value_is_object(value))
+        return;
+    type_of(value)->free(value);
     value->object = NULL;
 }
 
 size_t value_memory(const struct value *value, size_t samples)
 {
-    const struct big_string *big;
-
-    if (value->type == VALUE_HASH)
-        return value->encoding == HASH_LISTPACK ? listpack_memory(value->object) : dict_memory(value->object, samples);
-    CHECK(value->type == VALUE_STRING);
-    if (value->encoding != STRING_BIG)
-        return 0;
-    big = value->object;
-    return mem_size(big) + (big->buffer.data != NULL ? mem_size(big->buffer.data) : 0);
+    return value_is_object(value) ? type_of(value)->memory(value, samples) : 0;
 }
 
 size_t value_effort(const struct value *value)
 {
-    if (value->type == VALUE_HASH && value->encoding == HASH_TABLE)
-        return dict_count(value->object) + 1;
-    return value_is_object(value);
+    return value_is_object(value) ? type_of(value)->effort(value) : 0;
 }
 
 struct value value_copy(const struct value *value)
 {
-    struct value copy = *value;
-    char digits[TEXT_INT_SIZE];
-
-    if (value->type == VALUE_HASH) {
-        if (value->encoding == HASH_LISTPACK)
-            copy.object = listpack_copy(value->object);
-        else
-            copy.object = dict_copy(value->object);
-        return copy;
-    }
-    CHECK(value->type == VALUE_STRING);
-    if (value->encoding == STRING_BIG) {
-        struct big_string *big = mem_zalloc(sizeof(*big));
-
-        buffer_append_bytes(&big->buffer, string_bytes(value, digits));
-        copy.object = big;
-    }
-    return copy;
+    return value_is_object(value) ? type_of(value)->copy(value) : *value;
 }
 
 /* Three lanes of the keyed hash under fixed keys are the 160 bits. Elements are summed lane by lane, so their order
@@ -113,40 +73,33 @@ static struct lanes lanes_of(const void *data, size_t size)
     return lanes;
 }
 
-static struct lanes lanes_of_pair(struct bytes field, struct bytes value)
-{
-    struct lanes parts[2] = { lanes_of(field.data, field.size), lanes_of(value.data, value.size) };
-
-    return lanes_of(parts, sizeof(parts));
-}
-
-static void lanes_add(struct lanes *sum, struct lanes more)
+static void lanes_add(struct value_sum *sum, struct lanes more)
 {
     for (int i = 0; i < 3; i++)
         sum->lane[i] += more.lane[i];
+}
+
+void value_sum_add(struct value_sum *sum, struct bytes element)
+{
+    lanes_add(sum, lanes_of(element.data, element.size));
+}
+
+void value_sum_add_pair(struct value_sum *sum, struct bytes first, struct bytes second)
+{
+    struct lanes parts[2] = { lanes_of(first.data, first.size), lanes_of(second.data, second.size) };
+
+    lanes_add(sum, lanes_of(parts, sizeof(parts)));
 }
 
 void value_digest(const struct value *value, uint8_t digest[20])
 {
     struct {
         uint64_t type;
-        struct lanes sum;
+        struct value_sum sum;
     } whole = { .type = value->type };
     struct lanes result;
 
-    if (value->type == VALUE_HASH) {
-        struct hash_iterator iterator;
-        struct bytes field, data;
-
-        hash_iterate(&iterator, value);
-        while (hash_next(&iterator, &field, &data))
-            lanes_add(&whole.sum, lanes_of_pair(field, data));
-    } else {
-        char digits[TEXT_INT_SIZE];
-        struct bytes bytes = string_bytes(value, digits);
-
-        whole.sum = lanes_of(bytes.data, bytes.size);
-    }
+    type_of(value)->digest(value, &whole.sum);
     result = lanes_of(&whole, sizeof(whole));
     memcpy(digest, &result, 20);
 }

@@ -53,8 +53,9 @@ struct value {
  * seed is the server's, random and kept with the store: a table that was demoted and comes back has the same order, so an
  * HSCAN that was under way loses nothing. All zero works, but lets outsiders choose colliding fields. */
 struct value_limits {
-    size_t hash_listpack_entries_max;
-    size_t hash_listpack_value_max;
+    size_t hash_listpack_entries_max, hash_listpack_value_max;
+    size_t set_intset_entries_max, set_listpack_entries_max, set_listpack_value_max;
+    size_t zset_listpack_entries_max, zset_listpack_value_max;
     struct hash_seed seed;
 };
 

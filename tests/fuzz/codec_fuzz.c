@@ -167,8 +167,11 @@ static bool run(uint64_t seed)
     enum status status;
 
     random_init(&random, seed);
-    limits = (struct value_limits){ random_below(&random, 2) ? 128 : random_below(&random, 300), random_below(&random, 3) ? 64 : 5000,
-        { seed, 1 } };
+    limits = (struct value_limits){
+        .hash_listpack_entries_max = random_below(&random, 2) ? 128 : random_below(&random, 300),
+        .hash_listpack_value_max = random_below(&random, 3) ? 64 : 5000,
+        .seed = { seed, 1 },
+    };
     seed_payload(&random, &limits, &payload);
     for (uint64_t i = random_below(&random, 6); i > 0; i--)
         mutate(&random, &payload);

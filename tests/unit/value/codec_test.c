@@ -14,8 +14,8 @@
 #include "value/lzf.h"
 #include "value/string.h"
 
-static const struct value_limits limits = { 128, 64, { 3, 4 } };
-static const struct value_limits tables_only = { 0, 0, { 5, 6 } };
+static const struct value_limits limits = { .hash_listpack_entries_max = 128, .hash_listpack_value_max = 64, .seed = { 3, 4 } };
+static const struct value_limits tables_only = { .seed = { 5, 6 } };
 
 /* What redis-server 7.0.15 answered to DUMP. */
 #define DUMP_HELLO BYTES("\x00\x05hello\x0a\x00\x63\x72\xdf\x76\x65\x34\x20\x0a")
@@ -139,7 +139,7 @@ static void hashes_dumped_by_redis_are_restored(void **state)
     static const char *const zipmap[] = { "a", "xyz", "bb", "7", NULL };
     static const char *const ziplist[] = { "a", "3", "bb", "-123", "c", "-32768", "d", "-8388095", "e", "-2147483648", "f",
         "-9223372036854775808", NULL };
-    static const struct value_limits wide = { 128, 100, { 0, 0 } };
+    static const struct value_limits wide = { .hash_listpack_entries_max = 128, .hash_listpack_value_max = 100 };
 
     assert_restored_hash(DUMP_HASH, &limits, "listpack", plain);
     assert_restored_hash(DUMP_HASH, &tables_only, "hashtable", plain);

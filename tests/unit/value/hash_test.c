@@ -12,8 +12,8 @@
 #include "containers/listpack.h"
 #include "value/hash.h"
 
-static const struct value_limits limits = { 128, 64, { 3, 4 } };
-static const struct value_limits tables_only = { 0, 0, { 5, 6 } };
+static const struct value_limits limits = { .hash_listpack_entries_max = 128, .hash_listpack_value_max = 64, .seed = { 3, 4 } };
+static const struct value_limits tables_only = { .seed = { 5, 6 } };
 
 static bool set(struct value *hash, const char *field, const char *value)
 {
@@ -51,7 +51,7 @@ static void an_empty_hash_has_nothing(void **state)
 
 static void a_pack_over_a_lowered_limit_becomes_a_table_when_it_is_written(void **state)
 {
-    const struct value_limits lowered = { 1, 64, { 3, 4 } };
+    const struct value_limits lowered = { .hash_listpack_entries_max = 1, .hash_listpack_value_max = 64, .seed = { 3, 4 } };
     struct value hash = hash_create();
 
     assert_true(set(&hash, "a", "1"));

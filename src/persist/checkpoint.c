@@ -106,7 +106,7 @@ static enum status write_dataset(const char *image, struct buffer *text)
     return good ? sync_path(image) : STATUS_IO;
 }
 
-enum status checkpoint_dataset(const char *image, struct partitions *partitions, char *message)
+enum status checkpoint_databases(const char *image, uint32_t **incarnations, int *count, uint32_t *incarnation_last, char *message)
 {
     char path[PATH_SIZE], *text = mem_alloc(DATASET_SIZE_MAX + 1), *end, *line;
     unsigned long long crc;
@@ -115,6 +115,8 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
     size_t size;
     FILE *file;
     enum status status = STATUS_CORRUPT;
+
+    *incarnations = NULL;
 
     snprintf(path, sizeof(path), "%s/dataset", image);
     snprintf(message, 256, "%.200s is damaged", path);
@@ -125,14 +127,12 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
     text[size] = '\0';
     end = strstr(text, "end ");
     if (end == NULL || sscanf(end, "end %16llx", &crc) != 1 || crc != crc64(0, bytes_of(text, (size_t)(end - text))) ||
-        sscanf(text, "kelvin-image 1\npartitions %u\ndatabases %d\nlast %u\n%n", &partition_count, &databases, &last, &used) != 3)
+        sscanf(text, "kelvin-image 1\npartitions %u\ndatabases %d\nlast %u\n%n", &partition_count, &databases, &last, &used) != 3 ||
+        databases < 0 || (size_t)databases > size)
         goto out;
-    if (databases > partitions->db_count) {
-        snprintf(message, 256, "the image has %d databases, the configuration only %d", databases, partitions->db_count);
-        status = STATUS_INVALID;
-        goto out;
-    }
-    partitions->incarnation_last = last;
+    *incarnations = mem_zalloc(((size_t)databases + 1) * sizeof(uint32_t));
+    *count = databases;
+    *incarnation_last = last;
     line = text + used;
     for (int i = 0; i < databases; i++) {
         unsigned incarnation;
@@ -140,16 +140,40 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
 
         if (sscanf(line, "db %d %u\n%n", &db, &incarnation, &used) != 2 || db != i)
             goto out;
-        partitions->incarnations[db] = incarnation;
+        (*incarnations)[db] = incarnation;
         line += used;
     }
-    for (int db = databases; db < partitions->db_count; db++)
-        partitions->incarnations[db] = ++partitions->incarnation_last;
     message[0] = '\0';
     status = STATUS_OK;
 out:
+    if (status != STATUS_OK) {
+        mem_free(*incarnations);
+        *incarnations = NULL;
+    }
     mem_free(text);
     return status;
+}
+
+enum status checkpoint_dataset(const char *image, struct partitions *partitions, char *message)
+{
+    uint32_t *incarnations, last;
+    int count;
+    enum status status = checkpoint_databases(image, &incarnations, &count, &last, message);
+
+    if (status != STATUS_OK)
+        return status;
+    if (count > partitions->db_count) {
+        snprintf(message, 256, "the image has %d databases, the configuration only %d", count, partitions->db_count);
+        mem_free(incarnations);
+        return STATUS_INVALID;
+    }
+    partitions->incarnation_last = last;
+    for (int db = 0; db < count; db++)
+        partitions->incarnations[db] = incarnations[db];
+    for (int db = count; db < partitions->db_count; db++)
+        partitions->incarnations[db] = ++partitions->incarnation_last;
+    mem_free(incarnations);
+    return STATUS_OK;
 }
 
 /* The flusher has to reach the cut first. */

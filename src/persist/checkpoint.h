@@ -27,6 +27,9 @@ void checkpoint_remove(const char *image);      /* with all its files */
 /* The databases of an image, into partitions that hold nothing yet. STATUS_INVALID: it has more databases than there are here. */
 enum status checkpoint_dataset(const char *image, struct partitions *partitions, char *message);
 
+/* The incarnations of the databases of an image, `*count` of them from database 0 on (freed with mem_free), and the last that was used. */
+enum status checkpoint_databases(const char *image, uint32_t **incarnations, int *count, uint32_t *incarnation_last, char *message);
+
 /* Removes images of the log that its manifest does not name: left behind by a crash. `base` is the one to keep, or NULL. */
 void checkpoint_clean(const char *dir, const char *base);
 

@@ -105,3 +105,14 @@ enum status record_peek(struct bytes bytes, int64_t *expire_ms, enum value_type 
     *expire_ms = record.expire_ms;
     return codec_peek_type(bytes, type);
 }
+
+enum status record_split(struct bytes bytes, struct record *record, struct bytes *payload)
+{
+    uint8_t flags;
+    enum status status = head_read(&bytes, record, &flags);
+
+    if (status == STATUS_OK && bytes.size == 0)
+        status = STATUS_CORRUPT;
+    *payload = bytes;
+    return status;
+}

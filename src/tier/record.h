@@ -32,4 +32,8 @@ enum status record_decode(struct bytes bytes, const struct value_limits *limits,
 /* Only what stands before the value: for those who nominate. `type` is its value type. */
 enum status record_peek(struct bytes bytes, int64_t *expire_ms, enum value_type *type);
 
+/* What stands before the value, and the value as its payload (value/codec.h): borrowed, not looked at. `record->value` stays
+ * as it is. For who copies values elsewhere. */
+enum status record_split(struct bytes bytes, struct record *record, struct bytes *payload);
+
 #endif

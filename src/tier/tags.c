@@ -201,3 +201,42 @@ enum status tags_rebuild(struct tier *tier, struct partitions *partitions)
     }
     return STATUS_OK;
 }
+
+enum status tags_counts(const char *dir, const uint32_t *incarnations, int count, uint64_t *counts)
+{
+    uint8_t head[SECTION_SIZE];
+    char path[4096];
+    off_t at = HEAD_SIZE;
+    enum status status = STATUS_CORRUPT;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/tags", dir);
+    memset(counts, 0, (size_t)count * sizeof(counts[0]));
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return status_of_errno(errno);
+    if (pread(fd, head, HEAD_SIZE, 0) != HEAD_SIZE || memcmp(head, magic, sizeof(magic)) != 0)
+        goto out;
+    while (pread(fd, head, 4, at) == 4) {
+        uint32_t incarnation = (uint32_t)number_at(head, 4);
+        uint64_t section;
+
+        if (incarnation == 0) {
+            status = STATUS_OK;
+            break;
+        }
+        if (pread(fd, head, SECTION_SIZE, at) != SECTION_SIZE)
+            break;
+        section = number_at(head + 8, 8);
+        if (section > INT64_MAX / 2 / RECORDMAP_TAG_SIZE)
+            break;
+        for (int i = 0; i < count; i++)
+            counts[i] += incarnations[i] == incarnation ? section : 0;
+        at += SECTION_SIZE + (off_t)(section * RECORDMAP_TAG_SIZE);
+        if (at < 0)
+            break;
+    }
+out:
+    close(fd);
+    return status;
+}

@@ -18,4 +18,7 @@ enum status tags_load(struct tier *tier, struct partitions *partitions, const ch
 /* The same from the store itself. */
 enum status tags_rebuild(struct tier *tier, struct partitions *partitions);
 
+/* How many records of incarnations[i] there are: counts[i], as the file says, which is not verified. */
+enum status tags_counts(const char *dir, const uint32_t *incarnations, int count, uint64_t *counts);
+
 #endif

@@ -74,5 +74,7 @@ enum status codec_read_length(struct bytes *input, uint64_t *length, bool *is_sp
 
 /* CRC-64, Jones' polynomial, as RDB uses it. Start with 0. */
 uint64_t crc64(uint64_t crc, struct bytes bytes);
+/* What `count` more bytes of zero make of it; in time that hardly grows with them. */
+uint64_t crc64_zeros(uint64_t crc, uint64_t count);
 
 #endif

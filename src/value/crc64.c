@@ -95,3 +95,28 @@ uint64_t crc64(uint64_t crc, struct bytes bytes)
         crc = tables[0][(crc ^ *at) & 255] ^ crc >> 8;
     return crc;
 }
+
+/* Both are polynomials modulo that of the checksum; the highest bit is the constant term. */
+static uint64_t multiply(uint64_t a, uint64_t b)
+{
+    uint64_t product = 0;
+
+    for (int bit = 63; bit >= 0; bit--) {
+        if (a >> bit & 1)
+            product ^= b;
+        b = b & 1 ? b >> 1 ^ K0_7 : b >> 1;
+    }
+    return product;
+}
+
+uint64_t crc64_zeros(uint64_t crc, uint64_t count)
+{
+    uint64_t factor = 1ull << (63 - 8);     /* a byte of zero multiplies by x to the eighth */
+
+    for (; count > 0; count >>= 1) {
+        if (count & 1)
+            crc = multiply(crc, factor);
+        factor = multiply(factor, factor);
+    }
+    return crc;
+}

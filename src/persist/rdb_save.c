@@ -1,0 +1,268 @@
+#include "persist/rdb_save.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "keyspace/heat.h"
+#include "persist/checkpoint.h"
+#include "persist/rdb_writer.h"
+#include "tier/record.h"
+#include "tier/store.h"
+#include "tier/tags.h"
+
+enum {
+    MESSAGE_SIZE = 256,
+    PATH_SIZE = 4096,
+    SYNC_SIZE = 32 << 20,           /* bytes; a file that is synced only at its end holds up everybody's fsync */
+    LOOK_KEYS = 256,                /* so often for cancel and progress */
+};
+
+struct saving {
+    const struct rdb_save_options *options;
+    struct rdb_save_progress *progress;
+    char *message;
+    char reading[PATH_SIZE], temp[PATH_SIZE];
+    struct store *store;
+    uint32_t *incarnations;         /* by database */
+    uint64_t *counts;               /* of keys; RDB_COUNT_UNKNOWN */
+    int db_count;
+    int fd;
+    struct rdb_writer *writer;
+    uint64_t synced;
+    uint64_t keys;
+    struct heat_settings heat;
+    uint16_t minutes;
+};
+
+static enum status fail(struct saving *saving, enum status status, const char *what, const char *why)
+{
+    snprintf(saving->message, MESSAGE_SIZE, "%s: %.160s", what, why);
+    return status;
+}
+
+static enum status write_failed(struct saving *saving, enum status status)
+{
+    int error = rdb_writer_error(saving->writer);
+
+    return fail(saving, status, "Write error saving the RDB file", error != 0 ? strerror(error) : status_name(status));
+}
+
+/* A clone within the image: opening a store writes into it. What an earlier try left is removed first. */
+static enum status open_image(struct saving *saving)
+{
+    const char *image = saving->options->image;
+    struct store_options options = { .dir = saving->reading, .write_buffer_size = 1 << 20, .open_files_max = 100 };
+    char path[PATH_SIZE];
+    uint32_t last;
+    enum status status = checkpoint_databases(image, &saving->incarnations, &saving->db_count, &last, saving->message);
+
+    if (status != STATUS_OK)
+        return status;
+    saving->counts = mem_zalloc(((size_t)saving->db_count + 1) * sizeof(uint64_t));
+    if (tags_counts(image, saving->incarnations, saving->db_count, saving->counts) == STATUS_OK) {
+        for (int db = 0; db < saving->db_count; db++)
+            saving->progress->key_total += saving->counts[db];
+    } else {
+        for (int db = 0; db < saving->db_count; db++)
+            saving->counts[db] = RDB_COUNT_UNKNOWN;
+    }
+    if (snprintf(path, sizeof(path), "%s/store", image) >= PATH_SIZE ||
+        snprintf(saving->reading, sizeof(saving->reading), "%s/reading", image) >= PATH_SIZE)
+        return fail(saving, STATUS_INVALID, "The image's path is too long", image);
+    status = store_remove(saving->reading, NULL);
+    if (status != STATUS_OK) {
+        saving->reading[0] = '\0';
+        return fail(saving, status, "Can't remove what an earlier save left in the image", status_name(status));
+    }
+    status = store_clone(path, saving->reading, NULL, saving->message);
+    if (status == STATUS_OK)
+        status = store_open(&options, &saving->store, saving->message);
+    return status;
+}
+
+static enum status open_file(struct saving *saving)
+{
+    char *copy = mem_string(bytes_of_string(saving->options->path));
+    int size = snprintf(saving->temp, sizeof(saving->temp), "%s/temp-%d.rdb", dirname(copy), (int)getpid());
+    struct rdb_writer_options options = { .without_checksum = saving->options->without_checksum };
+
+    mem_free(copy);
+    if (size >= PATH_SIZE) {
+        saving->temp[0] = '\0';
+        return fail(saving, STATUS_INVALID, "The RDB file's path is too long", saving->options->path);
+    }
+    saving->fd = open(saving->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (saving->fd < 0) {
+        enum status status = status_of_errno(errno);
+
+        fail(saving, status, "Failed opening the temp RDB file for saving", strerror(errno));
+        saving->temp[0] = '\0';
+        return status;
+    }
+    options.fd = saving->fd;
+    saving->writer = rdb_writer_create(&options);
+    return STATUS_OK;
+}
+
+static void write_aux_number(struct saving *saving, const char *name, int64_t number)
+{
+    char digits[TEXT_INT_SIZE];
+
+    (void)rdb_write_aux(saving->writer, bytes_of_string(name), bytes_of(digits, text_of_int(number, digits)));
+}
+
+/* A failure here is seen at the next write: it sticks. */
+static void write_head(struct saving *saving)
+{
+    const struct rdb_save_options *options = saving->options;
+
+    (void)rdb_write_aux(saving->writer, BYTES("redis-ver"), BYTES(REDIS_VERSION));
+    write_aux_number(saving, "redis-bits", 64);
+    write_aux_number(saving, "ctime", clock_wall_ms() / 1000);
+    write_aux_number(saving, "used-mem", (int64_t)options->used_memory);
+    write_aux_number(saving, "aof-base", 0);
+    for (size_t i = 0; i < options->aux_count; i++)
+        (void)rdb_write_aux(saving->writer, options->aux[i].name, options->aux[i].value);
+}
+
+/* Every now and then: tells how far it is, syncs what has come together, and looks whether it is still wanted. */
+static enum status look(struct saving *saving)
+{
+    uint64_t size = rdb_writer_size(saving->writer);
+
+    saving->progress->keys = saving->keys;
+    saving->progress->bytes = size;
+    if (saving->progress->cancel)
+        return fail(saving, STATUS_CLOSED, "The save was given up", "it was cancelled");
+    if (size - saving->synced >= SYNC_SIZE) {
+        saving->synced = size;
+        if (fdatasync(saving->fd) != 0)
+            return fail(saving, status_of_errno(errno), "Write error saving the RDB file", strerror(errno));
+    }
+    return STATUS_OK;
+}
+
+static enum status write_record(struct saving *saving, const struct store_record *found)
+{
+    struct record record;
+    struct rdb_key key = { .key = found->key, .freq = -1 };
+    enum status status = record_split(found->record, &record, &key.payload);
+
+    if (status != STATUS_OK) {
+        snprintf(saving->message, MESSAGE_SIZE, "The record of the key '%.*s' in the image can't be read: %s",
+            (int)(found->key.size < 100 ? found->key.size : 100), found->key.data, status_name(status));
+        return status;
+    }
+    key.expire_ms = record.expire_ms;
+    if (saving->options->with_freq)
+        key.freq = heat_now(&saving->heat, record.heat, record.heat_minutes, saving->minutes);
+    status = rdb_write_key(saving->writer, &key);
+    if (status != STATUS_OK)
+        return write_failed(saving, status);
+    saving->keys++;
+    return saving->keys % LOOK_KEYS == 0 || key.payload.size > SYNC_SIZE / 4 ? look(saving) : STATUS_OK;
+}
+
+/* A database without a key is not mentioned. */
+static enum status write_database(struct saving *saving, int db)
+{
+    struct store_iterator *iterator = store_scan(saving->store, saving->incarnations[db], 0);
+    struct store_record found;
+    bool any = false;
+    enum status status;
+
+    while ((status = store_next(iterator, &found)) == STATUS_OK) {
+        if (!any)
+            status = rdb_write_db(saving->writer, (uint64_t)db, saving->counts[db], RDB_COUNT_UNKNOWN);
+        any = true;
+        if (status != STATUS_OK) {
+            write_failed(saving, status);
+            break;
+        }
+        status = write_record(saving, &found);
+        if (status != STATUS_OK)
+            break;
+    }
+    store_scan_close(iterator);
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_OK;
+    if (saving->message[0] == '\0')
+        fail(saving, status, "Can't read the image's store", status_name(status));
+    return status;
+}
+
+static enum status sync_folder(const char *path)
+{
+    char *copy = mem_string(bytes_of_string(path));
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum status status = STATUS_OK;
+
+    mem_free(copy);
+    if (fd < 0 || fsync(fd) != 0)
+        status = status_of_errno(errno);
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+static enum status finish(struct saving *saving)
+{
+    enum status status = look(saving);
+
+    if (status != STATUS_OK)
+        return status;
+    status = rdb_writer_end(saving->writer);
+    if (status != STATUS_OK)
+        return write_failed(saving, status);
+    if (fsync(saving->fd) != 0)
+        return fail(saving, status_of_errno(errno), "Write error saving the RDB file", strerror(errno));
+    if (rename(saving->temp, saving->options->path) != 0)
+        return fail(saving, status_of_errno(errno), "Error moving the temp RDB file to its place", strerror(errno));
+    saving->temp[0] = '\0';
+    saving->progress->bytes = rdb_writer_size(saving->writer);
+    status = sync_folder(saving->options->path);
+    return status == STATUS_OK ? STATUS_OK : fail(saving, status, "Can't sync the RDB file's folder", status_name(status));
+}
+
+enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_progress *progress, char *message)
+{
+    struct saving *saving = mem_zalloc(sizeof(*saving));
+    enum status status;
+
+    message[0] = '\0';
+    saving->options = options;
+    saving->progress = progress;
+    saving->message = message;
+    saving->fd = -1;
+    saving->heat.decay_minutes = options->lfu_decay_minutes;
+    saving->minutes = heat_minutes(clock_wall_ms());
+    status = open_image(saving);
+    if (status == STATUS_OK)
+        status = open_file(saving);
+    if (status == STATUS_OK)
+        write_head(saving);
+    for (int db = 0; db < saving->db_count && status == STATUS_OK; db++)
+        status = write_database(saving, db);
+    if (status == STATUS_OK)
+        status = finish(saving);
+    if (saving->fd >= 0)
+        close(saving->fd);
+    if (saving->temp[0] != '\0')
+        unlink(saving->temp);
+    rdb_writer_destroy(saving->writer);
+    store_close(saving->store);
+    if (saving->reading[0] != '\0')
+        (void)store_remove(saving->reading, NULL);         /* what is left goes with the image */
+    mem_free(saving->incarnations);
+    mem_free(saving->counts);
+    mem_free(saving);
+    return status;
+}

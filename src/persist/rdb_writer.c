@@ -1,0 +1,207 @@
+#include "persist/rdb_writer.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/check.h"
+#include "base/mem.h"
+#include "persist/rdb_format.h"
+#include "value/codec.h"
+
+enum { BUFFER_SIZE = 256 << 10, VERSION_AT = 5, VERSION_DIGITS = 4 };
+
+struct rdb_writer {
+    int fd;
+    bool with_checksum;
+    ssize_t (*write)(void *context, int fd, const void *data, size_t size);
+    void *context;
+    struct buffer out;
+    uint64_t written;           /* bytes handed to the file */
+    uint64_t crc;               /* of these */
+    int version, version_needed;
+    enum status status;
+    int error;
+};
+
+static ssize_t system_write(void *context, int fd, const void *data, size_t size)
+{
+    (void)context;
+    return write(fd, data, size);
+}
+
+struct rdb_writer *rdb_writer_create(const struct rdb_writer_options *options)
+{
+    struct rdb_writer *writer = mem_zalloc(sizeof(*writer));
+
+    writer->fd = options->fd;
+    writer->with_checksum = !options->without_checksum;
+    writer->write = options->write != NULL ? options->write : system_write;
+    writer->context = options->context;
+    writer->version = writer->version_needed = CODEC_RDB_VERSION;
+    buffer_reserve(&writer->out, BUFFER_SIZE);
+    buffer_append_format(&writer->out, "REDIS%04d", writer->version);
+    return writer;
+}
+
+void rdb_writer_destroy(struct rdb_writer *writer)
+{
+    if (writer == NULL)
+        return;
+    buffer_release(&writer->out);
+    mem_free(writer);
+}
+
+static enum status put(struct rdb_writer *writer, struct bytes bytes)
+{
+    if (writer->with_checksum)
+        writer->crc = crc64(writer->crc, bytes);
+    while (bytes.size > 0 && writer->status == STATUS_OK) {
+        ssize_t size = writer->write(writer->context, writer->fd, bytes.data, bytes.size);
+
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size <= 0) {
+            writer->error = size < 0 ? errno : ENOSPC;
+            writer->status = status_of_errno(writer->error);
+            break;
+        }
+        bytes = bytes_of(bytes.data + size, bytes.size - (size_t)size);
+        writer->written += (uint64_t)size;
+    }
+    return writer->status;
+}
+
+static enum status flush(struct rdb_writer *writer)
+{
+    if (writer->status == STATUS_OK)
+        put(writer, buffer_bytes(&writer->out));
+    writer->out.size = 0;
+    return writer->status;
+}
+
+/* Big ones go past the buffer, which stays small. */
+static void append(struct rdb_writer *writer, struct bytes bytes)
+{
+    bool is_big = bytes.size >= BUFFER_SIZE / 2;
+
+    if (is_big || writer->out.size + bytes.size > BUFFER_SIZE)
+        flush(writer);
+    if (!is_big)
+        buffer_append_bytes(&writer->out, bytes);
+    else if (writer->status == STATUS_OK)
+        put(writer, bytes);
+}
+
+static void append_string(struct rdb_writer *writer, struct bytes bytes)
+{
+    if (bytes.size < 64) {
+        codec_write_string(&writer->out, bytes);        /* small enough to be a number */
+        return;
+    }
+    codec_write_length(&writer->out, bytes.size);
+    append(writer, bytes);
+}
+
+/* What a call appended without asking is little: seen to at its end. */
+static enum status settle(struct rdb_writer *writer)
+{
+    return writer->out.size >= BUFFER_SIZE / 2 || writer->status != STATUS_OK ? flush(writer) : STATUS_OK;
+}
+
+enum status rdb_write_aux(struct rdb_writer *writer, struct bytes name, struct bytes value)
+{
+    buffer_append_u8(&writer->out, RDB_OPCODE_AUX);
+    append_string(writer, name);
+    append_string(writer, value);
+    return settle(writer);
+}
+
+enum status rdb_write_db(struct rdb_writer *writer, uint64_t db, uint64_t key_count, uint64_t expiring_count)
+{
+    buffer_append_u8(&writer->out, RDB_OPCODE_SELECT);
+    codec_write_length(&writer->out, db);
+    if (key_count != RDB_COUNT_UNKNOWN) {
+        buffer_append_u8(&writer->out, RDB_OPCODE_RESIZE);
+        codec_write_length(&writer->out, key_count);
+        codec_write_length(&writer->out, expiring_count == RDB_COUNT_UNKNOWN ? 0 : expiring_count);
+    }
+    return settle(writer);
+}
+
+static int version_of_type(uint8_t type)
+{
+    if (type <= RDB_TYPE_STREAM_2)
+        return CODEC_RDB_VERSION;
+    return type <= RDB_TYPE_STREAM_3 ? 11 : 12;
+}
+
+enum status rdb_write_key(struct rdb_writer *writer, const struct rdb_key *key)
+{
+    uint8_t type;
+
+    CHECK(key->payload.size > 0);
+    type = (uint8_t)key->payload.data[0];
+    if (version_of_type(type) > writer->version_needed)
+        writer->version_needed = version_of_type(type);
+    if (key->expire_ms >= 0) {
+        buffer_append_u8(&writer->out, RDB_OPCODE_EXPIRE_MS);
+        buffer_append(&writer->out, &key->expire_ms, sizeof(key->expire_ms));      /* little-endian machines only */
+    }
+    if (key->freq >= 0) {
+        buffer_append_u8(&writer->out, RDB_OPCODE_FREQ);
+        buffer_append_u8(&writer->out, (uint8_t)key->freq);
+    }
+    buffer_append_u8(&writer->out, type);
+    append_string(writer, key->key);
+    append(writer, bytes_of(key->payload.data + 1, key->payload.size - 1));
+    return settle(writer);
+}
+
+static void version_print(int version, char digits[VERSION_DIGITS])
+{
+    for (int i = VERSION_DIGITS - 1; i >= 0; i--, version /= 10)
+        digits[i] = (char)('0' + version % 10);
+}
+
+/* A checksum is linear: what other bytes in the header change in it can be told without reading the file again. */
+static enum status raise_version(struct rdb_writer *writer)
+{
+    char digits[VERSION_DIGITS], change[VERSION_DIGITS];
+
+    version_print(writer->version, change);
+    version_print(writer->version_needed, digits);
+    for (int i = 0; i < VERSION_DIGITS; i++)
+        change[i] ^= digits[i];
+    if (pwrite(writer->fd, digits, VERSION_DIGITS, VERSION_AT) != VERSION_DIGITS) {
+        writer->error = errno;
+        writer->status = errno == ESPIPE ? STATUS_INVALID : status_of_errno(errno);
+        return writer->status;
+    }
+    writer->crc ^= crc64_zeros(crc64(0, bytes_of(change, sizeof(change))), writer->written - RDB_HEADER_SIZE);
+    writer->version = writer->version_needed;
+    return STATUS_OK;
+}
+
+enum status rdb_writer_end(struct rdb_writer *writer)
+{
+    uint64_t crc;
+
+    buffer_append_u8(&writer->out, RDB_OPCODE_END);
+    if (flush(writer) != STATUS_OK)
+        return writer->status;
+    if (writer->version_needed > writer->version && raise_version(writer) != STATUS_OK)
+        return writer->status;
+    crc = writer->with_checksum ? writer->crc : 0;
+    return put(writer, bytes_of(&crc, sizeof(crc)));
+}
+
+uint64_t rdb_writer_size(const struct rdb_writer *writer)
+{
+    return writer->written + writer->out.size;
+}
+
+int rdb_writer_error(const struct rdb_writer *writer)
+{
+    return writer->error;
+}

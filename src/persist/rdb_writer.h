@@ -1,0 +1,55 @@
+/* RDB writer: an RDB file as a stream, through a buffer of fixed size. docs/formats/rdb.md has the bytes.
+ *
+ *   rdb_writer_create, rdb_write_aux ..., then for each database rdb_write_db and its keys, rdb_writer_end, rdb_writer_destroy
+ *
+ * The version is 10, which Redis 7.0 and newer load. A value of a type that needs more makes it 11 or 12: the header is written over
+ * at the end, and the checksum goes with it, so the file has to be seekable then.
+ *
+ * Errors are sticky: after the first one nothing is written any more, and every function answers the same. Syncing and naming the
+ * file is the caller's business. Owner: one thread.
+ */
+#ifndef KELVIN_PERSIST_RDB_WRITER_H
+#define KELVIN_PERSIST_RDB_WRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+struct rdb_writer;
+
+struct rdb_writer_options {
+    int fd;                     /* at its beginning; stays the caller's */
+    bool without_checksum;      /* rdbchecksum no: the checksum is 0 */
+    /* For tests: in place of write(2); NULL: that. */
+    ssize_t (*write)(void *context, int fd, const void *data, size_t size);
+    void *context;
+};
+
+struct rdb_writer *rdb_writer_create(const struct rdb_writer_options *options);
+void rdb_writer_destroy(struct rdb_writer *writer);     /* what is buffered is dropped; NULL is fine */
+
+enum status rdb_write_aux(struct rdb_writer *writer, struct bytes name, struct bytes value);
+
+/* The database of the keys that follow, and how many there will be, which is a hint for who loads them; RDB_COUNT_UNKNOWN: none is given. */
+#define RDB_COUNT_UNKNOWN UINT64_MAX
+enum status rdb_write_db(struct rdb_writer *writer, uint64_t db, uint64_t key_count, uint64_t expiring_count);
+
+struct rdb_key {
+    struct bytes key;
+    int64_t expire_ms;          /* -1: never */
+    int freq;                   /* LFU: 0 .. 255; -1: not given */
+    struct bytes payload;       /* value/codec.h: type and body */
+};
+enum status rdb_write_key(struct rdb_writer *writer, const struct rdb_key *key);
+
+/* The end and the checksum, and everything is handed to the file. STATUS_INVALID: a newer version is needed, and the file is none that
+ * can be written over. */
+enum status rdb_writer_end(struct rdb_writer *writer);
+
+uint64_t rdb_writer_size(const struct rdb_writer *writer);      /* bytes so far, those buffered too */
+int rdb_writer_error(const struct rdb_writer *writer);          /* errno of the first failure; 0: none */
+
+#endif

@@ -1,0 +1,269 @@
+#include "persist/rdb_save.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "persist/checkpoint.h"
+#include "persist/rdb_format.h"
+#include "tier/record.h"
+#include "tier/store.h"
+#include "value/codec.h"
+
+enum { PATH_SIZE = 256 };
+
+/* An image made by hand, in a folder of its own: two databases with keys and one without. */
+struct bench {
+    char root[PATH_SIZE], image[PATH_SIZE + 16], path[PATH_SIZE + 16];
+    uint64_t keys;
+    char message[256];
+    struct rdb_save_options options;
+    struct rdb_save_progress progress;
+};
+
+static void put(struct store_batch *batch, uint32_t incarnation, uint64_t hash, const char *key, int64_t expire_ms, uint8_t heat,
+    uint16_t minutes, struct bytes payload)
+{
+    struct buffer record = { 0 };
+
+    buffer_append_u8(&record, (uint8_t)(1 | (expire_ms >= 0 ? 0x80 : 0)));
+    buffer_append_u8(&record, heat);
+    buffer_append(&record, &minutes, 2);
+    if (expire_ms >= 0)
+        buffer_append(&record, &expire_ms, 8);
+    buffer_append_bytes(&record, payload);
+    store_batch_put(batch, incarnation, hash, bytes_of_string(key), buffer_bytes(&record));
+    if (expire_ms >= 0)
+        store_batch_put_expiry(batch, expire_ms, incarnation, hash, bytes_of_string(key));
+    buffer_release(&record);
+}
+
+static void write_file(const char *dir, const char *name, struct bytes text)
+{
+    char path[PATH_SIZE * 2];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text.data, 1, text.size, file), text.size);
+    fclose(file);
+}
+
+static void image_write(struct bench *bench, int many)
+{
+    char dir[PATH_SIZE + 32], message[256], name[32];
+    struct store_options options = { .dir = dir };
+    struct store_batch *batch = store_batch_create();
+    struct buffer text = { 0 };
+    struct store *store;
+    uint16_t now = (uint16_t)(clock_wall_ms() / 60000);
+
+    snprintf(dir, sizeof(dir), "%s/store", bench->image);
+    assert_int_equal(mkdir(bench->image, 0755), 0);
+    assert_int_equal(store_open(&options, &store, message), STATUS_OK);
+    put(batch, 7, 10, "text", -1, 77, now, BYTES("\0\5hello"));
+    put(batch, 7, 20, "number", 4102444800000, 30, (uint16_t)(now - 10), BYTES("\0\xc0\x2a"));
+    put(batch, 7, 30, "gone", 1000, 5, now, BYTES("\0\4gone"));
+    put(batch, 9, 15, "fields", -1, 5, now, BYTES("\4\1\1f\1v"));
+    put(batch, 8, 15, "of a database that was flushed", -1, 5, now, BYTES("\0\1x"));
+    bench->keys = 4;
+    for (int i = 0; i < many; i++, bench->keys++) {
+        snprintf(name, sizeof(name), "many:%d", i);
+        put(batch, 9, 100 + (uint64_t)i, name, -1, 5, now, BYTES("\0\5value"));
+    }
+    assert_int_equal(store_write(store, batch), STATUS_OK);
+    store_batch_destroy(batch);
+    store_close(store);
+    buffer_append_string(&text, "kelvin-image 1\npartitions 64\ndatabases 3\nlast 9\ndb 0 7\ndb 1 5\ndb 2 9\n");
+    buffer_append_format(&text, "end %016llx\n", (unsigned long long)crc64(0, buffer_bytes(&text)));
+    write_file(bench->image, "dataset", buffer_bytes(&text));
+    buffer_release(&text);
+}
+
+static void bench_init(struct bench *bench, int many)
+{
+    memset(bench, 0, sizeof(*bench));
+    strcpy(bench->root, "/tmp/kelvin-save-XXXXXX");
+    assert_non_null(mkdtemp(bench->root));
+    snprintf(bench->image, sizeof(bench->image), "%s/image", bench->root);
+    snprintf(bench->path, sizeof(bench->path), "%s/dump.rdb", bench->root);
+    image_write(bench, many);
+    bench->options = (struct rdb_save_options){ .image = bench->image, .path = bench->path };
+}
+
+static void bench_release(struct bench *bench)
+{
+    checkpoint_remove(bench->image);
+    unlink(bench->path);
+    assert_int_equal(rmdir(bench->root), 0);        /* nothing else was left there */
+}
+
+static void file_read(const char *path, struct buffer *text)
+{
+    FILE *file = fopen(path, "r");
+    size_t size;
+
+    assert_non_null(file);
+    text->size = 0;
+    while ((size = fread(buffer_reserve(text, 1 << 16), 1, 1 << 16, file)) > 0)
+        text->size += size;
+    fclose(file);
+}
+
+static bool has(const struct buffer *text, struct bytes part)
+{
+    return memmem(text->data, text->size, part.data, part.size) != NULL;
+}
+
+/* Names and sizes of all that is in the image's store. */
+static void image_look(const struct bench *bench, struct buffer *out)
+{
+    char dir[PATH_SIZE + 32], path[PATH_SIZE * 3];
+    struct dirent **names;
+    struct stat info;
+    int count;
+
+    snprintf(dir, sizeof(dir), "%s/store", bench->image);
+    count = scandir(dir, &names, NULL, alphasort);
+    assert_true(count > 0);
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]->d_name);
+        assert_int_equal(stat(path, &info), 0);
+        if (S_ISREG(info.st_mode))
+            buffer_append_format(out, "%s %lld %lld.%09ld\n", names[i]->d_name, (long long)info.st_size, (long long)info.st_mtim.tv_sec,
+                info.st_mtim.tv_nsec);
+        free(names[i]);
+    }
+    free(names);
+}
+
+static void all_that_is_in_the_image_is_in_the_file(void **state)
+{
+    static const struct rdb_aux aux[] = { { BYTES("kelvin-id"), BYTES("0123456789abcdef") } };
+    struct bench bench;
+    struct buffer text = { 0 };
+    uint64_t crc;
+
+    bench_init(&bench, 0);
+    bench.options.aux = aux;
+    bench.options.aux_count = 1;
+    bench.options.used_memory = 12345;
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_OK);
+    assert_string_equal(bench.message, "");
+    file_read(bench.path, &text);
+    assert_memory_equal(text.data, "REDIS0010\xfa\x09redis-ver\x05" "7.2.5\xfa\x0aredis-bits\xc0\x40", 36);
+    assert_true(has(&text, BYTES("\xfa\x08used-mem\xc1\x39\x30\xfa\x08" "aof-base\xc0\x00\xfa\x09kelvin-id\x10" "0123456789abcdef\xfe\x00")));
+    assert_true(has(&text, BYTES("\xfe\x00\x00\x04text\x05hello\xfc\x00\xd8\xc3\x2c\xbb\x03\x00\x00\x00\x06number\xc0\x2a\xfc\xe8\x03\0\0\0\0\0\0\x00"
+        "\x04gone\x04gone\xfe\x02\x04\x06" "fields\x01\x01" "f\x01v\xff")));
+    memcpy(&crc, text.data + text.size - 8, 8);
+    assert_true(crc == crc64(0, bytes_of(text.data, text.size - 8)));
+    assert_int_equal(bench.progress.bytes, text.size);
+    assert_int_equal(bench.progress.keys, 4);
+    buffer_release(&text);
+    bench_release(&bench);
+}
+
+static void heat_goes_along_if_asked_for(void **state)
+{
+    struct bench bench;
+    struct buffer text = { 0 };
+
+    bench_init(&bench, 0);
+    bench.options.with_freq = true;
+    bench.options.lfu_decay_minutes = 1;
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_OK);
+    file_read(bench.path, &text);
+    /* The minute may have turned since the image was made. */
+    assert_true(has(&text, BYTES("\xf9\x4d\x00\x04text")) || has(&text, BYTES("\xf9\x4c\x00\x04text")));
+    assert_true(has(&text, BYTES("\xf9\x14\x00\x06number")) || has(&text, BYTES("\xf9\x13\x00\x06number")));
+    buffer_release(&text);
+    bench_release(&bench);
+}
+
+static void the_image_is_not_touched(void **state)
+{
+    struct bench bench;
+    struct buffer before = { 0 }, after = { 0 }, first = { 0 }, second = { 0 };
+
+    bench_init(&bench, 20000);
+    image_look(&bench, &before);
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_OK);
+    file_read(bench.path, &first);
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_OK);
+    file_read(bench.path, &second);
+    image_look(&bench, &after);
+    assert_true(bytes_equal(buffer_bytes(&before), buffer_bytes(&after)));
+    assert_int_equal(first.size, second.size);
+    assert_int_equal(bench.progress.keys, bench.keys);
+    buffer_release(&before);
+    buffer_release(&after);
+    buffer_release(&first);
+    buffer_release(&second);
+    bench_release(&bench);
+}
+
+static void a_cancelled_save_leaves_the_old_file(void **state)
+{
+    struct bench bench;
+    struct buffer text = { 0 };
+
+    bench_init(&bench, 1000);
+    write_file(bench.root, "dump.rdb", BYTES("old"));
+    bench.progress.cancel = true;
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_CLOSED);
+    assert_string_not_equal(bench.message, "");
+    file_read(bench.path, &text);
+    assert_true(bytes_equal(buffer_bytes(&text), BYTES("old")));
+    buffer_release(&text);
+    bench_release(&bench);
+}
+
+static void a_folder_that_is_not_there_is_an_error(void **state)
+{
+    struct bench bench;
+
+    bench_init(&bench, 0);
+    bench.options.path = "/nonexistent-folder/dump.rdb";
+    assert_int_not_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_OK);
+    assert_non_null(strstr(bench.message, "No such file"));
+    bench_release(&bench);
+}
+
+static void a_damaged_image_is_an_error(void **state)
+{
+    struct bench bench;
+    struct stat info;
+
+    bench_init(&bench, 0);
+    write_file(bench.image, "dataset", BYTES("kelvin-image 1\n"));
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_CORRUPT);
+    assert_non_null(strstr(bench.message, "dataset"));
+    assert_int_not_equal(stat(bench.path, &info), 0);
+    bench_release(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_that_is_in_the_image_is_in_the_file),
+        cmocka_unit_test(heat_goes_along_if_asked_for),
+        cmocka_unit_test(the_image_is_not_touched),
+        cmocka_unit_test(a_cancelled_save_leaves_the_old_file),
+        cmocka_unit_test(a_folder_that_is_not_there_is_an_error),
+        cmocka_unit_test(a_damaged_image_is_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -109,7 +109,8 @@ static bool open_found(struct key *key, enum key_access access)
         entry = keyspace_entry(key->keyspace, key->handle);
         key->expire_ms = entry_expire_ms(entry);
         if (key->expire_ms >= 0 && key->expire_ms <= call->turn->now_ms && !call->turn->clock_stopped) {
-            if (entry->flags & ENTRY_LATCHED)
+            if (entry->flags & ENTRY_LATCHED ||
+                (entry_is_held(key->keyspace, entry) && (access == KEY_FOR_READING || access == KEY_FOR_LOOKING)))
                 forget(key);            /* it is gone for all who ask; who encodes it still needs its object */
             else
                 expire_now(key);

@@ -45,6 +45,7 @@ struct turn {
     uint16_t minutes;           /* heat_minutes(now_ms) */
     bool clock_stopped;         /* replaying, or a replica: nothing expires by the clock */
     bool over_memory;           /* used memory is beyond maxmemory */
+    bool over_reserve;          /* too much waits to be written by a checkpoint */
     struct heat_settings heat;
     struct value_limits limits;
     int64_t string_size_max;    /* bytes of the longest string: proto-max-bulk-len */

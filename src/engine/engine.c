@@ -118,7 +118,7 @@ static void expire_found(void *context, struct keyspace *keyspace, uint64_t hash
 {
     struct expiry *expiry = context;
 
-    if (keyspace_entry(keyspace, handle)->flags & ENTRY_LATCHED)
+    if (entry_is_held(keyspace, keyspace_entry(keyspace, handle)))
         return;                 /* the next round gets it */
     engine_delete_key(expiry->engine, keyspace, hash, handle, "expired");
     expiry->count++;

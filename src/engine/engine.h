@@ -94,6 +94,8 @@ uint64_t engine_memory_used(const struct engine *engine);
 void engine_memory_watch(struct engine *engine);
 /* Memory is over maxmemory; and whether there is hope that demotion brings it down (else maxmemory-policy decides). */
 bool engine_memory_is_short(const struct engine *engine);
+/* Too many old values wait to be written by a running checkpoint: changes have to wait. */
+bool engine_reserve_is_used_up(const struct engine *engine);
 bool engine_may_wait_for_memory(const struct engine *engine);
 /* Sum of a statistic over all workers (any thread). */
 uint64_t engine_stat(const struct engine *engine, enum statistic stat);

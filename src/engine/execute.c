@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/internal.h"
 #include "engine/keys.h"
+#include "tier/checkpoint.h"
 
 enum { PARTITION_WORDS = 64, MEMORY_CHECK_WRITES = 64, ARGS_SHOWN_MAX = 128, BIG_CALL_COLD_KEYS = 512, BIG_CALL_SHARE = 4 };
 
@@ -145,15 +146,19 @@ enum residency {
     RESIDENT,
     WAITING,        /* for loads */
     UNREADABLE,
-    LATCHED,        /* a key that is to be changed is being encoded (tier rule 9) */
+    HELD,           /* a key that is to be changed is needed as it is, and too big to be copied (tier rule 9) */
     QUEUED,         /* another call that needs many cold keys is running (tier rule 7) */
     TOO_BIG,        /* it would need too much memory at once */
     SHORT,          /* a key is to be loaded, and there is no memory for it just now (tier rule 7) */
 };
 
-static bool is_latched(const struct keyspace *keyspace, const struct call_key *key)
+/* The writer is told that somebody waits. */
+static bool is_held(struct call *call, struct keyspace *keyspace, const struct call_key *key)
 {
-    return keyspace_entry(keyspace, key->handle)->flags & ENTRY_LATCHED && !(key->flags & KEY_RO);
+    if (__builtin_expect(!entry_is_held(keyspace, keyspace_entry(keyspace, key->handle)), 1) || key->flags & KEY_RO)
+        return false;
+    tier_hurry(call->engine->tier, keyspace, key->hash, call->args[key->arg]);
+    return true;
 }
 
 /* Tier rule 7: a call may pin a small share of the budget. One that needs more takes the one big-call token first, and one that
@@ -219,8 +224,8 @@ static enum residency look_up(struct call *call, struct worker *worker)
         if (keyspace == NULL)
             continue;
         key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
-        if (key->handle != 0 && is_latched(keyspace, key))
-            return LATCHED;
+        if (key->handle != 0 && is_held(call, keyspace, key))
+            return HELD;
         if (key->handle != 0 || tier == NULL || key->flags & KEY_NOT_KEY || (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW)
             continue;
         if (call->client->flags & CLIENT_REPLAY) {
@@ -302,6 +307,22 @@ static void park_for_memory(struct call *call, struct worker *worker)
     call->parked = true;
 }
 
+/* Old values that a checkpoint still has to write take memory, too: changes wait until some are written. */
+static bool wait_for_reserve(struct call *call, struct worker *worker)
+{
+    struct engine *engine = call->engine;
+
+    if (!(call->command->flags & COMMAND_WRITE) || call->command->flags & COMMAND_EXCLUSIVE || call->client->flags & CLIENT_REPLAY)
+        return true;
+    call->turn->over_reserve = engine_reserve_is_used_up(engine);
+    if (!call->turn->over_reserve)
+        return true;
+    turn_count(call->turn, STAT_THROTTLED, 1);
+    park_for_memory(call, worker);
+    tier_nudge(engine->tier);
+    return false;
+}
+
 /* Memory first, pins later (tier rule 7). True if the call may go on. */
 static bool pass_memory_gate(struct call *call, struct worker *worker)
 {
@@ -312,7 +333,10 @@ static bool pass_memory_gate(struct call *call, struct worker *worker)
     if (++worker->writes_since_check >= MEMORY_CHECK_WRITES) {
         worker->writes_since_check = 0;
         call->turn->over_memory = engine_memory_is_short(engine);
+        call->turn->over_reserve = engine_reserve_is_used_up(engine);
     }
+    if (__builtin_expect(call->turn->over_reserve, 0) && !wait_for_reserve(call, worker))
+        return false;
     if (__builtin_expect(!call->turn->over_memory, 1) || !(call->command->flags & COMMAND_DENYOOM))
         return true;
     call->turn->over_memory = engine_memory_is_short(engine);
@@ -380,7 +404,7 @@ static void run_locked(struct call *call, struct worker *worker, bool *parked)
         partitions_unlock_all(call->partitions);
     else if (call->key_count > 0)
         set_lock(&set, call->partitions, false);
-    must_queue = residency == LATCHED || residency == QUEUED || residency == SHORT;
+    must_queue = residency == HELD || residency == QUEUED || residency == SHORT;
     if (must_queue && !(call->client->flags & CLIENT_REPLAY))
         park_for_memory(call, worker);
     if (residency == SHORT) {

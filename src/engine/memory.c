@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/internal.h"
+#include "tier/checkpoint.h"
 
 enum { EVICT_SAMPLES = 16, EVICT_KEYS_MAX = 1000, REPLAY_WAIT_MS_MAX = 10000, EXCESS_SHARE = 20, EXCESS_MAX_SHARE = 8 };
 
@@ -34,6 +35,11 @@ bool engine_memory_is_short(const struct engine *engine)
     if (engine_may_wait_for_memory(engine))
         used += engine->memory_excess;
     return used > (uint64_t)limit;
+}
+
+bool engine_reserve_is_used_up(const struct engine *engine)
+{
+    return engine->partitions->sealing && engine->tier != NULL && tier_handed_is_full(engine->tier);
 }
 
 bool engine_may_wait_for_memory(const struct engine *engine)
@@ -99,7 +105,7 @@ static void consider(void *context, uint64_t hash, uint32_t handle)
     struct entry *entry = keyspace_entry(victim->keyspace, handle);
     int64_t rank;
 
-    if (entry->flags & (ENTRY_PINNED | ENTRY_LATCHED) || (is_volatile(victim->policy) && !(entry->flags & ENTRY_EXPIRES)))
+    if (entry->flags & ENTRY_PINNED || entry_is_held(victim->keyspace, entry) || (is_volatile(victim->policy) && !(entry->flags & ENTRY_EXPIRES)))
         return;
     rank = eviction_rank(victim->policy, victim->turn, entry);
     if (victim->seen++ > 0 && rank >= victim->rank)

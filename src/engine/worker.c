@@ -64,6 +64,7 @@ void worker_begin_turn(struct worker *worker)
     turn->string_size_max = config_number(config, CONFIG_PROTO_MAX_BULK_LEN);
     turn->lsn_seen = 0;
     turn->over_memory = false;
+    turn->over_reserve = engine_reserve_is_used_up(engine);
     if (limit > 0) {
         uint64_t used = engine_memory_used(engine);
 

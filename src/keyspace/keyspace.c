@@ -289,7 +289,7 @@ bool keyspace_expire_step(struct keyspace *keyspace, int64_t now_ms, uint32_t bu
                 expire_ms = entry_expire_ms(entry);
                 if (expire_ms < 0)
                     continue;
-                if (expire_ms <= now_ms && !(entry->flags & ENTRY_LATCHED)) {
+                if (expire_ms <= now_ms && !entry_is_held(keyspace, entry)) {
                     expired[count] = bucket->handles[slot];
                     hashes[count++] = hash_bytes(&keyspace->partition->all->seed, entry_key(entry));
                 } else if (earliest == 0 || due_before(due_of(expire_ms, now_ms), earliest)) {

@@ -124,3 +124,14 @@ uint64_t partitions_expiring_count(struct partitions *all, int db)
     }
     return count;
 }
+
+enum { BIG_EFFORT = 256, BIG_SIZE = 64 * 1024 };
+
+bool entry_is_big(const struct entry *entry)
+{
+    struct value value = entry_value(entry);
+
+    if (entry_is_inline(entry) || !value_is_object(&value))
+        return false;
+    return value_effort(&value) > BIG_EFFORT || value_memory(&value, 1) > BIG_SIZE;
+}

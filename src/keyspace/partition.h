@@ -46,6 +46,7 @@ struct partitions {
     struct segment_pool *pool;
     struct keyspace_watch watch;
     uint8_t parity;                 /* turned at each cut, with all locked; read under any partition's lock */
+    _Atomic bool sealing;           /* a checkpoint has cut, and not written yet all that was there at the cut */
     _Atomic uint32_t *incarnations; /* by database */
     _Atomic uint32_t incarnation_last;
 };
@@ -89,6 +90,21 @@ static inline void partition_changing(struct keyspace *keyspace, uint64_t hash, 
         else
             keyspace_entry(keyspace, handle)->flags ^= ENTRY_EPOCH;
     }
+}
+
+/* Values that take more work than this to encode are encoded without the lock (tier rule 9). */
+bool entry_is_big(const struct entry *entry);
+
+/* The entry's object is needed as it is, by whoever encodes it (tier rule 9) or by a checkpoint that has not written it yet. Who wants
+ * to change it waits, if he can. */
+static inline bool entry_is_held(const struct keyspace *keyspace, const struct entry *entry)
+{
+    const struct partitions *all = keyspace->partition->all;
+
+    if (entry->flags & ENTRY_LATCHED)
+        return true;
+    return __builtin_expect(all->sealing, 0) && !!(entry->flags & ENTRY_EPOCH) != all->parity && entry_record(entry) != RECORD_CLEAN &&
+           entry_is_big(entry);
 }
 
 void partitions_lock_all(struct partitions *all);

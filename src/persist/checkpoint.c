@@ -89,14 +89,16 @@ static void describe(const struct partitions *partitions, struct buffer *out)
         buffer_append_format(out, "db %d %u\n", db, (unsigned)partitions->incarnations[db]);
 }
 
-static enum status write_dataset(const char *image, struct buffer *text)
+static enum status write_dataset(const char *image, struct buffer *text, uint64_t number)
 {
     char path[PATH_SIZE + 16];
-    uint64_t crc = crc64(0, buffer_bytes(text));
+    uint64_t crc;
     FILE *file;
     bool good;
 
     snprintf(path, sizeof(path), "%s/dataset", image);
+    buffer_append_format(text, "store %llu\n", (unsigned long long)number);
+    crc = crc64(0, buffer_bytes(text));
     buffer_append_format(text, "end %016llx\n", (unsigned long long)crc);
     file = fopen(path, "we");
     if (file == NULL)
@@ -106,18 +108,17 @@ static enum status write_dataset(const char *image, struct buffer *text)
     return good ? sync_path(image) : STATUS_IO;
 }
 
-enum status checkpoint_databases(const char *image, uint32_t **incarnations, int *count, uint32_t *incarnation_last, char *message)
+enum status checkpoint_databases(const char *image, struct image_databases *into, char *message)
 {
     char path[PATH_SIZE], *text = mem_alloc(DATASET_SIZE_MAX + 1), *end, *line;
-    unsigned long long crc;
+    unsigned long long crc, store;
     unsigned last = 0, partition_count;
     int databases = 0, used = 0;
     size_t size;
     FILE *file;
     enum status status = STATUS_CORRUPT;
 
-    *incarnations = NULL;
-
+    *into = (struct image_databases){ 0 };
     snprintf(path, sizeof(path), "%s/dataset", image);
     snprintf(message, 256, "%.200s is damaged", path);
     file = fopen(path, "re");
@@ -130,9 +131,9 @@ enum status checkpoint_databases(const char *image, uint32_t **incarnations, int
         sscanf(text, "kelvin-image 1\npartitions %u\ndatabases %d\nlast %u\n%n", &partition_count, &databases, &last, &used) != 3 ||
         databases < 0 || (size_t)databases > size)
         goto out;
-    *incarnations = mem_zalloc(((size_t)databases + 1) * sizeof(uint32_t));
-    *count = databases;
-    *incarnation_last = last;
+    into->incarnations = mem_zalloc(((size_t)databases + 1) * sizeof(uint32_t));
+    into->count = databases;
+    into->incarnation_last = last;
     line = text + used;
     for (int i = 0; i < databases; i++) {
         unsigned incarnation;
@@ -140,39 +141,42 @@ enum status checkpoint_databases(const char *image, uint32_t **incarnations, int
 
         if (sscanf(line, "db %d %u\n%n", &db, &incarnation, &used) != 2 || db != i)
             goto out;
-        (*incarnations)[db] = incarnation;
+        into->incarnations[db] = incarnation;
         line += used;
     }
+    if (sscanf(line, "store %llu\n", &store) != 1)
+        goto out;
+    into->number = store;
     message[0] = '\0';
     status = STATUS_OK;
 out:
     if (status != STATUS_OK) {
-        mem_free(*incarnations);
-        *incarnations = NULL;
+        mem_free(into->incarnations);
+        into->incarnations = NULL;
     }
     mem_free(text);
     return status;
 }
 
-enum status checkpoint_dataset(const char *image, struct partitions *partitions, char *message)
+enum status checkpoint_dataset(const char *image, struct partitions *partitions, uint64_t *number, char *message)
 {
-    uint32_t *incarnations, last;
-    int count;
-    enum status status = checkpoint_databases(image, &incarnations, &count, &last, message);
+    struct image_databases databases;
+    enum status status = checkpoint_databases(image, &databases, message);
 
     if (status != STATUS_OK)
         return status;
-    if (count > partitions->db_count) {
-        snprintf(message, 256, "the image has %d databases, the configuration only %d", count, partitions->db_count);
-        mem_free(incarnations);
+    if (databases.count > partitions->db_count) {
+        snprintf(message, 256, "the image has %d databases, the configuration only %d", databases.count, partitions->db_count);
+        mem_free(databases.incarnations);
         return STATUS_INVALID;
     }
-    partitions->incarnation_last = last;
-    for (int db = 0; db < count; db++)
-        partitions->incarnations[db] = incarnations[db];
-    for (int db = count; db < partitions->db_count; db++)
+    *number = databases.number;
+    partitions->incarnation_last = databases.incarnation_last;
+    for (int db = 0; db < databases.count; db++)
+        partitions->incarnations[db] = databases.incarnations[db];
+    for (int db = databases.count; db < partitions->db_count; db++)
         partitions->incarnations[db] = ++partitions->incarnation_last;
-    mem_free(incarnations);
+    mem_free(databases.incarnations);
     return STATUS_OK;
 }
 
@@ -197,13 +201,18 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
     char *message)
 {
     struct buffer dataset = { 0 };
-    enum status status = STATUS_LOCKED;
+    uint64_t number = 0;
+    enum status status;
 
     tier_image_begin(tier);
+    status = tier_clean(tier);
+    if (status != STATUS_OK)
+        goto out;
     partitions_lock_all(partitions);
     if (!tier_may_cut(tier)) {
         partitions_unlock_all(partitions);
         snprintf(message, 256, "the last one has failed, and the store is not back yet");
+        status = STATUS_LOCKED;
         goto out;
     }
     if (aof != NULL)
@@ -211,9 +220,9 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
     describe(partitions, &dataset);
     tier_cut(tier);
     partitions_unlock_all(partitions);
-    status = tier_image(tier, path, message);
+    status = tier_image(tier, path, &number, message);
     if (status == STATUS_OK)
-        status = write_dataset(path, &dataset);
+        status = write_dataset(path, &dataset, number);
 out:
     tier_image_end(tier);
     buffer_release(&dataset);

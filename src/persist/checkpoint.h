@@ -24,11 +24,18 @@ enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions
 enum status checkpoint_image(struct tier *tier, struct partitions *partitions, const char *path, char *message);
 void checkpoint_remove(const char *image);      /* with all its files */
 
-/* The databases of an image, into partitions that hold nothing yet. STATUS_INVALID: it has more databases than there are here. */
-enum status checkpoint_dataset(const char *image, struct partitions *partitions, char *message);
+/* The databases of an image, into partitions that hold nothing yet; `*number` is for tier_restore. STATUS_INVALID: it has more
+ * databases than there are here. */
+enum status checkpoint_dataset(const char *image, struct partitions *partitions, uint64_t *number, char *message);
 
-/* The incarnations of the databases of an image, `*count` of them from database 0 on (freed with mem_free), and the last that was used. */
-enum status checkpoint_databases(const char *image, uint32_t **incarnations, int *count, uint32_t *incarnation_last, char *message);
+/* What an image's `dataset` says. */
+struct image_databases {
+    uint32_t *incarnations;         /* of databases 0 .. count - 1; freed with mem_free */
+    int count;
+    uint32_t incarnation_last;      /* that was used */
+    uint64_t number;                /* what its store's store_number has to be */
+};
+enum status checkpoint_databases(const char *image, struct image_databases *databases, char *message);
 
 /* Removes images of the log that its manifest does not name: left behind by a crash. `base` is the one to keep, or NULL. */
 void checkpoint_clean(const char *dir, const char *base);

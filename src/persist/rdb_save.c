@@ -61,11 +61,13 @@ static enum status open_image(struct saving *saving)
     const char *image = saving->options->image;
     struct store_options options = { .dir = saving->reading, .write_buffer_size = 1 << 20, .open_files_max = 100 };
     char path[PATH_SIZE];
-    uint32_t last;
-    enum status status = checkpoint_databases(image, &saving->incarnations, &saving->db_count, &last, saving->message);
+    struct image_databases databases;
+    enum status status = checkpoint_databases(image, &databases, saving->message);
 
     if (status != STATUS_OK)
         return status;
+    saving->incarnations = databases.incarnations;
+    saving->db_count = databases.count;
     saving->counts = mem_zalloc(((size_t)saving->db_count + 1) * sizeof(uint64_t));
     if (tags_counts(image, saving->incarnations, saving->db_count, saving->counts) == STATUS_OK) {
         for (int db = 0; db < saving->db_count; db++)

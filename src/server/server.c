@@ -226,15 +226,16 @@ static bool restore_image(struct server *server)
 {
     struct engine *engine = &server->engine;
     char message[CONFIG_MESSAGE_SIZE] = "";
+    uint64_t number = 0;
     enum status status;
 
     if (server->image == NULL)
         return true;
-    if (checkpoint_dataset(server->image, engine->partitions, message) != STATUS_OK) {
+    if (checkpoint_dataset(server->image, engine->partitions, &number, message) != STATUS_OK) {
         log_write(engine->log, LOG_LEVEL_WARNING, "The image can't be restored: %s", message);
         return false;
     }
-    status = tier_restore(engine->tier, server->image);
+    status = tier_restore(engine->tier, server->image, number);
     if (status != STATUS_OK) {
         log_write(engine->log, LOG_LEVEL_WARNING, "The image '%s' can't be restored: %s", server->image, status_name(status));
         return false;

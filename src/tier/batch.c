@@ -89,15 +89,6 @@ void batch_put_handed(struct batch *batch, const struct handed *handed)
     add_item(batch, BATCH_HANDED, &place, handed->hash, handed->key, NULL);
 }
 
-bool is_big(const struct entry *entry)
-{
-    struct value value = entry_value(entry);
-
-    if (entry_is_inline(entry) || !value_is_object(&value))
-        return false;
-    return value_effort(&value) > BIG_EFFORT || value_memory(&value, 1) > BIG_SIZE;
-}
-
 /* Latches the entry and copies its header, which is all that encoding needs of it beside the object. */
 static struct entry *latch_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, uint32_t handle)
 {

@@ -42,10 +42,7 @@ void batch_put_encoded(struct batch *batch, struct keyspace *keyspace, uint64_t 
 /* Under the partition's lock. A record is known to be there. */
 void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave);
 
-/* Values that take more work than this to encode are encoded without the lock (tier rule 9). */
-enum { BIG_EFFORT = 256, BIG_SIZE = 64 * 1024 };
-bool is_big(const struct entry *entry);
-/* Encodes a big value and puts it into the batch, if nothing has changed meanwhile. No lock is held by the caller. */
+/* Encodes a big value (tier rule 9) and puts it into the batch, if nothing has changed meanwhile. No lock is held by the caller. */
 void batch_put_big(struct tier *tier, struct batch *batch, struct partition *partition, uint32_t incarnation, uint64_t hash,
     struct bytes key, enum batch_kind kind, struct demote_request *request);
 /* A value as of a checkpoint's cut. */

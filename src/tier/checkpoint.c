@@ -1,4 +1,4 @@
-/* The checkpoint's half in the tier: cut, seal, snapshot.
+/* The checkpoint's half in the tier: the cut, and what those do who change keys behind it. seal.c has the writer's part.
  *
  * The cut turns the partitions' parity with all of them locked. An entry whose ENTRY_EPOCH differs from it is as it was at the cut.
  * Sealing brings the store to the state of the cut: the writer writes every dirty entry that is as it was, and whoever is about
@@ -8,21 +8,15 @@
  */
 #include "tier/checkpoint.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "base/check.h"
 #include "base/mem.h"
-#include "tier/batch.h"
 #include "tier/demote.h"
 #include "tier/record.h"
-#include "tier/sweep.h"
-#include "tier/tags.h"
 
-enum { SEAL_BUCKETS = 64, GRAVES_A_STEP = 4096 };
+enum { HURRIED_MAX = 256, RESERVE_SHARE = 16 };
+
+#define RESERVE_MIN (8ull << 20)
+#define RESERVE_MAX (64ull << 20)
 
 static bool is_as_of_cut(const struct keyspace *keyspace, const struct entry *entry)
 {
@@ -32,6 +26,11 @@ static bool is_as_of_cut(const struct keyspace *keyspace, const struct entry *en
 bool checkpoint_bars(const struct tier *tier, const struct keyspace *keyspace, const struct entry *entry)
 {
     return tier->checkpointing && !is_as_of_cut(keyspace, entry) && entry_record(entry) != RECORD_CLEAN;
+}
+
+size_t handed_size(const struct handed *handed)
+{
+    return sizeof(*handed) + handed->key.size + handed->record.capacity;
 }
 
 /* The value as of the cut, for the writer. From here on there is a record, older than the entry (tier rule 2). */
@@ -51,6 +50,7 @@ static void hand_over(struct tier *tier, struct keyspace *keyspace, uint64_t has
         .unknown = entry_record(entry) == RECORD_UNKNOWN,
     };
     record_encode(entry, &handed->record);
+    tier->handed_bytes += handed_size(handed);
     if (entry_record(entry) == RECORD_NONE) {
         recordmap_add(keyspace->tier->map, hash);
         keyspace_set_record(keyspace, entry, RECORD_STALE);
@@ -70,7 +70,7 @@ void checkpoint_changing(void *context, struct keyspace *keyspace, uint64_t hash
     struct entry *entry = keyspace_entry(keyspace, handle);
 
     ASSERT_LOCKED(keyspace->partition);
-    if (tier->checkpointing && entry_record(entry) != RECORD_CLEAN)
+    if (tier->checkpointing && !tier->checkpoint_over && entry_record(entry) != RECORD_CLEAN)
         hand_over(tier, keyspace, hash, entry);
     entry->flags ^= ENTRY_EPOCH;
 }
@@ -92,11 +92,17 @@ bool tier_may_cut(struct tier *tier)
 
 void tier_cut(struct tier *tier)
 {
+    uint64_t reserve = (uint64_t)tier->settings.memory_max / RESERVE_SHARE;
+
     ASSERT_LOCKED(&tier->partitions->partitions[0]);
     CHECK(!tier->checkpointing);
+    if (reserve < RESERVE_MIN && tier->settings.memory_max > 0)
+        reserve = RESERVE_MIN;
+    tier->handed_max = reserve > 0 && reserve < RESERVE_MAX ? reserve : RESERVE_MAX;
     tier->partitions->parity ^= 1;
     tier->epoch++;
     tier->checkpointing = true;
+    tier->partitions->sealing = true;
 }
 
 bool tier_keep_flushed(struct tier *tier, struct keyspace *keyspace)
@@ -110,196 +116,6 @@ bool tier_keep_flushed(struct tier *tier, struct keyspace *keyspace)
     keyspace->next_flushed = partition->flushed;
     partition->flushed = keyspace;
     return true;
-}
-
-/* What the writer works with while it seals. */
-struct sealing {
-    struct tier *tier;
-    struct batch *batch;
-    struct unknowns *unknowns, *big;
-    enum status status;
-    size_t found;               /* entries that were still to be sealed in this pass */
-};
-
-static bool commit(struct sealing *sealing)
-{
-    if (sealing->status == STATUS_OK)
-        sealing->status = batch_commit(sealing->tier, sealing->batch);
-    return sealing->status == STATUS_OK;
-}
-
-static void seal_bucket(struct sealing *sealing, struct keyspace *keyspace, const struct bucket *bucket)
-{
-    for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
-        struct entry *entry;
-        struct bytes key;
-        uint64_t hash;
-
-        if (bucket->handles[slot] == 0)
-            continue;
-        entry = keyspace_entry(keyspace, bucket->handles[slot]);
-        if (!is_as_of_cut(keyspace, entry))
-            continue;
-        if (entry_record(entry) == RECORD_CLEAN) {
-            entry->flags ^= ENTRY_EPOCH;
-            continue;
-        }
-        key = entry_key(entry);
-        hash = hash_bytes(&keyspace->partition->all->seed, key);
-        sealing->found++;
-        if (entry_record(entry) == RECORD_UNKNOWN)
-            unknowns_add(sealing->unknowns, keyspace, hash, key);
-        else if (is_big(entry))
-            unknowns_add(sealing->big, keyspace, hash, key);
-        else
-            batch_put(sealing->batch, keyspace, hash, bucket->handles[slot], BATCH_CLEAN, NULL);
-    }
-}
-
-/* What a step collected: reads for those whose record is unknown (they are written in the next pass), big values one by one. */
-static bool seal_collected(struct sealing *sealing)
-{
-    if (unknowns_resolve(sealing->tier, sealing->unknowns, NULL) != STATUS_OK)
-        sealing->status = STATUS_IO;
-    for (size_t i = 0; i < sealing->big->count && sealing->status == STATUS_OK; i++) {
-        struct unknown_key *at = &sealing->big->keys[i];
-
-        batch_put_big(sealing->tier, sealing->batch, at->partition, at->incarnation, at->hash,
-            bytes_of(sealing->big->text.data + at->key_at, at->key_size), BATCH_CLEAN, NULL);
-        commit(sealing);
-    }
-    sealing->big->count = 0;
-    sealing->big->text.size = 0;
-    return commit(sealing);
-}
-
-static void seal_keyspace(struct sealing *sealing, struct partition *partition, uint32_t incarnation)
-{
-    uint64_t from = partition_first_hash(partition);
-    bool more = true;
-
-    while (more && sealing->status == STATUS_OK) {
-        struct keyspace *keyspace;
-        struct table_cursor cursor;
-
-        partition_lock(partition);
-        keyspace = tier_keyspace_of(partition, incarnation);
-        more = keyspace != NULL && table_seek(&keyspace->table, from, &cursor);
-        for (int i = 0; more && i < SEAL_BUCKETS; i++) {
-            seal_bucket(sealing, keyspace, cursor.bucket);
-            from = cursor.last_hash + 1;
-            more = table_next(&keyspace->table, &cursor);
-        }
-        partition_unlock(partition);
-        if (store_batch_size(sealing->batch->store) >= (size_t)sealing->tier->settings.batch_size || sealing->unknowns->count > 1000 ||
-            sealing->big->count > 0)
-            seal_collected(sealing);
-        sealing->tier->hooks.memory_freed(sealing->tier->hooks.context);
-    }
-    seal_collected(sealing);
-}
-
-/* The incarnations of a partition's keyspaces, those flushed since the cut too. */
-static size_t incarnations_of(struct partition *partition, uint32_t *list, size_t capacity)
-{
-    size_t count = 0;
-
-    partition_lock(partition);
-    for (int db = 0; db < partition->all->db_count && count < capacity; db++) {
-        if (partition->keyspaces[db] != NULL)
-            list[count++] = partition->keyspaces[db]->incarnation;
-    }
-    for (struct keyspace *keyspace = partition->flushed; keyspace != NULL && count < capacity; keyspace = keyspace->next_flushed)
-        list[count++] = keyspace->incarnation;
-    partition_unlock(partition);
-    return count;
-}
-
-static void settle_unknown(struct tier *tier, struct handed *handed)
-{
-    struct buffer record = { 0 };
-    enum status read = store_get(tier->store, handed->incarnation, handed->hash, handed->key, &record);
-    struct keyspace *keyspace;
-    uint32_t handle;
-
-    buffer_release(&record);
-    partition_lock(handed->partition);
-    keyspace = tier_keyspace_of(handed->partition, handed->incarnation);
-    if (keyspace != NULL) {
-        struct grave *grave = (struct grave *)keyed_find(&keyspace->tier->graves, handed->hash, handed->key);
-
-        if (read == STATUS_NOT_FOUND)
-            recordmap_add(keyspace->tier->map, handed->hash);
-        handle = keyspace_find(keyspace, handed->hash, handed->key);
-        if (handle != 0 && entry_record(keyspace_entry(keyspace, handle)) == RECORD_UNKNOWN)
-            keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), RECORD_STALE);
-        if (grave != NULL && grave->unknown) {
-            grave->unknown = false;
-            keyspace->tier->unknown_graves--;
-        }
-    }
-    partition_unlock(handed->partition);
-}
-
-static size_t seal_handed(struct sealing *sealing)
-{
-    struct tier *tier = sealing->tier;
-    struct handed *handed;
-    size_t count = 0;
-
-    pthread_mutex_lock(&tier->handed_lock);
-    handed = tier->handed_first;
-    tier->handed_first = tier->handed_last = NULL;
-    pthread_mutex_unlock(&tier->handed_lock);
-    while (handed != NULL) {
-        struct handed *next = handed->next;
-
-        if (handed->unknown)
-            settle_unknown(tier, handed);
-        batch_put_handed(sealing->batch, handed);
-        buffer_release(&handed->record);
-        mem_free(handed);
-        handed = next;
-        count++;
-        if (store_batch_size(sealing->batch->store) >= (size_t)tier->settings.batch_size && !commit(sealing) && sealing->batch->failed)
-            break;          /* the rest goes back to the queue */
-    }
-    if (handed != NULL) {
-        pthread_mutex_lock(&tier->handed_lock);
-        struct handed *last = handed;
-
-        while (last->next != NULL)
-            last = last->next;
-        last->next = tier->handed_first;
-        if (tier->handed_first == NULL)
-            tier->handed_last = last;
-        tier->handed_first = handed;
-        pthread_mutex_unlock(&tier->handed_lock);
-    }
-    commit(sealing);
-    return count;
-}
-
-/* Passes over everything, until nothing is left that is as it was at the cut and not written. */
-static void seal_all(struct sealing *sealing)
-{
-    struct tier *tier = sealing->tier;
-    uint32_t next_grave = 0, *list = mem_alloc(1024 * sizeof(*list));
-    size_t handed;
-
-    do {
-        sealing->found = 0;
-        handed = seal_handed(sealing);
-        while (sealing->status == STATUS_OK && sweep_graves(tier, GRAVES_A_STEP, sealing->batch, &next_grave) > 0)
-            commit(sealing);
-        for (uint32_t i = 0; i < tier->partitions->count && sealing->status == STATUS_OK; i++) {
-            size_t count = incarnations_of(&tier->partitions->partitions[i], list, 1024);
-
-            for (size_t at = 0; at < count && sealing->status == STATUS_OK; at++)
-                seal_keyspace(sealing, &tier->partitions->partitions[i], list[at]);
-        }
-    } while (sealing->status == STATUS_OK && (sealing->found > 0 || handed > 0 || tier->handed_first != NULL));
-    mem_free(list);
 }
 
 /* The checkpoint needs them no longer. */
@@ -322,55 +138,83 @@ static void release_flushed(struct tier *tier)
     }
 }
 
-void checkpoint_serve(struct tier *tier, struct image_request *request, struct batch *batch, struct unknowns *unknowns,
-    struct unknowns *big)
-{
-    struct sealing sealing = { tier, batch, unknowns, big, tier->state == TIER_ERROR ? STATUS_CLOSED : STATUS_OK, 0 };
-    char path[4096];
-
-    CHECK(tier->checkpointing);
-    if (sealing.status == STATUS_OK)
-        seal_all(&sealing);
-    if (sealing.status == STATUS_OK && mkdir(request->dir, 0755) != 0)
-        sealing.status = status_of_errno(errno);
-    if (sealing.status == STATUS_OK) {
-        snprintf(path, sizeof(path), "%s/store", request->dir);
-        sealing.status = store_snapshot(tier->store, path, request->message);
-    }
-    if (sealing.status == STATUS_OK)
-        sealing.status = tags_save(tier, request->dir);
-    request->status = sealing.status;
-    tier->checkpoint_over = true;
-    checkpoint_end(tier, batch);
-}
-
 void checkpoint_end(struct tier *tier, struct batch *batch)
 {
-    struct sealing rest = { tier, batch, NULL, NULL, STATUS_OK, 0 };
+    enum status status = STATUS_OK;
 
     if (!tier->checkpoint_over || batch->failed)
         return;
     /* What was handed over has its tag already, and must not come after a younger value: all of it is written now. */
-    while (rest.status == STATUS_OK && seal_handed(&rest) > 0)
+    while (status == STATUS_OK && seal_handed(tier, batch, &status) > 0)
         ;
-    if (rest.status != STATUS_OK)
+    if (status != STATUS_OK)
         return;                     /* the store is in error: again when it is back */
-    tier->checkpoint_over = false;
     tier->checkpointing = false;
+    tier->checkpoint_over = false;
     release_flushed(tier);
 }
 
-enum status tier_image(struct tier *tier, const char *dir, char *message)
+void checkpoint_answer(struct tier *tier, struct image_request *request, enum status status)
 {
-    struct image_request request = { dir, message, STATUS_OK, false };
+    pthread_mutex_lock(&tier->writer_lock);
+    request->status = status;
+    request->done = true;
+    tier->image = NULL;
+    pthread_cond_broadcast(&tier->writer_answered);
+    pthread_mutex_unlock(&tier->writer_lock);
+}
 
-    message[0] = '\0';
+static enum status ask(struct tier *tier, struct image_request *request)
+{
     pthread_mutex_lock(&tier->writer_lock);
     CHECK(tier->image == NULL);
-    tier->image = &request;
+    tier->image = request;
     pthread_cond_signal(&tier->writer_asked);
-    while (!request.done)
+    while (!request->done)
         pthread_cond_wait(&tier->writer_answered, &tier->writer_lock);
     pthread_mutex_unlock(&tier->writer_lock);
-    return request.status;
+    return request->status;
+}
+
+enum status tier_clean(struct tier *tier)
+{
+    struct image_request request = { .dir = NULL };
+
+    return ask(tier, &request);
+}
+
+enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, char *message)
+{
+    struct image_request request = { .dir = dir, .message = message };
+    enum status status;
+
+    message[0] = '\0';
+    status = ask(tier, &request);
+    *number = request.number;
+    return status;
+}
+
+void tier_image_cancel(struct tier *tier)
+{
+    tier->image_cancelled = true;
+}
+
+bool tier_handed_is_full(struct tier *tier)
+{
+    return tier->handed_bytes > tier->handed_max;
+}
+
+void tier_hurry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    ASSERT_LOCKED(keyspace->partition);
+    if (keyspace_entry(keyspace, keyspace_find(keyspace, hash, key))->flags & ENTRY_LATCHED)
+        return;                     /* it is just being written */
+    pthread_mutex_lock(&tier->writer_lock);
+    if (tier->hurried == NULL)
+        tier->hurried = mem_zalloc(sizeof(*tier->hurried));
+    if (tier->hurried->count < HURRIED_MAX)     /* beyond it the others' turn comes soon enough */
+        unknowns_add(tier->hurried, keyspace, hash, key);
+    tier->nudged = true;
+    pthread_cond_signal(&tier->writer_asked);
+    pthread_mutex_unlock(&tier->writer_lock);
 }

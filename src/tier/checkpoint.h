@@ -14,9 +14,21 @@ bool tier_may_cut(struct tier *tier);
 /* With all partitions locked: the instant the image is of. tier_image has to follow. */
 void tier_cut(struct tier *tier);
 
-/* After tier_cut: seals, and writes the image to `dir` (created): `store/` and `tags`. Blocks until it is done; not on a worker.
- * On failure the tier goes on as if there had been no checkpoint, and `dir` is the caller's to remove. `message` has 256 bytes. */
-enum status tier_image(struct tier *tier, const char *dir, char *message);
+/* Before a cut: writes what is dirty to the store, in a few passes, so that little is left to do behind the cut. Blocks; not on a
+ * worker. */
+enum status tier_clean(struct tier *tier);
+
+/* After tier_cut: seals, and writes the image to `dir` (created): `store/` and `tags`. `*number` is what store_number has to be when it
+ * is opened. Blocks until it is done; not on a worker. On failure the tier goes on as if there had been no checkpoint, and `dir` is
+ * the caller's to remove. `message` has 256 bytes. */
+enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, char *message);
+/* From any thread: the image that is being made, or cleaned for, fails soon. For good: the server is about to end. */
+void tier_image_cancel(struct tier *tier);
+
+/* So much was handed over to the writer that further changes have to wait: a client is called again when memory came. Any thread. */
+bool tier_handed_is_full(struct tier *tier);
+/* Under the partition's lock: somebody waits for a held entry (entry_is_held). It is written soon, and memory_freed called. */
+void tier_hurry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 
 /* A keyspace was taken out by a flush, all partitions locked: true if a running checkpoint still needs it and frees it later. */
 bool tier_keep_flushed(struct tier *tier, struct keyspace *keyspace);

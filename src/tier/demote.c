@@ -97,7 +97,7 @@ uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t sh
             atomic_fetch_add_explicit(&tier->clean_demotions, 1, memory_order_relaxed);
         } else if (entry_record(entry) == RECORD_UNKNOWN) {
             unknowns_add(unknowns, keyspace, hash, key);
-        } else if (is_big(entry)) {
+        } else if (entry_is_big(entry)) {
             unknowns_add(big, keyspace, hash, key);
         } else {
             batch_put(batch, keyspace, hash, handles[i], BATCH_DEMOTE, NULL);
@@ -127,12 +127,14 @@ enum status unknowns_resolve(struct tier *tier, struct unknowns *unknowns, struc
         keyspace = tier_keyspace_of(at->partition, at->incarnation);
         if (keyspace != NULL)
             handle = keyspace_find(keyspace, at->hash, key);
-        if (handle != 0 && entry_record(keyspace_entry(keyspace, handle)) == RECORD_UNKNOWN) {
+        /* Not if it may have been handed over to a checkpoint: the record that is about to be written would be forgotten. */
+        if (handle != 0 && entry_record(keyspace_entry(keyspace, handle)) == RECORD_UNKNOWN &&
+            !checkpoint_bars(tier, keyspace, keyspace_entry(keyspace, handle))) {
             struct entry *entry = keyspace_entry(keyspace, handle);
 
             keyspace_set_record(keyspace, entry, read == STATUS_OK ? RECORD_STALE : RECORD_NONE);
             atomic_fetch_add_explicit(&tier->resolved, 1, memory_order_relaxed);
-            if (batch != NULL && !(entry->flags & ENTRY_PINNED) && !is_big(entry) && !checkpoint_bars(tier, keyspace, entry))
+            if (batch != NULL && !(entry->flags & ENTRY_PINNED) && !entry_is_big(entry))
                 batch_put(batch, keyspace, at->hash, handle, BATCH_DEMOTE, NULL);
         }
         partition_unlock(at->partition);

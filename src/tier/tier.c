@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "keyspace/heat.h"
+#include "tier/demote.h"
 #include "tier/store_env.h"
 #include "tier/tags.h"
 #include "tier/tier_private.h"
@@ -124,11 +125,14 @@ struct tier *tier_open(const struct tier_options *options, char *message)
 
 struct hash_seed tier_seed(const struct tier *tier) { return store_seed(tier->store); }
 struct tier_settings *tier_settings(struct tier *tier) { return &tier->settings; }
-enum status tier_restore(struct tier *tier, const char *image)
+enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
 {
     struct partitions *partitions = tier->partitions;
-    enum status status = tags_load(tier, partitions, image);
+    enum status status;
 
+    if (store_number(tier->store) != number)
+        return STATUS_CORRUPT;
+    status = tags_load(tier, partitions, image);
     if (status != STATUS_OK) {
         tier->hooks.log(tier->hooks.context, "The image's tags are missing or damaged: they are read from the store.");
         status = tags_rebuild(tier, partitions);
@@ -292,6 +296,9 @@ void tier_close(struct tier *tier)
     pthread_mutex_destroy(&tier->counting_lock);
     pthread_mutex_destroy(&tier->handed_lock);
     pthread_mutex_destroy(&tier->image_turn);
+    if (tier->hurried != NULL)
+        unknowns_release(tier->hurried);
+    mem_free(tier->hurried);
     mem_free(tier->purges);
     mem_free(tier);
 }

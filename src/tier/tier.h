@@ -81,8 +81,9 @@ struct tier_settings *tier_settings(struct tier *tier);
 /* Takes its place as the partitions' watch; starts writer and loaders. */
 void tier_start(struct tier *tier, struct partitions *partitions);
 void tier_set_expiry(struct tier *tier, bool on);   /* cold keys expire by the clock: not while replaying. Off at first */
-/* After tier_start, when the store was opened from an image and the partitions know their incarnations: loads the record map. */
-enum status tier_restore(struct tier *tier, const char *image);
+/* After tier_start, when the store was opened from an image and the partitions know their incarnations: loads the record map.
+ * `number` is what store_number was when the image was taken. STATUS_CORRUPT: the store has another one, so it lost something. */
+enum status tier_restore(struct tier *tier, const char *image, uint64_t number);
 void tier_stop(struct tier *tier);          /* joins all threads; nobody calls in any more */
 void tier_close(struct tier *tier);         /* after tier_stop, before the partitions go; NULL is fine */
 

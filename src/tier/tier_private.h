@@ -109,14 +109,19 @@ struct tier {
 
     struct latch latch;
 
-    /* The checkpoint: see checkpoint.c. Turned on with all partitions locked, off by the writer; read under any partition's lock. */
+    /* The checkpoint: see checkpoint.c and seal.c. Turned on with all partitions locked, off by the writer; read under any
+     * partition's lock. */
     pthread_mutex_t image_turn;         /* before all others: one image at a time */
     _Atomic bool checkpointing;
-    bool checkpoint_over;               /* the writer's: the image is done or has failed; see checkpoint_end */
+    _Atomic bool checkpoint_over;       /* the image is done or has failed: nothing more is handed over; see checkpoint_end */
     _Atomic uint32_t epoch;             /* cuts so far */
     pthread_mutex_t handed_lock;        /* leaf */
     struct handed *handed_first, *handed_last;      /* handed_lock */
+    _Atomic uint64_t handed_bytes, handed_max;      /* now in the queue; from here on writes wait */
     struct image_request *image;        /* writer_lock: what is asked of the writer */
+    struct unknowns *hurried;           /* writer_lock: big keys that somebody waits for; written next. NULL: none */
+    _Atomic bool image_cancelled;       /* the one that is being made is not wanted any more */
+    struct sealing *sealing;            /* the writer's: NULL when there is none */
     _Atomic uint64_t record_bytes, record_count;    /* of all puts so far */
     struct writer_state *writing;       /* this writer only; see writer.c */
 };
@@ -134,8 +139,9 @@ struct handed {
 };
 
 struct image_request {
-    const char *dir;
+    const char *dir;            /* NULL: only write what is dirty, there is no cut yet */
     char *message;
+    uint64_t number;            /* out: of the store's last batch in the image */
     enum status status;
     bool done;
 };
@@ -150,11 +156,18 @@ static inline bool grave_is_late(const struct tier *tier, const struct grave *gr
 bool checkpoint_bars(const struct tier *tier, const struct keyspace *keyspace, const struct entry *entry);
 struct batch;
 struct unknowns;
-/* The writer's part: seals and takes the image. */
-void checkpoint_serve(struct tier *tier, struct image_request *request, struct batch *batch, struct unknowns *unknowns,
-    struct unknowns *big);
 /* Ends the checkpoint once all that was handed over is in the store; the writer calls it until then. */
 void checkpoint_end(struct tier *tier, struct batch *batch);
+size_t handed_size(const struct handed *handed);      /* bytes */
+/* Answers a request. By the writer. */
+void checkpoint_answer(struct tier *tier, struct image_request *request, enum status status);
+
+/* seal.c: the writer's part. A bounded piece of what was asked for, if anything was; true if there is more to do at once. */
+bool seal_step(struct tier *tier, struct batch *batch);
+/* Writes what was handed over so far. Returns how many. An error is in `status`, and the rest is in the queue again. */
+size_t seal_handed(struct tier *tier, struct batch *batch, enum status *status);
+/* The store is in error, or the tier stops: what was asked for fails. */
+void seal_abort(struct tier *tier, enum status status);
 
 /* load.c */
 /* Starts or ends loaders, to be as many as the settings say. At start, then the writer only. */

@@ -21,6 +21,7 @@ enum {
     EXPIRED_A_ROUND = 1024,
     UNKNOWN_A_ROUND = 512,
     PURGE_A_ROUND = 20000,
+    BATCHES_WHILE_SEALING = 4,
     COMPACT_BLOCKS = 64,
     HOLE_PERCENT = 4,               /* of the heaps may be holes before compaction starts */
     REOPEN_EVERY_MS = 1000,
@@ -250,7 +251,7 @@ static void yield_to_counters(struct tier *tier)
 static void demote_to_low(struct tier *tier)
 {
     uint64_t need, live, share;
-    int fruitless = 0;
+    int fruitless = 0, batches = 0;
 
     if (!tier->settings.enabled || !over(tier, tier->settings.high_percent, &need)) {
         tier->writing->fruitless_since_ms = 0;
@@ -280,6 +281,8 @@ static void demote_to_low(struct tier *tier)
         pthread_mutex_unlock(&tier->counting_lock);
         yield_to_counters(tier);
         pthread_mutex_lock(&tier->counting_lock);
+        if (tier->sealing != NULL && ++batches >= BATCHES_WHILE_SEALING)
+            break;              /* the checkpoint goes on, too: what it writes can be dropped without another write */
     }
 }
 
@@ -311,7 +314,7 @@ static enum tier_move demote_one(struct tier *tier, struct demote_request *reque
             unknowns_add(&writing->unknowns, keyspace, request->hash, request->key);
         } else if (tier->state != TIER_OK || !tier->settings.enabled) {
             result = TIER_MOVE_FAILED;
-        } else if (is_big(keyspace_entry(keyspace, handle))) {
+        } else if (entry_is_big(keyspace_entry(keyspace, handle))) {
             big = true;
             incarnation = keyspace->incarnation;
         } else {
@@ -362,26 +365,6 @@ static void serve_requests(struct tier *tier)
         requests->done = true;
         requests = next;
     }
-    pthread_cond_broadcast(&tier->writer_answered);
-    pthread_mutex_unlock(&tier->writer_lock);
-}
-
-static void serve_image(struct tier *tier)
-{
-    struct image_request *request;
-
-    pthread_mutex_lock(&tier->writer_lock);
-    request = tier->image;
-    pthread_mutex_unlock(&tier->writer_lock);
-    if (request == NULL)
-        return;
-    commit(tier);
-    checkpoint_serve(tier, request, &tier->writing->batch, &tier->writing->unknowns, &tier->writing->big);
-    if (tier->writing->batch.failed)
-        enter_error(tier, request->status);
-    pthread_mutex_lock(&tier->writer_lock);
-    tier->image = NULL;
-    request->done = true;
     pthread_cond_broadcast(&tier->writer_answered);
     pthread_mutex_unlock(&tier->writer_lock);
 }
@@ -442,6 +425,8 @@ static bool writer_round(struct tier *tier)
     int64_t now_ms = clock_wall_ms();
     bool more = false;
 
+    if (tier->state == TIER_ERROR)
+        seal_abort(tier, STATUS_CLOSED);
     if (tier->state == TIER_ERROR && !try_reopen(tier)) {
         serve_requests(tier);
         demote_to_low(tier);        /* what is clean can still be dropped: its record was written */
@@ -455,7 +440,7 @@ static bool writer_round(struct tier *tier)
         return false;
     watch_size(tier, now_ms);
     serve_requests(tier);
-    serve_image(tier);
+    more = seal_step(tier, &writing->batch);
     checkpoint_end(tier, &writing->batch);
     if (writing->batch.failed && tier->state != TIER_ERROR)
         enter_error(tier, STATUS_IO);
@@ -522,7 +507,7 @@ void *writer_main(void *context)
         yield_to_counters(tier);
     }
     serve_requests(tier);       /* nobody is left waiting */
-    serve_image(tier);
+    seal_abort(tier, STATUS_CLOSED);
     batch_release(&writing->batch);
     unknowns_release(&writing->unknowns);
     unknowns_release(&writing->big);

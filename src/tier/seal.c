@@ -1,0 +1,437 @@
+/* Sealing: the writer's part of a checkpoint, in bounded steps, so that demotion and loads go on meanwhile.
+ *
+ * Passes over everything. Before the cut ("clean") each pass writes what is dirty; there are few, as clients make more.
+ * After it, passes go on until nothing is left that is as it was at the cut and not written. Then the image is taken.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "tier/batch.h"
+#include "tier/checkpoint.h"
+#include "tier/demote.h"
+#include "tier/sweep.h"
+#include "tier/tags.h"
+
+enum {
+    STEP_US = 5000,                 /* how long a step takes, about: a batch may take longer */
+    BUCKETS_A_PIECE = 64,
+    GRAVES_A_PIECE = 4096,
+    UNKNOWNS_A_PIECE = 1000,
+    CLEAN_PASSES = 3,
+    CLEAN_ENOUGH_SHARE = 8,         /* a pass that wrote less than this share of the one before it, or of all, is the last */
+};
+
+struct sealing {
+    struct tier *tier;
+    struct batch *batch;
+    struct image_request *request;
+    struct unknowns unknowns, big;
+    enum status status;
+    int pass;
+    uint64_t seen;                  /* entries in this pass */
+    uint64_t found, found_before;   /* that had to be written, in this pass and the one before it */
+    size_t handed;                  /* written in this pass */
+    uint32_t next_grave;
+    uint64_t grave_pieces;          /* so many may be needed; more means that they can't be got rid of */
+    bool graves_done;
+    /* Where the pass is. */
+    struct partition *partition;
+    uint32_t next_partition;
+    uint32_t *incarnations;         /* those of the partition */
+    size_t count, at, capacity;
+    uint64_t from;                  /* hash in the keyspace of incarnations[at] */
+};
+
+static bool is_clean_pass(const struct sealing *sealing)
+{
+    return sealing->request->dir == NULL;
+}
+
+static bool commit(struct sealing *sealing)
+{
+    if (sealing->status == STATUS_OK)
+        sealing->status = batch_commit(sealing->tier, sealing->batch);
+    return sealing->status == STATUS_OK;
+}
+
+static void seal_bucket(struct sealing *sealing, struct keyspace *keyspace, const struct bucket *bucket)
+{
+    uint8_t parity = keyspace->partition->all->parity;
+
+    for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+        struct entry *entry;
+        struct bytes key;
+        uint64_t hash;
+
+        if (bucket->handles[slot] == 0)
+            continue;
+        entry = keyspace_entry(keyspace, bucket->handles[slot]);
+        sealing->seen++;
+        if (is_clean_pass(sealing)) {
+            if (entry_record(entry) == RECORD_CLEAN || entry->flags & (ENTRY_WRITING | ENTRY_PINNED))
+                continue;
+        } else {
+            if (!!(entry->flags & ENTRY_EPOCH) == parity)
+                continue;
+            if (entry_record(entry) == RECORD_CLEAN) {
+                entry->flags ^= ENTRY_EPOCH;
+                continue;
+            }
+        }
+        key = entry_key(entry);
+        hash = hash_bytes(&keyspace->partition->all->seed, key);
+        sealing->found++;
+        if (entry_record(entry) == RECORD_UNKNOWN)
+            unknowns_add(&sealing->unknowns, keyspace, hash, key);
+        else if (entry_is_big(entry))
+            unknowns_add(&sealing->big, keyspace, hash, key);
+        else
+            batch_put(sealing->batch, keyspace, hash, bucket->handles[slot], BATCH_CLEAN, NULL);
+    }
+}
+
+/* Big values, one by one, each in a batch of its own. */
+static void write_big(struct sealing *sealing, struct unknowns *big)
+{
+    for (size_t i = 0; i < big->count && sealing->status == STATUS_OK; i++) {
+        struct unknown_key *at = &big->keys[i];
+
+        batch_put_big(sealing->tier, sealing->batch, at->partition, at->incarnation, at->hash,
+            bytes_of(big->text.data + at->key_at, at->key_size), BATCH_CLEAN, NULL);
+        commit(sealing);
+    }
+    big->count = 0;
+    big->text.size = 0;
+}
+
+/* What a piece collected: reads for those whose record is unknown (they are written in the next pass), and the batch. */
+static void write_collected(struct sealing *sealing)
+{
+    if (unknowns_resolve(sealing->tier, &sealing->unknowns, NULL) != STATUS_OK)
+        sealing->status = STATUS_IO;
+    write_big(sealing, &sealing->big);
+    commit(sealing);
+}
+
+/* Those that clients wait for. */
+static void write_hurried(struct sealing *sealing)
+{
+    struct tier *tier = sealing->tier;
+    struct unknowns *hurried;
+
+    pthread_mutex_lock(&tier->writer_lock);
+    hurried = tier->hurried;
+    tier->hurried = NULL;
+    pthread_mutex_unlock(&tier->writer_lock);
+    if (hurried == NULL)
+        return;
+    for (size_t i = 0; i < hurried->count; i++) {       /* unknown ones have to be looked up before they can be written */
+        struct unknown_key *at = &hurried->keys[i];
+        struct bytes key = bytes_of(hurried->text.data + at->key_at, at->key_size);
+        struct keyspace *keyspace;
+        uint32_t handle = 0;
+
+        partition_lock(at->partition);
+        keyspace = tier_keyspace_of(at->partition, at->incarnation);
+        if (keyspace != NULL)
+            handle = keyspace_find(keyspace, at->hash, key);
+        if (handle != 0 && entry_record(keyspace_entry(keyspace, handle)) == RECORD_UNKNOWN)
+            unknowns_add(&sealing->unknowns, keyspace, at->hash, key);
+        partition_unlock(at->partition);
+    }
+    if (unknowns_resolve(tier, &sealing->unknowns, NULL) != STATUS_OK)
+        sealing->status = STATUS_IO;
+    write_big(sealing, hurried);
+    unknowns_release(hurried);
+    mem_free(hurried);
+}
+
+/* The incarnations of a partition's keyspaces, those flushed since the cut too. */
+static void list_incarnations(struct sealing *sealing, struct partition *partition)
+{
+    struct keyspace *next = NULL;
+
+    sealing->count = sealing->at = 0;
+    sealing->partition = partition;
+    sealing->from = partition_first_hash(partition);
+    partition_lock(partition);
+    for (int db = 0; db <= partition->all->db_count; db++) {
+        bool flushed = db == partition->all->db_count;
+
+        for (struct keyspace *keyspace = flushed ? partition->flushed : partition->keyspaces[db]; keyspace != NULL; keyspace = next) {
+            if (sealing->count == sealing->capacity) {
+                sealing->capacity = sealing->capacity * 2 + 16;
+                sealing->incarnations = mem_realloc(sealing->incarnations, sealing->capacity * sizeof(uint32_t));
+            }
+            sealing->incarnations[sealing->count++] = keyspace->incarnation;
+            next = flushed ? keyspace->next_flushed : NULL;
+        }
+    }
+    partition_unlock(partition);
+}
+
+static bool next_keyspace(struct sealing *sealing)
+{
+    struct partitions *all = sealing->tier->partitions;
+
+    while (sealing->at == sealing->count) {
+        if (sealing->next_partition == all->count)
+            return false;
+        list_incarnations(sealing, &all->partitions[sealing->next_partition++]);
+    }
+    return true;
+}
+
+/* Some buckets; false at the end of the pass. */
+static bool seal_buckets(struct sealing *sealing)
+{
+    struct keyspace *keyspace;
+    struct table_cursor cursor;
+    bool more;
+
+    if (!next_keyspace(sealing))
+        return false;
+    partition_lock(sealing->partition);
+    keyspace = tier_keyspace_of(sealing->partition, sealing->incarnations[sealing->at]);
+    more = keyspace != NULL && table_seek(&keyspace->table, sealing->from, &cursor);
+    for (int i = 0; more && i < BUCKETS_A_PIECE; i++) {
+        seal_bucket(sealing, keyspace, cursor.bucket);
+        sealing->from = cursor.last_hash + 1;
+        more = table_next(&keyspace->table, &cursor);
+    }
+    partition_unlock(sealing->partition);
+    if (!more) {
+        sealing->at++;
+        sealing->from = partition_first_hash(sealing->partition);
+    }
+    if (store_batch_size(sealing->batch->store) >= (size_t)sealing->tier->settings.batch_size ||
+        sealing->unknowns.count >= UNKNOWNS_A_PIECE || sealing->big.count > 0)
+        write_collected(sealing);
+    return true;
+}
+
+/* Deletes that were pending at the cut; false when there are none left. */
+static bool seal_graves(struct sealing *sealing)
+{
+    if (is_clean_pass(sealing) || sealing->graves_done)
+        return false;
+    sealing->graves_done = sweep_graves(sealing->tier, GRAVES_A_PIECE, sealing->batch, &sealing->next_grave) == 0;
+    commit(sealing);
+    if (!sealing->graves_done && --sealing->grave_pieces == 0)
+        sealing->status = STATUS_IO;        /* some can't be looked up */
+    return !sealing->graves_done;
+}
+
+static void begin_pass(struct sealing *sealing)
+{
+    sealing->pass++;
+    sealing->found_before = sealing->found;
+    sealing->seen = sealing->found = 0;
+    sealing->handed = 0;
+    sealing->next_partition = 0;
+    sealing->count = sealing->at = 0;
+}
+
+static bool is_handed_empty(struct tier *tier)
+{
+    bool empty;
+
+    pthread_mutex_lock(&tier->handed_lock);
+    empty = tier->handed_first == NULL;
+    pthread_mutex_unlock(&tier->handed_lock);
+    return empty;
+}
+
+static bool is_sealed(const struct sealing *sealing)
+{
+    if (!is_clean_pass(sealing))
+        return sealing->found == 0 && sealing->handed == 0 && is_handed_empty(sealing->tier);
+    return sealing->pass >= CLEAN_PASSES || sealing->found <= sealing->seen / CLEAN_ENOUGH_SHARE ||
+           (sealing->pass > 1 && sealing->found > sealing->found_before / 2);
+}
+
+static void take_image(struct sealing *sealing)
+{
+    struct tier *tier = sealing->tier;
+    struct image_request *request = sealing->request;
+    char path[4096];
+
+    if (mkdir(request->dir, 0755) != 0) {
+        sealing->status = status_of_errno(errno);
+        return;
+    }
+    snprintf(path, sizeof(path), "%s/store", request->dir);
+    sealing->status = store_snapshot(tier->store, path, request->message);
+    request->number = store_number(tier->store);
+    if (sealing->status == STATUS_OK)
+        sealing->status = tags_save(tier, request->dir);
+}
+
+static void finish(struct sealing *sealing)
+{
+    struct tier *tier = sealing->tier;
+
+    if (!is_clean_pass(sealing)) {
+        tier->checkpoint_over = true;
+        tier->partitions->sealing = false;
+        if (sealing->batch != NULL)
+            checkpoint_end(tier, sealing->batch);
+    }
+    checkpoint_answer(tier, sealing->request, sealing->status);
+    tier->sealing = NULL;
+    unknowns_release(&sealing->unknowns);
+    unknowns_release(&sealing->big);
+    mem_free(sealing->incarnations);
+    mem_free(sealing);
+    tier->hooks.memory_freed(tier->hooks.context);      /* who waited for a held key finds it free */
+}
+
+static struct sealing *begin(struct tier *tier, struct batch *batch)
+{
+    struct sealing *sealing;
+    struct image_request *request;
+
+    pthread_mutex_lock(&tier->writer_lock);
+    request = tier->image;
+    pthread_mutex_unlock(&tier->writer_lock);
+    if (request == NULL)
+        return NULL;
+    sealing = mem_zalloc(sizeof(*sealing));
+    *sealing = (struct sealing){ .tier = tier, .batch = batch, .request = request };
+    sealing->grave_pieces = tier->graves / GRAVES_A_PIECE * 4 + 1000;
+    CHECK(is_clean_pass(sealing) || tier->checkpointing);
+    begin_pass(sealing);
+    return sealing;
+}
+
+bool seal_step(struct tier *tier, struct batch *batch)
+{
+    struct sealing *sealing = tier->sealing;
+    int64_t until_us = clock_mono_us() + STEP_US;
+    bool more = true;
+
+    if (sealing == NULL)
+        sealing = tier->sealing = begin(tier, batch);
+    if (sealing == NULL)
+        return false;
+    commit(sealing);
+    while (more && sealing->status == STATUS_OK && clock_mono_us() < until_us) {
+        if (tier->image_cancelled)
+            sealing->status = STATUS_CLOSED;
+        if (!is_clean_pass(sealing)) {
+            sealing->handed += seal_handed(tier, batch, &sealing->status);
+            write_hurried(sealing);
+        }
+        more = seal_graves(sealing) || seal_buckets(sealing);
+    }
+    write_collected(sealing);       /* the batch is empty between steps: one pending operation a key */
+    if (!more) {
+        if (sealing->status == STATUS_OK && !is_sealed(sealing)) {
+            begin_pass(sealing);
+            more = true;
+        } else if (sealing->status == STATUS_OK && !is_clean_pass(sealing)) {
+            take_image(sealing);
+        }
+    }
+    tier->hooks.memory_freed(tier->hooks.context);
+    if (!more || sealing->status != STATUS_OK)
+        finish(sealing);
+    return true;
+}
+
+void seal_abort(struct tier *tier, enum status status)
+{
+    struct sealing *sealing = tier->sealing != NULL ? tier->sealing : begin(tier, NULL);
+
+    if (sealing == NULL)
+        return;
+    tier->sealing = sealing;
+    sealing->status = status;
+    finish(sealing);
+}
+
+/* A value whose record was not known about: now it is, and there will be one. False: the store can't be read just now. */
+static bool settle_unknown(struct tier *tier, struct handed *handed)
+{
+    struct buffer record = { 0 };
+    enum status read = store_get(tier->store, handed->incarnation, handed->hash, handed->key, &record);
+    struct keyspace *keyspace;
+    uint32_t handle;
+
+    buffer_release(&record);
+    if (read != STATUS_OK && read != STATUS_NOT_FOUND && read != STATUS_CORRUPT)
+        return false;
+    partition_lock(handed->partition);
+    keyspace = tier_keyspace_of(handed->partition, handed->incarnation);
+    if (keyspace != NULL) {
+        struct grave *grave = (struct grave *)keyed_find(&keyspace->tier->graves, handed->hash, handed->key);
+
+        if (read == STATUS_NOT_FOUND)
+            recordmap_add(keyspace->tier->map, handed->hash);
+        handle = keyspace_find(keyspace, handed->hash, handed->key);
+        if (handle != 0 && entry_record(keyspace_entry(keyspace, handle)) == RECORD_UNKNOWN)
+            keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), RECORD_STALE);
+        if (grave != NULL && grave->unknown) {
+            grave->unknown = false;
+            keyspace->tier->unknown_graves--;
+        }
+    }
+    partition_unlock(handed->partition);
+    return true;
+}
+
+static void give_back(struct tier *tier, struct handed *first)
+{
+    struct handed *last = first;
+
+    while (last->next != NULL)
+        last = last->next;
+    pthread_mutex_lock(&tier->handed_lock);
+    last->next = tier->handed_first;
+    if (tier->handed_first == NULL)
+        tier->handed_last = last;
+    tier->handed_first = first;
+    pthread_mutex_unlock(&tier->handed_lock);
+}
+
+size_t seal_handed(struct tier *tier, struct batch *batch, enum status *status)
+{
+    struct handed *handed;
+    size_t count = 0;
+
+    pthread_mutex_lock(&tier->handed_lock);
+    handed = tier->handed_first;
+    tier->handed_first = tier->handed_last = NULL;
+    pthread_mutex_unlock(&tier->handed_lock);
+    if (handed == NULL)
+        return 0;
+    while (handed != NULL && *status == STATUS_OK) {
+        struct handed *next = handed->next;
+
+        if (handed->unknown && !settle_unknown(tier, handed)) {
+            *status = STATUS_IO;
+            break;
+        }
+        batch_put_handed(batch, handed);
+        tier->handed_bytes -= handed_size(handed);
+        buffer_release(&handed->record);
+        mem_free(handed);
+        handed = next;
+        count++;
+        if (store_batch_size(batch->store) >= (size_t)tier->settings.batch_size)
+            *status = batch_commit(tier, batch);
+    }
+    if (*status == STATUS_OK || !batch->failed) {
+        enum status last = batch_commit(tier, batch);
+
+        *status = *status == STATUS_OK ? last : *status;
+    }
+    if (handed != NULL)
+        give_back(tier, handed);
+    tier->hooks.memory_freed(tier->hooks.context);
+    return count;
+}

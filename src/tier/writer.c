@@ -16,6 +16,7 @@
 
 enum {
     ROUND_MS = 50,                  /* how long it sleeps at most */
+    SEAL_PAUSE_MS = 5,              /* between two steps of a checkpoint */
     BATCH_ITEMS_MAX = 8192,
     GRAVES_A_ROUND = 4096,
     EXPIRED_A_ROUND = 1024,
@@ -465,19 +466,21 @@ static bool writer_round(struct tier *tier)
     return more;
 }
 
+/* A checkpoint in no hurry leaves half of the time to others: there may be few cores, and clients come first. */
 static void wait_for_work(struct tier *tier, bool more)
 {
+    int64_t pause_ms = !more ? ROUND_MS : tier->sealing != NULL ? SEAL_PAUSE_MS : 0;
     struct timespec until;
 
     pthread_mutex_lock(&tier->writer_lock);
-    if (!more) {
+    if (pause_ms > 0) {
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += ROUND_MS * 1000000L;
+        until.tv_nsec += pause_ms * 1000000L;
         if (until.tv_nsec >= 1000000000) {
             until.tv_sec++;
             until.tv_nsec -= 1000000000;
         }
-        while (!tier->stopping && !tier->nudged && tier->requests == NULL && tier->image == NULL) {
+        while (!tier->stopping && !tier->nudged && tier->requests == NULL && (tier->image == NULL || tier->sealing != NULL)) {
             if (pthread_cond_timedwait(&tier->writer_asked, &tier->writer_lock, &until) == ETIMEDOUT)
                 break;
         }

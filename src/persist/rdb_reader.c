@@ -1,0 +1,564 @@
+#include "persist/rdb_reader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "persist/rdb_format.h"
+#include "value/codec.h"
+
+enum {
+    MESSAGE_SIZE = 256,
+    NAME_SHOWN_MAX = 80,
+    READ_SIZE = 64 << 10,
+    READ_SIZE_MAX = 1 << 20,        /* at once: a length that lies costs no more than that */
+    WINDOW_KEPT_MAX = 4 << 20,      /* bytes that are not given back behind a big value */
+};
+
+/* The window holds the file from `offset` on. Bytes before `begin` may go; `at` is where reading goes on. While a part is
+ * kept, `begin` stays at its start; all positions are relative to the window's data. */
+struct rdb_reader {
+    struct rdb_source source;
+    int fd;                         /* of rdb_reader_create_file; else -1 */
+    off_t fd_at;
+    uint64_t offset;
+    struct buffer window;
+    size_t begin, at;
+    size_t summed;                  /* up to there the checksum has come */
+    bool keeps;
+    uint64_t crc;
+    int version;                    /* 0: the header was not read yet */
+    uint64_t db;
+    struct buffer name, text, scratch;
+    enum status status;             /* of what went wrong */
+    char *message;                  /* of the call at hand */
+    const struct rdb_part *part;    /* the key at hand, for messages; else NULL */
+};
+
+static ssize_t file_read(void *context, void *to, size_t size)
+{
+    struct rdb_reader *reader = context;
+    ssize_t got = pread(reader->fd, to, size, reader->fd_at);
+
+    if (got > 0)
+        reader->fd_at += got;
+    return got;
+}
+
+struct rdb_reader *rdb_reader_create(const struct rdb_source *source)
+{
+    struct rdb_reader *reader = mem_zalloc(sizeof(*reader));
+
+    reader->source = *source;
+    reader->fd = -1;
+    return reader;
+}
+
+struct rdb_reader *rdb_reader_create_file(int fd)
+{
+    struct rdb_source source = { .read = file_read, .size = UINT64_MAX };
+    struct rdb_reader *reader;
+    struct stat info;
+
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode))
+        source.size = (uint64_t)info.st_size;
+    reader = rdb_reader_create(&source);
+    reader->source.context = reader;
+    reader->fd = fd;
+    return reader;
+}
+
+void rdb_reader_destroy(struct rdb_reader *reader)
+{
+    if (reader == NULL)
+        return;
+    buffer_release(&reader->window);
+    buffer_release(&reader->name);
+    buffer_release(&reader->text);
+    buffer_release(&reader->scratch);
+    mem_free(reader);
+}
+
+uint64_t rdb_reader_offset(const struct rdb_reader *reader)
+{
+    return reader->offset + reader->at;
+}
+
+int rdb_reader_version(const struct rdb_reader *reader)
+{
+    return reader->version;
+}
+
+bool rdb_is_one(struct bytes head)
+{
+    return head.size >= 5 && memcmp(head.data, "REDIS", 5) == 0;
+}
+
+/* The first thing that went wrong is what is told. Always false. */
+__attribute__((format(printf, 3, 4)))
+static bool fail(struct rdb_reader *reader, enum status status, const char *format, ...)
+{
+    size_t size;
+    va_list args;
+
+    if (reader->status != STATUS_OK)
+        return false;
+    reader->status = status;
+    va_start(args, format);
+    vsnprintf(reader->message, MESSAGE_SIZE, format, args);
+    va_end(args);
+    size = strlen(reader->message);
+    snprintf(reader->message + size, MESSAGE_SIZE - size, ", at offset %" PRIu64, rdb_reader_offset(reader));
+    size = strlen(reader->message);
+    if (reader->part != NULL)
+        snprintf(reader->message + size, MESSAGE_SIZE - size, " (in the key '%.*s', type %u: %s)",
+            (int)(reader->name.size < NAME_SHOWN_MAX ? reader->name.size : NAME_SHOWN_MAX), reader->name.data, reader->part->type,
+            rdb_type_name(reader->part->type));
+    return false;
+}
+
+/* The checksum of everything before `to`. */
+static void sum_up(struct rdb_reader *reader, size_t to)
+{
+    if (reader->summed >= to)
+        return;
+    reader->crc = crc64(reader->crc, bytes_of(reader->window.data + reader->summed, to - reader->summed));
+    reader->summed = to;
+}
+
+static void window_forget(struct rdb_reader *reader)
+{
+    size_t left = reader->window.size - reader->begin;
+
+    if (reader->begin == 0)
+        return;
+    sum_up(reader, reader->begin);
+    memmove(reader->window.data, reader->window.data + reader->begin, left);
+    reader->offset += reader->begin;
+    reader->at -= reader->begin;
+    reader->summed -= reader->begin;
+    reader->begin = 0;
+    reader->window.size = left;
+    buffer_shrink(&reader->window, WINDOW_KEPT_MAX);
+}
+
+/* `size` bytes from `at` on are in the window. */
+static bool need(struct rdb_reader *reader, uint64_t size)
+{
+    while (reader->window.size - reader->at < size) {
+        uint64_t missing = size - (reader->window.size - reader->at), there = reader->offset + reader->window.size;
+        size_t want = missing < READ_SIZE ? READ_SIZE : missing > READ_SIZE_MAX ? READ_SIZE_MAX : (size_t)missing;
+        ssize_t got;
+
+        if (reader->source.size != UINT64_MAX && (there >= reader->source.size || missing > reader->source.size - there))
+            return fail(reader, STATUS_TRUNCATED, "the RDB file ends early: %" PRIu64 " bytes were expected", size);
+        window_forget(reader);
+        got = reader->source.read(reader->source.context, buffer_reserve(&reader->window, want), want);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail(reader, STATUS_IO, "the RDB file can't be read: %s", strerror(errno));
+        if (got == 0)
+            return fail(reader, STATUS_TRUNCATED, "the RDB file ends early: %" PRIu64 " bytes were expected", size);
+        reader->window.size += (size_t)got;
+    }
+    return true;
+}
+
+static void step(struct rdb_reader *reader, size_t size)
+{
+    reader->at += size;
+    if (!reader->keeps)
+        reader->begin = reader->at;
+}
+
+/* Past `size` bytes, which need not be in memory together if they are not kept. */
+static bool skip(struct rdb_reader *reader, uint64_t size)
+{
+    while (size > 0) {
+        size_t here = reader->window.size - reader->at;
+
+        if (reader->keeps || here == 0) {
+            if (!need(reader, reader->keeps ? size : 1))
+                return false;
+            here = reader->window.size - reader->at;
+        }
+        if (here > size)
+            here = (size_t)size;
+        step(reader, here);
+        size -= here;
+    }
+    return true;
+}
+
+static const uint8_t *here(const struct rdb_reader *reader)
+{
+    return (const uint8_t *)reader->window.data + reader->at;
+}
+
+static bool take_byte(struct rdb_reader *reader, uint8_t *byte)
+{
+    if (!need(reader, 1))
+        return false;
+    *byte = *here(reader);
+    step(reader, 1);
+    return true;
+}
+
+static bool take_number(struct rdb_reader *reader, size_t size, uint64_t *number)
+{
+    if (!need(reader, size))
+        return false;
+    *number = 0;
+    memcpy(number, here(reader), size);         /* little-endian machines only */
+    step(reader, size);
+    return true;
+}
+
+static bool take_length_or_form(struct rdb_reader *reader, uint64_t *length, bool *is_form)
+{
+    struct bytes input;
+    uint8_t first;
+    size_t size;
+
+    if (!need(reader, 1))
+        return false;
+    first = *here(reader);
+    size = first >> 6 == 1 ? 2 : first == 0x80 ? 5 : first == 0x81 ? 9 : 1;
+    if (!need(reader, size))
+        return false;
+    input = bytes_of(here(reader), size);
+    if (codec_read_length(&input, length, is_form) != STATUS_OK)
+        return fail(reader, STATUS_CORRUPT, "a length begins with the byte 0x%02x, which none does", first);
+    step(reader, size);
+    return true;
+}
+
+static bool take_length(struct rdb_reader *reader, uint64_t *length)
+{
+    bool is_form;
+
+    if (!take_length_or_form(reader, length, &is_form))
+        return false;
+    return is_form ? fail(reader, STATUS_CORRUPT, "a length was expected") : true;
+}
+
+/* Past a string of any form. */
+static bool skip_string(struct rdb_reader *reader)
+{
+    uint64_t length, unpacked;
+    bool is_form;
+
+    if (!take_length_or_form(reader, &length, &is_form))
+        return false;
+    if (is_form && length < 3)
+        return skip(reader, (uint64_t)1 << length);     /* an integer of 1, 2 or 4 bytes */
+    if (is_form && length > 3)
+        return fail(reader, STATUS_CORRUPT, "a string has the form %" PRIu64 ", which is not known", length);
+    if (is_form && (!take_length(reader, &length) || !take_length(reader, &unpacked)))
+        return false;
+    return skip(reader, length);
+}
+
+/* A string, unpacked, into `out`. */
+static bool take_string(struct rdb_reader *reader, struct buffer *out)
+{
+    char digits[TEXT_INT_SIZE];
+    struct bytes input, string;
+    size_t size;
+
+    reader->begin = reader->at;
+    reader->keeps = true;
+    if (!skip_string(reader))
+        return false;
+    size = reader->at - reader->begin;
+    input = bytes_of(reader->window.data + reader->begin, size);
+    reader->scratch.size = 0;
+    if (codec_read_string(&input, &reader->scratch, digits, &string) != STATUS_OK)
+        return fail(reader, STATUS_CORRUPT, "a compressed string is damaged");
+    out->size = 0;
+    buffer_append_bytes(out, string);
+    reader->scratch.size = 0;
+    buffer_shrink(&reader->scratch, WINDOW_KEPT_MAX);
+    reader->keeps = false;
+    reader->begin = reader->at;
+    return true;
+}
+
+/* Bodies as patterns: s a string, n a length, 4 8 b so many bytes (b is 16), f a score as text, m what a module wrote; (x) a length and so
+ * many x. */
+static const char *const bodies[] = {
+    [RDB_TYPE_STRING] = "s",
+    [RDB_TYPE_LIST] = "(s)",
+    [RDB_TYPE_SET] = "(s)",
+    [RDB_TYPE_ZSET] = "(sf)",
+    [RDB_TYPE_HASH] = "(ss)",
+    [RDB_TYPE_ZSET_2] = "(s8)",
+    [RDB_TYPE_MODULE_2] = "nm",
+    [RDB_TYPE_HASH_ZIPMAP] = "s",
+    [RDB_TYPE_LIST_ZIPLIST] = "s",
+    [RDB_TYPE_SET_INTSET] = "s",
+    [RDB_TYPE_ZSET_ZIPLIST] = "s",
+    [RDB_TYPE_HASH_ZIPLIST] = "s",
+    [RDB_TYPE_LIST_QUICKLIST] = "(s)",
+    /* Nodes (first id, entries); length, last id; groups: name, last id, entries that wait (id, time, count), consumers (name, time, ids). */
+    [RDB_TYPE_STREAM] = "(ss)nnn(snn(b8n)(s8(b)))",
+    [RDB_TYPE_HASH_LISTPACK] = "s",
+    [RDB_TYPE_ZSET_LISTPACK] = "s",
+    [RDB_TYPE_LIST_QUICKLIST_2] = "(ns)",
+    /* The same with first id, last deleted id and entries added; and each group's entries read. */
+    [RDB_TYPE_STREAM_2] = "(ss)nnnnnnnn(snnn(b8n)(s8(b)))",
+    [RDB_TYPE_SET_LISTPACK] = "s",
+    /* And a second time of each consumer. */
+    [RDB_TYPE_STREAM_3] = "(ss)nnnnnnnn(snnn(b8n)(s88(b)))",
+    [RDB_TYPE_HASH_EXPIRES_OLD] = "(nss)",
+    [RDB_TYPE_HASH_LISTPACK_EXPIRES_OLD] = "s",
+    /* The earliest time, then each field's as a distance from it. */
+    [RDB_TYPE_HASH_EXPIRES] = "8(nss)",
+    [RDB_TYPE_HASH_LISTPACK_EXPIRES] = "8s",
+};
+
+static const char *body_of(uint8_t type)
+{
+    return type < sizeof(bodies) / sizeof(bodies[0]) ? bodies[type] : NULL;
+}
+
+const char *rdb_type_name(uint8_t type)
+{
+    static const char *const names[] = {
+        "string", "list", "set", "sorted set", "hash", "sorted set", "module", "module", "unknown", "hash", "list", "set", "sorted set",
+        "hash", "list", "stream", "hash", "sorted set", "list", "stream", "set", "stream", "hash with expiring fields",
+        "hash with expiring fields", "hash with expiring fields", "hash with expiring fields",
+    };
+
+    return type < sizeof(names) / sizeof(names[0]) ? names[type] : "unknown";
+}
+
+static bool skip_score(struct rdb_reader *reader)
+{
+    uint8_t size;
+
+    if (!take_byte(reader, &size))
+        return false;
+    return size >= 253 ? true : skip(reader, size);     /* those are not-a-number and the infinities */
+}
+
+/* Up to the mark of its end. */
+static bool skip_module_data(struct rdb_reader *reader)
+{
+    for (;;) {
+        uint64_t mark, number;
+        bool good = true;
+
+        if (!take_length(reader, &mark))
+            return false;
+        switch (mark) {
+        case 0: return true;
+        case 1:
+        case 2: good = take_length(reader, &number); break;
+        case 3: good = skip(reader, 4); break;
+        case 4: good = skip(reader, 8); break;
+        case 5: good = skip_string(reader); break;
+        default: return fail(reader, STATUS_CORRUPT, "a module's data has the mark %" PRIu64 ", which is not known", mark);
+        }
+        if (!good)
+            return false;
+    }
+}
+
+static const char *group_end(const char *pattern)
+{
+    for (int depth = 1; depth > 0; pattern++)
+        depth += *pattern == '(' ? 1 : *pattern == ')' ? -1 : 0;
+    return pattern;
+}
+
+/* Every step takes a byte at least, so this ends with the file at the latest. */
+static bool skip_pattern(struct rdb_reader *reader, const char *pattern)
+{
+    uint64_t number;
+    bool good = true;
+
+    for (; good && *pattern != '\0' && *pattern != ')'; pattern++) {
+        switch (*pattern) {
+        case 's': good = skip_string(reader); break;
+        case 'n': good = take_length(reader, &number); break;
+        case '8': good = skip(reader, 8); break;
+        case 'b': good = skip(reader, 16); break;
+        case 'f': good = skip_score(reader); break;
+        case 'm': good = skip_module_data(reader); break;
+        case '(':
+            good = take_length(reader, &number);
+            for (uint64_t i = 0; good && i < number; i++)
+                good = skip_pattern(reader, pattern + 1);
+            pattern = group_end(pattern + 1) - 1;
+            break;
+        }
+    }
+    return good;
+}
+
+/* The body follows the key's name. What the codec can make something of is kept, with the type put right before it: the byte there belongs
+ * to the name, which was copied, and is summed up already. */
+static bool read_key(struct rdb_reader *reader, uint8_t type, struct rdb_part *part)
+{
+    const char *body = body_of(type);
+    enum value_type value;
+
+    part->kind = RDB_PART_KEY;
+    part->type = type;
+    part->db = reader->db;
+    if (!take_string(reader, &reader->name))
+        return false;
+    part->name = buffer_bytes(&reader->name);
+    reader->part = part;
+    if (body == NULL)
+        return fail(reader, STATUS_VERSION, "the type %u of a value is not known", type);
+    if (codec_peek_type(bytes_of(&type, 1), &value) != STATUS_OK)
+        return skip_pattern(reader, body);
+    sum_up(reader, reader->at);
+    reader->begin = reader->at - 1;
+    reader->window.data[reader->begin] = (char)type;
+    reader->keeps = true;
+    if (!skip_pattern(reader, body))
+        return false;
+    part->payload = bytes_of(reader->window.data + reader->begin, reader->at - reader->begin);
+    return true;
+}
+
+static bool read_header(struct rdb_reader *reader)
+{
+    const char *header;
+
+    if (!need(reader, RDB_HEADER_SIZE))
+        return false;
+    header = reader->window.data;
+    if (!rdb_is_one(bytes_of(header, RDB_HEADER_SIZE)))
+        return fail(reader, STATUS_CORRUPT, "this is no RDB file");
+    for (int i = 5; i < RDB_HEADER_SIZE; i++) {
+        if (header[i] < '0' || header[i] > '9')
+            return fail(reader, STATUS_CORRUPT, "the version of the RDB file is no number");
+        reader->version = reader->version * 10 + (header[i] - '0');
+    }
+    if (reader->version < RDB_VERSION_MIN || reader->version > RDB_VERSION_MAX)
+        return fail(reader, STATUS_VERSION, "the RDB file is of version %d; 1 to %d can be read", reader->version, RDB_VERSION_MAX);
+    step(reader, RDB_HEADER_SIZE);
+    return true;
+}
+
+static bool read_end(struct rdb_reader *reader)
+{
+    uint64_t crc, stored;
+
+    if (reader->version < RDB_VERSION_CHECKSUM)
+        return true;
+    sum_up(reader, reader->at);
+    crc = reader->crc;
+    if (!take_number(reader, RDB_CHECKSUM_SIZE, &stored))
+        return false;
+    if (stored != 0 && stored != crc)
+        return fail(reader, STATUS_CORRUPT, "the checksum of the RDB file is %016" PRIx64 ", its bytes give %016" PRIx64, stored, crc);
+    return true;
+}
+
+static bool skip_aux_of_module(struct rdb_reader *reader)
+{
+    uint64_t number;
+
+    return take_length(reader, &number) && take_length(reader, &number) && take_length(reader, &number) && skip_module_data(reader);
+}
+
+/* What stands before a key, or beside the parts. False: `opcode` is none of these. */
+static bool read_modifier(struct rdb_reader *reader, uint8_t opcode, struct rdb_part *part, bool *good)
+{
+    uint64_t number;
+    uint8_t byte;
+
+    switch (opcode) {
+    case RDB_OPCODE_EXPIRE_MS:
+        if ((*good = take_number(reader, 8, &number)))
+            part->expire_ms = (int64_t)number >= 0 ? (int64_t)number : 0;
+        return true;
+    case RDB_OPCODE_EXPIRE_S:
+        if ((*good = take_number(reader, 4, &number)))
+            part->expire_ms = (int32_t)number >= 0 ? (int64_t)number * 1000 : 0;
+        return true;
+    case RDB_OPCODE_IDLE:
+        if ((*good = take_length(reader, &number)))
+            part->idle_s = number <= INT64_MAX ? (int64_t)number : INT64_MAX;
+        return true;
+    case RDB_OPCODE_FREQ:
+        if ((*good = take_byte(reader, &byte)))
+            part->freq = byte;
+        return true;
+    case RDB_OPCODE_MODULE_AUX: *good = skip_aux_of_module(reader); return true;
+    case RDB_OPCODE_SLOT_INFO:
+        *good = take_length(reader, &number) && take_length(reader, &number) && take_length(reader, &number);
+        return true;
+    }
+    return false;
+}
+
+static bool read_part(struct rdb_reader *reader, struct rdb_part *part)
+{
+    uint8_t opcode;
+    bool good = true;
+
+    if (reader->version == 0 && !read_header(reader))
+        return false;
+    do {
+        part->offset = rdb_reader_offset(reader);
+        if (!take_byte(reader, &opcode))
+            return false;
+    } while (read_modifier(reader, opcode, part, &good) && good);
+    if (!good)
+        return false;
+    switch (opcode) {
+    case RDB_OPCODE_AUX:
+        part->kind = RDB_PART_AUX;
+        good = take_string(reader, &reader->name) && take_string(reader, &reader->text);
+        part->name = buffer_bytes(&reader->name);
+        part->value = buffer_bytes(&reader->text);
+        return good;
+    case RDB_OPCODE_FUNCTION:
+        part->kind = RDB_PART_FUNCTION;
+        good = take_string(reader, &reader->text);
+        part->value = buffer_bytes(&reader->text);
+        return good;
+    case RDB_OPCODE_FUNCTION_OLD:
+        return fail(reader, STATUS_VERSION, "functions in the form of a release candidate of Redis 7 can't be read");
+    case RDB_OPCODE_SELECT:
+        part->kind = RDB_PART_DB;
+        good = take_length(reader, &part->db);
+        reader->db = part->db;
+        return good;
+    case RDB_OPCODE_RESIZE:
+        part->kind = RDB_PART_RESIZE;
+        part->db = reader->db;
+        return take_length(reader, &part->key_count) && take_length(reader, &part->expiring_count);
+    case RDB_OPCODE_END:
+        part->kind = RDB_PART_END;
+        return read_end(reader);
+    }
+    return read_key(reader, opcode, part);
+}
+
+enum status rdb_read(struct rdb_reader *reader, struct rdb_part *part, char *message)
+{
+    *part = (struct rdb_part){ .expire_ms = -1, .idle_s = -1, .freq = -1 };
+    message[0] = '\0';
+    reader->message = message;
+    reader->keeps = false;
+    reader->begin = reader->at;
+    reader->part = NULL;
+    read_part(reader, part);
+    reader->part = NULL;
+    return reader->status;
+}

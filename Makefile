@@ -26,13 +26,14 @@ SOURCES := $(filter-out src/main.c,$(wildcard src/*/*.c)) $(wildcard src/*/*.cc)
 OBJECTS := $(SOURCES:%=$(BUILD)/%.o)
 LIBRARY := $(BUILD)/libkelvin.a
 SERVER  := $(BUILD)/kelvin-server
-SUPPORT := $(patsubst %,$(BUILD)/%.o,$(wildcard tests/support/*.c tests/support/*.cc))
+SUPPORT := $(patsubst %,$(BUILD)/%.o,$(filter-out %_shim.c,$(wildcard tests/support/*.c tests/support/*.cc)))
+SHIM    := $(BUILD)/tests/disk_shim.so
 UNITS   := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/*/*_test.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/*_fuzz.c))
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark
 
-.PHONY: all server tools run test debug asan tsan unit spec crash lint format bench fuzz soak install deps help clean
+.PHONY: all server tools shim run test debug asan tsan unit spec crash crash-long lint format bench fuzz soak install deps help clean
 
 all: deps
 	@$(MAKE) --no-print-directory server tools
@@ -44,7 +45,8 @@ help:
 	@echo "make run        the same, then serve on 127.0.0.1:$(PORT)  (PORT=7000 make run)"
 	@echo "make test       build and run every test, sanitizers and lint included"
 	@echo "make unit       unit tests only         make spec    tests over the wire only"
-	@echo "make crash      kill -9, full disks     make lint    order of rooms, globals, rows of commands, links"
+	@echo "make crash      kill -9, power cuts     make lint    order of rooms, globals, rows of commands, links"
+	@echo "make crash-long the same with SEEDS (1000) seeds"
 	@echo "make debug      build that way, into build/<mode>/; so do: make asan, make tsan"
 	@echo "make MODE=asan unit                     and so on: any of the above with another build"
 	@echo "make bench      micro-benchmarks        make fuzz    fuzz targets, SECONDS each (60)"
@@ -93,6 +95,12 @@ $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.c.o $(SUPPORT) $(LIBRARY)
 $(BUILD)/kelvin-benchmark: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/benchmark/*.c)) $(LIBRARY)
 	$(CXX) $(LDFLAGS) -o $@ $^ -lhiredis $(MALLOC) -lpthread -lm
 
+# Preloaded by tests that pull the plug; it holds no code of the server's, and the server none of it.
+$(SHIM): tests/support/disk_shim.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O1 -g -fPIC -shared $(WARN) -D_GNU_SOURCE $< -o $@ -lpthread
+
+shim: $(SHIM)
 units: $(UNITS)
 fuzzers: $(FUZZERS)
 benches: $(BENCHES)
@@ -102,8 +110,10 @@ unit: deps
 	@tests/run unit $(BUILD)
 spec: all
 	@tests/run spec $(BUILD)
-crash: all
+crash: all shim
 	@tests/run crash $(BUILD)
+crash-long: all shim
+	@SEEDS=$${SEEDS:-1000} tests/run crash-long $(BUILD)
 test: deps
 	@tests/run all
 lint:

@@ -8,7 +8,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                          # noqa: E402
 from support.server import Server, scaled, seed_new                                       # noqa: E402
-from support.witness import Writer, apply, check, state_of                                          # noqa: E402
+from support.witness import Data, Writer, check, settle, state_of                                   # noqa: E402
 
 WRITERS = 4
 
@@ -21,7 +21,7 @@ class KillTest(unittest.TestCase):
         settings.update(options)
         server = Server(settings)
         self.addCleanup(server.discard)
-        models, total, beyond = [{} for _ in range(WRITERS)], 0, 0
+        models, total, beyond = [Data() for _ in range(WRITERS)], 0, 0
         for round_ in range(count):
             writers = [Writer(server.address, number, "%d/%d" % (seed, round_), models[number], **writing)
                        for number in range(WRITERS)]
@@ -37,17 +37,12 @@ class KillTest(unittest.TestCase):
             server.start()
             self.assertLess(time.monotonic() - started, 60)
             with server.client() as client:
-                for writer in writers:
-                    state = state_of(client, writer.number)
-                    try:
-                        done = check(writer, state)
-                    except AssertionError as error:
-                        self.fail("seed %d, round %d: %s" % (seed, round_, error))
-                    total += writer.acknowledged
-                    beyond += done - writer.acknowledged
-                    for args in writer.commands[:done]:
-                        apply(models[writer.number], args)
-                self.assertEqual(client.must("DBSIZE"), sum(map(len, models)))
+                try:
+                    models, acknowledged, more = settle(writers, client)
+                except AssertionError as error:
+                    self.fail("seed %d, round %d: %s" % (seed, round_, error))
+                total += acknowledged
+                beyond += more
             self.assertIsNone(server.alarm())
         server.stop()
         self.assertGreater(total, count * WRITERS, "hardly anything was written, so hardly anything was tested")
@@ -102,16 +97,16 @@ class KillTest(unittest.TestCase):
             writer.stop.set()
             writer.join(30)
             with server.client() as client:
-                state = state_of(client, 0)
+                state = state_of(client, writer)
                 check(writer, state)
                 self.assertGreater(writer.acknowledged, 10)
-                key = sorted(key for key in state if key.startswith(b"s:"))[0]
+                key = sorted(key for _, key in state if key.startswith(b"s:"))[0]
                 client.must("APPEND", key, "x")
                 with self.assertRaises(AssertionError):
-                    check(writer, state_of(client, 0))
+                    check(writer, state_of(client, writer))
                 client.must("DEL", key)
                 with self.assertRaises(AssertionError):
-                    check(writer, state_of(client, 0))
+                    check(writer, state_of(client, writer))
 
 
 if __name__ == "__main__":

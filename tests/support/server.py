@@ -59,13 +59,15 @@ class Server:
     """options: {"appendonly": "yes", "save": ""}; a list as value gives several words. `binary` None: the one under
     test. An option named `tier-...` is left out for redis-server."""
 
-    def __init__(self, options=None, binary=None, config=None, start=True, args=(), folder=None, prefix=()):
+    def __init__(self, options=None, binary=None, config=None, start=True, args=(), folder=None, prefix=(),
+                 environment=None):
         self.binary = binary or under_test()
         self.kelvin = not is_redis(self.binary)
         self.options = dict(options or {})
         self.config = config
         self.args = list(args)
         self.prefix = list(prefix)              # words before the program, such as nsenter and its options
+        self.environment = dict(environment or {})
         self.folder = folder or tempfile.mkdtemp(prefix="kelvin-test-")
         self.folder_is_ours = folder is None
         self.log_path = os.path.join(self.folder, "server.log")
@@ -108,6 +110,7 @@ class Server:
         environment.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
         environment.setdefault("TSAN_OPTIONS", "halt_on_error=0:exitcode=66:second_deadlock_stack=1:history_size=4:suppressions="
                                + os.path.join(os.path.dirname(os.path.abspath(__file__)), "tsan.supp"))
+        environment.update(self.environment)
         if not os.path.exists(self.binary):
             raise StartFailed("there is no %s (build it, or set KELVIN_SERVER)" % self.binary)
         self.log_start = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0

@@ -309,8 +309,41 @@ static enum status tail_cut(const struct aof_replay *replay, int fd, const char 
     return STATUS_IO;
 }
 
+/* Where a file ends but for zeros. A power cut may leave a file as long as it was and without its last bytes: they read as zeros. */
+static uint64_t zeros_begin(const struct reader *reader)
+{
+    char block[4096];
+    uint64_t end = reader->size;
+
+    while (end > 0) {
+        size_t want = end < sizeof(block) ? (size_t)end : sizeof(block);
+
+        if (pread(reader->fd, block, want, (off_t)(end - want)) != (ssize_t)want)
+            return reader->size;
+        for (; want > 0; want--, end--) {
+            if (block[want - 1] != 0)
+                return end;
+        }
+    }
+    return 0;
+}
+
+/* What was bad may be a torn end that is followed by zeros: then it is torn without them. Begins where the last play ended. */
+static enum record zeros_try(struct player *player, uint64_t *where)
+{
+    struct reader *reader = &player->reader;
+    uint64_t end = zeros_begin(reader);
+
+    if (end == reader->size || end < reader->offset + reader->begin)
+        return RECORD_BAD;
+    reader->size = end;
+    if (reader->offset + reader->data.size > end)
+        reader->data.size = (size_t)(end - reader->offset);
+    return file_play(player, where) == RECORD_BAD ? RECORD_BAD : RECORD_TORN;
+}
+
 static enum status file_end(struct player *player, const struct aof_file *file, bool may_be_torn, enum record result,
-    uint64_t where, char *message)
+    uint64_t where, uint64_t size, char *message)
 {
     const struct aof_replay *replay = player->replay;
     struct reader *reader = &player->reader;
@@ -343,7 +376,7 @@ static enum status file_end(struct player *player, const struct aof_file *file, 
     if (tail_cut(replay, reader->fd, file->name, where, message) != STATUS_OK)
         return STATUS_IO;
     snprintf(message, MESSAGE_SIZE, "The AOF file %s ended in the middle of a command: %" PRIu64 " bytes were cut off at "
-        "offset %" PRIu64, file->name, reader->size - where, where);
+        "offset %" PRIu64, file->name, size - where, where);
     return STATUS_OK;
 }
 
@@ -367,7 +400,9 @@ static enum status file_replay(struct player *player, const struct aof_file *fil
         status = rdb_skip(player, file->name, message);
     if (status == STATUS_OK) {
         result = file_play(player, &where);
-        status = file_end(player, file, may_be_torn, result, where, message);
+        if (result == RECORD_BAD && may_be_torn)
+            result = zeros_try(player, &where);
+        status = file_end(player, file, may_be_torn, result, where, size, message);
     }
     close(reader->fd);
     player->done += size;

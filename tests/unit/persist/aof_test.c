@@ -412,7 +412,7 @@ static void bad_records_are_refused_with_file_and_offset(void **state)
         { "*1\r\n$4\r\nEXEC\r\n", "EXEC without" },
         { "*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nmulti\r\n", "offset 15: a MULTI inside" },
         { "*1\r\n$5\r\nMULTI\r\n*1\r\n$4\r\nINCR\r\nGARBAGE", "offset 29" },
-        { "*1\r\n$4\r\nPING\r\n\0\0\0\0", "" },
+        { "*1\r\n$4\r\nPING\r\n\0\0\0\1", "" },
     };
     struct bench bench;
 
@@ -612,6 +612,34 @@ static void a_tail_torn_at_any_byte_is_cut_to_whole_commands(void **state)
     bench_release(&bench);
 }
 
+/* A power cut may leave a file its size without its bytes. */
+static void a_tail_of_zeros_is_cut_like_a_torn_one(void **state)
+{
+    static const char log[] = "*1\r\n$1\r\na\r\n*1\r\n$5\r\n\0\0b\0\0\r\n*1\r\n$5\r\nMULTI\r\n*1\r\n$1\r\nc\r\n*1\r\n$4\r\nEXEC\r\n";
+    enum { SIZE = sizeof(log) - 1, FIRST = 11, SECOND = 26, ZEROS = 5000 };
+    char text[SIZE + ZEROS];
+    struct bench bench;
+
+    bench_init(&bench);
+    file_put_string(&bench, MANIFEST, MANIFEST1);
+    for (size_t size = 0; size <= SIZE; size++) {
+        memset(text, 0, sizeof(text));
+        memcpy(text, log, size);
+        file_put(&bench, INCR1, text, size + ZEROS);
+        bench.load_truncated = false;
+        replay_fails(&bench, STATUS_TRUNCATED, INCR1);
+        bench.load_truncated = true;
+        assert_int_equal(bench_replay(&bench), STATUS_OK);
+        assert_int_equal(bench.commands, (size >= FIRST) + (size >= SECOND) + (size >= SIZE));
+        assert_int_equal(bench_replay(&bench), STATUS_OK);
+        assert_string_equal(bench.message, "");
+    }
+    memcpy(text, "*1\r\n$1\r\na\r\nwhat", 15);
+    file_put(&bench, INCR1, text, SIZE + ZEROS);
+    replay_fails(&bench, STATUS_CORRUPT, INCR1 " at offset 11");
+    bench_release(&bench);
+}
+
 static void only_the_last_file_with_bytes_may_be_torn(void **state)
 {
     struct bench bench;
@@ -783,8 +811,13 @@ static void pages_that_are_gone_lose_the_log_loudly(void **state)
     aof_close(bench.aof);
     bench.aof = NULL;
     assert_true(notices_say(&bench, "The log is lost"));
-    /* The zeros are no command: nobody takes that file for a good one. */
-    replay_fails(&bench, STATUS_CORRUPT, "offset 50");
+    /* The zeros are no command: what comes back ends where the last good fsync did, and that is said. */
+    bench.load_truncated = false;
+    replay_fails(&bench, STATUS_TRUNCATED, "offset 50");
+    bench.load_truncated = true;
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    replayed_is(&bench, "SELECT 0\nSET a 1\n");
+    assert_non_null(strstr(bench.message, "bytes were cut off at offset 50"));
     bench_release(&bench);
 }
 
@@ -952,6 +985,7 @@ int main(void)
         cmocka_unit_test(missing_files_and_refused_commands_stop_the_replay),
         cmocka_unit_test(history_is_deleted_at_the_start),
         cmocka_unit_test(a_tail_torn_at_any_byte_is_cut_to_whole_commands),
+        cmocka_unit_test(a_tail_of_zeros_is_cut_like_a_torn_one),
         cmocka_unit_test(only_the_last_file_with_bytes_may_be_torn),
         cmocka_unit_test(a_short_write_is_cut_back_and_tried_again),
         cmocka_unit_test(writes_that_fail_are_tried_again_by_the_flusher),

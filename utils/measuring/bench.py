@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -13,10 +14,55 @@ from . import machine
 
 KEY_SIZE = 16
 PERCENTILES = ("p50", "p99", "p99.9")
+INTERRUPTED = 130                   # kelvin-benchmark's exit status
 
 
 class Failed(Exception):
     """A server or kelvin-benchmark did not do what it was asked; there is no figure."""
+
+
+class Running:
+    """A kelvin-benchmark at work. Leaving the `with` ends it, whatever became of it."""
+
+    def __init__(self, server, command):
+        self.server, self.command = server, command
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        text=True)
+
+    def stop(self, timeout=60):
+        """Ends it before its time; the report of what was until then."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return self.finish(timeout, ends=("complete", "interrupted"))
+
+    def finish(self, timeout, ends=("complete",)):
+        words = " ".join(self.command)
+        try:
+            out, err = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise Failed("%s: not done after its time limit: %s" % (self.server.name, words))
+        try:
+            tests = json.loads(out)["tests"]
+        except ValueError:
+            raise Failed("%s: %s: %s" % (self.server.name, words, err.strip() or "no report"))
+        for test in tests:
+            wrong = {key: test[key] for key in ("errors", "wrong", "missing", "failure", "first_error", "first_wrong",
+                                                "first_missing") if test.get(key)}
+            if wrong or test["end"] not in ends:
+                raise Failed("%s: %s: %s, %s" % (self.server.name, words, test["end"], wrong))
+        if self.process.returncode != (INTERRUPTED if tests[-1]["end"] == "interrupted" else 0):
+            raise Failed("%s: %s: ended with %d: %s" % (self.server.name, words, self.process.returncode, err.strip()))
+        return tests[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
 
 
 class Bench:
@@ -31,8 +77,9 @@ class Bench:
             os.sched_setaffinity(0, {cores[1]})         # kelvin-benchmark inherits it
 
     @contextlib.contextmanager
-    def server(self, name, settings=None, cgroup=None):
-        """`name` is kelvin or redis. It is killed in the end, also if this program is."""
+    def server(self, name, settings=None, cgroup=None, starts=True):
+        """`name` is kelvin or redis. It is killed in the end, also if this program is. `starts` False: the caller starts and
+        ends it, as often as he likes, in the one folder that it keeps till the end."""
         folder = tempfile.mkdtemp(prefix="kelvin-measure-", dir=self.options.dir)
         prefix = list(cgroup.prefix) if cgroup else []
         if shutil.which("setpriv"):
@@ -46,11 +93,12 @@ class Bench:
         server = Server(given, binary=os.path.abspath(binary), folder=folder, prefix=prefix, args=args, start=False)
         server.name = name
         try:
-            server.start(60)
+            if starts:
+                server.start(60)
             yield server
-            if not server.alive():
+            if starts and not server.alive():
                 raise Failed("%s ended with %s" % (name, server.process.returncode))
-            alarm = server.alarm()
+            alarm = server.alarm() if os.path.exists(server.log_path) else None
             if alarm:
                 raise Failed("%s's log has:\n%s" % (name, alarm))
         except Exception as error:
@@ -62,30 +110,14 @@ class Bench:
 
     def run(self, server, *arguments, timeout=None):
         """One test of kelvin-benchmark, as its JSON tells it. Errors, wrong and missing values are Failed."""
+        with self.begin(server, *arguments) as running:
+            return running.finish(timeout or self.options.duration + 120)
+
+    def begin(self, server, *arguments):
+        """The same, but it goes on while the caller does something else; see Running."""
         command = [self.options.benchmark, "-p", str(server.port), "--json", "--server-pid", str(server.process.pid),
                    "-c", str(self.options.clients), "--key-size", str(KEY_SIZE)] + [str(word) for word in arguments]
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              text=True) as process:
-            try:
-                out, err = process.communicate(timeout=timeout or self.options.duration + 120)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise Failed("%s: not done after its time limit: %s" % (server.name, " ".join(command)))
-            except BaseException:
-                process.kill()
-                raise
-        try:
-            tests = json.loads(out)["tests"]
-        except ValueError:
-            raise Failed("%s: %s: %s" % (server.name, " ".join(command), err.strip() or "no report"))
-        for test in tests:
-            wrong = {key: test[key] for key in ("errors", "wrong", "missing", "failure", "first_error", "first_wrong",
-                                                "first_missing") if test.get(key)}
-            if wrong or test["end"] != "complete":
-                raise Failed("%s: %s: %s, %s" % (server.name, " ".join(command), test["end"], wrong))
-        if process.returncode != 0:
-            raise Failed("%s: %s: ended with %d: %s" % (server.name, " ".join(command), process.returncode, err.strip()))
-        return tests[0]
+        return Running(server, command)
 
     def load(self, server, keys, size, *more):
         return self.run(server, "--load", "-r", keys, "-d", size, *more, timeout=120 + keys / 5000)

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "persist/checkpoint.h"
+#include "tier/checkpoint.h"
 
 enum { AFTER_FAILURE_MS = 60000 };
 
@@ -26,6 +27,7 @@ struct rewrite *rewrite_create(struct engine *engine)
 
     rewrite->engine = engine;
     rewrite->last_ms = -1;
+    rewrite->began_ms = clock_wall_ms();
     pthread_mutex_init(&rewrite->lock, NULL);
     return rewrite;
 }
@@ -84,24 +86,41 @@ bool rewrite_start(struct rewrite *rewrite)
     return starts;
 }
 
+/* Why a checkpoint is due, or NULL. */
+static const char *reason(struct rewrite *rewrite)
+{
+    const struct config *config = rewrite->engine->config;
+    uint64_t percent = (uint64_t)config_number(config, CONFIG_AUTO_AOF_REWRITE_PERCENTAGE);
+    uint64_t log_size = (uint64_t)config_number(config, CONFIG_CHECKPOINT_LOG_SIZE);
+    int64_t seconds = config_number(config, CONFIG_CHECKPOINT_SECONDS);
+    struct aof_stats stats = aof_stats(rewrite->engine->aof);
+    uint64_t base = stats.base_size > 0 ? stats.base_size : 1;
+
+    if (stats.tail_size == 0)
+        return NULL;
+    if (percent > 0 && stats.current_size >= (uint64_t)config_number(config, CONFIG_AUTO_AOF_REWRITE_MIN_SIZE) &&
+        stats.current_size >= base && (stats.current_size - base) * 100 / base >= percent)
+        return "it has grown by auto-aof-rewrite-percentage";
+    if (log_size > 0 && stats.tail_size >= log_size)
+        return "checkpoint-log-size is reached";
+    if (seconds > 0 && clock_wall_ms() - rewrite->began_ms >= seconds * 1000)
+        return "checkpoint-seconds have gone by";
+    return NULL;
+}
+
 void rewrite_consider(struct rewrite *rewrite)
 {
     struct engine *engine = rewrite->engine;
-    int64_t percent = config_number(engine->config, CONFIG_AUTO_AOF_REWRITE_PERCENTAGE);
-    struct aof_stats stats;
-    uint64_t base;
+    const char *why;
 
-    if (engine->aof == NULL || engine->tier == NULL || percent == 0 || rewrite->running || engine->state != ENGINE_READY)
+    if (engine->aof == NULL || engine->tier == NULL || rewrite->running || engine->state != ENGINE_READY)
         return;
     if (rewrite->last_failed && clock_wall_ms() - rewrite->failed_ms < AFTER_FAILURE_MS)
         return;
-    stats = aof_stats(engine->aof);
-    base = stats.base_size > 0 ? stats.base_size : 1;
-    if (stats.current_size < (uint64_t)config_number(engine->config, CONFIG_AUTO_AOF_REWRITE_MIN_SIZE) ||
-        stats.current_size < base || (stats.current_size - base) * 100 / base < (uint64_t)percent)
+    why = reason(rewrite);
+    if (why == NULL)
         return;
-    log_write(engine->log, LOG_LEVEL_NOTICE, "Starting automatic rewriting of AOF on %llu%% growth",
-        (unsigned long long)((stats.current_size - base) * 100 / base));
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Starting automatic rewriting of AOF: %s", why);
     rewrite_start(rewrite);
 }
 
@@ -123,6 +142,8 @@ void rewrite_destroy(struct rewrite *rewrite)
 {
     if (rewrite == NULL)
         return;
+    if (rewrite->engine->tier != NULL)
+        tier_image_cancel(rewrite->engine->tier);
     join(rewrite);
     pthread_mutex_destroy(&rewrite->lock);
     mem_free(rewrite);

@@ -9,11 +9,12 @@ struct engine;
 struct rewrite;
 
 struct rewrite *rewrite_create(struct engine *engine);
-void rewrite_destroy(struct rewrite *rewrite);      /* waits for the one that runs; NULL is fine */
+void rewrite_destroy(struct rewrite *rewrite);      /* gives the one that runs up; NULL is fine */
 
 /* False if one runs already. Any thread. */
 bool rewrite_start(struct rewrite *rewrite);
-/* Starts one if the log has grown as auto-aof-rewrite-percentage and -min-size say. Main worker's cron. */
+/* Starts one if the log has grown, or time gone by, as auto-aof-rewrite-*, checkpoint-log-size and checkpoint-seconds say. Main
+ * worker's cron. */
 void rewrite_consider(struct rewrite *rewrite);
 
 struct rewrite_stats {

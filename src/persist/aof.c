@@ -322,10 +322,12 @@ void aof_set_fsync(struct aof *aof, enum aof_fsync fsync)
 struct aof_stats aof_stats(struct aof *aof)
 {
     uint64_t written = aof_written(aof);        /* first: the tail's end never lies before it */
+    uint64_t other = atomic_load(&aof->other_size), image = atomic_load(&aof->image_size), current = atomic_load(&aof->current_size);
 
     return (struct aof_stats){
-        .current_size = atomic_load(&aof->other_size) + atomic_load(&aof->current_size),
+        .current_size = other + current,
         .base_size = atomic_load(&aof->base_size),
+        .tail_size = (other > image ? other - image : 0) + current,
         .buffer_size = aof_appended(aof) - written,
         .fsync_pending = atomic_load(&aof->fsync_pending),
         .delayed_fsync = atomic_load(&aof->delayed_fsync),

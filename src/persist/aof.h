@@ -146,7 +146,8 @@ uint64_t aof_cut(struct aof *aof);
 enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, char *message);
 
 struct aof_stats {
-    uint64_t current_size, base_size;       /* bytes: all files; when last rewritten or loaded */
+    uint64_t current_size, base_size;       /* bytes: all files, the image among them; when last rewritten or loaded */
+    uint64_t tail_size;                     /* bytes in increments: what a restart has to replay */
     uint64_t buffer_size;                   /* bytes in the tail, taken by no file yet */
     uint64_t fsync_pending;                 /* 1: an fsync is running */
     uint64_t delayed_fsync;                 /* those that took over 2 s */

@@ -1,5 +1,6 @@
 #include "persist/aof_private.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -233,13 +234,39 @@ out:
     return status;
 }
 
-/* Bytes that count in a file; 0 for what can't be looked at. */
+/* Of an image: its files, and those in directories one level down. */
+static uint64_t tree_size(int parent_fd, const char *name, int depth)
+{
+    int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *entry;
+    struct stat info;
+    uint64_t size = 0;
+
+    if (dir == NULL && fd >= 0)
+        close(fd);
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] == '.' || fstatat(fd, entry->d_name, &info, 0) != 0)
+            continue;
+        if (S_ISREG(info.st_mode))
+            size += (uint64_t)info.st_size;
+        else if (S_ISDIR(info.st_mode) && depth > 0)
+            size += tree_size(fd, entry->d_name, depth - 1);
+    }
+    if (dir != NULL)
+        closedir(dir);
+    return size;
+}
+
+/* Bytes that count in a file, or in an image; 0 for what can't be looked at. */
 static uint64_t file_size(struct aof *aof, const struct aof_file *file)
 {
     struct stat info;
 
-    if (fstatat(aof->dir_fd, file->name, &info, 0) != 0 || !S_ISREG(info.st_mode))
+    if (fstatat(aof->dir_fd, file->name, &info, 0) != 0)
         return 0;
+    if (S_ISDIR(info.st_mode))
+        return tree_size(aof->dir_fd, file->name, 1);
     return (uint64_t)info.st_size < file->valid_size ? (uint64_t)info.st_size : file->valid_size;
 }
 
@@ -248,9 +275,13 @@ uint64_t aof_increment_sizes(struct aof *aof)
     uint64_t size = 0;
     int current = current_index(aof);
 
-    for (int i = 0; i < aof->manifest.count; i++)
-        if (i != current)
-            size += file_size(aof, &aof->manifest.files[i]);
+    for (int i = 0; i < aof->manifest.count; i++) {
+        uint64_t bytes = i != current ? file_size(aof, &aof->manifest.files[i]) : 0;
+
+        size += bytes;
+        if (aof->manifest.files[i].type == AOF_FILE_BASE)
+            atomic_store(&aof->image_size, bytes);
+    }
     return size;
 }
 

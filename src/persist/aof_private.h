@@ -47,7 +47,7 @@ struct aof {
     _Atomic bool lost;
     _Atomic int fsync;                  /* enum aof_fsync */
     _Atomic int cut_state;              /* enum aof_cut_state */
-    _Atomic uint64_t other_size, current_size, base_size;
+    _Atomic uint64_t other_size, current_size, base_size, image_size;    /* image: the base, in other_size, too */
     _Atomic uint64_t fsync_pending, delayed_fsync;
     _Atomic int64_t last_fsync_ms;
 

@@ -1,4 +1,4 @@
-/* kelvin-server [file.conf] [-] [--option value ...] */
+/* kelvin-server [file.conf] [-] [--option value ...] [--restore backup] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +24,7 @@ static void print_help(void)
          "  file.conf             configuration, in the syntax of redis.conf\n"
          "  -                     more configuration from standard input\n"
          "  --<directive> <value> any directive, for example --port 7777 --maxmemory 4gb\n"
+         "  --restore <backup>    put what TIER BACKUP made into the data directory, which has no data yet, and serve it\n"
          "  -v, --version         print the version\n"
          "  -h, --help            print this\n"
          "\n"
@@ -46,8 +47,21 @@ static bool read_stdin(struct config *config, char *message)
     return good;
 }
 
+/* The backup's path, from where the command was typed: the server changes to `dir` before it looks. */
+static bool read_restore(const char *path, char **restore, char *message)
+{
+    if (path == NULL || *restore != NULL) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, path == NULL ? "--restore wants the path of a backup" : "--restore can be given once");
+        return false;
+    }
+    *restore = realpath(path, NULL);
+    if (*restore == NULL)
+        snprintf(message, CONFIG_MESSAGE_SIZE, "--restore: there is no '%.150s'", path);
+    return *restore != NULL;
+}
+
 /* --name value value ... up to the next --name. A value that itself begins with -- has to be given in a file. */
-static bool read_options(struct config *config, char **arguments, int count, char *message)
+static bool read_options(struct config *config, char **arguments, int count, char **restore, char *message)
 {
     int at = 0;
 
@@ -59,6 +73,12 @@ static bool read_options(struct config *config, char **arguments, int count, cha
             if (!read_stdin(config, message))
                 return false;
             at++;
+            continue;
+        }
+        if (strcmp(arguments[at], "--restore") == 0) {
+            if (!read_restore(at + 1 < count ? arguments[at + 1] : NULL, restore, message))
+                return false;
+            at += 2;
             continue;
         }
         if (strncmp(arguments[at], "--", 2) != 0) {
@@ -82,7 +102,7 @@ static bool read_options(struct config *config, char **arguments, int count, cha
 int main(int count, char **arguments)
 {
     struct config *config;
-    char message[CONFIG_MESSAGE_SIZE] = "", *executable;
+    char message[CONFIG_MESSAGE_SIZE] = "", *executable, *restore = NULL;
     int status, at = 1;
     bool good = true;
 
@@ -98,14 +118,16 @@ int main(int count, char **arguments)
     config = config_create();
     if (count > 1 && arguments[1][0] != '-')
         good = config_load_file(config, arguments[at++], message);
-    good = good && read_options(config, arguments + at, count - at, message) && config_check(config, message);
+    good = good && read_options(config, arguments + at, count - at, &restore, message) && config_check(config, message);
     if (!good) {
         fprintf(stderr, "\n*** FATAL CONFIG FILE ERROR (Kelvin %s) ***\n%s\n", KELVIN_VERSION, message);
         config_destroy(config);
         free(executable);
+        free(restore);
         return 1;
     }
-    status = server_run(config, executable != NULL ? executable : arguments[0]);
+    status = server_run(config, executable != NULL ? executable : arguments[0], restore);
     free(executable);
+    free(restore);
     return status;
 }

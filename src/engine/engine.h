@@ -18,6 +18,7 @@
 
 struct lazy_free;
 struct rewrite;
+struct backups;
 struct slowlog;
 struct latency;
 struct error_stats;
@@ -40,6 +41,7 @@ struct engine {
     struct job_pool *jobs;
     struct lazy_free *lazy_free;
     struct rewrite *rewrite;
+    struct backups *backups;        /* server/backups.h */
     struct slowlog *slowlog;        /* admin/slowlog.h */
     struct latency *latency;        /* admin/latency.h */
     struct error_stats *errors;     /* admin/error_stats.h */

@@ -113,6 +113,15 @@ void call_wait_job(struct call *call, struct job *job)
     call->parked = true;
 }
 
+void call_end_wait(struct call *call)
+{
+    struct job *job = call->client->job;
+
+    call->client->job = NULL;
+    call->parked = false;
+    job->release(job);
+}
+
 void call_start_job(struct call *call, struct job *job)
 {
     struct job_pool *pool = call->engine->jobs;

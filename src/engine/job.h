@@ -40,6 +40,8 @@ void call_start_job(struct call *call, struct job *job);
  * job_finish, on any thread. `run` is not called. */
 void call_wait_job(struct call *call, struct job *job);
 void job_finish(struct job_pool *pool, struct job *job);
+/* Takes call_wait_job back, when nobody took the work: the job is released, and the call replies now. */
+void call_end_wait(struct call *call);
 /* For whoever runs a call to its end, and for clients that die. */
 void job_forget(struct job_pool *pool, struct client *client);
 

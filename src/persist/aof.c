@@ -1,8 +1,10 @@
 #include "persist/aof.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -61,6 +63,54 @@ static enum status old_style_refuse(struct aof *aof, char *message)
     return found ? STATUS_VERSION : STATUS_OK;
 }
 
+/* Whether a name is one of ours that would not be there without a manifest that names it. An empty increment is: a server was killed
+ * between making it and naming it. */
+static bool is_orphan(const struct aof *aof, const char *name)
+{
+    size_t size = strlen(aof->name);
+    struct stat info;
+    const char *end;
+
+    if (strncmp(name, aof->name, size) != 0 || name[size] != '.' || fstatat(aof->dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+        return false;
+    if (strstr(name + size, ".base.") != NULL)
+        return true;
+    end = strrchr(name + size, '.');
+    return end - name > 5 && memcmp(end - 5, ".incr", 5) == 0 && strcmp(end, ".aof") == 0 && info.st_size > 0;
+}
+
+/* There is no manifest. Is there nothing else either? To begin an empty log beside data would look like data loss, and become it, as
+ * images that no manifest names are removed. */
+static enum status orphans_refuse(struct aof *aof, char *message)
+{
+    struct dirent *entry;
+    enum status status = STATUS_OK;
+    char incomplete[PATH_MAX];
+    DIR *list;
+    int fd;
+
+    snprintf(incomplete, sizeof(incomplete), "%s.incomplete", aof->dir);
+    if (access(incomplete, F_OK) == 0) {
+        snprintf(message, AOF_MESSAGE_SIZE, "'%.120s' is what an interrupted backup or --restore left behind: do that again, or remove it",
+            incomplete);
+        return STATUS_INVALID;
+    }
+    fd = aof->dir_fd >= 0 ? openat(aof->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    list = fd >= 0 ? fdopendir(fd) : NULL;
+    if (list == NULL && fd >= 0)
+        close(fd);
+    while (list != NULL && status == STATUS_OK && (entry = readdir(list)) != NULL) {
+        if (!is_orphan(aof, entry->d_name))
+            continue;
+        snprintf(message, AOF_MESSAGE_SIZE, "The AOF directory %.60s has %.100s, but no manifest that names it. kelvin-check --repair may "
+            "write one", aof->dir, entry->d_name);
+        status = STATUS_CORRUPT;
+    }
+    if (list != NULL)
+        closedir(list);
+    return status;
+}
+
 static void aof_destroy(struct aof *aof)
 {
     aof_tail_give_back(&aof->tail, aof->pending);
@@ -116,6 +166,8 @@ enum status aof_open(const struct aof_options *options, struct aof **result, cha
     if (status == STATUS_OK)
         status = aof_manifest_load(&aof->manifest, aof->dir_fd, aof->manifest_name, message);
     if (status == STATUS_NOT_FOUND)
+        status = orphans_refuse(aof, message);
+    if (status == STATUS_OK && aof->manifest.count == 0)
         status = old_style_refuse(aof, message);
     if (status != STATUS_OK) {
         aof_destroy(aof);

@@ -58,8 +58,8 @@ struct aof_disk {
     int (*fsync)(void *context, int fd);
 };
 
-/* Reads the manifest (none: an empty log; a bare old-style appendonly.aof next to the directory is refused with a
- * message). Creates nothing yet. STATUS_LOCKED: another process has it open. `message` has 256 bytes; it is set
+/* Reads the manifest (none: an empty log; but a bare old-style appendonly.aof next to the directory, files of the log
+ * without a manifest, and `<dir>.incomplete` of an interrupted backup or restore are refused with a message). Creates nothing yet. STATUS_LOCKED: another process has it open. `message` has 256 bytes; it is set
  * whenever the answer is not STATUS_OK. */
 enum status aof_open(const struct aof_options *options, struct aof **aof, char *message);
 

@@ -12,10 +12,11 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "persist/dataset_file.h"
 #include "tier/checkpoint.h"
 #include "value/codec.h"
 
-enum { PATH_SIZE = 4096, COMMIT_TRIES = 20000, DATASET_SIZE_MAX = 1 << 20 };
+enum { PATH_SIZE = 4096, COMMIT_TRIES = 20000 };
 
 static const char image_end[] = ".base.image";
 
@@ -110,52 +111,21 @@ static enum status write_dataset(const char *image, struct buffer *text, uint64_
 
 enum status checkpoint_databases(const char *image, struct image_databases *into, char *message)
 {
-    char path[PATH_SIZE], *text = mem_alloc(DATASET_SIZE_MAX + 1), *end, *line;
-    unsigned long long crc, store;
-    unsigned last = 0, partition_count;
-    int databases = 0, used = 0;
-    size_t size;
-    FILE *file;
-    enum status status = STATUS_CORRUPT;
+    char path[PATH_SIZE];
+    struct dataset_file dataset;
+    const char *problem;
+    enum status status;
 
     *into = (struct image_databases){ 0 };
     snprintf(path, sizeof(path), "%s/dataset", image);
-    snprintf(message, 256, "%.200s is damaged", path);
-    file = fopen(path, "re");
-    size = file != NULL ? fread(text, 1, DATASET_SIZE_MAX, file) : 0;
-    if (file != NULL)
-        fclose(file);
-    text[size] = '\0';
-    end = strstr(text, "end ");
-    if (end == NULL || sscanf(end, "end %16llx", &crc) != 1 || crc != crc64(0, bytes_of(text, (size_t)(end - text))) ||
-        sscanf(text, "kelvin-image 1\npartitions %u\ndatabases %d\nlast %u\n%n", &partition_count, &databases, &last, &used) != 3 ||
-        databases < 0 || (size_t)databases > size)
-        goto out;
-    into->incarnations = mem_zalloc(((size_t)databases + 1) * sizeof(uint32_t));
-    into->count = databases;
-    into->incarnation_last = last;
-    line = text + used;
-    for (int i = 0; i < databases; i++) {
-        unsigned incarnation;
-        int db;
-
-        if (sscanf(line, "db %d %u\n%n", &db, &incarnation, &used) != 2 || db != i)
-            goto out;
-        into->incarnations[db] = incarnation;
-        line += used;
-    }
-    if (sscanf(line, "store %llu\n", &store) != 1)
-        goto out;
-    into->number = store;
-    message[0] = '\0';
-    status = STATUS_OK;
-out:
+    status = dataset_file_load(path, &dataset, &problem);
     if (status != STATUS_OK) {
-        mem_free(into->incarnations);
-        into->incarnations = NULL;
+        snprintf(message, 256, "%.170s is damaged: %.60s", path, problem);
+        return status;
     }
-    mem_free(text);
-    return status;
+    *into = (struct image_databases){ dataset.incarnations, dataset.db_count, dataset.incarnation_last, dataset.store_number };
+    message[0] = '\0';
+    return STATUS_OK;
 }
 
 enum status checkpoint_dataset(const char *image, struct partitions *partitions, uint64_t *number, char *message)

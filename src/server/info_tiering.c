@@ -1,5 +1,6 @@
 /* INFO's section Tiering; docs/operating.md explains each field. TIER STATS tells the same. */
 #include "engine/engine.h"
+#include "server/backups.h"
 #include "server/info_rows.h"
 
 static const char *const states[] = {
@@ -19,6 +20,22 @@ static void count_hot(struct engine *engine, struct tier_stats *stats)
 {
     for (int db = 0; db < engine->partitions->db_count; db++)
         stats->hot_keys += partitions_entry_count(engine->partitions, db);
+}
+
+static void write_backups(struct buffer *out, struct engine *engine)
+{
+    struct backups_stats stats = { .last_duration_ms = -1 };
+
+    if (engine->backups != NULL)
+        backups_stats(engine->backups, &stats);
+    info_number(out, "tier_backup_in_progress", stats.running);
+    info_number(out, "tier_backup_current_ms", stats.running_ms);
+    info_text(out, "tier_last_backup_status", stats.last_duration_ms < 0 ? "none" : stats.last_failed ? "err" : "ok");
+    info_number(out, "tier_last_backup_time", stats.last_time_ms / 1000);
+    info_number(out, "tier_last_backup_ms", stats.last_duration_ms);
+    info_number(out, "tier_last_backup_keys", (int64_t)stats.last_keys);
+    info_number(out, "tier_last_backup_bytes", (int64_t)stats.last_bytes);
+    info_number(out, "tier_last_backup_copied_bytes", (int64_t)stats.last_copied_bytes);
 }
 
 void info_tiering(struct buffer *out, void *context)
@@ -61,4 +78,5 @@ void info_tiering(struct buffer *out, void *context)
     write_message(out, "tier_last_error", stats.last_error);
     info_number(out, "tier_hot_bytes", (int64_t)stats.hot_bytes);
     info_number(out, "tier_held_bytes", (int64_t)stats.held_bytes);
+    write_backups(out, engine);
 }

@@ -20,7 +20,9 @@
 #include "engine/rewrite.h"
 #include "net/connection.h"
 #include "net/listener.h"
+#include "persist/backup.h"
 #include "persist/checkpoint.h"
+#include "server/backups.h"
 #include "server/families.h"
 #include "server/info_rows.h"
 #include "server/process.h"
@@ -187,6 +189,7 @@ static bool open_tier(struct server *server, struct hash_seed *seed)
         },
     };
 
+    backup_clean(dir);
     engine->tier = tier_open(&options, message);
     if (engine->tier == NULL) {
         log_write(engine->log, LOG_LEVEL_WARNING, "Can't open the cold tier's store '%s': %s", dir, message);
@@ -274,6 +277,35 @@ static bool open_aof(struct server *server)
     return good;
 }
 
+/* --restore: what a backup holds becomes this directory's data, before anything looks at it. */
+static bool restore_backup(struct server *server, const char *from)
+{
+    struct engine *engine = &server->engine;
+    struct config *config = engine->config;
+    char *dir = config_string(config, CONFIG_APPENDDIRNAME), *name = config_string(config, CONFIG_APPENDFILENAME);
+    char *store = config_string(config, CONFIG_TIER_DIR), *rdb = config_string(config, CONFIG_DBFILENAME), message[CONFIG_MESSAGE_SIZE];
+    struct backup_places places = { dir, name, store };
+    struct backup_result result;
+    bool good = false;
+
+    if (!config_number(config, CONFIG_APPENDONLY)) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "--restore needs appendonly yes: what was restored would not be served. Nothing was touched.");
+    } else if (rdb[0] != '\0' && access(rdb, F_OK) == 0) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "--restore: there is data already, in '%s': nothing was touched.", rdb);
+    } else if (backup_restore(&places, from, (int)config_number(config, CONFIG_DATABASES), &result, message) != STATUS_OK) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "The backup '%s' can't be restored: %s", from, message);
+    } else {
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Restored the backup %s from '%s': %llu keys as of its cut, %llu bytes, %llu of them copied",
+            result.id, from, (unsigned long long)result.keys, (unsigned long long)result.bytes, (unsigned long long)result.copied_bytes);
+        good = true;
+    }
+    mem_free(dir);
+    mem_free(name);
+    mem_free(store);
+    mem_free(rdb);
+    return good;
+}
+
 static void rename_one(void *context, const struct bytes *words, int count)
 {
     struct server *server = context;
@@ -297,6 +329,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->latency = latency_create();
     engine->errors = error_stats_create();
     engine->rewrite = rewrite_create(engine);
+    engine->backups = backups_create(engine);
     engine->hooks = (struct key_hooks){ engine, hook_changed, hook_free_later, hook_load_in_place, hook_unlatch };
     engine->active_expire = true;
     engine->started_ms = engine->last_save_ms = clock_wall_ms();
@@ -486,6 +519,7 @@ static void take_down(struct server *server)
 {
     struct engine *engine = &server->engine;
 
+    backups_destroy(engine->backups);
     rewrite_destroy(engine->rewrite);
     job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)
@@ -505,7 +539,7 @@ static void take_down(struct server *server)
     mem_free(server->loops);
 }
 
-int server_run(struct config *config, const char *executable)
+int server_run(struct config *config, const char *executable, const char *restore)
 {
     struct server *server = mem_zalloc(sizeof(*server));
     struct engine *engine = &server->engine;
@@ -527,7 +561,7 @@ int server_run(struct config *config, const char *executable)
     process_make_id(engine->run_id);
     say_hello(server);
     raise_descriptors(server);
-    if (!open_aof(server) || !open_tier(server, &seed))
+    if ((restore != NULL && !restore_backup(server, restore)) || !open_aof(server) || !open_tier(server, &seed))
         goto out;
     make_engine(server, seed);
     tuning_apply(engine);

@@ -4,7 +4,8 @@
 
 #include "admin/config.h"
 
-/* Serves until SHUTDOWN, SIGTERM or SIGINT. Takes the config over. Returns the exit status. */
-int server_run(struct config *config, const char *executable);
+/* Serves until SHUTDOWN, SIGTERM or SIGINT. Takes the config over. Returns the exit status. `restore`: the absolute path of a backup
+ * to begin with (persist/backup.h), or NULL. */
+int server_run(struct config *config, const char *executable, const char *restore);
 
 #endif

@@ -4,9 +4,16 @@
 
 #include "base/mem.h"
 #include "engine/engine.h"
+#include "server/backups.h"
 #include "server/info_rows.h"
 
 enum { DEMOTE_ATTEMPTS = 3 };
+
+/* BACKUP, on a thread of its own. */
+struct backup_job {
+    struct job job;
+    struct backup_done done;
+};
 
 /* DEMOTE, WHERE and HEAT wait for the writer or the disk, so they are jobs. */
 struct tier_job {
@@ -187,6 +194,55 @@ static void tier_heat_command(struct call *call)
     reply_later_array(call->reply, later, count);
 }
 
+static void release_backup(struct job *job)
+{
+    mem_free(job);
+}
+
+static void reply_backup(struct call *call, const struct backup_result *result)
+{
+    reply_map(call->reply, 5);
+    reply_bulk_string(call->reply, "id");
+    reply_bulk_string(call->reply, result->id);
+    reply_bulk_string(call->reply, "keys");
+    reply_integer(call->reply, (int64_t)result->keys);
+    reply_bulk_string(call->reply, "files");
+    reply_integer(call->reply, (int64_t)result->files);
+    reply_bulk_string(call->reply, "bytes");
+    reply_integer(call->reply, (int64_t)result->bytes);
+    reply_bulk_string(call->reply, "copied_bytes");
+    reply_integer(call->reply, (int64_t)result->copied_bytes);
+}
+
+static void tier_backup_command(struct call *call)
+{
+    struct backup_job *job = call_job(call);
+    char *dir;
+
+    if (job == NULL && !is_on(call))
+        return;
+    if (job != NULL) {
+        if (job->done.status == STATUS_OK)
+            reply_backup(call, &job->done.result);
+        else
+            reply_errorf(call, "ERR the backup failed: %s", job->done.message);
+        return;
+    }
+    if (call->args[2].size == 0 || memchr(call->args[2].data, 0, call->args[2].size) != NULL) {
+        reply_errorf(call, "ERR that is no name of a directory");
+        return;
+    }
+    job = mem_zalloc(sizeof(*job));
+    job->job.release = release_backup;
+    call_wait_job(call, &job->job);
+    dir = mem_string(call->args[2]);
+    if (!backups_start(call->engine->backups, dir, &job->job, &job->done)) {
+        call_end_wait(call);
+        reply_errorf(call, "ERR a backup is under way already");
+    }
+    mem_free(dir);
+}
+
 /* A field of INFO is a line "name:value". */
 static void reply_field(struct call *call, struct bytes line)
 {
@@ -223,6 +279,8 @@ static void tier_help_command(struct call *call)
 {
     static const char *const lines[] = {
         "TIER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "BACKUP <dir>",
+        "    Makes a consistent copy of all data in a new directory, by hard links, and answers what it took.",
         "DEMOTE <key> [<key> ...]",
         "    Moves keys to the store, whatever their heat. Answers how many of them are cold then.",
         "PROMOTE <key> [<key> ...]",

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "tier/tier_private.h"
 #include "value/codec.h"
@@ -109,41 +110,92 @@ static uint64_t number_at(const uint8_t *at, int size)
     return number;
 }
 
-/* Checks and, in a second call, loads. */
-static enum status walk(struct partitions *partitions, const uint8_t *data, size_t size, bool load)
+uint64_t tags_number(const uint8_t *tag)
+{
+    return number_at(tag, RECORDMAP_TAG_SIZE);
+}
+
+static bool are_tags(const uint8_t *tags, uint64_t count)
+{
+    uint64_t last = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t tag = tags_number(tags + i * RECORDMAP_TAG_SIZE);
+
+        if (tag < last || tag >> RECORDMAP_TAG_BITS != 0)
+            return false;
+        last = tag;
+    }
+    return true;
+}
+
+static const char *check_sections(const uint8_t *data, size_t size, uint64_t partition_count)
 {
     size_t at = HEAD_SIZE;
+    uint64_t last = 0;
 
-    if (size < HEAD_SIZE + END_SIZE || memcmp(data, magic, sizeof(magic)) != 0 || number_at(data + 8, 4) != partitions->count)
-        return STATUS_CORRUPT;
-    if (number_at(data + size - 8, 8) != crc64(0, bytes_of(data, size - END_SIZE)))
-        return STATUS_CORRUPT;
     while (size - at > END_SIZE) {
-        uint32_t incarnation = (uint32_t)number_at(data + at, 4), index;
-        uint64_t count;
-        int db;
+        uint64_t incarnation, index, count;
 
         if (size - at < SECTION_SIZE + END_SIZE)
-            return STATUS_CORRUPT;
-        index = (uint32_t)number_at(data + at + 4, 4);
+            return "a section is cut short";
+        incarnation = number_at(data + at, 4);
+        index = number_at(data + at + 4, 4);
         count = number_at(data + at + 8, 8);
-        at += SECTION_SIZE;
-        if (index >= partitions->count || count > (size - at - END_SIZE) / RECORDMAP_TAG_SIZE)
-            return STATUS_CORRUPT;
-        db = db_of(partitions, incarnation);
-        if (load && db >= 0) {
-            struct partition *partition = &partitions->partitions[index];
-            bool good;
-
-            partition_lock(partition);
-            good = recordmap_load(partition_keyspace(partition, db)->tier->map, data + at, count);
-            partition_unlock(partition);
-            if (!good)
-                return STATUS_CORRUPT;
-        }
-        at += count * RECORDMAP_TAG_SIZE;
+        if (incarnation == 0 || index >= partition_count || index < last)
+            return "a section of no such partition";
+        last = index;
+        if (count > (size - at - SECTION_SIZE - END_SIZE) / RECORDMAP_TAG_SIZE)
+            return "a section is longer than the file";
+        if (!are_tags(data + at + SECTION_SIZE, count))
+            return "tags are out of order";
+        at += SECTION_SIZE + count * RECORDMAP_TAG_SIZE;
     }
-    return at + END_SIZE == size ? STATUS_OK : STATUS_CORRUPT;
+    return size - at == END_SIZE && number_at(data + at, 4) == 0 ? NULL : "it does not end as it should";
+}
+
+enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_section *section, void *context, const char **problem)
+{
+    const uint8_t *data = (const uint8_t *)file.data;
+    const char *found = NULL;
+
+    *partition_count = 0;
+    if (file.size < HEAD_SIZE + END_SIZE || memcmp(data, magic, sizeof(magic)) != 0)
+        found = "it does not begin as one";
+    else if (number_at(data + file.size - 8, 8) != crc64(0, bytes_of(data, file.size - END_SIZE)))
+        found = "its checksum is wrong";
+    if (found == NULL) {
+        *partition_count = (uint32_t)number_at(data + 8, 4);
+        found = check_sections(data, file.size, *partition_count);
+    }
+    if (problem != NULL)
+        *problem = found;
+    if (found != NULL)
+        return STATUS_CORRUPT;
+    for (size_t at = HEAD_SIZE; section != NULL && file.size - at > END_SIZE;) {
+        uint64_t count = number_at(data + at + 8, 8);
+
+        if (!section(context, (uint32_t)number_at(data + at, 4), (uint32_t)number_at(data + at + 4, 4), data + at + SECTION_SIZE, count))
+            return STATUS_INVALID;
+        at += SECTION_SIZE + count * RECORDMAP_TAG_SIZE;
+    }
+    return STATUS_OK;
+}
+
+static bool load_section(void *context, uint32_t incarnation, uint32_t index, const uint8_t *tags, uint64_t count)
+{
+    struct partitions *partitions = context;
+    struct partition *partition = &partitions->partitions[index];
+    int db = db_of(partitions, incarnation);
+    bool good;
+
+    if (db < 0)
+        return true;
+    partition_lock(partition);
+    good = recordmap_load(partition_keyspace(partition, db)->tier->map, tags, count);
+    partition_unlock(partition);
+    CHECK(good);                    /* tags_walk has seen to it */
+    return true;
 }
 
 enum status tags_load(struct tier *tier, struct partitions *partitions, const char *dir)
@@ -152,6 +204,7 @@ enum status tags_load(struct tier *tier, struct partitions *partitions, const ch
     uint8_t *data = NULL;
     char path[4096];
     size_t got = 0;
+    uint32_t partition_count;
     enum status status = STATUS_OK;
     int fd;
 
@@ -173,10 +226,10 @@ enum status tags_load(struct tier *tier, struct partitions *partitions, const ch
             got += (size_t)part;
     }
     close(fd);
+    if (status == STATUS_OK && (got < HEAD_SIZE || number_at(data + 8, 4) != partitions->count))
+        status = STATUS_CORRUPT;        /* or of a server with another number of partitions: nothing that a scan does not tell */
     if (status == STATUS_OK)
-        status = walk(partitions, data, got, false);
-    if (status == STATUS_OK)
-        status = walk(partitions, data, got, true);
+        status = tags_walk(bytes_of(data, got), &partition_count, load_section, partitions, NULL);
     mem_free(data);
     return status;
 }

@@ -7,7 +7,15 @@
 #ifndef KELVIN_TIER_TAGS_H
 #define KELVIN_TIER_TAGS_H
 
+#include "base/bytes.h"
 #include "tier/tier.h"
+
+/* Checks a whole file and gives each section of it to `section` (NULL: just the check), with its tags: ascending, as recordmap_load
+ * wants them; partitions ascend. STATUS_CORRUPT: `problem` (may be NULL) says what is wrong; `section` was not called. */
+typedef bool tags_section(void *context, uint32_t incarnation, uint32_t partition, const uint8_t *tags, uint64_t count);
+enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_section *section, void *context, const char **problem);
+/* The number that a saved tag is. */
+uint64_t tags_number(const uint8_t *tag);
 
 /* By the writer, which changes no map meanwhile. Synced. */
 enum status tags_save(struct tier *tier, const char *dir);

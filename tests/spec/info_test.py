@@ -15,7 +15,8 @@ TIERING = """tier_status tier_hot_keys tier_cold_keys tier_unknown_keys tier_dir
     tier_hit_ratio tier_blind_writes tier_demotions tier_clean_demotions tier_promotions tier_batches tier_loads_waiting
     tier_load_usec_p50 tier_load_usec_p99 tier_false_maybes tier_store_bytes tier_store_memory tier_recordmap_bytes tier_graves
     tier_unplanned_reads tier_throttled_clients tier_expired_cold tier_resolved tier_errors tier_last_error tier_hot_bytes
-    tier_held_bytes""".split()
+    tier_held_bytes tier_backup_in_progress tier_backup_current_ms tier_last_backup_status tier_last_backup_time tier_last_backup_ms
+    tier_last_backup_keys tier_last_backup_bytes tier_last_backup_copied_bytes""".split()
 # What 7.2 has beyond the 7.0 of the oracle.
 SINCE_7_2 = {
     "Server": ["listener0"],

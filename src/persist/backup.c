@@ -1,0 +1,484 @@
+#include "persist/backup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "persist/aof_manifest.h"
+#include "persist/aof_replay.h"
+#include "persist/checkpoint.h"
+#include "persist/dataset_file.h"
+#include "persist/image_keys.h"
+#include "persist/tree.h"
+
+static const char stage_end[] = ".kelvin-stage";
+
+static enum status refuse(char *message, const char *format, const char *path)
+{
+    snprintf(message, BACKUP_MESSAGE_SIZE, format, path);
+    return STATUS_INVALID;
+}
+
+static enum status fail(char *message, const char *what, const char *path)
+{
+    int error = errno;
+
+    snprintf(message, BACKUP_MESSAGE_SIZE, "%s '%.150s': %.60s", what, path, strerror(error));
+    return status_of_errno(error);
+}
+
+static bool path_make(char *path, const char *format, const char *a, const char *b)
+{
+    return snprintf(path, TREE_PATH_SIZE, format, a, b) < TREE_PATH_SIZE - 64;
+}
+
+static bool is_empty_dir(const char *path)
+{
+    DIR *list = opendir(path);
+    struct dirent *entry;
+    bool empty = list != NULL;
+
+    while (empty && (entry = readdir(list)) != NULL)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (list != NULL)
+        closedir(list);
+    return empty;
+}
+
+static enum status sync_parent(const char *path, char *message)
+{
+    char copy[TREE_PATH_SIZE];
+
+    snprintf(copy, sizeof(copy), "%s", path);
+    return tree_sync(dirname(copy), message);
+}
+
+/* Whether `path` (or where it will be) lies in `dir`, which is ours and cleaned by us. */
+static bool lies_in(const char *path, const char *dir)
+{
+    char copy[TREE_PATH_SIZE], *parent, *ours = realpath(dir, NULL);
+    size_t size = ours != NULL ? strlen(ours) : 0;
+    bool inside;
+
+    snprintf(copy, sizeof(copy), "%s", path);
+    parent = realpath(dirname(copy), NULL);
+    inside = ours != NULL && parent != NULL && strncmp(parent, ours, size) == 0 && (parent[size] == '\0' || parent[size] == '/');
+    free(ours);
+    free(parent);
+    return inside;
+}
+
+/* The log of a backup or of restored data: an image, increments that are there already or a first empty one, the manifest. */
+
+static ssize_t plain_write(void *context, int fd, const void *data, size_t size) { return write(fd, data, size); }
+static int plain_datasync(void *context, int fd) { return fdatasync(fd); }
+static int plain_truncate(void *context, int fd, off_t size) { return ftruncate(fd, size); }
+static int plain_sync(void *context, int fd) { return fsync(fd); }
+
+static enum status write_manifest(const struct aof_manifest *manifest, const char *log, const char *name, char *message)
+{
+    const struct aof_disk disk = { NULL, plain_write, plain_datasync, plain_truncate, plain_sync };
+    char file[NAME_MAX + 1];
+    int fd = open(log, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum status status;
+    bool replaced;
+
+    if (fd < 0)
+        return fail(message, "can't open", log);
+    if (snprintf(file, sizeof(file), "%s.manifest", name) >= (int)sizeof(file))
+        status = refuse(message, "the name '%.100s' is too long", name);
+    else
+        status = aof_manifest_save(manifest, fd, file, &disk, &replaced);
+    if (status != STATUS_OK && message[0] == '\0')
+        fail(message, "can't write the manifest in", log);
+    close(fd);
+    return status;
+}
+
+static enum status add_empty_increment(struct aof_manifest *manifest, const char *log, const char *name, uint64_t seq, char *message)
+{
+    char path[TREE_PATH_SIZE], file[NAME_MAX + 1];
+
+    snprintf(file, sizeof(file), "%.200s.%" PRIu64 ".incr.aof", name, seq);
+    aof_manifest_add(manifest, bytes_of_string(file), seq, AOF_FILE_INCREMENT);
+    if (!path_make(path, "%s/%s", log, file))
+        return refuse(message, "the path of '%.100s' is too long", log);
+    return tree_write_file(path, "", 0, message);
+}
+
+/* What a new base is called. */
+static void name_image(char *file, const char *name)
+{
+    snprintf(file, NAME_MAX + 1, "%.200s.%lld.base.image", name, (long long)clock_wall_us());
+}
+
+/* Making one */
+
+static void make_id(char id[BACKUP_ID_SIZE])
+{
+    uint8_t bytes[(BACKUP_ID_SIZE - 1) / 2];
+
+    random_system(bytes, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(id + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static enum status take_image(struct tier *tier, struct partitions *partitions, const char *store_dir, const char *image,
+    const _Atomic bool *stop, char *message)
+{
+    char mark[TREE_PATH_SIZE], probe[TREE_PATH_SIZE], stage[TREE_PATH_SIZE];
+    struct tree_totals totals = { 0 };
+    enum status status;
+
+    if (!path_make(mark, "%s/%s", store_dir, "KELVIN") || !path_make(probe, "%s%s", image, ".probe") ||
+        !path_make(stage, "%s%s", store_dir, stage_end))
+        return refuse(message, "the path '%.100s' is too long", image);
+    if (tree_can_link(mark, probe))
+        return checkpoint_image(tier, partitions, image, message);
+    backup_clean(store_dir);
+    if (!path_make(probe, "%s%s", stage, ".probe") || !tree_can_link(mark, probe))
+        return checkpoint_image(tier, partitions, image, message);      /* no links anywhere: it copies, at its own pace */
+    status = checkpoint_image(tier, partitions, stage, message);
+    if (status == STATUS_OK)
+        status = tree_clone(stage, image, stop, &totals, message);
+    backup_clean(store_dir);
+    return status;
+}
+
+void backup_clean(const char *store_dir)
+{
+    char stage[TREE_PATH_SIZE];
+
+    if (path_make(stage, "%s%s", store_dir, stage_end) && access(stage, F_OK) == 0)
+        tree_remove(stage);
+}
+
+struct listing {
+    struct buffer text;
+    struct backup_result *result;
+};
+
+static bool list_file(void *context, const char *path, const struct stat *info)
+{
+    struct listing *listing = context;
+
+    buffer_append_format(&listing->text, "file %llu %s\n", (unsigned long long)info->st_size, path);
+    listing->result->files++;
+    listing->result->bytes += (uint64_t)info->st_size;
+    if (info->st_nlink == 1)
+        listing->result->copied_bytes += (uint64_t)info->st_size;
+    return true;
+}
+
+/* The text that says what this is. Sizes are of the image only: the rest may grow when a server runs on it. */
+static enum status describe(const struct backup_places *places, const char *dir, const char *image, struct backup_result *result,
+    char *message)
+{
+    struct listing listing = { .result = result };
+    struct image_keys keys;
+    char path[TREE_PATH_SIZE], when[64];
+    time_t seconds = (time_t)(result->time_ms / 1000);
+    struct tm utc;
+    enum status status;
+
+    status = image_keys_count(image, &keys, message);
+    if (status != STATUS_OK)
+        return status;
+    gmtime_r(&seconds, &utc);
+    strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    buffer_append_format(&listing.text, "kelvin-backup 1\n# The data of a Kelvin server as of one instant. To come back, into a directory that has no "
+        "data yet:\n#     kelvin-server <its configuration> --appendonly yes --restore <this directory>\n# docs/operating.md has more. "
+        "kelvin-check <this directory> verifies it.\nid %s\ntime %s\ntime_ms %lld\nversion %s\nlogdir %s\nlogname %s\nimage %s\n",
+        result->id, when, (long long)result->time_ms, KELVIN_VERSION, places->log_dir, places->log_name, strrchr(image, '/') + 1);
+    for (int db = 0; db < keys.db_count; db++) {
+        result->keys += keys.counts[db];
+        if (keys.counts[db] > 0)
+            buffer_append_format(&listing.text, "db %d keys %llu\n", db, (unsigned long long)keys.counts[db]);
+    }
+    image_keys_release(&keys);
+    status = tree_walk(image, list_file, &listing, message);
+    buffer_append_format(&listing.text, "end\n");
+    if (status == STATUS_OK && !path_make(path, "%s/%s", dir, "BACKUP"))
+        status = refuse(message, "the path '%.100s' is too long", dir);
+    if (status == STATUS_OK)
+        status = tree_write_file(path, listing.text.data, listing.text.size, message);
+    buffer_release(&listing.text);
+    return status;
+}
+
+static enum status fill(struct tier *tier, struct partitions *partitions, const struct backup_places *places, const char *dir,
+    const char *log, const _Atomic bool *stop, struct backup_result *result, char *message)
+{
+    char image[TREE_PATH_SIZE], file[NAME_MAX + 1];
+    struct aof_manifest manifest;
+    enum status status;
+
+    aof_manifest_init(&manifest);
+    name_image(file, places->log_name);
+    aof_manifest_add(&manifest, bytes_of_string(file), 1, AOF_FILE_BASE);
+    if (!path_make(image, "%s/%s", log, file))
+        return refuse(message, "the path '%.100s' is too long", dir);
+    result->time_ms = clock_wall_ms();
+    status = take_image(tier, partitions, places->store_dir, image, stop, message);
+    if (status == STATUS_OK)
+        status = add_empty_increment(&manifest, log, places->log_name, 1, message);
+    if (status == STATUS_OK)
+        status = write_manifest(&manifest, log, places->log_name, message);
+    if (status == STATUS_OK)
+        status = describe(places, dir, image, result, message);
+    aof_manifest_release(&manifest);
+    return status;
+}
+
+enum status backup_make(struct tier *tier, struct partitions *partitions, const struct backup_places *places, const char *dir,
+    const _Atomic bool *stop, struct backup_result *result, char *message)
+{
+    char log[TREE_PATH_SIZE], done[TREE_PATH_SIZE], note[TREE_PATH_SIZE];
+    bool created;
+    enum status status;
+
+    message[0] = '\0';
+    *result = (struct backup_result){ 0 };
+    make_id(result->id);
+    if (!path_make(done, "%s/%s", dir, places->log_dir) || !path_make(log, "%s%s", done, ".incomplete") || !path_make(note, "%s/%s", dir, "BACKUP"))
+        return refuse(message, "the path '%.100s' is too long", dir);
+    if (lies_in(dir, places->store_dir) || lies_in(dir, places->log_dir))
+        return refuse(message, "'%.150s' lies in a directory of the server's own", dir);
+    created = mkdir(dir, 0755) == 0;
+    if (!created && errno != EEXIST)
+        return fail(message, "can't create", dir);
+    if (!created && !is_empty_dir(dir))
+        return refuse(message, "'%.150s' exists and is not an empty directory", dir);
+    status = mkdir(log, 0755) == 0 ? STATUS_OK : fail(message, "can't create", log);
+    if (status == STATUS_OK)
+        status = fill(tier, partitions, places, dir, log, stop, result, message);
+    if (status == STATUS_OK)
+        status = tree_sync(log, message);
+    if (status == STATUS_OK && rename(log, done) != 0)
+        status = fail(message, "can't rename", log);
+    if (status == STATUS_OK)
+        status = tree_sync(dir, message);
+    if (status == STATUS_OK)
+        status = sync_parent(dir, message);
+    if (status == STATUS_OK)
+        return status;
+    tree_remove(log);
+    tree_remove(done);
+    unlink(note);
+    if (created)
+        rmdir(dir);
+    return status;
+}
+
+/* Coming back */
+
+/* What a BACKUP text says. */
+struct note {
+    char log_dir[NAME_MAX + 1], log_name[NAME_MAX + 1], image[NAME_MAX + 1];
+    struct buffer text;
+};
+
+/* The value of a line "<name> <value>", copied; false: there is none that fits. */
+static bool note_value(const struct note *note, const char *name, char *value, size_t capacity)
+{
+    size_t size = strlen(name);
+
+    for (const char *line = note->text.data; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+        const char *end;
+
+        if (*line == '\n')
+            line++;
+        end = strchr(line, '\n');
+        if (strncmp(line, name, size) != 0 || line[size] != ' ' || end == NULL)
+            continue;
+        size = (size_t)(end - line) - size - 1;
+        if (size == 0 || size >= capacity || memchr(end - size, '/', size) != NULL)
+            return false;
+        memcpy(value, end - size, size);
+        value[size] = '\0';
+        return true;
+    }
+    return false;
+}
+
+static enum status note_read(const char *from, struct note *note, struct backup_result *result, char *message)
+{
+    char path[TREE_PATH_SIZE], number[32];
+    size_t got;
+    FILE *file;
+
+    *note = (struct note){ .text = { 0 } };
+    if (!path_make(path, "%s/%s", from, "BACKUP"))
+        return refuse(message, "the path '%.100s' is too long", from);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return refuse(message, "there is no backup in '%.150s': it has no file BACKUP", from);
+    do {
+        got = fread(buffer_reserve(&note->text, 65536), 1, 65536, file);
+        note->text.size += got;
+    } while (got > 0 && note->text.size < (64 << 20));
+    fclose(file);
+    buffer_append_u8(&note->text, 0);
+    if (memcmp(note->text.data, "kelvin-backup ", note->text.size < 14 ? note->text.size : 14) != 0)
+        return refuse(message, "'%.150s' is not what Kelvin writes", path);
+    if (strncmp(note->text.data, "kelvin-backup 1\n", 16) != 0)
+        return refuse(message, "'%.150s' was written by a newer Kelvin", path);
+    if (note->text.size < 6 || memcmp(note->text.data + note->text.size - 6, "\nend\n", 6) != 0 ||
+        !note_value(note, "id", result->id, sizeof(result->id)) || !note_value(note, "logdir", note->log_dir, sizeof(note->log_dir)) ||
+        !note_value(note, "logname", note->log_name, sizeof(note->log_name)) ||
+        !note_value(note, "image", note->image, sizeof(note->image)) || !note_value(note, "time_ms", number, sizeof(number)) ||
+        !text_to_int(bytes_of_string(number), &result->time_ms))
+        return refuse(message, "'%.150s' is damaged", path);
+    return STATUS_OK;
+}
+
+/* Each file of the image is there with the size it had. */
+static enum status check_sizes(const struct note *note, const char *image, char *message)
+{
+    for (const char *line = strstr(note->text.data, "\nfile "); line != NULL; line = strstr(line + 1, "\nfile ")) {
+        char path[TREE_PATH_SIZE], name[NAME_MAX + 1];
+        unsigned long long size;
+        struct stat info;
+
+        if (sscanf(line, "\nfile %llu %255[^\n]", &size, name) != 2 || !path_make(path, "%s/%s", image, name))
+            return refuse(message, "'%.150s': its BACKUP text is damaged", image);
+        if (lstat(path, &info) != 0)
+            return fail(message, "a file of the backup is missing:", path);
+        if ((unsigned long long)info.st_size != size) {
+            snprintf(message, BACKUP_MESSAGE_SIZE, "'%.150s' has %lld bytes instead of %llu", path, (long long)info.st_size, size);
+            return STATUS_CORRUPT;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Image and increments of the backup, under names of the log here, listed in `manifest`. */
+static enum status copy_files(const struct backup_places *places, const struct aof_manifest *old, const char *from, const char *log,
+    struct aof_manifest *manifest, struct tree_totals *totals, char *message)
+{
+    enum status status = STATUS_OK;
+
+    for (int i = 0; i < old->count && status == STATUS_OK; i++) {
+        const struct aof_file *file = &old->files[i];
+        char source[TREE_PATH_SIZE], target[TREE_PATH_SIZE], name[NAME_MAX + 1];
+
+        if (file->type == AOF_FILE_HISTORY)
+            continue;
+        if (file->type == AOF_FILE_BASE)
+            name_image(name, places->log_name);
+        else
+            snprintf(name, sizeof(name), "%.200s.%" PRIu64 ".incr.aof", places->log_name, file->seq);
+        if (!path_make(source, "%s/%s", from, file->name) || !path_make(target, "%s/%s", log, name))
+            return refuse(message, "the path '%.100s' is too long", from);
+        aof_manifest_add(manifest, bytes_of_string(name), file->seq, file->type);
+        manifest->files[manifest->count - 1].valid_size = file->valid_size;
+        status = file->type == AOF_FILE_BASE ? tree_clone(source, target, NULL, totals, message)
+                                             : tree_copy_file(source, target, NULL, message);
+    }
+    return status;
+}
+
+static enum status check_image(const char *image, int databases, struct backup_result *result, char *message)
+{
+    struct image_keys keys;
+    enum status status = image_keys_count(image, &keys, message);
+
+    if (status != STATUS_OK)
+        return status;
+    for (int db = 0; db < keys.db_count; db++)
+        result->keys += keys.counts[db];
+    if (keys.db_count > databases) {
+        snprintf(message, BACKUP_MESSAGE_SIZE, "the backup has %d databases, the configuration only %d", keys.db_count, databases);
+        status = STATUS_INVALID;
+    }
+    image_keys_release(&keys);
+    return status;
+}
+
+static enum status restore_log(const struct backup_places *places, const struct note *note, const char *from, int databases,
+    struct backup_result *result, char *message)
+{
+    struct aof_manifest old, manifest;
+    struct tree_totals totals = { 0 };
+    char path[TREE_PATH_SIZE], image[TREE_PATH_SIZE], log[TREE_PATH_SIZE], name[NAME_MAX + 1];
+    struct aof_file *base;
+    enum status status;
+    int fd;
+
+    if (!path_make(path, "%s/%s", from, note->log_dir) || !path_make(log, "%s%s", places->log_dir, ".incomplete"))
+        return refuse(message, "the path '%.100s' is too long", from);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return refuse(message, "'%.150s' is not there: the backup was never completed", path);
+    aof_manifest_init(&old);
+    aof_manifest_init(&manifest);
+    snprintf(name, sizeof(name), "%.200s.manifest", note->log_name);
+    if (flock(fd, LOCK_SH | LOCK_NB) != 0)
+        status = refuse(message, "a server runs on the backup '%.150s'", from);
+    else
+        status = aof_manifest_load(&old, fd, name, message);
+    if (status == STATUS_NOT_FOUND)
+        snprintf(message, BACKUP_MESSAGE_SIZE, "the backup '%.150s' has lost its manifest", from);
+    base = status == STATUS_OK ? aof_manifest_base(&old) : NULL;
+    if (status == STATUS_OK && (base == NULL || !aof_name_is_image(base->name) || !path_make(image, "%s/%s", path, base->name)))
+        status = refuse(message, "the manifest in '%.150s' names no image", path);
+    if (status == STATUS_OK && strcmp(base->name, note->image) == 0)
+        status = check_sizes(note, image, message);
+    if (status == STATUS_OK)
+        status = check_image(image, databases, result, message);
+    tree_remove(log);
+    if (status == STATUS_OK && mkdir(log, 0755) != 0)
+        status = fail(message, "can't create", log);
+    if (status == STATUS_OK)
+        status = copy_files(places, &old, path, log, &manifest, &totals, message);
+    if (status == STATUS_OK && aof_manifest_last_seq(&manifest) == 0)
+        status = add_empty_increment(&manifest, log, places->log_name, 1, message);
+    if (status == STATUS_OK)
+        status = write_manifest(&manifest, log, places->log_name, message);
+    if (status == STATUS_OK && rename(log, places->log_dir) != 0)
+        status = fail(message, "can't rename", log);
+    if (status == STATUS_OK)
+        status = sync_parent(places->log_dir, message);
+    else
+        tree_remove(log);
+    aof_manifest_release(&old);
+    aof_manifest_release(&manifest);
+    close(fd);
+    result->files = totals.files;
+    result->bytes = totals.bytes;
+    result->copied_bytes = totals.copied_bytes;
+    return status;
+}
+
+enum status backup_restore(const struct backup_places *places, const char *from, int databases, struct backup_result *result,
+    char *message)
+{
+    struct note note;
+    enum status status;
+
+    message[0] = '\0';
+    *result = (struct backup_result){ 0 };
+    if (access(places->log_dir, F_OK) == 0 && !is_empty_dir(places->log_dir))
+        return refuse(message, "there is data already, in '%.150s': nothing was touched", places->log_dir);
+    if (access(places->log_name, F_OK) == 0)
+        return refuse(message, "there is data already, in '%.150s': nothing was touched", places->log_name);
+    status = note_read(from, &note, result, message);
+    if (status == STATUS_OK)
+        status = restore_log(places, &note, from, databases, result, message);
+    buffer_release(&note.text);
+    return status;
+}

@@ -1,0 +1,53 @@
+/* Backup: the whole data set as of one instant, in a directory of its own that a server can be started on, made while running.
+ *
+ *   <dir>/BACKUP                                what it is, how to come back, its files and their sizes (text)
+ *   <dir>/appendonlydir/<name>.manifest         the base below, and an empty increment
+ *   <dir>/appendonlydir/<name>.<n>.base.image/  a checkpoint's image; tables are hard links, where the file system allows it
+ *   <dir>/appendonlydir/<name>.1.incr.aof
+ *
+ * Until all of it is there and synced, it is `<dir>/appendonlydir.incomplete`; the rename is what makes it a backup. Restoring makes
+ * it the same way, beside where it goes. A server that finds such a leftover and no data does not start (persist/aof.c).
+ */
+#ifndef KELVIN_PERSIST_BACKUP_H
+#define KELVIN_PERSIST_BACKUP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "keyspace/partition.h"
+#include "tier/tier.h"
+
+enum { BACKUP_MESSAGE_SIZE = 256, BACKUP_ID_SIZE = 41 };
+
+struct backup_places {
+    const char *log_dir, *log_name;     /* appenddirname, appendfilename: plain names */
+    const char *store_dir;              /* tier-dir */
+};
+
+struct backup_result {
+    char id[BACKUP_ID_SIZE];
+    int64_t time_ms;                    /* wall clock, of the cut */
+    uint64_t keys;                      /* of all databases */
+    uint64_t files, bytes;
+    uint64_t copied_bytes;              /* of those, in files of its own: not shared with the store or other backups */
+};
+
+/* `dir` does not exist, or is empty; its parent exists. Blocks for as long as it takes, not on a worker, no lock held; waits its turn
+ * with checkpoints. If no links can be made there (another file system), the image is linked beside the store first and then copied,
+ * so that demotion stands still for the links only. `stop` ends the copying. On failure `dir` is as it was. */
+enum status backup_make(struct tier *tier, struct partitions *partitions, const struct backup_places *places, const char *dir,
+    const _Atomic bool *stop, struct backup_result *result, char *message);
+
+/* What a backup that was under way when the process died left beside the store. Nothing else uses that name. */
+void backup_clean(const char *store_dir);
+
+/* Puts a backup into the working directory's log directory, which must not be there yet, or be empty. Verified first: manifest, files
+ * and their sizes, databases, record maps. `databases` is how many there are here. The backup is only read; increments that a server
+ * has written into it since come along. STATUS_INVALID: there is data here already, or it is no (complete) backup.
+ * `result` gets its figures. */
+enum status backup_restore(const struct backup_places *places, const char *from, int databases, struct backup_result *result,
+    char *message);
+
+#endif

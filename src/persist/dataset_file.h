@@ -1,0 +1,40 @@
+/* Dataset file: what databases an image holds. Text, a part of each image (persist/checkpoint.h):
+ *
+ *   kelvin-image 1
+ *   partitions <n>
+ *   databases <n>
+ *   last <incarnation>             the highest incarnation given out so far
+ *   db <number> <incarnation>      a line each, in order
+ *   store <number>                 of the last batch that was written to the image's store (store_number)
+ *   end <CRC-64 of all before this line, 16 hexadecimal digits>
+ *
+ * Lines between `store` and `end` whose first word nobody knows are passed over.
+ */
+#ifndef KELVIN_PERSIST_DATASET_FILE_H
+#define KELVIN_PERSIST_DATASET_FILE_H
+
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/status.h"
+
+enum { DATASET_FILE_SIZE_MAX = 64 << 20, DATASET_FILE_DATABASES_MAX = 1 << 21 };
+
+struct dataset_file {
+    uint32_t partition_count;       /* a power of two */
+    uint32_t incarnation_last;
+    int db_count;
+    uint64_t store_number;
+    uint32_t *incarnations;         /* by database; 1 .. incarnation_last, none twice */
+};
+
+/* STATUS_CORRUPT: `problem` says why, and nothing is held. */
+enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, const char **problem);
+/* The same from a file. STATUS_NOT_FOUND, STATUS_IO: `problem` has the system's words. */
+enum status dataset_file_load(const char *path, struct dataset_file *dataset, const char **problem);
+void dataset_file_release(struct dataset_file *dataset);
+
+/* -1: no database has it. */
+int dataset_file_db_of(const struct dataset_file *dataset, uint32_t incarnation);
+
+#endif

@@ -1,0 +1,124 @@
+#include "persist/image_keys.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "persist/dataset_file.h"
+#include "tier/recordmap.h"
+#include "value/codec.h"
+
+enum { PIECE = 1 << 16, TAGS_HEAD = 12, TAGS_SECTION = 16, TAGS_END = 12 };
+
+/* The tags file, read from its beginning to its end, with the checksum so far. */
+struct reading {
+    FILE *file;
+    uint64_t left;              /* bytes before the end's */
+    uint64_t crc;
+};
+
+static bool read_part(struct reading *reading, void *data, size_t size)
+{
+    if (size > reading->left || fread(data, 1, size, reading->file) != size)
+        return false;
+    reading->left -= size;
+    reading->crc = crc64(reading->crc, bytes_of(data, size));
+    return true;
+}
+
+static bool skip_part(struct reading *reading, uint64_t size)
+{
+    char piece[PIECE];
+
+    while (size > 0) {
+        size_t part = size < PIECE ? (size_t)size : PIECE;
+
+        if (!read_part(reading, piece, part))
+            return false;
+        size -= part;
+    }
+    return true;
+}
+
+/* NULL, or what is wrong. Records of incarnations that no database has are waiting to be purged, and not counted. */
+static const char *count_sections(struct reading *reading, const struct dataset_file *dataset, struct image_keys *keys)
+{
+    char head[TAGS_HEAD], section[TAGS_SECTION], end[TAGS_END];
+    uint32_t incarnation;
+    uint64_t count, crc;
+    int db;
+
+    if (!read_part(reading, head, sizeof(head)) || memcmp(head, "KTAGS1\n", 8) != 0)
+        return "it does not begin as one";
+    while (reading->left > 0) {
+        if (!read_part(reading, section, sizeof(section)))
+            return "it ends early";
+        memcpy(&incarnation, section, 4);
+        memcpy(&count, section + 8, 8);
+        if (count > reading->left / RECORDMAP_TAG_SIZE || !skip_part(reading, count * RECORDMAP_TAG_SIZE))
+            return "a section is longer than the file";
+        db = dataset_file_db_of(dataset, incarnation);
+        if (db >= 0)
+            keys->counts[db] += count;
+    }
+    if (fread(end, 1, sizeof(end), reading->file) != sizeof(end))
+        return "it ends early";
+    memcpy(&crc, end + 4, 8);
+    return crc == reading->crc ? NULL : "its checksum is wrong";
+}
+
+static enum status count_tags(const char *path, const struct dataset_file *dataset, struct image_keys *keys, char *message)
+{
+    struct reading reading = { .file = fopen(path, "re") };
+    const char *problem = NULL;
+    struct stat info;
+
+    if (reading.file == NULL) {
+        snprintf(message, 256, "can't open '%.150s': %.60s", path, strerror(errno));
+        return status_of_errno(errno);
+    }
+    if (fstat(fileno(reading.file), &info) != 0 || info.st_size < TAGS_HEAD + TAGS_END) {
+        problem = "it is too short";
+    } else {
+        reading.left = (uint64_t)info.st_size - TAGS_END;
+        problem = count_sections(&reading, dataset, keys);
+    }
+    fclose(reading.file);
+    if (problem == NULL)
+        return STATUS_OK;
+    snprintf(message, 256, "'%.150s' is damaged: %s", path, problem);
+    return STATUS_CORRUPT;
+}
+
+enum status image_keys_count(const char *image, struct image_keys *keys, char *message)
+{
+    struct dataset_file dataset;
+    char path[4096];
+    const char *problem = NULL;
+    enum status status;
+
+    *keys = (struct image_keys){ 0 };
+    snprintf(path, sizeof(path), "%s/dataset", image);
+    status = dataset_file_load(path, &dataset, &problem);
+    if (status != STATUS_OK) {
+        snprintf(message, 256, "'%.150s' is damaged: %.60s", path, problem);
+        return status;
+    }
+    keys->db_count = dataset.db_count;
+    keys->counts = mem_zalloc((size_t)dataset.db_count * sizeof(keys->counts[0]));
+    snprintf(path, sizeof(path), "%s/tags", image);
+    status = count_tags(path, &dataset, keys, message);
+    if (status != STATUS_OK)
+        image_keys_release(keys);
+    dataset_file_release(&dataset);
+    return status;
+}
+
+void image_keys_release(struct image_keys *keys)
+{
+    mem_free(keys->counts);
+    *keys = (struct image_keys){ 0 };
+}

@@ -1,0 +1,267 @@
+#include "persist/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+enum { COPY_SIZE = 1 << 20 };
+
+static enum status fail(char *message, const char *what, const char *path)
+{
+    int error = errno;
+
+    snprintf(message, TREE_MESSAGE_SIZE, "%s '%.150s': %.60s", what, path, strerror(error));
+    return status_of_errno(error);
+}
+
+static bool is_dots(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* False: the two together are longer than any path. */
+static bool join(char *path, const char *dir, const char *name)
+{
+    return snprintf(path, TREE_PATH_SIZE, "%s%s%s", dir, dir[0] != '\0' ? "/" : "", name) < TREE_PATH_SIZE;
+}
+
+struct walk {
+    const char *root;
+    tree_found *found;
+    void *context;
+    char *message;
+};
+
+static enum status walk_level(const struct walk *walk, const char *inner, int depth, bool *go_on)
+{
+    char path[TREE_PATH_SIZE], child[TREE_PATH_SIZE];
+    enum status status = STATUS_OK;
+    struct dirent *entry;
+    struct stat info;
+    DIR *list;
+
+    if (!join(path, walk->root, inner))
+        return STATUS_INVALID;
+    list = opendir(path);
+    if (list == NULL)
+        return fail(walk->message, "can't list", path);
+    while (status == STATUS_OK && *go_on && (entry = readdir(list)) != NULL) {
+        if (is_dots(entry->d_name))
+            continue;
+        if (!join(child, inner, entry->d_name) || !join(path, walk->root, child) || lstat(path, &info) != 0)
+            status = fail(walk->message, "can't look at", child);
+        else if (S_ISREG(info.st_mode))
+            *go_on = walk->found(walk->context, child, &info);
+        else if (S_ISDIR(info.st_mode) && depth > 0)
+            status = walk_level(walk, child, depth - 1, go_on);
+        else {
+            snprintf(walk->message, TREE_MESSAGE_SIZE, "'%.150s' does not belong there: it is no file", path);
+            status = STATUS_INVALID;
+        }
+    }
+    closedir(list);
+    return status;
+}
+
+enum status tree_walk(const char *dir, tree_found *found, void *context, char *message)
+{
+    struct walk walk = { dir, found, context, message };
+    bool go_on = true;
+
+    return walk_level(&walk, "", TREE_DEPTH, &go_on);
+}
+
+enum status tree_sync(const char *path, char *message)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum status status = STATUS_OK;
+
+    if (fd < 0)
+        return fail(message, "can't open", path);
+    if (fsync(fd) != 0)
+        status = fail(message, "can't sync", path);
+    close(fd);
+    return status;
+}
+
+static enum status write_all(int fd, const char *data, size_t size, const char *path, char *message)
+{
+    while (size > 0) {
+        ssize_t written = write(fd, data, size);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return fail(message, "can't write", path);
+        data += written;
+        size -= (size_t)written;
+    }
+    return STATUS_OK;
+}
+
+static enum status finish_file(int fd, enum status status, const char *path, char *message)
+{
+    if (status == STATUS_OK && fsync(fd) != 0)
+        status = fail(message, "can't sync", path);
+    if (close(fd) != 0 && status == STATUS_OK)
+        status = fail(message, "can't close", path);
+    if (status != STATUS_OK)
+        unlink(path);
+    return status;
+}
+
+enum status tree_write_file(const char *path, const void *data, size_t size, char *message)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+    if (fd < 0)
+        return fail(message, "can't create", path);
+    return finish_file(fd, write_all(fd, data, size, path, message), path, message);
+}
+
+enum status tree_copy_file(const char *from, const char *to, const _Atomic bool *stop, char *message)
+{
+    int source = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), target = -1;
+    enum status status = STATUS_OK;
+    char *block;
+
+    if (source < 0)
+        return fail(message, "can't open", from);
+    target = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (target < 0) {
+        status = fail(message, "can't create", to);
+        close(source);
+        return status;
+    }
+    block = mem_alloc(COPY_SIZE);
+    while (status == STATUS_OK) {
+        ssize_t got = read(source, block, COPY_SIZE);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got == 0)
+            break;
+        if (got < 0)
+            status = fail(message, "can't read", from);
+        else
+            status = write_all(target, block, (size_t)got, to, message);
+        if (status == STATUS_OK && stop != NULL && *stop) {
+            snprintf(message, TREE_MESSAGE_SIZE, "the server stops");
+            status = STATUS_CLOSED;
+        }
+    }
+    mem_free(block);
+    close(source);
+    return finish_file(target, status, to, message);
+}
+
+static bool is_table(const char *name)
+{
+    const char *end = strrchr(name, '.');
+
+    return end != NULL && (strcmp(end, ".ldb") == 0 || strcmp(end, ".sst") == 0);
+}
+
+struct clone {
+    const _Atomic bool *stop;
+    struct tree_totals *totals;
+    char *message;
+};
+
+static enum status clone_file(const struct clone *clone, const char *from, const char *to, const struct stat *info)
+{
+    clone->totals->files++;
+    clone->totals->bytes += (uint64_t)info->st_size;
+    if (is_table(from) && link(from, to) == 0)
+        return STATUS_OK;
+    clone->totals->copied_bytes += (uint64_t)info->st_size;
+    return tree_copy_file(from, to, clone->stop, clone->message);
+}
+
+static enum status clone_level(const struct clone *clone, const char *from, const char *to, int depth)
+{
+    char source[TREE_PATH_SIZE], target[TREE_PATH_SIZE];
+    enum status status = STATUS_OK;
+    struct dirent *entry;
+    struct stat info;
+    DIR *list = opendir(from);
+
+    if (list == NULL)
+        return fail(clone->message, "can't list", from);
+    if (mkdir(to, 0755) != 0) {
+        status = fail(clone->message, "can't create", to);
+        closedir(list);
+        return status;
+    }
+    while (status == STATUS_OK && (entry = readdir(list)) != NULL) {
+        if (is_dots(entry->d_name))
+            continue;
+        if (!join(source, from, entry->d_name) || !join(target, to, entry->d_name) || lstat(source, &info) != 0)
+            status = fail(clone->message, "can't look at", entry->d_name);
+        else if (S_ISREG(info.st_mode))
+            status = clone_file(clone, source, target, &info);
+        else if (S_ISDIR(info.st_mode) && depth > 0)
+            status = clone_level(clone, source, target, depth - 1);
+        else {
+            snprintf(clone->message, TREE_MESSAGE_SIZE, "'%.150s' does not belong there: it is no file", source);
+            status = STATUS_INVALID;
+        }
+    }
+    closedir(list);
+    return status == STATUS_OK ? tree_sync(to, clone->message) : status;
+}
+
+enum status tree_clone(const char *from, const char *to, const _Atomic bool *stop, struct tree_totals *totals, char *message)
+{
+    struct clone clone = { stop, totals, message };
+    enum status status;
+
+    if (access(to, F_OK) == 0) {
+        snprintf(message, TREE_MESSAGE_SIZE, "'%.150s' is there already", to);
+        return STATUS_INVALID;
+    }
+    status = clone_level(&clone, from, to, TREE_DEPTH);
+    if (status != STATUS_OK)
+        tree_remove(to);
+    return status;
+}
+
+static void remove_level(const char *dir, int depth)
+{
+    DIR *list = opendir(dir);
+    struct dirent *entry;
+
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        char inner[TREE_PATH_SIZE];
+
+        if (is_dots(entry->d_name) || !join(inner, dir, entry->d_name))
+            continue;
+        if (unlink(inner) != 0 && depth > 0)
+            remove_level(inner, depth - 1);
+    }
+    if (list != NULL)
+        closedir(list);
+    rmdir(dir);
+}
+
+void tree_remove(const char *dir)
+{
+    if (unlink(dir) != 0)
+        remove_level(dir, TREE_DEPTH);
+}
+
+bool tree_can_link(const char *from, const char *to)
+{
+    bool can;
+
+    unlink(to);
+    can = link(from, to) == 0;
+    if (can)
+        unlink(to);
+    return can;
+}

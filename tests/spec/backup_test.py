@@ -1,0 +1,327 @@
+"""TIER BACKUP and --restore: what comes back is exactly what was there at one instant, and nothing passes for data that is none."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
+from support.resp import Closed, Error, encode                                                            # noqa: E402
+from support.server import ROOT, Server, StartFailed, scaled, until                                        # noqa: E402
+
+
+def contents(client, databases=4):
+    """Everything there is, by database and key."""
+    found = {}
+    for database in range(databases):
+        client.must("SELECT", database)
+        for key in client.must("KEYS", "*"):
+            kind = bytes(client.must("TYPE", key))
+            value = client.must("GET", key) if kind == b"string" else sorted(zip(*[iter(client.must("HGETALL", key))] * 2))
+            found[database, bytes(key)] = (value, client.must("PEXPIRETIME", key))
+    client.must("SELECT", 0)
+    return found
+
+
+def fields(reply):
+    return dict(zip((bytes(name).decode() for name in reply[::2]), reply[1::2]))
+
+
+def inodes(folder):
+    """Sizes by inode."""
+    found = [os.lstat(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names]
+    return {info.st_ino: info.st_size for info in found}
+
+
+class Backups:
+    def setUp(self):
+        super().setUp()
+        self.folder = tempfile.mkdtemp(prefix="kelvin-backups-")
+        self.addCleanup(shutil.rmtree, self.folder, True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def backup(self, name, client=None):
+        return fields((client or self.c).must("TIER", "BACKUP", self.path(name)))
+
+    def fill(self, count=2000):
+        for database in range(3):
+            self.c.must("SELECT", database)
+            for start in range(0, count, 500):
+                self.c.must("MSET", *[word for i in range(start, start + 500)
+                                      for word in ("k%d" % i, "db%d:%d:" % (database, i) + "x" * (i % 300))])
+            self.c.must("HSET", "h", *[word for i in range(300) for word in ("f%d" % i, "v%d" % i)])
+            self.c.must("PEXPIREAT", "k1", 4102444800000)
+            self.c.must("TIER", "DEMOTE", *["k%d" % i for i in range(0, count, 2)])
+        self.c.must("SELECT", 0)
+
+    def serve(self, folder, *args, **options):
+        return Server({"appendonly": "yes", "dir": folder, **options}, args=list(args))
+
+    def refused(self, folder, *args, **options):
+        """The log of a server that does not start."""
+        with self.assertRaises(StartFailed) as caught:
+            with self.serve(folder, *args, **options):
+                pass
+        return str(caught.exception)
+
+
+class BackupTests(Backups):
+    """What holds with a log and without."""
+
+    def test_a_backup_holds_everything_and_can_be_served(self):
+        self.fill()
+        before = contents(self.c)
+        told = self.backup("b")
+        self.assertEqual(told["keys"], len(before))
+        self.c.must("SET", "k0", "after the cut")
+        self.c.must("FLUSHDB")
+        with self.serve(self.path("b")) as server, server.client() as client:
+            self.assertEqual(contents(client), before)
+            self.assertEqual(client.must("DBSIZE"), sum(database == 0 for database, _ in before))
+            client.must("SET", "new", "1")
+            server.restart()
+        with open(self.path("b/BACKUP")) as file:
+            text = file.read()
+        self.assertIn("id " + bytes(told["id"]).decode(), text)
+        self.assertIn("db 1 keys 2001\n", text)
+
+    def test_a_backup_comes_back_by_restore(self):
+        self.fill(1000)
+        before = contents(self.c)
+        self.backup("b")
+        before_restore = inodes(self.path("b"))
+        os.mkdir(self.path("new"))
+        with self.serve(self.path("new"), "--restore", self.path("b")) as server:
+            with server.client() as client:
+                self.assertEqual(contents(client), before)
+                client.must("SET", "k0", "changed")
+                client.must("BGREWRITEAOF")
+            until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the rewrite")
+            self.assertIn(b"Restored the backup", server.log())
+        self.assertEqual(inodes(self.path("b")), before_restore)
+        with self.serve(self.path("b")) as server, server.client() as client:
+            self.assertEqual(contents(client), before)      # what was done to the restored copy did not touch the backup
+
+    def test_restore_refuses_where_there_is_data(self):
+        self.c.must("SET", "k", "v")
+        self.backup("b")
+        os.mkdir(self.path("new"))
+        with self.serve(self.path("new")) as server, server.client() as client:
+            client.must("SET", "precious", "1")
+        self.assertIn("there is data already", self.refused(self.path("new"), "--restore", self.path("b")))
+        with self.serve(self.path("new")) as server, server.client() as client:
+            self.assertEqual(client.must("KEYS", "*"), [b"precious"])
+        os.mkdir(self.path("rdb"))
+        shutil.copy(os.path.join(ROOT, "README.md"), self.path("rdb/dump.rdb"))
+        self.assertIn("there is data already", self.refused(self.path("rdb"), "--restore", self.path("b")))
+
+    def test_restore_refuses_what_is_no_whole_backup(self):
+        self.fill(1000)
+        self.backup("b")
+        os.mkdir(self.path("new"))
+        log = self.path("b/appendonlydir")
+        image = os.path.join(log, next(name for name in os.listdir(log) if name.endswith(".base.image")))
+
+        def refuses(what, *options):
+            self.assertIn(what, self.refused(self.path("new"), "--restore", self.path("b"), *options))
+            self.assertEqual([name for name in os.listdir(self.path("new")) if name.startswith("appendonlydir")], [])
+
+        def without(path, what):
+            os.rename(path, self.path("aside"))
+            refuses(what)
+            os.rename(self.path("aside"), path)
+
+        def damaged(path, what, at):
+            with open(path, "r+b") as file:
+                file.seek(at)
+                byte = file.read(1)
+                file.seek(at)
+                file.write(bytes([byte[0] ^ 1]))
+            refuses(what)
+            with open(path, "r+b") as file:
+                file.seek(at)
+                file.write(byte)
+
+        without(os.path.join(image, "tags"), "missing")
+        without(os.path.join(image, "dataset"), "missing")
+        without(os.path.join(log, "appendonly.aof.manifest"), "lost its manifest")
+        without(self.path("b/BACKUP"), "no file BACKUP")
+        without(log, "never completed")
+        table = next(name for name in sorted(os.listdir(image + "/store")) if not name.startswith("CURRENT"))
+        without(os.path.join(image, "store", table), "missing")
+        damaged(os.path.join(image, "tags"), "checksum", 40)
+        damaged(os.path.join(image, "dataset"), "checksum", 30)
+        refuses("has 16 databases", "--databases", "4")
+        self.assertIn("needs appendonly yes", self.refused(self.path("new"), "--restore", self.path("b"), appendonly="no"))
+        self.assertIn("there is no", self.refused(self.path("new"), "--restore", self.path("nowhere")))
+        with self.serve(self.path("new"), "--restore", self.path("b")) as server, server.client() as client:
+            self.assertEqual(client.must("DBSIZE"), 1001)
+
+    def test_a_place_that_does_not_fit_is_refused_and_left_as_it_was(self):
+        self.c.must("SET", "k", "v")
+        self.backup("b")
+        before = sorted(os.listdir(self.path("b")))
+        for words, text in [((self.path("b"),), "not an empty directory"), ((self.path("no/such"),), "can't create"), (("",), "no name"),
+                            ((".",), "not an empty directory"),
+                            (("store/inside",), "of the server's own"), ((os.path.join(ROOT, "README.md"),), "not an empty directory")]:
+            reply = self.c.call("TIER", "BACKUP", *words)
+            self.assertIsInstance(reply, Error, words)
+            self.assertIn(text, str(reply))
+        self.assertEqual(sorted(os.listdir(self.path("b"))), before)
+        os.mkdir(self.path("empty"))
+        self.backup("empty")
+
+    def test_a_relative_place_is_in_the_servers_directory(self):
+        self.c.must("SET", "k", "v")
+        self.c.must("TIER", "BACKUP", "mine")
+        self.assertTrue(os.path.exists(os.path.join(self.server.folder, "mine", "BACKUP")))
+        shutil.rmtree(os.path.join(self.server.folder, "mine"))
+
+    def test_a_second_backup_shares_what_has_not_changed(self):
+        count = scaled(40000)
+        for start in range(0, count, 1000):
+            self.c.must("MSET", *[word for i in range(start, start + 1000) for word in ("k%d" % i, os.urandom(150).hex())])
+        first = self.backup("0")            # writes all keys to the store, which sorts its tables for a while afterwards
+        self.assertGreater(first["bytes"], count * 300)
+        attempts = iter(range(1, 1000))
+
+        def shares():
+            self.c.must("SET", "k1", "changed")
+            number = next(attempts)
+            told = self.backup("%d" % number)
+            self.assertLess(told["copied_bytes"], told["bytes"] // 4)
+            before, now = inodes(self.path("%d" % (number - 1))), inodes(self.path("%d" % number))
+            return sum(size for inode, size in now.items() if inode in before) > told["bytes"] * 3 // 4
+
+        until(shares, timeout=60, what="a backup that has its tables in common with the one before it")
+
+    def test_info_tells_of_backups(self):
+        self.c.must("SET", "k", "v")
+        self.assertEqual(self.server.info("tiering")["tier_backup_in_progress"], "0")
+        self.backup("b")
+        info = self.server.info("tiering")
+        self.assertEqual((info["tier_last_backup_status"], info["tier_last_backup_keys"]), ("ok", "1"))
+        self.assertGreater(int(info["tier_last_backup_time"]), 1700000000)
+        self.c.call("TIER", "BACKUP", self.path("b"))
+        self.assertEqual(self.server.info("tiering")["tier_last_backup_status"], "err")
+
+    def test_backups_on_another_file_system_are_copies(self):
+        other = tempfile.mkdtemp(prefix="kelvin-backups-", dir="/dev/shm")
+        self.addCleanup(shutil.rmtree, other, True)
+        if os.stat(other).st_dev == os.stat(self.server.folder).st_dev:
+            self.skipTest("there is no second file system")
+        self.fill(1000)
+        before = contents(self.c)
+        told = fields(self.c.must("TIER", "BACKUP", other))
+        self.assertEqual(told["copied_bytes"], told["bytes"])
+        self.assertEqual([name for name in os.listdir(self.server.folder) if "stage" in name], [])
+        with self.serve(other) as server, server.client() as client:
+            self.assertEqual(contents(client), before)
+        shutil.rmtree(other)
+        os.mkdir(self.path("new"))
+        self.backup("b")
+        os.mkdir(other)
+        with self.serve(other, "--restore", self.path("b")) as server, server.client() as client:
+            self.assertEqual(contents(client), before)
+
+
+@kelvin_only
+class WithLogTest(BackupTests, ServerCase):
+    options = {"appendonly": "yes", "tier-write-buffer": "256kb"}
+
+
+@kelvin_only
+class WithoutLogTest(BackupTests, ServerCase):
+    options = {"appendonly": "no", "tier-write-buffer": "256kb"}
+
+
+@kelvin_only
+class UnderLoadTest(Backups, ServerCase):
+    options = {"appendonly": "yes", "maxmemory": "24mb", "io-threads": "2"}
+
+    def test_a_backup_under_full_load_at_maxmemory_is_of_one_instant(self):
+        """Each writer counts up over its keys, round by round: at any instant they hold one round, or that and the one before it, with
+        the newer ones first."""
+        keys, stop, failures = scaled(20000), threading.Event(), []
+
+        def write(number):
+            round_ = 0
+            try:
+                with self.server.client() as client:
+                    while not stop.is_set():
+                        round_ += 1
+                        for start in range(0, keys, 200):
+                            client.must("MSET", *[word for i in range(start, start + 200)
+                                                  for word in ("w%d:%d" % (number, i), b"%d " % round_ + b"y" * 500)])
+            except (Closed, AssertionError) as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        until(lambda: self.c.must("DBSIZE") == 2 * keys, timeout=60, what="all keys written once")
+        for name in ("a", "b", "c"):
+            self.backup(name)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+        for name in ("a", "b", "c"):
+            with self.serve(self.path(name), maxmemory="24mb") as server, server.client() as client:
+                self.assertEqual(client.must("DBSIZE"), 2 * keys)
+                for number in range(2):
+                    rounds = []
+                    for start in range(0, keys, 500):
+                        rounds += [int(value.split(b" ")[0]) for value in
+                                   client.must("MGET", *["w%d:%d" % (number, i) for i in range(start, start + 500)])]
+                    self.assertLessEqual(rounds[0] - rounds[-1], 1)
+                    self.assertEqual(rounds, sorted(rounds, reverse=True))
+
+    def test_one_backup_at_a_time_and_a_client_that_leaves_stops_nothing(self):
+        self.c.must("MSET", *[word for i in range(5000) for word in ("k%d" % i, "v" * 200)])
+        with self.server.client() as gone:
+            gone.send(encode(["TIER", "BACKUP", self.path("b")]))
+        until(lambda: os.path.exists(self.path("b/appendonlydir")), what="the backup of a client that left")
+        until(lambda: self.server.info("tiering")["tier_backup_in_progress"] == "0", what="its end")
+        with self.serve(self.path("b")) as server, server.client() as client:
+            self.assertEqual(client.must("DBSIZE"), 5000)
+        clients = [self.client() for _ in range(8)]
+        for i, client in enumerate(clients):
+            client.send(encode(["TIER", "BACKUP", self.path("at-once-%d" % i)]))
+        replies = [client.receive() for client in clients]
+        errors = [str(reply) for reply in replies if isinstance(reply, Error)]
+        self.assertLess(len(errors), 8)
+        for error in errors:
+            self.assertIn("under way already", error)
+
+
+@kelvin_only
+class StartTest(Backups, ServerCase):
+    options = {"appendonly": "yes"}
+
+    def test_what_an_interrupted_backup_left_is_not_served(self):
+        self.c.must("SET", "k", "v")
+        self.backup("b")
+        os.rename(self.path("b/appendonlydir"), self.path("b/appendonlydir.incomplete"))
+        self.assertIn("interrupted", self.refused(self.path("b")))
+        self.backup("c")
+        os.rename(self.path("b/appendonlydir.incomplete"), self.path("appendonlydir.incomplete"))
+        with self.serve(self.folder, "--restore", self.path("c")) as server, server.client() as client:
+            self.assertEqual(client.must("GET", "k"), b"v")
+        self.assertNotIn("appendonlydir.incomplete", os.listdir(self.folder))
+
+    def test_a_log_without_its_manifest_is_not_taken_for_an_empty_one(self):
+        self.c.must("SET", "k", "v")
+        self.backup("b")
+        os.unlink(self.path("b/appendonlydir/appendonly.aof.manifest"))
+        before = sorted(os.listdir(self.path("b/appendonlydir")))
+        self.assertIn("no manifest", self.refused(self.path("b")))
+        self.assertEqual(sorted(os.listdir(self.path("b/appendonlydir"))), before)
+
+
+if __name__ == "__main__":
+    main()

@@ -67,6 +67,7 @@ struct engine {
     _Atomic int64_t memory_over_us, memory_over_since_us;
     _Atomic uint64_t loading_total, loading_done;
     _Atomic int64_t loading_started_ms;
+    _Atomic uint64_t imported_keys; /* that came from an RDB file at the start */
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
     _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;

@@ -41,26 +41,22 @@ static enum status dir_open(struct aof *aof, char *message)
 }
 
 /* A log of before Redis 7 lies where the directory lies. Starting empty beside it would look like data loss. */
-static enum status old_style_refuse(struct aof *aof, char *message)
+static void old_style_find(struct aof *aof)
 {
-    char *dir = mem_string(bytes_of_string(aof->dir)), *path;
-    struct buffer text;
+    char *dir = mem_string(bytes_of_string(aof->dir));
+    struct buffer path = { 0 };
     struct stat info;
-    bool found;
 
-    buffer_init(&text);
-    buffer_append_string(&text, dirname(dir));
-    buffer_append_u8(&text, '/');
-    buffer_append_string(&text, aof->name);
-    buffer_append_u8(&text, 0);
-    path = text.data;
-    found = stat(path, &info) == 0 && S_ISREG(info.st_mode);
-    if (found)
-        snprintf(message, AOF_MESSAGE_SIZE, "Found an append only file of before Redis 7, %s: let a Redis 7 server upgrade it, or "
-            "move it away", path);
-    buffer_release(&text);
+    buffer_append_string(&path, dirname(dir));
+    buffer_append_u8(&path, '/');
+    buffer_append_string(&path, aof->name);
+    buffer_append_u8(&path, 0);
+    if (stat(path.data, &info) == 0 && S_ISREG(info.st_mode)) {
+        aof_adopt(aof, path.data);
+        aof->adopted_moves = true;
+    }
+    buffer_release(&path);
     mem_free(dir);
-    return found ? STATUS_VERSION : STATUS_OK;
 }
 
 /* Whether a name is one of ours that would not be there without a manifest that names it. An empty increment is: a server was killed
@@ -127,6 +123,7 @@ static void aof_destroy(struct aof *aof)
     pthread_mutex_destroy(&aof->flush_lock);
     pthread_mutex_destroy(&aof->wake_lock);
     pthread_cond_destroy(&aof->wake);
+    mem_free(aof->adopted);
     mem_free(aof->dir);
     mem_free(aof->name);
     mem_free(aof->manifest_name);
@@ -168,7 +165,7 @@ enum status aof_open(const struct aof_options *options, struct aof **result, cha
     if (status == STATUS_NOT_FOUND)
         status = orphans_refuse(aof, message);
     if (status == STATUS_OK && aof->manifest.count == 0)
-        status = old_style_refuse(aof, message);
+        old_style_find(aof);
     if (status != STATUS_OK) {
         aof_destroy(aof);
         return status;
@@ -190,6 +187,12 @@ void aof_on_durable(struct aof *aof, aof_synced *synced, void *context)
     aof->synced_context = context;
 }
 
+void aof_on_import(struct aof *aof, aof_import *import, void *context)
+{
+    aof->import = import;
+    aof->import_context = context;
+}
+
 enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, void *context, char *message)
 {
     struct aof_replay replay = {
@@ -198,13 +201,24 @@ enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, vo
         .disk = &aof->disk,
         .load_truncated = aof->load_truncated,
         .run = run,
+        .import = aof->import,
+        .import_context = aof->import_context,
         .progress = progress,
         .context = context,
     };
+    struct aof_manifest alone;
     enum status status;
 
     CHECK(!aof->started);
+    aof_manifest_init(&alone);
+    if (aof->adopted != NULL) {
+        aof_manifest_add(&alone, bytes_of_string(aof->adopted), 1, AOF_FILE_BASE);
+        replay.dir_fd = AT_FDCWD;
+        replay.manifest = &alone;
+        replay.base_may_be_torn = true;
+    }
     status = aof_replay_files(&replay, message);
+    aof_manifest_release(&alone);
     aof->replayed = status == STATUS_OK;
     return status;
 }
@@ -299,6 +313,8 @@ enum status aof_start(struct aof *aof, char *message)
     message[0] = 0;
     if (aof->dir_fd < 0)
         status = dir_create(aof, message);
+    if (status == STATUS_OK && aof->adopted != NULL)
+        status = aof_adopt_begin(aof, message);
     if (status == STATUS_OK)
         status = history_drop(aof, message);
     if (status != STATUS_OK)
@@ -318,6 +334,7 @@ enum status aof_start(struct aof *aof, char *message)
     }
     if (status != STATUS_OK)
         return status;
+    aof_adopt_end(aof);
     aof->durable_size = atomic_load(&aof->current_size);
     atomic_store(&aof->other_size, aof_increment_sizes(aof));
     atomic_store(&aof->base_size, atomic_load(&aof->other_size) + aof->durable_size);

@@ -1,7 +1,7 @@
 /* AOF: the append-only log, in Redis 7's multi-part files.
  *
  *   appendonlydir/appendonly.aof.manifest      file <name> seq <n> type b|i|h     (a line a file)
- *   appendonlydir/appendonly.aof.<n>.base.rdb  (not written by Kelvin; accepted if it holds no keys)
+ *   appendonlydir/appendonly.aof.<n>.base.rdb  (not written by Kelvin, but taken over from Redis)
  *   appendonlydir/appendonly.aof.<n>.incr.aof  RESP commands, with SELECT where the database changes
  *
  * docs/formats/aof.md has the bytes, README.md the reasons. Positions are log sequence numbers (LSN): bytes appended
@@ -58,18 +58,25 @@ struct aof_disk {
     int (*fsync)(void *context, int fd);
 };
 
-/* Reads the manifest (none: an empty log; but a bare old-style appendonly.aof next to the directory, files of the log
- * without a manifest, and `<dir>.incomplete` of an interrupted backup or restore are refused with a message). Creates nothing yet. STATUS_LOCKED: another process has it open. `message` has 256 bytes; it is set
- * whenever the answer is not STATUS_OK. */
+/* Reads the manifest. None: an empty log; but a bare appendonly.aof of before Redis 7 next to the directory is adopted, and files of the
+ * log without a manifest, and `<dir>.incomplete` of an interrupted backup or restore, are refused with a message. Creates nothing yet.
+ * STATUS_LOCKED: another process has it open. `message` has 256 bytes; it is set whenever the answer is not STATUS_OK. */
 enum status aof_open(const struct aof_options *options, struct aof **aof, char *message);
+
+/* A file from elsewhere as the base of a log that is empty (aof_is_new): a dump, or an old log. aof_replay reads it where it lies,
+ * and aof_start puts it under the manifest as a hard link, a copy where there can be none: until then nothing has changed, and from then
+ * on the log is complete. Before aof_replay. */
+bool aof_is_new(const struct aof *aof);
+void aof_adopt(struct aof *aof, const char *path);
+const char *aof_adopted(const struct aof *aof);     /* NULL: none. Until aof_start */
 
 /* Replays base and increments in order: `run` is called for each command, SELECT among them (each file begins in
  * database 0: a SELECT 0 is run before every file but the first). MULTI and EXEC themselves are not passed on; what is
  * between them only when EXEC was found. `progress` (may be NULL) is called about each 50 ms, and at the end, with
  * bytes done of all.
  *
- * A base that is an RDB file is STATUS_VERSION with a message (unless it holds no keys and no functions); one of
- * Kelvin's own (aof_base) is passed over, the caller has restored it.
+ * The RDB at the head of a base is handed to aof_on_import's function; without one it is STATUS_VERSION with a message unless it holds
+ * no keys and no functions. A base of Kelvin's own (aof_base) is passed over, the caller has restored it.
  * A torn tail (half a command, or a MULTI without its EXEC) of the last file that has any bytes is cut off, with a
  * warning in `message` (else ""), if load_truncated (STATUS_OK), else STATUS_TRUNCATED; anywhere else, and for every
  * bad record, it is STATUS_CORRUPT. The message names file and offset. `run` returning false stops with
@@ -77,6 +84,13 @@ enum status aof_open(const struct aof_options *options, struct aof **aof, char *
 typedef bool aof_run(void *context, const struct bytes *args, int arg_count);
 typedef void aof_progress(void *context, uint64_t done, uint64_t total);
 enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, void *context, char *message);
+
+/* Loads the RDB that begins the file, from offset 0, and says how many bytes it has. `progress` is to be called with the bytes done.
+ * `message` has 256 bytes. */
+typedef void aof_import_progress(void *context, uint64_t done);
+typedef enum status aof_import(void *context, int fd, aof_import_progress *progress, void *progress_context, uint64_t *size,
+    char *message);
+void aof_on_import(struct aof *aof, aof_import *import, void *context);     /* before aof_replay */
 
 /* The name of the base file when it is Kelvin's own (a name that ends in ".base.image"), else NULL. Valid until
  * aof_commit. */

@@ -37,6 +37,10 @@ struct aof {
     aof_notice *notice;
     void *notice_context;
     int dir_fd;                         /* -1: the directory does not exist yet */
+    char *adopted;                      /* path of a base from elsewhere, till it is under the manifest; NULL: none */
+    bool adopted_moves;                 /* it is an old log, which is no longer to be where it was */
+    aof_import *import;
+    void *import_context;
     bool replayed, started;
 
     struct aof_tail tail;
@@ -88,6 +92,11 @@ enum status aof_increment_add(struct aof *aof, int *fd, char *message);
 enum status aof_increment_replace(struct aof *aof);
 /* The bytes that count in all files but the current one. */
 uint64_t aof_increment_sizes(struct aof *aof);
+
+/* aof_adopt.c. Puts the adopted file into the directory, and into the manifest in memory; both are synced by whoever adds the first
+ * increment. Afterwards aof_adopt_end lets go of where it was. */
+enum status aof_adopt_begin(struct aof *aof, char *message);
+void aof_adopt_end(struct aof *aof);
 
 /* aof_flusher.c */
 void *aof_flusher_main(void *aof);

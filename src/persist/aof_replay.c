@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "persist/aof_rdb.h"
+#include "persist/rdb_reader.h"
 
 enum {
     MESSAGE_SIZE = 256,
@@ -275,27 +275,53 @@ static enum record file_play(struct player *player, uint64_t *where)
     }
 }
 
-/* An RDB at the head of a base: passed over if it is empty. */
-static enum status rdb_skip(struct player *player, const char *name, char *message)
+static void import_tell(void *context, uint64_t done)
 {
-    struct reader *reader = &player->reader;
-    size_t head = reader->size < AOF_RDB_HEAD_SIZE ? (size_t)reader->size : AOF_RDB_HEAD_SIZE, size = 0;
-    struct bytes bytes;
+    struct player *player = context;
+    const struct aof_replay *replay = player->replay;
+
+    if (replay->progress != NULL)
+        replay->progress(replay->context, player->done + done, player->total);
+}
+
+/* What takes the place of aof_import when nobody wants to import anything. */
+static enum status rdb_skip_empty(int fd, uint64_t *size, char *message)
+{
+    struct rdb_reader *reader = rdb_reader_create_file(fd);
+    struct rdb_part part;
     enum status status;
 
-    if (!reader_need(reader, head))
+    while ((status = rdb_read(reader, &part, message)) == STATUS_OK && part.kind != RDB_PART_END) {
+        if (part.kind == RDB_PART_KEY || part.kind == RDB_PART_FUNCTION) {
+            snprintf(message, MESSAGE_SIZE, "it holds data, and nobody is here to import it");
+            status = STATUS_VERSION;
+            break;
+        }
+    }
+    *size = rdb_reader_offset(reader);
+    rdb_reader_destroy(reader);
+    return status;
+}
+
+/* An RDB at the head of a base. Commands may follow it. */
+static enum status rdb_import(struct player *player, const char *name, char *message)
+{
+    const struct aof_replay *replay = player->replay;
+    struct reader *reader = &player->reader;
+    char why[MESSAGE_SIZE] = "";
+    uint64_t size = 0;
+    enum status status;
+
+    if (!reader_need(reader, 5) || !rdb_is_one(bytes_of(reader_at(reader, 0), 5)))
         return STATUS_OK;               /* what is wrong shows at the first command */
-    bytes = bytes_of(reader_at(reader, 0), head);
-    if (!aof_rdb_is_one(bytes))
-        return STATUS_OK;
-    status = aof_rdb_skip_empty(bytes, &size);
-    if (status == STATUS_OK)
-        reader->begin += size;
-    else if (status == STATUS_VERSION)
-        snprintf(message, MESSAGE_SIZE, "The AOF base file %s is an RDB file that holds data, which this version can't import "
-            "yet. Write it as commands with the old server (aof-use-rdb-preamble no, then BGREWRITEAOF)", name);
+    if (replay->import != NULL)
+        status = replay->import(replay->import_context, reader->fd, import_tell, player, &size, why);
     else
-        snprintf(message, MESSAGE_SIZE, "The AOF base file %s is a damaged RDB file", name);
+        status = rdb_skip_empty(reader->fd, &size, why);
+    reader->offset = size;
+    reader->begin = reader->data.size = 0;
+    if (status != STATUS_OK)
+        snprintf(message, MESSAGE_SIZE, "%.150s can't be loaded: %s", name, why);
     return status;
 }
 
@@ -397,7 +423,7 @@ static enum status file_replay(struct player *player, const struct aof_file *fil
     reader->offset = 0;
     reader->begin = reader->data.size = 0;
     if (file->type == AOF_FILE_BASE)
-        status = rdb_skip(player, file->name, message);
+        status = rdb_import(player, file->name, message);
     if (status == STATUS_OK) {
         result = file_play(player, &where);
         if (result == RECORD_BAD && may_be_torn)
@@ -465,7 +491,7 @@ enum status aof_replay_files(const struct aof_replay *replay, char *message)
     status = sizes_read(replay, sizes, message);
     for (int i = 0; i < manifest->count; i++) {
         player.total += sizes[i];
-        if (sizes[i] > 0 && manifest->files[i].type == AOF_FILE_INCREMENT)
+        if (sizes[i] > 0 && (manifest->files[i].type == AOF_FILE_INCREMENT || replay->base_may_be_torn))
             last = i;
     }
     /* The base comes first, wherever its line is. */

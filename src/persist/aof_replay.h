@@ -10,6 +10,9 @@ struct aof_replay {
     const struct aof_manifest *manifest;
     const struct aof_disk *disk;
     bool load_truncated;
+    bool base_may_be_torn;      /* it is the last file: an old log, adopted */
+    aof_import *import;         /* NULL: an RDB has to be empty */
+    void *import_context;
     aof_run *run;
     aof_progress *progress;     /* may be NULL */
     void *context;

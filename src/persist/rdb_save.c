@@ -87,6 +87,11 @@ static enum status open_image(struct saving *saving)
     status = store_clone(path, saving->reading, NULL, saving->message);
     if (status == STATUS_OK)
         status = store_open(&options, &saving->store, saving->message);
+    if (status == STATUS_OK && store_number(saving->store) != databases.number) {
+        snprintf(saving->message, MESSAGE_SIZE, "The image's store has batch %llu as its last, it was made with %llu",
+            (unsigned long long)store_number(saving->store), (unsigned long long)databases.number);
+        status = STATUS_CORRUPT;
+    }
     return status;
 }
 

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/version.h"
+#include "engine/import.h"
 #include "engine/internal.h"
 #include "engine/lazy_free.h"
 #include "engine/rewrite.h"
@@ -41,6 +42,7 @@ struct server {
     bool loading;                   /* the replay's thread is to be joined */
     enum status load_status;
     char *image;                    /* path of the log's base, a checkpoint's image; NULL: none */
+    char *dump;                     /* path of the dump to load, without a log; NULL: none */
     char load_message[CONFIG_MESSAGE_SIZE * 2];
     int64_t load_began_us;
     _Atomic int exit_status;
@@ -247,6 +249,27 @@ static bool restore_image(struct server *server)
     return true;
 }
 
+/* A dump lies there. Without a log it is the data, as with Redis. With a log that is yet to be made it becomes its base (redis-server
+ * would start empty, and the data would seem to be lost). With a log that is there already the log is the data. */
+static void find_dump(struct server *server)
+{
+    struct engine *engine = &server->engine;
+    char *name = config_string(engine->config, CONFIG_DBFILENAME);
+
+    if (name[0] != '\0' && access(name, F_OK) == 0) {
+        if (engine->aof == NULL) {
+            server->dump = mem_string(bytes_of_string(name));
+        } else if (aof_is_new(engine->aof)) {
+            log_write(engine->log, LOG_LEVEL_WARNING, "There is no append only file yet: '%s' is imported, and the log begins with it. "
+                "(redis-server would start empty here.)", name);
+            aof_adopt(engine->aof, name);
+        } else {
+            log_write(engine->log, LOG_LEVEL_WARNING, "'%s' is not loaded: the append only file has the data.", name);
+        }
+    }
+    mem_free(name);
+}
+
 static bool open_aof(struct server *server)
 {
     struct engine *engine = &server->engine;
@@ -269,7 +292,13 @@ static bool open_aof(struct server *server)
     if (good && engine->aof != NULL) {
         aof_on_durable(engine->aof, hook_durable, engine);
         aof_on_notice(engine->aof, hook_log, engine);
+        aof_on_import(engine->aof, import_base, engine);
+        if (aof_adopted(engine->aof) != NULL)
+            log_write(engine->log, LOG_LEVEL_NOTICE, "'%s' is of before Redis 7: it is loaded, and goes into the directory '%s'",
+                aof_adopted(engine->aof), dir);
     }
+    if (good)
+        find_dump(server);
     if (good && engine->aof != NULL)
         find_image(server, dir);
     mem_free(dir);
@@ -370,7 +399,10 @@ static void replay_main(void *context)
     struct server *server = context;
 
     meter_join(server->engine.meter);
-    server->load_status = engine_replay(&server->engine, server->load_message);
+    if (server->engine.aof != NULL)
+        server->load_status = engine_replay(&server->engine, server->load_message);
+    else
+        server->load_status = import_dump(&server->engine, server->dump, server->load_message);
     meter_leave(server->engine.meter);
     uv_async_send(&server->loaded);
 }
@@ -401,19 +433,26 @@ static void on_loaded(uv_async_t *handle)
     server->loading = false;
     if (server->load_message[0] != '\0')
         log_write(engine->log, LOG_LEVEL_WARNING, "%s", server->load_message);
+    if (server->stopping)
+        return;
     if (server->load_status != STATUS_OK) {
-        log_write(engine->log, LOG_LEVEL_WARNING, "The AOF can't be loaded (%s). Mend it, or start with aof-load-truncated yes if only its end is torn.",
-            status_name(server->load_status));
+        log_write(engine->log, LOG_LEVEL_WARNING, "%s can't be loaded (%s). %s", engine->aof != NULL ? "The AOF" : "The dump",
+            status_name(server->load_status), engine->aof != NULL ? "Mend it, or start with aof-load-truncated yes if only its end is torn." :
+            "Mend it, or move it away.");
         ask_to_end(server, 1);
         return;
     }
-    if (aof_start(engine->aof, message) != STATUS_OK) {
+    if (engine->aof != NULL && aof_start(engine->aof, message) != STATUS_OK) {
         log_write(engine->log, LOG_LEVEL_WARNING, "%s", message);
         ask_to_end(server, 1);
         return;
     }
-    log_write(engine->log, LOG_LEVEL_NOTICE, "DB loaded from append only file: %.3f seconds", (double)(clock_mono_us() - server->load_began_us) / 1e6);
+    log_write(engine->log, LOG_LEVEL_NOTICE, "DB loaded from %s: %.3f seconds", engine->aof != NULL ? "append only file" : "disk",
+        (double)(clock_mono_us() - server->load_began_us) / 1e6);
     say_ready(server);
+    /* Until that has ended the log's base is what was imported: as durable, but slow to load. */
+    if (engine->aof != NULL && engine->tier != NULL && engine->imported_keys > 0)
+        rewrite_start(engine->rewrite);
 }
 
 static void close_handle(uv_handle_t *handle)
@@ -462,17 +501,6 @@ static void note_unused(void *context, const char *name, struct bytes value)
     log_write(server->engine.log, LOG_LEVEL_WARNING, "The directive '%s %.*s' is known but does nothing in Kelvin yet.", name, (int)value.size, value.data);
 }
 
-/* Whoever starts Kelvin where a Redis was must not think that it serves the old data. */
-static void note_rdb(struct server *server)
-{
-    char *name = config_string(server->engine.config, CONFIG_DBFILENAME);
-
-    if (name[0] != '\0' && access(name, F_OK) == 0)
-        log_write(server->engine.log, LOG_LEVEL_WARNING, "'%s' is not loaded: this version reads no RDB files. docs/operating.md says how "
-            "to move data from Redis.", name);
-    mem_free(name);
-}
-
 static void say_hello(struct server *server)
 {
     struct engine *engine = &server->engine;
@@ -484,7 +512,6 @@ static void say_hello(struct server *server)
     config_unused(engine->config, note_unused, server);
     if (!config_number(engine->config, CONFIG_APPENDONLY))
         log_write(engine->log, LOG_LEVEL_WARNING, "appendonly is no: the data does not survive the end of this process. Saving to dump.rdb is not there yet.");
-    note_rdb(server);
 }
 
 /* Resident bytes that nobody asked the allocator for: the program, its libraries, stacks. */
@@ -501,7 +528,7 @@ static void serve(struct server *server)
         loop_start(server->loops[i]);
     log_write(server->engine.log, LOG_LEVEL_NOTICE, "Server initialized");
     server->engine.memory_base = program_size(&server->engine);
-    if (server->engine.aof != NULL) {
+    if (server->engine.aof != NULL || server->dump != NULL) {
         server->engine.state = ENGINE_LOADING;
         server->loading = true;
         server->load_began_us = clock_mono_us();
@@ -593,6 +620,7 @@ out:
         meter_destroy(engine->meter);
     log_destroy(engine->log);
     mem_free(server->image);
+    mem_free(server->dump);
     mem_free(engine->executable);
     config_destroy(config);
     mem_free(server);

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "persist/aof_rdb.h"
 #include "support/aof_disk.h"
 
 enum { PATH_SIZE = 512, TICK_US = 2000 };
@@ -34,6 +33,8 @@ struct bench {
     bool load_truncated;
     char message[256];
     struct buffer notices, replayed;    /* replayed: a line a command, words with blanks between */
+    aof_import *import;                 /* NULL: none */
+    void *import_context;
     int commands, refuse_at, progress_calls;
     uint64_t progress_done, progress_total;
     pthread_mutex_t lock;               /* what the callback reports */
@@ -125,22 +126,27 @@ static enum status bench_open(struct bench *bench)
     if (status == STATUS_OK) {
         aof_on_notice(bench->aof, bench_notice, bench);
         aof_on_durable(bench->aof, bench_synced, bench);
+        aof_on_import(bench->aof, bench->import, bench->import_context);
     } else {
         bench->aof = NULL;
     }
     return status;
 }
 
-static enum status bench_replay(struct bench *bench)
+static enum status bench_reopen(struct bench *bench)
 {
-    enum status status;
-
     aof_close(bench->aof);
     bench->aof = NULL;
     bench->replayed.size = 0;
     bench->commands = bench->progress_calls = 0;
     bench->progress_done = 0;
-    status = bench_open(bench);
+    return bench_open(bench);
+}
+
+static enum status bench_replay(struct bench *bench)
+{
+    enum status status = bench_reopen(bench);
+
     if (status == STATUS_OK)
         status = aof_replay(bench->aof, bench_run, bench_progress, bench, bench->message);
     return status;
@@ -471,14 +477,17 @@ static void an_empty_base_of_redis_is_accepted_a_full_one_is_not(void **state)
 
     /* Any bit that is turned shows: in the checksum, or before. */
     for (size_t bit = 0; bit < sizeof(empty_rdb) * 8; bit += 7) {
-        size_t size = 0;
-
         memcpy(rdb, empty_rdb, sizeof(empty_rdb));
         rdb[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        assert_int_not_equal(aof_rdb_skip_empty(bytes_of(rdb, sizeof(empty_rdb)), &size), STATUS_OK);
+        file_put(&bench, base, rdb, sizeof(empty_rdb));
+        assert_int_not_equal(bench_replay(&bench), STATUS_OK);
+        assert_non_null(strstr(bench.message, base));
     }
-    for (size_t size = 0, end = 0; size < sizeof(empty_rdb); size++)
-        assert_int_equal(aof_rdb_skip_empty(bytes_of(empty_rdb, size), &end), STATUS_CORRUPT);
+    for (size_t size = 1; size < sizeof(empty_rdb); size++) {
+        file_put(&bench, base, empty_rdb, size);
+        assert_int_not_equal(bench_replay(&bench), STATUS_OK);
+        assert_non_null(strstr(bench.message, "offset"));
+    }
 
     rdb[80] = 0;                                    /* a string of type 0 follows */
     memcpy(rdb, empty_rdb, 80);
@@ -486,7 +495,7 @@ static void an_empty_base_of_redis_is_accepted_a_full_one_is_not(void **state)
     file_put(&bench, base, rdb, 86 + 8);
     replay_fails(&bench, STATUS_VERSION, base);
     file_put(&bench, base, empty_rdb, sizeof(empty_rdb) - 1);
-    replay_fails(&bench, STATUS_CORRUPT, "damaged RDB");
+    replay_fails(&bench, STATUS_TRUNCATED, "appendonly.aof.1.base.rdb can't be loaded");
     /* Commands may follow the RDB, or make up the base alone. */
     memcpy(rdb, empty_rdb, sizeof(empty_rdb));
     memcpy(rdb + sizeof(empty_rdb), "*1\r\n$1\r\nb\r\n", 11);
@@ -501,22 +510,133 @@ static void an_empty_base_of_redis_is_accepted_a_full_one_is_not(void **state)
     bench_release(&bench);
 }
 
-static void a_log_of_before_redis_7_is_not_passed_over(void **state)
+/* What takes an RDB of `size` bytes for "RDB" and goes on behind it. */
+struct importer {
+    uint64_t size, told;
+    enum status status;
+};
+
+static enum status import(void *context, int fd, aof_import_progress *progress, void *progress_context, uint64_t *size, char *message)
 {
+    struct importer *importer = context;
+    char head[5];
+
+    assert_int_equal(pread(fd, head, 5, 0), 5);
+    assert_memory_equal(head, "REDIS", 5);
+    progress(progress_context, importer->told);
+    *size = importer->size;
+    if (importer->status != STATUS_OK)
+        snprintf(message, 256, "odd at offset 3");
+    return importer->status;
+}
+
+static void an_rdb_is_handed_over_and_commands_go_on_behind_it(void **state)
+{
+    const char *base = "appendonly.aof.1.base.rdb";
+    struct importer importer = { .size = 12, .told = 7 };
     struct bench bench;
+
+    bench_init(&bench);
+    file_put_string(&bench, MANIFEST, "file appendonly.aof.1.base.rdb seq 1 type b\n" MANIFEST1);
+    file_put_string(&bench, INCR1, "*1\r\n$1\r\na\r\n");
+    file_put_string(&bench, base, "REDIS*******" "*1\r\n$1\r\nb\r\n");
+    bench.import = import;
+    bench.import_context = &importer;
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    replayed_is(&bench, "b\nSELECT 0\na\n");
+    assert_int_equal(bench.progress_done, 34);
+    importer.status = STATUS_NO_SPACE;
+    assert_int_equal(bench_replay(&bench), STATUS_NO_SPACE);
+    assert_non_null(strstr(bench.message, "odd at offset 3"));
+    assert_non_null(strstr(bench.message, base));
+    bench_release(&bench);
+}
+
+static void outside_put(const struct bench *bench, const char *name, const char *text)
+{
     char path[PATH_SIZE + 32];
     FILE *file;
 
-    bench_init(&bench);
-    snprintf(path, sizeof(path), "%s/appendonly.aof", bench.root);
+    snprintf(path, sizeof(path), "%s/%s", bench->root, name);
     file = fopen(path, "w");
     assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
     fclose(file);
-    assert_int_equal(bench_open(&bench), STATUS_VERSION);
-    assert_non_null(strstr(bench.message, path));
-    file_put_string(&bench, MANIFEST, MANIFEST1);   /* a manifest wins, as with Redis */
-    file_put_string(&bench, INCR1, "");
-    assert_int_equal(bench_open(&bench), STATUS_OK);
+}
+
+static bool outside_exists(const struct bench *bench, const char *name)
+{
+    char path[PATH_SIZE + 32];
+
+    snprintf(path, sizeof(path), "%s/%s", bench->root, name);
+    return access(path, F_OK) == 0;
+}
+
+static void a_log_of_before_redis_7_is_adopted(void **state)
+{
+    const struct bytes words[] = { BYTES("c") };
+    struct bench bench;
+    struct buffer text;
+
+    bench_init(&bench);
+    outside_put(&bench, "appendonly.aof", "*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\n*1\r\n$1");
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    assert_false(aof_is_new(bench.aof));
+    assert_non_null(strstr(aof_adopted(bench.aof), "appendonly.aof"));
+    replayed_is(&bench, "a\nb\n");
+    assert_non_null(strstr(bench.message, "cut off"));
+    assert_true(outside_exists(&bench, "appendonly.aof"));      /* until the log is complete without it */
+    assert_int_equal(aof_start(bench.aof, bench.message), STATUS_OK);
+    assert_false(outside_exists(&bench, "appendonly.aof"));
+    aof_append(bench.aof, 0, words, 1);
+    text = file_get(&bench, MANIFEST);
+    assert_string_equal(text.data, "file appendonly.aof.imported.1.aof seq 1 type b\nfile " INCR1 " seq 1 type i\n");
+    buffer_release(&text);
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    replayed_is(&bench, "a\nb\nSELECT 0\nSELECT 0\nc\n");
+    assert_int_equal(aof_start(bench.aof, bench.message), STATUS_OK);
+    /* A manifest wins, as with Redis. */
+    outside_put(&bench, "appendonly.aof", "*1\r\n$1\r\nx\r\n");
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    replayed_is(&bench, "a\nb\nSELECT 0\nSELECT 0\nc\n");
+    assert_true(outside_exists(&bench, "appendonly.aof"));
+    bench_release(&bench);
+}
+
+static void a_dump_is_adopted_and_stays_where_it_is(void **state)
+{
+    struct importer importer = { .size = 5 };
+    char path[PATH_SIZE + 64];
+    struct bench bench;
+    struct buffer text;
+
+    bench_init(&bench);
+    outside_put(&bench, "dump.rdb", "REDIS");
+    snprintf(path, sizeof(path), "%s/dump.rdb", bench.root);
+    for (int round = 0; round < 2; round++) {       /* the second finds the base's name taken by another file */
+        bench.import = import;
+        bench.import_context = &importer;
+        assert_int_equal(bench_reopen(&bench), STATUS_OK);
+        assert_true(aof_is_new(bench.aof));
+        aof_adopt(bench.aof, path);
+        assert_int_equal(aof_replay(bench.aof, bench_run, bench_progress, &bench, bench.message), STATUS_OK);
+        assert_int_equal(aof_start(bench.aof, bench.message), STATUS_OK);
+        assert_null(aof_adopted(bench.aof));
+        assert_true(outside_exists(&bench, "dump.rdb"));
+        text = file_get(&bench, MANIFEST);
+        if (round == 0)
+            assert_string_equal(text.data, "file appendonly.aof.imported.1.rdb seq 1 type b\nfile " INCR1 " seq 1 type i\n");
+        else
+            assert_string_equal(text.data, "file appendonly.aof.imported.2.rdb seq 2 type b\nfile " INCR1 " seq 1 type i\n");
+        buffer_release(&text);
+        aof_close(bench.aof);
+        bench.aof = NULL;
+        snprintf(path, sizeof(path), "%s/%s", bench.dir, MANIFEST);
+        unlink(path);
+        snprintf(path, sizeof(path), "%s/dump.rdb", bench.root);
+        unlink(path);
+        outside_put(&bench, "dump.rdb", "REDIS*1\r\n$1\r\na\r\n");
+    }
     bench_release(&bench);
 }
 
@@ -981,7 +1101,9 @@ int main(void)
         cmocka_unit_test(bad_records_are_refused_with_file_and_offset),
         cmocka_unit_test(annotations_are_skipped),
         cmocka_unit_test(an_empty_base_of_redis_is_accepted_a_full_one_is_not),
-        cmocka_unit_test(a_log_of_before_redis_7_is_not_passed_over),
+        cmocka_unit_test(an_rdb_is_handed_over_and_commands_go_on_behind_it),
+        cmocka_unit_test(a_log_of_before_redis_7_is_adopted),
+        cmocka_unit_test(a_dump_is_adopted_and_stays_where_it_is),
         cmocka_unit_test(missing_files_and_refused_commands_stop_the_replay),
         cmocka_unit_test(history_is_deleted_at_the_start),
         cmocka_unit_test(a_tail_torn_at_any_byte_is_cut_to_whole_commands),

@@ -86,7 +86,7 @@ static void image_write(struct bench *bench, int many)
     assert_int_equal(store_write(store, batch), STATUS_OK);
     store_batch_destroy(batch);
     store_close(store);
-    buffer_append_string(&text, "kelvin-image 1\npartitions 64\ndatabases 3\nlast 9\ndb 0 7\ndb 1 5\ndb 2 9\n");
+    buffer_append_string(&text, "kelvin-image 1\npartitions 64\ndatabases 3\nlast 9\ndb 0 7\ndb 1 5\ndb 2 9\nstore 1\n");
     buffer_append_format(&text, "end %016llx\n", (unsigned long long)crc64(0, buffer_bytes(&text)));
     write_file(bench->image, "dataset", buffer_bytes(&text));
     buffer_release(&text);

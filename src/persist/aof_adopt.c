@@ -1,0 +1,131 @@
+/* A base from elsewhere: a dump, or a log of before Redis 7.
+ *
+ * It is linked into the log's directory, then the manifest names it together with the first increment, and only then an old log's own
+ * name goes. Before the manifest is there the file is found where it was; from then on the log is complete. The name in the directory is
+ * not one that a base has otherwise: without a manifest such a one would be taken for the rest of a lost log.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "persist/aof_private.h"
+#include "persist/rdb_reader.h"
+
+enum { COPY_SIZE = 1 << 20 };
+
+bool aof_is_new(const struct aof *aof)
+{
+    return aof->manifest.count == 0 && aof->adopted == NULL;
+}
+
+void aof_adopt(struct aof *aof, const char *path)
+{
+    CHECK(aof_is_new(aof) && !aof->replayed && !aof->started);
+    aof->adopted = mem_string(bytes_of_string(path));
+}
+
+const char *aof_adopted(const struct aof *aof)
+{
+    return aof->adopted;
+}
+
+static enum status copy(struct aof *aof, int from, int to)
+{
+    char *block = mem_alloc(COPY_SIZE);
+    enum status status = STATUS_OK;
+    off_t at = 0;
+    ssize_t size;
+
+    while (status == STATUS_OK && (size = pread(from, block, COPY_SIZE, at)) != 0) {
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size < 0) {
+            status = status_of_errno(errno);
+            break;
+        }
+        for (ssize_t put = 0, wrote; put < size && status == STATUS_OK; put += wrote) {
+            wrote = aof->disk.write(aof->disk.context, to, block + put, (size_t)(size - put));
+            if (wrote < 0 && errno == EINTR)
+                wrote = 0;
+            else if (wrote <= 0)
+                status = wrote < 0 ? status_of_errno(errno) : STATUS_NO_SPACE;
+        }
+        at += size;
+    }
+    mem_free(block);
+    return status;
+}
+
+/* Under `name` in the directory: the file itself if that is possible. STATUS_LOCKED: there is another file of that name. */
+static enum status bring_in(struct aof *aof, int fd, const char *name)
+{
+    struct stat ours, theirs;
+    enum status status;
+    int to;
+
+    if (linkat(AT_FDCWD, aof->adopted, aof->dir_fd, name, 0) == 0)
+        return STATUS_OK;
+    if (errno == EEXIST) {
+        if (fstat(fd, &ours) == 0 && fstatat(aof->dir_fd, name, &theirs, 0) == 0 && ours.st_ino == theirs.st_ino &&
+            ours.st_dev == theirs.st_dev)
+            return STATUS_OK;           /* an earlier start came so far */
+        return STATUS_LOCKED;
+    }
+    to = openat(aof->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (to < 0)
+        return status_of_errno(errno);
+    status = copy(aof, fd, to);
+    if (status == STATUS_OK && aof->disk.fdatasync(aof->disk.context, to) != 0)
+        status = status_of_errno(errno);
+    close(to);
+    if (status != STATUS_OK)
+        unlinkat(aof->dir_fd, name, 0);
+    return status;
+}
+
+enum status aof_adopt_begin(struct aof *aof, char *message)
+{
+    int fd = open(aof->adopted, O_RDONLY | O_CLOEXEC);
+    enum status status = STATUS_OK;
+    char head[5], *name = NULL;
+    bool is_rdb;
+
+    if (fd < 0 || aof->disk.fdatasync(aof->disk.context, fd) != 0) {        /* somebody may just have copied it here */
+        status = status_of_errno(errno);
+        goto out;
+    }
+    is_rdb = !aof->adopted_moves && pread(fd, head, sizeof(head), 0) == sizeof(head) && rdb_is_one(bytes_of(head, sizeof(head)));
+    for (uint64_t seq = 1;; seq++) {
+        name = aof_name_format(is_rdb ? ".imported.%" PRIu64 ".rdb" : ".imported.%" PRIu64 ".aof", aof->name, seq);
+        status = bring_in(aof, fd, name);
+        if (status == STATUS_OK)
+            aof_manifest_add(&aof->manifest, bytes_of_string(name), seq, AOF_FILE_BASE);
+        if (status != STATUS_LOCKED)
+            break;
+        mem_free(name);
+    }
+    if (status == STATUS_OK && aof->disk.fsync(aof->disk.context, aof->dir_fd) != 0)
+        status = status_of_errno(errno);
+out:
+    if (status != STATUS_OK)
+        snprintf(message, AOF_MESSAGE_SIZE, "Can't bring %.100s into the AOF directory %.100s: %s", aof->adopted, aof->dir, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    mem_free(name);
+    return status;
+}
+
+void aof_adopt_end(struct aof *aof)
+{
+    if (aof->adopted_moves)
+        unlink(aof->adopted);
+    mem_free(aof->adopted);
+    aof->adopted = NULL;
+    aof->adopted_moves = false;
+}

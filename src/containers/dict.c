@@ -11,7 +11,7 @@
  * low L bits. To grow is to split bucket N - 2^L into itself and bucket N; to shrink is to undo it.
  *
  * slot     = 16 bits of the hash << 48 | address of the entry; 0: empty. User addresses have 48 bits on all we run on.
- * entry    = key size varint | value size varint | key | value
+ * entry    = 2 * key size + 1 varint | value size varint | key | value, or, if the value is empty: 2 * key size varint | key
  * A bucket's slots are used from the left. If there are more than eight entries, the last slot is the address of a
  * struct overflow with the lowest bit set. It then holds at least two.
  */
@@ -28,6 +28,7 @@ enum {
     LOAD_MAX = 6,
     LOAD_MIN = 4,
     SIZE_WIDTH_MAX = 10,
+    HAS_VALUE = 1,
 };
 
 struct bucket {
@@ -86,10 +87,13 @@ static inline const uint8_t *size_read(const uint8_t *from, size_t *size)
 
 static inline struct pair pair_of(const uint8_t *entry)
 {
-    struct pair pair;
-    const uint8_t *at = size_read(entry, &pair.key.size);
+    struct pair pair = { .size = 0 };
+    size_t head;
+    const uint8_t *at = size_read(entry, &head);
 
-    at = size_read(at, &pair.value.size);
+    if (head & HAS_VALUE)
+        at = size_read(at, &pair.value.size);
+    pair.key.size = head >> 1;
     pair.key.data = (const char *)at;
     pair.value.data = pair.key.data + pair.key.size;
     pair.size = (size_t)(at - entry) + pair.key.size + pair.value.size;
@@ -476,10 +480,27 @@ bool dict_find(const struct dict *dict, struct bytes key, struct bytes *value)
     return slot != NULL;
 }
 
+static size_t head_of(struct bytes key, struct bytes value)
+{
+    return key.size << 1 | (value.size > 0 ? HAS_VALUE : 0);
+}
+
+/* The bytes in front of the key. */
+static size_t sizes_width(struct bytes key, struct bytes value)
+{
+    return size_width(head_of(key, value)) + (value.size > 0 ? size_width(value.size) : 0);
+}
+
+static uint8_t *sizes_write(uint8_t *to, struct bytes key, struct bytes value)
+{
+    to = size_write(to, head_of(key, value));
+    return value.size > 0 ? size_write(to, value.size) : to;
+}
+
 static uint8_t *entry_create(struct bytes key, struct bytes value)
 {
-    uint8_t *entry = mem_alloc(size_width(key.size) + size_width(value.size) + key.size + value.size);
-    uint8_t *at = size_write(size_write(entry, key.size), value.size);
+    uint8_t *entry = mem_alloc(sizes_width(key, value) + key.size + value.size);
+    uint8_t *at = sizes_write(entry, key, value);
 
     if (key.size > 0)
         memcpy(at, key.data, key.size);
@@ -494,7 +515,7 @@ static uint8_t *entry_change(uint8_t *entry, struct bytes value)
     struct pair pair = pair_of(entry);
     size_t key_at = (size_t)((const uint8_t *)pair.key.data - entry);
 
-    if (size_width(pair.value.size) != size_width(value.size)) {
+    if (key_at != sizes_width(pair.key, value)) {
         uint8_t *changed = entry_create(pair.key, value);
 
         mem_free(entry);
@@ -502,7 +523,7 @@ static uint8_t *entry_change(uint8_t *entry, struct bytes value)
     }
     if (pair.value.size != value.size) {
         entry = mem_realloc(entry, key_at + pair.key.size + value.size);
-        size_write(entry + size_width(pair.key.size), value.size);
+        sizes_write(entry, bytes_of(entry + key_at, pair.key.size), value);
     }
     if (value.size > 0)
         memcpy(entry + key_at + pair.key.size, value.data, value.size);

@@ -1,5 +1,5 @@
-/* Dict: a hash table from keys to values, both byte strings. The value is opaque: empty for the members of a set,
- * eight bytes for a score, anything for the field of a hash.
+/* Dict: a hash table from keys to values, both byte strings. The value is opaque: anything for the field of a hash. An empty
+ * one takes no memory: the members of a set have none.
  *
  * Linear hashing: the table grows and shrinks one bucket at a time, so no call ever has to move more than two
  * buckets, however large the dict is, and memory follows the number of pairs without doubling. A pair is one block,

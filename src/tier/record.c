@@ -5,11 +5,13 @@
 
 enum { RECORD_FORMAT = 1, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_FLAGS = 0xe0, HEAD_SIZE = 4 };
 
-/* What the payload does not tell of how a string is kept. */
-static uint8_t string_flags(const struct value *value)
+/* What the payload does not tell of how a value is kept. */
+static uint8_t kept_flags(const struct value *value)
 {
     int64_t number;
 
+    if (value->type == VALUE_SET && value->encoding == SET_LISTPACK)
+        return RECORD_RAW;
     if (value->type != VALUE_STRING)
         return 0;
     if (value->encoding == STRING_RAW)
@@ -22,7 +24,7 @@ void record_encode(const struct entry *entry, struct buffer *out)
     struct value value = entry_value(entry);
     bool expires = entry->flags & ENTRY_EXPIRES;
 
-    buffer_append_u8(out, (uint8_t)(RECORD_FORMAT | (expires ? RECORD_EXPIRES : 0) | string_flags(&value)));
+    buffer_append_u8(out, (uint8_t)(RECORD_FORMAT | (expires ? RECORD_EXPIRES : 0) | kept_flags(&value)));
     buffer_append_u8(out, entry->heat);
     buffer_append(out, &entry->heat_minutes, 2);
     if (expires)
@@ -30,7 +32,7 @@ void record_encode(const struct entry *entry, struct buffer *out)
     codec_encode(&value, out);
 }
 
-/* Reads the head and moves past it; `flags` are those of strings. */
+/* Reads the head and moves past it; `flags` tell how the value was kept. */
 static enum status head_read(struct bytes *bytes, struct record *record, uint8_t *flags)
 {
     uint8_t format;
@@ -54,12 +56,14 @@ static enum status head_read(struct bytes *bytes, struct record *record, uint8_t
     return record->expire_ms < 0 ? STATUS_CORRUPT : STATUS_OK;
 }
 
-/* A string as it was kept: what the codec found to be an integer is text again. */
-static enum status restore_string(struct value *value, uint8_t flags, struct buffer *scratch)
+/* A string as it was kept: what the codec found to be an integer is text again. A set has been brought into its encoding. */
+static enum status restore_kept(struct value *value, uint8_t flags, struct buffer *scratch)
 {
     char digits[TEXT_INT_SIZE];
     struct bytes bytes;
 
+    if (value->type == VALUE_SET)
+        return value->encoding == SET_LISTPACK && flags == RECORD_RAW ? STATUS_OK : STATUS_CORRUPT;
     if (value->type != VALUE_STRING)
         return STATUS_CORRUPT;
     if (value->encoding == STRING_BIG)
@@ -84,10 +88,10 @@ enum status record_decode(struct bytes bytes, const struct value_limits *limits,
 
     if (status != STATUS_OK)
         return status;
-    exact = codec_limits_of(bytes, limits);
+    exact = codec_limits_of(bytes, flags & RECORD_RAW ? CODEC_FROM_LISTPACK : CODEC_AS_WRITTEN, limits);
     status = codec_decode(bytes, &exact, scratch, &record->value);
     if (status == STATUS_OK && flags != 0) {
-        status = restore_string(&record->value, flags, scratch);
+        status = restore_kept(&record->value, flags, scratch);
         if (status != STATUS_OK)
             value_free(&record->value);
     }

@@ -235,6 +235,7 @@ enum status codec_read_blob(struct bytes *input, struct buffer *scratch, struct 
 
 static codec_writer *const writers[VALUE_TYPE_COUNT] = {
     [VALUE_STRING] = write_string,
+    [VALUE_SET] = codec_write_set,
     [VALUE_HASH] = codec_write_hash,
 };
 
@@ -247,6 +248,9 @@ struct rdb_row {
 
 static const struct rdb_row rdb_rows[] = {
     [CODEC_RDB_STRING] = { VALUE_STRING, read_string, NEVER_WRITTEN },
+    [CODEC_RDB_SET] = { VALUE_SET, codec_read_set, OF_TABLE },
+    [CODEC_RDB_SET_INTSET] = { VALUE_SET, codec_read_set, OF_COMPACT },
+    [CODEC_RDB_SET_LISTPACK] = { VALUE_SET, codec_read_set, NEVER_WRITTEN },
     [CODEC_RDB_HASH] = { VALUE_HASH, codec_read_hash, OF_TABLE },
     [CODEC_RDB_HASH_ZIPMAP] = { VALUE_HASH, codec_read_hash, NEVER_WRITTEN },
     [CODEC_RDB_HASH_ZIPLIST] = { VALUE_HASH, codec_read_hash, NEVER_WRITTEN },
@@ -338,7 +342,7 @@ enum status codec_peek_type(struct bytes payload, enum value_type *type)
     return STATUS_OK;
 }
 
-struct value_limits codec_limits_of(struct bytes payload, const struct value_limits *limits)
+struct value_limits codec_limits_of(struct bytes payload, enum codec_form form, const struct value_limits *limits)
 {
     const struct rdb_row *row = payload.size > 0 ? rdb_row_of((uint8_t)payload.data[0]) : NULL;
     struct value_limits exact = *limits;
@@ -351,5 +355,9 @@ struct value_limits codec_limits_of(struct bytes payload, const struct value_lim
     exact.set_intset_entries_max = entries_max;
     exact.set_listpack_entries_max = entries_max;
     exact.zset_listpack_entries_max = entries_max;
+    if (form == CODEC_FROM_LISTPACK) {
+        exact.set_listpack_entries_max = SIZE_MAX;
+        exact.set_listpack_value_max = SIZE_MAX;
+    }
     return exact;
 }

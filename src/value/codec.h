@@ -3,7 +3,8 @@
  *   payload = RDB type u8 | body as in an RDB file
  *   DUMP    = payload | RDB version u16 | CRC-64 (Jones) of everything before, u64      (little-endian)
  *
- * Written: strings raw or as RDB integers (never LZF); hashes as listpack or as field/value pairs.
+ * Written: strings raw or as RDB integers (never LZF); hashes as listpack or as field/value pairs; sets as intset or member by
+ * member, for Redis 7.0 knows no listpacks of members.
  * Read: these, and what Redis 7.2 and older write for the types Kelvin has (LZF, ziplists, zipmaps).
  *
  * The version is the oldest that knows all that is written: 10, which Redis 7.0, 7.2 and later all restore. What
@@ -13,7 +14,8 @@
  * is at most some hundred times as much, where LZF was used, which reaches 1 : 88).
  *
  * A payload does not tell how a string was kept: it comes back in its best encoding. Who must know that one was
- * STRING_RAW remembers it beside the payload and gives the bytes to string_value_raw.
+ * STRING_RAW remembers it beside the payload and gives the bytes to string_value_raw. Nor does it tell a set in a listpack from
+ * a table: who must know remembers it, for codec_limits_of.
  */
 #ifndef KELVIN_VALUE_CODEC_H
 #define KELVIN_VALUE_CODEC_H
@@ -30,10 +32,13 @@ enum {
 /* The types of values in RDB that are known here. */
 enum codec_rdb_type {
     CODEC_RDB_STRING = 0,
+    CODEC_RDB_SET = 2,
     CODEC_RDB_HASH = 4,
     CODEC_RDB_HASH_ZIPMAP = 9,
+    CODEC_RDB_SET_INTSET = 11,
     CODEC_RDB_HASH_ZIPLIST = 13,
     CODEC_RDB_HASH_LISTPACK = 16,
+    CODEC_RDB_SET_LISTPACK = 20,
 };
 
 /* Appends the payload. Only reads the value. */
@@ -47,7 +52,8 @@ enum status codec_decode(struct bytes payload, const struct value_limits *limits
 
 /* Limits under which codec_decode gives back the encoding that codec_encode was given: a value comes back from the store as it
  * was, whatever the limits are by now. */
-struct value_limits codec_limits_of(struct bytes payload, const struct value_limits *limits);
+enum codec_form { CODEC_AS_WRITTEN, CODEC_FROM_LISTPACK };     /* the latter: it was a set in a listpack */
+struct value_limits codec_limits_of(struct bytes payload, enum codec_form form, const struct value_limits *limits);
 
 /* The type of the value a payload holds, by its first byte; nothing else is looked at. */
 enum status codec_peek_type(struct bytes payload, enum value_type *type);

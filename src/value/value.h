@@ -35,6 +35,10 @@ enum value_encoding {   /* four bits in an entry; meaning depends on the type */
 
     HASH_LISTPACK = 0,      /* `object` is a listpack: field, value, field, value ... */
     HASH_TABLE = 1,         /* `object` is a struct dict */
+
+    SET_INTSET = 0,         /* `object` is a struct intset */
+    SET_LISTPACK = 1,       /* a listpack: its members */
+    SET_TABLE = 2,          /* a struct dict whose values are empty */
 };
 
 enum { STRING_INLINE_MAX = 4096, STRING_EMBSTR_MAX = 44 };

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "value/codec.h"
 #include "value/hash.h"
+#include "value/set.h"
 #include "value/string.h"
 
 enum { PAYLOAD_MAX = 1 << 16 };
@@ -42,21 +43,31 @@ static void seed_payload(struct random *random, const struct value_limits *limit
         { "\x0d\x3c\x3c\x00\x00\x00\x31\x00\x00\x00\x0c\x00\x00\x01\x61\x03\xf4\x02\x02\x62\x62\x04\xfe\x85\x03\x01\x63\x03\xc0"
           "\x00\x80\x04\x01\x64\x03\xf0\x01\x02\x80\x05\x01\x65\x03\xd0\x00\x00\x00\x80\x06\x01\x66\x03\xe0\x00\x00\x00\x00\x00"
           "\x00\x00\x80\xff", 62 },
+        { "\x14\x0c\x0c\x00\x00\x00\x02\x00\x81\x61\x02\x0c\x01\xff", 14 },
+        { "\x0b\xc3\x0b\x12\x02\x02\x00\x00\x00\x05\x60\x03\x06\x01\x00\x02\x00", 17 },
     };
+    enum { MADE = sizeof(made) / sizeof(made[0]) };
     char field[5000], data[5000];
     struct value value;
-    uint64_t kind = random_below(random, 8);
+    uint64_t kind = random_below(random, MADE + 5), size = random_below(random, kind % 2 ? 8 : 200);
 
-    if (kind < sizeof(made) / sizeof(made[0])) {
+    if (kind < MADE) {
         buffer_append_bytes(payload, made[kind]);
         return;
     }
-    if (kind == 5) {
+    if (kind == MADE) {
         value = string_value(random_text(random, data));
-    } else {
+    } else if (kind < MADE + 3) {
         value = hash_create();
-        for (uint64_t i = random_below(random, kind == 6 ? 8 : 200); i > 0 && payload->size < PAYLOAD_MAX; i--)
+        for (; size > 0; size--)
             hash_set(&value, limits, random_text(random, field), random_text(random, data));
+    } else {
+        bool is_ints = random_below(random, 2);
+
+        value = set_create(limits, random_text(random, data), size);
+        for (; size > 0; size--)
+            set_add(&value, limits, is_ints ? bytes_of(data, text_of_int((int64_t)random_next(random) >> random_below(random, 64), data))
+                                            : random_text(random, data));
     }
     codec_encode(&value, payload);
     value_free(&value);
@@ -134,6 +145,37 @@ static void use_hash(struct random *random, const struct value_limits *limits, s
     CHECK(hash_count(hash) == count);
 }
 
+static void count_member(void *context, struct bytes member)
+{
+    (*(size_t *)context)++;
+}
+
+static void use_set(struct random *random, const struct value_limits *limits, struct value *set)
+{
+    struct set_iterator iterator;
+    struct bytes member;
+    char digits[TEXT_INT_SIZE];
+    size_t count = 0, scanned = 0, sampled = 0;
+    uint64_t cursor = 0;
+
+    set_iterate(&iterator, set);
+    while (set_next(&iterator, &member)) {
+        if (count++ % 16 == 0)
+            CHECK(set_has(set, member));
+    }
+    CHECK(count > 0 && count == set_count(set));
+    do
+        cursor = set_scan(set, cursor, 10, count_member, &scanned);
+    while (cursor != 0);
+    CHECK(scanned == count);
+    set_sample(set, random, 1 + count / 2, count_member, &sampled);
+    CHECK(sampled == 1 + count / 2);
+    CHECK(set_has(set, set_random(set, random, digits)));
+    set_add(set, limits, BYTES("a member that was not there"));
+    CHECK(set_remove(set, BYTES("a member that was not there")));
+    CHECK(set_count(set) == count);
+}
+
 static void use(struct random *random, const struct value_limits *limits, struct value *value)
 {
     struct value copy = value_copy(value), decoded;
@@ -151,6 +193,8 @@ static void use(struct random *random, const struct value_limits *limits, struct
     CHECK(value_memory(value, 5) > 0 || !value_is_object(value));
     if (value->type == VALUE_HASH)
         use_hash(random, limits, &copy);
+    if (value->type == VALUE_SET)
+        use_set(random, limits, &copy);
     value_free(&copy);
     value_free(&decoded);
     buffer_release(&out);
@@ -170,6 +214,9 @@ static bool run(uint64_t seed)
     limits = (struct value_limits){
         .hash_listpack_entries_max = random_below(&random, 2) ? 128 : random_below(&random, 300),
         .hash_listpack_value_max = random_below(&random, 3) ? 64 : 5000,
+        .set_intset_entries_max = random_below(&random, 2) ? 512 : random_below(&random, 300),
+        .set_listpack_entries_max = random_below(&random, 2) ? 128 : random_below(&random, 300),
+        .set_listpack_value_max = random_below(&random, 3) ? 64 : 5000,
         .seed = { seed, 1 },
     };
     seed_payload(&random, &limits, &payload);

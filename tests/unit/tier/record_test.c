@@ -12,9 +12,11 @@
 #include "base/random.h"
 #include "keyspace/partition.h"
 #include "value/hash.h"
+#include "value/set.h"
 #include "value/string.h"
 
-static const struct value_limits limits = { .hash_listpack_entries_max = 16, .hash_listpack_value_max = 64 };
+static const struct value_limits limits = { .hash_listpack_entries_max = 16, .hash_listpack_value_max = 64,
+    .set_intset_entries_max = 20, .set_listpack_entries_max = 16, .set_listpack_value_max = 64 };
 static const int64_t expiries[] = { -1, 0, 1, 1700000000123, 4000000000ll * 1000, INT64_MAX };
 
 enum { EXPIRIES = sizeof(expiries) / sizeof(expiries[0]) };
@@ -142,6 +144,22 @@ static struct value make_hash(size_t size, struct buffer *text)
     return hash;
 }
 
+/* In all encodings, whatever the limits say of them. */
+static struct value make_set(size_t size, struct buffer *text)
+{
+    static const struct value_limits all[] = { { .set_intset_entries_max = 100 },
+        { .set_listpack_entries_max = 100, .set_listpack_value_max = 64 }, { .seed = { 0, 0 } } };
+    const struct value_limits *how = &all[size % 3];
+    struct value set = set_create(how, BYTES("1"), 1);
+
+    for (size_t i = 0; i < size; i++) {
+        char digits[TEXT_INT_SIZE];
+
+        set_add(&set, how, bytes_of(digits, text_of_int((int64_t)i, digits)));
+    }
+    return set;
+}
+
 static void an_entry_comes_back_as_it_went(void **state)
 {
     static const size_t sizes[] = { 0, 1, 20, 21, 44, 45, 63, 64, 4095, 4096, 4097, 100000 };
@@ -158,6 +176,8 @@ static void an_entry_comes_back_as_it_went(void **state)
     }
     for (size_t size = 1; size < 60; size += 7)
         round_trip(all, make_hash, size);
+    for (size_t size = 1; size < 60; size += 7)
+        round_trip(all, make_set, size);
     partitions_unlock_all(all);
     partitions_destroy(all);
 }
@@ -190,7 +210,8 @@ static void noise_is_never_trusted(void **state)
     partitions_lock_all(all);
     for (int round = 0; round < 3000; round++) {
         struct buffer text = { 0 }, bytes = { 0 }, scratch = { 0 };
-        struct value value = round % 2 ? make_hash(1 + random_below(&random, 30), &text) : make_string(random_below(&random, 200), &text);
+        struct value value = round % 2 ? make_hash(1 + random_below(&random, 30), &text)
+            : round % 4 ? make_set(1 + random_below(&random, 30), &text) : make_string(random_below(&random, 200), &text);
         struct record record;
 
         record_encode(entry_of(all, &value, expiries[random_below(&random, EXPIRIES)]), &bytes);

@@ -1,0 +1,473 @@
+#include "value/set.h"
+
+#include "base/check.h"
+#include "containers/dict.h"
+#include "containers/intset.h"
+#include "containers/listpack.h"
+#include "value/type.h"
+
+/* Building trusts no count: beyond some megabytes the table grows as members really come. And an intset that is filled in a bad
+ * order takes quadratic time, so a large one is not built member by member. */
+enum { BUILD_RESERVE_MAX = 1 << 20, BUILD_INTSET_MAX = 1 << 14 };
+
+static inline struct intset *ints_of(const struct value *set)
+{
+    return set->object;
+}
+
+static inline struct listpack *pack_of(const struct value *set)
+{
+    return set->object;
+}
+
+static inline struct dict *dict_of(const struct value *set)
+{
+    return set->object;
+}
+
+/* Changes may move these. */
+static inline struct intset **ints_slot(struct value *set)
+{
+    return (struct intset **)&set->object;
+}
+
+static inline struct listpack **pack_slot(struct value *set)
+{
+    return (struct listpack **)&set->object;
+}
+
+static struct value value_of(enum value_encoding encoding, void *object)
+{
+    return (struct value){ .type = VALUE_SET, .encoding = encoding, .object = object };
+}
+
+static size_t intset_entries_max(const struct value_limits *limits)
+{
+    return limits->set_intset_entries_max < INTSET_COUNT_MAX ? limits->set_intset_entries_max : INTSET_COUNT_MAX - 1;
+}
+
+size_t set_count(const struct value *set)
+{
+    switch (set->encoding) {
+    case SET_INTSET: return intset_count(ints_of(set));
+    case SET_LISTPACK: return listpack_count(pack_of(set));
+    default: return dict_count(dict_of(set));
+    }
+}
+
+static size_t pack_find(const struct listpack *pack, struct bytes member)
+{
+    return listpack_find(pack, listpack_first(pack), member, 0);
+}
+
+bool set_has(const struct value *set, struct bytes member)
+{
+    int64_t number;
+
+    switch (set->encoding) {
+    case SET_INTSET: return text_to_int(member, &number) && intset_has(ints_of(set), number);
+    case SET_LISTPACK: return pack_find(pack_of(set), member) != LISTPACK_NONE;
+    default: return dict_find(dict_of(set), member, NULL);
+    }
+}
+
+/* The same members in another object. */
+
+static void put_in_place(struct value *set, enum value_encoding encoding, void *object)
+{
+    value_free(set);
+    *set = value_of(encoding, object);
+}
+
+/* A table with room for `count`. False if a member was there twice. */
+static bool to_table(struct value *set, const struct value_limits *limits, size_t count)
+{
+    struct dict *dict = dict_create(&limits->seed);
+    struct set_iterator iterator;
+    struct bytes member;
+    bool is_set = true;
+
+    dict_reserve(dict, count);
+    set_iterate(&iterator, set);
+    while (set_next(&iterator, &member))
+        is_set &= dict_put(dict, member, bytes_of(NULL, 0));
+    put_in_place(set, SET_TABLE, dict);
+    return is_set;
+}
+
+static void ints_to_pack(struct value *set)
+{
+    struct listpack *pack = listpack_create();
+
+    for (size_t i = 0; i < intset_count(ints_of(set)); i++)
+        listpack_append_int(&pack, intset_get(ints_of(set), i));
+    put_in_place(set, SET_LISTPACK, pack);
+}
+
+/* May `member` come into a listpack besides what is there? */
+static bool pack_takes(const struct value *set, const struct value_limits *limits, struct bytes member)
+{
+    return listpack_count(pack_of(set)) < limits->set_listpack_entries_max && member.size <= limits->set_listpack_value_max &&
+        listpack_has_room(pack_of(set), 1, member.size);
+}
+
+/* May the integers, of which the first and the last have the most digits, and `member`, become a listpack? */
+static bool ints_fit_pack(const struct intset *ints, const struct value_limits *limits, struct bytes member)
+{
+    size_t count = intset_count(ints), longest = member.size;
+    char digits[TEXT_INT_SIZE];
+
+    if (count >= limits->set_listpack_entries_max || count > LISTPACK_SIZE_MAX / 2 / (LISTPACK_ELEMENT_OVERHEAD + 8) ||
+        member.size > LISTPACK_SIZE_MAX / 2)
+        return false;
+    for (size_t i = 0; i < 2 && count > 0; i++) {
+        size_t size = text_of_int(intset_get(ints, i == 0 ? 0 : count - 1), digits);
+
+        if (size > longest)
+            longest = size;
+    }
+    return longest <= limits->set_listpack_value_max;
+}
+
+/* A member that an intset can't hold is about to come. */
+static void leave_ints(struct value *set, const struct value_limits *limits, struct bytes member)
+{
+    if (ints_fit_pack(ints_of(set), limits, member))
+        ints_to_pack(set);
+    else
+        CHECK(to_table(set, limits, set_count(set) + 1));
+}
+
+struct value set_create(const struct value_limits *limits, struct bytes first, size_t count)
+{
+    struct value set;
+    int64_t number;
+
+    if (count <= intset_entries_max(limits) && text_to_int(first, &number))
+        return value_of(SET_INTSET, intset_create());
+    set = value_of(SET_LISTPACK, listpack_create());
+    if (count > limits->set_listpack_entries_max)
+        CHECK(to_table(&set, limits, count < BUILD_RESERVE_MAX ? count : BUILD_RESERVE_MAX));
+    return set;
+}
+
+void set_expect(struct value *set, const struct value_limits *limits, size_t count)
+{
+    if ((set->encoding == SET_INTSET && count > intset_entries_max(limits)) ||
+        (set->encoding == SET_LISTPACK && count > limits->set_listpack_entries_max))
+        CHECK(to_table(set, limits, count < BUILD_RESERVE_MAX ? count : BUILD_RESERVE_MAX));
+}
+
+static bool ints_add(struct value *set, const struct value_limits *limits, int64_t number)
+{
+    if (!intset_add(ints_slot(set), number))
+        return false;
+    if (intset_count(ints_of(set)) > intset_entries_max(limits))
+        CHECK(to_table(set, limits, set_count(set)));
+    return true;
+}
+
+bool set_add(struct value *set, const struct value_limits *limits, struct bytes member)
+{
+    int64_t number;
+
+    if (set->encoding == SET_INTSET) {
+        if (text_to_int(member, &number))
+            return ints_add(set, limits, number);
+        leave_ints(set, limits, member);
+    }
+    if (set->encoding == SET_LISTPACK) {
+        if (pack_find(pack_of(set), member) != LISTPACK_NONE)
+            return false;
+        if (pack_takes(set, limits, member)) {
+            listpack_append(pack_slot(set), member);
+            return true;
+        }
+        CHECK(to_table(set, limits, set_count(set) + 1));
+    }
+    return dict_put(dict_of(set), member, bytes_of(NULL, 0));
+}
+
+bool set_remove(struct value *set, struct bytes member)
+{
+    int64_t number;
+    size_t at;
+
+    switch (set->encoding) {
+    case SET_INTSET: return text_to_int(member, &number) && intset_remove(ints_slot(set), number);
+    case SET_LISTPACK:
+        at = pack_find(pack_of(set), member);
+        if (at != LISTPACK_NONE)
+            listpack_delete(pack_slot(set), at, 1);
+        return at != LISTPACK_NONE;
+    default: return dict_remove(dict_of(set), member);
+    }
+}
+
+/* position: the index in an intset; in a listpack, where the next member is; of a table, bucket and index there. */
+void set_iterate(struct set_iterator *iterator, const struct value *set)
+{
+    iterator->set = set;
+    iterator->position[0] = set->encoding == SET_LISTPACK ? listpack_first(pack_of(set)) : 0;
+    iterator->position[1] = 0;
+}
+
+static bool table_next(struct set_iterator *iterator, struct bytes *member)
+{
+    struct dict_iterator in_dict = { dict_of(iterator->set), iterator->position[0], iterator->position[1] };
+    struct bytes nothing;
+    bool found = dict_next(&in_dict, member, &nothing);
+
+    iterator->position[0] = in_dict.bucket;
+    iterator->position[1] = in_dict.index;
+    return found;
+}
+
+bool set_next(struct set_iterator *iterator, struct bytes *member)
+{
+    const struct value *set = iterator->set;
+    size_t at = iterator->position[0];
+
+    switch (set->encoding) {
+    case SET_INTSET:
+        if (at >= intset_count(ints_of(set)))
+            return false;
+        *member = bytes_of(iterator->digits, text_of_int(intset_get(ints_of(set), at), iterator->digits));
+        iterator->position[0]++;
+        return true;
+    case SET_LISTPACK:
+        if (at == LISTPACK_NONE)
+            return false;
+        *member = listpack_get(pack_of(set), at, iterator->digits);
+        iterator->position[0] = listpack_next(pack_of(set), at);
+        return true;
+    default: return table_next(iterator, member);
+    }
+}
+
+struct bytes set_random(const struct value *set, struct random *random, char digits[TEXT_INT_SIZE])
+{
+    struct bytes member, nothing;
+    size_t index;
+
+    CHECK(set_count(set) > 0);
+    if (set->encoding == SET_TABLE) {
+        dict_random(dict_of(set), random, &member, &nothing);
+        return member;
+    }
+    index = random_below(random, set_count(set));
+    if (set->encoding == SET_LISTPACK)
+        return listpack_get(pack_of(set), listpack_seek(pack_of(set), (int64_t)index), digits);
+    return bytes_of(digits, text_of_int(intset_get(ints_of(set), index), digits));
+}
+
+/* One walk that takes each member with the chance (still wanted) / (still to come). */
+static void sample_walking(const struct value *set, struct random *random, size_t wanted, set_found *found, void *context)
+{
+    size_t coming = set_count(set);
+    struct set_iterator iterator;
+    struct bytes member;
+
+    set_iterate(&iterator, set);
+    while (wanted > 0 && set_next(&iterator, &member)) {
+        if (random_below(random, coming--) < wanted) {
+            found(context, member);
+            wanted--;
+        }
+    }
+}
+
+/* Drawing until enough different ones were seen is quick as long as few are wanted. A member of a table that does not change is
+ * told from others by its address. */
+static void sample_drawing(const struct value *set, struct random *random, size_t wanted, set_found *found, void *context)
+{
+    const struct hash_seed any_seed = { random_next(random), random_next(random) };
+    struct dict *seen = dict_create(&any_seed);
+    struct bytes member, nothing;
+
+    dict_reserve(seen, wanted);
+    while (dict_count(seen) < wanted) {
+        dict_random(dict_of(set), random, &member, &nothing);
+        if (dict_put(seen, bytes_of(&member.data, sizeof(member.data)), bytes_of(NULL, 0)))
+            found(context, member);
+    }
+    dict_destroy(seen);
+}
+
+enum { SPARSE_FACTOR = 3 };
+
+void set_sample(const struct value *set, struct random *random, size_t count, set_found *found, void *context)
+{
+    CHECK(count <= set_count(set));
+    if (count == 0)
+        return;
+    if (set->encoding == SET_TABLE && count <= set_count(set) / SPARSE_FACTOR)
+        sample_drawing(set, random, count, found, context);
+    else
+        sample_walking(set, random, count, found, context);
+}
+
+/* A member of a table, whose value is of no interest. */
+struct scan {
+    set_found *found;
+    void *context;
+};
+
+static void scan_found(void *context, struct bytes member, struct bytes nothing)
+{
+    struct scan *scan = context;
+
+    scan->found(scan->context, member);
+}
+
+uint64_t set_scan(const struct value *set, uint64_t cursor, size_t count, set_found *found, void *context)
+{
+    struct scan scan = { found, context };
+    struct set_iterator iterator;
+    struct bytes member;
+
+    if (set->encoding == SET_TABLE)
+        return dict_scan(dict_of(set), cursor, count, scan_found, &scan);
+    set_iterate(&iterator, set);
+    while (set_next(&iterator, &member))
+        found(context, member);
+    return 0;
+}
+
+/* Building. It begins with an intset or a listpack, whatever the first member may be; if there are more than either may hold, with
+ * a table. */
+struct value set_build(const struct value_limits *limits, size_t count)
+{
+    struct value set;
+
+    if (count <= intset_entries_max(limits) && count <= BUILD_INTSET_MAX)
+        return value_of(SET_INTSET, intset_create());
+    set = value_of(SET_LISTPACK, listpack_create());
+    if (count > limits->set_listpack_entries_max)
+        CHECK(to_table(&set, limits, count < BUILD_RESERVE_MAX ? count : BUILD_RESERVE_MAX));
+    return set;
+}
+
+bool set_build_add(struct value *set, const struct value_limits *limits, struct bytes member)
+{
+    int64_t number;
+
+    if (set->encoding == SET_INTSET) {
+        if (intset_count(ints_of(set)) < intset_entries_max(limits) && text_to_int(member, &number))
+            return intset_add(ints_slot(set), number);
+        leave_ints(set, limits, member);
+    }
+    if (set->encoding == SET_LISTPACK) {
+        if (pack_takes(set, limits, member)) {
+            listpack_append(pack_slot(set), member);
+            return true;
+        }
+        if (!to_table(set, limits, set_count(set) + 1))
+            return false;
+    }
+    return dict_put(dict_of(set), member, bytes_of(NULL, 0));
+}
+
+bool set_build_end(const struct value *set, const struct value_limits *limits)
+{
+    return set->encoding != SET_LISTPACK || !listpack_has_twins(pack_of(set), 1, &limits->seed);
+}
+
+enum status set_of_intset(struct bytes intset, const struct value_limits *limits, struct value *set)
+{
+    struct value built;
+
+    if (!intset_is_valid(intset))
+        return STATUS_CORRUPT;
+    built = value_of(SET_INTSET, intset_of_bytes(intset));
+    if (set_count(&built) == 0) {
+        value_free(&built);
+        return STATUS_CORRUPT;
+    }
+    if (set_count(&built) > intset_entries_max(limits))
+        CHECK(to_table(&built, limits, set_count(&built)));
+    *set = built;
+    return STATUS_OK;
+}
+
+enum status set_of_listpack(struct bytes listpack, const struct value_limits *limits, struct value *set)
+{
+    struct value built;
+    size_t count;
+    bool is_good;
+
+    if (!listpack_is_valid(listpack))
+        return STATUS_CORRUPT;
+    built = value_of(SET_LISTPACK, listpack_of_bytes(listpack));
+    count = set_count(&built);
+    is_good = count > 0 && (count > limits->set_listpack_entries_max ? to_table(&built, limits, count)
+                                                                     : set_build_end(&built, limits));
+    if (!is_good) {
+        value_free(&built);
+        return STATUS_CORRUPT;
+    }
+    *set = built;
+    return STATUS_OK;
+}
+
+/* What value.c asks. */
+
+static const char *set_encoding_name(const struct value *set)
+{
+    switch (set->encoding) {
+    case SET_INTSET: return "intset";
+    case SET_LISTPACK: return "listpack";
+    default: return "hashtable";
+    }
+}
+
+static void set_free(struct value *set)
+{
+    switch (set->encoding) {
+    case SET_INTSET: intset_destroy(ints_of(set)); break;
+    case SET_LISTPACK: listpack_destroy(pack_of(set)); break;
+    default: dict_destroy(dict_of(set));
+    }
+}
+
+static size_t set_memory(const struct value *set, size_t samples)
+{
+    switch (set->encoding) {
+    case SET_INTSET: return intset_memory(ints_of(set));
+    case SET_LISTPACK: return listpack_memory(pack_of(set));
+    default: return dict_memory(dict_of(set), samples);
+    }
+}
+
+static size_t set_effort(const struct value *set)
+{
+    return set->encoding == SET_TABLE ? dict_count(dict_of(set)) + 1 : 1;
+}
+
+static struct value set_copy(const struct value *set)
+{
+    switch (set->encoding) {
+    case SET_INTSET: return value_of(SET_INTSET, intset_copy(ints_of(set)));
+    case SET_LISTPACK: return value_of(SET_LISTPACK, listpack_copy(pack_of(set)));
+    default: return value_of(SET_TABLE, dict_copy(dict_of(set)));
+    }
+}
+
+static void set_digest(const struct value *set, struct value_sum *sum)
+{
+    struct set_iterator iterator;
+    struct bytes member;
+
+    set_iterate(&iterator, set);
+    while (set_next(&iterator, &member))
+        value_sum_add(sum, member);
+}
+
+const struct value_operations set_operations = {
+    .encoding_name = set_encoding_name,
+    .free = set_free,
+    .memory = set_memory,
+    .effort = set_effort,
+    .copy = set_copy,
+    .digest = set_digest,
+};

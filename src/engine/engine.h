@@ -19,6 +19,7 @@
 struct lazy_free;
 struct rewrite;
 struct backups;
+struct aof_switch;
 struct slowlog;
 struct latency;
 struct error_stats;
@@ -34,7 +35,9 @@ struct engine {
     struct meter *meter;
     struct partitions *partitions;
     struct tier *tier;              /* NULL: tier-enabled no */
-    struct aof *aof;                /* NULL: appendonly no */
+    struct aof *_Atomic aof;        /* NULL: appendonly no. Changes with all partitions locked (engine/aof_switch.h), and what was read
+                                     * stays valid: without a lock, read it once */
+    struct aof_switch *aof_switch;
     struct command_table *commands;
     struct worker **workers;
     int worker_count;

@@ -66,6 +66,7 @@ static const struct command *find_command(struct call *call)
 static bool is_allowed(struct call *call)
 {
     struct engine *engine = call->engine;
+    struct aof *aof = engine->aof;
     uint32_t flags = call->command->flags;
 
     if (call->client->flags & CLIENT_REPLAY)
@@ -78,8 +79,8 @@ static bool is_allowed(struct call *call)
         reply_error(call, ERR_NOT_LOADED);
         return false;
     }
-    if (flags & COMMAND_WRITE && engine->aof != NULL && aof_error(engine->aof) != STATUS_OK) {
-        reply_errorf(call, "MISCONF Errors writing to the AOF file: %s", strerror(aof_error_number(engine->aof)));
+    if (flags & COMMAND_WRITE && aof != NULL && aof_error(aof) != STATUS_OK) {
+        reply_errorf(call, "MISCONF Errors writing to the AOF file: %s", strerror(aof_error_number(aof)));
         return false;
     }
     return true;

@@ -32,6 +32,8 @@ static uint64_t client_memory(const struct engine *engine)
 
 void memory_figures(struct engine *engine, struct memory_figures *figures)
 {
+    struct aof *aof = engine->aof;
+
     *figures = (struct memory_figures){
         .used = engine_memory_used(engine),
         .startup = engine->memory_startup,
@@ -41,8 +43,8 @@ void memory_figures(struct engine *engine, struct memory_figures *figures)
     if (figures->used > engine->memory_peak)
         engine->memory_peak = figures->used;
     figures->peak = engine->memory_peak;
-    if (engine->aof != NULL)
-        figures->aof_buffer = aof_stats(engine->aof).buffer_size;
+    if (aof != NULL)
+        figures->aof_buffer = aof_stats(aof).buffer_size;
     for (int db = 0; db < engine->partitions->db_count; db++)
         figures->tables += database_table_size(engine, db);
     if (engine->tier != NULL) {

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/aof_switch.h"
 #include "engine/engine.h"
 #include "persist/checkpoint.h"
 #include "tier/checkpoint.h"
@@ -36,6 +37,7 @@ static void *rewrite_main(void *context)
 {
     struct rewrite *rewrite = context;
     struct engine *engine = rewrite->engine;
+    struct aof *aof = engine->aof;          /* it is not switched off while this runs */
     char message[CONFIG_MESSAGE_SIZE] = "", *dir, *name;
     enum status status;
 
@@ -43,7 +45,7 @@ static void *rewrite_main(void *context)
     dir = config_string(engine->config, CONFIG_APPENDDIRNAME);
     name = config_string(engine->config, CONFIG_APPENDFILENAME);
     log_write(engine->log, LOG_LEVEL_NOTICE, "Background append only file rewriting started");
-    status = checkpoint_run(engine->aof, engine->tier, engine->partitions, dir, name, message);
+    status = checkpoint_run(aof, engine->tier, engine->partitions, dir, name, message);
     mem_free(dir);
     mem_free(name);
     rewrite->last_ms = clock_wall_ms() - rewrite->began_ms;
@@ -74,7 +76,7 @@ bool rewrite_start(struct rewrite *rewrite)
     bool starts;
 
     pthread_mutex_lock(&rewrite->lock);
-    starts = !rewrite->running;
+    starts = !rewrite->running && !aof_switch_is_running(rewrite->engine->aof_switch);
     if (starts) {
         join(rewrite);
         rewrite->running = true;
@@ -108,12 +110,17 @@ static const char *reason(struct rewrite *rewrite)
     return NULL;
 }
 
+bool rewrite_is_running(const struct rewrite *rewrite)
+{
+    return rewrite->running;
+}
+
 void rewrite_consider(struct rewrite *rewrite)
 {
     struct engine *engine = rewrite->engine;
     const char *why;
 
-    if (engine->aof == NULL || engine->tier == NULL || rewrite->running || engine->state != ENGINE_READY)
+    if (engine->aof == NULL || engine->tier == NULL || rewrite->running || aof_switch_is_running(engine->aof_switch) || engine->state != ENGINE_READY)
         return;
     if (rewrite->last_failed && clock_wall_ms() - rewrite->failed_ms < AFTER_FAILURE_MS)
         return;

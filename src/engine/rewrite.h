@@ -11,8 +11,9 @@ struct rewrite;
 struct rewrite *rewrite_create(struct engine *engine);
 void rewrite_destroy(struct rewrite *rewrite);      /* gives the one that runs up; NULL is fine */
 
-/* False if one runs already. Any thread. */
+/* False if one runs already, or the log is just being switched on or off. Any thread. */
 bool rewrite_start(struct rewrite *rewrite);
+bool rewrite_is_running(const struct rewrite *rewrite);
 /* Starts one if the log has grown, or time gone by, as auto-aof-rewrite-*, checkpoint-log-size and checkpoint-seconds say. Main
  * worker's cron. */
 void rewrite_consider(struct rewrite *rewrite);

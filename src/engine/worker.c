@@ -78,25 +78,27 @@ void worker_begin_turn(struct worker *worker)
 uint64_t worker_covered(const struct worker *worker)
 {
     const struct engine *engine = worker->engine;
+    struct aof *aof = engine->aof;
 
-    if (engine->aof == NULL)
+    if (aof == NULL)
         return UINT64_MAX;
     if (config_number(engine->config, CONFIG_APPENDFSYNC) == CONFIG_FSYNC_ALWAYS)
-        return aof_durable(engine->aof);
-    return aof_written(engine->aof);
+        return aof_durable(aof);
+    return aof_written(aof);
 }
 
 uint64_t worker_end_turn(struct worker *worker)
 {
     struct engine *engine = worker->engine;
+    struct aof *aof = engine->aof;
     uint64_t seen = worker->turn.lsn_seen;
 
     if (worker->loads.first != NULL)
         tier_submit(engine->tier, &worker->loads);
-    if (engine->aof != NULL && seen > 0) {
-        aof_flush(engine->aof, seen);
-        if (config_number(engine->config, CONFIG_APPENDFSYNC) == CONFIG_FSYNC_ALWAYS && aof_durable(engine->aof) < seen)
-            aof_request_sync(engine->aof, seen);
+    if (aof != NULL && seen > 0) {
+        aof_flush(aof, seen);
+        if (config_number(engine->config, CONFIG_APPENDFSYNC) == CONFIG_FSYNC_ALWAYS && aof_durable(aof) < seen)
+            aof_request_sync(aof, seen);
     }
     worker->turn.lsn_seen = 0;
     worker->clock_ns = 0;

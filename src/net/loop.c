@@ -10,6 +10,7 @@ static void end_turn(struct loop *loop)
 {
     struct connection *dirty = loop->dirty;
     struct turn *turn = &loop->worker.turn;
+    struct aof *aof = loop->engine->aof;
     bool was_in_turn = loop->in_turn;
     uint64_t covered;
     bool log_failing;
@@ -17,7 +18,7 @@ static void end_turn(struct loop *loop)
     if (!was_in_turn && dirty == NULL)
         return;
     covered = worker_end_turn(&loop->worker);
-    log_failing = loop->engine->aof != NULL && aof_error(loop->engine->aof) != STATUS_OK;
+    log_failing = aof != NULL && aof_error(aof) != STATUS_OK;
     loop->in_turn = false;
     loop->dirty = NULL;
     while (dirty != NULL) {

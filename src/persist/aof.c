@@ -150,6 +150,9 @@ enum status aof_open(const struct aof_options *options, struct aof **result, cha
     aof->switched_lsn = UINT64_MAX;
     aof->written_db = aof->durable_db = -1;
     aof_tail_init(&aof->tail);
+    atomic_store(&aof->tail.end, options->first_lsn);
+    atomic_store(&aof->written, options->first_lsn);
+    atomic_store(&aof->durable, options->first_lsn);
     aof_manifest_init(&aof->manifest);
     pthread_mutex_init(&aof->files_lock, NULL);
     pthread_mutex_init(&aof->flush_lock, NULL);
@@ -347,17 +350,28 @@ enum status aof_start(struct aof *aof, char *message)
     return STATUS_OK;
 }
 
+void aof_stop(struct aof *aof)
+{
+    if (!aof->started)
+        return;
+    pthread_mutex_lock(&aof->wake_lock);
+    aof->stop = true;
+    pthread_cond_signal(&aof->wake);
+    pthread_mutex_unlock(&aof->wake_lock);
+    pthread_join(aof->flusher, NULL);
+    aof->started = false;
+    pthread_mutex_lock(&aof->flush_lock);
+    close(aof->fd);
+    close(aof->dir_fd);
+    aof->fd = aof->dir_fd = -1;
+    pthread_mutex_unlock(&aof->flush_lock);
+}
+
 void aof_close(struct aof *aof)
 {
     if (aof == NULL)
         return;
-    if (aof->started) {
-        pthread_mutex_lock(&aof->wake_lock);
-        aof->stop = true;
-        pthread_cond_signal(&aof->wake);
-        pthread_mutex_unlock(&aof->wake_lock);
-        pthread_join(aof->flusher, NULL);
-    }
+    aof_stop(aof);
     aof_destroy(aof);
 }
 

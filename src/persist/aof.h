@@ -46,6 +46,7 @@ struct aof_options {
     bool load_truncated;        /* aof-load-truncated */
     /* For tests: NULL, or functions in place of the system's; all of them are set. */
     const struct aof_disk *disk;
+    uint64_t first_lsn;         /* where numbers begin: behind those of a log that was there before; 0 */
     int64_t tick_us;            /* for tests: in place of the second between syncs and between retries; 0: a second */
 };
 
@@ -105,7 +106,10 @@ void aof_on_notice(struct aof *aof, aof_notice *notice, void *context);
 /* After the replay: opens the last increment for appending and syncs it, or creates the first (with its directory and
  * manifest synced), and starts the flusher. */
 enum status aof_start(struct aof *aof, char *message);
-void aof_close(struct aof *aof);            /* flushes, syncs, stops the flusher; NULL is fine */
+/* Flushes, syncs and closes the files, if it was started. What can be asked about the log, and aof_flush, go on to answer; nothing is
+ * appended any more. */
+void aof_stop(struct aof *aof);
+void aof_close(struct aof *aof);            /* aof_stop, and frees it; NULL is fine */
 
 /* Appends a command and returns the LSN behind it. A SELECT is put before it when `db` is not that of the last
  * command. */

@@ -20,7 +20,7 @@ enum { PATH_SIZE = 4096, COMMIT_TRIES = 20000 };
 
 static const char image_end[] = ".base.image";
 
-/* Files, and directories one level down: all there is in an image. */
+/* Files, and directories so many levels down. */
 static void remove_tree(const char *path, int depth)
 {
     DIR *dir = opendir(path);
@@ -40,9 +40,9 @@ static void remove_tree(const char *path, int depth)
     rmdir(path);
 }
 
-void checkpoint_remove(const char *image)
+void checkpoint_remove(const char *path)
 {
-    remove_tree(image, 1);
+    remove_tree(path, 2);
 }
 
 static bool is_image(const char *name)
@@ -166,8 +166,15 @@ static enum status commit(struct aof *aof, uint64_t lsn, const char *base, char 
     return status;
 }
 
+/* What else happens at the cut. */
+struct cut {
+    struct aof *aof;                /* NULL: no log */
+    checkpoint_begins *begins;      /* NULL: nothing */
+    void *context;
+};
+
 /* Cut, seal, snapshot. With a log: it goes on in its next increment, and `*lsn` is where. */
-static enum status take_image(struct tier *tier, struct partitions *partitions, struct aof *aof, const char *path, uint64_t *lsn,
+static enum status take_image(struct tier *tier, struct partitions *partitions, const struct cut *cut, const char *path, uint64_t *lsn,
     char *message)
 {
     struct buffer dataset = { 0 };
@@ -185,8 +192,10 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
         status = STATUS_LOCKED;
         goto out;
     }
-    if (aof != NULL)
-        *lsn = aof_cut(aof);
+    if (cut->aof != NULL)
+        *lsn = aof_cut(cut->aof);
+    if (cut->begins != NULL)
+        cut->begins(cut->context);
     describe(partitions, &dataset);
     tier_cut(tier);
     partitions_unlock_all(partitions);
@@ -203,7 +212,8 @@ out:
 
 enum status checkpoint_image(struct tier *tier, struct partitions *partitions, const char *path, char *message)
 {
-    enum status status = take_image(tier, partitions, NULL, path, NULL, message);
+    struct cut cut = { NULL, NULL, NULL };
+    enum status status = take_image(tier, partitions, &cut, path, NULL, message);
 
     if (status != STATUS_OK)
         checkpoint_remove(path);
@@ -213,6 +223,13 @@ enum status checkpoint_image(struct tier *tier, struct partitions *partitions, c
 enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
     char *message)
 {
+    return checkpoint_begin_log(aof, tier, partitions, dir, name, NULL, NULL, message);
+}
+
+enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
+    checkpoint_begins *begins, void *context, char *message)
+{
+    struct cut cut = { aof, begins, context };
     char base[512], image[PATH_SIZE];
     uint64_t lsn = 0;
     enum status status = aof_prepare(aof, message);
@@ -221,7 +238,7 @@ enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions
         return status;
     snprintf(base, sizeof(base), "%s.%lld%s", name, (long long)clock_wall_us(), image_end);
     snprintf(image, sizeof(image), "%s/%s", dir, base);
-    status = take_image(tier, partitions, aof, image, &lsn, message);
+    status = take_image(tier, partitions, &cut, image, &lsn, message);
     if (status == STATUS_OK)
         status = sync_path(dir);
     if (status == STATUS_OK)

@@ -19,10 +19,16 @@
 enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
     char *message);
 
+/* The same for a log that begins while the server runs (it was started, and nobody appends yet): `begins` is called at the cut, with
+ * all partitions locked; what changes afterwards is to be appended. NULL: an ordinary checkpoint. */
+typedef void checkpoint_begins(void *context);
+enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
+    checkpoint_begins *begins, void *context, char *message);
+
 /* The image alone, in `path` (which must not exist; its parent does, on the store's file system): for a dump or a backup. No log is
  * needed, and none is cut. Blocks; waits its turn with checkpoint_run. On failure nothing is left at `path`. */
 enum status checkpoint_image(struct tier *tier, struct partitions *partitions, const char *path, char *message);
-void checkpoint_remove(const char *image);      /* with all its files */
+void checkpoint_remove(const char *path);       /* an image, or a log's directory, with all there is in it */
 
 /* The databases of an image, into partitions that hold nothing yet; `*number` is for tier_restore. STATUS_INVALID: it has more
  * databases than there are here. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "engine/aof_switch.h"
 #include "engine/rewrite.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -115,6 +116,7 @@ void info_persistence(struct buffer *out, void *context)
     struct engine *engine = context;
     bool is_loading = engine->state == ENGINE_LOADING;
     struct rewrite_stats rewrite;
+    struct aof *aof = engine->aof;
 
     rewrite_stats(engine->rewrite, &rewrite);
     info_number(out, "loading", is_loading);
@@ -135,20 +137,20 @@ void info_persistence(struct buffer *out, void *context)
     info_number(out, "rdb_last_cow_size", 0);
     info_number(out, "rdb_last_load_keys_expired", 0);
     info_number(out, "rdb_last_load_keys_loaded", 0);
-    info_number(out, "aof_enabled", engine->aof != NULL);
-    info_number(out, "aof_rewrite_in_progress", rewrite.running);
+    info_number(out, "aof_enabled", aof != NULL);
+    info_number(out, "aof_rewrite_in_progress", rewrite.running || aof_switch_is_running(engine->aof_switch));
     info_number(out, "aof_rewrite_scheduled", 0);
     info_number(out, "aof_last_rewrite_time_sec", rewrite.last_s);
     info_number(out, "aof_current_rewrite_time_sec", rewrite.running_s);
     info_text(out, "aof_last_bgrewrite_status", rewrite.last_failed ? "err" : "ok");
     info_number(out, "aof_rewrites", (int64_t)rewrite.count);
     info_number(out, "aof_rewrites_consecutive_failures", (int64_t)rewrite.failures);
-    info_text(out, "aof_last_write_status", engine->aof == NULL || aof_error(engine->aof) == STATUS_OK ? "ok" : "err");
+    info_text(out, "aof_last_write_status", aof == NULL || aof_error(aof) == STATUS_OK ? "ok" : "err");
     info_number(out, "aof_last_cow_size", 0);
     info_number(out, "module_fork_in_progress", 0);
     info_number(out, "module_fork_last_cow_size", 0);
-    if (engine->aof != NULL)
-        write_aof(out, engine->aof);
+    if (aof != NULL)
+        write_aof(out, aof);
     if (is_loading)
         write_loading(out, engine);
 }

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/version.h"
+#include "engine/aof_switch.h"
 #include "engine/import.h"
 #include "engine/internal.h"
 #include "engine/lazy_free.h"
@@ -133,17 +134,6 @@ static void hook_unlatch(void *context, struct keyspace *keyspace, uint64_t hash
     struct engine *engine = context;
 
     tier_unlatch(engine->tier, keyspace, hash, key);
-}
-
-static void hook_durable(void *context, uint64_t durable)
-{
-    struct engine *engine = context;
-
-    (void)durable;
-    for (int i = 0; i < engine->worker_count; i++) {
-        if (engine->workers[i]->ring != NULL)
-            engine->workers[i]->ring(engine->workers[i]->ring_context);
-    }
 }
 
 /* Starting. Each returns false after having logged why. */
@@ -282,16 +272,18 @@ static bool open_aof(struct server *server)
         .fsync = fsync_policy(config),
         .load_truncated = config_number(config, CONFIG_AOF_LOAD_TRUNCATED),
     };
+    struct aof *aof = NULL;
     bool good = true;
 
+    aof_switch_clean(engine);
     if (config_number(config, CONFIG_APPENDONLY)) {
-        good = aof_open(&options, &engine->aof, message) == STATUS_OK;
+        good = aof_open(&options, &aof, message) == STATUS_OK;
+        engine->aof = aof;
         if (!good)
             log_write(engine->log, LOG_LEVEL_WARNING, "%s", message);
     }
     if (good && engine->aof != NULL) {
-        aof_on_durable(engine->aof, hook_durable, engine);
-        aof_on_notice(engine->aof, hook_log, engine);
+        engine_attach_aof(engine, aof);
         aof_on_import(engine->aof, import_base, engine);
         if (aof_adopted(engine->aof) != NULL)
             log_write(engine->log, LOG_LEVEL_NOTICE, "'%s' is of before Redis 7: it is loaded, and goes into the directory '%s'",
@@ -357,6 +349,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
+    engine->aof_switch = aof_switch_create(engine);
     engine->rewrite = rewrite_create(engine);
     engine->backups = backups_create(engine);
     engine->hooks = (struct key_hooks){ engine, hook_changed, hook_free_later, hook_load_in_place, hook_unlatch };
@@ -547,11 +540,12 @@ static void take_down(struct server *server)
     struct engine *engine = &server->engine;
 
     backups_destroy(engine->backups);
+    aof_switch_stop(engine->aof_switch);
     rewrite_destroy(engine->rewrite);
     job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)
         tier_stop(engine->tier);
-    aof_close(engine->aof);
+    aof_switch_destroy(engine->aof_switch);
     for (int i = 0; i < server->loop_count; i++)
         loop_destroy(server->loops[i]);
     lazy_free_destroy(engine->lazy_free);

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "engine/aof_switch.h"
+
 /* Rows whose number goes straight into the tier's settings. */
 struct tier_row {
     enum config_id id;
@@ -93,10 +95,23 @@ static bool fsync_changed(void *context, enum config_id id, char *message)
         [CONFIG_FSYNC_EVERYSEC] = AOF_FSYNC_EVERYSEC, [CONFIG_FSYNC_ALWAYS] = AOF_FSYNC_ALWAYS, [CONFIG_FSYNC_NO] = AOF_FSYNC_NO,
     };
     struct engine *engine = context;
+    struct aof *aof = engine->aof;
 
     (void)message;
-    if (engine->aof != NULL)
-        aof_set_fsync(engine->aof, policies[config_number(engine->config, id)]);
+    if (aof != NULL)
+        aof_set_fsync(aof, policies[config_number(engine->config, id)]);
+    return true;
+}
+
+static bool appendonly_changed(void *context, enum config_id id, char *message)
+{
+    struct engine *engine = context;
+
+    if (engine->state != ENGINE_READY) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "The data is still being loaded");
+        return false;
+    }
+    aof_switch_start(engine->aof_switch, config_number(engine->config, id) != 0);
     return true;
 }
 
@@ -112,7 +127,7 @@ void tuning_apply(struct engine *engine)
     config_on_change(engine->config, CONFIG_TIER_WRITE_BUFFER, tier_changed, engine);
     config_on_change(engine->config, CONFIG_LOGLEVEL, log_level_changed, engine);
     config_on_change(engine->config, CONFIG_APPENDFSYNC, fsync_changed, engine);
-    config_on_change(engine->config, CONFIG_APPENDONLY, only_at_start, engine);
+    config_on_change(engine->config, CONFIG_APPENDONLY, appendonly_changed, engine);
     config_on_change(engine->config, CONFIG_PORT, only_at_start, engine);
     config_on_change(engine->config, CONFIG_BIND, only_at_start, engine);
     config_on_change(engine->config, CONFIG_DIR, only_at_start, engine);

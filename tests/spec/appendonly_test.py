@@ -1,0 +1,169 @@
+"""The log is switched on and off while the server runs: what was written while it was on is there after a kill."""
+import os
+import random
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import kelvin_only, main                                                          # noqa: E402
+from support.server import Server, scaled, seed_new, until                                          # noqa: E402
+
+
+class Writer(threading.Thread):
+    """Sets its own keys, again and again, with rising numbers; `acknowledged` has the last answered number of each."""
+
+    def __init__(self, server, name, seed):
+        super().__init__(daemon=True)
+        self.client, self.prefix, self.random = server.client(), name, random.Random(seed)
+        self.acknowledged, self.ending = {}, False
+        self.start()
+
+    def run(self):
+        number = 0
+        while not self.ending:
+            number += 1
+            key = "%s%d" % (self.prefix, self.random.randrange(500))
+            if self.client.call("SET", key, number) == b"OK":
+                self.acknowledged[key] = number
+
+    def stop(self):
+        self.ending = True
+        self.join(30)
+        self.client.close()
+        return self.acknowledged
+
+
+@kelvin_only
+class SwitchTest(unittest.TestCase):
+    def start(self, **options):
+        settings = {"appendonly": "no", "save": ""}
+        settings.update({name.replace("_", "-"): value for name, value in options.items()})
+        server = Server(settings)
+        self.addCleanup(server.discard)
+        return server
+
+    def persistence(self, server, name):
+        return int(server.info("persistence")[name])
+
+    def switch(self, server, client, on):
+        client.must("CONFIG", "SET", "appendonly", "yes" if on else "no")
+        until(lambda: self.persistence(server, "aof_enabled") == on and not self.persistence(server, "aof_rewrite_in_progress"),
+              what="the log to be switched")
+
+    def start_again(self, server, kill=True):
+        server.options["appendonly"] = "yes"
+        if kill:
+            server.kill9()
+        server.start()
+
+    def expect(self, server, written):
+        with server.client() as client:
+            for key, number in written.items():
+                self.assertGreaterEqual(int(client.must("GET", key) or -1), number, key)
+
+    def test_what_was_there_before_and_after_survives(self):
+        for maxmemory in ("0", "20mb"):
+            seed = seed_new()
+            with self.subTest(seed=seed, maxmemory=maxmemory):
+                server = self.start(maxmemory=maxmemory)
+                with server.client() as client:
+                    client.pipeline(["SET", "old%d" % i, "%d" % i + "x" * 300] for i in range(scaled(100000)))
+                    client.must("HSET", "hash", "a", 1, "b", 2)
+                    writers = [Writer(server, name, seed + i) for i, name in enumerate("ab")]
+                    self.switch(server, client, True)
+                    client.must("SELECT", 3)
+                    client.must("SET", "elsewhere", "v")
+                    until(lambda: all(len(writer.acknowledged) > 400 for writer in writers), what="some writes")
+                    written = {**writers[0].stop(), **writers[1].stop()}
+                self.start_again(server)
+                self.expect(server, written)
+                with server.client() as client:
+                    self.assertEqual(client.must("DBSIZE"), scaled(100000) + 1 + len(written))
+                    for i in range(0, scaled(100000), 997):
+                        self.assertEqual(client.must("GET", "old%d" % i), ("%d" % i + "x" * 300).encode())
+                    self.assertEqual(client.must("HGET", "hash", "b"), b"2")
+                    client.must("SELECT", 3)
+                    self.assertEqual(client.must("GET", "elsewhere"), b"v")
+                server.stop()
+
+    def test_off_and_on_again_under_load(self):
+        seed = seed_new()
+        with self.subTest(seed=seed):
+            server = self.start(appendonly="yes", appendfsync="always", io_threads=2)
+            writers = [Writer(server, name, seed + i) for i, name in enumerate("abc")]
+            with server.client() as client:
+                for _ in range(3):
+                    before = [len(writer.acknowledged) for writer in writers]
+                    self.switch(server, client, False)
+                    client.must("SET", "while-off", "v")
+                    self.switch(server, client, True)
+                    until(lambda: all(len(w.acknowledged) > min(b, 400) for w, b in zip(writers, before)), what="writers to go on")
+                self.assertFalse(os.path.exists(os.path.join(server.folder, "appendonlydir.new")))
+            written = {}
+            for writer in writers:
+                written.update(writer.stop())
+            self.start_again(server)
+            self.expect(server, written)
+            server.stop()
+
+    def test_an_older_log_is_replaced(self):
+        server = self.start(appendonly="yes")
+        with server.client() as client:
+            client.must("SET", "k", "logged")
+            self.switch(server, client, False)
+            client.must("SET", "k", "not logged")
+            client.must("SET", "new", "v")
+            self.switch(server, client, True)
+            client.must("SET", "last", "v")
+        self.start_again(server)
+        with server.client() as client:
+            self.assertEqual(client.must("MGET", "k", "new", "last"), [b"not logged", b"v", b"v"])
+        server.stop()
+
+    def test_the_log_stays_where_it_is_when_switched_off(self):
+        server = self.start(appendonly="yes")
+        with server.client() as client:
+            client.must("SET", "k", "logged")
+            self.switch(server, client, False)
+            client.must("SET", "k", "not logged")
+            self.assertRegex(client.call("BGREWRITEAOF").decode(), "started|no log to rewrite")
+        self.start_again(server)
+        with server.client() as client:
+            self.assertEqual(client.must("GET", "k"), b"logged")
+        server.stop()
+
+    def test_a_start_that_failed_is_tried_again(self):
+        server = self.start()
+        blocker = os.path.join(server.folder, "appendonlydir.new")
+        with open(blocker, "w") as file:
+            file.write("in the way")
+        with server.client() as client:
+            client.must("SET", "k", "v")
+            client.must("CONFIG", "SET", "appendonly", "yes")
+            until(lambda: b"can't be enabled" in server.log(), what="a failure")
+            client.must("SET", "k2", "v")
+            os.unlink(blocker)
+            until(lambda: self.persistence(server, "aof_enabled") and not self.persistence(server, "aof_rewrite_in_progress"), what="the log")
+        self.start_again(server)
+        with server.client() as client:
+            self.assertEqual(client.must("MGET", "k", "k2"), [b"v", b"v"])
+        server.stop()
+
+    def test_a_log_that_was_not_finished_is_removed_at_the_start(self):
+        server = self.start(appendonly="yes")
+        with server.client() as client:
+            client.must("SET", "k", "v")
+        server.kill9()
+        os.mkdir(os.path.join(server.folder, "appendonlydir.new"))
+        with open(os.path.join(server.folder, "appendonlydir.new", "appendonly.aof.manifest"), "w") as file:
+            file.write("file x seq 1 type i\n")
+        server.start()
+        with server.client() as client:
+            self.assertEqual(client.must("GET", "k"), b"v")
+        self.assertFalse(os.path.exists(os.path.join(server.folder, "appendonlydir.new")))
+        server.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -138,7 +138,7 @@ enum status store_compact(struct store *store, uint32_t incarnation);
 enum status store_snapshot(struct store *store, const char *dir, char *message);
 
 /* The same from a directory that is not open, such as an image: recovery builds its working store like this.
- * Files that are not LevelDB's are not copied. */
+ * Files that are not LevelDB's are not copied. `dir` may exist, if there is no file of LevelDB's in it. */
 enum status store_clone(const char *from_dir, const char *dir, struct store_env *env, char *message);
 
 /* Bytes on disk (files that are there, whether live or about to go), about; cheap enough for each second. Any thread. */

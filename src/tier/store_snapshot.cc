@@ -126,9 +126,21 @@ Status directory_remove(struct store_env *env, const std::string &dir)
     return status.ok() && !shared ? env->RemoveDir(dir) : status;
 }
 
-enum status image_create(struct store_env *env, const std::string &from, const std::string &to, char *message)
+bool has_store(struct store_env *env, const std::string &dir)
 {
-    Status status = env->CreateDir(to);
+    std::vector<std::string> names;
+
+    return !env->GetChildren(dir, &names).ok() || std::any_of(names.begin(), names.end(), is_of_leveldb);
+}
+
+enum class target { NEW, NEW_OR_WITHOUT_STORE };
+
+enum status image_create(struct store_env *env, const std::string &from, const std::string &to, target kind, char *message)
+{
+    Status status;
+
+    if (kind == target::NEW || !env->FileExists(to) || has_store(env, to))
+        status = env->CreateDir(to);
 
     store_say(message, "");
     if (!status.ok()) {
@@ -157,7 +169,7 @@ enum status store_snapshot(struct store *store, const char *dir, char *message)
         store_say(message, "store '" + store->dir + "' is closed for writing");
         return STATUS_CLOSED;
     }
-    return image_create(store->env, store->dir, dir, message);
+    return image_create(store->env, store->dir, dir, target::NEW, message);
 }
 
 enum status store_clone(const char *from_dir, const char *dir, struct store_env *env, char *message)
@@ -169,7 +181,7 @@ enum status store_clone(const char *from_dir, const char *dir, struct store_env 
         store_say(message, std::string("there is no store in '") + from_dir + "'");
         return STATUS_NOT_FOUND;
     }
-    return image_create(door, from_dir, dir, message);
+    return image_create(door, from_dir, dir, target::NEW_OR_WITHOUT_STORE, message);
 }
 
 enum status store_remove(const char *dir, struct store_env *env)

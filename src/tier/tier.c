@@ -1,9 +1,12 @@
 #include "tier/tier.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -14,7 +17,8 @@
 #include "tier/tags.h"
 #include "tier/tier_private.h"
 
-/* A file that says whose directory it is: only then may a damaged store be thrown away. */
+/* A file that says whose directory it is: only then may a damaged store be thrown away. So it is there before anything else is, and
+ * durably, and stays: a kill or a power cut at any later moment leaves a directory that is known for ours. */
 static void mark_path(const char *dir, char path[PATH_MAX])
 {
     snprintf(path, PATH_MAX, "%s/KELVIN", dir);
@@ -31,32 +35,60 @@ static bool is_marked(const char *dir)
 static enum status mark(const char *dir, char *message)
 {
     char path[PATH_MAX];
-    int fd;
+    enum status status = STATUS_OK;
+    int fd, dir_fd;
 
     mark_path(dir, path);
     fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
-    if (fd < 0) {
+    dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || dir_fd < 0 || fsync(dir_fd) != 0) {
+        status = status_of_errno(errno);
         snprintf(message, STORE_MESSAGE_SIZE, "can't create '%.150s': %s", path, strerror(errno));
-        return status_of_errno(errno);
     }
-    close(fd);
-    return STATUS_OK;
+    if (fd >= 0)
+        close(fd);
+    if (dir_fd >= 0)
+        close(dir_fd);
+    return status;
+}
+
+static bool has_nothing(const char *dir)
+{
+    DIR *list = opendir(dir);
+    struct dirent *entry;
+    bool nothing = list != NULL;
+
+    while (list != NULL && nothing && (entry = readdir(list)) != NULL)
+        nothing = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (list != NULL)
+        closedir(list);
+    return nothing;
+}
+
+/* A directory that we create, or that is empty, is ours from the first moment. What else may be wrong with it store_open tells. */
+static enum status adopt(const char *dir, char *message)
+{
+    return mkdir(dir, 0755) == 0 || (errno == EEXIST && has_nothing(dir)) ? mark(dir, message) : STATUS_OK;
 }
 
 /* What an earlier process left is swap space of the past: the working store is built anew from the image, if there is one, or empty;
  * the rest comes back by the log. It is opened first all the same, so that a store that is in use, or that a newer Kelvin wrote, is
- * not touched. */
+ * not touched; whatever else is wrong with it does not matter. */
 static enum status open_working(const struct store_options *options, const char *image, struct store **store, char *message)
 {
     char path[PATH_MAX];
-    enum status status = store_open(options, store, message);
+    enum status status = adopt(options->dir, message);
 
-    if (status == STATUS_CORRUPT && !is_marked(options->dir))
-        return status;              /* who knows whose files these are */
-    if (status != STATUS_OK && status != STATUS_CORRUPT)
+    if (status == STATUS_OK)
+        status = store_open(options, store, message);
+    if (status == STATUS_LOCKED || status == STATUS_VERSION)
         return status;
+    if (status != STATUS_OK && !is_marked(options->dir))
+        return status;              /* who knows whose files these are */
+    if (status == STATUS_OK && !is_marked(options->dir) && mark(options->dir, message) != STATUS_OK)
+        return STATUS_IO;
     if (status == STATUS_OK && store_number(*store) == 0 && image == NULL)
-        return mark(options->dir, message);
+        return STATUS_OK;
     store_close(*store);
     *store = NULL;
     status = store_remove(options->dir, options->env);
@@ -65,16 +97,12 @@ static enum status open_working(const struct store_options *options, const char 
         return status;
     }
     if (image != NULL) {
-        mark_path(options->dir, path);      /* the clone wants to create the directory */
-        unlink(path);
-        rmdir(options->dir);
         snprintf(path, sizeof(path), "%s/store", image);
         status = store_clone(path, options->dir, options->env, message);
         if (status != STATUS_OK)
             return status;
     }
-    status = store_open(options, store, message);
-    return status == STATUS_OK ? mark(options->dir, message) : status;
+    return store_open(options, store, message);
 }
 
 struct tier *tier_open(const struct tier_options *options, char *message)

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <leveldb/c.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -487,7 +488,7 @@ static void a_snapshot_shares_its_tables(void **state)
 static void a_clone_of_an_image_leaves_the_image_alone(void **state)
 {
     struct box *box = *state, copy;
-    char image[128];
+    char image[128], other[256];
 
     box_write_many(box, 200);
     snprintf(image, sizeof(image), "%s/image", box->root);
@@ -506,6 +507,16 @@ static void a_clone_of_an_image_leaves_the_image_alone(void **state)
     snprintf(copy.dir, sizeof(copy.dir), "%s/clone-x", box->root);
     assert_int_equal(store_clone("/nowhere", copy.dir, NULL, box->message), STATUS_NOT_FOUND);
     assert_int_not_equal(access(copy.dir, F_OK), 0);
+    /* A directory that is there will do, and what else lies in it stays; but no second store. */
+    assert_int_equal(mkdir(copy.dir, 0755), 0);
+    snprintf(other, sizeof(other), "%s/other", copy.dir);
+    close(open(other, O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
+    assert_int_equal(store_clone(image, copy.dir, NULL, box->message), STATUS_OK);
+    assert_int_not_equal(store_clone(image, copy.dir, NULL, box->message), STATUS_OK);
+    assert_int_equal(box_open(&copy), STATUS_OK);
+    assert_int_equal(store_number(copy.store), 200);
+    box_close(&copy);
+    assert_int_equal(access(other, F_OK), 0);
 }
 
 static void a_lost_current_is_no_new_store(void **state)

@@ -1,0 +1,227 @@
+"""A kill at every point of demotion, checkpoint, commit and recovery: nothing acknowledged is lost.
+
+A point is a kind of change on the disk; a preloaded shim kills the server before, after or in the middle of the n-th such change.
+SEED=n, SEEDS=n: the first seed and how many; each passes through all points in an order of its own, in one directory that lives on.
+"""
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import kelvin_only, main                                                          # noqa: E402
+from support.disk import KILL_AFTER, KILL_BEFORE, KILL_MIDDLE, Disk                                 # noqa: E402
+from support.load import Load                                                                       # noqa: E402
+from support.server import Server, StartFailed, is_sanitized, scaled, seed_new, until               # noqa: E402
+
+SEEDS = int(os.environ.get("SEEDS") or 1)
+IMAGE = "appendonlydir/*.base.image"
+MANIFEST = "appendonlydir/*.manifest"
+INCREMENT = "appendonlydir/*.incr.aof"
+
+# What happens, by kind and path, and up to the how manieth of a life the kill may wait.
+RUNNING = {
+    "log written": ("write", INCREMENT, 300),
+    "log synced": ("sync", INCREMENT, 3),
+    "demoted: batch written": ("write", "store/*.log", 30),
+    "demoted: store log created": ("create", "store/*.log", 1),
+    "demoted: table created": ("create", "store/*.ldb", 1),
+    "demoted: table written": ("write", "store/*.ldb", 1),
+    "demoted: table synced": ("sync", "store/*.ldb", 1),
+    "demoted: store log synced": ("sync", "store/*.log", 2),
+    "demoted: tables named": ("write", "store/MANIFEST*", 1),
+    "demoted: table names synced": ("sync", "store", 1),
+    "demoted: old store log removed": ("unlink", "store/*.log", 1),
+    "prepare: increment created": ("create", INCREMENT, 2),
+    "manifest created": ("create", MANIFEST, 4),
+    "manifest written": ("write", MANIFEST, 4),
+    "manifest synced": ("sync", MANIFEST, 4),
+    "manifest renamed": ("rename", MANIFEST, 4),
+    "prepare: manifest renamed": ("rename", MANIFEST, 1),
+    "commit: manifest renamed": ("rename", MANIFEST, -2),
+    "log's directory synced": ("sync", "appendonlydir", 6),
+    "image created": ("mkdir", IMAGE, 2),
+    "image's store created": ("mkdir", IMAGE + "/store", 2),
+    "image: store manifest created": ("create", IMAGE + "/store/MANIFEST*", 2),
+    "image: store manifest synced": ("sync", IMAGE + "/store/MANIFEST*", 2),
+    "image: table linked": ("link", IMAGE + "/store/*.ldb", 3),
+    "image: CURRENT written": ("write", IMAGE + "/store/CURRENT", 2),
+    "image: log copied": ("write", IMAGE + "/store/*.log", 2),
+    "image: store synced": ("sync", IMAGE + "/store", 4),
+    "image: tags created": ("create", IMAGE + "/tags", 2),
+    "image: tags written": ("write", IMAGE + "/tags", 2),
+    "image: tags synced": ("sync", IMAGE + "/tags", 2),
+    "image: dataset created": ("create", IMAGE + "/dataset", 2),
+    "image: dataset written": ("write", IMAGE + "/dataset", 2),
+    "image: dataset synced": ("sync", IMAGE + "/dataset", 2),
+    "image synced": ("sync", IMAGE, 2),
+    "commit: old increment removed": ("unlink", INCREMENT, 2),
+    "commit: old image's file removed": ("unlink", IMAGE + "/*", 8),
+    "commit: old image's directory removed": ("rmdir", IMAGE + "*", 3),
+    "any change": ("create write sync rename link unlink mkdir rmdir truncate", "*", 600),
+}
+STARTING = {
+    "log's directory opened": ("open", "appendonlydir", 1),
+    "manifest read": ("read", MANIFEST, 1),
+    "old store opened": ("create open", "store/LOCK", 1),
+    "old store's file removed": ("unlink", "store/*", 6),
+    "working store created": ("mkdir", "store", 1),
+    "working store: manifest written": ("write", "store/MANIFEST*", 1),
+    "working store: CURRENT written": ("write", "store/CURRENT", 1),
+    "working store: CURRENT renamed": ("rename", "store/CURRENT", 1),
+    "working store: log copied": ("write sync", "store/*.log", 1),
+    "working store synced": ("sync", "store", 2),
+    "dataset read": ("open read", IMAGE + "/dataset", 2),
+    "tags read": ("open read", IMAGE + "/tags", 2),
+    "log read": ("read", INCREMENT, 1),
+    "log opened for writing": ("sync", INCREMENT, 1),
+    "any operation": ("all", "*", 40),
+}
+
+
+@kelvin_only
+@unittest.skipIf(is_sanitized(), "a sanitizer and the shim want to be loaded first, both")
+class PointsTest(unittest.TestCase):
+    def begin(self, seed):
+        self.chance = random.Random(seed)
+        folder = tempfile.mkdtemp(prefix="kelvin-test-")
+        self.disk = Disk(folder)
+        self.load = Load(seed, value_size=self.chance.choice((600, 6000)))
+        options = {"appendonly": "yes", "appendfsync": self.chance.choice(("always", "everysec", "no")),
+                   "auto-aof-rewrite-percentage": "0", "io-threads": str(self.chance.choice((1, 4))),
+                   "maxmemory": self.chance.choice(("0", "16mb", "48mb")), "tier-batch-size": "64kb", "tier-write-buffer": "64kb"}
+        self.server = Server(options, folder=folder, environment=self.disk.environment)
+        self.name = "SEED=%d, %r" % (seed, options)
+
+    def kept(self, point, error):
+        self.server.kill9()
+        self.server.folder_is_ours = False
+        self.fail("%s, life %d, killed %s: %s\nThe directory is %s" % (self.name, self.load.life, point, error, self.server.folder))
+
+    def end(self):
+        self.assertIsNone(self.server.alarm())
+        self.server.folder_is_ours = True
+        self.server.stop()
+        self.disk.remove()
+
+    def arm(self, point, kinds, pattern, count):
+        """Sets the trap; returns what it is, in words."""
+        actions = {"before": KILL_BEFORE, "after": KILL_AFTER}
+        if "write" in kinds:
+            actions["in the middle of"] = KILL_MIDDLE
+        when = self.chance.choice(sorted(actions))
+        first = -count if count < 0 else self.chance.randrange(1, count + 1)
+        self.disk.rule(0, kinds, pattern, actions[when], first=first)
+        return "%s number %d of '%s'" % (when, first, point)
+
+    def running(self, point, kinds, pattern, count):
+        self.disk.heal()
+        self.server.expect_crash = True
+        self.load.start(self.server)
+        time.sleep(self.chance.uniform(0, 0.05))
+        trap = self.arm(point, kinds, pattern, count)
+        try:
+            until(lambda: not self.server.alive() or self.load.wrong(), 30, "a kill %s" % trap)
+            self.load.end()
+            self.assertEqual(self.server.process.wait(), -signal.SIGKILL)
+        except AssertionError as error:
+            self.kept(trap, error)
+        return trap
+
+    def starting(self, point, kinds, pattern, count):
+        """The server is dead; a start that is killed, too. Some points are not met in each start; returns whether it was."""
+        self.disk.heal()
+        trap = self.arm(point, kinds, pattern, count)
+        try:
+            self.server.launch()
+            ready = self.server.wait_ready()
+            if ready:
+                time.sleep(0.01)
+            self.server.kill9()
+            if not ready:
+                self.assertEqual(self.server.process.returncode, -signal.SIGKILL, self.server.log_tail())
+        except (AssertionError, StartFailed) as error:
+            self.kept(trap, error)
+        return trap, self.disk.acted > 0 and self.disk.matched(0) > 0
+
+    def come_back(self, trap):
+        self.disk.heal()
+        try:
+            self.server.folder_is_ours = False
+            self.server.start()
+            self.load.settle(self.server)
+        except (AssertionError, StartFailed, OSError) as error:
+            self.kept(trap, error)
+
+    def all_points(self, seed):
+        self.begin(seed)
+        running, starting, met = list(RUNNING.items()), list(STARTING.items()), set()
+        self.chance.shuffle(running)
+        self.chance.shuffle(starting)
+        if scaled(5) == 1:
+            running, starting = running[:8], starting[:4]
+        for number, (point, what) in enumerate(running):
+            trap = self.running(point, *what)
+            # A start that is killed between the kills, for every other; the recovery of what it left is killed once more, at times.
+            if number % 2 == 0:
+                where, what = starting[number // 2 % len(starting)]
+                again, was_met = self.starting(where, *what)
+                met |= {where} if was_met else set()
+                trap += ", then " + again
+                if self.chance.random() < 0.3:
+                    trap += ", then " + self.starting("any operation", *STARTING["any operation"])[0]
+            self.come_back(trap)
+        self.end()
+        return len(running), met
+
+    def test_a_damaged_working_store_is_thrown_away(self):
+        """It is swap space of the past. But only in a directory that says that it is ours."""
+        def damage(name, text):
+            path = os.path.join(server.folder, "store", name)
+            os.remove(path)
+            if text is not None:
+                with open(path, "wb") as file:
+                    file.write(text)
+        with Server({"appendonly": "yes"}) as server:
+            with server.client() as client:
+                client.must("SET", "a", "1")
+                client.must("BGREWRITEAOF")
+                until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", 20, "the end of a checkpoint")
+                client.must("SET", "b", "2")
+            for text in (b"", b"MANIFEST-0000", b"MANIFEST-999999\n", None):
+                server.kill9()
+                damage("CURRENT", text)
+                server.start()
+                with server.client() as client:
+                    self.assertEqual((client.must("GET", "a"), client.must("GET", "b")), (b"1", b"2"))
+            server.kill9()
+            damage("CURRENT", b"")
+            damage("KELVIN", None)
+            server.launch()
+            self.assertFalse(server.wait_ready())
+            self.assertIn(b"CURRENT", server.log_new())
+            self.assertTrue(os.path.exists(os.path.join(server.folder, "store", "CURRENT")))
+            damage("CURRENT", b"")
+            with open(os.path.join(server.folder, "store", "KELVIN"), "w"):
+                pass
+            server.start()
+
+    def test_a_kill_at_every_point(self):
+        first, total, kills, met, beyond = seed_new(), 0, 0, set(), 0
+        for seed in range(first, first + SEEDS):
+            count, more = self.all_points(seed)
+            met |= more
+            kills += count
+            total += self.load.acknowledged
+            beyond += self.load.beyond
+        print("  %d kills, %d points of recovery met, %d commands acknowledged, none lost, %d more kept (seeds from %d)" % (
+            kills, len(met), total, beyond, first), file=sys.stderr)
+        if SEEDS >= 3:
+            self.assertEqual(set(STARTING) - met, set(), "points of recovery that were never met")
+
+
+if __name__ == "__main__":
+    main()

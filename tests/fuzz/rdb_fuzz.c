@@ -1,0 +1,273 @@
+/* rdb_fuzz SECONDS [SEED]: hostile RDB files. A good file, made at random, is damaged somewhere; the reader must come to the same end
+ * however the bytes come (in one piece or in small ones, their number known or not), hand out what the codec takes or refuses, and end
+ * with a message. What is read or written beyond bounds, and what is lost, is for the sanitizers to find. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "persist/rdb_format.h"
+#include "persist/rdb_reader.h"
+#include "value/codec.h"
+
+enum { FILE_MAX = 1 << 18 };
+
+struct stream {
+    struct bytes bytes;
+    size_t at, step;
+};
+
+static ssize_t stream_read(void *context, void *to, size_t size)
+{
+    struct stream *stream = context;
+    size_t left = stream->bytes.size - stream->at;
+
+    if (size > stream->step)
+        size = stream->step;
+    if (size > left)
+        size = left;
+    memcpy(to, stream->bytes.data + stream->at, size);
+    stream->at += size;
+    return (ssize_t)size;
+}
+
+/* Bodies that fit the types they are listed under; s: a random string, n: a random length, l and i: a listpack and a ziplist of one
+ * element, (..): up to three times. Other characters stand for themselves, in hex. */
+static const struct {
+    uint8_t type;
+    const char *body;
+} shapes[] = {
+    { RDB_TYPE_STRING, "s" }, { RDB_TYPE_LIST, "(s)" }, { RDB_TYPE_SET, "(s)" }, { RDB_TYPE_ZSET, "(s fd)" }, { RDB_TYPE_ZSET, "(s 03312e35)" },
+    { RDB_TYPE_HASH, "(ss)" }, { RDB_TYPE_ZSET_2, "(s 000000000000f03f)" }, { RDB_TYPE_MODULE_2, "n 01n 02n 0300000000 040000000000000000 05s 00" },
+    { RDB_TYPE_HASH_ZIPMAP, "09010161010062ff7878" }, { RDB_TYPE_LIST_ZIPLIST, "i" }, { RDB_TYPE_SET_INTSET, "10 0400000002000000 01000000 70110100" },
+    { RDB_TYPE_ZSET_ZIPLIST, "i" }, { RDB_TYPE_HASH_ZIPLIST, "i" }, { RDB_TYPE_LIST_QUICKLIST, "(i)" },
+    { RDB_TYPE_STREAM, "(10 00010203040506070001020304050607 l) nnn (s nn (00010203040506070001020304050607 0001020304050607 n) (s 0001020304050607 (00010203040506070001020304050607)))" },
+    { RDB_TYPE_HASH_LISTPACK, "l" }, { RDB_TYPE_ZSET_LISTPACK, "l" }, { RDB_TYPE_LIST_QUICKLIST_2, "(02 l)" }, { RDB_TYPE_LIST_QUICKLIST_2, "(01 s)" },
+    { RDB_TYPE_STREAM_2, "(10 00010203040506070001020304050607 l) nnnnnnnn (s nnn (00010203040506070001020304050607 0001020304050607 n) (s 0001020304050607 (00010203040506070001020304050607)))" },
+    { RDB_TYPE_SET_LISTPACK, "l" },
+    { RDB_TYPE_STREAM_3, "(10 00010203040506070001020304050607 l) nnnnnnnn (s nnn (00010203040506070001020304050607 0001020304050607 n) (s 00010203040506070001020304050607 (00010203040506070001020304050607)))" },
+    { RDB_TYPE_HASH_EXPIRES_OLD, "(n ss)" }, { RDB_TYPE_HASH_LISTPACK_EXPIRES_OLD, "l" }, { RDB_TYPE_HASH_EXPIRES, "0001020304050600 (n ss)" },
+    { RDB_TYPE_HASH_LISTPACK_EXPIRES, "0001020304050600 l" },
+};
+
+static void put_string(struct random *random, struct buffer *out)
+{
+    static const struct bytes packed = { "\xc3\x0a\x40\x78\x02" "aba\xe0\x6a\x01\x01" "ab", 14 };
+    char text[400];
+    size_t size = random_below(random, random_below(random, 10) == 0 ? sizeof(text) : 20);
+
+    switch (random_below(random, 8)) {
+    case 0: buffer_append_bytes(out, packed); break;
+    case 1: codec_write_string(out, bytes_of(text, text_of_int((int64_t)random_next(random) >> random_below(random, 64), text))); break;
+    default:
+        memset(text, 'a' + (int)random_below(random, 26), size);
+        codec_write_string(out, bytes_of(text, size));
+    }
+}
+
+static int hex(char c)
+{
+    return c <= '9' ? c - '0' : c - 'a' + 10;
+}
+
+static const char *put_shape(struct random *random, struct buffer *out, const char *shape)
+{
+    static const struct bytes listpack = { "\x0e\x0e\0\0\0\2\0\x81" "f\x02\x81v\x02\xff", 15 };
+    static const struct bytes ziplist = { "\x10\x10\0\0\0\x0d\0\0\0\2\0\0\x01" "f\x03\xf2\xff", 17 };
+
+    for (; *shape != '\0' && *shape != ')'; shape++) {
+        switch (*shape) {
+        case ' ': break;
+        case 's': put_string(random, out); break;
+        case 'n': codec_write_length(out, random_next(random) >> random_below(random, 64)); break;
+        case 'l': buffer_append_bytes(out, listpack); break;
+        case 'i': buffer_append_bytes(out, ziplist); break;
+        case '(': {
+            uint64_t count = random_below(random, 4);
+            struct buffer unused = { 0 };
+            const char *end = put_shape(random, &unused, shape + 1);
+
+            buffer_release(&unused);
+            codec_write_length(out, count);
+            for (uint64_t i = 0; i < count; i++)
+                put_shape(random, out, shape + 1);
+            shape = end;
+            break;
+        }
+        default:
+            buffer_append_u8(out, (uint8_t)(hex(shape[0]) << 4 | hex(shape[1])));
+            shape++;
+        }
+    }
+    return shape;
+}
+
+static void put_part(struct random *random, struct buffer *file)
+{
+    size_t shape = random_below(random, sizeof(shapes) / sizeof(shapes[0]));
+
+    switch (random_below(random, 16)) {
+    case 0: buffer_append_u8(file, RDB_OPCODE_AUX); put_shape(random, file, "ss"); return;
+    case 1: buffer_append_u8(file, RDB_OPCODE_SELECT); codec_write_length(file, random_below(random, 20)); return;
+    case 2: buffer_append_u8(file, RDB_OPCODE_RESIZE); put_shape(random, file, "nn"); return;
+    case 3: buffer_append_u8(file, RDB_OPCODE_FUNCTION); put_shape(random, file, "s"); return;
+    case 4: buffer_append_u8(file, RDB_OPCODE_MODULE_AUX); put_shape(random, file, "n 02 n 05s 0300000000 00"); return;
+    case 5: buffer_append_u8(file, RDB_OPCODE_SLOT_INFO); put_shape(random, file, "nnn"); return;
+    case 6: put_shape(random, file, "fc 0001020304050607"); break;
+    case 7: put_shape(random, file, "fd 00010203"); break;
+    case 8: put_shape(random, file, "f9 20"); break;
+    case 9: buffer_append_u8(file, RDB_OPCODE_IDLE); put_shape(random, file, "n"); break;
+    }
+    buffer_append_u8(file, shapes[shape].type);
+    put_string(random, file);
+    put_shape(random, file, shapes[shape].body);
+}
+
+/* With a checksum of 0 damage is not found out before it is parsed. */
+static void make_file(struct random *random, struct buffer *file)
+{
+    uint64_t crc = 0;
+
+    buffer_append_format(file, "REDIS%04d", (int)(random_below(random, 8) == 0 ? random_below(random, 14) : 12));
+    for (uint64_t i = random_below(random, 40); i > 0; i--)
+        put_part(random, file);
+    buffer_append_u8(file, RDB_OPCODE_END);
+    if (random_below(random, 4) == 0)
+        crc = crc64(0, buffer_bytes(file));
+    buffer_append(file, &crc, 8);
+}
+
+static void damage(struct random *random, struct buffer *file)
+{
+    static const uint8_t telling[] = { 0, 1, 0x3f, 0x40, 0x7f, 0x80, 0x81, 0xc0, 0xc3, 0xc4, 0xf4, 0xf7, 0xfa, 0xfc, 0xfd, 0xfe, 0xff };
+    size_t at = random_below(random, file->size), size = random_below(random, file->size - at) + 1;
+    uint8_t byte = random_below(random, 2) ? (uint8_t)random_next(random) : telling[random_below(random, sizeof(telling))];
+
+    switch (random_below(random, 6)) {
+    case 0: file->data[at] = (char)byte; break;
+    case 1: file->data[at] ^= (char)(1 << random_below(random, 8)); break;
+    case 2:
+        buffer_reserve(file, 1);
+        memmove(file->data + at + 1, file->data + at, file->size++ - at);
+        file->data[at] = (char)byte;
+        break;
+    case 3:
+        if (size > 12)
+            size = 1;
+        memmove(file->data + at, file->data + at + size, file->size - at - size);
+        file->size -= size;
+        break;
+    case 4:
+        if (random_below(random, 4) == 0)
+            file->size = at;
+        break;
+    case 5:
+        if (file->size + size <= FILE_MAX) {
+            buffer_reserve(file, size);
+            memcpy(file->data + file->size, file->data + at, size);
+            file->size += size;
+        }
+        break;
+    }
+    if (file->size == 0)
+        buffer_append_u8(file, byte);
+}
+
+struct outcome {
+    enum status status;
+    uint64_t offset, parts, sum;    /* sum: over all that was handed out */
+    char message[256];
+};
+
+static void add(struct outcome *outcome, struct bytes bytes)
+{
+    outcome->sum = crc64(outcome->sum, bytes);
+    outcome->sum = crc64(outcome->sum, bytes_of(&bytes.size, sizeof(bytes.size)));
+}
+
+static void read_file(struct bytes file, size_t step, bool knows_size, bool decodes, struct outcome *outcome)
+{
+    static const struct value_limits limits = { .hash_listpack_entries_max = 8, .hash_listpack_value_max = 20 };
+    struct stream stream = { .bytes = file, .step = step };
+    struct rdb_reader *reader = rdb_reader_create(&(struct rdb_source){ stream_read, &stream, knows_size ? file.size : UINT64_MAX });
+    struct buffer scratch = { 0 };
+    struct rdb_part part;
+
+    *outcome = (struct outcome){ 0 };
+    while ((outcome->status = rdb_read(reader, &part, outcome->message)) == STATUS_OK && part.kind != RDB_PART_END) {
+        CHECK(rdb_reader_offset(reader) <= file.size && part.offset < file.size);
+        outcome->parts++;
+        add(outcome, part.name);
+        add(outcome, part.value);
+        add(outcome, part.payload);
+        add(outcome, bytes_of(&part.expire_ms, sizeof(part.expire_ms)));
+        CHECK(part.expire_ms >= -1 && part.idle_s >= -1 && part.freq >= -1 && part.freq <= 255);
+        if (decodes && part.payload.size > 0) {
+            struct value value;
+            enum status status = codec_decode(part.payload, &limits, &scratch, &value);
+
+            CHECK(status == STATUS_OK || status == STATUS_CORRUPT);
+            if (status == STATUS_OK && value_is_object(&value))
+                value_free(&value);
+            scratch.size = 0;
+        }
+    }
+    outcome->offset = rdb_reader_offset(reader);
+    CHECK((outcome->status == STATUS_OK) == (outcome->message[0] == '\0'));
+    CHECK(outcome->status == STATUS_OK || outcome->status == STATUS_CORRUPT || outcome->status == STATUS_TRUNCATED ||
+        outcome->status == STATUS_VERSION);
+    rdb_reader_destroy(reader);
+    buffer_release(&scratch);
+}
+
+static bool run(uint64_t seed)
+{
+    struct random random;
+    struct buffer file = { 0 };
+    struct outcome whole, parts;
+    uint64_t damages;
+    char *exact;
+    struct bytes bytes;
+
+    random_init(&random, seed);
+    make_file(&random, &file);
+    damages = random_below(&random, 5);
+    for (uint64_t i = 0; i < damages; i++)
+        damage(&random, &file);
+    exact = mem_alloc(file.size);           /* of exactly that size, so that a byte too many is seen */
+    memcpy(exact, file.data, file.size);
+    bytes = bytes_of(exact, file.size);
+    read_file(bytes, SIZE_MAX, false, true, &whole);
+    read_file(bytes, random_below(&random, 2) ? 1 : random_below(&random, 300) + 1, random_below(&random, 2), false, &parts);
+    CHECK(whole.status == parts.status && whole.parts == parts.parts && whole.sum == parts.sum);
+    CHECK(whole.status == STATUS_TRUNCATED || whole.offset == parts.offset);
+    CHECK(damages > 0 || whole.status == STATUS_OK || whole.status == STATUS_VERSION ||
+        (whole.status == STATUS_CORRUPT && memcmp(exact, "REDIS0012", 9) != 0));
+    mem_free(exact);
+    buffer_release(&file);
+    return whole.status == STATUS_OK;
+}
+
+int main(int argc, char **argv)
+{
+    int64_t seconds = argc > 1 ? atoll(argv[1]) : 10, end = clock_mono_us() + seconds * 1000000;
+    uint64_t seed, first, good = 0;
+
+    if (argc > 2)
+        seed = strtoull(argv[2], NULL, 0);
+    else
+        random_system(&seed, sizeof(seed));
+    first = seed;
+    printf("rdb_fuzz: seed %" PRIu64 "\n", seed);
+    fflush(stdout);
+    do {
+        for (int i = 0; i < 100; i++)
+            good += run(seed++);
+    } while (clock_mono_us() < end);
+    printf("rdb_fuzz: %" PRIu64 " files, %" PRIu64 " of them good\n", seed - first, good);
+    return 0;
+}

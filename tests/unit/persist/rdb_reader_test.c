@@ -1,0 +1,494 @@
+#include "persist/rdb_reader.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "persist/rdb_format.h"
+#include "value/codec.h"
+
+/* Bytes that come `step` at a time; then `error`, or the end. Every third read is interrupted. */
+struct stream {
+    struct bytes bytes;
+    size_t at, step;
+    int error, reads;
+    size_t wanted_max;
+};
+
+static ssize_t stream_read(void *context, void *to, size_t size)
+{
+    struct stream *stream = context;
+    size_t left = stream->bytes.size - stream->at;
+
+    if (++stream->reads % 3 == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    if (size > stream->wanted_max)
+        stream->wanted_max = size;
+    if (left == 0 && stream->error != 0) {
+        errno = stream->error;
+        return -1;
+    }
+    if (size > stream->step)
+        size = stream->step;
+    if (size > left)
+        size = left;
+    memcpy(to, stream->bytes.data + stream->at, size);
+    stream->at += size;
+    return (ssize_t)size;
+}
+
+static struct rdb_reader *reader_on(struct stream *stream, bool knows_size)
+{
+    return rdb_reader_create(&(struct rdb_source){ stream_read, stream, knows_size ? stream->bytes.size : UINT64_MAX });
+}
+
+static void show_bytes(struct buffer *out, struct bytes bytes)
+{
+    for (size_t i = 0; i < bytes.size; i++) {
+        uint8_t byte = (uint8_t)bytes.data[i];
+
+        buffer_append_format(out, byte > 32 && byte < 127 ? "%c" : "\\%02x", byte);
+    }
+}
+
+static void show_part(struct buffer *out, const struct rdb_part *part)
+{
+    switch (part->kind) {
+    case RDB_PART_AUX:
+        buffer_append_string(out, "aux ");
+        show_bytes(out, part->name);
+        buffer_append_string(out, "=");
+        show_bytes(out, part->value);
+        break;
+    case RDB_PART_DB: buffer_append_format(out, "db %llu", (unsigned long long)part->db); break;
+    case RDB_PART_RESIZE:
+        buffer_append_format(out, "resize %llu %llu", (unsigned long long)part->key_count, (unsigned long long)part->expiring_count);
+        break;
+    case RDB_PART_KEY:
+        buffer_append_format(out, "%llu/", (unsigned long long)part->db);
+        show_bytes(out, part->name);
+        buffer_append_format(out, " type %u", part->type);
+        if (part->expire_ms >= 0)
+            buffer_append_format(out, " until %lld", (long long)part->expire_ms);
+        if (part->idle_s >= 0)
+            buffer_append_format(out, " idle %lld", (long long)part->idle_s);
+        if (part->freq >= 0)
+            buffer_append_format(out, " freq %d", part->freq);
+        if (part->type == RDB_TYPE_STRING || part->type == RDB_TYPE_HASH) {
+            buffer_append_u8(out, ' ');
+            show_bytes(out, part->payload);
+        }
+        break;
+    case RDB_PART_FUNCTION:
+        buffer_append_string(out, "function ");
+        show_bytes(out, part->value);
+        break;
+    case RDB_PART_END: buffer_append_string(out, "end"); break;
+    }
+    buffer_append_u8(out, '\n');
+}
+
+/* All parts, a line each; then the status if it did not end well. `message` has 256 bytes. */
+static enum status read_all(struct bytes file, size_t step, bool knows_size, struct buffer *shown, char *message)
+{
+    struct stream stream = { .bytes = file, .step = step };
+    struct rdb_reader *reader = reader_on(&stream, knows_size);
+    struct rdb_part part;
+    enum status status;
+
+    shown->size = 0;
+    while ((status = rdb_read(reader, &part, message)) == STATUS_OK) {
+        show_part(shown, &part);
+        if (part.kind == RDB_PART_END) {
+            assert_int_equal(rdb_reader_offset(reader), file.size);
+            break;
+        }
+    }
+    rdb_reader_destroy(reader);
+    return status;
+}
+
+static const size_t steps[] = { 1, 2, 3, 5, 17, 100, 1 << 20 };
+enum { STEP_COUNT = sizeof(steps) / sizeof(steps[0]) };
+
+static void shows(struct bytes file, const char *expected)
+{
+    struct buffer shown = { 0 };
+    char message[256];
+
+    for (int i = 0; i < STEP_COUNT; i++) {
+        enum status status = read_all(file, steps[i], i % 2, &shown, message);
+
+        if (status != STATUS_OK)
+            fail_msg("step %zu: %s: %s", steps[i], status_name(status), message);
+        if (!bytes_equal(buffer_bytes(&shown), bytes_of_string(expected)))
+            fail_msg("step %zu gives\n%.*sinstead of\n%s", steps[i], (int)shown.size, shown.data, expected);
+    }
+    buffer_release(&shown);
+}
+
+static void fails(struct bytes file, enum status expected, const char *words)
+{
+    struct buffer shown = { 0 };
+    char message[256];
+
+    for (int i = 0; i < STEP_COUNT; i++) {
+        enum status status = read_all(file, steps[i], i % 2, &shown, message);
+
+        if (status != expected || strstr(message, words) == NULL || strstr(message, "offset ") == NULL)
+            fail_msg("step %zu: %s: '%s', expected %s and '%s'", steps[i], status_name(status), message, status_name(expected), words);
+    }
+    buffer_release(&shown);
+}
+
+#define END "\xff\0\0\0\0\0\0\0\0"
+
+static void the_parts_of_a_file_come_in_order(void **state)
+{
+    shows(BYTES("REDIS0012\xfa\x09redis-ver\x06" "7.4.15\xfa\x0aredis-bits\xc0\x40\xf5\x07#!lua n"
+        "\xf7\x81\x01\x02\x03\x04\x05\x06\x07\x08\x02\x02\x01\x05\x02\x40\x41\x03" "abcd\x04" "abcdefgh\x05\x03xyz\x00"
+        "\xfe\x00\xfb\x03\x01\xf4\x05\x03\x01\x00\x01k\x01v"
+        "\xfc\x01\x02\x00\x00\x00\x00\x00\x00\xf9\x09\x00\x01m\xc1\x34\x12"
+        "\xf8\x40\x50\xfd\x01\x01\x00\x00\x04\x01h\x01\x01" "f\xc0\x07"
+        "\xfe\x0f\x00\x00\x00" END),
+        "aux redis-ver=7.4.15\naux redis-bits=64\nfunction #!lua\\20n\ndb 0\nresize 3 1\n0/k type 0 \\00\\01v\n"
+        "0/m type 0 until 513 freq 9 \\00\\c14\\12\n0/h type 4 until 257000 idle 80 \\04\\01\\01f\\c0\\07\n"
+        "db 15\n15/ type 0 \\00\\00\nend\n");
+}
+
+static void names_in_any_form_are_unpacked(void **state)
+{
+    shows(BYTES("REDIS0010\x00\xc0\xfe\x01" "a\x00\xc1\x00\x80\x01" "b\x00\xc2\xff\xff\xff\x7f\x01" "c\x00\xc3\x05\x0a\x00x\xe0\x00\x00\x01" "d"
+        "\x00\x40\x03xyz\x01" "e\x00\x80\x00\x00\x00\x02no\x01" "f\x00\x81\x00\x00\x00\x00\x00\x00\x00\x01n\x01g" END),
+        "0/-2 type 0 \\00\\01a\n0/-32768 type 0 \\00\\01b\n0/2147483647 type 0 \\00\\01c\n0/xxxxxxxxxx type 0 \\00\\01d\n"
+        "0/xyz type 0 \\00\\01e\n0/no type 0 \\00\\01f\n0/n type 0 \\00\\01g\nend\n");
+}
+
+static void times_before_1970_are_long_past(void **state)
+{
+    shows(BYTES("REDIS0009\xfc\xff\xff\xff\xff\xff\xff\xff\xff\x00\x01k\x01v\xfd\xfe\xff\xff\xff\x00\x01m\x01v\xfc\0\0\0\0\0\0\0\0\x00\x01n\x01v" END),
+        "0/k type 0 until 0 \\00\\01v\n0/m type 0 until 0 \\00\\01v\n0/n type 0 until 0 \\00\\01v\nend\n");
+}
+
+#define ID "\0\1\2\3\4\5\6\7\0\1\2\3\4\5\6\7"
+#define MS "\1\2\3\4\5\6\7\0"
+
+/* A body of each type; those of types 2, 5, 11, 17, 18 and 19 are what Redis 7.0.15 dumped. */
+static const struct {
+    uint8_t type;
+    struct bytes body;
+} bodies[] = {
+    { RDB_TYPE_STRING, BYTES("\x04text") },
+    { RDB_TYPE_STRING, BYTES("\xc3\x0a\x40\x78\x02" "aba\xe0\x6a\x01\x01" "ab") },
+    { RDB_TYPE_LIST, BYTES("\x02\x01" "a\xc0\x07") },
+    { RDB_TYPE_LIST, BYTES("\x00") },
+    { RDB_TYPE_SET, BYTES("\x03\x01" "b\x01" "a\xc1\x2c\x01") },
+    { RDB_TYPE_ZSET, BYTES("\x04\x01" "a\x03" "1.5\x01" "b\xff\x01" "c\xfe\x01" "d\xfd") },
+    { RDB_TYPE_HASH, BYTES("\x02\x01" "f\x01v\xc0\x01\x00") },
+    { RDB_TYPE_ZSET_2, BYTES("\x02\x01" "b\x00\x00\x00\x00\x00\x00\xf0\x7f\x01" "a\x00\x00\x00\x00\x00\x00\xf0\x3f") },
+    { RDB_TYPE_MODULE_2, BYTES("\x81" MS "\x01\x05\x02\x81" MS "\x03" "abcd\x04" MS "\x05\x03xyz\x00") },
+    { RDB_TYPE_HASH_ZIPMAP, BYTES("\x09\x01\x01" "a\x01\x00" "b\xff" "xx") },
+    { RDB_TYPE_LIST_ZIPLIST, BYTES("\x0b\x0b\0\0\0\x0a\0\0\0\0\0\xff") },
+    { RDB_TYPE_SET_INTSET, BYTES("\x10\x04\x00\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00\x70\x11\x01\x00") },
+    { RDB_TYPE_ZSET_ZIPLIST, BYTES("\x0b\x0b\0\0\0\x0a\0\0\0\0\0\xff") },
+    { RDB_TYPE_HASH_ZIPLIST, BYTES("\x0b\x0b\0\0\0\x0a\0\0\0\0\0\xff") },
+    { RDB_TYPE_LIST_QUICKLIST, BYTES("\x02\x0b\x0b\0\0\0\x0a\0\0\0\0\0\xff\x0b\x0b\0\0\0\x0a\0\0\0\0\0\xff") },
+    { RDB_TYPE_STREAM, BYTES("\x01\x10" ID "\x03lpk\x02\x05\x01\x01\x02g1\x05\x00\x01" ID MS "\x01\x01\x02" "c1" MS "\x01" ID) },
+    { RDB_TYPE_HASH_LISTPACK, BYTES("\x07\x07\0\0\0\0\0\xff") },
+    { RDB_TYPE_ZSET_LISTPACK, BYTES("\x14\x14\x00\x00\x00\x04\x00\x81" "a\x02\x01\x01\x81" "b\x02\x83" "2.5\x04\xff") },
+    { RDB_TYPE_LIST_QUICKLIST_2, BYTES("\x02\x02\x13\x13\x00\x00\x00\x04\x00\x81" "a\x02\x81" "b\x02\x81" "c\x02\x81" "d\x02\xff\x01\x03xyz") },
+    { RDB_TYPE_STREAM_2, BYTES("\x01\x10\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x3a\x3a\x00\x00\x00\x16\x00\x02\x01\x01\x01\x01\x01"
+        "\x81\x66\x02\x00\x01\x02\x01\x00\x01\x00\x01\x81\x76\x02\x04\x01\x03\x01\x01\x01\x00\x01\x82\x76\x32\x03\x04\x01\x00\x01\x02\x01\xdf\xff\x02"
+        "\x01\x01\x81\x67\x02\x81\x77\x02\x06\x01\xff\x02\x03\x00\x01\x01\x02\x01\x03\x02\x02\x67\x32\x03\x00\x81\xff\xff\xff\xff\xff\xff\xff\xff\x00"
+        "\x00\x03\x67\x72\x70\x03\x00\x03\x02\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\xfd\x9c\xd4\xfd\xa1\x01\x00\x00\x01\x00"
+        "\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00\xff\x9c\xd4\xfd\xa1\x01\x00\x00\x01\x03\x02\x61\x6c\xfd\x9c\xd4\xfd\xa1\x01\x00"
+        "\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x02\x62\x6f\xff\x9c\xd4\xfd\xa1\x01\x00\x00\x01\x00\x00\x00\x00\x00"
+        "\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00\x04\x69\x64\x6c\x65\xff\x9c\xd4\xfd\xa1\x01\x00\x00\x00") },
+    { RDB_TYPE_SET_LISTPACK, BYTES("\x07\x07\0\0\0\0\0\xff") },
+    { RDB_TYPE_STREAM_3, BYTES("\x01\x10" ID "\x03lpk\x02\x05\x01\x01\x00\x00\x00\x07\x01\x02g1\x05\x00\x03\x01" ID MS "\x01\x01\x02" "c1" MS MS "\x01" ID) },
+    { RDB_TYPE_HASH_EXPIRES_OLD, BYTES("\x02\x00\x01" "f\x01v\x81\0\0\1\2\3\4\5\6\x01g\x01w") },
+    { RDB_TYPE_HASH_LISTPACK_EXPIRES_OLD, BYTES("\x07\x07\0\0\0\0\0\xff") },
+    { RDB_TYPE_HASH_EXPIRES, BYTES(MS "\x02\x00\x01" "f\x01v\x40\x50\x01g\x01w") },
+    { RDB_TYPE_HASH_LISTPACK_EXPIRES, BYTES(MS "\x07\x07\0\0\0\0\0\xff") },
+};
+enum { BODY_COUNT = sizeof(bodies) / sizeof(bodies[0]) };
+
+static void put_key(struct buffer *file, const char *name, int body)
+{
+    buffer_append_u8(file, bodies[body].type);
+    codec_write_string(file, bytes_of_string(name));
+    buffer_append_bytes(file, bodies[body].body);
+}
+
+static void file_of_all_types(struct buffer *file)
+{
+    char name[16];
+
+    buffer_append_string(file, "REDIS0012\xfe\x05");
+    for (int i = 0; i < BODY_COUNT; i++) {
+        snprintf(name, sizeof(name), "key%d", i);
+        put_key(file, name, i);
+    }
+}
+
+static void put_checksum(struct buffer *file)
+{
+    uint64_t crc;
+
+    buffer_append_u8(file, RDB_OPCODE_END);
+    crc = crc64(0, buffer_bytes(file));
+    buffer_append(file, &crc, 8);
+}
+
+/* What the codec knows is handed out as it stood there, the rest is passed over: either way the next key is found. */
+static void the_end_of_every_type_of_value_is_found(void **state)
+{
+    struct buffer file = { 0 };
+    char name[16], message[256];
+
+    file_of_all_types(&file);
+    put_checksum(&file);
+    for (int i = 0; i < STEP_COUNT; i++) {
+        struct stream stream = { .bytes = buffer_bytes(&file), .step = steps[i] };
+        struct rdb_reader *reader = reader_on(&stream, i % 2);
+        struct rdb_part part;
+
+        assert_int_equal(rdb_read(reader, &part, message), STATUS_OK);
+        for (int body = 0; body < BODY_COUNT; body++) {
+            enum value_type value;
+
+            if (rdb_read(reader, &part, message) != STATUS_OK)
+                fail_msg("body %d, step %zu: %s", body, steps[i], message);
+            assert_int_equal(part.kind, RDB_PART_KEY);
+            assert_int_equal(part.db, 5);
+            assert_int_equal(part.type, bodies[body].type);
+            assert_int_equal((uint8_t)file.data[part.offset], part.type);
+            snprintf(name, sizeof(name), "key%d", body);
+            assert_true(bytes_equal(part.name, bytes_of_string(name)));
+            if (codec_peek_type(bytes_of(&part.type, 1), &value) != STATUS_OK) {
+                assert_int_equal(part.payload.size, 0);
+                continue;
+            }
+            assert_int_equal(part.payload.size, bodies[body].body.size + 1);
+            assert_int_equal((uint8_t)part.payload.data[0], part.type);
+            assert_memory_equal(part.payload.data + 1, bodies[body].body.data, bodies[body].body.size);
+        }
+        if (rdb_read(reader, &part, message) != STATUS_OK)
+            fail_msg("the end: %s", message);
+        assert_int_equal(part.kind, RDB_PART_END);
+        assert_int_equal(rdb_reader_version(reader), 12);
+        rdb_reader_destroy(reader);
+    }
+    buffer_release(&file);
+}
+
+static void a_file_cut_anywhere_ends_early(void **state)
+{
+    struct buffer file = { 0 }, shown = { 0 };
+    char message[256];
+
+    file_of_all_types(&file);
+    put_checksum(&file);
+    for (size_t size = 0; size < file.size; size++) {
+        for (int knows_size = 0; knows_size < 2; knows_size++) {
+            char *exact = mem_alloc(size);
+            enum status status;
+
+            memcpy(exact, file.data, size);
+            status = read_all(bytes_of(exact, size), 64, knows_size, &shown, message);
+            if (status != STATUS_TRUNCATED || strstr(message, "at offset ") == NULL)
+                fail_msg("cut at %zu: %s: %s", size, status_name(status), message);
+            mem_free(exact);
+        }
+    }
+    buffer_release(&file);
+    buffer_release(&shown);
+}
+
+static void a_turned_bit_shows(void **state)
+{
+    struct buffer file = { 0 }, shown = { 0 };
+    char message[256];
+
+    file_of_all_types(&file);
+    put_checksum(&file);
+    for (size_t bit = 9 * 8; bit < file.size * 8; bit++) {
+        file.data[bit / 8] ^= (char)(1 << bit % 8);
+        assert_int_not_equal(read_all(buffer_bytes(&file), 1 << 20, false, &shown, message), STATUS_OK);
+        assert_non_null(strstr(message, "offset"));
+        file.data[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    assert_int_equal(read_all(buffer_bytes(&file), 1 << 20, false, &shown, message), STATUS_OK);
+    buffer_release(&file);
+    buffer_release(&shown);
+}
+
+static void versions_before_5_have_no_checksum(void **state)
+{
+    shows(BYTES("REDIS0004\xfe\x00\x00\x01k\x01v\xff"), "db 0\n0/k type 0 \\00\\01v\nend\n");
+    fails(BYTES("REDIS0005\xfe\x00\x00\x01k\x01v\xff"), STATUS_TRUNCATED, "ends early");
+    fails(BYTES("REDIS0005\xfe\x00\x00\x01k\x01v\xff" "abcdefgh"), STATUS_CORRUPT, "checksum");
+}
+
+static void what_is_no_rdb_or_too_new_is_refused(void **state)
+{
+    fails(BYTES(""), STATUS_TRUNCATED, "at offset 0");
+    fails(BYTES("REDIZ0010\xff"), STATUS_CORRUPT, "no RDB file, at offset 0");
+    fails(BYTES("REDIS00x0\xff"), STATUS_CORRUPT, "no number");
+    fails(BYTES("REDIS0000\xff"), STATUS_VERSION, "version 0");
+    fails(BYTES("REDIS0013\xff"), STATUS_VERSION, "version 13");
+    fails(BYTES("REDIS9999\xff"), STATUS_VERSION, "version 9999");
+    fails(BYTES("REDIS0010\x08\x03odd\x01v" END), STATUS_VERSION, "type 8 of a value is not known, at offset 14 (in the key 'odd'");
+    fails(BYTES("REDIS0010\x06\x03mod\x01v" END), STATUS_VERSION, "'mod', type 6: module");
+    fails(BYTES("REDIS0012\x1a\x03odd\x01v" END), STATUS_VERSION, "type 26");
+    fails(BYTES("REDIS0012\xf3\x03odd\x01v" END), STATUS_VERSION, "type 243");
+    fails(BYTES("REDIS0010\xf6\x03" "abc" END), STATUS_VERSION, "release candidate");
+}
+
+/* Claims about what is not there cost neither memory nor time. */
+static void lengths_that_lie_are_refused(void **state)
+{
+    static const struct bytes lies[] = {
+        BYTES("\x00\x81\x7f\xff\xff\xff\xff\xff\xff\xff" "k"), BYTES("\x00\x01k\x81\xff\xff\xff\xff\xff\xff\xff\xff" "v"),
+        BYTES("\x00\x01k\x80\xff\xff\xff\xff" "v"), BYTES("\x04\x01k\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01" "f\x01v"),
+        BYTES("\x01\x01k\x81\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00"), BYTES("\x05\x01k\x81\xff\xff\xff\xff\xff\xff\xff\xff\x00"),
+        BYTES("\x12\x01k\x81\xff\xff\xff\xff\xff\xff\xff\xff\x02\x00"), BYTES("\x0f\x01k\x80\xff\xff\xff\xff\x00\x00\x00"),
+        BYTES("\x00\x01k\xc3\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01x"), BYTES("\xfa\x81\x00\xff\xff\xff\xff\xff\xff\xff" "name"),
+    };
+    struct buffer file = { 0 };
+    int64_t began = clock_mono_us();
+
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        for (int knows_size = 0; knows_size < 2; knows_size++) {
+            struct stream stream = { .step = 1 << 20 };
+            struct rdb_reader *reader;
+            struct rdb_part part;
+            char message[256];
+            enum status status;
+
+            file.size = 0;
+            buffer_append_string(&file, "REDIS0012");
+            buffer_append_bytes(&file, lies[i]);
+            stream.bytes = buffer_bytes(&file);
+            reader = reader_on(&stream, knows_size);
+            while ((status = rdb_read(reader, &part, message)) == STATUS_OK)
+                assert_int_not_equal(part.kind, RDB_PART_END);
+            assert_int_equal(status, STATUS_TRUNCATED);
+            assert_true(stream.wanted_max <= 1 << 20);
+            rdb_reader_destroy(reader);
+        }
+    }
+    assert_true(clock_mono_us() - began < 20 * 1000000);
+    buffer_release(&file);
+}
+
+static void nonsense_is_named_with_its_place(void **state)
+{
+    fails(BYTES("REDIS0010\x00\x01k\x82xxxxxxxx"), STATUS_CORRUPT, "byte 0x82, which none does, at offset 12 (in the key 'k', type 0: string)");
+    fails(BYTES("REDIS0010\x00\x01k\xc4xxxxxxxx"), STATUS_CORRUPT, "form 4");
+    fails(BYTES("REDIS0010\x04\x01k\xc1xxxxxxxx"), STATUS_CORRUPT, "a length was expected");
+    fails(BYTES("REDIS0010\xfe\xc1xxxxxxxx"), STATUS_CORRUPT, "a length was expected");
+    fails(BYTES("REDIS0010\x07\x01k\x01\x06xxxxxxxx"), STATUS_CORRUPT, "the mark 6");
+    fails(BYTES("REDIS0010\x00\xc3\x02\x05xyxxxxxx"), STATUS_CORRUPT, "a compressed string is damaged");
+    fails(BYTES("REDIS0010\xfc\x01"), STATUS_TRUNCATED, "ends early: 8 bytes were expected, at offset 10");
+}
+
+static void a_disk_that_fails_is_no_damage(void **state)
+{
+    struct stream stream = { .bytes = BYTES("REDIS0010\x00\x01k\x05v"), .step = 4, .error = EIO };
+    struct rdb_reader *reader = reader_on(&stream, false);
+    struct rdb_part part;
+    char message[256];
+
+    assert_int_equal(rdb_read(reader, &part, message), STATUS_IO);
+    assert_non_null(strstr(message, "Input/output error"));
+    rdb_reader_destroy(reader);
+}
+
+static void what_follows_the_end_is_left_alone(void **state)
+{
+    FILE *file = tmpfile();
+    struct rdb_reader *reader;
+    struct rdb_part part;
+    char message[256];
+
+    assert_non_null(file);
+    assert_int_equal(fwrite("REDIS0010\xfe\x00" END "*1\r\n", 1, 24, file), 24);
+    assert_int_equal(fflush(file), 0);
+    reader = rdb_reader_create_file(fileno(file));
+    assert_int_equal(rdb_read(reader, &part, message), STATUS_OK);
+    assert_int_equal(rdb_read(reader, &part, message), STATUS_OK);
+    assert_int_equal(part.kind, RDB_PART_END);
+    assert_int_equal(rdb_reader_offset(reader), 20);
+    rdb_reader_destroy(reader);
+    fclose(file);
+}
+
+static void large_values_and_many_small_ones_are_whole(void **state)
+{
+    struct buffer file = { 0 };
+    char message[256], name[32];
+    enum { MANY = 50000, LARGE = 5000000 };
+    char *value = mem_alloc(LARGE);
+    struct stream stream = { .step = 70001 };
+    struct rdb_reader *reader;
+    struct rdb_part part;
+
+    memset(value, 'v', LARGE);
+    buffer_append_string(&file, "REDIS0010");
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "key:%d", i);
+        buffer_append_u8(&file, 0);
+        codec_write_string(&file, bytes_of_string(name));
+        codec_write_string(&file, bytes_of(value, i == 20000 || i == 40000 ? LARGE : (size_t)(i % 100)));
+    }
+    put_checksum(&file);
+    stream.bytes = buffer_bytes(&file);
+    reader = reader_on(&stream, true);
+    for (int i = 0; i < MANY; i++) {
+        size_t size = i == 20000 || i == 40000 ? LARGE : (size_t)(i % 100);
+
+        assert_int_equal(rdb_read(reader, &part, message), STATUS_OK);
+        snprintf(name, sizeof(name), "key:%d", i);
+        assert_true(bytes_equal(part.name, bytes_of_string(name)));
+        assert_true(part.payload.size > size && part.payload.size <= size + 6);
+        assert_true(size == 0 || memcmp(part.payload.data + part.payload.size - size, value, size) == 0);
+    }
+    assert_int_equal(rdb_read(reader, &part, message), STATUS_OK);
+    assert_int_equal(part.kind, RDB_PART_END);
+    rdb_reader_destroy(reader);
+    mem_free(value);
+    buffer_release(&file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_parts_of_a_file_come_in_order),
+        cmocka_unit_test(names_in_any_form_are_unpacked),
+        cmocka_unit_test(times_before_1970_are_long_past),
+        cmocka_unit_test(the_end_of_every_type_of_value_is_found),
+        cmocka_unit_test(a_file_cut_anywhere_ends_early),
+        cmocka_unit_test(a_turned_bit_shows),
+        cmocka_unit_test(versions_before_5_have_no_checksum),
+        cmocka_unit_test(what_is_no_rdb_or_too_new_is_refused),
+        cmocka_unit_test(lengths_that_lie_are_refused),
+        cmocka_unit_test(nonsense_is_named_with_its_place),
+        cmocka_unit_test(a_disk_that_fails_is_no_damage),
+        cmocka_unit_test(what_follows_the_end_is_left_alone),
+        cmocka_unit_test(large_values_and_many_small_ones_are_whole),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

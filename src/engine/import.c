@@ -263,7 +263,7 @@ enum status import_dump(struct engine *engine, const char *path, char *message)
     engine->loading_done = result.size;
     close(fd);
     if (status != STATUS_OK)
-        snprintf(message, MESSAGE_SIZE, "%.200s", why);
+        snprintf(message, MESSAGE_SIZE, "%s", why);
     return status;
 }
 

@@ -321,7 +321,7 @@ static enum status rdb_import(struct player *player, const char *name, char *mes
     reader->offset = size;
     reader->begin = reader->data.size = 0;
     if (status != STATUS_OK)
-        snprintf(message, MESSAGE_SIZE, "%.80s can't be loaded: %.150s", name, why);
+        snprintf(message, MESSAGE_SIZE, "%.40s can't be loaded: %.190s", name, why);
     return status;
 }
 

@@ -6,7 +6,7 @@
 #include "engine/keys.h"
 #include "tier/checkpoint.h"
 
-enum { PARTITION_WORDS = 64, MEMORY_CHECK_WRITES = 64, ARGS_SHOWN_MAX = 128, BIG_CALL_COLD_KEYS = 512, BIG_CALL_SHARE = 4 };
+enum { PARTITION_WORDS = 64, MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_REPLAYED = 8, ARGS_SHOWN_MAX = 128, BIG_CALL_COLD_KEYS = 512, BIG_CALL_SHARE = 4 };
 
 /* The partitions a call needs, as a set; locked in ascending order. */
 struct partition_set {
@@ -230,6 +230,10 @@ static enum residency look_up(struct call *call, struct worker *worker)
         if (key->handle != 0 || tier == NULL || key->flags & KEY_NOT_KEY || (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW)
             continue;
         if (call->client->flags & CLIENT_REPLAY) {
+            if (tier_is_loading(tier, keyspace, key->hash, call->args[key->arg])) {
+                result = WAITING;       /* it was seen ahead (replay.c), and is on its way */
+                continue;
+            }
             if (tier_load_in_place(tier, keyspace, key->hash, call->args[key->arg]) != STATUS_OK)
                 return UNREADABLE;
             key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
@@ -328,23 +332,24 @@ static bool wait_for_reserve(struct call *call, struct worker *worker)
 static bool pass_memory_gate(struct call *call, struct worker *worker)
 {
     struct engine *engine = call->engine;
+    bool is_replay = call->client->flags & CLIENT_REPLAY;
 
     if (!(call->command->flags & (COMMAND_DENYOOM | COMMAND_WRITE)) && call->key_count == 0)
         return true;
-    if (++worker->writes_since_check >= MEMORY_CHECK_WRITES) {
+    if (++worker->writes_since_check >= (is_replay ? MEMORY_CHECK_REPLAYED : MEMORY_CHECK_WRITES)) {
         worker->writes_since_check = 0;
         call->turn->over_memory = engine_memory_is_short(engine);
         call->turn->over_reserve = engine_reserve_is_used_up(engine);
     }
     if (__builtin_expect(call->turn->over_reserve, 0) && !wait_for_reserve(call, worker))
         return false;
-    if (__builtin_expect(!call->turn->over_memory, 1) || !(call->command->flags & COMMAND_DENYOOM))
+    if (__builtin_expect(!call->turn->over_memory, 1) || (!(call->command->flags & COMMAND_DENYOOM) && !is_replay))
         return true;
     call->turn->over_memory = engine_memory_is_short(engine);
     if (!call->turn->over_memory)
         return true;
-    if (call->client->flags & CLIENT_REPLAY) {
-        engine_wait_for_memory(engine);
+    if (is_replay) {
+        engine_wait_for_memory(engine);     /* whatever it is: its keys may have to be loaded */
         return true;
     }
     if (engine_may_wait_for_memory(engine)) {

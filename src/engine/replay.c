@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "engine/ahead.h"
 #include "engine/engine.h"
 #include "engine/internal.h"
 
@@ -12,6 +13,7 @@ struct replay {
     struct engine *engine;
     struct worker *worker;
     struct client client;
+    struct ahead ahead;
     int64_t told_ms;
     char error[256];
 };
@@ -21,12 +23,24 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
     struct replay *replay = context;
     struct buffer *out = &replay->client.reply.out;
     struct timespec pause = { 0, 1000000 };
+    struct tier *tier = replay->engine->tier;
     enum run_result result = RUN_PARKED;
 
     out->size = 0;
-    /* The only thing it may have to wait for is a value that is just being encoded for its demotion. */
-    for (int i = 0; i < REPLAY_RETRIES && (result = engine_run(replay->worker, &replay->client, args, arg_count)) != RUN_DONE; i++)
+    ahead_submit(&replay->ahead);
+    /* It may have to wait for a load that was begun ahead, or for a value that is just being encoded for its demotion. */
+    for (int i = 0; i < REPLAY_RETRIES; ) {
+        uint64_t ended = tier != NULL ? tier_loads_ended(tier) : 0;
+
+        result = engine_run(replay->worker, &replay->client, args, arg_count);
+        if (result == RUN_DONE)
+            break;
+        if (tier != NULL && tier_help(tier, ended))
+            continue;
         nanosleep(&pause, NULL);
+        i++;
+    }
+    ahead_ran(&replay->ahead, replay->client.db);
     if (result != RUN_DONE) {
         snprintf(replay->error, sizeof(replay->error), "a command that has to wait is in the log: '%.*s'", (int)args[0].size, args[0].data);
         return false;
@@ -37,6 +51,13 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
         return false;
     }
     return true;
+}
+
+static void replay_see(void *context, const struct bytes *args, int arg_count)
+{
+    struct replay *replay = context;
+
+    ahead_see(&replay->ahead, args, arg_count);
 }
 
 static void replay_progress(void *context, uint64_t done, uint64_t total)
@@ -60,7 +81,7 @@ static void replay_progress(void *context, uint64_t done, uint64_t total)
 enum status engine_replay(struct engine *engine, char *message)
 {
     struct worker worker;
-    struct replay replay = { .engine = engine, .worker = &worker };
+    struct replay replay = { .engine = engine, .worker = &worker, .ahead = { .engine = engine } };
     enum status status;
 
     replay.client = (struct client){ .flags = CLIENT_REPLAY, .authenticated = true, .worker = replay.worker, .address = "" };
@@ -69,12 +90,14 @@ enum status engine_replay(struct engine *engine, char *message)
     engine->loading_started_ms = clock_wall_ms();
     worker_begin_turn(replay.worker);
     replay.worker->turn.clock_stopped = true;
+    aof_on_ahead(engine->aof, replay_see);
     status = aof_replay(engine->aof, replay_run, replay_progress, &replay, message);
     if (status == STATUS_INVALID && replay.error[0] != '\0') {
         size_t size = strlen(message);
 
         snprintf(message + size, 256 - size, "%s%s", size > 0 ? ": " : "", replay.error);
     }
+    ahead_submit(&replay.ahead);
     reply_release(&replay.client.reply);
     worker_release(&worker);
     engine->dirty = 0;

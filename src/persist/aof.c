@@ -196,6 +196,11 @@ void aof_on_import(struct aof *aof, aof_import *import, void *context)
     aof->import_context = context;
 }
 
+void aof_on_ahead(struct aof *aof, aof_ahead *ahead)
+{
+    aof->ahead = ahead;
+}
+
 enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, void *context, char *message)
 {
     struct aof_replay replay = {
@@ -206,6 +211,7 @@ enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, vo
         .run = run,
         .import = aof->import,
         .import_context = aof->import_context,
+        .ahead = aof->ahead,
         .progress = progress,
         .context = context,
     };

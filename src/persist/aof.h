@@ -93,6 +93,11 @@ typedef enum status aof_import(void *context, int fd, aof_import_progress *progr
     char *message);
 void aof_on_import(struct aof *aof, aof_import *import, void *context);     /* before aof_replay */
 
+/* Before aof_replay, with its context: `ahead` is called for each command, MULTI and EXEC too, some hundred commands before it is
+ * run: to begin with what takes long. It is a hint only: a command that is seen may still turn out to be one that never runs. */
+typedef void aof_ahead(void *context, const struct bytes *args, int arg_count);
+void aof_on_ahead(struct aof *aof, aof_ahead *ahead);
+
 /* The name of the base file when it is Kelvin's own (a name that ends in ".base.image"), else NULL. Valid until
  * aof_commit. */
 const char *aof_base(struct aof *aof);

@@ -34,6 +34,7 @@ struct aof {
     int64_t tick_us;
     aof_synced *synced;
     void *synced_context;
+    aof_ahead *ahead;
     aof_notice *notice;
     void *notice_context;
     int dir_fd;                         /* -1: the directory does not exist yet */

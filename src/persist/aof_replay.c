@@ -20,6 +20,8 @@ enum {
     NUMBER_SIZE_MAX = 24,
     PROGRESS_US = 50000,
     PROGRESS_COMMANDS = 128,        /* the clock is looked at so often */
+    AHEAD_COMMANDS = 1024,          /* so far the reading is ahead of the running, ... */
+    AHEAD_SIZE = 4 << 20,           /* ... or so many bytes, whichever comes first */
 };
 
 /* A window on a file: data holds the bytes from `offset` on. What lies before `begin` may go at the next read;
@@ -35,19 +37,40 @@ struct reader {
     int error;
 };
 
+enum record { RECORD_COMPLETE, RECORD_NOTHING, RECORD_TORN, RECORD_BAD };
+enum word { WORD_PLAIN, WORD_MULTI, WORD_EXEC };
+
+struct span {
+    uint64_t at;                    /* in the file */
+    size_t size;
+};
+
+/* A command that was read and waits for its turn. */
+struct parsed {
+    uint64_t where, end;            /* in the file, annotations included */
+    size_t span;                    /* index of its first argument */
+    int arg_count;
+    enum word word;
+};
+
+/* Commands are read ahead of the running, so that their keys can be loaded by the time they run. `commands` and `spans` are
+ * queues in arrays: what is before `first` is done. */
 struct player {
     const struct aof_replay *replay;
     struct reader reader;
-    struct span { size_t at, size; } *spans;
+    struct parsed *commands;
+    size_t command_first, command_end, command_capacity;
+    struct span *spans;
+    size_t span_first, span_end, span_capacity;
+    uint64_t ahead;                 /* where the next command is read, in the file */
+    enum record ended;              /* what is there in place of one; RECORD_COMPLETE: not known yet */
     struct bytes *args;
     int arg_capacity;
     uint64_t done, total;           /* bytes of the files before this one, and of all */
     int64_t progress_us;
-    int commands;
+    int untold;                     /* commands since the clock was looked at */
     const char *problem;            /* of the record at hand */
 };
-
-enum record { RECORD_COMPLETE, RECORD_NOTHING, RECORD_TORN, RECORD_BAD };
 
 /* Makes [begin, begin + upto) available. False: the file ends before, or can't be read. */
 static bool reader_need(struct reader *reader, size_t upto)
@@ -69,7 +92,7 @@ static bool reader_need(struct reader *reader, size_t upto)
             reader->offset += reader->begin;
             reader->data.size = kept;
             reader->begin = 0;
-            buffer_shrink(&reader->data, 4 * READ_SIZE);
+            buffer_shrink(&reader->data, 2 * AHEAD_SIZE);
         }
         size = pread(reader->fd, buffer_reserve(&reader->data, want), want, (off_t)at);
         if (size < 0 && errno == EINTR)
@@ -145,17 +168,36 @@ static enum record annotation_skip(struct player *player, size_t *at)
     return RECORD_COMPLETE;
 }
 
-static void args_grow(struct player *player, int count)
+/* Room for one more at the end of a queue of elements of `size` bytes. */
+static void *queue_grow(void *elements, size_t *first, size_t *end, size_t *capacity, size_t size)
 {
-    if (count < player->arg_capacity)
-        return;
-    player->arg_capacity = player->arg_capacity == 0 ? 64 : player->arg_capacity * 2;
-    player->args = mem_realloc(player->args, (size_t)player->arg_capacity * sizeof(player->args[0]));
-    player->spans = mem_realloc(player->spans, (size_t)player->arg_capacity * sizeof(player->spans[0]));
+    if (*end < *capacity)
+        return elements;
+    if (*first > *capacity / 2) {
+        memmove(elements, (char *)elements + *first * size, (*end - *first) * size);
+        *end -= *first;
+        *first = 0;
+        return elements;
+    }
+    *capacity = *capacity == 0 ? 256 : *capacity * 2;
+    return mem_realloc(elements, *capacity * size);
 }
 
-/* The command at *at, behind any annotations. On RECORD_COMPLETE the arguments are in player->args until the next read,
- * and *at is behind it; RECORD_NOTHING: the file ends here, as it may. On the others *at is unchanged. */
+/* One more argument of the command being read. */
+static void span_add(struct player *player, uint64_t at, size_t size)
+{
+    size_t before = player->span_first;
+
+    player->spans = queue_grow(player->spans, &player->span_first, &player->span_end, &player->span_capacity, sizeof(struct span));
+    if (player->span_first != before) {
+        for (size_t i = player->command_first; i < player->command_end; i++)
+            player->commands[i].span -= before;
+    }
+    player->spans[player->span_end++] = (struct span){ at, size };
+}
+
+/* The command at *at, behind any annotations. On RECORD_COMPLETE its arguments are the last spans, and *at is behind it;
+ * RECORD_NOTHING: the file ends here, as it may. On the others *at is unchanged. */
 static enum record record_read(struct player *player, size_t *at, int *arg_count)
 {
     struct reader *reader = &player->reader;
@@ -188,20 +230,127 @@ static enum record record_read(struct player *player, size_t *at, int *arg_count
         player->problem = "an argument does not end in CRLF";
         if (memcmp(reader_at(reader, here + size), "\r\n", 2) != 0)
             return RECORD_BAD;
-        args_grow(player, (int)i);
-        player->spans[i] = (struct span){ here, (size_t)size };
+        span_add(player, reader->offset + reader->begin + here, (size_t)size);
         here += size + 2;
     }
-    for (uint64_t i = 0; i < count; i++)
-        player->args[i] = bytes_of(reader_at(reader, player->spans[i].at), player->spans[i].size);
     *arg_count = (int)count;
     *at = here;
     return RECORD_COMPLETE;
 }
 
-static bool is_word(const struct player *player, int arg_count, const char *word)
+/* The arguments of a command, borrowed until the next one is read. */
+static const struct bytes *args_of(struct player *player, const struct parsed *command)
 {
-    return arg_count == 1 && bytes_is(player->args[0], word);
+    const struct reader *reader = &player->reader;
+
+    if (command->arg_count > player->arg_capacity) {
+        player->arg_capacity = command->arg_count + 64;
+        player->args = mem_realloc(player->args, (size_t)player->arg_capacity * sizeof(player->args[0]));
+    }
+    for (int i = 0; i < command->arg_count; i++) {
+        const struct span *span = &player->spans[command->span + (size_t)i];
+
+        player->args[i] = bytes_of(reader->data.data + (span->at - reader->offset), span->size);
+    }
+    return player->args;
+}
+
+static enum word word_of(const struct bytes *args, int arg_count)
+{
+    if (arg_count != 1)
+        return WORD_PLAIN;
+    if (bytes_is(args[0], "MULTI"))
+        return WORD_MULTI;
+    return bytes_is(args[0], "EXEC") ? WORD_EXEC : WORD_PLAIN;
+}
+
+/* Reads one more command ahead. False: there is none, player->ended says why, player->ahead where. */
+static bool read_ahead(struct player *player)
+{
+    struct reader *reader = &player->reader;
+    struct parsed command = { .where = player->ahead };
+    size_t at = (size_t)(player->ahead - reader->offset - reader->begin), spans = player->span_end - player->span_first;
+    const struct bytes *args;
+
+    if (player->ended != RECORD_COMPLETE)
+        return false;
+    player->ended = record_read(player, &at, &command.arg_count);
+    if (player->ended != RECORD_COMPLETE)
+        return false;
+    player->ahead = command.end = reader->offset + reader->begin + at;
+    command.span = player->span_first + spans;
+    args = args_of(player, &command);
+    command.word = word_of(args, command.arg_count);
+    if (player->replay->ahead != NULL)
+        player->replay->ahead(player->replay->context, args, command.arg_count);
+    player->commands = queue_grow(player->commands, &player->command_first, &player->command_end, &player->command_capacity,
+        sizeof(struct parsed));
+    player->commands[player->command_end++] = command;
+    return true;
+}
+
+/* Half the distance is caught up at a time: that is kinder to the caches than one by one. */
+static void keep_ahead(struct player *player)
+{
+    size_t limit = player->replay->ahead != NULL ? AHEAD_COMMANDS : 1;
+
+    if (player->command_end - player->command_first > limit / 2)
+        return;
+    while (player->command_end - player->command_first < limit &&
+           player->ahead - player->reader.offset - player->reader.begin < AHEAD_SIZE && read_ahead(player))
+        ;
+    if (player->command_end == player->command_first)
+        read_ahead(player);     /* one that is larger than all that */
+}
+
+/* The number of commands between the MULTI, which is the first, and its EXEC; false: there is no such group, and how it ended is
+ * in *result and *where. */
+static bool group_find(struct player *player, size_t *count, enum record *result, uint64_t *where)
+{
+    for (size_t i = 1;; i++) {
+        const struct parsed *command;
+
+        while (player->command_end - player->command_first <= i) {
+            if (read_ahead(player))
+                continue;
+            *result = player->ended;
+            *where = player->ahead;
+            if (player->ended != RECORD_BAD) {
+                player->problem = "a MULTI without its EXEC";
+                *where = player->commands[player->command_first].where;
+                *result = RECORD_TORN;
+            }
+            return false;
+        }
+        command = &player->commands[player->command_first + i];
+        if (command->word == WORD_EXEC) {
+            *count = i - 1;
+            return true;
+        }
+        if (command->word == WORD_MULTI) {
+            player->problem = "a MULTI inside a MULTI";
+            *where = command->where;
+            *result = RECORD_BAD;
+            return false;
+        }
+    }
+}
+
+/* Done with the first command; its bytes may go. */
+static void pop(struct player *player)
+{
+    const struct parsed *command = &player->commands[player->command_first++];
+
+    player->reader.begin = (size_t)(command->end - player->reader.offset);
+    player->span_first = command->span + (size_t)command->arg_count;
+}
+
+static bool run_first(struct player *player, uint64_t *where)
+{
+    const struct parsed *command = &player->commands[player->command_first];
+
+    *where = command->where;
+    return player->replay->run(player->replay->context, args_of(player, command), command->arg_count);
 }
 
 static void progress_tell(struct player *player, bool always)
@@ -209,7 +358,7 @@ static void progress_tell(struct player *player, bool always)
     const struct aof_replay *replay = player->replay;
     int64_t now;
 
-    if (replay->progress == NULL || (!always && ++player->commands % PROGRESS_COMMANDS != 0))
+    if (replay->progress == NULL || (!always && ++player->untold % PROGRESS_COMMANDS != 0))
         return;
     now = clock_mono_us();
     if (!always && now - player->progress_us < PROGRESS_US)
@@ -222,56 +371,41 @@ static void progress_tell(struct player *player, bool always)
  * the offset where that is. Everything before it was run. */
 static enum record file_play(struct player *player, uint64_t *where)
 {
-    struct reader *reader = &player->reader;
-    const struct aof_replay *replay = player->replay;
     enum record result;
-    int arg_count;
+    size_t count;
 
+    player->command_first = player->command_end = player->span_first = player->span_end = 0;
+    player->ahead = player->reader.offset + player->reader.begin;
+    player->ended = RECORD_COMPLETE;
     for (;;) {
-        size_t at = 0, group;
-
-        *where = reader->offset + reader->begin;
-        result = record_read(player, &at, &arg_count);
-        if (result != RECORD_COMPLETE)
-            return result;
+        keep_ahead(player);
+        if (player->command_first == player->command_end) {
+            *where = player->ahead;
+            return player->ended;
+        }
         progress_tell(player, false);
-        if (is_word(player, arg_count, "EXEC")) {
+        switch (player->commands[player->command_first].word) {
+        case WORD_PLAIN:
+            if (!run_first(player, where))
+                return RECORD_COMPLETE;
+            pop(player);
+            break;
+        case WORD_EXEC:
+            *where = player->commands[player->command_first].where;
             player->problem = "an EXEC without a MULTI";
             return RECORD_BAD;
-        }
-        if (!is_word(player, arg_count, "MULTI")) {
-            if (!replay->run(replay->context, player->args, arg_count))
-                return RECORD_COMPLETE;
-            reader->begin += at;
-            continue;
-        }
-        /* First to the EXEC, to know that the group is whole (the window holds it); then again, to run it. */
-        group = at;
-        do {
-            *where = reader->offset + reader->begin + at;
-            result = record_read(player, &at, &arg_count);
-            if (result == RECORD_NOTHING || result == RECORD_TORN) {
-                player->problem = "a MULTI without its EXEC";
-                *where = reader->offset + reader->begin;
-                return RECORD_TORN;
-            }
-            if (result == RECORD_COMPLETE && is_word(player, arg_count, "MULTI")) {
-                player->problem = "a MULTI inside a MULTI";
-                result = RECORD_BAD;
-            }
-            if (result != RECORD_COMPLETE)
+        case WORD_MULTI:
+            if (!group_find(player, &count, &result, where))
                 return result;
-        } while (!is_word(player, arg_count, "EXEC"));
-        for (at = group;;) {
-            *where = reader->offset + reader->begin + at;
-            result = record_read(player, &at, &arg_count);
-            CHECK(result == RECORD_COMPLETE);
-            if (is_word(player, arg_count, "EXEC"))
-                break;
-            if (!replay->run(replay->context, player->args, arg_count))
-                return RECORD_COMPLETE;
+            pop(player);
+            for (size_t i = 0; i < count; i++) {
+                if (!run_first(player, where))
+                    return RECORD_COMPLETE;
+                pop(player);
+            }
+            pop(player);
+            break;
         }
-        reader->begin += at;
     }
 }
 
@@ -512,6 +646,7 @@ enum status aof_replay_files(const struct aof_replay *replay, char *message)
     if (status == STATUS_OK)
         progress_tell(&player, true);
     buffer_release(&player.reader.data);
+    mem_free(player.commands);
     mem_free(player.spans);
     mem_free(player.args);
     mem_free(sizes);

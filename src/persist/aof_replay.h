@@ -14,6 +14,7 @@ struct aof_replay {
     aof_import *import;         /* NULL: an RDB has to be empty */
     void *import_context;
     aof_run *run;
+    aof_ahead *ahead;           /* may be NULL: then nothing is read ahead */
     aof_progress *progress;     /* may be NULL */
     void *context;
 };

@@ -166,6 +166,35 @@ bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t has
            recordmap_maybe(keyspace->tier->map, hash);
 }
 
+void tier_preload(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct load_batch *batch)
+{
+    struct tier_keyspace *in = keyspace->tier;
+
+    ASSERT_LOCKED(keyspace->partition);
+    if (!recordmap_maybe(in->map, hash) || keyed_find(&in->graves, hash, key) != NULL || keyed_find(&in->loads, hash, key) != NULL)
+        return;
+    load_post(tier, load_create(keyspace, hash, key), batch);
+}
+
+bool tier_is_loading(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct load *load = (struct load *)keyed_find(&keyspace->tier->loads, hash, key);
+
+    (void)tier;
+    ASSERT_LOCKED(keyspace->partition);
+    return load != NULL && load->state == LOAD_READING;
+}
+
+uint64_t tier_loads_waiting(struct tier *tier)
+{
+    return tier->loads_waiting;
+}
+
+uint64_t tier_loads_ended(struct tier *tier)
+{
+    return tier->loads_ended;
+}
+
 void tier_submit(struct tier *tier, struct load_batch *batch)
 {
     uint64_t count = 0;
@@ -292,8 +321,9 @@ static void finish(struct tier *tier, struct loading *loading)
     struct partition *partition = load->partition;
     bool used = false;
 
-    note_latency(tier, clock_mono_us() - load->posted_us);
     partition_lock(partition);
+    if (load->waits != NULL)
+        note_latency(tier, clock_mono_us() - load->posted_us);
     load->in_flight--;
     if (load->state == LOAD_READING && load->keyspace != NULL) {
         if (loading->ticket == load->ticket) {
@@ -308,7 +338,29 @@ static void finish(struct tier *tier, struct loading *loading)
     partition_unlock(partition);
     if (!used && loading->status == STATUS_OK)
         value_free(&loading->record.value);
-    atomic_fetch_sub_explicit(&tier->loads_waiting, 1, memory_order_relaxed);
+    if (loading->status == STATUS_OK) {
+        atomic_fetch_add_explicit(&tier->record_bytes, loading->bytes.size, memory_order_relaxed);
+        atomic_fetch_add_explicit(&tier->record_count, 1, memory_order_relaxed);
+    }
+    tier->loads_ended++;
+    tier->loads_waiting--;
+    if (tier->helpers > 0) {
+        pthread_mutex_lock(&tier->queue_lock);
+        pthread_cond_broadcast(&tier->load_ended);
+        pthread_mutex_unlock(&tier->queue_lock);
+    }
+}
+
+static void take_one(struct tier *tier, struct loading *loading)
+{
+    struct load *load = tier->queue_first;
+
+    tier->queue_first = load->batch_next;
+    if (tier->queue_first == NULL)
+        tier->queue_last = NULL;
+    tier->queue_size--;
+    loading->load = load;
+    loading->ticket = load->batch_ticket;
 }
 
 /* A fair share of what waits, so that several loaders read in parallel, but few wake-ups are needed. */
@@ -318,17 +370,35 @@ static int take_chunk(struct tier *tier, struct loading chunk[LOADER_CHUNK_MAX])
     int count = 0;
 
     while (tier->queue_first != NULL && count < LOADER_CHUNK_MAX && (uint64_t)count < share) {
-        struct load *load = tier->queue_first;
-
-        tier->queue_first = load->batch_next;
-        chunk[count].load = load;
-        chunk[count].ticket = load->batch_ticket;
+        take_one(tier, &chunk[count]);
         count++;
     }
-    if (tier->queue_first == NULL)
-        tier->queue_last = NULL;
-    tier->queue_size -= (uint64_t)count;
     return count;
+}
+
+bool tier_help(struct tier *tier, uint64_t ended)
+{
+    struct loading one = { 0 };
+    bool busy;
+
+    pthread_mutex_lock(&tier->queue_lock);
+    if (tier->queue_first != NULL) {
+        take_one(tier, &one);
+    } else {
+        tier->helpers++;        /* before the look at loads_ended, which is counted before helpers is looked at */
+        while (tier->loads_ended == ended && tier->loads_waiting > 0)
+            pthread_cond_wait(&tier->load_ended, &tier->queue_lock);
+        tier->helpers--;
+    }
+    busy = one.load != NULL || tier->loads_ended != ended;
+    pthread_mutex_unlock(&tier->queue_lock);
+    if (one.load != NULL) {
+        read_record(tier, &one);
+        finish(tier, &one);
+        buffer_release(&one.bytes);
+        buffer_release(&one.scratch);
+    }
+    return busy;
 }
 
 struct loader {

@@ -138,6 +138,7 @@ struct tier *tier_open(const struct tier_options *options, char *message)
     tier->state = TIER_OK;
     pthread_mutex_init(&tier->queue_lock, NULL);
     pthread_cond_init(&tier->queue_filled, NULL);
+    pthread_cond_init(&tier->load_ended, NULL);
     pthread_mutex_init(&tier->writer_lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -317,6 +318,7 @@ void tier_close(struct tier *tier)
         store_env_destroy(tier->env);
     pthread_mutex_destroy(&tier->queue_lock);
     pthread_cond_destroy(&tier->queue_filled);
+    pthread_cond_destroy(&tier->load_ended);
     pthread_mutex_destroy(&tier->writer_lock);
     pthread_cond_destroy(&tier->writer_asked);
     pthread_cond_destroy(&tier->writer_answered);

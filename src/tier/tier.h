@@ -102,6 +102,23 @@ struct load_batch {
 };
 void tier_submit(struct tier *tier, struct load_batch *batch);
 
+/* A load that nobody waits for: the replay looks ahead. The caller looked and found no entry; does nothing if the key is certainly
+ * absent or on its way. What comes is not pinned. */
+void tier_preload(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct load_batch *batch);
+/* For look-ahead: asks the CPU for what an overwrite of an absent key will look at. The partition is locked. */
+static inline void tier_prefetch(const struct keyspace *keyspace, uint64_t hash)
+{
+    if (keyspace->tier != NULL)
+        recordmap_prefetch(keyspace->tier->map, hash);
+}
+/* Whether a loader has the key, or will. The partition is locked. */
+bool tier_is_loading(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+uint64_t tier_loads_waiting(struct tier *tier);
+/* For one thread that has to wait for a load: does a load that is queued itself, or waits until one more has ended than the `ended`
+ * of tier_loads_ended, asked for before it looked. False at once if there are none under way. No lock is held. */
+uint64_t tier_loads_ended(struct tier *tier);
+bool tier_help(struct tier *tier, uint64_t ended);
+
 /* The call that waited has run, or its client is gone: unpins what it waited for (tier rule 5; the one place). No
  * partition is locked by the caller. */
 void tier_release(struct tier *tier, struct client *client);

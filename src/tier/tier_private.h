@@ -79,6 +79,9 @@ struct tier {
     struct load *queue_first, *queue_last;
     uint64_t queue_size;
     int loaders_idle;
+    pthread_cond_t load_ended;          /* with queue_lock: for who waits in tier_help */
+    _Atomic int helpers;
+    _Atomic uint64_t loads_ended;
     pthread_t loaders[LOADERS_MAX];     /* the writer starts and joins them */
     int loader_count;                   /* started; the writer's, after tier_start */
     _Atomic int loaders_wanted;         /* those above end by themselves */
@@ -122,7 +125,7 @@ struct tier {
     struct unknowns *hurried;           /* writer_lock: big keys that somebody waits for; written next. NULL: none */
     _Atomic bool image_cancelled;       /* the one that is being made is not wanted any more */
     struct sealing *sealing;            /* the writer's: NULL when there is none */
-    _Atomic uint64_t record_bytes, record_count;    /* of all puts so far */
+    _Atomic uint64_t record_bytes, record_count;    /* of all puts and loads so far */
     struct writer_state *writing;       /* this writer only; see writer.c */
 };
 

@@ -22,6 +22,7 @@ struct fuzz {
     char root[64], dir[80];
     struct buffer replayed;     /* what came back, as it stood in the file, a mark behind each command */
     uint64_t commands;
+    uint64_t ahead_sum;
 };
 
 static void command_print(struct buffer *out, const struct bytes *args, int arg_count)
@@ -40,6 +41,16 @@ static bool fuzz_run(void *context, const struct bytes *args, int arg_count)
     command_print(&fuzz->replayed, args, arg_count);
     fuzz->commands++;
     return true;
+}
+
+/* Reads every byte that it is shown. */
+static void fuzz_ahead(void *context, const struct bytes *args, int arg_count)
+{
+    struct fuzz *fuzz = context;
+
+    for (int i = 0; i < arg_count; i++)
+        for (size_t at = 0; at < args[i].size; at++)
+            fuzz->ahead_sum += (uint8_t)args[i].data[at];
 }
 
 static void file_put(struct fuzz *fuzz, const char *name, struct bytes bytes)
@@ -62,6 +73,7 @@ static enum status replay(struct fuzz *fuzz, char *message)
     fuzz->replayed.size = 0;
     if (status != STATUS_OK)
         return status;
+    aof_on_ahead(aof, fuzz_ahead);
     status = aof_replay(aof, fuzz_run, NULL, fuzz, message);
     aof_close(aof);
     return status;

@@ -108,6 +108,26 @@ static void set_heat(const struct import *import, struct entry *entry, const str
     }
 }
 
+/* Whether the key is there already, hot or cold. The record map says no for nearly all; else the store is asked, under the lock (tier rule
+ * 8), as a key that is there twice must not pass for one. */
+static enum status look_for_twin(struct import *import, struct keyspace *keyspace, uint64_t hash, const struct rdb_part *part,
+    enum record_state record)
+{
+    struct tier *tier = import->engine->tier;
+
+    if (record != RECORD_NONE && tier != NULL && keyspace_find(keyspace, hash, part->name) == 0) {
+        enum status status = tier_load_in_place(tier, keyspace, hash, part->name);
+
+        if (status != STATUS_OK)
+            return fail(import, status, "The store can't be read while importing the key '%.*s': %s", shown(part->name), part->name.data,
+                status_name(status));
+    }
+    if (keyspace_find(keyspace, hash, part->name) != 0)
+        return fail(import, STATUS_CORRUPT, "The key '%.*s' is there twice, the second time at offset %" PRIu64, shown(part->name),
+            part->name.data, part->offset);
+    return STATUS_OK;
+}
+
 /* A new entry, as key_changed makes them. The value's object is the entry's afterwards, or still the caller's on failure. */
 static enum status put_in(struct import *import, const struct rdb_part *part, const struct value *value)
 {
@@ -116,18 +136,16 @@ static enum status put_in(struct import *import, const struct rdb_part *part, co
     uint64_t hash = hash_bytes(&all->seed, part->name);
     struct partition *partition = &all->partitions[partition_index(all, hash)];
     enum record_state record = RECORD_NONE;
-    enum status status = STATUS_OK;
     struct keyspace *keyspace;
+    enum status status;
     uint32_t handle;
 
     partition_lock(partition);
     keyspace = partition_keyspace(partition, (int)part->db);
-    if (keyspace_find(keyspace, hash, part->name) != 0) {
-        status = fail(import, STATUS_CORRUPT, "The key '%.*s' is there twice, the second time at offset %" PRIu64, shown(part->name),
-            part->name.data, part->offset);
-    } else {
-        if (watch->record_of_new != NULL)
-            record = watch->record_of_new(watch->context, keyspace, hash, part->name);
+    if (watch->record_of_new != NULL)
+        record = watch->record_of_new(watch->context, keyspace, hash, part->name);
+    status = look_for_twin(import, keyspace, hash, part, record);
+    if (status == STATUS_OK) {
         handle = keyspace_insert(keyspace, hash, part->name, value, part->expire_ms, record, import->worker.turn.now_ms);
         CHECK(handle != 0);
         set_heat(import, keyspace_entry(keyspace, handle), part);

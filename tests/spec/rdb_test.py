@@ -286,12 +286,26 @@ class RdbTest(unittest.TestCase):
         server = self.kelvin(start=False, maxmemory="20mb", tier_enabled="no")
         shutil.copy(os.path.join(redis.folder, "dump.rdb"), server.folder)
         self.refused(server, "does not fit into maxmemory")
-        server = self.kelvin(start=False, maxmemory="20mb", tier_enabled="no", maxmemory_policy="allkeys-lru")
-        shutil.copy(os.path.join(redis.folder, "dump.rdb"), server.folder)
-        server.start()
-        with server.client() as client:
-            self.assertTrue(1000 < client.must("DBSIZE") < 30000)
-        server.stop()
+        for appendonly in ("no", "yes"):
+            server = self.kelvin(start=False, maxmemory="20mb", tier_enabled="no", maxmemory_policy="allkeys-lru", appendonly=appendonly)
+            shutil.copy(os.path.join(redis.folder, "dump.rdb"), server.folder)
+            server.start()
+            with server.client() as client:
+                self.assertTrue(1000 < client.must("DBSIZE") < 30000)
+                client.must("SET", "new", "v")
+            if appendonly == "yes":
+                server.restart(kill=True)
+                with server.client() as client:
+                    self.assertTrue(1000 < client.must("DBSIZE") < 30000)
+                    self.assertEqual(client.must("GET", "new"), b"v")
+            server.stop()
+
+    @kelvin_only
+    def test_a_key_that_is_there_twice_is_found_even_when_it_is_cold(self):
+        body = b"\xfe\x00" + b"".join(b"\x00" + string("k:%d" % i) + string(os.urandom(1000)) for i in range(30000))
+        server = self.kelvin(start=False, maxmemory="16mb")
+        self.put(server, rdb(body + b"\x00" + string("k:0") + string("again")))
+        self.refused(server, "'k:0' is there twice, the second time at offset %d" % (9 + len(body)))
 
     def test_expired_keys_are_left_out(self):
         past, future = int(time.time() * 1000) - 1000, int(time.time()) + 10000

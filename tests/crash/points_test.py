@@ -89,10 +89,12 @@ class PointsTest(unittest.TestCase):
         self.chance = random.Random(seed)
         folder = tempfile.mkdtemp(prefix="kelvin-test-")
         self.disk = Disk(folder)
-        self.load = Load(seed, value_size=self.chance.choice((600, 6000)))
+        # Some with more data than memory, so that demotion and loads go on all the time.
+        keys, value_size, maxmemory = self.chance.choice(((30, 600, "0"), (30, 6000, "16mb"), (300, 30000, "24mb"), (300, 30000, "48mb")))
+        self.load = Load(seed, keys=keys, value_size=value_size)
         options = {"appendonly": "yes", "appendfsync": self.chance.choice(("always", "everysec", "no")),
                    "auto-aof-rewrite-percentage": "0", "io-threads": str(self.chance.choice((1, 4))),
-                   "maxmemory": self.chance.choice(("0", "16mb", "48mb")), "tier-batch-size": "64kb", "tier-write-buffer": "64kb"}
+                   "maxmemory": maxmemory, "tier-batch-size": "64kb", "tier-write-buffer": self.chance.choice(("64kb", "1mb"))}
         self.server = Server(options, folder=folder, environment=self.disk.environment)
         self.name = "SEED=%d, %r" % (seed, options)
 

@@ -10,6 +10,7 @@
 #include "commands/hash.h"
 #include "commands/keys.h"
 #include "commands/misc.h"
+#include "commands/set.h"
 #include "commands/string.h"
 #include "server/tier_commands.h"
 
@@ -19,6 +20,7 @@ const struct command *const *families_of_commands(void)
         string_commands,
         bitmap_commands,
         hash_commands,
+        set_commands,
         keys_commands,
         connection_commands,
         client_commands,

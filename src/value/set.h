@@ -37,6 +37,9 @@ struct bytes set_random(const struct value *set, struct random *random, char dig
 typedef void set_found(void *context, struct bytes member);
 void set_sample(const struct value *set, struct random *random, size_t count, set_found *found, void *context);
 
+/* Removes members as set_sample gave them, in that order; they do not lie in the set. */
+void set_remove_sample(struct value *set, const struct bytes *members, size_t count);
+
 /* SSCAN: calls `found` for about `count` members from `cursor` on and returns the next cursor, 0 at the end. An intset or a
  * listpack is returned whole. A member that is there from the first to the last call is found at least once. */
 uint64_t set_scan(const struct value *set, uint64_t cursor, size_t count, set_found *found, void *context);

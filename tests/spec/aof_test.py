@@ -231,7 +231,7 @@ class AofTest(unittest.TestCase):
         with Server(binary=REDIS) as oracle:
             server = self.start(appendfsync="no")
             with server.client() as client:
-                present = {name.decode() for name in client.must("COMMAND", "LIST")} & set(TEMPLATES) | {"restore", "dump"}
+                present = {name.decode() for name in client.must("COMMAND", "LIST")} & set(TEMPLATES) | {"restore", "dump", "spop"}
             generator = Generator(seed, present, demote=server.kelvin)
             runner = Runner(server, oracle)
             self.addCleanup(runner.disconnect)

@@ -14,13 +14,15 @@ from support.case import kelvin_only, main                                      
 from support.differential import Difference, Runner, explain, from_script, minimise                 # noqa: E402
 from support.generate import TEMPLATES, Generator                                                   # noqa: E402
 from support.resp import Error                                                                      # noqa: E402
-from support.server import REDIS, Server, scaled, seed_new                                          # noqa: E402
+from support.server import REDIS, Server, is_redis, scaled, seed_new                                          # noqa: E402
 
-# Small limits, so that hashes change their encoding all the time.
-ENCODINGS = {"hash-max-listpack-entries": "8", "hash-max-listpack-value": "20"}
+# Small limits, so that values change their encoding all the time.
+ENCODINGS = {"hash-max-listpack-entries": "8", "hash-max-listpack-value": "20", "set-max-intset-entries": "8"}
+# What the oracle does not have.
+OWN_ENCODINGS = {"set-max-listpack-entries": "8", "set-max-listpack-value": "20"}
 # Commands with keys that are tested elsewhere, or can't be compared.
 NOT_RANDOM = {"restore", "migrate", "restore-asking", "object", "memory", "debug", "tier", "sort", "sort_ro", "wait", "waitaof",
-              "watch", "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "xgroup", "xinfo"}
+              "spop", "watch", "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "xgroup", "xinfo"}
 FILLER_DATABASE = 15
 
 
@@ -74,15 +76,17 @@ class Filler:
 
 
 class DifferentialTest(unittest.TestCase):
-    def differ(self, options, count, demote=False, filler=None):
+    def differ(self, options, count, demote=False, filler=None, protocol=2):
         seed = seed_new()
         ours_options = dict(ENCODINGS)
         ours_options.update(options)
+        if not is_redis():
+            ours_options.update(OWN_ENCODINGS)
         with Server(ENCODINGS, binary=REDIS) as oracle, Server(ours_options) as ours:
             commands = commands_of(ours) & commands_of(oracle)
             generator = Generator(seed, commands, demote=demote)
             fill = Filler(ours, seed, *filler) if filler else None
-            runner = Runner(ours, oracle, tick=fill.tick if fill else None)
+            runner = Runner(ours, oracle, tick=fill.tick if fill else None, protocol=protocol)
             sequence = [generator.next() for _ in range(count)]
             print("  %d commands, seed %d" % (count, seed), file=sys.stderr)
             try:
@@ -101,6 +105,9 @@ class DifferentialTest(unittest.TestCase):
 
     def test_all_hot(self):
         self.differ({}, scaled(200000))
+
+    def test_all_hot_in_resp3(self):
+        self.differ({}, scaled(30000), protocol=3)
 
     @kelvin_only
     def test_with_random_demotions_between_commands(self):
@@ -147,7 +154,7 @@ class DifferentialTest(unittest.TestCase):
 def replay(path):
     with open(path) as file:
         sequence = from_script(file.read())
-    with Server(ENCODINGS, binary=REDIS) as oracle, Server(ENCODINGS) as ours:
+    with Server(ENCODINGS, binary=REDIS) as oracle, Server(dict(ENCODINGS, **OWN_ENCODINGS)) as ours:
         runner = Runner(ours, oracle, deep_every=1)
         started = time.monotonic()
         try:

@@ -1,17 +1,22 @@
 """Run the same commands on two servers, compare every reply and now and then everything there is, and shrink what fails.
 
 A sequence is a list of argument lists; besides commands it may hold [b"@roundtrip", source, target, ms, ...] (DUMP and
-RESTORE within each server) and [b"@demote", key] (TIER DEMOTE on ours only, in whatever database is selected).
+RESTORE within each server), [b"@pop", key, count...] (a SPOP on ours, and the same members removed from the oracle's set) and
+[b"@demote", key] (TIER DEMOTE on ours only, in whatever database is selected).
 """
 import os
 import tempfile
 import time
 
 from . import compare
-from .resp import Closed, Error, NULL_ARRAY, ProtocolError, quote, split
+from .resp import Closed, Error, NULL_ARRAY, ProtocolError, Set, quote, split
 
 BATCH = 40
 DATABASES = 4
+
+
+# What is run on its own, not in a batch.
+ALONE = {b"@roundtrip": "_roundtrip", b"@pop": "_pop"}
 
 
 class Difference(Exception):
@@ -30,10 +35,11 @@ class Difference(Exception):
 class Runner:
     """`ours` and `oracle` are Servers. `tick` is called between batches with our connection's index of commands done."""
 
-    def __init__(self, ours, oracle, tick=None, deep_every=400):
+    def __init__(self, ours, oracle, tick=None, deep_every=400, protocol=2):
         self.ours, self.oracle = ours, oracle
         self.tick = tick
         self.deep_every = deep_every
+        self.protocol = protocol
         self.demoted = 0
         self.a = self.b = None
 
@@ -41,7 +47,7 @@ class Runner:
         self.disconnect()
         if not self.ours.alive():
             self.ours.start()
-        self.a, self.b = self.ours.client(), self.oracle.client()
+        self.a, self.b = (server.client(protocol=self.protocol) for server in (self.ours, self.oracle))
 
     def disconnect(self):
         for client in (self.a, self.b):
@@ -60,12 +66,12 @@ class Runner:
         done, deep_at = 0, deep_every
         while done < len(sequence):
             batch = sequence[done:done + BATCH]
-            if batch[0][0] == b"@roundtrip":
+            if batch[0][0] in ALONE:
                 batch = batch[:1]
-                self._roundtrip(batch[0], done)
+                getattr(self, ALONE[batch[0][0]])(batch[0], done)
             else:
                 for index, args in enumerate(batch):
-                    if args[0] == b"@roundtrip":
+                    if args[0] in ALONE:
                         batch = batch[:index]
                         break
                 self._batch(batch, done)
@@ -111,6 +117,23 @@ class Runner:
             self.b.pipeline([[b"RESTORE", target, ttl, payloads[1]] + words])
         if replies[0] != replies[1]:
             raise Difference([b"RESTORE", target, ttl, payloads[0]] + words, replies[0], replies[1], done + 1)
+
+    def _pop(self, args, done):
+        """What SPOP takes is random, so the oracle is told what went; all else about the reply is checked."""
+        command = [b"SPOP"] + args[1:]
+        reply, = self._replies(self.a, [command], done, True)
+        members = reply if isinstance(reply, list) else [reply]
+        if not isinstance(reply, (bytes, list)) or isinstance(reply, Error) or not members:
+            expected = self.b.call(*command)
+            if reply != expected or type(reply) is not type(expected):
+                raise Difference(command, reply, expected, done + 1)
+            return
+        size, removed = self.b.pipeline([[b"SCARD", args[1]], [b"SREM", args[1]] + members])
+        wanted = min(int(args[2]), size) if len(args) > 2 else 1
+        if type(reply) is not (bytes if len(args) == 2 else Set if self.protocol == 3 else list):
+            raise Difference(command, reply, "(another type)", done + 1)
+        if len(members) != wanted or removed != wanted:
+            raise Difference(command, reply, "%d of these %d members were there" % (removed, size), done + 1)
 
     # Everything there is
 

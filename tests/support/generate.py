@@ -32,13 +32,18 @@ TEMPLATES = {
     "hmset": "key fieldvalue+", "hrandfield": ["key", "key count", "key count WITHVALUES|withvaluess"],
     "hscan": "key 0 COUNT 100000 [MATCH pattern]", "hset": "key fieldvalue+", "hsetnx": "key field value",
     "hstrlen": "key field", "hvals": "key",
+    # Sets
+    "sadd": "key member+", "scard": "key", "sdiff": "key+", "sdiffstore": "key key+", "sinter": "key+",
+    "sintercard": ["numberedkeys", "numberedkeys LIMIT small"], "sinterstore": "key key+", "sismember": "key member",
+    "smembers": "key", "smismember": "key member+", "smove": "key key member", "srandmember": ["key", "key count"],
+    "srem": "key member+", "sscan": "key 0 COUNT 100000 [MATCH pattern]", "sunion": "key+", "sunionstore": "key key+",
     # Keys
     "copy": ["key key [REPLACE]", "key key DB db [REPLACE]"], "del": "key+", "exists": "key+",
     "expire": "key s [NX|XX|GT|LT] [XX|GT]", "expireat": "key at [NX|XX|GT|LT]", "expiretime": "key", "keys": "pattern",
     "move": "key db", "object": ["ENCODING key", "REFCOUNT|IDLETIME|encoding|foo key"], "persist": "key",
     "pexpire": "key ms [NX|XX|GT|LT]", "pexpireat": "key atms [NX|XX|GT|LT] [NX|foo]", "pexpiretime": "key",
     "pttl": "key", "randomkey": "", "rename": "key key", "renamenx": "key key",
-    "scan": "0 COUNT 100000 [MATCH pattern] [TYPE string|hash|list|zset]", "touch": "key+", "ttl": "key", "type": "key",
+    "scan": "0 COUNT 100000 [MATCH pattern] [TYPE string|hash|list|zset|set]", "touch": "key+", "ttl": "key", "type": "key",
     "unlink": "key+", "dump": "key",
     # Databases and the server
     "dbsize": "", "flushdb": "[ASYNC|SYNC|foo]", "flushall": "[ASYNC|SYNC]", "select": "db", "swapdb": "db db",
@@ -49,27 +54,34 @@ TEMPLATES = {
 WEIGHTS = {"flushall": 2, "flushdb": 6, "select": 60, "swapdb": 25, "set": 600, "hset": 900, "mset": 150, "move": 60,
            "copy": 150, "rename": 150, "keys": 20, "scan": 20, "time": 5, "lastsave": 2, "echo": 10, "ping": 10,
            "randomkey": 20, "dump": 10, "del": 60, "unlink": 60, "expire": 150, "getdel": 60, "restore": 100,
-           "setrange": 150, "append": 150, "hdel": 150, "lcs": 50, "dbsize": 60}
+           "setrange": 150, "append": 150, "hdel": 150, "lcs": 50, "dbsize": 60, "sadd": 900, "spop": 100}
 
 FAMILY = {name: b"s" for name in TEMPLATES if name.startswith((
     "append", "bit", "get", "lcs", "mget", "msetnx", "setbit", "setrange", "strlen", "substr"))}
 FAMILY.update((name, b"n") for name in TEMPLATES if name.startswith(("incr", "decr")))
+FAMILY.update((name, b"t") for name in TEMPLATES if name in (
+    "sadd", "scard", "sinter", "sintercard", "sinterstore", "sismember", "smembers", "smismember", "smove", "srandmember", "srem",
+    "sscan", "sunion", "sunionstore", "sdiff", "sdiffstore"))
+FAMILIES = (b"s", b"n", b"h", b"t")
 WRITE_ANY = {"set", "setex", "psetex", "mset", "getset", "setnx"}
 
 
 class Generator:
     """next() gives a list of arguments. Besides real commands: [b"@roundtrip", source, target, ms, words...], a DUMP of
-    source whose payload is RESTOREd to target on the same server, and [b"@demote", key] when `demote` is on."""
+    source whose payload is RESTOREd to target on the same server, [b"@pop", key, count...], a SPOP that takes the same members
+    on both, and [b"@demote", key] when `demote` is on."""
 
     def __init__(self, seed, commands, demote=False, keys=6, databases=3):
         self.random = random.Random(seed)
         self.commands = sorted(name for name in TEMPLATES if name in commands)
         if "restore" in commands and "dump" in commands:
             self.commands.append("restore")
+        if "spop" in commands:
+            self.commands.append("spop")
         self.weights = [WEIGHTS.get(name, 100) for name in self.commands]
         self.demote = demote
         # Most commands of a family use keys of their own, or nearly every answer would be WRONGTYPE.
-        self.keys = {family: [b"%s%d" % (family, index) for index in range(keys)] for family in (b"s", b"n", b"h")}
+        self.keys = {family: [b"%s%d" % (family, index) for index in range(keys)] for family in FAMILIES}
         self.odd_keys = [b"", b"key with\r\n\x00\xff bytes", b"L" * 300]
         self.family = b"s"
         self.databases = databases
@@ -81,17 +93,20 @@ class Generator:
         return self.random.choice(choices)
 
     def next(self):
-        self.family = self.pick(b"s", b"n", b"h")
+        self.family = self.pick(*FAMILIES)
         if self.demote and self.chance(0.35):
             return [b"@demote", self.key()]
         name = self.random.choices(self.commands, self.weights)[0]
         self.family = FAMILY.get(name) or (b"h" if name[0] == "h" else self.family)
-        if name in WRITE_ANY and self.family == b"h" and self.chance(0.9):
+        if name in WRITE_ANY and self.family not in (b"s", b"n") and self.chance(0.9):
             self.family = self.pick(b"s", b"n")
         if name == "restore":
             args = [b"@roundtrip", self.key(), self.key(), self.pick(b"0", b"0", b"0", self.ms(), b"-1", b"abc", b"")]
             return args + self.random.choices([[], [b"REPLACE"], [b"FREQ", b"9"],
                                                [b"IDLETIME", b"100"], [b"foo"]], [6, 9, 1, 1, 1])[0]
+        if name == "spop":
+            self.family = b"t"
+            return [b"@pop", self.key()] + self.pick([], [self.count()])
         template = TEMPLATES[name]
         if isinstance(template, list):
             template = self.random.choice(template)
@@ -102,7 +117,7 @@ class Generator:
             args.append(self.value())
         if len(args) > 1 and self.chance(0.01):
             args[self.random.randrange(1, len(args))] = self.pick(*ODD_NUMBERS, b"NX", b"GET", b"KEEPTTL")
-            if args[0].lower() in (b"setrange", b"setbit", b"bitfield", b"bitop", b"hrandfield"):
+            if args[0].lower() in (b"setrange", b"setbit", b"bitfield", b"bitop", b"hrandfield", b"srandmember"):
                 return self.next()
         return args
 
@@ -132,12 +147,12 @@ class Generator:
         return made if isinstance(made, list) else [made]
 
     # Words in lower case that stand for themselves
-    LITERAL = {"bit", "byte", "bytes", "bitt", "and", "string", "hash", "list", "zset", "encoding", "foo", "withvaluess"}
+    LITERAL = {"bit", "byte", "bytes", "bitt", "and", "string", "hash", "list", "set", "zset", "encoding", "foo", "withvaluess"}
 
     def key(self):
         if self.chance(0.04):
             return self.random.choice(self.odd_keys)
-        family = self.family if self.chance(0.93) else self.pick(b"s", b"n", b"h")
+        family = self.family if self.chance(0.93) else self.pick(*FAMILIES)
         return self.random.choice(self.keys[family])
 
     def value(self):
@@ -167,6 +182,16 @@ class Generator:
         if self.chance(0.93):
             return b"f%d" % self.random.randrange(11)
         return self.pick(b"", b"12", b"-7", b"f\xff\x00", b"a field of more than twenty bytes")
+
+    def member(self):
+        kind = self.random.random()
+        if kind < 0.6:
+            return b"%d" % self.random.choice((0, 1, 2, 3, 4, 5, 6, 7, 8, -1, -7, 300, 70000, -40000, 1 << 40, -(1 << 63)))
+        return b"m%d" % self.random.randrange(9) if kind < 0.9 else self.value()
+
+    def numberedkeys(self):
+        keys = self.word("key+")
+        return [b"%d" % len(keys) if self.chance(0.95) else self.count()] + keys
 
     def fieldvalue(self):
         return [self.field(), self.value() if self.chance(0.5) else b"%d" % self.random.randrange(-5, 50)]

@@ -1,0 +1,201 @@
+/* SPOP key [count]: members drawn at random are removed and answered. SRANDMEMBER key [count]: a member; `count` different ones; or,
+ * if count is negative, that many draws, each from all members. */
+#include "command/call.h"
+#include "command/key.h"
+#include "commands/set.h"
+#include "value/set.h"
+
+enum {
+    /* Redis takes any number of draws and fills its memory with the reply; we draw this often and no more. */
+    DRAWS_MAX = 1 << 24,
+    WORDS_LOGGED_MAX = 1026,        /* of one SREM that stands for a SPOP, as Redis 7.2 cuts them */
+};
+
+/* The key is to go if nothing is left. What was drawn counts as changes, not the calls. */
+static void put_back(struct key *key, size_t popped)
+{
+    struct call *call = key->call;
+    uint64_t changes = call->change_count;
+
+    key_changed(key, "spop");
+    if (set_count(&key->value) == 0)
+        key_remove(key, KEY_REMOVE_NOW, "del");
+    call->change_count = changes + popped;
+}
+
+static void pop_one(struct call *call)
+{
+    char digits[TEXT_INT_SIZE];
+    struct bytes words[3];
+    struct key key;
+
+    if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_SET, &key))
+        return;
+    if (!key.present) {
+        reply_null(call->reply);
+        return;
+    }
+    words[0] = BYTES("SREM");
+    words[1] = call->args[1];
+    words[2] = arena_copy(call->arena, set_random(&key.value, &call->turn->random, digits));
+    set_remove(&key.value, words[2]);
+    put_back(&key, 1);
+    call_propagate(call, words, 3);
+    reply_bulk(call->reply, words[2]);
+}
+
+static void pop_all(struct call *call, struct key *key)
+{
+    const struct bytes words[] = { BYTES("DEL"), call->args[1] };
+    uint64_t changes = call->change_count;
+    size_t count = set_count(&key->value);
+    struct set_iterator iterator;
+    struct bytes member;
+
+    reply_set(call->reply, count);
+    set_iterate(&iterator, &key->value);
+    while (set_next(&iterator, &member))
+        reply_bulk(call->reply, member);
+    key_event(key, "spop");
+    key_remove(key, KEY_REMOVE_LAZILY, "del");
+    call->change_count = changes + count;
+    call_propagate(call, words, 2);
+}
+
+/* Members that were drawn, copied; room for two words of a command in front of them. */
+struct drawn {
+    struct arena *arena;
+    struct bytes *words;
+    size_t count;
+};
+
+static void note_drawn(void *context, struct bytes member)
+{
+    struct drawn *drawn = context;
+
+    drawn->words[2 + drawn->count++] = arena_copy(drawn->arena, member);
+}
+
+/* SREM key member ..., in parts that a replica, or a replay, can take. The words in front of each part have been logged. */
+static void log_as_srem(struct call *call, struct bytes *words, size_t count)
+{
+    size_t done = 0;
+
+    while (done < count) {
+        size_t part = count - done < WORDS_LOGGED_MAX - 2 ? count - done : WORDS_LOGGED_MAX - 2;
+
+        words[done] = BYTES("SREM");
+        words[done + 1] = call->args[1];
+        call_propagate(call, words + done, (int)part + 2);
+        done += part;
+    }
+}
+
+static void pop_some(struct call *call, struct key *key, size_t count)
+{
+    struct drawn drawn = { call->arena, arena_alloc(call->arena, (count + 2) * sizeof(struct bytes)), 0 };
+
+    set_sample(&key->value, &call->turn->random, count, note_drawn, &drawn);
+    reply_set(call->reply, count);
+    for (size_t i = 0; i < count; i++)
+        reply_bulk(call->reply, drawn.words[2 + i]);
+    set_remove_sample(&key->value, drawn.words + 2, count);
+    put_back(key, count);
+    log_as_srem(call, drawn.words, count);
+}
+
+static void pop_several(struct call *call)
+{
+    struct key key;
+    int64_t count;
+
+    if (!arg_integer_between(call, 2, 0, INT64_MAX, "ERR value is out of range, must be positive", &count) ||
+        !key_open_as(call, 1, KEY_FOR_WRITING, VALUE_SET, &key))
+        return;
+    if (!key.present || count == 0)
+        reply_set(call->reply, 0);
+    else if ((uint64_t)count >= set_count(&key.value))
+        pop_all(call, &key);
+    else
+        pop_some(call, &key, (size_t)count);
+}
+
+void spop_command(struct call *call)
+{
+    if (call->arg_count > 3)
+        reply_error(call, ERR_SYNTAX);
+    else if (call->arg_count == 3)
+        pop_several(call);
+    else
+        pop_one(call);
+}
+
+static void draw_one(struct call *call)
+{
+    char digits[TEXT_INT_SIZE];
+    struct key key;
+
+    if (!key_open_as(call, 1, KEY_FOR_READING, VALUE_SET, &key))
+        return;
+    if (key.present)
+        reply_bulk(call->reply, set_random(&key.value, &call->turn->random, digits));
+    else
+        reply_null(call->reply);
+}
+
+static void reply_member(void *context, struct bytes member)
+{
+    reply_bulk(context, member);
+}
+
+static void draw_different(struct call *call, const struct value *set, size_t count)
+{
+    if (count > set_count(set))
+        count = set_count(set);
+    reply_array(call->reply, count);
+    set_sample(set, &call->turn->random, count, reply_member, call->reply);
+}
+
+static void draw_with_repeats(struct call *call, const struct value *set, size_t count)
+{
+    char digits[TEXT_INT_SIZE];
+
+    if (count > DRAWS_MAX) {
+        reply_error(call, ERR_OUT_OF_RANGE);
+        return;
+    }
+    reply_array(call->reply, count);
+    for (size_t i = 0; i < count; i++)
+        reply_bulk(call->reply, set_random(set, &call->turn->random, digits));
+}
+
+static void draw_several(struct call *call)
+{
+    struct key key;
+    int64_t count;
+
+    if (!arg_integer(call, 2, &count))
+        return;
+    if (count < -INT64_MAX) {
+        reply_errorf(call, "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807");
+        return;
+    }
+    if (!key_open_as(call, 1, KEY_FOR_READING, VALUE_SET, &key))
+        return;
+    if (!key.present || count == 0)
+        reply_array(call->reply, 0);
+    else if (count > 0)
+        draw_different(call, &key.value, (size_t)count);
+    else
+        draw_with_repeats(call, &key.value, (size_t)-count);
+}
+
+void srandmember_command(struct call *call)
+{
+    if (call->arg_count > 3)
+        reply_error(call, ERR_SYNTAX);
+    else if (call->arg_count == 3)
+        draw_several(call);
+    else
+        draw_one(call);
+}

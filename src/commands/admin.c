@@ -3,6 +3,7 @@
 #include "admin/info.h"
 #include "base/mem.h"
 #include "engine/engine.h"
+#include "engine/shutdown.h"
 
 void admin_reply_help(struct call *call, const char *const *lines)
 {
@@ -102,10 +103,16 @@ void replicaof_command(struct call *call)
         reply_errorf(call, "ERR replication is not supported: this server can't be a replica");
 }
 
-/* SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT] */
+static void release_wait(struct job *job)
+{
+    mem_free(job);
+}
+
+/* SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]. Not answered when it succeeds: the connection ends. */
 void shutdown_command(struct call *call)
 {
-    struct engine *engine = call->engine;
+    struct shutdown *shutdown = call->engine->shutdown;
+    struct job *wait;
     bool abort = false;
     int flags = 0;
 
@@ -125,15 +132,19 @@ void shutdown_command(struct call *call)
         if (flags < 0)
             break;
     }
-    if (flags < 0 || (abort && flags != 0) || (flags & CONFIG_SHUTDOWN_SAVE && flags & CONFIG_SHUTDOWN_NOSAVE)) {
+    if (call_job(call) != NULL) {
+        reply_errorf(call, "ERR Errors trying to SHUTDOWN. Check logs.");
+    } else if (flags < 0 || (abort && flags != 0) || (flags & CONFIG_SHUTDOWN_SAVE && flags & CONFIG_SHUTDOWN_NOSAVE)) {
         reply_error(call, ERR_SYNTAX);
+    } else if (abort && shutdown_abort(shutdown)) {
+        reply_ok(call->reply);
     } else if (abort) {
         reply_errorf(call, "ERR No shutdown in progress.");
-    } else if (flags & CONFIG_SHUTDOWN_SAVE && !(flags & CONFIG_SHUTDOWN_FORCE) && engine->aof == NULL) {
-        reply_errorf(call, "ERR Errors trying to SHUTDOWN: nothing can be saved without appendonly yes. Use NOSAVE or FORCE.");
     } else {
-        /* Without a reply: the connection ends. */
-        engine->shutdown(engine->shutdown_context, flags);
+        wait = mem_zalloc(sizeof(*wait));
+        wait->release = release_wait;
+        call_wait_job(call, wait);
+        shutdown_ask(shutdown, flags, wait);
     }
 }
 

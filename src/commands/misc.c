@@ -6,8 +6,6 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "command/call.h"
-#include "engine/engine.h"
-#include "engine/rewrite.h"
 
 const struct command misc_commands[] = {
 #define COMMAND COMMAND_ROW
@@ -23,23 +21,6 @@ void time_command(struct call *call)
     reply_array(call->reply, 2);
     reply_bulk_integer(call->reply, now_us / 1000000);
     reply_bulk_integer(call->reply, now_us % 1000000);
-}
-
-void bgrewriteaof_command(struct call *call)
-{
-    struct engine *engine = call->engine;
-
-    if (engine->aof == NULL)
-        reply_errorf(call, "ERR appendonly is no: there is no log to rewrite");
-    else if (!rewrite_start(engine->rewrite))
-        reply_errorf(call, "ERR Background append only file rewriting already in progress");
-    else
-        reply_status(call->reply, BYTES("Background append only file rewriting started"));
-}
-
-void lastsave_command(struct call *call)
-{
-    reply_integer(call->reply, call->engine->last_save_ms / 1000);
 }
 
 enum { COLUMNS = 64, ROWS = 16, SIDE_MAX = 200, EMBERS_MAX = 5 };

@@ -1,4 +1,4 @@
-/* Commands of no family: TIME LASTSAVE LOLWUT. */
+/* Commands of no family: TIME LOLWUT. */
 #ifndef KELVIN_COMMANDS_MISC_H
 #define KELVIN_COMMANDS_MISC_H
 
@@ -8,6 +8,6 @@
 extern const struct command misc_commands[];
 
 /* Private: the handlers of the rows. */
-command_run time_command, lastsave_command, bgrewriteaof_command, lolwut_command;
+command_run time_command, lolwut_command;
 
 #endif

@@ -147,6 +147,7 @@ static bool begin_log(struct aof_switch *at, char *message)
     struct aof_options options = {
         .dir = path, .name = name, .fsync = policy(engine->config), .load_truncated = true, .first_lsn = first_number(at),
     };
+    struct identity identity = engine->identity;
     struct aof *aof = NULL;
     bool good = false;
 
@@ -157,7 +158,7 @@ static bool begin_log(struct aof_switch *at, char *message)
         engine_attach_aof(engine, aof);
         *retired = (struct retired){ at->retired, aof };
         at->retired = retired;
-        good = aof_start(aof, message) == STATUS_OK &&
+        good = aof_start(aof, message) == STATUS_OK && identity_keep(path, name, &identity, message) == STATUS_OK &&
                checkpoint_begin_log(aof, engine->tier, engine->partitions, path, name, publish, at, message) == STATUS_OK &&
                take_place(path, place, message);
         if (!good) {

@@ -10,6 +10,7 @@
 #include "engine/internal.h"
 #include "engine/lazy_free.h"
 #include "engine/rewrite.h"
+#include "engine/save.h"
 
 enum {
     EXPIRE_BUCKETS_A_STEP = 512,
@@ -208,4 +209,6 @@ void engine_cron(struct worker *worker)
     engine_memory_watch(engine);
     if (engine->rewrite != NULL)
         rewrite_consider(engine->rewrite);
+    if (engine->save != NULL)
+        save_consider(engine->save);
 }

@@ -15,11 +15,14 @@
 #include "engine/job.h"
 #include "engine/worker.h"
 #include "persist/aof.h"
+#include "persist/identity.h"
 
 struct lazy_free;
 struct rewrite;
 struct backups;
 struct aof_switch;
+struct save;
+struct shutdown;
 struct slowlog;
 struct latency;
 struct error_stats;
@@ -45,6 +48,8 @@ struct engine {
     struct lazy_free *lazy_free;
     struct rewrite *rewrite;
     struct backups *backups;        /* server/backups.h */
+    struct save *save;              /* engine/save.h */
+    struct shutdown *shutdown;      /* engine/shutdown.h */
     struct slowlog *slowlog;        /* admin/slowlog.h */
     struct latency *latency;        /* admin/latency.h */
     struct error_stats *errors;     /* admin/error_stats.h */
@@ -53,6 +58,7 @@ struct engine {
     uint64_t memory_startup;        /* bytes in use before there was any data */
     struct key_hooks hooks;
     char run_id[41];
+    struct identity identity;       /* of the data set. Does not change once the state is ENGINE_READY */
     int64_t started_ms;             /* wall clock */
     char *executable;               /* absolute path; for INFO */
 
@@ -70,16 +76,19 @@ struct engine {
     _Atomic int64_t memory_over_us, memory_over_since_us;
     _Atomic uint64_t loading_total, loading_done;
     _Atomic int64_t loading_started_ms;
-    _Atomic uint64_t imported_keys; /* that came from an RDB file at the start */
+    _Atomic uint64_t imported_keys, imported_expired;       /* of an RDB file at the start: put in, and dropped */
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
     _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
 
     struct client *_Atomic big_client;      /* holds the one big-call token (tier rule 7); NULL: free */
 
-    /* Set by server: asks the process to end (SHUTDOWN); any thread. */
-    void (*shutdown)(void *context, int flags);
-    void *shutdown_context;
+    _Atomic bool save_failed;       /* the last background save */
+    _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
+
+    /* Set by server: ends the process, with that status; any thread. All there is to do before has been done. */
+    void (*end)(void *context, int status);
+    void *end_context;
 };
 
 enum run_result {
@@ -111,6 +120,11 @@ void engine_set_active_expire(struct engine *engine, bool on);
 
 /* Replays the log into the engine, on the calling thread, while the state is ENGINE_LOADING. */
 enum status engine_replay(struct engine *engine, char *message);
+
+/* What is to be done before the process may end (`flags`: enum config_shutdown, 0 is the default): with save points or
+ * CONFIG_SHUTDOWN_SAVE a dump. False: it failed, the server should go on, and does, as if nothing had been asked; `message`
+ * (CONFIG_MESSAGE_SIZE bytes) says why. Not if flags has CONFIG_SHUTDOWN_FORCE. Blocks; not on a worker. */
+bool engine_prepare_exit(struct engine *engine, int flags, char *message);
 
 /* Regular work, on the worker's own thread, `hz` times a second: expiry, eviction. */
 void engine_cron(struct worker *worker);

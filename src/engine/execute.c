@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/internal.h"
 #include "engine/keys.h"
+#include "engine/save.h"
 #include "tier/checkpoint.h"
 
 enum { PARTITION_WORDS = 64, MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_REPLAYED = 8, ARGS_SHOWN_MAX = 128, BIG_CALL_COLD_KEYS = 512, BIG_CALL_SHARE = 4 };
@@ -62,6 +63,27 @@ static const struct command *find_command(struct call *call)
     return call->command;
 }
 
+/* A disk does not take what it should: nothing is written, and PING tells it to whoever watches. */
+static bool disks_allow(struct call *call, struct aof *aof)
+{
+    struct engine *engine = call->engine;
+
+    if (!(call->command->flags & COMMAND_WRITE) && strcmp(call->command->name, "ping") != 0)
+        return true;
+    if (engine->save_failed && save_denies_writes(engine->save)) {
+        reply_errorf(call, "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. "
+            "Commands that may modify the data set are disabled, because this instance is configured to report errors during "
+            "writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details "
+            "about the RDB error.");
+        return false;
+    }
+    if (aof != NULL && aof_error(aof) != STATUS_OK) {
+        reply_errorf(call, "MISCONF Errors writing to the AOF file: %s", strerror(aof_error_number(aof)));
+        return false;
+    }
+    return true;
+}
+
 /* What can be refused before anything is looked at. */
 static bool is_allowed(struct call *call)
 {
@@ -79,10 +101,8 @@ static bool is_allowed(struct call *call)
         reply_error(call, ERR_NOT_LOADED);
         return false;
     }
-    if (flags & COMMAND_WRITE && aof != NULL && aof_error(aof) != STATUS_OK) {
-        reply_errorf(call, "MISCONF Errors writing to the AOF file: %s", strerror(aof_error_number(aof)));
-        return false;
-    }
+    if (__builtin_expect(engine->save_failed || (aof != NULL && aof_error(aof) != STATUS_OK), 0))
+        return disks_allow(call, aof);
     return true;
 }
 
@@ -151,6 +171,7 @@ enum residency {
     QUEUED,         /* another call that needs many cold keys is running (tier rule 7) */
     TOO_BIG,        /* it would need too much memory at once */
     SHORT,          /* a key is to be loaded, and there is no memory for it just now (tier rule 7) */
+    FROZEN,         /* the last dump before the end is being taken: no write may come after it */
 };
 
 /* The writer is told that somebody waits. */
@@ -395,7 +416,10 @@ static void run_locked(struct call *call, struct worker *worker, bool *parked)
             set_add(&set, call->partitions, call->keys[i].hash);
         set_lock(&set, call->partitions, true);
     }
-    if (call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL && !(call->client->flags & CLIENT_REPLAY))
+    if (__builtin_expect(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed), 0) &&
+        call->command->flags & COMMAND_WRITE && !(call->client->flags & CLIENT_REPLAY))
+        residency = FROZEN;
+    if (residency == RESIDENT && call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL && !(call->client->flags & CLIENT_REPLAY))
         residency = weigh(call);
     /* No load can end before the locks are given back, so nobody is woken too early. */
     if (call->key_count > 0 && residency == RESIDENT)
@@ -410,7 +434,7 @@ static void run_locked(struct call *call, struct worker *worker, bool *parked)
         partitions_unlock_all(call->partitions);
     else if (call->key_count > 0)
         set_lock(&set, call->partitions, false);
-    must_queue = residency == HELD || residency == QUEUED || residency == SHORT;
+    must_queue = residency == HELD || residency == QUEUED || residency == SHORT || residency == FROZEN;
     if (must_queue && !(call->client->flags & CLIENT_REPLAY))
         park_for_memory(call, worker);
     if (residency == SHORT) {

@@ -235,6 +235,7 @@ enum status import_rdb(struct engine *engine, int fd, enum import_expired expire
     buffer_release(&import.scratch);
     worker_release(&import.worker);
     engine->imported_keys += result->keys;
+    engine->imported_expired += result->expired;
     if (status == STATUS_OK)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Done loading RDB, keys loaded: %" PRIu64 ", keys expired: %" PRIu64 ".", result->keys, result->expired);
     return status;

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "engine/aof_switch.h"
 #include "engine/engine.h"
+#include "engine/save.h"
 #include "persist/checkpoint.h"
 #include "tier/checkpoint.h"
 
@@ -17,7 +18,7 @@ struct rewrite {
     pthread_mutex_t lock;           /* leaf */
     pthread_t thread;
     bool started;                   /* the thread is to be joined */
-    _Atomic bool running, last_failed;
+    _Atomic bool running, scheduled, last_failed;
     _Atomic int64_t began_ms, last_ms, failed_ms;
     _Atomic uint64_t count, failures;
 };
@@ -80,12 +81,23 @@ bool rewrite_start(struct rewrite *rewrite)
     if (starts) {
         join(rewrite);
         rewrite->running = true;
+        rewrite->scheduled = false;
         rewrite->began_ms = clock_wall_ms();
         CHECK(pthread_create(&rewrite->thread, NULL, rewrite_main, rewrite) == 0);
         rewrite->started = true;
     }
     pthread_mutex_unlock(&rewrite->lock);
     return starts;
+}
+
+void rewrite_schedule(struct rewrite *rewrite)
+{
+    rewrite->scheduled = true;
+}
+
+bool rewrite_is_running(const struct rewrite *rewrite)
+{
+    return rewrite->running;
 }
 
 /* Why a checkpoint is due, or NULL. */
@@ -110,11 +122,6 @@ static const char *reason(struct rewrite *rewrite)
     return NULL;
 }
 
-bool rewrite_is_running(const struct rewrite *rewrite)
-{
-    return rewrite->running;
-}
-
 void rewrite_consider(struct rewrite *rewrite)
 {
     struct engine *engine = rewrite->engine;
@@ -122,6 +129,10 @@ void rewrite_consider(struct rewrite *rewrite)
 
     if (engine->aof == NULL || engine->tier == NULL || rewrite->running || aof_switch_is_running(engine->aof_switch) || engine->state != ENGINE_READY)
         return;
+    if (rewrite->scheduled && !save_is_running(engine->save)) {
+        rewrite_start(rewrite);
+        return;
+    }
     if (rewrite->last_failed && clock_wall_ms() - rewrite->failed_ms < AFTER_FAILURE_MS)
         return;
     why = reason(rewrite);
@@ -137,6 +148,7 @@ void rewrite_stats(struct rewrite *rewrite, struct rewrite_stats *stats)
 
     *stats = (struct rewrite_stats){
         .running = running,
+        .scheduled = rewrite->scheduled,
         .last_failed = rewrite->last_failed,
         .last_s = rewrite->last_ms < 0 ? -1 : rewrite->last_ms / 1000,
         .running_s = running ? (clock_wall_ms() - rewrite->began_ms) / 1000 : -1,

@@ -13,13 +13,16 @@ void rewrite_destroy(struct rewrite *rewrite);      /* gives the one that runs u
 
 /* False if one runs already, or the log is just being switched on or off. Any thread. */
 bool rewrite_start(struct rewrite *rewrite);
+/* BGREWRITEAOF while a save runs: as soon as that has ended. Any thread. */
+void rewrite_schedule(struct rewrite *rewrite);
 bool rewrite_is_running(const struct rewrite *rewrite);
-/* Starts one if the log has grown, or time gone by, as auto-aof-rewrite-*, checkpoint-log-size and checkpoint-seconds say. Main
+/* Starts one if it is scheduled, or the log has grown, or time gone by, as auto-aof-rewrite-*, checkpoint-log-size and
+ * checkpoint-seconds say. Those do not wait for the end of a save, which may take long: only its image is taken first. Main
  * worker's cron. */
 void rewrite_consider(struct rewrite *rewrite);
 
 struct rewrite_stats {
-    bool running, last_failed;
+    bool running, scheduled, last_failed;
     int64_t last_s, running_s;          /* -1: none */
     uint64_t count, failures;           /* failures in a row */
 };

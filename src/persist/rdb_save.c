@@ -157,6 +157,16 @@ static enum status look(struct saving *saving)
     return STATUS_OK;
 }
 
+static void linger(const struct saving *saving)
+{
+    int64_t delay_us = saving->options->key_delay_us;
+
+    if (delay_us > 0)
+        usleep((useconds_t)delay_us);
+    else if (delay_us < 0 && saving->keys % (uint64_t)-delay_us == 0)
+        usleep(1);
+}
+
 static enum status write_record(struct saving *saving, const struct store_record *found)
 {
     struct record record;
@@ -175,7 +185,9 @@ static enum status write_record(struct saving *saving, const struct store_record
     if (status != STATUS_OK)
         return write_failed(saving, status);
     saving->keys++;
-    return saving->keys % LOOK_KEYS == 0 || key.payload.size > SYNC_SIZE / 4 ? look(saving) : STATUS_OK;
+    if (saving->options->key_delay_us != 0)
+        linger(saving);
+    return saving->keys % LOOK_KEYS == 0 || saving->options->key_delay_us > 0 || key.payload.size > SYNC_SIZE / 4 ? look(saving) : STATUS_OK;
 }
 
 /* A database without a key is not mentioned. */

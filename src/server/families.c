@@ -10,6 +10,7 @@
 #include "commands/hash.h"
 #include "commands/keys.h"
 #include "commands/misc.h"
+#include "commands/saving.h"
 #include "commands/set.h"
 #include "commands/string.h"
 #include "server/tier_commands.h"
@@ -26,6 +27,7 @@ const struct command *const *families_of_commands(void)
         client_commands,
         command_commands,
         misc_commands,
+        saving_commands,
         admin_commands,
         tier_commands,
         NULL,

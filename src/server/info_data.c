@@ -3,12 +3,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "engine/aof_switch.h"
-#include "engine/rewrite.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/aof_switch.h"
 #include "engine/figures.h"
 #include "engine/lazy_free.h"
+#include "engine/rewrite.h"
+#include "engine/save.h"
 #include "server/info_rows.h"
 
 static double percent(uint64_t part, uint64_t whole)
@@ -110,14 +111,16 @@ static void write_aof(struct buffer *out, struct aof *aof)
     info_number(out, "aof_delayed_fsync", (int64_t)stats.delayed_fsync);
 }
 
-/* Kelvin writes no RDB files yet and never forks. */
+/* Kelvin never forks: what Redis tells of copied pages is 0. */
 void info_persistence(struct buffer *out, void *context)
 {
     struct engine *engine = context;
     bool is_loading = engine->state == ENGINE_LOADING;
     struct rewrite_stats rewrite;
     struct aof *aof = engine->aof;
+    struct save_stats save;
 
+    save_stats(engine->save, &save);
     rewrite_stats(engine->rewrite, &rewrite);
     info_number(out, "loading", is_loading);
     info_number(out, "async_loading", 0);
@@ -125,21 +128,21 @@ void info_persistence(struct buffer *out, void *context)
     info_number(out, "current_cow_size", 0);
     info_number(out, "current_cow_size_age", 0);
     info_float(out, "current_fork_perc", 0);
-    info_number(out, "current_save_keys_processed", 0);
-    info_number(out, "current_save_keys_total", 0);
+    info_number(out, "current_save_keys_processed", (int64_t)save.keys);
+    info_number(out, "current_save_keys_total", (int64_t)save.key_total);
     info_number(out, "rdb_changes_since_last_save", (int64_t)engine->dirty);
-    info_number(out, "rdb_bgsave_in_progress", 0);
+    info_number(out, "rdb_bgsave_in_progress", save.running);
     info_number(out, "rdb_last_save_time", engine->last_save_ms / 1000);
-    info_text(out, "rdb_last_bgsave_status", "ok");
-    info_number(out, "rdb_last_bgsave_time_sec", -1);
-    info_number(out, "rdb_current_bgsave_time_sec", -1);
-    info_number(out, "rdb_saves", 0);
+    info_text(out, "rdb_last_bgsave_status", save.last_failed ? "err" : "ok");
+    info_number(out, "rdb_last_bgsave_time_sec", save.last_s);
+    info_number(out, "rdb_current_bgsave_time_sec", save.running_s);
+    info_number(out, "rdb_saves", (int64_t)save.count);
     info_number(out, "rdb_last_cow_size", 0);
-    info_number(out, "rdb_last_load_keys_expired", 0);
-    info_number(out, "rdb_last_load_keys_loaded", 0);
+    info_number(out, "rdb_last_load_keys_expired", (int64_t)engine->imported_expired);
+    info_number(out, "rdb_last_load_keys_loaded", (int64_t)engine->imported_keys);
     info_number(out, "aof_enabled", aof != NULL);
     info_number(out, "aof_rewrite_in_progress", rewrite.running || aof_switch_is_running(engine->aof_switch));
-    info_number(out, "aof_rewrite_scheduled", 0);
+    info_number(out, "aof_rewrite_scheduled", rewrite.scheduled);
     info_number(out, "aof_last_rewrite_time_sec", rewrite.last_s);
     info_number(out, "aof_current_rewrite_time_sec", rewrite.running_s);
     info_text(out, "aof_last_bgrewrite_status", rewrite.last_failed ? "err" : "ok");

@@ -20,6 +20,8 @@
 #include "engine/internal.h"
 #include "engine/lazy_free.h"
 #include "engine/rewrite.h"
+#include "engine/save.h"
+#include "engine/shutdown.h"
 #include "net/connection.h"
 #include "net/listener.h"
 #include "persist/backup.h"
@@ -28,6 +30,7 @@
 #include "server/families.h"
 #include "server/info_rows.h"
 #include "server/process.h"
+#include "server/provenance.h"
 #include "server/tuning.h"
 
 enum { JOB_THREADS = 2, DESCRIPTORS_RESERVED = 256, DESCRIPTORS_STORE = 1024 };
@@ -240,7 +243,8 @@ static bool restore_image(struct server *server)
 }
 
 /* A dump lies there. Without a log it is the data, as with Redis. With a log that is yet to be made it becomes its base (redis-server
- * would start empty, and the data would seem to be lost). With a log that is there already the log is the data. */
+ * would start empty, and the data would seem to be lost). With a log that is there already the log is the data:
+ * provenance_check. */
 static void find_dump(struct server *server)
 {
     struct engine *engine = &server->engine;
@@ -253,8 +257,6 @@ static void find_dump(struct server *server)
             log_write(engine->log, LOG_LEVEL_WARNING, "There is no append only file yet: '%s' is imported, and the log begins with it. "
                 "(redis-server would start empty here.)", name);
             aof_adopt(engine->aof, name);
-        } else {
-            log_write(engine->log, LOG_LEVEL_WARNING, "'%s' is not loaded: the append only file has the data.", name);
         }
     }
     mem_free(name);
@@ -352,6 +354,9 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->aof_switch = aof_switch_create(engine);
     engine->rewrite = rewrite_create(engine);
     engine->backups = backups_create(engine);
+    engine->save = save_create(engine);
+    engine->shutdown = shutdown_create(engine);
+    save_clean(engine);
     engine->hooks = (struct key_hooks){ engine, hook_changed, hook_free_later, hook_load_in_place, hook_unlatch };
     engine->active_expire = true;
     engine->started_ms = engine->last_save_ms = clock_wall_ms();
@@ -373,18 +378,16 @@ static void ask_to_end(struct server *server, int exit_status)
     uv_async_send(&server->ended);
 }
 
-static void on_shutdown(void *context, int flags)
+static void hook_end(void *context, int status)
 {
-    (void)flags;
-    ask_to_end(context, 0);
+    ask_to_end(context, status);
 }
 
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct server *server = handle->data;
 
-    log_write(server->engine.log, LOG_LEVEL_WARNING, "Received %s scheduling shutdown...", number == SIGINT ? "SIGINT" : "SIGTERM");
-    ask_to_end(server, 0);
+    shutdown_signal(server->engine.shutdown, number);
 }
 
 static void replay_main(void *context)
@@ -435,6 +438,10 @@ static void on_loaded(uv_async_t *handle)
         ask_to_end(server, 1);
         return;
     }
+    if (!provenance_keep(engine)) {
+        ask_to_end(server, 1);
+        return;
+    }
     if (engine->aof != NULL && aof_start(engine->aof, message) != STATUS_OK) {
         log_write(engine->log, LOG_LEVEL_WARNING, "%s", message);
         ask_to_end(server, 1);
@@ -460,7 +467,6 @@ static void on_ended(uv_async_t *handle)
 
     server->engine.state = ENGINE_STOPPING;
     process_tell_supervisor(server->engine.config, "STOPPING=1\n");
-    log_write(server->engine.log, LOG_LEVEL_NOTICE, "User requested shutdown...");
     if (server->loading)
         uv_thread_join(&server->loader);
     listener_close(server->listener);
@@ -497,14 +503,17 @@ static void note_unused(void *context, const char *name, struct bytes value)
 static void say_hello(struct server *server)
 {
     struct engine *engine = &server->engine;
+    char *points;
 
     log_write(engine->log, LOG_LEVEL_NOTICE, "Kelvin %s (%s build) is starting, pid %d, as Redis %s to its clients", KELVIN_VERSION, KELVIN_BUILD,
         (int)getpid(), REDIS_VERSION);
     if (config_file(engine->config) != NULL)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Configuration loaded from %s", config_file(engine->config));
     config_unused(engine->config, note_unused, server);
-    if (!config_number(engine->config, CONFIG_APPENDONLY))
-        log_write(engine->log, LOG_LEVEL_WARNING, "appendonly is no: the data does not survive the end of this process. Saving to dump.rdb is not there yet.");
+    points = config_string(engine->config, CONFIG_SAVE);
+    if (!config_number(engine->config, CONFIG_APPENDONLY) && points[0] == '\0')
+        log_write(engine->log, LOG_LEVEL_WARNING, "appendonly is no, and there are no save points: the data does not survive the end of this process.");
+    mem_free(points);
 }
 
 /* Resident bytes that nobody asked the allocator for: the program, its libraries, stacks. */
@@ -539,8 +548,10 @@ static void take_down(struct server *server)
 {
     struct engine *engine = &server->engine;
 
+    shutdown_destroy(engine->shutdown);
     backups_destroy(engine->backups);
     aof_switch_stop(engine->aof_switch);
+    save_destroy(engine->save);
     rewrite_destroy(engine->rewrite);
     job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)
@@ -577,13 +588,16 @@ int server_run(struct config *config, const char *executable, const char *restor
     engine->log = process_open_log(config);
     engine->meter = meter_create();
     meter_join(engine->meter);
-    engine->shutdown = on_shutdown;
-    engine->shutdown_context = server;
+    engine->end = hook_end;
+    engine->end_context = server;
     process_make_id(engine->run_id);
     say_hello(server);
     raise_descriptors(server);
-    if ((restore != NULL && !restore_backup(server, restore)) || !open_aof(server) || !open_tier(server, &seed))
+    if ((restore != NULL && !restore_backup(server, restore)) || !open_aof(server) || !provenance_check(engine) ||
+        !open_tier(server, &seed)) {
+        aof_close(engine->aof);
         goto out;
+    }
     make_engine(server, seed);
     tuning_apply(engine);
     info_start(engine);

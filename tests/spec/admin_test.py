@@ -217,13 +217,6 @@ class ShutdownTest(unittest.TestCase):
         with server.client() as client:
             self.assertEqual(client.must("DBSIZE"), 1000)
 
-    @kelvin_only
-    def test_a_save_that_can_not_be_is_refused(self):
-        server = self.start()
-        with server.client() as client:
-            self.assertIn(b"Errors trying to SHUTDOWN", client.call("SHUTDOWN", "SAVE"))
-            self.assertEqual(client.must("PING"), Status(b"PONG"))
-
 
 @kelvin_only
 class TierOffTest(ServerCase):

@@ -1,0 +1,92 @@
+#include "commands/saving.h"
+
+#include "base/mem.h"
+#include "command/call.h"
+#include "engine/engine.h"
+#include "engine/rewrite.h"
+#include "engine/save.h"
+
+const struct command saving_commands[] = {
+#define COMMAND COMMAND_ROW
+#include "commands/saving.def"
+#undef COMMAND
+    { .name = NULL }
+};
+
+static void reply_saving(struct call *call)
+{
+    reply_errorf(call, "ERR Background save already in progress");
+}
+
+static void release_wait(struct job *job)
+{
+    mem_free(job);
+}
+
+/* SAVE: waits for the dump; other clients do not. */
+void save_command(struct call *call)
+{
+    struct engine *engine = call->engine;
+    struct save_wait *wait = call_job(call);
+
+    if (wait != NULL) {
+        if (wait->good)
+            reply_ok(call->reply);
+        else
+            reply_errorf(call, "ERR %s", wait->message);
+    } else if (!save_claim(engine->save)) {
+        reply_saving(call);
+    } else {
+        wait = mem_zalloc(sizeof(*wait));
+        wait->job.release = release_wait;
+        call_wait_job(call, &wait->job);
+        save_start(engine->save, wait);
+    }
+}
+
+/* BGSAVE [SCHEDULE]. What runs beside it comes first, as in Redis: the two would only take the disk from each other. */
+void bgsave_command(struct call *call)
+{
+    struct engine *engine = call->engine;
+    bool schedule = call->arg_count == 2 && arg_is(call, 1, "schedule");
+
+    if (call->arg_count > 1 && !schedule) {
+        reply_error(call, ERR_SYNTAX);
+    } else if (save_is_running(engine->save)) {
+        reply_saving(call);
+    } else if (rewrite_is_running(engine->rewrite) && schedule) {
+        save_schedule(engine->save);
+        reply_status(call->reply, BYTES("Background saving scheduled"));
+    } else if (rewrite_is_running(engine->rewrite)) {
+        reply_errorf(call, "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to "
+            "schedule a BGSAVE whenever possible.");
+    } else if (!save_claim(engine->save)) {
+        reply_saving(call);
+    } else {
+        save_start(engine->save, NULL);
+        reply_status(call->reply, BYTES("Background saving started"));
+    }
+}
+
+void lastsave_command(struct call *call)
+{
+    reply_integer(call->reply, call->engine->last_save_ms / 1000);
+}
+
+void bgrewriteaof_command(struct call *call)
+{
+    struct engine *engine = call->engine;
+
+    if (engine->aof == NULL) {
+        reply_errorf(call, "ERR appendonly is no: there is no log to rewrite");
+    } else if (rewrite_is_running(engine->rewrite)) {
+        reply_errorf(call, "ERR Background append only file rewriting already in progress");
+    } else if (save_is_running(engine->save)) {
+        rewrite_schedule(engine->rewrite);
+        reply_status(call->reply, BYTES("Background append only file rewriting scheduled"));
+    } else if (!rewrite_start(engine->rewrite)) {
+        reply_errorf(call, "ERR Background append only file rewriting already in progress");
+    } else {
+        reply_status(call->reply, BYTES("Background append only file rewriting started"));
+    }
+}

@@ -667,6 +667,112 @@ static void a_dump_is_adopted_and_stays_where_it_is(void **state)
     bench_release(&bench);
 }
 
+/* Takes a copy of the bench's folder before the call of the disk whose turn it is, as a killed process would leave it. */
+struct killer {
+    struct bench *bench;
+    int calls, turn;
+};
+
+static void kill_at_turn(void *context)
+{
+    struct killer *killer = context;
+    char command[PATH_SIZE * 3];
+
+    if (killer->calls++ != killer->turn)
+        return;
+    snprintf(command, sizeof(command), "cp -a %s %s.killed", killer->bench->root, killer->bench->root);
+    assert_int_equal(system(command), 0);
+}
+
+/* A start on what lies in `bench`, which has to come to the same end whatever was done already. */
+static void adopt_and_start(struct bench *bench, bool is_dump, const char *expected)
+{
+    char path[PATH_SIZE + 32];
+
+    snprintf(path, sizeof(path), "%s/dump.rdb", bench->root);
+    assert_int_equal(bench_reopen(bench), STATUS_OK);
+    if (is_dump && aof_is_new(bench->aof))
+        aof_adopt(bench->aof, path);
+    assert_false(aof_is_new(bench->aof));
+    assert_int_equal(aof_replay(bench->aof, bench_run, bench_progress, bench, bench->message), STATUS_OK);
+    for (size_t size; bench->replayed.size > 9 && memcmp(bench->replayed.data, "SELECT 0\n", 9) == 0; bench->replayed.size = size) {
+        size = bench->replayed.size - 9;
+        memmove(bench->replayed.data, bench->replayed.data + 9, size);
+    }
+    assert_true(bench->replayed.size >= strlen(expected));
+    assert_memory_equal(bench->replayed.data, expected, strlen(expected));
+    assert_int_equal(aof_start(bench->aof, bench->message), STATUS_OK);
+}
+
+static void a_kill_while_a_base_is_adopted_loses_nothing(void **state)
+{
+    struct importer importer = { .size = 5 };
+    const char *text[] = { "*1\r\n$1\r\na\r\n", "REDIS*1\r\n$1\r\na\r\n" };
+    bool more = true;
+
+    for (int turn = 0; more; turn++) {
+        more = false;
+        for (int is_dump = 0; is_dump < 2; is_dump++) {
+            struct bench bench, killed;
+            struct killer killer = { &bench, 0, turn };
+
+            bench_init(&bench);
+            bench_init(&killed);
+            bench.import = killed.import = import;
+            bench.import_context = killed.import_context = &importer;
+            outside_put(&bench, is_dump ? "dump.rdb" : "appendonly.aof", text[is_dump]);
+            bench.disk.before = kill_at_turn;
+            bench.disk.context = &killer;
+            adopt_and_start(&bench, is_dump, "a\n");
+            bench.disk.before = NULL;
+            if (killer.calls > turn) {
+                more = true;
+                assert_int_equal(rmdir(killed.root), 0);
+                snprintf(killed.root, sizeof(killed.root), "%.200s.killed", bench.root);
+                snprintf(killed.dir, sizeof(killed.dir), "%.300s/aofdir", killed.root);
+                adopt_and_start(&killed, is_dump, "a\n");
+                adopt_and_start(&killed, is_dump, "a\n");
+            }
+            bench_release(&killed);
+            bench_release(&bench);
+        }
+    }
+}
+
+/* Every call of the disk fails once; the next start finds all that was there. */
+static void a_disk_that_fails_while_a_base_is_adopted_loses_nothing(void **state)
+{
+    struct importer importer = { .size = 5 };
+
+    for (int kind = 0; kind < 4; kind++) {
+        bool is_dump = kind % 2;
+        struct bench bench;
+
+        bench_init(&bench);
+        bench.import = import;
+        bench.import_context = &importer;
+        outside_put(&bench, is_dump ? "dump.rdb" : "appendonly.aof", is_dump ? "REDIS*1\r\n$1\r\na\r\n" : "*1\r\n$1\r\na\r\n");
+        for (int failures = 0; failures < 3; failures++) {
+            char path[PATH_SIZE + 32];
+
+            snprintf(path, sizeof(path), "%s/dump.rdb", bench.root);
+            assert_int_equal(bench_reopen(&bench), STATUS_OK);
+            if (is_dump && aof_is_new(bench.aof))
+                aof_adopt(bench.aof, path);
+            assert_int_equal(aof_replay(bench.aof, bench_run, bench_progress, &bench, bench.message), STATUS_OK);
+            if (kind < 2)
+                bench.disk.next_sync_fails = 1;
+            else
+                bench.disk.fsync_fails = 1000;
+            assert_int_not_equal(aof_start(bench.aof, bench.message), STATUS_OK);
+            assert_string_not_equal(bench.message, "");
+            bench.disk.next_sync_fails = bench.disk.fsync_fails = 0;
+        }
+        adopt_and_start(&bench, is_dump, "a\n");
+        bench_release(&bench);
+    }
+}
+
 static void missing_files_and_refused_commands_stop_the_replay(void **state)
 {
     struct bench bench;
@@ -1131,6 +1237,8 @@ int main(void)
         cmocka_unit_test(an_rdb_is_handed_over_and_commands_go_on_behind_it),
         cmocka_unit_test(a_log_of_before_redis_7_is_adopted),
         cmocka_unit_test(a_dump_is_adopted_and_stays_where_it_is),
+        cmocka_unit_test(a_kill_while_a_base_is_adopted_loses_nothing),
+        cmocka_unit_test(a_disk_that_fails_while_a_base_is_adopted_loses_nothing),
         cmocka_unit_test(missing_files_and_refused_commands_stop_the_replay),
         cmocka_unit_test(history_is_deleted_at_the_start),
         cmocka_unit_test(a_tail_torn_at_any_byte_is_cut_to_whole_commands),

@@ -454,7 +454,7 @@ bool table_next(const struct table *table, struct table_cursor *cursor)
     return table_seek(table, next, cursor);
 }
 
-void table_home_entries(const struct table *table, const struct table_cursor *cursor, table_found *found, void *context)
+void table_home_wanted(const struct table *table, const struct table_cursor *cursor, table_wanted *wanted, table_found *found, void *context)
 {
     uint32_t index = cursor->index;
 
@@ -464,7 +464,7 @@ void table_home_entries(const struct table *table, const struct table_cursor *cu
         for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
             uint64_t hash;
 
-            if (bucket->handles[slot] == 0)
+            if (bucket->handles[slot] == 0 || !wanted(context, bucket->handles[slot]))
                 continue;
             hash = hash_of(table, bucket->handles[slot]);
             if (hash >= cursor->first_hash && hash <= cursor->last_hash)
@@ -475,6 +475,18 @@ void table_home_entries(const struct table *table, const struct table_cursor *cu
         if (++index == cursor->leaf_count)
             index = 0;
     }
+}
+
+static bool all(void *context, uint32_t handle)
+{
+    (void)context;
+    (void)handle;
+    return true;
+}
+
+void table_home_entries(const struct table *table, const struct table_cursor *cursor, table_found *found, void *context)
+{
+    table_home_wanted(table, cursor, all, found, context);
 }
 
 size_t table_size(const struct table *table)

@@ -84,6 +84,9 @@ bool table_next(const struct table *table, struct table_cursor *cursor);
 /* The entries whose home is the cursor's bucket, also those displaced: calls `found` for each. */
 typedef void table_found(void *context, uint64_t hash, uint32_t handle);
 void table_home_entries(const struct table *table, const struct table_cursor *cursor, table_found *found, void *context);
+/* The same for those that are `wanted`, which may be asked about others, too, and about one more than once: it is cheap to say no. */
+typedef bool table_wanted(void *context, uint32_t handle);
+void table_home_wanted(const struct table *table, const struct table_cursor *cursor, table_wanted *wanted, table_found *found, void *context);
 
 size_t table_size(const struct table *table);       /* bytes of memory */
 void table_verify(const struct table *table);       /* CHECKs everything; for tests */

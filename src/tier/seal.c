@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/check.h"
@@ -18,11 +19,18 @@
 
 enum {
     STEP_US = 5000,                 /* how long a step takes, about: a batch may take longer */
-    BUCKETS_A_PIECE = 64,
+    BUCKETS_A_PIECE = 64,           /* looked at under one lock */
+    PIECE_ENOUGH = 256,             /* entries encoded under one lock */
+    PIECE_MAX = PIECE_ENOUGH + 256 * BUCKET_SLOTS,     /* what is home to one bucket lies in one leaf */
     GRAVES_A_PIECE = 4096,
     UNKNOWNS_A_PIECE = 1000,
     CLEAN_PASSES = 3,
     CLEAN_ENOUGH_SHARE = 8,         /* a pass that wrote less than this share of the one before it, or of all, is the last */
+};
+
+struct found {
+    uint64_t hash;
+    uint32_t handle;
 };
 
 struct sealing {
@@ -38,12 +46,15 @@ struct sealing {
     uint32_t next_grave;
     uint64_t grave_pieces;          /* so many may be needed; more means that they can't be got rid of */
     bool graves_done;
-    /* Where the pass is. */
-    struct partition *partition;
-    uint32_t next_partition;
-    uint32_t *incarnations;         /* those of the partition */
+    /* Where the pass is: the store's order, incarnation, then hash. */
+    uint32_t *incarnations;
     size_t count, at, capacity;
-    uint64_t from;                  /* hash in the keyspace of incarnations[at] */
+    uint32_t partition;
+    uint64_t from;                  /* hash */
+    /* The piece in hand, under its partition's lock. */
+    struct keyspace *keyspace;
+    struct found piece[PIECE_MAX];
+    size_t piece_count;
 };
 
 static bool is_clean_pass(const struct sealing *sealing)
@@ -58,40 +69,56 @@ static bool commit(struct sealing *sealing)
     return sealing->status == STATUS_OK;
 }
 
-static void seal_bucket(struct sealing *sealing, struct keyspace *keyspace, const struct bucket *bucket)
+static bool must_write(void *context, uint32_t handle)
 {
-    uint8_t parity = keyspace->partition->all->parity;
+    const struct sealing *sealing = context;
+    const struct keyspace *keyspace = sealing->keyspace;
+    struct entry *entry = keyspace_entry(keyspace, handle);
 
-    for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
-        struct entry *entry;
-        struct bytes key;
-        uint64_t hash;
+    if (is_clean_pass(sealing))
+        return entry_record(entry) != RECORD_CLEAN && !(entry->flags & (ENTRY_WRITING | ENTRY_PINNED));
+    if (!!(entry->flags & ENTRY_EPOCH) == keyspace->partition->all->parity)
+        return false;
+    if (entry_record(entry) != RECORD_CLEAN)
+        return true;
+    entry->flags ^= ENTRY_EPOCH;
+    return false;
+}
 
-        if (bucket->handles[slot] == 0)
-            continue;
-        entry = keyspace_entry(keyspace, bucket->handles[slot]);
-        sealing->seen++;
-        if (is_clean_pass(sealing)) {
-            if (entry_record(entry) == RECORD_CLEAN || entry->flags & (ENTRY_WRITING | ENTRY_PINNED))
-                continue;
-        } else {
-            if (!!(entry->flags & ENTRY_EPOCH) == parity)
-                continue;
-            if (entry_record(entry) == RECORD_CLEAN) {
-                entry->flags ^= ENTRY_EPOCH;
-                continue;
-            }
-        }
-        key = entry_key(entry);
-        hash = hash_bytes(&keyspace->partition->all->seed, key);
-        sealing->found++;
+static void collect(void *context, uint64_t hash, uint32_t handle)
+{
+    struct sealing *sealing = context;
+
+    CHECK(sealing->piece_count < PIECE_MAX);        /* a leaf is smaller */
+    sealing->piece[sealing->piece_count++] = (struct found){ hash, handle };
+}
+
+static int compare_found(const void *a, const void *b)
+{
+    const struct found *left = a, *right = b;
+
+    return left->hash < right->hash ? -1 : left->hash > right->hash;
+}
+
+/* In the store's order: tables that don't overlap need not be merged with each other. */
+static void put_piece(struct sealing *sealing)
+{
+    struct keyspace *keyspace = sealing->keyspace;
+
+    qsort(sealing->piece, sealing->piece_count, sizeof(sealing->piece[0]), compare_found);
+    for (size_t i = 0; i < sealing->piece_count; i++) {
+        struct entry *entry = keyspace_entry(keyspace, sealing->piece[i].handle);
+        uint64_t hash = sealing->piece[i].hash;
+
         if (entry_record(entry) == RECORD_UNKNOWN)
-            unknowns_add(&sealing->unknowns, keyspace, hash, key);
+            unknowns_add(&sealing->unknowns, keyspace, hash, entry_key(entry));
         else if (entry_is_big(entry))
-            unknowns_add(&sealing->big, keyspace, hash, key);
+            unknowns_add(&sealing->big, keyspace, hash, entry_key(entry));
         else
-            batch_put(sealing->batch, keyspace, hash, bucket->handles[slot], BATCH_CLEAN, NULL);
+            batch_put(sealing->batch, keyspace, hash, sealing->piece[i].handle, BATCH_CLEAN, NULL);
     }
+    sealing->found += sealing->piece_count;
+    sealing->piece_count = 0;
 }
 
 /* Big values, one by one, each in a batch of its own. */
@@ -150,63 +177,72 @@ static void write_hurried(struct sealing *sealing)
     mem_free(hurried);
 }
 
-/* The incarnations of a partition's keyspaces, those flushed since the cut too. */
-static void list_incarnations(struct sealing *sealing, struct partition *partition)
+static void list_incarnation(struct sealing *sealing, uint32_t incarnation)
 {
-    struct keyspace *next = NULL;
-
-    sealing->count = sealing->at = 0;
-    sealing->partition = partition;
-    sealing->from = partition_first_hash(partition);
-    partition_lock(partition);
-    for (int db = 0; db <= partition->all->db_count; db++) {
-        bool flushed = db == partition->all->db_count;
-
-        for (struct keyspace *keyspace = flushed ? partition->flushed : partition->keyspaces[db]; keyspace != NULL; keyspace = next) {
-            if (sealing->count == sealing->capacity) {
-                sealing->capacity = sealing->capacity * 2 + 16;
-                sealing->incarnations = mem_realloc(sealing->incarnations, sealing->capacity * sizeof(uint32_t));
-            }
-            sealing->incarnations[sealing->count++] = keyspace->incarnation;
-            next = flushed ? keyspace->next_flushed : NULL;
-        }
+    for (size_t i = 0; i < sealing->count; i++) {
+        if (sealing->incarnations[i] == incarnation)
+            return;
     }
-    partition_unlock(partition);
+    if (sealing->count == sealing->capacity) {
+        sealing->capacity = sealing->capacity * 2 + 16;
+        sealing->incarnations = mem_realloc(sealing->incarnations, sealing->capacity * sizeof(uint32_t));
+    }
+    sealing->incarnations[sealing->count++] = incarnation;
 }
 
-static bool next_keyspace(struct sealing *sealing)
+/* Of all databases that have keys, and of those that were flushed since the cut. What comes later has nothing as of the cut. */
+static void list_incarnations(struct sealing *sealing)
 {
     struct partitions *all = sealing->tier->partitions;
 
-    while (sealing->at == sealing->count) {
-        if (sealing->next_partition == all->count)
-            return false;
-        list_incarnations(sealing, &all->partitions[sealing->next_partition++]);
+    sealing->count = sealing->at = 0;
+    for (uint32_t i = 0; i < all->count; i++) {
+        struct partition *partition = &all->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < all->db_count; db++) {
+            if (partition->keyspaces[db] != NULL)
+                list_incarnation(sealing, partition->keyspaces[db]->incarnation);
+        }
+        for (struct keyspace *keyspace = partition->flushed; keyspace != NULL; keyspace = keyspace->next_flushed)
+            list_incarnation(sealing, keyspace->incarnation);
+        partition_unlock(partition);
     }
-    return true;
+}
+
+static void go_to(struct sealing *sealing, uint32_t partition)
+{
+    sealing->partition = partition;
+    sealing->from = partition_first_hash(&sealing->tier->partitions->partitions[partition]);
 }
 
 /* Some buckets; false at the end of the pass. */
 static bool seal_buckets(struct sealing *sealing)
 {
-    struct keyspace *keyspace;
+    struct partitions *all = sealing->tier->partitions;
+    struct partition *partition = &all->partitions[sealing->partition];
     struct table_cursor cursor;
     bool more;
 
-    if (!next_keyspace(sealing))
+    if (sealing->at == sealing->count)
         return false;
-    partition_lock(sealing->partition);
-    keyspace = tier_keyspace_of(sealing->partition, sealing->incarnations[sealing->at]);
-    more = keyspace != NULL && table_seek(&keyspace->table, sealing->from, &cursor);
-    for (int i = 0; more && i < BUCKETS_A_PIECE; i++) {
-        seal_bucket(sealing, keyspace, cursor.bucket);
+    partition_lock(partition);
+    sealing->keyspace = tier_keyspace_of(partition, sealing->incarnations[sealing->at]);
+    if (sealing->keyspace != NULL && sealing->from == partition_first_hash(partition))
+        sealing->seen += sealing->keyspace->table.count;
+    more = sealing->keyspace != NULL && table_seek(&sealing->keyspace->table, sealing->from, &cursor);
+    for (int i = 0; more && i < BUCKETS_A_PIECE && sealing->piece_count < PIECE_ENOUGH; i++) {
+        table_home_wanted(&sealing->keyspace->table, &cursor, must_write, collect, sealing);
         sealing->from = cursor.last_hash + 1;
-        more = table_next(&keyspace->table, &cursor);
+        more = table_next(&sealing->keyspace->table, &cursor);
     }
-    partition_unlock(sealing->partition);
-    if (!more) {
+    put_piece(sealing);
+    partition_unlock(partition);
+    if (!more && sealing->partition + 1 < all->count) {
+        go_to(sealing, sealing->partition + 1);
+    } else if (!more) {
         sealing->at++;
-        sealing->from = partition_first_hash(sealing->partition);
+        go_to(sealing, 0);
     }
     if (store_batch_size(sealing->batch->store) >= (size_t)sealing->tier->settings.batch_size ||
         sealing->unknowns.count >= UNKNOWNS_A_PIECE || sealing->big.count > 0)
@@ -232,8 +268,8 @@ static void begin_pass(struct sealing *sealing)
     sealing->found_before = sealing->found;
     sealing->seen = sealing->found = 0;
     sealing->handed = 0;
-    sealing->next_partition = 0;
-    sealing->count = sealing->at = 0;
+    list_incarnations(sealing);
+    go_to(sealing, 0);
 }
 
 static bool is_handed_empty(struct tier *tier)
@@ -301,7 +337,9 @@ static struct sealing *begin(struct tier *tier, struct batch *batch)
     if (request == NULL)
         return NULL;
     sealing = mem_zalloc(sizeof(*sealing));
-    *sealing = (struct sealing){ .tier = tier, .batch = batch, .request = request };
+    sealing->tier = tier;
+    sealing->batch = batch;
+    sealing->request = request;
     sealing->grave_pieces = tier->graves / GRAVES_A_PIECE * 4 + 1000;
     CHECK(is_clean_pass(sealing) || tier->checkpointing);
     begin_pass(sealing);

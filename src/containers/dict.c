@@ -4,11 +4,9 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "containers/buckets.h"
 
-/* The table is cut into segments of SEGMENT_BUCKETS buckets; below that there is one segment, just as large as needed.
- *
- * Of N buckets, 2^L <= N < 2^(L+1), a hash belongs to the bucket of its low L + 1 bits if there is one, else to that of its
- * low L bits. To grow is to split bucket N - 2^L into itself and bucket N; to shrink is to undo it.
+/* containers/buckets.h has how the table grows and shrinks.
  *
  * slot     = 16 bits of the hash << 48 | address of the entry; 0: empty. User addresses have 48 bits on all we run on.
  * entry    = 2 * key size + 1 varint | value size varint | key | value, or, if the value is empty: 2 * key size varint | key
@@ -17,8 +15,6 @@
  */
 enum {
     BUCKET_SLOTS = 8,
-    SEGMENT_SHIFT = 8,
-    SEGMENT_BUCKETS = 1 << SEGMENT_SHIFT,
     TAG_SHIFT = 48,
     OVERFLOW_MARK = 1,
     OVERFLOW_SLOTS_FIRST = 3,   /* with the counts one jemalloc class of 32 bytes; then in steps of two */
@@ -35,6 +31,8 @@ struct bucket {
     uint64_t slots[BUCKET_SLOTS];
 };
 
+_Static_assert(sizeof(struct bucket) == BUCKET_SIZE, "a bucket is what buckets.h hands out");
+
 struct overflow {
     uint32_t count, capacity;
     uint64_t slots[];
@@ -43,12 +41,7 @@ struct overflow {
 struct dict {
     struct hash_seed seed;
     size_t count;
-    uint32_t bucket_count, bucket_capacity;
-    union {
-        struct bucket *only;            /* up to SEGMENT_BUCKETS */
-        struct bucket **segments;       /* beyond */
-    };
-    uint32_t directory_capacity;
+    struct buckets buckets;             /* struct bucket each */
     uint32_t longest;                   /* no bucket has more entries; what makes a random choice fair */
 };
 
@@ -193,123 +186,15 @@ static void bucket_cut(struct bucket *bucket, size_t index)
 
 static inline struct bucket *bucket_at(const struct dict *dict, size_t index)
 {
-    if (dict->bucket_capacity <= SEGMENT_BUCKETS)
-        return &dict->only[index];
-    return &dict->segments[index >> SEGMENT_SHIFT][index & (SEGMENT_BUCKETS - 1)];
+    return buckets_at(&dict->buckets, index);
 }
 
-static inline unsigned level_of(size_t bucket_count)
+static inline struct bucket *bucket_append(struct dict *dict, struct bucket **other_half)
 {
-    return 63 - (unsigned)__builtin_clzll(bucket_count);
-}
+    void *half, *bucket = buckets_append(&dict->buckets, &half);
 
-static inline size_t bucket_index(const struct dict *dict, uint64_t hash)
-{
-    size_t half = (size_t)1 << level_of(dict->bucket_count);
-    size_t index = hash & (2 * half - 1);
-
-    return index < dict->bucket_count ? index : index - half;
-}
-
-/* How many of the hash's low bits all entries of the bucket share. */
-static inline unsigned bucket_bits(const struct dict *dict, size_t index)
-{
-    unsigned level = level_of(dict->bucket_count);
-    size_t half = (size_t)1 << level;
-
-    return index >= half || index + half < dict->bucket_count ? level + 1 : level;
-}
-
-/* Room for buckets. */
-
-/* The sizes in which jemalloc hands out memory: four steps from one power of two to the next. */
-static size_t capacity_above(size_t buckets)
-{
-    size_t step;
-
-    if (buckets <= 4)
-        return buckets;
-    step = ((size_t)1 << level_of(buckets - 1)) / 4;
-    return (buckets + step - 1) / step * step;
-}
-
-static struct bucket *segment_create(size_t buckets)
-{
-    return mem_alloc_aligned(sizeof(struct bucket), buckets * sizeof(struct bucket));
-}
-
-static void only_resize(struct dict *dict, size_t capacity)
-{
-    struct bucket *only = segment_create(capacity);
-
-    memcpy(only, dict->only, dict->bucket_count * sizeof(struct bucket));
-    mem_free(dict->only);
-    dict->only = only;
-    dict->bucket_capacity = (uint32_t)capacity;
-}
-
-static void segment_add(struct dict *dict)
-{
-    size_t segments = dict->bucket_capacity >> SEGMENT_SHIFT;
-
-    if (segments == 1) {
-        struct bucket *only = dict->only;
-
-        dict->directory_capacity = 4;
-        dict->segments = mem_alloc(dict->directory_capacity * sizeof(dict->segments[0]));
-        dict->segments[0] = only;
-    } else if (segments == dict->directory_capacity) {
-        dict->directory_capacity *= 2;
-        dict->segments = mem_realloc(dict->segments, dict->directory_capacity * sizeof(dict->segments[0]));
-    }
-    dict->segments[segments] = segment_create(SEGMENT_BUCKETS);
-    dict->bucket_capacity += SEGMENT_BUCKETS;
-}
-
-static void segment_drop(struct dict *dict)
-{
-    size_t segments = (dict->bucket_capacity >> SEGMENT_SHIFT) - 1;
-
-    mem_free(dict->segments[segments]);
-    dict->bucket_capacity -= SEGMENT_BUCKETS;
-    if (segments == 1) {
-        struct bucket *only = dict->segments[0];
-
-        mem_free(dict->segments);
-        dict->only = only;
-    } else if (segments >= 4 && segments == dict->directory_capacity / 4) {
-        dict->directory_capacity /= 2;
-        dict->segments = mem_realloc(dict->segments, dict->directory_capacity * sizeof(dict->segments[0]));
-    }
-}
-
-/* One more bucket, empty. */
-static struct bucket *bucket_append(struct dict *dict)
-{
-    struct bucket *bucket;
-
-    if (dict->bucket_count == dict->bucket_capacity) {
-        if (dict->bucket_capacity < SEGMENT_BUCKETS)
-            only_resize(dict, capacity_above(dict->bucket_count + 1));
-        else
-            segment_add(dict);
-    }
-    CHECK(dict->bucket_count < UINT32_MAX - SEGMENT_BUCKETS);
-    bucket = bucket_at(dict, dict->bucket_count++);
-    memset(bucket, 0, sizeof(*bucket));
+    *other_half = half;
     return bucket;
-}
-
-/* The last bucket, empty, goes. One spare segment stays, lest a dict at the border allocates for ever. */
-static void bucket_drop(struct dict *dict)
-{
-    dict->bucket_count--;
-    if (dict->bucket_capacity > SEGMENT_BUCKETS) {
-        if (dict->bucket_count + 2 * SEGMENT_BUCKETS <= dict->bucket_capacity || dict->bucket_count <= SEGMENT_BUCKETS / 2)
-            segment_drop(dict);
-    } else if (dict->bucket_count <= dict->bucket_capacity / 2) {
-        only_resize(dict, capacity_above(dict->bucket_count));
-    }
 }
 
 static uint64_t entry_hash(const struct dict *dict, const uint8_t *entry)
@@ -327,10 +212,8 @@ static void longest_raise(struct dict *dict, const struct bucket *bucket)
 
 static void split(struct dict *dict)
 {
-    size_t half = (size_t)1 << level_of(dict->bucket_count);
-    struct bucket *new = bucket_append(dict);
-    struct bucket *old = bucket_at(dict, dict->bucket_count - 1 - half);
-    size_t size = bucket_size(old);
+    struct bucket *old, *new = bucket_append(dict, &old);
+    size_t size = bucket_size(old), index = dict->buckets.count - 1;
 
     /* All are about to be hashed, and none is likely to be in the cache. */
     for (size_t i = 0; i < size; i++)
@@ -338,7 +221,7 @@ static void split(struct dict *dict)
     for (size_t i = size; i-- > 0;) {
         uint64_t slot = *bucket_slot(old, i);
 
-        if (entry_hash(dict, slot_entry(slot)) & half) {
+        if (buckets_index(&dict->buckets, entry_hash(dict, slot_entry(slot))) == index) {
             bucket_add(new, slot);
             bucket_cut(old, i);
         }
@@ -347,22 +230,21 @@ static void split(struct dict *dict)
 
 static void merge(struct dict *dict)
 {
-    size_t last = dict->bucket_count - 1;
-    struct bucket *from = bucket_at(dict, last);
-    struct bucket *to = bucket_at(dict, last - ((size_t)1 << level_of(last)));
+    void *half;
+    struct bucket *from = buckets_last(&dict->buckets, &half), *to = half;
 
     for (size_t i = bucket_size(from); i-- > 0;) {
         bucket_add(to, *bucket_slot(from, i));
         bucket_cut(from, i);
     }
     longest_raise(dict, to);
-    bucket_drop(dict);
+    buckets_drop(&dict->buckets);
 }
 
 /* A single bucket is worth filling. */
 static inline size_t room_of(const struct dict *dict)
 {
-    return dict->bucket_count == 1 ? BUCKET_SLOTS : (size_t)dict->bucket_count * LOAD_MAX;
+    return dict->buckets.count == 1 ? BUCKET_SLOTS : (size_t)dict->buckets.count * LOAD_MAX;
 }
 
 struct dict *dict_create(const struct hash_seed *seed)
@@ -370,9 +252,7 @@ struct dict *dict_create(const struct hash_seed *seed)
     struct dict *dict = mem_zalloc(sizeof(*dict));
 
     dict->seed = *seed;
-    dict->bucket_capacity = 1;
-    dict->only = segment_create(1);
-    bucket_append(dict);
+    buckets_init(&dict->buckets);
     return dict;
 }
 
@@ -380,23 +260,17 @@ void dict_destroy(struct dict *dict)
 {
     if (dict == NULL)
         return;
-    for (size_t i = 0; i < dict->bucket_count; i++) {
+    for (size_t i = 0; i < dict->buckets.count; i++) {
         struct bucket *bucket = bucket_at(dict, i);
         size_t size = bucket_size(bucket);
 
-        if (i + 1 < dict->bucket_count)
+        if (i + 1 < dict->buckets.count)
             __builtin_prefetch(bucket_at(dict, i + 1));
         for (size_t j = 0; j < size; j++)
             mem_free(slot_entry(*bucket_slot(bucket, j)));
         mem_free(overflow_of(bucket));
     }
-    if (dict->bucket_capacity > SEGMENT_BUCKETS) {
-        for (size_t i = 0; i < dict->bucket_capacity >> SEGMENT_SHIFT; i++)
-            mem_free(dict->segments[i]);
-        mem_free(dict->segments);
-    } else {
-        mem_free(dict->only);
-    }
+    buckets_release(&dict->buckets);
     mem_free(dict);
 }
 
@@ -404,10 +278,11 @@ void dict_destroy(struct dict *dict)
 struct dict *dict_copy(const struct dict *dict)
 {
     struct dict *copy = dict_create(&dict->seed);
+    struct bucket *other_half;
 
-    while (copy->bucket_count < dict->bucket_count)
-        bucket_append(copy);
-    for (size_t i = 0; i < dict->bucket_count; i++) {
+    while (copy->buckets.count < dict->buckets.count)
+        bucket_append(copy, &other_half);
+    for (size_t i = 0; i < dict->buckets.count; i++) {
         struct bucket *from = bucket_at(dict, i), *to = bucket_at(copy, i);
         size_t size = bucket_size(from);
 
@@ -434,9 +309,11 @@ size_t dict_count(const struct dict *dict)
 
 void dict_reserve(struct dict *dict, size_t count)
 {
+    struct bucket *other_half;
+
     CHECK(dict->count == 0);
     while (room_of(dict) < count)
-        bucket_append(dict);
+        bucket_append(dict, &other_half);
 }
 
 /* The slot that holds `key`, and its bucket and index there; NULL if there is none. */
@@ -446,7 +323,7 @@ static uint64_t *slot_find(const struct dict *dict, struct bytes key, uint64_t h
     size_t in_place = BUCKET_SLOTS;
     uint64_t tag = hash >> TAG_SHIFT;
 
-    *bucket = bucket_at(dict, bucket_index(dict, hash));
+    *bucket = bucket_at(dict, buckets_index(&dict->buckets, hash));
     overflow = overflow_of(*bucket);
     if (overflow != NULL)
         in_place--;
@@ -561,7 +438,7 @@ bool dict_remove(struct dict *dict, struct bytes key)
     bucket_cut(bucket, index);
     dict->count--;
     /* Two, so that a table that was reserved too large comes down too. */
-    for (int i = 0; i < 2 && dict->bucket_count > 1 && dict->count < (size_t)dict->bucket_count * LOAD_MIN; i++)
+    for (int i = 0; i < 2 && dict->buckets.count > 1 && dict->count < (size_t)dict->buckets.count * LOAD_MIN; i++)
         merge(dict);
     return true;
 }
@@ -583,10 +460,10 @@ bool dict_next(struct dict_iterator *iterator, struct bytes *key, struct bytes *
 {
     const struct dict *dict = iterator->dict;
 
-    while (iterator->bucket < dict->bucket_count) {
+    while (iterator->bucket < dict->buckets.count) {
         struct bucket *bucket = bucket_at(dict, iterator->bucket);
 
-        if (iterator->index == 0 && iterator->bucket + 1 < dict->bucket_count)
+        if (iterator->index == 0 && iterator->bucket + 1 < dict->buckets.count)
             bucket_prefetch(dict, iterator->bucket + 1);
         if (iterator->index < bucket_size(bucket)) {
             struct pair pair = pair_of(slot_entry(*bucket_slot(bucket, iterator->index++)));
@@ -606,7 +483,7 @@ void dict_random(const struct dict *dict, struct random *random, struct bytes *k
 {
     CHECK(dict->count > 0);
     for (;;) {
-        struct bucket *bucket = bucket_at(dict, random_below(random, dict->bucket_count));
+        struct bucket *bucket = bucket_at(dict, random_below(random, dict->buckets.count));
         size_t index = random_below(random, dict->longest);
 
         if (index < bucket_size(bucket)) {
@@ -619,23 +496,12 @@ void dict_random(const struct dict *dict, struct random *random, struct bytes *k
     }
 }
 
-static uint64_t bits_reversed(uint64_t word)
-{
-    word = (word >> 1 & 0x5555555555555555ull) | (word & 0x5555555555555555ull) << 1;
-    word = (word >> 2 & 0x3333333333333333ull) | (word & 0x3333333333333333ull) << 2;
-    word = (word >> 4 & 0x0f0f0f0f0f0f0f0full) | (word & 0x0f0f0f0f0f0f0f0full) << 4;
-    return __builtin_bswap64(word);
-}
-
-/* The order of a scan is that of the reversed hashes. There, a bucket is always an interval: splitting cuts it into two
- * neighbours, merging joins them. The cursor is the (again reversed) place up to which all was found; what lies in the
- * interval around it is found, some of it a second time after a merge, and the next cursor is the interval's end. */
 uint64_t dict_scan(const struct dict *dict, uint64_t cursor, size_t count, dict_found *found, void *context)
 {
     size_t given = 0, buckets = 0;
 
     do {
-        size_t index = bucket_index(dict, cursor);
+        size_t index = buckets_index(&dict->buckets, cursor);
         struct bucket *bucket = bucket_at(dict, index);
         size_t size = bucket_size(bucket);
 
@@ -645,26 +511,16 @@ uint64_t dict_scan(const struct dict *dict, uint64_t cursor, size_t count, dict_
             found(context, pair.key, pair.value);
         }
         given += size;
-        cursor |= UINT64_MAX << bucket_bits(dict, index);
-        cursor = bits_reversed(bits_reversed(cursor) + 1);
+        cursor = buckets_cursor_after(&dict->buckets, index, cursor);
     } while (cursor != 0 && given < count && ++buckets < count * 10);
     return cursor;
-}
-
-static size_t table_memory(const struct dict *dict)
-{
-    size_t segments = dict->bucket_capacity >> SEGMENT_SHIFT;
-
-    if (dict->bucket_capacity <= SEGMENT_BUCKETS)
-        return mem_size(dict->only);
-    return mem_size(dict->segments) + segments * mem_size(dict->segments[1]);
 }
 
 size_t dict_memory(const struct dict *dict, size_t samples)
 {
     size_t seen = 0, buckets = 0, entries = 0, overflows = 0;
 
-    for (; buckets < dict->bucket_count && (samples == 0 || seen < samples); buckets++) {
+    for (; buckets < dict->buckets.count && (samples == 0 || seen < samples); buckets++) {
         struct bucket *bucket = bucket_at(dict, buckets);
         size_t size = bucket_size(bucket);
 
@@ -676,7 +532,7 @@ size_t dict_memory(const struct dict *dict, size_t samples)
     }
     if (seen > 0 && seen < dict->count)
         entries = (size_t)((double)entries / (double)seen * (double)dict->count);
-    if (buckets < dict->bucket_count)
-        overflows = (size_t)((double)overflows / (double)buckets * dict->bucket_count);
-    return mem_size(dict) + table_memory(dict) + entries + overflows;
+    if (buckets < dict->buckets.count)
+        overflows = (size_t)((double)overflows / (double)buckets * dict->buckets.count);
+    return mem_size(dict) + buckets_memory(&dict->buckets) + entries + overflows;
 }

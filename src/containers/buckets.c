@@ -1,0 +1,162 @@
+#include "containers/buckets.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+
+static unsigned level_of(size_t count)
+{
+    return 63 - (unsigned)__builtin_clzll(count);
+}
+
+/* The sizes in which jemalloc hands out memory: four steps from one power of two to the next. */
+static size_t capacity_above(size_t count)
+{
+    size_t step;
+
+    if (count <= 4)
+        return count;
+    step = ((size_t)1 << level_of(count - 1)) / 4;
+    return (count + step - 1) / step * step;
+}
+
+static char *segment_create(size_t count)
+{
+    return mem_alloc_aligned(BUCKET_SIZE, count * BUCKET_SIZE);
+}
+
+void buckets_init(struct buckets *buckets)
+{
+    *buckets = (struct buckets){ .count = 1, .capacity = 1, .only = segment_create(1) };
+    memset(buckets->only, 0, BUCKET_SIZE);
+}
+
+void buckets_release(struct buckets *buckets)
+{
+    if (buckets->capacity > BUCKETS_SEGMENT) {
+        for (size_t i = 0; i < buckets->capacity >> BUCKETS_SEGMENT_SHIFT; i++)
+            mem_free(buckets->segments[i]);
+        mem_free(buckets->segments);
+    } else {
+        mem_free(buckets->only);
+    }
+}
+
+static void only_resize(struct buckets *buckets, size_t capacity)
+{
+    char *only = segment_create(capacity);
+
+    memcpy(only, buckets->only, (size_t)buckets->count * BUCKET_SIZE);
+    mem_free(buckets->only);
+    buckets->only = only;
+    buckets->capacity = (uint32_t)capacity;
+}
+
+static void segment_add(struct buckets *buckets)
+{
+    size_t segments = buckets->capacity >> BUCKETS_SEGMENT_SHIFT;
+
+    if (segments == 1) {
+        char *only = buckets->only;
+
+        buckets->directory_capacity = 4;
+        buckets->segments = mem_alloc(buckets->directory_capacity * sizeof(buckets->segments[0]));
+        buckets->segments[0] = only;
+    } else if (segments == buckets->directory_capacity) {
+        buckets->directory_capacity *= 2;
+        buckets->segments = mem_realloc(buckets->segments, buckets->directory_capacity * sizeof(buckets->segments[0]));
+    }
+    buckets->segments[segments] = segment_create(BUCKETS_SEGMENT);
+    buckets->capacity += BUCKETS_SEGMENT;
+}
+
+static void segment_drop(struct buckets *buckets)
+{
+    size_t segments = (buckets->capacity >> BUCKETS_SEGMENT_SHIFT) - 1;
+
+    mem_free(buckets->segments[segments]);
+    buckets->capacity -= BUCKETS_SEGMENT;
+    if (segments == 1) {
+        char *only = buckets->segments[0];
+
+        mem_free(buckets->segments);
+        buckets->only = only;
+    } else if (segments >= 4 && segments == buckets->directory_capacity / 4) {
+        buckets->directory_capacity /= 2;
+        buckets->segments = mem_realloc(buckets->segments, buckets->directory_capacity * sizeof(buckets->segments[0]));
+    }
+}
+
+void *buckets_append(struct buckets *buckets, void **other_half)
+{
+    size_t half = (size_t)1 << level_of(buckets->count);
+    char *bucket;
+
+    if (buckets->count == buckets->capacity) {
+        if (buckets->capacity < BUCKETS_SEGMENT)
+            only_resize(buckets, capacity_above((size_t)buckets->count + 1));
+        else
+            segment_add(buckets);
+    }
+    CHECK(buckets->count < UINT32_MAX - BUCKETS_SEGMENT);
+    bucket = buckets_at(buckets, buckets->count++);
+    memset(bucket, 0, BUCKET_SIZE);
+    *other_half = buckets_at(buckets, buckets->count - 1 - half);
+    return bucket;
+}
+
+void *buckets_last(const struct buckets *buckets, void **other_half)
+{
+    size_t last = buckets->count - 1;
+
+    *other_half = buckets_at(buckets, last - ((size_t)1 << level_of(last)));
+    return buckets_at(buckets, last);
+}
+
+/* One spare segment stays, lest a table at the border allocates for ever. */
+void buckets_drop(struct buckets *buckets)
+{
+    buckets->count--;
+    if (buckets->capacity > BUCKETS_SEGMENT) {
+        if (buckets->count + 2 * BUCKETS_SEGMENT <= buckets->capacity || buckets->count <= BUCKETS_SEGMENT / 2)
+            segment_drop(buckets);
+    } else if (buckets->count <= buckets->capacity / 2) {
+        only_resize(buckets, capacity_above(buckets->count));
+    }
+}
+
+size_t buckets_memory(const struct buckets *buckets)
+{
+    size_t segments = buckets->capacity >> BUCKETS_SEGMENT_SHIFT;
+
+    if (buckets->capacity <= BUCKETS_SEGMENT)
+        return mem_size(buckets->only);
+    return mem_size(buckets->segments) + segments * mem_size(buckets->segments[1]);
+}
+
+static uint64_t bits_reversed(uint64_t word)
+{
+    word = (word >> 1 & 0x5555555555555555ull) | (word & 0x5555555555555555ull) << 1;
+    word = (word >> 2 & 0x3333333333333333ull) | (word & 0x3333333333333333ull) << 2;
+    word = (word >> 4 & 0x0f0f0f0f0f0f0f0full) | (word & 0x0f0f0f0f0f0f0f0full) << 4;
+    return __builtin_bswap64(word);
+}
+
+/* How many of the hash's low bits all of the bucket share. */
+static unsigned shared_bits(const struct buckets *buckets, size_t index)
+{
+    unsigned level = level_of(buckets->count);
+    size_t half = (size_t)1 << level;
+
+    return index >= half || index + half < buckets->count ? level + 1 : level;
+}
+
+/* In the reversed order, splitting cuts a bucket's interval into two neighbours, merging joins them. The cursor is the
+ * (again reversed) place up to which all was found; what lies in the interval around it is found, some of it a second time
+ * after a merge, and the next cursor is the interval's end. */
+uint64_t buckets_cursor_after(const struct buckets *buckets, size_t index, uint64_t cursor)
+{
+    cursor |= UINT64_MAX << shared_bits(buckets, index);
+    return bits_reversed(bits_reversed(cursor) + 1);
+}

@@ -236,6 +236,7 @@ enum status codec_read_blob(struct bytes *input, struct buffer *scratch, struct 
 static codec_writer *const writers[VALUE_TYPE_COUNT] = {
     [VALUE_STRING] = write_string,
     [VALUE_SET] = codec_write_set,
+    [VALUE_ZSET] = codec_write_zset,
     [VALUE_HASH] = codec_write_hash,
 };
 
@@ -251,6 +252,10 @@ static const struct rdb_row rdb_rows[] = {
     [CODEC_RDB_SET] = { VALUE_SET, codec_read_set, OF_TABLE },
     [CODEC_RDB_SET_INTSET] = { VALUE_SET, codec_read_set, OF_COMPACT },
     [CODEC_RDB_SET_LISTPACK] = { VALUE_SET, codec_read_set, NEVER_WRITTEN },
+    [CODEC_RDB_ZSET] = { VALUE_ZSET, codec_read_zset, NEVER_WRITTEN },
+    [CODEC_RDB_ZSET_2] = { VALUE_ZSET, codec_read_zset, OF_TABLE },
+    [CODEC_RDB_ZSET_ZIPLIST] = { VALUE_ZSET, codec_read_zset, NEVER_WRITTEN },
+    [CODEC_RDB_ZSET_LISTPACK] = { VALUE_ZSET, codec_read_zset, OF_COMPACT },
     [CODEC_RDB_HASH] = { VALUE_HASH, codec_read_hash, OF_TABLE },
     [CODEC_RDB_HASH_ZIPMAP] = { VALUE_HASH, codec_read_hash, NEVER_WRITTEN },
     [CODEC_RDB_HASH_ZIPLIST] = { VALUE_HASH, codec_read_hash, NEVER_WRITTEN },

@@ -4,7 +4,7 @@
  *   DUMP    = payload | RDB version u16 | CRC-64 (Jones) of everything before, u64      (little-endian)
  *
  * Written: strings raw or as RDB integers (never LZF); hashes as listpack or as field/value pairs; sets as intset or member by
- * member, for Redis 7.0 knows no listpacks of members.
+ * member, for Redis 7.0 knows no listpacks of members; sorted sets as listpack, or member by member with scores of eight bytes.
  * Read: these, and what Redis 7.2 and older write for the types Kelvin has (LZF, ziplists, zipmaps).
  *
  * The version is the oldest that knows all that is written: 10, which Redis 7.0, 7.2 and later all restore. What
@@ -33,11 +33,15 @@ enum {
 enum codec_rdb_type {
     CODEC_RDB_STRING = 0,
     CODEC_RDB_SET = 2,
+    CODEC_RDB_ZSET = 3,
     CODEC_RDB_HASH = 4,
+    CODEC_RDB_ZSET_2 = 5,
     CODEC_RDB_HASH_ZIPMAP = 9,
     CODEC_RDB_SET_INTSET = 11,
+    CODEC_RDB_ZSET_ZIPLIST = 12,
     CODEC_RDB_HASH_ZIPLIST = 13,
     CODEC_RDB_HASH_LISTPACK = 16,
+    CODEC_RDB_ZSET_LISTPACK = 17,
     CODEC_RDB_SET_LISTPACK = 20,
 };
 

@@ -36,6 +36,9 @@ enum value_encoding {   /* four bits in an entry; meaning depends on the type */
     HASH_LISTPACK = 0,      /* `object` is a listpack: field, value, field, value ... */
     HASH_TABLE = 1,         /* `object` is a struct dict */
 
+    ZSET_LISTPACK = 0,      /* `object` is a listpack: member, score, member, score ..., in order */
+    ZSET_TREE = 1,          /* `object` is a struct btree; says skiplist */
+
     SET_INTSET = 0,         /* `object` is a struct intset */
     SET_LISTPACK = 1,       /* a listpack: its members */
     SET_TABLE = 2,          /* a struct dict whose values are empty */

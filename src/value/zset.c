@@ -1,0 +1,454 @@
+#include "value/zset.h"
+
+#include "base/check.h"
+#include "containers/listpack.h"
+#include "value/type.h"
+
+static inline bool is_listpack(const struct value *zset)
+{
+    return zset->encoding == ZSET_LISTPACK;
+}
+
+static inline struct listpack *pack_of(const struct value *zset)
+{
+    return zset->object;
+}
+
+static inline struct btree *tree_of(const struct value *zset)
+{
+    return zset->object;
+}
+
+/* Changes of a pack may move it. */
+static inline struct listpack **pack_slot(struct value *zset)
+{
+    return (struct listpack **)&zset->object;
+}
+
+static struct value value_of_pack(struct listpack *pack)
+{
+    return (struct value){ .type = VALUE_ZSET, .encoding = ZSET_LISTPACK, .object = pack };
+}
+
+static struct value value_of_tree(struct btree *tree)
+{
+    return (struct value){ .type = VALUE_ZSET, .encoding = ZSET_TREE, .object = tree };
+}
+
+struct value zset_create(void)
+{
+    return value_of_pack(listpack_create());
+}
+
+struct value zset_create_for(const struct value_limits *limits, size_t count, size_t member_size)
+{
+    if (count <= limits->zset_listpack_entries_max && member_size <= limits->zset_listpack_value_max)
+        return zset_create();
+    return value_of_tree(btree_create(&limits->seed));
+}
+
+size_t zset_count(const struct value *zset)
+{
+    return is_listpack(zset) ? listpack_count(pack_of(zset)) / 2 : btree_count(tree_of(zset));
+}
+
+/* Listpacks: member, score, member, score ..., in order. */
+
+/* False if it is no score; only bytes from outside can make it so. */
+static bool pack_read_score(const struct listpack *pack, size_t at, double *score)
+{
+    char digits[TEXT_INT_SIZE];
+    int64_t number;
+
+    if (listpack_get_int(pack, at, &number)) {
+        *score = (double)number;
+        return true;
+    }
+    return text_to_double(listpack_get(pack, at, digits), score);
+}
+
+static double pack_score(const struct listpack *pack, size_t at)
+{
+    double score;
+
+    CHECK(pack_read_score(pack, at, &score));
+    return score;
+}
+
+/* The member's position. */
+static size_t pack_find(const struct listpack *pack, struct bytes member)
+{
+    return listpack_find(pack, listpack_first(pack), member, 1);
+}
+
+static int pack_compare(const struct listpack *pack, size_t at, double score, struct bytes member)
+{
+    double own = pack_score(pack, listpack_next(pack, at));
+    char digits[TEXT_INT_SIZE];
+
+    if (own != score)
+        return own < score ? -1 : 1;
+    return bytes_compare(listpack_get(pack, at, digits), member);
+}
+
+static void pack_insert(struct listpack **pack, struct bytes member, double score)
+{
+    char digits[TEXT_DOUBLE_SIZE];
+    size_t at = listpack_first(*pack);
+    int64_t number = 0;
+
+    while (at != LISTPACK_NONE && pack_compare(*pack, at, score, member) < 0)
+        at = listpack_next(*pack, listpack_next(*pack, at));
+    at = listpack_insert(pack, at, member);
+    at = listpack_next(*pack, at);
+    if (score >= -0x1p62 && score <= 0x1p62)
+        number = (int64_t)score;
+    if (number != 0 ? (double)number == score : score == 0)
+        listpack_insert_int(pack, at, number);
+    else
+        listpack_insert(pack, at, bytes_of(digits, text_of_double(score, digits)));
+}
+
+static void pack_append(struct listpack **pack, struct bytes member, double score)
+{
+    char digits[TEXT_DOUBLE_SIZE];
+
+    listpack_append(pack, member);
+    /* The digits of a number that is an integer are those of the integer, but for the sign of 0. */
+    if (score == 0)
+        listpack_append_int(pack, 0);
+    else
+        listpack_append(pack, bytes_of(digits, text_of_double(score, digits)));
+}
+
+/* What a listpack of so many members takes with a further one, at most. */
+static bool pack_has_room(const struct listpack *pack, struct bytes member)
+{
+    return listpack_has_room(pack, 2, member.size + TEXT_DOUBLE_SIZE);
+}
+
+static void to_tree(struct value *zset, const struct value_limits *limits)
+{
+    struct listpack *pack = pack_of(zset);
+    struct btree *tree = btree_create(&limits->seed);
+    struct zset_iterator iterator;
+    struct bytes member;
+    double score;
+
+    zset_iterate(&iterator, zset, 0, ZSET_UP);
+    while (zset_next(&iterator, &member, &score))
+        CHECK(btree_put(tree, member, score));
+    listpack_destroy(pack);
+    *zset = value_of_tree(tree);
+}
+
+void zset_expect(struct value *zset, const struct value_limits *limits, size_t count)
+{
+    if (is_listpack(zset) && count > limits->zset_listpack_entries_max)
+        to_tree(zset, limits);
+}
+
+bool zset_score(const struct value *zset, struct bytes member, double *score)
+{
+    const struct listpack *pack = pack_of(zset);
+    struct btree_place place;
+    size_t at;
+
+    if (is_listpack(zset)) {
+        at = pack_find(pack, member);
+        if (at == LISTPACK_NONE)
+            return false;
+        *score = pack_score(pack, listpack_next(pack, at));
+        return true;
+    }
+    if (!btree_find(tree_of(zset), member, &place))
+        return false;
+    *score = btree_get(tree_of(zset), place, NULL);
+    return true;
+}
+
+bool zset_rank(const struct value *zset, struct bytes member, size_t *rank, double *score)
+{
+    struct btree_place place;
+
+    if (is_listpack(zset)) {
+        const struct listpack *pack = pack_of(zset);
+        size_t at = listpack_first(pack);
+
+        for (*rank = 0; at != LISTPACK_NONE && !listpack_equals(pack, at, member); ++*rank)
+            at = listpack_next(pack, listpack_next(pack, at));
+        if (at == LISTPACK_NONE)
+            return false;
+        *score = pack_score(pack, listpack_next(pack, at));
+        return true;
+    }
+    if (!btree_find(tree_of(zset), member, &place))
+        return false;
+    *rank = btree_rank(tree_of(zset), place);
+    *score = btree_get(tree_of(zset), place, NULL);
+    return true;
+}
+
+static bool pack_put(struct listpack **pack, size_t at, struct bytes member, double score)
+{
+    if (at != LISTPACK_NONE) {
+        if (pack_score(*pack, listpack_next(*pack, at)) == score)
+            return false;
+        listpack_delete(pack, at, 2);
+    }
+    pack_insert(pack, member, score);
+    return at == LISTPACK_NONE;
+}
+
+/* Only a new member makes a tree of a listpack, as in Redis: another score never does. */
+bool zset_put(struct value *zset, const struct value_limits *limits, struct bytes member, double score)
+{
+    size_t at;
+
+    CHECK(score == score);
+    if (is_listpack(zset)) {
+        at = pack_find(pack_of(zset), member);
+        if (pack_has_room(pack_of(zset), member) && (at != LISTPACK_NONE ||
+            (zset_count(zset) < limits->zset_listpack_entries_max && member.size <= limits->zset_listpack_value_max)))
+            return pack_put(pack_slot(zset), at, member, score);
+        to_tree(zset, limits);
+    }
+    return btree_put(tree_of(zset), member, score);
+}
+
+bool zset_remove(struct value *zset, struct bytes member)
+{
+    size_t at;
+
+    if (!is_listpack(zset))
+        return btree_remove(tree_of(zset), member);
+    at = pack_find(pack_of(zset), member);
+    if (at != LISTPACK_NONE)
+        listpack_delete(pack_slot(zset), at, 2);
+    return at != LISTPACK_NONE;
+}
+
+void zset_remove_ranks(struct value *zset, size_t first, size_t count)
+{
+    if (!is_listpack(zset))
+        btree_remove_ranks(tree_of(zset), first, count);
+    else if (count > 0)
+        listpack_delete(pack_slot(zset), listpack_seek(pack_of(zset), (int64_t)first * 2), count * 2);
+}
+
+size_t zset_count_by_score(const struct value *zset, double score, enum btree_border border)
+{
+    const struct listpack *pack = pack_of(zset);
+    size_t at, count = 0;
+
+    if (!is_listpack(zset))
+        return btree_count_by_score(tree_of(zset), score, border);
+    for (at = listpack_first(pack); at != LISTPACK_NONE; at = listpack_next(pack, at), count++) {
+        double own;
+
+        at = listpack_next(pack, at);
+        own = pack_score(pack, at);
+        if (own > score || (own == score && border == BTREE_BELOW))
+            break;
+    }
+    return count;
+}
+
+size_t zset_count_by_member(const struct value *zset, struct bytes member, enum btree_border border)
+{
+    const struct listpack *pack = pack_of(zset);
+    char digits[TEXT_INT_SIZE];
+    size_t at, count = 0;
+
+    if (!is_listpack(zset))
+        return btree_count_by_member(tree_of(zset), member, border);
+    for (at = listpack_first(pack); at != LISTPACK_NONE; at = listpack_next(pack, listpack_next(pack, at)), count++) {
+        int order = bytes_compare(listpack_get(pack, at, digits), member);
+
+        if (order > 0 || (order == 0 && border == BTREE_BELOW))
+            break;
+    }
+    return count;
+}
+
+void zset_iterate(struct zset_iterator *iterator, const struct value *zset, size_t rank, enum zset_direction direction)
+{
+    iterator->zset = zset;
+    iterator->direction = direction;
+    iterator->ended = rank >= zset_count(zset);
+    if (iterator->ended)
+        return;
+    if (is_listpack(zset))
+        iterator->at = listpack_seek(pack_of(zset), (int64_t)rank * 2);
+    else
+        btree_seek_rank(tree_of(zset), rank, &iterator->place);
+}
+
+static void pack_step(struct zset_iterator *iterator, const struct listpack *pack)
+{
+    size_t at = iterator->at;
+
+    if (iterator->direction == ZSET_UP) {
+        at = listpack_next(pack, listpack_next(pack, at));
+    } else {
+        at = listpack_previous(pack, at);
+        if (at != LISTPACK_NONE)
+            at = listpack_previous(pack, at);
+    }
+    iterator->at = at;
+    iterator->ended = at == LISTPACK_NONE;
+}
+
+bool zset_next(struct zset_iterator *iterator, struct bytes *member, double *score)
+{
+    const struct value *zset = iterator->zset;
+
+    if (iterator->ended)
+        return false;
+    if (is_listpack(zset)) {
+        const struct listpack *pack = pack_of(zset);
+
+        *member = listpack_get(pack, iterator->at, iterator->digits);
+        *score = pack_score(pack, listpack_next(pack, iterator->at));
+        pack_step(iterator, pack);
+        return true;
+    }
+    *score = btree_get(tree_of(zset), iterator->place, member);
+    iterator->ended = iterator->direction == ZSET_UP ? !btree_next(tree_of(zset), &iterator->place)
+                                                     : !btree_previous(tree_of(zset), &iterator->place);
+    return true;
+}
+
+uint64_t zset_scan(const struct value *zset, uint64_t cursor, size_t count, btree_found *found, void *context)
+{
+    struct zset_iterator iterator;
+    struct bytes member;
+    double score;
+
+    if (!is_listpack(zset))
+        return btree_scan(tree_of(zset), cursor, count, found, context);
+    zset_iterate(&iterator, zset, 0, ZSET_UP);
+    while (zset_next(&iterator, &member, &score))
+        found(context, member, score);
+    return 0;
+}
+
+void zset_compact(struct value *zset, const struct value_limits *limits)
+{
+    struct listpack *pack;
+    struct zset_iterator iterator;
+    struct bytes member;
+    double score;
+
+    if (is_listpack(zset) || zset_count(zset) > limits->zset_listpack_entries_max)
+        return;
+    pack = listpack_create();
+    zset_iterate(&iterator, zset, 0, ZSET_UP);
+    while (zset_next(&iterator, &member, &score)) {
+        if (member.size > limits->zset_listpack_value_max || !pack_has_room(pack, member)) {
+            listpack_destroy(pack);
+            return;
+        }
+        pack_append(&pack, member, score);
+    }
+    btree_destroy(tree_of(zset));
+    *zset = value_of_pack(pack);
+}
+
+struct value zset_build(const struct value_limits *limits)
+{
+    return value_of_tree(btree_create(&limits->seed));
+}
+
+bool zset_build_add(struct value *zset, struct bytes member, double score)
+{
+    return score == score && btree_put(tree_of(zset), member, score);
+}
+
+/* In order, with scores that are numbers. A valid pack: it was copied already. */
+static bool is_sorted(const struct listpack *pack)
+{
+    size_t at = listpack_first(pack), before = LISTPACK_NONE;
+    char digits[TEXT_INT_SIZE];
+
+    for (; at != LISTPACK_NONE; at = listpack_next(pack, listpack_next(pack, at))) {
+        double score;
+
+        if (!pack_read_score(pack, listpack_next(pack, at), &score))
+            return false;
+        if (before != LISTPACK_NONE && pack_compare(pack, before, score, listpack_get(pack, at, digits)) >= 0)
+            return false;
+        before = at;
+    }
+    return true;
+}
+
+enum status zset_of_listpack(struct bytes listpack, const struct value_limits *limits, struct value *zset)
+{
+    struct value built;
+    size_t count;
+
+    if (!listpack_is_valid(listpack))
+        return STATUS_CORRUPT;
+    built = value_of_pack(listpack_of_bytes(listpack));
+    count = listpack_count(pack_of(&built));
+    if (count == 0 || count % 2 != 0 || !is_sorted(pack_of(&built)) || listpack_has_twins(pack_of(&built), 2, &limits->seed)) {
+        value_free(&built);
+        return STATUS_CORRUPT;
+    }
+    if (count / 2 > limits->zset_listpack_entries_max)
+        to_tree(&built, limits);
+    *zset = built;
+    return STATUS_OK;
+}
+
+/* What value.c asks. */
+
+static const char *zset_encoding_name(const struct value *zset)
+{
+    return is_listpack(zset) ? "listpack" : "skiplist";
+}
+
+static void zset_free(struct value *zset)
+{
+    if (is_listpack(zset))
+        listpack_destroy(pack_of(zset));
+    else
+        btree_destroy(tree_of(zset));
+}
+
+static size_t zset_memory(const struct value *zset, size_t samples)
+{
+    return is_listpack(zset) ? listpack_memory(pack_of(zset)) : btree_memory(tree_of(zset), samples);
+}
+
+static size_t zset_effort(const struct value *zset)
+{
+    return is_listpack(zset) ? 1 : btree_blocks(tree_of(zset));
+}
+
+static struct value zset_copy(const struct value *zset)
+{
+    return is_listpack(zset) ? value_of_pack(listpack_copy(pack_of(zset))) : value_of_tree(btree_copy(tree_of(zset)));
+}
+
+static void zset_digest(const struct value *zset, struct value_sum *sum)
+{
+    char digits[TEXT_DOUBLE_SIZE];
+    struct zset_iterator iterator;
+    struct bytes member;
+    double score;
+
+    zset_iterate(&iterator, zset, 0, ZSET_UP);
+    while (zset_next(&iterator, &member, &score))
+        value_sum_add_pair(sum, member, bytes_of(digits, text_of_double(score, digits)));
+}
+
+const struct value_operations zset_operations = {
+    .encoding_name = zset_encoding_name,
+    .free = zset_free,
+    .memory = zset_memory,
+    .effort = zset_effort,
+    .copy = zset_copy,
+    .digest = zset_digest,
+};

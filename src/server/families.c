@@ -13,6 +13,7 @@
 #include "commands/saving.h"
 #include "commands/set.h"
 #include "commands/string.h"
+#include "commands/zset.h"
 #include "server/tier_commands.h"
 
 const struct command *const *families_of_commands(void)
@@ -22,6 +23,7 @@ const struct command *const *families_of_commands(void)
         bitmap_commands,
         hash_commands,
         set_commands,
+        zset_commands,
         keys_commands,
         connection_commands,
         client_commands,

@@ -17,7 +17,8 @@ from support.resp import Error                                                  
 from support.server import REDIS, Server, is_redis, scaled, seed_new                                          # noqa: E402
 
 # Small limits, so that values change their encoding all the time.
-ENCODINGS = {"hash-max-listpack-entries": "8", "hash-max-listpack-value": "20", "set-max-intset-entries": "8"}
+ENCODINGS = {"hash-max-listpack-entries": "8", "hash-max-listpack-value": "20", "set-max-intset-entries": "8",
+             "zset-max-listpack-entries": "8", "zset-max-listpack-value": "20"}
 # What the oracle does not have.
 OWN_ENCODINGS = {"set-max-listpack-entries": "8", "set-max-listpack-value": "20"}
 # Commands with keys that are tested elsewhere, or can't be compared.

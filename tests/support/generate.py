@@ -37,6 +37,29 @@ TEMPLATES = {
     "sintercard": ["numberedkeys", "numberedkeys LIMIT small"], "sinterstore": "key key+", "sismember": "key member",
     "smembers": "key", "smismember": "key member+", "smove": "key key member", "srandmember": ["key", "key count"],
     "srem": "key member+", "sscan": "key 0 COUNT 100000 [MATCH pattern]", "sunion": "key+", "sunionstore": "key key+",
+    # Sorted sets. Ranges by member only over keys whose scores are all 0: over others Redis promises nothing.
+    "zadd": ["key scoremember+", "key scoremember+", "key [NX|XX] [GT|LT] [CH] scoremember+", "key [NX|XX|CH] INCR score zmember",
+             "key [nx] [xx] [gt] [lt] [INCR] scoremember+", "lexkey zeromember+"],
+    "zcard": "key", "zcount": "key scorebound scorebound", "zdiff": "zinputs [WITHSCORES]", "zdiffstore": "key zinputs",
+    "zincrby": "key score zmember", "zinter": "zinputs [WEIGHTS zweights] [AGGREGATE SUM|MIN|MAX|foo] [WITHSCORES]",
+    "zintercard": "zinputs [LIMIT count]", "zinterstore": "key zinputs [WEIGHTS zweights] [AGGREGATE SUM|MIN|max]",
+    "zlexcount": "lexkey lexbound lexbound", "zmpop": "zinputs MIN|MAX|min|foo [COUNT count]", "zmscore": "key zmember+",
+    "zpopmax": "key [count]", "zpopmin": "key [count]",
+    "zrandmember": ["key", "key count", "key count WITHSCORES|withscoress"],
+    "zrange": ["key range range [REV] [WITHSCORES]", "key scorebound scorebound BYSCORE [REV] [LIMIT limit limit] [WITHSCORES]",
+               "lexkey lexbound lexbound BYLEX [REV] [LIMIT limit limit] [WITHSCORES]",
+               "key range range [BYSCORE] [REV] [LIMIT limit limit] [withscores] [foo]"],
+    "zrangebylex": "lexkey lexbound lexbound [LIMIT limit limit] [WITHSCORES]",
+    "zrangebyscore": "key scorebound scorebound [WITHSCORES] [LIMIT limit limit] [REV]",
+    "zrangestore": ["key key range range [REV] [LIMIT limit limit]", "key key scorebound scorebound BYSCORE [REV] [LIMIT limit limit]",
+                    "lexkey lexkey lexbound lexbound BYLEX [REV] [LIMIT limit limit] [WITHSCORES]"],
+    "zrank": "key zmember", "zrem": "key zmember+", "zremrangebylex": "lexkey lexbound lexbound",
+    "zremrangebyrank": "key smallrange smallrange", "zremrangebyscore": "key scorebound scorebound",
+    "zrevrange": "key range range [WITHSCORES]", "zrevrangebylex": "lexkey lexbound lexbound [LIMIT limit limit]",
+    "zrevrangebyscore": "key scorebound scorebound [WITHSCORES] [LIMIT limit limit]", "zrevrank": "key zmember",
+    "zscan": "key 0 COUNT 100000 [MATCH pattern]", "zscore": "key zmember",
+    "zunion": "zinputs [WEIGHTS zweights] [AGGREGATE SUM|MIN|MAX] [WITHSCORES]",
+    "zunionstore": "key zinputs [WEIGHTS zweights] [AGGREGATE SUM|MIN|MAX] [WITHSCORES]",
     # Keys
     "copy": ["key key [REPLACE]", "key key DB db [REPLACE]"], "del": "key+", "exists": "key+",
     "expire": "key s [NX|XX|GT|LT] [XX|GT]", "expireat": "key at [NX|XX|GT|LT]", "expiretime": "key", "keys": "pattern",
@@ -54,15 +77,17 @@ TEMPLATES = {
 WEIGHTS = {"flushall": 2, "flushdb": 6, "select": 60, "swapdb": 25, "set": 600, "hset": 900, "mset": 150, "move": 60,
            "copy": 150, "rename": 150, "keys": 20, "scan": 20, "time": 5, "lastsave": 2, "echo": 10, "ping": 10,
            "randomkey": 20, "dump": 10, "del": 60, "unlink": 60, "expire": 150, "getdel": 60, "restore": 100,
-           "setrange": 150, "append": 150, "hdel": 150, "lcs": 50, "dbsize": 60, "sadd": 900, "spop": 100}
+           "setrange": 150, "append": 150, "hdel": 150, "lcs": 50, "dbsize": 60, "sadd": 900, "spop": 100, "zadd": 1500, "zunionstore": 150}
 
 FAMILY = {name: b"s" for name in TEMPLATES if name.startswith((
     "append", "bit", "get", "lcs", "mget", "msetnx", "setbit", "setrange", "strlen", "substr"))}
+FAMILY.update((name, b"z") for name in TEMPLATES if name.startswith("z"))
 FAMILY.update((name, b"n") for name in TEMPLATES if name.startswith(("incr", "decr")))
 FAMILY.update((name, b"t") for name in TEMPLATES if name in (
     "sadd", "scard", "sinter", "sintercard", "sinterstore", "sismember", "smembers", "smismember", "smove", "srandmember", "srem",
     "sscan", "sunion", "sunionstore", "sdiff", "sdiffstore"))
-FAMILIES = (b"s", b"n", b"h", b"t")
+# One letter each: the beginning of the keys that most commands of a family use.
+FAMILIES = (b"s", b"n", b"h", b"t", b"z")
 WRITE_ANY = {"set", "setex", "psetex", "mset", "getset", "setnx"}
 
 
@@ -82,6 +107,7 @@ class Generator:
         self.demote = demote
         # Most commands of a family use keys of their own, or nearly every answer would be WRONGTYPE.
         self.keys = {family: [b"%s%d" % (family, index) for index in range(keys)] for family in FAMILIES}
+        self.lex_keys = [b"lex%d" % index for index in range(3)]
         self.odd_keys = [b"", b"key with\r\n\x00\xff bytes", b"L" * 300]
         self.family = b"s"
         self.databases = databases
@@ -117,7 +143,10 @@ class Generator:
             args.append(self.value())
         if len(args) > 1 and self.chance(0.01):
             args[self.random.randrange(1, len(args))] = self.pick(*ODD_NUMBERS, b"NX", b"GET", b"KEEPTTL")
-            if args[0].lower() in (b"setrange", b"setbit", b"bitfield", b"bitop", b"hrandfield", b"srandmember"):
+            if args[0].lower() in (b"setrange", b"setbit", b"bitfield", b"bitop", b"hrandfield", b"srandmember",
+                                   b"zrandmember"):
+                return self.next()
+            if args[0].lower() == b"zadd" and args[1] in self.lex_keys:
                 return self.next()
         return args
 
@@ -147,7 +176,8 @@ class Generator:
         return made if isinstance(made, list) else [made]
 
     # Words in lower case that stand for themselves
-    LITERAL = {"bit", "byte", "bytes", "bitt", "and", "string", "hash", "list", "set", "zset", "encoding", "foo", "withvaluess"}
+    LITERAL = {"bit", "byte", "bytes", "bitt", "and", "string", "hash", "list", "set", "zset", "encoding", "foo", "withvaluess",
+               "withscoress", "nx", "xx", "gt", "lt", "max", "min", "withscores"}
 
     def key(self):
         if self.chance(0.04):
@@ -195,6 +225,58 @@ class Generator:
 
     def fieldvalue(self):
         return [self.field(), self.value() if self.chance(0.5) else b"%d" % self.random.randrange(-5, 50)]
+
+    def zmember(self):
+        if self.chance(0.9):
+            return b"m%d" % self.random.randrange(14)
+        return self.pick(b"", b"12", b"-7", b"007", b"m\xff\x00", b"1.5", b"nan", b"a member of more than twenty bytes")
+
+    def score(self):
+        if self.chance(0.05):
+            return self.pick(*ODD_FLOATS)
+        return self.pick(b"0", b"1", b"1", b"2", b"3", b"-1", b"0.5", b"-0", b"2.5", b"3.0", b"-3.14159265358979", b"0.1", b"1e20",
+                         b"1e-7", b"1e300", b"inf", b"-inf", b"123456789012345678", b"4611686018427387904", b"9007199254740993",
+                         b"%d" % self.random.randrange(-5, 10), b"%.3f" % self.random.uniform(-9, 9))
+
+    def scoremember(self):
+        return [self.score(), self.zmember()]
+
+    def zeromember(self):
+        return [b"0", self.zmember()]
+
+    def scorebound(self):
+        if self.chance(0.1):
+            return self.pick(b"", b"(", b"((1", b"abc", b"nan", b"(nan", b" 1", b"1 ", b"1e400", b"0x10", b"1\x00x", b"[1", b"+", b"-")
+        bound = self.pick(b"0", b"1", b"2", b"-1", b"0.5", b"-inf", b"+inf", b"inf", b"-inf", b"+inf", b"1e20", b"-3.14159265358979",
+                          b"-0", b"%d" % self.random.randrange(-5, 10))
+        return bound if self.chance(0.7) else b"(" + bound
+
+    def lexkey(self):
+        return self.pick(*self.lex_keys)
+
+    def lexbound(self):
+        if self.chance(0.08):
+            return self.pick(b"", b"m1", b"--", b"+x", b"]m1", b"0", b" [m1", b"\x00")
+        return self.pick(b"-", b"+", b"[", b"(", b"[m\xff", b"(m\xff", b"[m1", b"(m1", b"[" + self.zmember(), b"(" + self.zmember())
+
+    def smallrange(self):
+        return b"%d" % self.pick(0, 1, 2, -1, -2, 5, 100, -100) if self.chance(0.95) else self.pick(*ODD_NUMBERS)
+
+    def limit(self):
+        return b"%d" % self.pick(0, 0, 1, 2, 5, -1, -2) if self.chance(0.97) else self.pick(*ODD_NUMBERS)
+
+    def zinputs(self):
+        self.inputs = self.pick(1, 2, 2, 2, 3, 4)
+        count = b"%d" % self.inputs if self.chance(0.96) else self.pick(b"0", b"-1", b"5", b"abc", b"", b"9223372036854775807")
+        keys = [self.key() for _ in range(self.inputs)]
+        if self.chance(0.2):
+            keys[-1] = self.random.choice(self.keys[b"t"])
+        return [count] + keys
+
+    def zweights(self):
+        count = self.inputs if self.chance(0.97) else self.inputs + self.pick(-1, 1)
+        return [self.pick(b"1", b"2", b"0", b"-1", b"0.5", b"inf", b"-inf") if self.chance(0.97) else self.pick(*ODD_FLOATS)
+                for _ in range(count)]
 
     def int(self):
         if self.chance(0.2):

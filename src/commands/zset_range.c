@@ -1,0 +1,206 @@
+/* ZRANGE and its kin: a range by rank, score or member, up or down, to the client or into another key. */
+#include "command/call.h"
+#include "command/key.h"
+#include "commands/zset.h"
+#include "commands/zset_bounds.h"
+#include "value/zset.h"
+
+struct range {
+    enum { MEASURE_OPEN, MEASURE_GIVEN } measure_is;
+    enum { DIRECTION_OPEN, DIRECTION_GIVEN } direction_is;
+    enum zset_measure measure;
+    enum zset_direction direction;
+    int source;                     /* argument: the key; the bounds stand behind it, then the options */
+    bool stores;                    /* into argument 1 */
+    bool with_scores, has_limit;
+    int64_t offset, limit;          /* -1: no limit */
+    struct zset_bounds bounds;
+};
+
+/* One option; returns how many arguments it takes, 0 after an error. What the command's name says is no option any more. */
+static int read_option(struct call *call, struct range *range, int arg)
+{
+    if (!range->stores && arg_is(call, arg, "withscores")) {
+        range->with_scores = true;
+        return 1;
+    }
+    if (arg_is(call, arg, "limit") && call->arg_count - arg > 2) {
+        range->has_limit = true;
+        return arg_integer(call, arg + 1, &range->offset) && arg_integer(call, arg + 2, &range->limit) ? 3 : 0;
+    }
+    if (range->direction_is == DIRECTION_OPEN && arg_is(call, arg, "rev")) {
+        range->direction_is = DIRECTION_GIVEN;
+        range->direction = ZSET_DOWN;
+        return 1;
+    }
+    if (range->measure_is == MEASURE_OPEN && (arg_is(call, arg, "bylex") || arg_is(call, arg, "byscore"))) {
+        range->measure_is = MEASURE_GIVEN;
+        range->measure = arg_is(call, arg, "bylex") ? ZSET_BY_LEX : ZSET_BY_SCORE;
+        return 1;
+    }
+    reply_error(call, ERR_SYNTAX);
+    return 0;
+}
+
+static bool read_range(struct call *call, struct range *range)
+{
+    int low = range->source + 1, high = range->source + 2;
+
+    range->limit = -1;
+    for (int arg = range->source + 3; arg < call->arg_count;) {
+        int taken = read_option(call, range, arg);
+
+        if (taken == 0)
+            return false;
+        arg += taken;
+    }
+    if (range->has_limit && range->limit != -1 && range->measure == ZSET_BY_RANK) {
+        reply_errorf(call, "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
+        return false;
+    }
+    if (range->with_scores && range->measure == ZSET_BY_LEX) {
+        reply_errorf(call, "ERR syntax error, WITHSCORES not supported in combination with BYLEX");
+        return false;
+    }
+    /* Down, the higher end comes first; but for ranks, which are counted from the upper end then. */
+    if (range->direction == ZSET_DOWN && range->measure != ZSET_BY_RANK) {
+        low = range->source + 2;
+        high = range->source + 1;
+    }
+    return zset_bounds_read(call, range->measure, low, high, &range->bounds);
+}
+
+/* The first rank to be walked, and how many from there on in the range's direction. */
+static void find_range(const struct range *range, const struct value *zset, size_t *start, size_t *count)
+{
+    size_t all = zset_count(zset), first;
+
+    zset_bounds_find(&range->bounds, zset, &first, count);
+    if (range->measure == ZSET_BY_RANK) {
+        *start = range->direction == ZSET_UP ? first : all - 1 - first;
+        return;
+    }
+    if (range->offset < 0 || (uint64_t)range->offset >= *count) {
+        *count = 0;
+        return;
+    }
+    *count -= (size_t)range->offset;
+    *start = range->direction == ZSET_UP ? first + (size_t)range->offset : first + *count - 1;
+    if (range->limit >= 0 && (uint64_t)range->limit < *count)
+        *count = (size_t)range->limit;
+}
+
+static void reply_range(struct call *call, const struct range *range, const struct value *zset)
+{
+    struct reply *reply = call->reply;
+    bool pairs = range->with_scores && reply->protocol > 2;
+    struct zset_iterator iterator;
+    size_t start = 0, count;
+    struct bytes member;
+    double score;
+
+    find_range(range, zset, &start, &count);
+    reply_array(reply, range->with_scores && !pairs ? count * 2 : count);
+    zset_iterate(&iterator, zset, start, range->direction);
+    for (; count > 0 && zset_next(&iterator, &member, &score); count--) {
+        if (pairs)
+            reply_array(reply, 2);
+        reply_bulk(reply, member);
+        if (range->with_scores)
+            reply_double(reply, score);
+    }
+}
+
+static void store_range(struct call *call, const struct range *range, const struct value *zset)
+{
+    struct zset_iterator iterator;
+    size_t start = 0, count;
+    struct bytes member;
+    struct value stored;
+    double score;
+
+    find_range(range, zset, &start, &count);
+    stored = zset_create_for(&call->turn->limits, count, 0);
+    zset_iterate(&iterator, zset, start, range->direction);
+    for (; count > 0 && zset_next(&iterator, &member, &score); count--)
+        zset_put(&stored, &call->turn->limits, member, score);
+    zset_store(call, 1, stored, "zrangestore");
+}
+
+static void run(struct call *call, struct range range)
+{
+    struct key key;
+
+    if (!read_range(call, &range) || !key_open_as(call, range.source, KEY_FOR_READING, VALUE_ZSET, &key))
+        return;
+    if (range.stores && key.present)
+        store_range(call, &range, &key.value);
+    else if (range.stores)
+        zset_store(call, 1, zset_create(), "zrangestore");
+    else if (key.present)
+        reply_range(call, &range, &key.value);
+    else
+        reply_array(call->reply, 0);
+}
+
+void zset_store(struct call *call, int arg, struct value zset, const char *event)
+{
+    size_t count = zset_count(&zset);
+    struct key key;
+
+    if (count > 0) {
+        key_open(call, arg, KEY_FOR_OVERWRITING, &key);
+        key_replace(&key, zset);
+        key.expire_ms = -1;
+        key_changed(&key, event);
+    } else {
+        value_free(&zset);
+        /* Whether there was something to be removed decides what is told and logged, so it is looked at, cold or not. */
+        if (key_open_in(call, call->db, arg, KEY_FOR_WRITING, &key))
+            key_remove(&key, KEY_REMOVE_LAZILY, "del");
+        if (call->failed)
+            return;
+    }
+    reply_integer(call->reply, (int64_t)count);
+}
+
+void zrange_command(struct call *call)
+{
+    run(call, (struct range){ .source = 1 });
+}
+
+void zrangestore_command(struct call *call)
+{
+    run(call, (struct range){ .source = 2, .stores = true });
+}
+
+static void run_given(struct call *call, enum zset_measure measure, enum zset_direction direction)
+{
+    run(call, (struct range){ .source = 1, .measure_is = MEASURE_GIVEN, .measure = measure, .direction_is = DIRECTION_GIVEN,
+                              .direction = direction });
+}
+
+void zrevrange_command(struct call *call)
+{
+    run_given(call, ZSET_BY_RANK, ZSET_DOWN);
+}
+
+void zrangebyscore_command(struct call *call)
+{
+    run_given(call, ZSET_BY_SCORE, ZSET_UP);
+}
+
+void zrevrangebyscore_command(struct call *call)
+{
+    run_given(call, ZSET_BY_SCORE, ZSET_DOWN);
+}
+
+void zrangebylex_command(struct call *call)
+{
+    run_given(call, ZSET_BY_LEX, ZSET_UP);
+}
+
+void zrevrangebylex_command(struct call *call)
+{
+    run_given(call, ZSET_BY_LEX, ZSET_DOWN);
+}

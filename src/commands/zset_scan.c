@@ -1,0 +1,51 @@
+/* ZSCAN key cursor [MATCH pattern] [COUNT count] */
+#include "command/call.h"
+#include "command/key.h"
+#include "commands/scan_options.h"
+#include "commands/zset.h"
+#include "value/zset.h"
+
+/* The cursor stands in front of the elements and is known after them, so they are written aside first. */
+struct step {
+    const struct scan_options *options;
+    bool is_listpack;
+    struct reply elements;
+    size_t count;
+};
+
+/* Redis answers the score as it lies in a listpack, the shortest digits, but prints that of a table to 17 digits. */
+static void add_element(void *context, struct bytes member, double score)
+{
+    struct step *step = context;
+    char digits[TEXT_DOUBLE_SIZE];
+
+    if (!scan_options_match(step->options, member))
+        return;
+    reply_bulk(&step->elements, member);
+    if (step->is_listpack)
+        reply_bulk(&step->elements, bytes_of(digits, text_of_double(score, digits)));
+    else
+        reply_bulk_format(&step->elements, "%.17g", score);
+    step->count += 2;
+}
+
+void zscan_command(struct call *call)
+{
+    struct scan_options options;
+    struct step step = { .options = &options };
+    uint64_t cursor = 0;
+    struct key key;
+
+    if (!scan_options_cursor(call, 2, &options) || !key_open_as(call, 1, KEY_FOR_READING, VALUE_ZSET, &key))
+        return;
+    /* Redis does not look at the options of a missing key. */
+    if (key.present && !scan_options_parse(call, 3, SCAN_WITHOUT_TYPE, &options))
+        return;
+    reply_init(&step.elements, call->reply->protocol);
+    if (key.present) {
+        step.is_listpack = key.value.encoding == ZSET_LISTPACK;
+        cursor = zset_scan(&key.value, options.cursor, scan_options_count(&options), add_element, &step);
+    }
+    scan_options_reply(call, cursor, step.count, &step.elements.out);
+    reply_release(&step.elements);
+}

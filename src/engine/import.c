@@ -61,6 +61,7 @@ static enum status wait_for_room(struct import *import)
 {
     struct engine *engine = import->engine;
     struct timespec pause = { 0, 1000000 };
+    bool is_off = engine->tier == NULL || !tier_settings(engine->tier)->enabled;
     int hopeless_ms = 0;
 
     while (engine_memory_is_short(engine)) {
@@ -71,7 +72,7 @@ static enum status wait_for_room(struct import *import)
             tier_nudge(engine->tier);
         } else if (engine_evict(engine, &import->worker, NULL)) {
             continue;
-        } else if (hopeless_ms++ >= (engine->tier == NULL ? 0 : WAIT_MS_MAX)) {
+        } else if (is_off || hopeless_ms++ >= WAIT_MS_MAX) {
             return fail(import, STATUS_NO_SPACE, "The data set does not fit into maxmemory after %" PRIu64 " keys, and nothing can be moved to the "
                 "store: raise maxmemory, or see why the tier is off, full or in error", import->result->keys);
         }

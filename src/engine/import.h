@@ -3,6 +3,9 @@
  * Keys are decoded and put in one by one. When memory is full the import waits until the tier has made room, so a data set larger than maxmemory goes
  * into the store as it comes. With the tier off or in error maxmemory-policy decides: keys are evicted, or the import fails.
  *
+ * At a time there is one value in memory beside those that are in already, as its bytes and as what they make: some two and a half times its
+ * size for a moment.
+ *
  * What would be lost without a word is an error: a value of a type that Kelvin does not have, a database beyond `databases`, functions.
  */
 #ifndef KELVIN_ENGINE_IMPORT_H

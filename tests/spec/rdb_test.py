@@ -193,7 +193,7 @@ class RdbTest(unittest.TestCase):
         """Starts that are killed at any moment leave the old state or the new one, complete."""
         rng = random.Random(seed_new())
         took = None
-        for round_ in range(scaled(5)):
+        for round_ in range(scaled(3)):
             server = self.kelvin(start=False, appendonly="yes", tier_write_buffer="1mb")
             prepare(server.folder)
             for _ in range(4):

@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                          # noqa: E402
-from support.disk import KILL_AFTER, KILL_BEFORE, KILL_MIDDLE, Disk                                 # noqa: E402
+from support.disk import DELAY, KILL_AFTER, KILL_BEFORE, KILL_MIDDLE, Disk                          # noqa: E402
 from support.load import Load                                                                       # noqa: E402
 from support.server import Server, StartFailed, is_sanitized, scaled, seed_new, until               # noqa: E402
 
@@ -122,6 +122,8 @@ class PointsTest(unittest.TestCase):
     def running(self, point, kinds, pattern, count):
         self.disk.heal()
         self.server.expect_crash = True
+        if self.chance.random() < 0.4:
+            self.disk.rule(1, "write", "store/*.log", DELAY, delay_us=3000)     # a checkpoint that takes its time to seal
         self.load.start(self.server)
         time.sleep(self.chance.uniform(0, 0.05))
         trap = self.arm(point, kinds, pattern, count)

@@ -55,6 +55,8 @@ def state(server):
                     value = dict(zip(*[iter(value)] * 2))
                 elif bytes(kind) == b"set":
                     value = sorted(value)
+                elif bytes(kind) == b"zset":        # Redis 7.2 writes shorter numbers than 7.0
+                    value = [(member, float(score)) for member, score in zip(*[iter(value)] * 2)]
                 out[database, bytes(key)] = value, ms
     return out
 

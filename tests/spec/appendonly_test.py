@@ -167,5 +167,65 @@ class SwitchTest(unittest.TestCase):
         server.stop()
 
 
+@kelvin_only
+class LastCheckpointTest(unittest.TestCase):
+    """SHUTDOWN leaves little to replay."""
+
+    def fill(self, **options):
+        settings = {"appendonly": "yes", "save": "", "auto-aof-rewrite-percentage": "0"}
+        settings.update(options)
+        server = Server(settings)
+        self.addCleanup(server.discard)
+        client = server.client()
+        self.addCleanup(client.close)
+        client.pipeline(["SET", "k%d" % i, "x" * 1000] for i in range(5000))
+        return server, client
+
+    def log_size(self, server):
+        folder = os.path.join(server.folder, "appendonlydir")
+        return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder) if name.endswith(".incr.aof"))
+
+    def has_image(self, server):
+        return any(name.endswith(".base.image") for name in os.listdir(os.path.join(server.folder, "appendonlydir")))
+
+    def expect(self, server):
+        server.start()
+        with server.client() as client:
+            self.assertEqual(client.must("DBSIZE"), 5000)
+            self.assertEqual(client.must("GET", "k4999"), b"x" * 1000)
+        server.stop()
+
+    def test_a_signal(self):
+        server, _ = self.fill()
+        server.terminate()
+        self.assertTrue(self.has_image(server))
+        self.assertLess(self.log_size(server), 1000)
+        self.expect(server)
+
+    def test_shutdown_nosave_does_without(self):
+        server, client = self.fill()
+        client.send(b"SHUTDOWN NOSAVE\r\n")
+        server.wait_end()
+        self.assertFalse(self.has_image(server))
+        self.assertGreater(self.log_size(server), 5000000)
+        self.expect(server)
+
+    def test_so_does_a_configuration(self):
+        server, client = self.fill(**{"checkpoint-on-shutdown": "no"})
+        client.send(b"SHUTDOWN\r\n")
+        server.wait_end()
+        self.assertFalse(self.has_image(server))
+        self.expect(server)
+
+    def test_by_size_and_by_time(self):
+        for options in ({"checkpoint-log-size": "1mb"}, {"checkpoint-seconds": "1", "checkpoint-log-size": "0"}):
+            with self.subTest(**options):
+                server, client = self.fill(**options)
+                until(lambda: self.has_image(server), what="a checkpoint")
+                until(lambda: not int(server.info("persistence")["aof_rewrite_in_progress"]), what="its end")
+                server.kill9()
+                self.expect(server)
+
+
 if __name__ == "__main__":
     main()

@@ -156,7 +156,8 @@ static enum status put_in(struct import *import, const struct rdb_part *part, co
     return status;
 }
 
-/* Collections without an element: old versions of Redis could write such keys, and newer ones leave them out when they load. */
+/* Collections without an element: old versions of Redis could write such keys, and newer ones leave them out when they load. (Empty
+ * intsets and zipmaps are damage to Redis, too.) */
 static bool is_empty(struct bytes payload)
 {
     struct bytes body = bytes_of(payload.data + 1, payload.size - 1);
@@ -180,8 +181,6 @@ static bool is_empty(struct bytes payload)
     case RDB_TYPE_ZSET_LISTPACK:
     case RDB_TYPE_SET_LISTPACK:
         return bytes_equal(body, BYTES("\x07\x07\0\0\0\0\0\xff"));
-    case RDB_TYPE_SET_INTSET:
-        return body.size == 9 && memcmp(body.data + 5, "\0\0\0\0", 4) == 0;
     }
     return false;
 }

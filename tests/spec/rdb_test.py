@@ -366,7 +366,7 @@ class RdbTest(unittest.TestCase):
         ziplist = b"\x0b\x00\x00\x00\x0a\x00\x00\x00\x00\x00\xff"
         bodies = [(4, b"\x00"), (13, string(ziplist)), (16, string(b"\x07\x00\x00\x00\x00\x00\xff"))]
         if "SADD" in types():
-            bodies += [(2, b"\x00"), (11, string(b"\x02\x00\x00\x00\x00\x00\x00\x00"))]
+            bodies += [(2, b"\x00")]
         if "ZADD" in types():
             bodies += [(3, b"\x00"), (5, b"\x00"), (12, string(ziplist)), (17, string(b"\x07\x00\x00\x00\x00\x00\xff"))]
         if "RPUSH" in types():

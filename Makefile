@@ -31,7 +31,7 @@ SHIM    := $(BUILD)/tests/disk_shim.so
 UNITS   := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/*/*_test.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/*_fuzz.c))
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
-TOOLS   := $(BUILD)/kelvin-benchmark
+TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check
 
 .PHONY: all server tools shim run test debug asan tsan unit spec crash crash-long lint format bench fuzz soak install deps help clean
 
@@ -101,6 +101,9 @@ $(SHIM): tests/support/disk_shim.c
 	$(CC) -std=c11 -O1 -g -fPIC -shared $(WARN) -D_GNU_SOURCE $< -o $@ -lpthread
 
 shim: $(SHIM)
+$(BUILD)/kelvin-check: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/check/*.c)) $(LIBRARY)
+	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
 units: $(UNITS)
 fuzzers: $(FUZZERS)
 benches: $(BENCHES)

@@ -274,7 +274,7 @@ void aof_switch_stop(struct aof_switch *at)
     at->ending = true;
     pthread_mutex_unlock(&at->lock);
     if (at->running && at->engine->tier != NULL)
-        tier_image_cancel(at->engine->tier, true);
+        tier_image_cancel(at->engine->tier);
     join(at);
 }
 

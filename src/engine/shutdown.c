@@ -5,7 +5,6 @@
 
 #include "base/mem.h"
 #include "engine/engine.h"
-#include "engine/rewrite.h"
 #include "engine/save.h"
 
 struct shutdown {
@@ -81,7 +80,6 @@ static void *shutdown_main(void *context)
         refused = take_waiting(shutdown);
         shutdown->running = shutdown->aborted = false;
         save_reopen(engine->save);
-        rewrite_cancel(engine->rewrite, false);
         engine->frozen = false;
     }
     good = shutdown->ending;
@@ -112,7 +110,6 @@ static void ask(struct shutdown *shutdown, int flags, struct job *wait)
         if (flags & CONFIG_SHUTDOWN_NOSAVE) {
             shutdown->insisted = true;
             save_cancel(shutdown->engine->save);
-            rewrite_cancel(shutdown->engine->rewrite, true);
         }
         return;
     }
@@ -156,7 +153,6 @@ bool shutdown_abort(struct shutdown *shutdown)
     if (possible) {
         shutdown->aborted = true;
         save_cancel(shutdown->engine->save);
-        rewrite_cancel(shutdown->engine->rewrite, true);
     }
     pthread_mutex_unlock(&shutdown->lock);
     return possible;
@@ -182,11 +178,8 @@ bool engine_prepare_exit(struct engine *engine, int flags, char *message)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Saving the final RDB snapshot before exiting.");
         engine->frozen = true;
     }
-    if (save_last(engine->save, wanted, message)) {
-        if (!nosave)
-            rewrite_last(engine->rewrite);
+    if (save_last(engine->save, wanted, message))
         return true;
-    }
     log_write(engine->log, LOG_LEVEL_WARNING, "The last dump failed: %s", message);
     if (flags & CONFIG_SHUTDOWN_FORCE) {
         log_write(engine->log, LOG_LEVEL_WARNING, "Error trying to save the DB. Exit anyway.");

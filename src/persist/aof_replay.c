@@ -508,6 +508,8 @@ static enum status file_end(struct player *player, const struct aof_file *file, 
     const struct aof_replay *replay = player->replay;
     struct reader *reader = &player->reader;
 
+    if (replay->damaged_at != NULL && result != RECORD_NOTHING)
+        *replay->damaged_at = where;
     if (reader->failed) {
         snprintf(message, MESSAGE_SIZE, "Can't read the AOF file %s: %s", file->name, strerror(reader->error));
         return STATUS_IO;

@@ -17,6 +17,7 @@ struct aof_replay {
     aof_ahead *ahead;           /* may be NULL: then nothing is read ahead */
     aof_progress *progress;     /* may be NULL */
     void *context;
+    uint64_t *damaged_at;       /* NULL, or set to the offset in its file of what is torn, bad or refused */
 };
 
 /* A base name of Kelvin's own ends so; it is no file of commands. */

@@ -94,11 +94,15 @@ static enum status write_dataset(const char *image, struct buffer *text, uint64_
 {
     char path[PATH_SIZE + 16];
     uint64_t crc;
+    enum status status;
     FILE *file;
     bool good;
 
     snprintf(path, sizeof(path), "%s/dataset", image);
     buffer_append_format(text, "store %llu\n", (unsigned long long)number);
+    status = dataset_file_describe(image, text);
+    if (status != STATUS_OK)
+        return status;
     crc = crc64(0, buffer_bytes(text));
     buffer_append_format(text, "end %016llx\n", (unsigned long long)crc);
     file = fopen(path, "we");
@@ -123,7 +127,14 @@ enum status checkpoint_databases(const char *image, struct image_databases *into
         snprintf(message, 256, "%.170s is damaged: %.60s", path, problem);
         return status;
     }
-    *into = (struct image_databases){ dataset.incarnations, dataset.db_count, dataset.incarnation_last, dataset.store_number };
+    status = dataset_file_verify(&dataset, image, message);
+    if (status == STATUS_OK) {
+        *into = (struct image_databases){ dataset.incarnations, dataset.db_count, dataset.incarnation_last, dataset.store_number };
+        dataset.incarnations = NULL;        /* the caller's now */
+    }
+    dataset_file_release(&dataset);
+    if (status != STATUS_OK)
+        return status;
     message[0] = '\0';
     return STATUS_OK;
 }

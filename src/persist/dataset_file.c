@@ -1,5 +1,6 @@
 #include "persist/dataset_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "base/text.h"
 #include "value/codec.h"
 
-enum { INCARNATION_MAX = 0x7fffffff };
+enum { INCARNATION_MAX = 0x7fffffff, SUM_BLOCK = 1 << 18 };
 
 /* Takes a line off the text, without its end. False: there is no whole one. */
 static bool line_take(struct bytes *text, struct bytes *line)
@@ -88,6 +89,32 @@ static const char *read_databases(struct bytes *text, struct dataset_file *datas
     return is_any_twice(dataset) ? "two databases have one incarnation" : NULL;
 }
 
+/* "<bytes> <CRC-64> <name>". */
+static bool file_take(struct bytes line, struct dataset_file *dataset)
+{
+    const char *blank = memchr(line.data, ' ', line.size);
+    char digits[17], *end;
+    int64_t size;
+    struct bytes name;
+    uint64_t crc;
+
+    if (blank == NULL || !text_to_int(bytes_of(line.data, (size_t)(blank - line.data)), &size) || size < 0)
+        return false;
+    line = bytes_of(blank + 1, line.size - (size_t)(blank + 1 - line.data));
+    if (line.size < 18 || line.data[16] != ' ')
+        return false;
+    memcpy(digits, line.data, 16);
+    digits[16] = '\0';
+    crc = strtoull(digits, &end, 16);
+    name = bytes_of(line.data + 17, line.size - 17);
+    if (*end != '\0' || memchr(name.data, '/', name.size) != NULL || memchr(name.data, 0, name.size) != NULL)
+        return false;
+    if ((dataset->file_count & (dataset->file_count - 1)) == 0)
+        dataset->files = mem_realloc(dataset->files, ((size_t)dataset->file_count * 2 + 1) * sizeof(dataset->files[0]));
+    dataset->files[dataset->file_count++] = (struct dataset_small){ mem_string(name), (uint64_t)size, crc };
+    return true;
+}
+
 enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, const char **problem)
 {
     int64_t partitions, databases, last, number;
@@ -119,6 +146,8 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
     while (*problem == NULL && text.size > 0) {
         if (!line_take(&text, &line))
             *problem = "a line does not end";
+        else if (line.size > 5 && memcmp(line.data, "file ", 5) == 0 && !file_take(bytes_of(line.data + 5, line.size - 5), dataset))
+            *problem = "a file's line makes no sense";
     }
     if (*problem == NULL)
         return STATUS_OK;
@@ -154,8 +183,102 @@ enum status dataset_file_load(const char *path, struct dataset_file *dataset, co
     return status;
 }
 
+static enum status sum_file(const char *path, uint64_t *size, uint64_t *crc)
+{
+    char *block = mem_alloc(SUM_BLOCK);
+    FILE *file = fopen(path, "re");
+    enum status status = STATUS_OK;
+    size_t got;
+
+    *size = *crc = 0;
+    if (file == NULL) {
+        status = status_of_errno(errno);
+        mem_free(block);
+        return status;
+    }
+    while ((got = fread(block, 1, SUM_BLOCK, file)) > 0) {
+        *size += got;
+        *crc = crc64(*crc, bytes_of(block, got));
+    }
+    if (ferror(file))
+        status = STATUS_IO;
+    fclose(file);
+    mem_free(block);
+    return status;
+}
+
+static bool is_small(const char *name)
+{
+    const char *end = strrchr(name, '.');
+
+    return strcmp(name, "CURRENT") == 0 || strncmp(name, "MANIFEST-", 9) == 0 || (end != NULL && strcmp(end, ".log") == 0);
+}
+
+enum status dataset_file_describe(const char *image, struct buffer *text)
+{
+    char path[4096];
+    enum status status = STATUS_OK;
+    struct dirent *entry;
+    DIR *list;
+
+    snprintf(path, sizeof(path), "%.3800s/store", image);
+    list = opendir(path);
+    if (list == NULL)
+        return status_of_errno(errno);
+    while (status == STATUS_OK && (entry = readdir(list)) != NULL) {
+        uint64_t size, crc;
+
+        if (!is_small(entry->d_name))
+            continue;
+        snprintf(path, sizeof(path), "%.3800s/store/%.200s", image, entry->d_name);
+        status = sum_file(path, &size, &crc);
+        buffer_append_format(text, "file %llu %016llx %s\n", (unsigned long long)size, (unsigned long long)crc, entry->d_name);
+    }
+    closedir(list);
+    return status;
+}
+
+enum status dataset_file_print(const struct dataset_file *dataset, const char *image, struct buffer *text)
+{
+    enum status status;
+
+    buffer_append_format(text, "kelvin-image 1\npartitions %u\ndatabases %d\nlast %u\n", (unsigned)dataset->partition_count, dataset->db_count,
+        (unsigned)dataset->incarnation_last);
+    for (int db = 0; db < dataset->db_count; db++)
+        buffer_append_format(text, "db %d %u\n", db, (unsigned)dataset->incarnations[db]);
+    buffer_append_format(text, "store %llu\n", (unsigned long long)dataset->store_number);
+    status = dataset_file_describe(image, text);
+    buffer_append_format(text, "end %016llx\n", (unsigned long long)crc64(0, buffer_bytes(text)));
+    return status;
+}
+
+enum status dataset_file_verify(const struct dataset_file *dataset, const char *image, char *message)
+{
+    for (int i = 0; i < dataset->file_count; i++) {
+        const struct dataset_small *file = &dataset->files[i];
+        char path[4096];
+        uint64_t size, crc;
+        enum status status;
+
+        snprintf(path, sizeof(path), "%.3800s/store/%.200s", image, file->name);
+        status = sum_file(path, &size, &crc);
+        if (status != STATUS_OK) {
+            snprintf(message, 256, "'%.180s' can't be read (%s)", path, status_name(status));
+            return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
+        }
+        if (size != file->size || crc != file->crc) {
+            snprintf(message, 256, "'%.180s' is damaged: %s", path, size != file->size ? "its size is another" : "its checksum is wrong");
+            return STATUS_CORRUPT;
+        }
+    }
+    return STATUS_OK;
+}
+
 void dataset_file_release(struct dataset_file *dataset)
 {
+    for (int i = 0; i < dataset->file_count; i++)
+        mem_free(dataset->files[i].name);
+    mem_free(dataset->files);
     mem_free(dataset->incarnations);
     *dataset = (struct dataset_file){ 0 };
 }

@@ -6,9 +6,11 @@
  *   last <incarnation>             the highest incarnation given out so far
  *   db <number> <incarnation>      a line each, in order
  *   store <number>                 of the last batch that was written to the image's store (store_number)
+ *   file <bytes> <CRC-64> <name>   a line for each small file of the image's store: logs, MANIFEST, CURRENT. LevelDB takes a log that was cut
+ *                                  short, or whose last length is damaged, for one that ended there; tables it verifies itself
  *   end <CRC-64 of all before this line, 16 hexadecimal digits>
  *
- * Lines between `store` and `end` whose first word nobody knows are passed over.
+ * Lines after `store` whose first word nobody knows are passed over; images without `file` lines are older.
  */
 #ifndef KELVIN_PERSIST_DATASET_FILE_H
 #define KELVIN_PERSIST_DATASET_FILE_H
@@ -20,11 +22,18 @@
 
 enum { DATASET_FILE_SIZE_MAX = 64 << 20, DATASET_FILE_DATABASES_MAX = 1 << 21 };
 
+struct dataset_small {
+    char *name;                     /* plain, in store/ */
+    uint64_t size, crc;
+};
+
 struct dataset_file {
     uint32_t partition_count;       /* a power of two */
     uint32_t incarnation_last;
     int db_count;
     uint64_t store_number;
+    struct dataset_small *files;
+    int file_count;
     uint32_t *incarnations;         /* by database; 1 .. incarnation_last, none twice */
 };
 
@@ -33,6 +42,13 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
 /* The same from a file. STATUS_NOT_FOUND, STATUS_IO: `problem` has the system's words. */
 enum status dataset_file_load(const char *path, struct dataset_file *dataset, const char **problem);
 void dataset_file_release(struct dataset_file *dataset);
+
+/* The whole text, with the files of the store in `image` as they are now. */
+enum status dataset_file_print(const struct dataset_file *dataset, const char *image, struct buffer *text);
+/* Appends the `file` lines for the store in `image`. */
+enum status dataset_file_describe(const char *image, struct buffer *text);
+/* Whether they are as they were. STATUS_CORRUPT: `message` (256 bytes) says which is not. */
+enum status dataset_file_verify(const struct dataset_file *dataset, const char *image, char *message);
 
 /* -1: no database has it. */
 int dataset_file_db_of(const struct dataset_file *dataset, uint32_t incarnation);

@@ -107,6 +107,11 @@ enum status image_keys_count(const char *image, struct image_keys *keys, char *m
         snprintf(message, 256, "'%.150s' is damaged: %.60s", path, problem);
         return status;
     }
+    status = dataset_file_verify(&dataset, image, message);
+    if (status != STATUS_OK) {
+        dataset_file_release(&dataset);
+        return status;
+    }
     keys->db_count = dataset.db_count;
     keys->counts = mem_zalloc((size_t)dataset.db_count * sizeof(keys->counts[0]));
     snprintf(path, sizeof(path), "%s/tags", image);

@@ -1,4 +1,5 @@
-/* Image keys: how many keys an image holds, by database, from its `dataset` and its `tags`; both are verified.
+/* Image keys: how many keys an image holds, by database, from its `dataset` and its `tags`; both are verified, and with them the small files of its
+ * store.
  * The tags are read in pieces: they may be large. */
 #ifndef KELVIN_PERSIST_IMAGE_KEYS_H
 #define KELVIN_PERSIST_IMAGE_KEYS_H

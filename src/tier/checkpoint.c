@@ -194,9 +194,9 @@ enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, cha
     return status;
 }
 
-void tier_image_cancel(struct tier *tier, bool cancel)
+void tier_image_cancel(struct tier *tier)
 {
-    tier->image_cancelled = cancel;
+    tier->image_cancelled = true;
 }
 
 bool tier_handed_is_full(struct tier *tier)

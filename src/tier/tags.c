@@ -182,6 +182,29 @@ enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_section
     return STATUS_OK;
 }
 
+void tags_begin(struct buffer *file, uint32_t partition_count)
+{
+    buffer_append(file, magic, sizeof(magic));
+    buffer_append(file, &partition_count, 4);
+}
+
+void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const uint8_t *tags, uint64_t count)
+{
+    buffer_append(file, &incarnation, 4);
+    buffer_append(file, &partition, 4);
+    buffer_append(file, &count, 8);
+    buffer_append(file, tags, count * RECORDMAP_TAG_SIZE);
+}
+
+void tags_end(struct buffer *file)
+{
+    uint64_t crc = crc64(0, buffer_bytes(file));
+    uint32_t end = 0;
+
+    buffer_append(file, &end, 4);
+    buffer_append(file, &crc, 8);
+}
+
 static bool load_section(void *context, uint32_t incarnation, uint32_t index, const uint8_t *tags, uint64_t count)
 {
     struct partitions *partitions = context;

@@ -7,6 +7,7 @@
 #ifndef KELVIN_TIER_TAGS_H
 #define KELVIN_TIER_TAGS_H
 
+#include "base/buffer.h"
 #include "base/bytes.h"
 #include "tier/tier.h"
 
@@ -14,6 +15,10 @@
  * wants them; partitions ascend. STATUS_CORRUPT: `problem` (may be NULL) says what is wrong; `section` was not called. */
 typedef bool tags_section(void *context, uint32_t incarnation, uint32_t partition, const uint8_t *tags, uint64_t count);
 enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_section *section, void *context, const char **problem);
+/* A file in memory, for tools: begin, add sections in ascending order of partitions, end. */
+void tags_begin(struct buffer *file, uint32_t partition_count);
+void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const uint8_t *tags, uint64_t count);
+void tags_end(struct buffer *file);
 /* The number that a saved tag is. */
 uint64_t tags_number(const uint8_t *tag);
 

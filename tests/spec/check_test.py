@@ -1,0 +1,468 @@
+"""kelvin-check: what is whole is ok; each kind of damage to each kind of file is found, and mended as far as that can be; and a server
+started on damaged data says so or answers with errors, but never with something else than what was written."""
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
+from support.resp import Error                                                                       # noqa: E402
+from support.server import REDIS, ROOT, SHORT, Server, StartFailed, seed_new, under_test, until                           # noqa: E402
+
+TOOL = os.path.join(os.path.dirname(under_test()), "kelvin-check")
+KEYS = 4000
+
+
+def check(path, *options):
+    """Exit status and text."""
+    done = subprocess.run([TOOL, *options, path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+    text = done.stdout.decode("utf-8", "replace")
+    if "Sanitizer" in text or done.returncode not in (0, 1, 2):
+        raise AssertionError("kelvin-check ended with %d:\n%s" % (done.returncode, text))
+    return done.returncode, text
+
+
+def tree(folder):
+    """All files with their bytes."""
+    found = {}
+    for at, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(at, name), "rb") as file:
+                found[os.path.relpath(os.path.join(at, name), folder)] = file.read()
+    return found
+
+
+class Damage:
+    """A data directory with an image and two increments, made once; each test damages a copy."""
+
+    @classmethod
+    def make(cls):
+        cls.folder = tempfile.mkdtemp(prefix="kelvin-check-")
+        cls.sound = os.path.join(cls.folder, "sound")
+        cls.values = {}
+        server = Server({"appendonly": "yes", "tier-write-buffer": "64kb", "auto-aof-rewrite-percentage": "0"})
+        try:
+            with server.client() as client:
+                cls.fill(client)
+                client.must("BGREWRITEAOF")
+                until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the rewrite")
+                client.must("SET", "after", "the image")
+                cls.values[0, "after"] = b"the image"
+                client.must("SET", "k5", "changed")
+                cls.values[0, "k5"] = b"changed"
+                client.must("DEL", "k6")
+                cls.values[0, "k6"] = None
+            server.kill9()                      # no checkpoint at the end
+            shutil.copytree(server.folder, cls.sound)
+        finally:
+            server.discard()
+        shutil.rmtree(os.path.join(cls.sound, "store"))
+        log = os.path.join(cls.sound, "appendonlydir")
+        cls.image = next(name for name in os.listdir(log) if name.endswith(".base.image"))
+        cls.increment = next(name for name in os.listdir(log) if name.endswith(".incr.aof"))
+
+    @classmethod
+    def fill(cls, client):
+        for database in (0, 3):
+            client.must("SELECT", database)
+            for start in range(0, KEYS, 500):
+                words = []
+                for i in range(start, start + 500):
+                    value = os.urandom(20 + i % 50)
+                    cls.values[database, "k%d" % i] = value
+                    words += ["k%d" % i, value]
+                client.must("MSET", *words)
+            client.must("HSET", "h", *[word for i in range(400) for word in ("f%d" % i, "v%d" % i)])
+            client.must("TIER", "DEMOTE", *["k%d" % i for i in range(KEYS)])
+            for i in range(0, KEYS, 3):         # older values in older tables
+                cls.values[database, "k%d" % i] = b"second %d" % i
+                client.must("SET", "k%d" % i, "second %d" % i)
+            for i in range(1, KEYS, 30):
+                cls.values[database, "k%d" % i] = None
+                client.must("DEL", "k%d" % i)
+            for i in range(2, KEYS, 40):
+                client.must("PEXPIREAT", "k%d" % i, 4102444800000)
+        client.must("SELECT", 0)
+
+    def setUp(self):
+        self.copies = 0
+        self.work = tempfile.mkdtemp(prefix="work-", dir=self.folder)
+        self.addCleanup(shutil.rmtree, self.work, True)
+
+    def copy(self):
+        self.copies += 1
+        place = os.path.join(self.work, str(self.copies))
+        shutil.copytree(self.sound, place)
+        return place
+
+    def log(self, place, *names):
+        return os.path.join(place, "appendonlydir", *names)
+
+    def in_image(self, place, *names):
+        return self.log(place, self.image, *names)
+
+    def store_files(self, place, end):
+        store = self.in_image(place, "store")
+        return [os.path.join(store, name) for name in sorted(os.listdir(store)) if name.endswith(end) or name.startswith(end)]
+
+    def serve(self, place):
+        return Server({"appendonly": "yes", "dir": place, "databases": 16})
+
+    def look(self, place, lost_may=()):
+        """Starts a server: the keys that are missing or unreadable, or None if it does not start. A wrong value fails the test."""
+        missing, unreadable = set(), set()
+        try:
+            server = self.serve(place)
+        except StartFailed as failed:
+            self.assertNotRegex(str(failed), "CHECK failed|Sanitizer")
+            return None, str(failed)
+        with server:
+            with server.client() as client:
+                for database in (0, 3):
+                    client.must("SELECT", database)
+                    for (of, key), value in self.values.items():
+                        if of != database:
+                            continue
+                        found = client.call("GET", key)
+                        if isinstance(found, Error):
+                            self.assertIn("can't be read", str(found))
+                            unreadable.add((of, key))
+                        elif found is None and value is not None:
+                            missing.add((of, key))
+                        else:
+                            self.assertEqual(found, value, (of, key))
+        return missing, unreadable
+
+    def finds(self, place, what):
+        """It is damaged, and looking at it changes nothing."""
+        before = tree(place)
+        status, text = check(place)
+        self.assertEqual(status, 1, text)
+        self.assertRegex(text, what)
+        self.assertEqual(tree(place), before)
+        return text
+
+    def finds_in_store(self, place, what):
+        """As finds; but an image may have a table that nothing refers to any more, and that does not matter."""
+        if not check(place)[0] and what.endswith(".ldb"):
+            self.assertEqual(self.look(shutil.copytree(place, place + "-dead")), (set(), set()))
+            return False
+        self.finds(place, "DAMAGED")
+        return True
+
+    def mends(self, place):
+        """--repair, and then all is well."""
+        status, text = check(place, "--repair")
+        self.assertEqual(status, 0, text)
+        again, after = check(place)
+        self.assertEqual(again, 0, text + after)
+        return text
+
+    def flip(self, path, chance, at=None):
+        with open(path, "r+b") as file:
+            size = os.path.getsize(path)
+            at = chance.randrange(size) if at is None else at
+            file.seek(at)
+            byte = file.read(1)[0]
+            file.seek(at)
+            file.write(bytes([byte ^ 1 << chance.randrange(8)]))
+        return at
+
+
+@kelvin_only
+class CheckTest(Damage, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.make()
+        cls.addClassCleanup(shutil.rmtree, cls.folder, True)
+
+    def test_sound_data_is_ok_and_stays_as_it_is(self):
+        place = self.copy()
+        before = tree(place)
+        status, text = check(place)
+        self.assertEqual(status, 0, text)
+        self.assertIn("No damage was found", text)
+        self.assertEqual(check(place, "--repair")[0], 0)
+        self.assertEqual(tree(place), before)
+        self.assertEqual(self.look(place), (set(), set()))
+        self.assertEqual(check(self.log(self.copy()))[0], 0)
+
+    def test_extra_files_are_told_of_and_do_no_harm(self):
+        place = self.copy()
+        with open(self.log(place, "appendonly.aof.9.incr.aof"), "w") as file:
+            file.write("*1\r\n$8\r\nFLUSHALL\r\n")
+        shutil.copytree(self.in_image(place), self.log(place, "appendonly.aof.77.base.image"))
+        with open(self.in_image(place, "store", "notes.txt"), "w") as file:
+            file.write("mine")
+        status, text = check(place)
+        self.assertEqual(status, 0, text)
+        for name in ("appendonly.aof.9.incr.aof", "appendonly.aof.77.base.image", "notes.txt"):
+            self.assertIn(name, text)
+        self.assertEqual(self.look(place), (set(), set()))
+
+    def test_what_can_not_be_checked(self):
+        place = self.copy()
+        with self.serve(place):
+            status, text = check(place)
+            self.assertEqual(status, 2, text)
+            self.assertIn("stop it first", text)
+            self.assertEqual(check(self.log(place))[0], 2)
+        self.assertEqual(check(os.path.join(self.work, "nowhere"))[0], 2)
+        self.assertEqual(check(self.work)[0], 2)
+        self.assertEqual(check(place, "--no-such-option")[0], 2)
+
+    def test_a_torn_tail_is_cut(self):
+        place = self.copy()
+        path = self.log(place, self.increment)
+        size = os.path.getsize(path)
+        os.truncate(path, size - 3)
+        self.assertIn("torn", self.finds(place, "offset"))
+        text = self.mends(place)
+        kept = [name for name in os.listdir(self.log(place)) if ".bad-" in name]
+        self.assertEqual(len(kept), 1)
+        self.assertIn(kept[0], text)
+        self.assertEqual(os.path.getsize(path) + os.path.getsize(self.log(place, kept[0])), size - 3)
+        self.values_after(place, {(0, "k6")})
+
+    def values_after(self, place, may_differ):
+        kept = {key: self.values[key] for key in may_differ}
+        try:
+            for key in may_differ:
+                del self.values[key]
+            self.assertEqual(self.look(place), (set(), set()))
+        finally:
+            self.values.update(kept)
+
+    def test_damage_in_an_increment_is_told_from_a_tear(self):
+        place = self.copy()
+        path = self.log(place, self.increment)
+        with open(path, "rb") as file:
+            data = file.read()
+        at = data.index(b"$5\r\nafter")
+        with open(path, "wb") as file:
+            file.write(data[:at] + b"$9999\r\nafter" + data[at + 9:])
+        self.assertNotIn("torn", self.finds(place, "whole ones go on at offset"))
+        text = self.mends(place)
+        self.assertIn("lost are", text)
+        self.values_after(place, {(0, "after"), (0, "k5"), (0, "k6")})
+        place = self.copy()
+        with open(self.log(place, self.increment), "wb") as file:
+            file.write(data[:at] + b"?5\r\nafter" + data[at + 9:])
+        self.finds(place, "offset [0-9]+: .*expected")
+        missing, reason = self.look(place)
+        self.assertIsNone(missing)
+        self.assertIn("offset", reason)
+        self.mends(place)
+
+    def test_increments_behind_damage_are_set_aside(self):
+        place = self.copy()
+        with open(self.log(place, "appendonly.aof.manifest"), "a") as file:
+            file.write("file appendonly.aof.50.incr.aof seq 50 type i\n")
+        with open(self.log(place, "appendonly.aof.50.incr.aof"), "w") as file:
+            file.write("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*2\r\n$3\r\nDEL\r\n$2\r\nk7\r\n")
+        self.assertEqual(check(place)[0], 0)
+        path = self.log(place, self.increment)
+        os.truncate(path, os.path.getsize(path) - 3)
+        self.finds(place, "ends early")
+        missing, reason = self.look(place)
+        self.assertIsNone(missing, reason)
+        text = self.mends(place)
+        self.assertIn("appendonly.aof.50.incr.aof, which comes after", text)
+        self.values_after(place, {(0, "k6")})
+
+    def test_a_missing_increment_is_found(self):
+        place = self.copy()
+        os.unlink(self.log(place, self.increment))
+        self.finds(place, "can't be read")
+        missing, reason = self.look(place)
+        self.assertIsNone(missing)
+        self.assertIn(self.increment, reason)
+        self.mends(place)
+        self.values_after(place, {(0, "after"), (0, "k5"), (0, "k6")})
+
+    def test_a_lost_manifest_is_written_anew_if_there_is_no_doubt(self):
+        manifest = "appendonly.aof.manifest"
+        for how in ("missing", "empty", "damaged"):
+            place = self.copy()
+            path = self.log(place, manifest)
+            if how == "missing":
+                os.unlink(path)
+            else:
+                with open(path, "w") as file:
+                    file.write("" if how == "empty" else "file appendonly.aof.1.incr")
+            self.finds(place, "manifest")
+            missing, reason = self.look(place)
+            self.assertIsNone(missing, how)
+            self.assertIn("anifest", reason)
+            self.assertIn("written anew", self.mends(place))
+            self.assertEqual(self.look(place), (set(), set()))
+        place = self.copy()
+        os.rename(self.log(place, manifest), self.log(place, "temp-" + manifest))
+        with open(self.log(place, "appendonly.aof.50.incr.aof"), "w") as file:
+            file.write("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n")
+        self.assertIn("was being written", self.mends(place))
+        place = self.copy()
+        os.unlink(self.log(place, manifest))
+        with open(self.log(place, "appendonly.aof.50.incr.aof"), "w") as file:
+            file.write("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n")
+        status, text = check(place, "--repair")
+        self.assertEqual(status, 1, text)
+        self.assertIn("nothing says which of them count", text)
+
+    def test_bad_tags_are_set_aside(self):
+        seed = seed_new()
+        chance = random.Random(seed)
+        for how in ("missing", "short", "flip", "flip", "empty"):
+            place = self.copy()
+            path = self.in_image(place, "tags")
+            if how == "missing":
+                os.unlink(path)
+            elif how == "short":
+                os.truncate(path, chance.randrange(os.path.getsize(path)))
+            elif how == "empty":
+                os.truncate(path, 0)
+            else:
+                self.flip(path, chance)
+            self.finds(place, "tags")
+            self.assertEqual(self.look(shutil.copytree(place, place + "-start")), (set(), set()), "SEED=%d" % seed)
+            status, text = check(place, "--repair")
+            self.assertEqual(status, 0, text)
+            self.assertIn("Nothing is lost", text)
+            self.assertEqual(self.look(place), (set(), set()), "SEED=%d" % seed)
+
+    def test_a_damaged_dataset_is_found_and_not_served(self):
+        seed = seed_new()
+        chance = random.Random(seed)
+        for how in ("missing", "short", "flip", "flip"):
+            place = self.copy()
+            path = self.in_image(place, "dataset")
+            if how == "missing":
+                os.unlink(path)
+            elif how == "short":
+                os.truncate(path, chance.randrange(os.path.getsize(path)))
+            else:
+                self.flip(path, chance)
+            self.finds(place, "dataset")
+            missing, reason = self.look(place)
+            self.assertIsNone(missing, "SEED=%d" % seed)
+            self.assertIn("dataset", reason)
+            status, text = check(place, "--repair")
+            self.assertEqual(status, 1, text)
+            self.assertIn("can't be repaired", text)
+
+    def test_flipped_bits_in_tables_are_found_named_and_dropped(self):
+        seed = seed_new()
+        chance = random.Random(seed)
+        for round_ in range(2 if SHORT else 6):
+            place, what = self.copy(), "SEED=%d, round %d" % (seed, round_)
+            path = chance.choice(self.store_files(place, ".ldb"))
+            at = self.flip(path, chance, chance.randrange(os.path.getsize(path) - 48))
+            if not self.finds_in_store(place, path):
+                continue
+            self.assertIn(os.path.basename(path) + ": offset", check(place)[1])
+            missing, unreadable = self.look(shutil.copytree(place, place + "-start"))
+            if missing is not None:
+                self.assertEqual(missing, set(), what)
+            status, text = check(place, "--repair")
+            if "can't be repaired" in text:             # the block had the seed, or the like
+                self.assertEqual(status, 1, text)
+                continue
+            self.assertEqual(status, 0, what + text)
+            again, after = check(place)
+            self.assertEqual(again, 0, what + text + after)
+            missing, unreadable = self.look(place)
+            self.assertEqual(unreadable, set(), what)
+            self.assertIsNotNone(re.search(r"(\d+) records are kept, (\d+) dropped; (\d+) more are lost", text), text)
+            kept, dropped, more = map(int, re.search(r"(\d+) records are kept, (\d+) dropped; (\d+) more are lost", text).groups())
+            self.assertLessEqual(len(missing), dropped + more, "%s, offset %d: %s" % (what, at, text))
+            self.assertLess(len(missing), 3 * KEYS, what)
+
+    def test_other_damage_to_the_store_is_found(self):
+        seed = seed_new()
+        chance = random.Random(seed)
+        for end, how in [("CURRENT", "flip"), ("CURRENT", "missing"), ("MANIFEST-", "flip"), ("MANIFEST-", "missing"), (".log", "flip"),
+                         (".log", "short"), (".ldb", "missing"), (".ldb", "short"), (".ldb", "empty")]:
+            place, what = self.copy(), "SEED=%d, %s %s" % (seed, end, how)
+            path = chance.choice(self.store_files(place, end))
+            if how == "flip":
+                self.flip(path, chance)
+            elif how == "missing":
+                os.unlink(path)
+            else:
+                os.truncate(path, 0 if how == "empty" else chance.randrange(1, os.path.getsize(path)))
+            if not self.finds_in_store(place, path):
+                continue
+            missing, unreadable = self.look(shutil.copytree(place, place + "-start"))
+            if missing is not None:
+                self.assertEqual(missing, set(), what)
+            status, text = check(place, "--repair")
+            if status == 0:
+                self.assertEqual(check(place)[0], 0, what + text)
+                missing, unreadable = self.look(place)
+                self.assertEqual(unreadable, set(), what)
+                if end == "CURRENT":
+                    self.assertEqual(missing, set(), what)
+            else:
+                self.assertRegex(text, "can't be repaired", what)
+
+    def test_a_missing_image_is_found(self):
+        place = self.copy()
+        shutil.rmtree(self.in_image(place))
+        self.finds(place, "not there")
+        self.assertIsNone(self.look(place)[0])
+        place = self.copy()
+        shutil.rmtree(self.in_image(place, "store"))
+        self.finds(place, "DAMAGED")
+        self.assertIsNone(self.look(place)[0])
+
+
+@kelvin_only
+class BackupCheckTest(ServerCase):
+    options = {"appendonly": "no"}
+
+    def test_a_backup_and_an_interrupted_one(self):
+        folder = tempfile.mkdtemp(prefix="kelvin-check-")
+        self.addCleanup(shutil.rmtree, folder, True)
+        self.c.must("SET", "k", "v")
+        place = os.path.join(folder, "b")
+        self.c.must("TIER", "BACKUP", place)
+        status, text = check(place)
+        self.assertEqual(status, 0, text)
+        self.assertIn("1 keys", text)
+        os.rename(place + "/appendonlydir", place + "/appendonlydir.incomplete")
+        status, text = check(place, "--repair")
+        self.assertEqual(status, 1, text)
+        self.assertIn("interrupted", text)
+
+    def test_an_rdb_file(self):
+        folder = tempfile.mkdtemp(prefix="kelvin-check-")
+        self.addCleanup(shutil.rmtree, folder, True)
+        path = os.path.join(folder, "dump.rdb")
+        with Server({"dir": folder}, binary=REDIS) as redis, redis.client() as client:
+            for i in range(300):
+                client.must("SET", "k%d" % i, "v%d" % i)
+            client.must("HSET", "h", "f", "v")
+            client.must("SAVE")
+        status, text = check(path)
+        self.assertEqual(status, 0, text)
+        self.assertIn("301 keys", text)
+        with open(path, "r+b") as file:
+            file.seek(os.path.getsize(path) // 2)
+            byte = file.read(1)[0]
+            file.seek(os.path.getsize(path) // 2)
+            file.write(bytes([byte ^ 4]))
+        self.assertEqual(check(path)[0], 1)
+        os.truncate(path, os.path.getsize(path) // 3)
+        status, text = check(path)
+        self.assertEqual(status, 1, text)
+        self.assertIn("offset", text)
+        self.assertEqual(check(os.path.join(ROOT, "README.md"))[0], 2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "check.h"
+#include "persist/tree.h"
+#include "tier/tags.h"
+
+static bool dataset_read(struct check *check, const char *image, struct dataset_file *dataset)
+{
+    uint64_t before = check->damages;
+    char path[CHECK_PATH_SIZE];
+    const char *problem = NULL;
+
+    snprintf(path, sizeof(path), "%.4000s/dataset", image);
+    if (dataset_file_load(path, dataset, &problem) != STATUS_OK) {
+        check_damage(check, path, "%s", problem);
+        check_part(check, "dataset", before, "which database is which");
+        check_unmended(check, "nothing else knows which database is which");
+        return false;
+    }
+    check_part(check, "dataset", before, "%d databases, %u partitions", dataset->db_count, (unsigned)dataset->partition_count);
+    return true;
+}
+
+static void tags_read(struct check *check, const char *image, const struct dataset_file *dataset, struct tag_file *tags)
+{
+    uint64_t before = check->damages;
+    char path[CHECK_PATH_SIZE], message[CHECK_MESSAGE_SIZE] = "";
+    const char *problem = NULL;
+
+    *tags = (struct tag_file){ .good = false };
+    snprintf(path, sizeof(path), "%.4000s/tags", image);
+    if (!mapped_open(path, &tags->file, message))
+        check_damage(check, path, "%s", message);
+    else if (tags_walk(tags->file.bytes, &tags->partition_count, NULL, NULL, &problem) != STATUS_OK)
+        check_damage(check, path, "%s", problem);
+    else if (tags->partition_count != dataset->partition_count)
+        check_damage(check, path, "%u partitions instead of %u", (unsigned)tags->partition_count, (unsigned)dataset->partition_count);
+    else
+        tags->good = true;
+    check_part(check, "tags", before, "%llu bytes", (unsigned long long)tags->file.bytes.size);
+}
+
+/* They are made again from the store: beside the old ones first. */
+static void tags_mend(struct check *check, const char *image, struct stores *stores)
+{
+    char path[CHECK_PATH_SIZE], aside[CHECK_PATH_SIZE + 64], next[CHECK_PATH_SIZE + 64], message[CHECK_MESSAGE_SIZE] = "";
+    bool good;
+
+    snprintf(path, sizeof(path), "%.4000s/tags", image);
+    snprintf(aside, sizeof(aside), "%s.%s", path, check->stamp);
+    snprintf(next, sizeof(next), "%s.new", path);
+    unlink(next);
+    good = stores_write_tags(stores, next, message);
+    if (good && link(path, aside) == 0)
+        check_note(check, "the old tags are kept as tags.%s", check->stamp);
+    if (good && rename(next, path) != 0) {
+        snprintf(message, sizeof(message), "%s", strerror(errno));
+        good = false;
+    }
+    good = good && tree_sync(image, message) == STATUS_OK;
+    if (good)
+        check_repaired(check, "the record maps (tags) are made anew from the store. Nothing is lost");
+    else
+        check_unmended(check, "the record maps (tags) can't be written: %s", message);
+}
+
+/* A new image with what is good, which the manifest names from then on. */
+static void image_mend(struct check *check, int index, const struct dataset_file *dataset, struct stores *stores)
+{
+    struct buffer text = { 0 };
+    char name[CHECK_PATH_SIZE], path[CHECK_PATH_SIZE], inner[CHECK_PATH_SIZE + 16],
+        message[CHECK_MESSAGE_SIZE] = "", aside[CHECK_PATH_SIZE + 64], old[CHECK_PATH_SIZE];
+    struct aof_manifest next;
+    bool good;
+
+    snprintf(old, sizeof(old), "%s", check->manifest.files[index].name);
+    snprintf(name, sizeof(name), "%.200s.%lld.base.image", check->name, (long long)clock_wall_us());
+    snprintf(path, sizeof(path), "%.3800s/%.255s", check->dir, name);
+    snprintf(inner, sizeof(inner), "%.4000s/store", path);
+    good = mkdir(path, 0755) == 0 && stores_rewrite(stores, inner);
+    snprintf(inner, sizeof(inner), "%.4000s/dataset", path);
+    good = good && dataset_file_print(dataset, path, &text) == STATUS_OK && tree_write_file(inner, text.data, text.size, message) == STATUS_OK;
+    buffer_release(&text);
+    snprintf(inner, sizeof(inner), "%.4000s/tags", path);
+    good = good && stores_write_tags(stores, inner, message) && tree_sync(path, message) == STATUS_OK &&
+           tree_sync(check->dir, message) == STATUS_OK;
+    if (!good) {
+        check_unmended(check, "a new image can't be written: %s", message[0] != '\0' ? message : strerror(errno));
+        tree_remove(path);
+        return;
+    }
+    aof_manifest_init(&next);
+    for (int i = 0; i < check->manifest.count; i++) {
+        const struct aof_file *file = &check->manifest.files[i];
+
+        aof_manifest_add(&next, i == index ? bytes_of_string(name) : bytes_of_string(file->name), file->seq, file->type);
+        next.files[i].valid_size = file->valid_size;
+    }
+    aof_manifest_release(&check->manifest);
+    check->manifest = next;
+    if (!mend_save_manifest(check))
+        return;
+    snprintf(aside, sizeof(aside), "%s.%s", old, check->stamp);
+    renameat(check->dir_fd, old, check->dir_fd, aside);
+    fsync(check->dir_fd);
+    check_repaired(check, "the image is written anew as %s, with what could be read; the old one is kept as %s", name, aside);
+}
+
+void image_check(struct check *check, int index)
+{
+    const char *name = check->manifest.files[index].name;
+    char image[CHECK_PATH_SIZE];
+    struct store_state state = { 0 };
+    struct dataset_file dataset;
+    struct tag_file tags;
+    struct stores *stores;
+    struct stat info;
+
+    snprintf(image, sizeof(image), "%.3800s/%.255s", check->dir, name);
+    if (stat(image, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        uint64_t before = check->damages;
+
+        check_damage(check, name, "named by the manifest, but it is not there");
+        check_part(check, "image", before, "%s", name);
+        check_unmended(check, "without its base, a log is nothing");
+        return;
+    }
+    if (!dataset_read(check, image, &dataset))
+        return;
+    tags_read(check, image, &dataset, &tags);
+    stores = stores_open(check, image, &dataset, &tags);
+    stores_check(stores, &state);
+    if (check->repair && state.damaged && state.opened)
+        image_mend(check, index, &dataset, stores);
+    else if (check->repair && !state.damaged && (!tags.good || state.tags_differ))
+        tags_mend(check, image, stores);
+    stores_close(stores);
+    mapped_close(&tags.file);
+    dataset_file_release(&dataset);
+}

@@ -1,0 +1,263 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "check.h"
+#include "persist/aof_replay.h"
+#include "persist/rdb_reader.h"
+
+enum { RESYNC_MAX = 64 << 20, COMMANDS_TO_BELIEVE = 2 };
+
+struct counting {
+    uint64_t commands;
+};
+
+static bool count_command(void *context, const struct bytes *args, int arg_count)
+{
+    (void)args;
+    (void)arg_count;
+    ((struct counting *)context)->commands++;
+    return true;
+}
+
+static bool number_take(struct bytes *text, char kind, uint64_t *number)
+{
+    size_t at = 1;
+
+    if (text->size < 4 || text->data[0] != kind)
+        return false;
+    *number = 0;
+    for (; at < text->size && text->data[at] >= '0' && text->data[at] <= '9' && at < 12; at++)
+        *number = *number * 10 + (uint64_t)(text->data[at] - '0');
+    if (at == 1 || at + 1 >= text->size || text->data[at] != '\r' || text->data[at + 1] != '\n')
+        return false;
+    *text = bytes_of(text->data + at + 2, text->size - at - 2);
+    return true;
+}
+
+/* Takes a whole command off; false if there is none. */
+static bool command_take(struct bytes *text)
+{
+    struct bytes rest = *text;
+    uint64_t count, size;
+
+    if (!number_take(&rest, '*', &count) || count == 0 || count > 1 << 20)
+        return false;
+    for (; count > 0; count--) {
+        if (!number_take(&rest, '$', &size) || size > rest.size || rest.size - size < 2 || memcmp(rest.data + size, "\r\n", 2) != 0)
+            return false;
+        rest = bytes_of(rest.data + size + 2, rest.size - size - 2);
+    }
+    *text = rest;
+    return true;
+}
+
+/* A torn end has nothing behind it; behind a turned bit the log goes on. Where whole commands begin again, or 0. (Commands inside of
+ * a value that was torn can look the same: whoever reads this decides.) */
+static uint64_t find_commands(struct bytes file, uint64_t from)
+{
+    const char *end = file.data + file.size, *limit = file.size - from > RESYNC_MAX ? file.data + from + RESYNC_MAX : end;
+
+    for (const char *at = file.data + from + 1; at < limit && (at = memchr(at, '*', (size_t)(limit - at))) != NULL; at++) {
+        struct bytes rest = bytes_of(at, (size_t)(end - at));
+        int found = 0;
+
+        if (at[-1] != '\n')
+            continue;
+        while (found < COMMANDS_TO_BELIEVE && rest.size > 0 && command_take(&rest))
+            found++;
+        if (found > 0 && (found == COMMANDS_TO_BELIEVE || rest.size == 0))
+            return (uint64_t)(at - file.data);
+    }
+    return 0;
+}
+
+/* One file of commands, as the server's own reader sees it. */
+static enum trouble commands_check(struct check *check, const struct aof_file *file, bool may_be_torn, uint64_t *where, uint64_t *commands,
+    uint64_t *size)
+{
+    struct aof_manifest one;
+    struct counting counting = { 0 };
+    char message[CHECK_MESSAGE_SIZE] = "", path[CHECK_PATH_SIZE];
+    struct mapped mapped;
+    enum status status;
+    uint64_t again;
+
+    *where = 0;
+    snprintf(path, sizeof(path), "%s/%s", check->dir, file->name);
+    if (!mapped_open(path, &mapped, message)) {
+        check_damage(check, file->name, "named by the manifest, but it can't be read: %s", message);
+        return TROUBLE_MISSING;
+    }
+    *size = mapped.bytes.size;
+    aof_manifest_init(&one);
+    aof_manifest_add(&one, bytes_of_string(file->name), 1, file->type);
+    one.files[0].valid_size = file->valid_size;
+    status = aof_replay_files(&(struct aof_replay){ .dir_fd = check->dir_fd, .manifest = &one, .run = count_command, .context = &counting,
+        .damaged_at = where }, message);
+    aof_manifest_release(&one);
+    *commands += counting.commands;
+    if (status == STATUS_OK) {
+        mapped_close(&mapped);
+        return TROUBLE_NONE;
+    }
+    if (status == STATUS_CORRUPT && file->valid_size != UINT64_MAX && mapped.bytes.size < file->valid_size)
+        *where = mapped.bytes.size;
+    again = status == STATUS_TRUNCATED ? find_commands(mapped.bytes, *where) : 0;
+    if (again > 0)
+        check_damage(check, file->name, "offset %llu: a command with a wrong length; whole ones go on at offset %llu", (unsigned long long)*where,
+            (unsigned long long)again);
+    else if (status == STATUS_TRUNCATED && may_be_torn)
+        check_damage(check, file->name, "offset %llu: torn: the last %llu bytes are a part of a command. The server cuts them off (aof-load-truncated yes)",
+            (unsigned long long)*where, (unsigned long long)(mapped.bytes.size - *where));
+    else if (status == STATUS_TRUNCATED)
+        check_damage(check, file->name, "offset %llu: it ends early, inside of a command, and others follow it", (unsigned long long)*where);
+    else
+        check_damage(check, file->name, "offset %llu: %s", (unsigned long long)*where, message);
+    mapped_close(&mapped);
+    return status == STATUS_TRUNCATED && again == 0 ? TROUBLE_TORN : TROUBLE_BAD;
+}
+
+static bool is_played(const struct aof_file *file)
+{
+    return file->type == AOF_FILE_INCREMENT;
+}
+
+static uint64_t size_of(const struct check *check, const char *name)
+{
+    struct stat info;
+
+    return fstatat(check->dir_fd, name, &info, 0) == 0 ? (uint64_t)info.st_size : 0;
+}
+
+static void increments_check(struct check *check)
+{
+    const struct aof_manifest *manifest = &check->manifest;
+    uint64_t before = check->damages, commands = 0, bytes = 0, first_where = 0;
+    enum trouble first_trouble = TROUBLE_NONE;
+    int last = -1, first = -1, count = 0;
+
+    for (int i = 0; i < manifest->count; i++) {
+        if (is_played(&manifest->files[i]) && size_of(check, manifest->files[i].name) > 0)
+            last = i;
+    }
+    for (int i = 0; i < manifest->count; i++) {
+        uint64_t where, size = 0;
+        enum trouble trouble;
+
+        if (!is_played(&manifest->files[i]))
+            continue;
+        count++;
+        trouble = commands_check(check, &manifest->files[i], i == last && manifest->files[i].valid_size == UINT64_MAX, &where, &commands, &size);
+        bytes += size;
+        if (trouble != TROUBLE_NONE && first < 0) {
+            first = i;
+            first_trouble = trouble;
+            first_where = where;
+        }
+    }
+    check_part(check, "increments", before, "%d files, %llu commands, %llu bytes", count, (unsigned long long)commands, (unsigned long long)bytes);
+    if (first >= 0 && check->repair)
+        mend_log(check, first, first_trouble, first_where);
+}
+
+static bool is_rdb(const struct check *check, const char *name)
+{
+    char head[5];
+    int fd = openat(check->dir_fd, name, O_RDONLY | O_CLOEXEC);
+    bool is = fd >= 0 && read(fd, head, sizeof(head)) == (ssize_t)sizeof(head) && rdb_is_one(bytes_of(head, sizeof(head)));
+
+    if (fd >= 0)
+        close(fd);
+    return is;
+}
+
+static void base_check(struct check *check)
+{
+    char path[CHECK_PATH_SIZE];
+    uint64_t before = check->damages, where, commands = 0, size = 0;
+
+    for (int i = 0; i < check->manifest.count; i++) {
+        const struct aof_file *file = &check->manifest.files[i];
+
+        if (file->type != AOF_FILE_BASE)
+            continue;
+        if (aof_name_is_image(file->name)) {
+            image_check(check, i);
+            return;
+        }
+        snprintf(path, sizeof(path), "%s/%s", check->dir, file->name);
+        if (is_rdb(check, file->name)) {
+            rdb_check(check, path);
+            return;
+        }
+        if (commands_check(check, file, false, &where, &commands, &size) != TROUBLE_NONE)
+            check_unmended(check, "a base of commands is all or nothing");
+        check_part(check, "base", before, "%s: %llu commands, %llu bytes", file->name, (unsigned long long)commands, (unsigned long long)size);
+        return;
+    }
+    check_part(check, "base", before, "there is none: the log begins with nothing");
+}
+
+static bool is_named(const struct check *check, const char *name)
+{
+    for (int i = 0; i < check->manifest.count; i++) {
+        if (strcmp(check->manifest.files[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What lies there besides. A server removes images that nobody names, and leaves all else alone. */
+static void strangers_note(struct check *check)
+{
+    int fd = openat(check->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *entry;
+    char manifest[CHECK_PATH_SIZE], identity[CHECK_PATH_SIZE];
+
+    snprintf(manifest, sizeof(manifest), "%s.manifest", check->name);
+    snprintf(identity, sizeof(identity), "%s.id", check->name);
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        const char *name = entry->d_name;
+
+        if (name[0] == '.' || strcmp(name, manifest) == 0 || strcmp(name, identity) == 0 || is_named(check, name))
+            continue;
+        if (aof_name_is_image(name))
+            check_note(check, "%s is an image that the manifest does not name: a server removes it as it starts", name);
+        else
+            check_note(check, "%s is not named by the manifest: it does not count", name);
+    }
+    if (list != NULL)
+        closedir(list);
+    else if (fd >= 0)
+        close(fd);
+}
+
+void logs_check(struct check *check)
+{
+    char message[CHECK_MESSAGE_SIZE] = "", manifest[CHECK_PATH_SIZE];
+    uint64_t before = check->damages;
+    enum status status;
+
+    snprintf(manifest, sizeof(manifest), "%s.manifest", check->name);
+    status = aof_manifest_load(&check->manifest, check->dir_fd, manifest, message);
+    if (status != STATUS_OK) {
+        check_damage(check, manifest, "%s", status == STATUS_NOT_FOUND ? "there is none: nobody knows which files count" : message);
+        check_part(check, "manifest", before, "%s/%s", check->dir, manifest);
+        if (!check->repair || !mend_manifest(check))
+            return;
+    } else {
+        check_part(check, "manifest", before, "%d files", check->manifest.count);
+    }
+    strangers_note(check);
+    base_check(check);
+    increments_check(check);
+}

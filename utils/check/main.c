@@ -1,0 +1,172 @@
+/* kelvin-check [--repair] [--dirname appendonlydir] [--name appendonly.aof] PATH */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/version.h"
+#include "check.h"
+#include "persist/rdb_reader.h"
+
+enum { EXIT_FINE = 0, EXIT_DAMAGE = 1, EXIT_USAGE = 2 };
+
+static int complain(const char *format, const char *path)
+{
+    fprintf(stderr, "kelvin-check: ");
+    fprintf(stderr, format, path);
+    fputc('\n', stderr);
+    return EXIT_USAGE;
+}
+
+static void print_help(void)
+{
+    puts("Usage: kelvin-check [options] PATH\n"
+         "\n"
+         "Verifies the data that a server would be started on, while none is: PATH is its directory (`dir`), a backup\n"
+         "of TIER BACKUP, a log's directory (appendonlydir), or an RDB file.\n"
+         "\n"
+         "  --repair             mend what can be mended, and say what was lost; what is cut away is kept as *.bad-<time>\n"
+         "  --dirname NAME       appenddirname, if it is not appendonlydir\n"
+         "  --name NAME          appendfilename, if it is not appendonly.aof\n"
+         "  --tier-dir NAME      tier-dir, if it is not store: just to see whether a server has it open\n"
+         "  -v, --version        print the version\n"
+         "  -h, --help           print this\n"
+         "\n"
+         "Exit status: 0 all is well (or repaired: see what was lost), 1 damage, 2 it could not be checked.");
+}
+
+/* A server that runs holds its store with a lock of fcntl, whether it has a log or not. */
+static bool is_store_locked(const char *dir, const char *tier_dir)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    char path[CHECK_PATH_SIZE];
+    bool locked;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s%s%s/LOCK", tier_dir[0] == '/' ? "" : dir, tier_dir[0] == '/' ? "" : "/", tier_dir);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    locked = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    close(fd);
+    return locked;
+}
+
+static int finish(const struct check *check)
+{
+    if (check->damages == 0) {
+        puts("No damage was found.");
+        return EXIT_FINE;
+    }
+    if (!check->repair) {
+        printf("Damage was found: %llu. Nothing was changed; --repair mends what can be mended. A backup may be the better choice.\n",
+            (unsigned long long)check->damages);
+        return EXIT_DAMAGE;
+    }
+    printf("Damage was found: %llu. Repairs: %llu.", (unsigned long long)check->damages, (unsigned long long)check->repairs);
+    puts(check->unmended > 0 ? " Not all of it can be repaired: restore a backup." : " Run it again to see that all is well.");
+    return check->unmended > 0 || check->repairs == 0 ? EXIT_DAMAGE : EXIT_FINE;
+}
+
+static int check_directory(struct check *check, const char *log_dir)
+{
+    check->dir = log_dir;
+    check->dir_fd = open(log_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (check->dir_fd < 0)
+        return complain("can't open '%s'", log_dir);
+    if (flock(check->dir_fd, LOCK_EX | LOCK_NB) != 0)
+        return complain("'%s' is in use by a server: stop it first", log_dir);
+    logs_check(check);
+    aof_manifest_release(&check->manifest);
+    close(check->dir_fd);
+    return finish(check);
+}
+
+static int check_path(struct check *check, const char *path, const char *dirname, const char *tier_dir)
+{
+    char log[CHECK_PATH_SIZE], other[CHECK_PATH_SIZE + 16];
+    struct stat info;
+
+    if (stat(path, &info) != 0)
+        return complain("there is no '%s'", path);
+    if (S_ISREG(info.st_mode)) {
+        char head[5] = "";
+        FILE *file = fopen(path, "re");
+        bool is_rdb = file != NULL && fread(head, 1, sizeof(head), file) == sizeof(head) && rdb_is_one(bytes_of(head, sizeof(head)));
+
+        if (file != NULL)
+            fclose(file);
+        if (!is_rdb)
+            return complain("'%s' is no RDB file; give the directory that a log's files lie in", path);
+        rdb_check(check, path);
+        return finish(check);
+    }
+    if (snprintf(log, sizeof(log), "%s/%s", path, dirname) >= (int)sizeof(log))
+        return complain("'%s' is too long", path);
+    if (is_store_locked(path, tier_dir))
+        return complain("a server runs on '%s': stop it first", path);
+    if (access(log, F_OK) == 0)
+        return check_directory(check, log);
+    snprintf(other, sizeof(other), "%s.incomplete", log);
+    if (access(other, F_OK) == 0) {
+        check_damage(check, other, "what an interrupted backup or --restore left: no data. Do it again, or remove it");
+        check_part(check, "log", 0, "%s is not there", log);
+        check_unmended(check, "what was never completed");
+        return finish(check);
+    }
+    snprintf(other, sizeof(other), "%s/%s.manifest", path, check->name);
+    if (access(other, F_OK) == 0)
+        return check_directory(check, path);
+    return complain("there is no log in '%s': neither the data of a server with appendonly yes nor a backup", path);
+}
+
+int main(int count, char **arguments)
+{
+    struct check *check = calloc(1, sizeof(*check));
+    const char *path = NULL, *dirname = "appendonlydir", *tier_dir = "store";
+    int status;
+
+    if (check == NULL)
+        return EXIT_USAGE;
+    check->name = "appendonly.aof";
+    for (int i = 1; i < count; i++) {
+        const char *word = arguments[i];
+        const char **value = strcmp(word, "--dirname") == 0 ? &dirname : strcmp(word, "--name") == 0 ? &check->name
+                             : strcmp(word, "--tier-dir") == 0 ? &tier_dir : NULL;
+
+        if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) {
+            print_help();
+            free(check);
+            return EXIT_FINE;
+        }
+        if (strcmp(word, "-v") == 0 || strcmp(word, "--version") == 0) {
+            printf("kelvin-check %s\n", KELVIN_VERSION);
+            free(check);
+            return EXIT_FINE;
+        }
+        if (strcmp(word, "--repair") == 0)
+            check->repair = true;
+        else if (value != NULL && i + 1 < count)
+            *value = arguments[++i];
+        else if (word[0] == '-' || path != NULL)
+            return complain("'%s' is not understood; --help has the options", word);
+        else
+            path = word;
+    }
+    if (path == NULL) {
+        print_help();
+        free(check);
+        return EXIT_USAGE;
+    }
+    crc32c_init(&check->crc);
+    snprintf(check->stamp, sizeof(check->stamp), "bad-%lld", (long long)time(NULL));
+    status = check_path(check, path, dirname, tier_dir);
+    free(check);
+    return status;
+}

@@ -1,0 +1,73 @@
+#include "record_file.h"
+
+#include <string.h>
+
+#include "base/buffer.h"
+
+enum { BLOCK_SIZE = 32768, HEAD_SIZE = 7, TYPE_FULL = 1, TYPE_FIRST = 2, TYPE_MIDDLE = 3, TYPE_LAST = 4 };
+
+/* One record's part at data[at]: its size with the head; 0: the file ends inside of it. NULL, or what is wrong. */
+static const char *part_check(const struct crc32c *crc, struct bytes data, size_t at, size_t left, uint8_t *type, size_t *size)
+{
+    uint32_t sum;
+    uint16_t payload;
+
+    *size = 0;
+    if (data.size - at < HEAD_SIZE)
+        return NULL;
+    memcpy(&sum, data.data + at, 4);
+    memcpy(&payload, data.data + at + 4, 2);
+    *type = (uint8_t)data.data[at + 6];
+    if ((size_t)HEAD_SIZE + payload > left)
+        return "a record's size makes no sense";
+    if (HEAD_SIZE + (size_t)payload > data.size - at)
+        return NULL;
+    if (crc32c_mask(crc32c_add(crc, 0, data.data + at + 6, (size_t)payload + 1)) != sum)
+        return "a record's checksum is wrong";
+    if (*type < TYPE_FULL || *type > TYPE_LAST)
+        return "a record of no known kind";
+    *size = HEAD_SIZE + (size_t)payload;
+    return NULL;
+}
+
+const char *record_file_check(const struct crc32c *crc, struct bytes data, record_found *found, void *context, uint64_t *offset,
+    struct record_figures *figures)
+{
+    struct buffer record = { 0 };
+    const char *what = NULL;
+    bool inside = false;
+    size_t at = 0, begun = 0;
+
+    *figures = (struct record_figures){ 0, 0 };
+    while (at < data.size && what == NULL) {
+        size_t left = BLOCK_SIZE - at % BLOCK_SIZE, size;
+        uint8_t type = 0;
+
+        *offset = at;
+        if (left < HEAD_SIZE) {         /* too little for a record: zeros */
+            at = data.size - at < left ? data.size : at + left;
+            continue;
+        }
+        what = part_check(crc, data, at, left, &type, &size);
+        if (what == NULL && size > 0 && (type == TYPE_FULL || type == TYPE_FIRST) == inside)
+            what = "a record is out of place";
+        if (what != NULL || size == 0)
+            break;
+        if (!inside) {
+            begun = at;
+            record.size = 0;
+        }
+        buffer_append(&record, data.data + at + HEAD_SIZE, size - HEAD_SIZE);
+        inside = type == TYPE_FIRST || type == TYPE_MIDDLE;
+        at += size;
+        if (!inside) {
+            figures->records++;
+            if (found != NULL)
+                found(context, buffer_bytes(&record));
+        }
+    }
+    if (what == NULL && (at < data.size || inside))
+        figures->torn_bytes = data.size - (inside ? begun : at);
+    buffer_release(&record);
+    return what;
+}

@@ -1,0 +1,23 @@
+/* Record file: one of LevelDB's logs or MANIFESTs, every record's checksum verified without LevelDB.
+ *
+ *   file   = blocks of 32 KiB; a record does not cross them
+ *   record = masked CRC-32C of type and data u32 | size u16 | type u8 (1 full, 2 first, 3 middle, 4 last) | data
+ */
+#ifndef KELVIN_CHECK_RECORD_FILE_H
+#define KELVIN_CHECK_RECORD_FILE_H
+
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "crc32c.h"
+
+struct record_figures {
+    uint64_t records;
+    uint64_t torn_bytes;        /* at the end: of a record that was not written to its end */
+};
+/* NULL, or what is wrong at `*offset`. `found` (NULL: nobody) gets each whole record up to there. */
+typedef void record_found(void *context, struct bytes record);
+const char *record_file_check(const struct crc32c *crc, struct bytes data, record_found *found, void *context, uint64_t *offset,
+    struct record_figures *figures);
+
+#endif

@@ -1,0 +1,131 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check.h"
+
+enum { SHOWN_MAX = 20 };
+
+void check_damage(struct check *check, const char *where, const char *format, ...)
+{
+    va_list arguments;
+
+    check->damages++;
+    if (check->shown++ >= SHOWN_MAX) {
+        if (check->shown == SHOWN_MAX + 1)
+            printf("  ! ... more of them are counted, not shown\n");
+        return;
+    }
+    printf("  ! %s: ", where);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+}
+
+void check_note(struct check *check, const char *format, ...)
+{
+    va_list arguments;
+
+    (void)check;
+    printf("  - ");
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+}
+
+void check_repaired(struct check *check, const char *format, ...)
+{
+    va_list arguments;
+
+    check->repairs++;
+    printf("  + repaired: ");
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    fflush(stdout);
+}
+
+void check_unmended(struct check *check, const char *format, ...)
+{
+    va_list arguments;
+
+    check->unmended++;
+    printf("  x %s: ", check->repair ? "can't be repaired" : "--repair can't help");
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+}
+
+void check_part(struct check *check, const char *part, uint64_t before, const char *format, ...)
+{
+    va_list arguments;
+
+    printf("%-10s %s", part, check->damages == before ? "ok" : "DAMAGED");
+    if (check->damages != before)
+        printf(" (%llu)", (unsigned long long)(check->damages - before));
+    printf(": ");
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    fflush(stdout);
+    check->shown = 0;
+}
+
+const char *check_key(struct bytes key, char *text)
+{
+    size_t at = 1;
+
+    text[0] = '"';
+    for (size_t i = 0; i < key.size && at < CHECK_KEY_SIZE - 10; i++) {
+        unsigned char byte = (unsigned char)key.data[i];
+
+        if (byte >= ' ' && byte < 127 && byte != '"' && byte != '\\')
+            text[at++] = (char)byte;
+        else
+            at += (size_t)snprintf(text + at, 8, "\\x%02x", byte);
+    }
+    snprintf(text + at, CHECK_KEY_SIZE - at, at >= CHECK_KEY_SIZE - 10 ? "...\"" : "\"");
+    return text;
+}
+
+bool mapped_open(const char *path, struct mapped *mapped, char *message)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    void *at = NULL;
+    bool good = fd >= 0 && fstat(fd, &info) == 0;
+
+    *mapped = (struct mapped){ { "", 0 } };
+    if (good && !S_ISREG(info.st_mode)) {
+        errno = EISDIR;
+        good = false;
+    }
+    if (good && info.st_size > 0) {
+        at = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        good = at != MAP_FAILED;
+        if (good)
+            mapped->bytes = bytes_of(at, (size_t)info.st_size);
+    }
+    if (!good)
+        snprintf(message, CHECK_MESSAGE_SIZE, "%s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return good;
+}
+
+void mapped_close(struct mapped *mapped)
+{
+    if (mapped->bytes.size > 0)
+        munmap((void *)mapped->bytes.data, mapped->bytes.size);
+    *mapped = (struct mapped){ { "", 0 } };
+}

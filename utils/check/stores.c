@@ -1,0 +1,790 @@
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buffer.h"
+#include "base/mem.h"
+#include "check.h"
+#include "persist/tree.h"
+#include "record_file.h"
+#include "table_file.h"
+#include "tier/record.h"
+#include "tier/recordmap.h"
+#include "tier/store_walk.h"
+#include "tier/tags.h"
+#include "version_file.h"
+
+enum { EXTRA_MAX = 1 << 20, STORE_KEY_PREFIX_SIZE = 12, NAMED_MAX = 1000 };
+
+/* Store keys that a damaged block may have held. What is found there by other ways may be older than what was lost. */
+struct range {
+    struct bytes first, last;       /* owned */
+    bool with_first;
+};
+
+struct section {
+    uint32_t incarnation, partition;
+    const uint8_t *tags;
+    uint64_t count;
+    bool met;
+};
+
+/* The tags of a group, for a new file. */
+struct group {
+    uint32_t incarnation, partition;
+    uint64_t count;
+    uint8_t *tags;
+};
+
+struct extra {
+    uint32_t incarnation, partition;
+    uint64_t tag;
+};
+
+struct stores {
+    struct check *check;
+    const struct dataset_file *dataset;
+    const struct tag_file *tags;
+    char dir[CHECK_PATH_SIZE], scratch[CHECK_PATH_SIZE];
+    struct store *store;            /* the clone */
+    struct hash_seed seed;
+    struct store_state *state;
+
+    struct range *ranges;
+    size_t range_count;
+    struct version_file version;
+    const char *image;
+    bool current_is_bad, log_is_cut;
+    char manifest[64];              /* the only MANIFEST there is; "" otherwise */
+
+    struct section *sections;       /* by incarnation and partition */
+    size_t section_count;
+    struct extra *extras;           /* records without a tag, in that order, too */
+    size_t extra_count;
+
+    /* The walk. */
+    uint32_t incarnation, partition;
+    bool in_group, comparing;       /* comparing with the tags there are: in the first walk */
+    struct group *groups;           /* of the last walk */
+    size_t group_count, group_capacity;
+    uint64_t *found;                /* tags of the group's records */
+    size_t found_count, found_capacity;
+    uint64_t *expiring;             /* fingerprints of records that expire; sorted when the expiry keys begin */
+    bool *announced;
+    size_t expiring_count, expiring_capacity;
+    bool expiring_sorted;
+    uint64_t records, purgeable, expiries, stale_expiries, missing, unannounced, types[16];
+    uint64_t kept, dropped;
+};
+
+/* ---- the files by themselves ---- */
+
+static void range_add(struct stores *stores, struct bytes first, struct bytes last, bool with_first)
+{
+    stores->ranges = mem_realloc(stores->ranges, (stores->range_count + 1) * sizeof(stores->ranges[0]));
+    stores->ranges[stores->range_count++] = (struct range){ bytes_of(mem_string(first), first.size), bytes_of(mem_string(last), last.size),
+        with_first };
+}
+
+struct table_at {
+    struct stores *stores;
+    const char *name;
+    const struct version_table *table;      /* NULL: unknown to the MANIFEST */
+};
+
+static void on_damaged_block(void *context, const struct table_damage *damage)
+{
+    struct table_at *at = context;
+    struct bytes nothing = { "", 0 }, everything = BYTES("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff");
+    struct bytes smallest = at->table != NULL ? at->table->smallest : nothing, largest = at->table != NULL ? at->table->largest : everything;
+
+    if (at->table != NULL && !at->table->live) {
+        check_note(at->stores->check, "%s, offset %llu: %s; nothing refers to this table any more", at->name, (unsigned long long)damage->offset,
+            damage->what);
+        return;
+    }
+    check_damage(at->stores->check, at->name, "offset %llu, %llu bytes: %s", (unsigned long long)damage->offset, (unsigned long long)damage->size,
+        damage->what);
+    at->stores->state->damaged = true;
+    if (damage->has_keys)
+        range_add(at->stores, damage->first.size > 0 ? damage->first : smallest, damage->to_the_end ? largest : damage->last,
+            damage->first.size == 0);
+}
+
+static bool file_open(struct stores *stores, const char *name, struct mapped *mapped)
+{
+    char path[CHECK_PATH_SIZE * 2], message[CHECK_MESSAGE_SIZE];
+
+    snprintf(path, sizeof(path), "%s/%s", stores->dir, name);
+    if (mapped_open(path, mapped, message))
+        return true;
+    check_damage(stores->check, name, "can't be read: %s", message);
+    stores->state->damaged = true;
+    return false;
+}
+
+static uint64_t check_table(struct stores *stores, const char *name)
+{
+    struct table_at at = { stores, name, version_file_table(&stores->version, strtoull(name, NULL, 10)) };
+    struct table_figures figures = { 0 };
+    struct mapped mapped;
+
+    if (!file_open(stores, name, &mapped))
+        return 0;
+    table_file_check(&stores->check->crc, mapped.bytes, on_damaged_block, &at, &figures);
+    if (at.table != NULL && at.table->live && at.table->size != mapped.bytes.size) {
+        check_damage(stores->check, name, "%llu bytes instead of %llu", (unsigned long long)mapped.bytes.size, (unsigned long long)at.table->size);
+        stores->state->damaged = true;
+    }
+    mapped_close(&mapped);
+    return figures.blocks;
+}
+
+/* A log or a MANIFEST. A MANIFEST may be torn, as it is copied while a compaction adds to it; a log is written by nobody meanwhile. */
+static void check_records(struct stores *stores, const char *name, bool is_manifest)
+{
+    struct record_figures figures;
+    struct mapped mapped;
+    uint64_t offset = 0;
+    const char *what;
+
+    if (!file_open(stores, name, &mapped))
+        return;
+    what = record_file_check(&stores->check->crc, mapped.bytes, is_manifest ? version_file_add : NULL, &stores->version, &offset, &figures);
+    if (what == NULL && is_manifest && stores->version.strange)
+        what = "a record makes no sense";
+    if (what == NULL && !is_manifest && figures.torn_bytes > 0)
+        what = "it ends inside of a record";
+    if (what != NULL) {
+        check_damage(stores->check, name, "offset %llu: %s", (unsigned long long)offset, what);
+        stores->state->damaged = true;
+    }
+    mapped_close(&mapped);
+}
+
+static bool is_number_and(const char *name, const char *end)
+{
+    const char *at = name;
+
+    while (*at >= '0' && *at <= '9')
+        at++;
+    return at > name && strcmp(at, end) == 0;
+}
+
+static bool is_table(const char *name)
+{
+    return is_number_and(name, ".ldb") || is_number_and(name, ".sst");
+}
+
+static void check_current(struct stores *stores)
+{
+    struct mapped mapped;
+    char wanted[80];
+
+    if (stores->manifest[0] == '\0') {
+        check_damage(stores->check, "store", "there is no MANIFEST, or more than one");
+        stores->state->damaged = true;
+    }
+    snprintf(wanted, sizeof(wanted), "%.60s\n", stores->manifest);
+    if (!file_open(stores, "CURRENT", &mapped)) {
+        stores->current_is_bad = true;
+        return;
+    }
+    if (!bytes_equal(mapped.bytes, bytes_of_string(wanted))) {
+        check_damage(stores->check, "CURRENT", "it does not name the MANIFEST that is there");
+        stores->state->damaged = stores->current_is_bad = true;
+    }
+    mapped_close(&mapped);
+}
+
+/* Tables that the MANIFEST wants. */
+static void check_missing(struct stores *stores)
+{
+    for (int i = 0; i < stores->version.count; i++) {
+        const struct version_table *table = &stores->version.tables[i];
+        char ldb[CHECK_PATH_SIZE + 32], sst[CHECK_PATH_SIZE + 32];
+
+        snprintf(ldb, sizeof(ldb), "%s/%06llu.ldb", stores->dir, (unsigned long long)table->number);
+        snprintf(sst, sizeof(sst), "%s/%06llu.sst", stores->dir, (unsigned long long)table->number);
+        if (table->live && access(ldb, F_OK) != 0 && access(sst, F_OK) != 0) {
+            check_damage(stores->check, strrchr(ldb, '/') + 1, "it is missing: %llu bytes", (unsigned long long)table->size);
+            stores->state->damaged = true;
+        }
+    }
+}
+
+enum pass { PASS_NAMES, PASS_MANIFEST, PASS_REST };
+
+static void each_file(struct stores *stores, enum pass pass, uint64_t *tables, uint64_t *blocks)
+{
+    DIR *list = opendir(stores->dir);
+    struct dirent *entry;
+    int manifests = 0;
+
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        const char *name = entry->d_name;
+        bool manifest = strncmp(name, "MANIFEST-", 9) == 0;
+
+        if (pass == PASS_NAMES && manifest)
+            snprintf(stores->manifest, sizeof(stores->manifest), "%.60s", ++manifests == 1 ? name : "");
+        else if (pass == PASS_MANIFEST && manifest)
+            check_records(stores, name, true);
+        if (pass != PASS_REST || name[0] == '.' || manifest)
+            continue;
+        if (is_table(name)) {
+            (*tables)++;
+            *blocks += check_table(stores, name);
+        } else if (is_number_and(name, ".log")) {
+            check_records(stores, name, false);
+        } else if (strcmp(name, "CURRENT") != 0 && strcmp(name, "LOCK") != 0) {
+            check_note(stores->check, "%s in the store is none of LevelDB's files", name);
+        }
+    }
+    if (list != NULL)
+        closedir(list);
+}
+
+static void check_files(struct stores *stores)
+{
+    uint64_t before = stores->check->damages, tables = 0, blocks = 0;
+    char message[CHECK_MESSAGE_SIZE] = "";
+
+    if (access(stores->dir, F_OK) != 0) {
+        check_damage(stores->check, "store", "it is missing");
+        stores->state->damaged = true;
+    } else {
+        each_file(stores, PASS_NAMES, NULL, NULL);
+        check_current(stores);
+        each_file(stores, PASS_MANIFEST, NULL, NULL);
+        each_file(stores, PASS_REST, &tables, &blocks);
+        check_missing(stores);
+        if (dataset_file_verify(stores->dataset, stores->image, message) != STATUS_OK) {
+            check_damage(stores->check, "store", "%s", message);
+            stores->state->damaged = true;
+            stores->log_is_cut = strstr(message, ".log'") != NULL;
+        }
+    }
+    check_part(stores->check, "tables", before, "%llu files, the checksums of %llu blocks", (unsigned long long)tables, (unsigned long long)blocks);
+}
+
+/* ---- the clone ---- */
+
+static bool clone_to(struct stores *stores, const char *scratch, char *message)
+{
+    struct tree_totals totals = { 0 };
+    char current[CHECK_PATH_SIZE + 16], text[80];
+
+    tree_remove(scratch);
+    if (tree_clone(stores->dir, scratch, NULL, &totals, message) != STATUS_OK)
+        return false;
+    if (!stores->current_is_bad || stores->manifest[0] == '\0')
+        return true;
+    snprintf(current, sizeof(current), "%s/CURRENT", scratch);
+    snprintf(text, sizeof(text), "%.60s\n", stores->manifest);
+    unlink(current);
+    return tree_write_file(current, text, strlen(text), message) == STATUS_OK;
+}
+
+/* Beside the image, so that tables can be linked; where that can't be written, a copy where temporary files go. */
+static bool open_clone(struct stores *stores)
+{
+    char message[CHECK_MESSAGE_SIZE] = "";
+    const char *temporary = getenv("TMPDIR");
+    struct store_options options = { .dir = stores->scratch, .block_cache_size = 8 << 20 };
+    bool good;
+
+    snprintf(stores->scratch, sizeof(stores->scratch), "%s/kelvin-check.scratch", stores->check->dir);
+    good = clone_to(stores, stores->scratch, message);
+    if (!good && errno == EROFS) {
+        snprintf(stores->scratch, sizeof(stores->scratch), "%s/kelvin-check.%d", temporary != NULL ? temporary : "/tmp", (int)getpid());
+        good = clone_to(stores, stores->scratch, message);
+    }
+    good = good && store_open(&options, &stores->store, message) == STATUS_OK;
+    if (good) {
+        stores->seed = store_seed(stores->store);
+        stores->state->opened = true;
+    } else {
+        check_damage(stores->check, "store", "it can't be opened: %s", message);
+        stores->state->damaged = true;
+    }
+    return good;
+}
+
+/* ---- record by record ---- */
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct section *first = a, *second = b;
+
+    if (first->incarnation != second->incarnation)
+        return first->incarnation < second->incarnation ? -1 : 1;
+    return first->partition < second->partition ? -1 : first->partition > second->partition;
+}
+
+static bool add_section(void *context, uint32_t incarnation, uint32_t partition, const uint8_t *tags, uint64_t count)
+{
+    struct stores *stores = context;
+
+    stores->sections = mem_realloc(stores->sections, (stores->section_count + 1) * sizeof(stores->sections[0]));
+    stores->sections[stores->section_count++] = (struct section){ incarnation, partition, tags, count, false };
+    return true;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+
+    return first < second ? -1 : first > second;
+}
+
+static void add_extra(struct stores *stores, uint64_t tag)
+{
+    stores->unannounced++;
+    if (stores->extra_count >= EXTRA_MAX)
+        return;
+    if ((stores->extra_count & (stores->extra_count - 1)) == 0)
+        stores->extras = mem_realloc(stores->extras, (stores->extra_count * 2 + 1) * sizeof(stores->extras[0]));
+    stores->extras[stores->extra_count++] = (struct extra){ stores->incarnation, stores->partition, tag };
+}
+
+static void keep_group(struct stores *stores)
+{
+    uint8_t *tags = mem_alloc(stores->found_count * RECORDMAP_TAG_SIZE);
+
+    for (size_t i = 0; i < stores->found_count; i++)
+        memcpy(tags + i * RECORDMAP_TAG_SIZE, &stores->found[i], RECORDMAP_TAG_SIZE);
+    if (stores->group_count == stores->group_capacity) {
+        stores->group_capacity = stores->group_capacity * 2 + 64;
+        stores->groups = mem_realloc(stores->groups, stores->group_capacity * sizeof(stores->groups[0]));
+    }
+    stores->groups[stores->group_count++] = (struct group){ stores->incarnation, stores->partition, stores->found_count, tags };
+}
+
+static void drop_groups(struct stores *stores)
+{
+    for (size_t i = 0; i < stores->group_count; i++)
+        mem_free(stores->groups[i].tags);
+    stores->group_count = 0;
+}
+
+static void compare_group(struct stores *stores)
+{
+    struct section wanted = { stores->incarnation, stores->partition, NULL, 0, false }, *section = NULL;
+    uint64_t at = 0;
+    size_t found = 0;
+
+    if (stores->section_count > 0)
+        section = bsearch(&wanted, stores->sections, stores->section_count, sizeof(wanted), compare_places);
+    if (section != NULL)
+        section->met = true;
+    else
+        section = &wanted;
+    while (at < section->count || found < stores->found_count) {
+        uint64_t tag = at < section->count ? tags_number(section->tags + at * RECORDMAP_TAG_SIZE) : UINT64_MAX;
+        uint64_t there = found < stores->found_count ? stores->found[found] : UINT64_MAX;
+
+        if (tag < there)
+            stores->missing++;
+        else if (there < tag)
+            add_extra(stores, there);
+        at += tag <= there;
+        found += there <= tag;
+    }
+}
+
+/* All records of a database in a partition were met: the tags have to be exactly theirs. */
+static void end_group(struct stores *stores)
+{
+    if (!stores->in_group)
+        return;
+    stores->in_group = false;
+    qsort(stores->found, stores->found_count, sizeof(stores->found[0]), compare_numbers);
+    if (stores->comparing && stores->tags->good)
+        compare_group(stores);
+    if (stores->check->repair)
+        keep_group(stores);
+}
+
+static uint32_t partition_of(const struct stores *stores, uint64_t hash)
+{
+    uint32_t count = stores->dataset->partition_count;
+
+    return count == 1 ? 0 : (uint32_t)(hash >> (64 - __builtin_ctz(count)));
+}
+
+static void note_tag(struct stores *stores, const struct store_item *item)
+{
+    uint32_t partition = partition_of(stores, item->hash);
+
+    if (dataset_file_db_of(stores->dataset, item->incarnation) < 0)
+        return;
+    if (!stores->in_group || stores->incarnation != item->incarnation || stores->partition != partition) {
+        end_group(stores);
+        stores->in_group = true;
+        stores->incarnation = item->incarnation;
+        stores->partition = partition;
+        stores->found_count = 0;
+    }
+    if (stores->found_count == stores->found_capacity) {
+        stores->found_capacity = stores->found_capacity * 2 + 1024;
+        stores->found = mem_realloc(stores->found, stores->found_capacity * sizeof(stores->found[0]));
+    }
+    stores->found[stores->found_count++] = item->hash & ((1ull << RECORDMAP_TAG_BITS) - 1);
+}
+
+static uint64_t fingerprint(const struct stores *stores, const struct store_item *item, int64_t expire_ms)
+{
+    uint64_t words[3] = { (uint64_t)expire_ms, item->incarnation, item->hash };
+
+    return hash_bytes(&stores->seed, bytes_of(words, sizeof(words)));
+}
+
+static void note_expiring(struct stores *stores, const struct store_item *item, int64_t expire_ms)
+{
+    if (stores->expiring_count == stores->expiring_capacity) {
+        stores->expiring_capacity = stores->expiring_capacity * 2 + 1024;
+        stores->expiring = mem_realloc(stores->expiring, stores->expiring_capacity * sizeof(stores->expiring[0]));
+    }
+    stores->expiring[stores->expiring_count++] = fingerprint(stores, item, expire_ms);
+}
+
+/* NULL, or what is wrong with a record. `expire_ms`: -1 or when it expires. */
+static const char *judge_record(struct stores *stores, const struct store_item *item, int64_t *expire_ms, uint8_t *type)
+{
+    struct value_limits limits = { .hash_listpack_entries_max = SIZE_MAX, .hash_listpack_value_max = SIZE_MAX };
+    struct buffer scratch = { 0 };
+    struct record record;
+    enum status status;
+
+    *expire_ms = -1;
+    if (item->incarnation == 0 || item->incarnation > stores->dataset->incarnation_last)
+        return "it is of a database that never was";
+    if (hash_bytes(&stores->seed, item->key) != item->hash)
+        return "its hash is not that of its key";
+    status = record_decode(item->record, &limits, &scratch, &record);
+    if (status == STATUS_OK) {
+        *expire_ms = record.expire_ms;
+        *type = record.value.type & 15;
+        if (value_is_object(&record.value))
+            value_free(&record.value);
+    }
+    buffer_release(&scratch);
+    if (status == STATUS_VERSION)
+        return "it is of a newer Kelvin";
+    return status == STATUS_OK ? NULL : "its value makes no sense";
+}
+
+static const char *judge_expiry(const struct stores *stores, const struct store_item *item)
+{
+    if (item->incarnation == 0 || item->incarnation > stores->dataset->incarnation_last)
+        return "an expiry of a database that never was";
+    if (item->expire_ms < 0)
+        return "an expiry at no time";
+    return hash_bytes(&stores->seed, item->key) == item->hash ? NULL : "an expiry whose hash is not that of its key";
+}
+
+static void on_record(struct stores *stores, const struct store_item *item)
+{
+    char key[CHECK_KEY_SIZE];
+    const char *what;
+    int64_t expire_ms;
+    uint8_t type = 0;
+
+    what = judge_record(stores, item, &expire_ms, &type);
+    if (what != NULL) {
+        check_damage(stores->check, "record", "key %s, database %d: %s", check_key(item->key, key),
+            dataset_file_db_of(stores->dataset, item->incarnation), what);
+        stores->state->damaged = true;
+    }
+    if (dataset_file_db_of(stores->dataset, item->incarnation) < 0) {
+        stores->purgeable += what == NULL;
+        return;
+    }
+    stores->records++;
+    stores->types[type]++;
+    note_tag(stores, item);
+    if (expire_ms >= 0)
+        note_expiring(stores, item, expire_ms);
+}
+
+static void on_expiry(struct stores *stores, const struct store_item *item)
+{
+    char key[CHECK_KEY_SIZE];
+    const char *what = judge_expiry(stores, item);
+    uint64_t wanted, *at = NULL;
+
+    stores->expiries++;
+    if (what != NULL) {
+        check_damage(stores->check, "expiry", "key %s: %s", check_key(item->key, key), what);
+        stores->state->damaged = true;
+        return;
+    }
+    if (!stores->expiring_sorted) {
+        stores->expiring_sorted = true;
+        if (stores->expiring_count > 0)
+            qsort(stores->expiring, stores->expiring_count, sizeof(stores->expiring[0]), compare_numbers);
+        stores->announced = mem_zalloc(stores->expiring_count + 1);
+    }
+    wanted = fingerprint(stores, item, item->expire_ms);
+    if (stores->expiring_count > 0)
+        at = bsearch(&wanted, stores->expiring, stores->expiring_count, sizeof(wanted), compare_numbers);
+    if (at != NULL)
+        stores->announced[at - stores->expiring] = true;
+    else
+        stores->stale_expiries++;
+}
+
+static bool on_item(void *context, const struct store_item *item)
+{
+    struct stores *stores = context;
+    char key[CHECK_KEY_SIZE];
+
+    switch (item->kind) {
+    case STORE_RECORD: on_record(stores, item); break;
+    case STORE_EXPIRY: on_expiry(stores, item); break;
+    case STORE_META: break;
+    case STORE_STRANGE:
+        check_damage(stores->check, "store", "a key that Kelvin never writes: %s", check_key(item->key, key));
+        stores->state->damaged = true;
+        break;
+    }
+    return true;
+}
+
+static void compare_tags(struct stores *stores)
+{
+    uint64_t before = stores->check->damages;
+
+    if (!stores->tags->good)
+        return;
+    for (size_t i = 0; i < stores->section_count; i++) {
+        if (!stores->sections[i].met && dataset_file_db_of(stores->dataset, stores->sections[i].incarnation) >= 0)
+            stores->missing += stores->sections[i].count;
+    }
+    if (stores->missing > 0)
+        check_damage(stores->check, "tags", "%llu tags of records that are not in the store", (unsigned long long)stores->missing);
+    if (stores->unannounced > 0)
+        check_damage(stores->check, "tags", "%llu records in the store that have no tag: nobody would find them", (unsigned long long)stores->unannounced);
+    stores->state->tags_differ = stores->check->damages != before;
+    check_part(stores->check, "map", before, "tags against records, by database and partition");
+}
+
+static void check_records_of_store(struct stores *stores)
+{
+    uint64_t before = stores->check->damages, silent = 0;
+    enum status status;
+
+    if (stores->tags->good) {
+        uint32_t partition_count;
+
+        if (tags_walk(stores->tags->file.bytes, &partition_count, add_section, stores, NULL) == STATUS_OK && stores->section_count > 0)
+            qsort(stores->sections, stores->section_count, sizeof(stores->sections[0]), compare_places);
+    }
+    stores->comparing = true;
+    status = store_walk(stores->store, on_item, stores);
+    end_group(stores);
+    stores->comparing = false;
+    if (status != STATUS_OK) {
+        check_damage(stores->check, "store", "not all of it can be read (%s)", status_name(status));
+        stores->state->damaged = true;
+    }
+    if (store_number(stores->store) != stores->dataset->store_number) {
+        check_damage(stores->check, "store", "its last batch is %llu instead of %llu: it is not as it was when the image was made",
+            (unsigned long long)store_number(stores->store), (unsigned long long)stores->dataset->store_number);
+        stores->state->damaged = true;
+    }
+    for (size_t i = 0; i < stores->expiring_count; i++)
+        silent += stores->announced == NULL || !stores->announced[i];
+    if (silent > 0)
+        check_note(stores->check, "%llu keys expire without an entry in the index of expiries: only when somebody asks for them", (unsigned long long)silent);
+    check_part(stores->check, "records", before, "%llu keys (%llu strings, %llu others), %llu to be purged, %llu expiries (%llu outdated)",
+        (unsigned long long)stores->records, (unsigned long long)stores->types[VALUE_STRING],
+        (unsigned long long)(stores->records - stores->types[VALUE_STRING]), (unsigned long long)stores->purgeable,
+        (unsigned long long)stores->expiries, (unsigned long long)stores->stale_expiries);
+    compare_tags(stores);
+}
+
+/* ---- to others ---- */
+
+struct stores *stores_open(struct check *check, const char *image, const struct dataset_file *dataset, const struct tag_file *tags)
+{
+    struct stores *stores = mem_zalloc(sizeof(*stores));
+
+    stores->check = check;
+    stores->dataset = dataset;
+    stores->tags = tags;
+    stores->image = image;
+    snprintf(stores->dir, sizeof(stores->dir), "%.4000s/store", image);
+    version_file_init(&stores->version);
+    return stores;
+}
+
+void stores_check(struct stores *stores, struct store_state *state)
+{
+    uint64_t before = stores->check->damages;
+
+    stores->state = state;
+    check_files(stores);
+    if (!open_clone(stores)) {
+        check_part(stores->check, "records", before, "none could be read");
+        check_unmended(stores->check, "a store that LevelDB does not open: restore a backup");
+        return;
+    }
+    check_records_of_store(stores);
+}
+
+static bool is_in_range(const struct stores *stores, struct bytes raw)
+{
+    for (size_t i = 0; i < stores->range_count; i++) {
+        const struct range *range = &stores->ranges[i];
+        int from = bytes_compare(raw, range->first);
+
+        if ((from > 0 || (from == 0 && range->with_first)) && bytes_compare(raw, range->last) <= 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_extra(const struct stores *stores, const struct store_item *item)
+{
+    uint64_t tag = item->hash & ((1ull << RECORDMAP_TAG_BITS) - 1);
+
+    for (size_t i = 0; i < stores->extra_count; i++) {
+        const struct extra *extra = &stores->extras[i];
+
+        if (extra->incarnation == item->incarnation && extra->tag == tag && extra->partition == partition_of(stores, item->hash))
+            return true;
+    }
+    return false;
+}
+
+static void raw_key(const struct store_item *item, struct buffer *raw)
+{
+    uint32_t incarnation = __builtin_bswap32(item->incarnation);
+    uint64_t hash = __builtin_bswap64(item->hash);
+
+    raw->size = 0;
+    buffer_append(raw, &incarnation, 4);
+    buffer_append(raw, &hash, 8);
+    buffer_append_bytes(raw, item->key);
+}
+
+static const char *why_drop(struct stores *stores, const struct store_item *item)
+{
+    struct buffer raw = { 0 };
+    const char *what;
+    int64_t expire_ms;
+    uint8_t type;
+
+    if (item->kind == STORE_STRANGE)
+        return "a key that Kelvin never writes";
+    if (item->kind == STORE_EXPIRY)
+        return judge_expiry(stores, item);
+    what = judge_record(stores, item, &expire_ms, &type);
+    if (what == NULL && is_extra(stores, item))
+        what = "it had been deleted, or its deletion was in a damaged block";
+    raw_key(item, &raw);
+    if (what == NULL && is_in_range(stores, buffer_bytes(&raw)))
+        what = "its newest value may have been in a damaged block";
+    buffer_release(&raw);
+    return what;
+}
+
+static bool keep_item(void *context, const struct store_item *item)
+{
+    struct stores *stores = context;
+    char key[CHECK_KEY_SIZE];
+    const char *what = why_drop(stores, item);
+
+    if (what == NULL) {
+        stores->kept += item->kind == STORE_RECORD;
+        if (item->kind == STORE_RECORD)
+            note_tag(stores, item);
+        return true;
+    }
+    if (stores->dropped++ < NAMED_MAX && item->kind == STORE_RECORD)
+        printf("  + dropped: key %s of database %d: %s\n", check_key(item->key, key), dataset_file_db_of(stores->dataset, item->incarnation), what);
+    return false;
+}
+
+/* Whether the number in the store can have been lost in a damaged block; if not, whole batches are missing, and nobody knows whose. */
+static bool number_is_explained(const struct stores *stores)
+{
+    struct bytes number = BYTES("\0\0\0\0number");
+
+    return store_number(stores->store) == stores->dataset->store_number || is_in_range(stores, number);
+}
+
+bool stores_rewrite(struct stores *stores, const char *to)
+{
+    char message[CHECK_MESSAGE_SIZE] = "";
+
+    if (stores->log_is_cut || !number_is_explained(stores)) {
+        check_unmended(stores->check, "the store has lost its last batches: what is left may be outdated. Restore a backup");
+        return false;
+    }
+    stores->kept = stores->dropped = 0;
+    drop_groups(stores);
+    if (store_rewrite(stores->store, to, stores->dataset->store_number, keep_item, stores, message) != STATUS_OK) {
+        check_unmended(stores->check, "%s", message);
+        return false;
+    }
+    end_group(stores);
+    check_repaired(stores->check, "%llu records are kept, %llu dropped; %s%llu more are lost with damaged blocks, and their names with them",
+        (unsigned long long)stores->kept, (unsigned long long)stores->dropped, stores->tags->good ? "" : "at least ",
+        (unsigned long long)stores->missing);
+    return true;
+}
+
+static int compare_groups(const void *a, const void *b)
+{
+    const struct group *first = a, *second = b;
+
+    if (first->partition != second->partition)
+        return first->partition < second->partition ? -1 : 1;
+    return first->incarnation < second->incarnation ? -1 : first->incarnation > second->incarnation;
+}
+
+bool stores_write_tags(struct stores *stores, const char *path, char *message)
+{
+    struct buffer text = { 0 };
+    bool good;
+
+    if (stores->group_count > 0)
+        qsort(stores->groups, stores->group_count, sizeof(stores->groups[0]), compare_groups);
+    tags_begin(&text, stores->dataset->partition_count);
+    for (size_t i = 0; i < stores->group_count; i++) {
+        const struct group *group = &stores->groups[i];
+
+        tags_add(&text, group->incarnation, group->partition, group->tags, group->count);
+    }
+    tags_end(&text);
+    good = tree_write_file(path, text.data, text.size, message) == STATUS_OK;
+    buffer_release(&text);
+    return good;
+}
+
+void stores_close(struct stores *stores)
+{
+    store_close(stores->store);
+    if (stores->scratch[0] != '\0')
+        tree_remove(stores->scratch);
+    for (size_t i = 0; i < stores->range_count; i++) {
+        mem_free((void *)stores->ranges[i].first.data);
+        mem_free((void *)stores->ranges[i].last.data);
+    }
+    version_file_release(&stores->version);
+    drop_groups(stores);
+    mem_free(stores->groups);
+    mem_free(stores->ranges);
+    mem_free(stores->sections);
+    mem_free(stores->extras);
+    mem_free(stores->found);
+    mem_free(stores->expiring);
+    mem_free(stores->announced);
+    mem_free(stores);
+}

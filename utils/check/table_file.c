@@ -1,0 +1,253 @@
+#include "table_file.h"
+
+#include <string.h>
+
+#include "base/buffer.h"
+
+enum { FOOTER_SIZE = 48, TRAILER_SIZE = 5, INTERNAL_SIZE = 8, BLOCK_MAX = 1 << 30 };
+static const uint64_t magic = 0xdb4775248b80fb57ull;
+
+struct handle {
+    uint64_t offset, size;
+};
+
+struct checking {
+    const struct crc32c *crc;
+    struct bytes data;
+    table_damaged *damaged;
+    void *context;
+    struct table_figures *figures;
+    bool good;
+};
+
+static void tell(struct checking *checking, struct table_damage damage)
+{
+    checking->good = false;
+    checking->damaged(checking->context, &damage);
+}
+
+static uint32_t u32_at(const char *at)
+{
+    uint32_t number;
+
+    memcpy(&number, at, 4);
+    return number;
+}
+
+static bool varint_take(struct bytes *from, uint64_t *number)
+{
+    *number = 0;
+    for (int shift = 0; shift < 64 && from->size > 0; shift += 7) {
+        uint8_t byte = (uint8_t)from->data[0];
+
+        *from = bytes_of(from->data + 1, from->size - 1);
+        *number |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128)
+            return true;
+    }
+    return false;
+}
+
+static bool handle_take(struct bytes *from, struct handle *handle)
+{
+    return varint_take(from, &handle->offset) && varint_take(from, &handle->size);
+}
+
+/* The block's bytes as they lie there, its checksum verified. NULL, or what is wrong. */
+static const char *block_verify(struct checking *checking, const struct handle *handle, struct bytes *raw)
+{
+    uint64_t size = checking->data.size - FOOTER_SIZE;
+    const char *at;
+
+    if (handle->offset > size || handle->size > size - handle->offset || size - handle->offset - handle->size < TRAILER_SIZE)
+        return "a block that lies outside of the file";
+    at = checking->data.data + handle->offset;
+    checking->figures->blocks++;
+    if (crc32c_mask(crc32c_add(checking->crc, 0, at, handle->size + 1)) != u32_at(at + handle->size + 1))
+        return "a block's checksum is wrong";
+    *raw = bytes_of(at, handle->size);
+    return NULL;
+}
+
+/* Snappy, its raw format: the length, then literals and copies of what was there before. */
+static bool unsnap(struct bytes from, struct buffer *to)
+{
+    uint64_t size;
+
+    if (!varint_take(&from, &size) || size > BLOCK_MAX || size / 64 > from.size)
+        return false;
+    while (from.size > 0) {
+        uint8_t tag = (uint8_t)from.data[0];
+        uint32_t extra = 0, more = 0, length = tag >> 2, back;
+
+        from = bytes_of(from.data + 1, from.size - 1);
+        if ((tag & 3) == 0)
+            more = length >= 60 ? length - 59 : 0;
+        else
+            more = (tag & 3) == 3 ? 4 : (tag & 3);
+        if (from.size < more)
+            return false;
+        memcpy(&extra, from.data, more);
+        from = bytes_of(from.data + more, from.size - more);
+        if ((tag & 3) == 0) {
+            if (more > 0)
+                length = extra;
+            if (length >= from.size || length >= size - to->size)
+                return false;
+            buffer_append(to, from.data, (size_t)length + 1);
+            from = bytes_of(from.data + length + 1, from.size - length - 1);
+            continue;
+        }
+        back = (tag & 3) == 1 ? (uint32_t)(tag >> 5) << 8 | extra : extra;
+        length = (tag & 3) == 1 ? (length & 7) + 4 : length + 1;
+        if (back == 0 || back > to->size || length > size - to->size)
+            return false;
+        buffer_reserve(to, length);
+        while (length-- > 0) {
+            to->data[to->size] = to->data[to->size - back];
+            to->size++;
+        }
+    }
+    return to->size == size;
+}
+
+/* A block's contents, unpacked into `room` if need be. */
+static const char *block_open(struct bytes raw, struct buffer *room, struct bytes *contents)
+{
+    room->size = 0;
+    switch (raw.data[raw.size]) {
+    case 0: *contents = raw; return NULL;
+    case 1:
+        if (!unsnap(raw, room))
+            return "a compressed block makes no sense";
+        *contents = buffer_bytes(room);
+        return NULL;
+    default: return "a block of unknown compression";
+    }
+}
+
+/* entry = shared varint, unshared varint, value size varint, unshared bytes of the key, value; then restarts u32..., their count u32.
+ * `key` holds the key so far. */
+static bool entry_take(struct bytes *from, struct buffer *key, struct bytes *value)
+{
+    uint64_t shared, unshared, value_size;
+
+    if (!varint_take(from, &shared) || !varint_take(from, &unshared) || !varint_take(from, &value_size) || shared > key->size ||
+        unshared > from->size || value_size > from->size - unshared)
+        return false;
+    key->size = shared;
+    buffer_append(key, from->data, unshared);
+    *value = bytes_of(from->data + unshared, value_size);
+    *from = bytes_of(from->data + unshared + value_size, from->size - unshared - value_size);
+    return true;
+}
+
+static bool entries_of(struct bytes contents, struct bytes *entries)
+{
+    uint32_t restarts;
+
+    if (contents.size < 4)
+        return false;
+    restarts = u32_at(contents.data + contents.size - 4);
+    if (restarts > (contents.size - 4) / 4)
+        return false;
+    *entries = bytes_of(contents.data, contents.size - 4 - 4 * (size_t)restarts);
+    return true;
+}
+
+/* Behind a user's key there are eight bytes of LevelDB's own. */
+static struct bytes user_key(const struct buffer *key)
+{
+    return bytes_of(key->data, key->size < INTERNAL_SIZE ? 0 : key->size - INTERNAL_SIZE);
+}
+
+static const char *check_metaindex(struct checking *checking, struct bytes contents, struct handle *bad)
+{
+    struct bytes entries, value, raw;
+    struct buffer key = { 0 };
+    const char *what = NULL;
+
+    if (!entries_of(contents, &entries))
+        return "the metaindex makes no sense";
+    while (what == NULL && entries.size > 0) {
+        struct handle handle;
+
+        if (!entry_take(&entries, &key, &value) || !handle_take(&value, &handle)) {
+            what = "the metaindex makes no sense";
+        } else {
+            *bad = handle;
+            what = block_verify(checking, &handle, &raw) != NULL ? "the filter's checksum is wrong" : NULL;
+        }
+    }
+    buffer_release(&key);
+    return what;
+}
+
+/* All data blocks, by the index. A block whose entry in the index says nothing sensible ends it. */
+static void check_blocks(struct checking *checking, struct bytes contents, const struct handle *index)
+{
+    struct bytes entries, value, raw;
+    struct buffer key = { 0 }, before = { 0 };
+
+    if (!entries_of(contents, &entries)) {
+        tell(checking, (struct table_damage){ index->offset, index->size, "the index makes no sense", true, true, { "", 0 }, { "", 0 } });
+        return;
+    }
+    while (entries.size > 0) {
+        struct handle handle;
+        const char *what;
+
+        if (!entry_take(&entries, &key, &value) || !handle_take(&value, &handle)) {
+            tell(checking, (struct table_damage){ index->offset, index->size, "the index makes no sense", true, true, buffer_bytes(&before),
+                { "", 0 } });
+            break;
+        }
+        what = block_verify(checking, &handle, &raw);
+        if (what != NULL)
+            tell(checking, (struct table_damage){ handle.offset, handle.size, what, true, false, buffer_bytes(&before), user_key(&key) });
+        before.size = 0;
+        buffer_append_bytes(&before, user_key(&key));
+    }
+    buffer_release(&key);
+    buffer_release(&before);
+}
+
+bool table_file_check(const struct crc32c *crc, struct bytes data, table_damaged *damaged, void *context, struct table_figures *figures)
+{
+    struct checking checking = { crc, data, damaged, context, figures, true };
+    struct handle metaindex, index, filter = { 0, 0 };
+    struct bytes footer, raw, contents;
+    struct buffer room = { 0 };
+    const char *what = NULL;
+
+    figures->bytes += data.size;
+    if (data.size < FOOTER_SIZE || memcmp(data.data + data.size - 8, &magic, 8) != 0) {
+        tell(&checking, (struct table_damage){ data.size < FOOTER_SIZE ? 0 : data.size - FOOTER_SIZE, FOOTER_SIZE, "it does not end as a table",
+            true, true, { "", 0 }, { "", 0 } });
+        return false;
+    }
+    footer = bytes_of(data.data + data.size - FOOTER_SIZE, FOOTER_SIZE - 8);
+    if (!handle_take(&footer, &metaindex) || !handle_take(&footer, &index)) {
+        tell(&checking, (struct table_damage){ data.size - FOOTER_SIZE, FOOTER_SIZE, "the footer makes no sense", true, true, { "", 0 },
+            { "", 0 } });
+        return false;
+    }
+    what = block_verify(&checking, &metaindex, &raw);
+    if (what == NULL)
+        what = block_open(raw, &room, &contents);
+    if (what == NULL) {
+        what = check_metaindex(&checking, contents, &filter);
+        metaindex = what != NULL ? filter : metaindex;
+    }
+    if (what != NULL)
+        tell(&checking, (struct table_damage){ metaindex.offset, metaindex.size, what, false, false, { "", 0 }, { "", 0 } });
+    what = block_verify(&checking, &index, &raw);
+    if (what == NULL)
+        what = block_open(raw, &room, &contents);
+    if (what != NULL)
+        tell(&checking, (struct table_damage){ index.offset, index.size, what, true, true, { "", 0 }, { "", 0 } });
+    else
+        check_blocks(&checking, contents, &index);
+    buffer_release(&room);
+    return checking.good;
+}

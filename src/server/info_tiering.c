@@ -7,6 +7,10 @@ static const char *const states[] = {
     [TIER_OFF] = "off", [TIER_OK] = "ok", [TIER_FULL] = "full", [TIER_ERROR] = "error",
 };
 
+static const char *const warmups[] = {
+    [TIER_WARMUP_IDLE] = "idle", [TIER_WARMUP_RUNNING] = "running", [TIER_WARMUP_OFF] = "off", [TIER_WARMUP_DONE] = "done",
+};
+
 /* Of messages that come from below: one line. */
 static void write_message(struct buffer *out, const char *name, const char *message)
 {
@@ -76,6 +80,10 @@ void info_tiering(struct buffer *out, void *context)
     info_number(out, "tier_resolved", (int64_t)stats.resolved);
     info_number(out, "tier_errors", (int64_t)stats.errors);
     write_message(out, "tier_last_error", stats.last_error);
+    info_text(out, "tier_warmup_state", warmups[stats.warmup]);
+    info_number(out, "tier_warmup_keys_total", (int64_t)stats.warmup_keys);
+    info_number(out, "tier_warmup_keys_loaded", (int64_t)stats.warmup_loaded);
+    info_float(out, "tier_warmup_seconds", (double)stats.warmup_us / 1e6);
     info_number(out, "tier_hot_bytes", (int64_t)stats.hot_bytes);
     info_number(out, "tier_held_bytes", (int64_t)stats.held_bytes);
     write_backups(out, engine);

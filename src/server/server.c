@@ -108,6 +108,20 @@ static void hook_log(void *context, const char *text)
     log_write(engine->log, LOG_LEVEL_WARNING, "%s", text);
 }
 
+static void hook_thread_ended(void *context)
+{
+    struct engine *engine = context;
+
+    meter_leave(engine->meter);
+}
+
+static void hook_notice(void *context, const char *text)
+{
+    struct engine *engine = context;
+
+    log_write(engine->log, LOG_LEVEL_NOTICE, "%s", text);
+}
+
 static void hook_changed(void *context, struct key *key, const char *event)
 {
     (void)context;
@@ -179,6 +193,8 @@ static bool open_tier(struct server *server, struct hash_seed *seed)
             .memory_freed = hook_memory_freed,
             .expired = hook_expired,
             .thread_started = hook_thread_started,
+            .thread_ended = hook_thread_ended,
+            .notice = hook_notice,
             .free_keyspace = hook_free_keyspace,
             .log = hook_log,
         },
@@ -411,6 +427,8 @@ static void say_ready(struct server *server)
     engine->state = ENGINE_READY;
     if (engine->tier != NULL)
         tier_set_expiry(engine->tier, true);
+    if (engine->tier != NULL && server->image != NULL)
+        tier_warm_up(engine->tier, server->image);
     if (config_number(engine->config, CONFIG_PORT) != 0)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Ready to accept connections tcp");
     if (path[0] != '\0')

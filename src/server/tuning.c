@@ -26,6 +26,8 @@ static const struct tier_row tier_rows[] = {
     { CONFIG_ZSET_MAX_LISTPACK_ENTRIES, offsetof(struct tier_settings, zset_listpack_entries_max) },
     { CONFIG_ZSET_MAX_LISTPACK_VALUE, offsetof(struct tier_settings, zset_listpack_value_max) },
     { CONFIG_TIER_LOAD_THREADS, offsetof(struct tier_settings, load_threads) },
+    { CONFIG_TIER_WARMUP, offsetof(struct tier_settings, warmup) },
+    { CONFIG_TIER_WARMUP_RATE, offsetof(struct tier_settings, warmup_rate) },
     { CONFIG_TIER_BLOCK_CACHE, offsetof(struct tier_settings, block_cache_size) },
     { CONFIG_TIER_COMPRESSION, offsetof(struct tier_settings, compression) },
 };

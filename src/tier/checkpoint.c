@@ -8,8 +8,11 @@
  */
 #include "tier/checkpoint.h"
 
+#include <stdio.h>
+
 #include "base/check.h"
 #include "base/mem.h"
+#include "tier/hot.h"
 #include "tier/demote.h"
 #include "tier/record.h"
 
@@ -183,6 +186,18 @@ enum status tier_clean(struct tier *tier)
     return ask(tier, &request);
 }
 
+/* For the warm-up. Without it the image is as good: if the disk is about to fail, what follows will say so. */
+static void remember_hot(struct tier *tier, const char *dir)
+{
+    enum status status = hot_save(tier, dir);
+    char text[160];
+
+    if (status == STATUS_OK)
+        return;
+    snprintf(text, sizeof(text), "Which keys are hot can't be written down for the next start (%s)", status_name(status));
+    tier->hooks.log(tier->hooks.context, text);
+}
+
 enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, char *message)
 {
     struct image_request request = { .dir = dir, .message = message };
@@ -191,6 +206,8 @@ enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, cha
     message[0] = '\0';
     status = ask(tier, &request);
     *number = request.number;
+    if (status == STATUS_OK)
+        remember_hot(tier, dir);
     return status;
 }
 

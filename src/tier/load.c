@@ -443,6 +443,8 @@ static void *loader_main(void *context)
         buffer_release(&chunk[i].scratch);
     }
     mem_free(chunk);
+    if (tier->hooks.thread_ended != NULL)
+        tier->hooks.thread_ended(tier->hooks.context);
     return NULL;
 }
 

@@ -117,6 +117,8 @@ struct store_record {
 struct store_iterator *store_scan(struct store *store, uint32_t incarnation, uint64_t from_hash);
 /* STATUS_OK: `record` is filled. STATUS_NOT_FOUND: the end of the incarnation. Else an error, which ends the scan. */
 enum status store_next(struct store_iterator *iterator, struct store_record *record);
+/* Goes to another hash of the same incarnation; the next store_next answers from there on. */
+void store_seek(struct store_iterator *iterator, uint64_t from_hash);
 void store_scan_close(struct store_iterator *iterator); /* NULL is fine */
 
 /* The expiry keys with expire_ms <= until_ms, soonest first, at most `count` of them; `found` is called for each.

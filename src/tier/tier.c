@@ -16,6 +16,7 @@
 #include "tier/store_env.h"
 #include "tier/tags.h"
 #include "tier/tier_private.h"
+#include "tier/warm.h"
 
 /* A file that says whose directory it is: only then may a damaged store be thrown away. So it is there before anything else is, and
  * durably, and stays: a kill or a power cut at any later moment leaves a directory that is known for ours. */
@@ -135,6 +136,7 @@ struct tier *tier_open(const struct tier_options *options, char *message)
     tier->settings.block_cache_size = (int64_t)options->block_cache_size;
     tier->settings.compression = options->compression;
     tier->settings.enabled = true;
+    tier->settings.warmup = true;
     tier->state = TIER_OK;
     pthread_mutex_init(&tier->queue_lock, NULL);
     pthread_cond_init(&tier->queue_filled, NULL);
@@ -199,6 +201,7 @@ void tier_stop(struct tier *tier)
 {
     if (!tier->writer_running)
         return;
+    warm_stop(tier->warm);
     tier->stopping = true;
     pthread_mutex_lock(&tier->writer_lock);
     pthread_cond_broadcast(&tier->writer_asked);
@@ -303,6 +306,7 @@ void tier_close(struct tier *tier)
     if (tier == NULL)
         return;
     tier_stop(tier);
+    warm_destroy(tier->warm);
     for (uint32_t i = 0; tier->partitions != NULL && i < tier->partitions->count; i++) {
         for (int db = 0; db < tier->partitions->db_count; db++) {
             struct keyspace *keyspace = tier->partitions->partitions[i].keyspaces[db];
@@ -431,6 +435,7 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
         .expired_cold = tier->expired_cold,
         .resolved = tier->resolved,
     };
+    warm_stats(tier->warm, stats);
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
         struct partition *partition = &tier->partitions->partitions[i];
 

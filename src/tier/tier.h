@@ -40,6 +40,8 @@ struct tier_settings {
     _Atomic int64_t zset_listpack_entries_max, zset_listpack_value_max;
     _Atomic bool enabled;                   /* no: nothing is demoted; what is cold stays readable */
     _Atomic int64_t load_threads;           /* 1 .. 64 */
+    _Atomic int64_t warmup;                 /* 0: the warm-up pauses */
+    _Atomic int64_t warmup_rate;            /* keys a second, or KiB if they are larger; 0: no limit */
     _Atomic int64_t write_buffer_size, block_cache_size, compression;   /* taken over by reopening the store */
 };
 
@@ -53,6 +55,8 @@ struct tier_hooks {
     void (*expired)(void *context, struct keyspace *keyspace, struct bytes key);
     void (*thread_started)(void *context, const char *name);
     void (*log)(void *context, const char *text);               /* a sentence for the operator, worth a warning */
+    void (*thread_ended)(void *context);                        /* the same for a thread that ends before the tier; NULL is fine */
+    void (*notice)(void *context, const char *text);            /* the same, but nothing to worry about; NULL is fine */
     void (*free_keyspace)(void *context, struct keyspace *keyspace);    /* in the background; only checkpoints need it */
 };
 
@@ -84,6 +88,8 @@ void tier_set_expiry(struct tier *tier, bool on);   /* cold keys expire by the c
 /* After tier_start, when the store was opened from an image and the partitions know their incarnations: loads the record map.
  * `number` is what store_number was when the image was taken. STATUS_CORRUPT: the store has another one, so it lost something. */
 enum status tier_restore(struct tier *tier, const char *image, uint64_t number);
+/* Once, after the replay: brings back what was hot when the image was made, on a thread of its own (tier/warm.h). */
+void tier_warm_up(struct tier *tier, const char *image);
 void tier_stop(struct tier *tier);          /* joins all threads; nobody calls in any more */
 void tier_close(struct tier *tier);         /* after tier_stop, before the partitions go; NULL is fine */
 
@@ -154,6 +160,7 @@ bool tier_has_cold(struct tier *tier, int db);      /* false is certain at that 
 void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_t cursor, size_t count, struct scan_page *page);
 
 enum tier_state { TIER_OFF, TIER_OK, TIER_FULL, TIER_ERROR };
+enum tier_warmup { TIER_WARMUP_IDLE, TIER_WARMUP_RUNNING, TIER_WARMUP_OFF, TIER_WARMUP_DONE };
 struct tier_stats {
     enum tier_state state;
     uint64_t hot_keys, cold_keys, unknown_keys, dirty_keys;
@@ -162,6 +169,9 @@ struct tier_stats {
     uint64_t store_bytes, store_memory, recordmap_bytes, graves;
     uint64_t unplanned_reads, errors, expired_cold, resolved;
     uint64_t hot_bytes, held_bytes;         /* of entries and tables: needed, and held */
+    enum tier_warmup warmup;                /* idle: there is nothing to bring back */
+    uint64_t warmup_keys, warmup_loaded;    /* hot at the image; of them back, by whatever way */
+    int64_t warmup_us;                      /* so far, pauses by tier-warmup not counted */
     char last_error[128];
 };
 void tier_stats(struct tier *tier, struct tier_stats *stats);

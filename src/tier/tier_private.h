@@ -126,6 +126,7 @@ struct tier {
     _Atomic bool image_cancelled;       /* the one that is being made is not wanted any more */
     struct sealing *sealing;            /* the writer's: NULL when there is none */
     _Atomic uint64_t record_bytes, record_count;    /* of all puts and loads so far */
+    struct warm *_Atomic warm;          /* NULL: there is no warm-up. Set once */
     struct writer_state *writing;       /* this writer only; see writer.c */
 };
 

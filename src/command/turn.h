@@ -49,6 +49,7 @@ struct turn {
     struct heat_settings heat;
     struct value_limits limits;
     int64_t string_size_max;    /* bytes of the longest string: proto-max-bulk-len */
+    size_t hll_sparse_size_max; /* bytes from which on a HyperLogLog is dense: hll-sparse-max-bytes */
     struct random random;
     uint64_t lsn_seen;          /* the largest LSN this turn has touched, by reading or writing */
     _Atomic uint64_t stats[STAT_COUNT];

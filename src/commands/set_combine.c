@@ -131,11 +131,13 @@ static void unite(const struct sources *sources, const struct value_limits *limi
  * asking costs half of what copying or removing does, and often ends early. */
 static bool asking_is_cheaper(const struct sources *sources)
 {
-    size_t asking = count_of(sources->sets[0]) * sources->count / 2, removing = 0;
+    size_t present = 0, removing = 0;
 
-    for (size_t i = 0; i < sources->count; i++)
+    for (size_t i = 0; i < sources->count; i++) {
+        present += sources->sets[i] != NULL;
         removing += count_of(sources->sets[i]);
-    return asking <= removing;
+    }
+    return count_of(sources->sets[0]) * present / 2 <= removing;
 }
 
 static void subtract_asking(struct sources *sources, struct sink *sink)

@@ -62,6 +62,7 @@ void worker_begin_turn(struct worker *worker)
     read_limits(config, &turn->limits);
     turn->limits.seed = engine->partitions->seed;
     turn->string_size_max = config_number(config, CONFIG_PROTO_MAX_BULK_LEN);
+    turn->hll_sparse_size_max = (size_t)config_number(config, CONFIG_HLL_SPARSE_MAX_BYTES);
     turn->lsn_seen = 0;
     turn->over_memory = false;
     turn->over_reserve = engine_reserve_is_used_up(engine);

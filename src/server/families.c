@@ -8,6 +8,7 @@
 #include "commands/command.h"
 #include "commands/connection.h"
 #include "commands/hash.h"
+#include "commands/hyperloglog.h"
 #include "commands/keys.h"
 #include "commands/misc.h"
 #include "commands/saving.h"
@@ -21,6 +22,7 @@ const struct command *const *families_of_commands(void)
     static const struct command *const families[] = {
         string_commands,
         bitmap_commands,
+        hyperloglog_commands,
         hash_commands,
         set_commands,
         zset_commands,

@@ -43,6 +43,7 @@ def cold_version(module, name, without=()):
 ColdStringTest = cold_version("string_test", "StringTest", ["test_values_of_many_sizes_come_back"])
 ColdBitmapTest = cold_version("bitmap_test", "BitmapTest")
 ColdHashTest = cold_version("hash_test", "HashTest", ["test_a_scan_of_a_big_hash_finds_every_field_while_it_changes"])
+ColdHyperLogLogTest = cold_version("hyperloglog_test", "HyperLogLogTest", ["test_the_limit_of_the_sparse_form"])
 ColdSetTest = cold_version("set_test", "SetTest", ["test_a_scan_of_a_big_set_finds_every_member_while_it_changes"])
 ColdKeysTest = cold_version("keys_test", "KeysTest", [
     "test_many_keys_are_all_there", "test_scan_finds_every_key", "test_a_scan_keeps_its_promise_while_keys_come_and_go",

@@ -26,6 +26,8 @@ TEMPLATES = {
     "bitfield_ro": "key bitfieldget+", "bitop": "AND|OR|XOR|NOT|and|NAND key key+",
     "bitpos": ["key binary", "key binary range", "key binary range range [BIT|BYTE|byte|bitt]"], "getbit": "key bitoffset",
     "setbit": "key bitoffset binary",
+    # HyperLogLogs
+    "pfadd": ["key element+", "key"], "pfcount": ["key", "key+"], "pfmerge": "key key+", "pfdebug": "ENCODING|TODENSE key",
     # Hashes
     "hdel": "key field+", "hexists": "key field", "hget": "key field", "hgetall": "key", "hincrby": "key field int",
     "hincrbyfloat": "key field float", "hkeys": "key", "hlen": "key", "hmget": "key field+",
@@ -77,7 +79,8 @@ TEMPLATES = {
 WEIGHTS = {"flushall": 2, "flushdb": 6, "select": 60, "swapdb": 25, "set": 600, "hset": 900, "mset": 150, "move": 60,
            "copy": 150, "rename": 150, "keys": 20, "scan": 20, "time": 5, "lastsave": 2, "echo": 10, "ping": 10,
            "randomkey": 20, "dump": 10, "del": 60, "unlink": 60, "expire": 150, "getdel": 60, "restore": 100,
-           "setrange": 150, "append": 150, "hdel": 150, "lcs": 50, "dbsize": 60, "sadd": 900, "spop": 100, "zadd": 1500, "zunionstore": 150}
+           "setrange": 150, "append": 150, "hdel": 150, "lcs": 50, "dbsize": 60, "sadd": 900, "spop": 100, "pfadd": 300, "pfdebug": 10,
+           "zadd": 1500, "zunionstore": 150}
 
 FAMILY = {name: b"s" for name in TEMPLATES if name.startswith((
     "append", "bit", "get", "lcs", "mget", "msetnx", "setbit", "setrange", "strlen", "substr"))}
@@ -86,8 +89,9 @@ FAMILY.update((name, b"n") for name in TEMPLATES if name.startswith(("incr", "de
 FAMILY.update((name, b"t") for name in TEMPLATES if name in (
     "sadd", "scard", "sinter", "sintercard", "sinterstore", "sismember", "smembers", "smismember", "smove", "srandmember", "srem",
     "sscan", "sunion", "sunionstore", "sdiff", "sdiffstore"))
+FAMILY.update((name, b"p") for name in TEMPLATES if name.startswith("pf"))
 # One letter each: the beginning of the keys that most commands of a family use.
-FAMILIES = (b"s", b"n", b"h", b"t", b"z")
+FAMILIES = (b"s", b"n", b"h", b"t", b"z", b"p")
 WRITE_ANY = {"set", "setex", "psetex", "mset", "getset", "setnx"}
 
 
@@ -139,7 +143,8 @@ class Generator:
         args = [name.upper().encode() if self.chance(0.9) else name.encode()] + self.expand(template)
         if len(args) > 1 and self.chance(0.015):
             args.pop()
-        if self.chance(0.01):
+        # Not where the value would be a count: Redis draws as often as it says.
+        if self.chance(0.01) and name not in ("hrandfield", "srandmember", "zrandmember"):
             args.append(self.value())
         if len(args) > 1 and self.chance(0.01):
             args[self.random.randrange(1, len(args))] = self.pick(*ODD_NUMBERS, b"NX", b"GET", b"KEEPTTL")
@@ -212,6 +217,9 @@ class Generator:
         if self.chance(0.93):
             return b"f%d" % self.random.randrange(11)
         return self.pick(b"", b"12", b"-7", b"f\xff\x00", b"a field of more than twenty bytes")
+
+    def element(self):
+        return b"e%d" % self.random.randrange(3000) if self.chance(0.9) else self.value()
 
     def member(self):
         kind = self.random.random()

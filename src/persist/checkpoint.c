@@ -252,9 +252,13 @@ enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct part
     status = take_image(tier, partitions, &cut, image, &lsn, message);
     if (status == STATUS_OK)
         status = sync_path(dir);
-    if (status == STATUS_OK)
+    if (status != STATUS_OK)
+        checkpoint_remove(image);           /* no manifest names it */
+    else
         status = commit(aof, lsn, base, message);
-    checkpoint_clean(dir, aof_base(aof));
+    /* A commit that failed may be on the disk all the same: its image stays until one succeeds, or the next start. */
+    if (status == STATUS_OK)
+        checkpoint_clean(dir, aof_base(aof));
     if (status != STATUS_OK && message[0] == '\0')
         snprintf(message, 256, "%s", status_name(status));
     return status;

@@ -45,6 +45,9 @@ ColdBitmapTest = cold_version("bitmap_test", "BitmapTest")
 ColdHashTest = cold_version("hash_test", "HashTest", ["test_a_scan_of_a_big_hash_finds_every_field_while_it_changes"])
 ColdHyperLogLogTest = cold_version("hyperloglog_test", "HyperLogLogTest", ["test_the_limit_of_the_sparse_form"])
 ColdSetTest = cold_version("set_test", "SetTest", ["test_a_scan_of_a_big_set_finds_every_member_while_it_changes"])
+ColdZsetTest = cold_version("zset_test", "ZsetTest", [
+    "test_a_scan_of_a_big_set_finds_every_member_while_it_changes", "test_ranks_with_their_score",
+    "test_what_might_be_too_much_leaves_the_listpack"])
 ColdKeysTest = cold_version("keys_test", "KeysTest", [
     "test_many_keys_are_all_there", "test_scan_finds_every_key", "test_a_scan_keeps_its_promise_while_keys_come_and_go",
     "test_randomkey", "test_a_damaged_payload_is_refused"])

@@ -3,7 +3,9 @@
 SAME maps a command's name to f(ours, theirs, args) for those. DIFFERS_7_2 names what Redis 7.2 (our target) answers
 differently from 7.0 (the oracle): those commands are run, and only their replies are not compared.
 """
-from .resp import Error, Map, NULL, Status
+import math
+
+from .resp import Double, Error, Map, NULL, Status
 
 
 def order(reply):
@@ -32,21 +34,39 @@ def near(tolerance):
     return same
 
 
+def digits_of_7_2(number):
+    """How 7.2 prints a double: the shortest digits that read back, in one of three shapes."""
+    if number == int(number) and abs(number) <= 2 ** 62:
+        return b"%d" % int(number)
+    sign, digits = "-" if number < 0 else "", repr(abs(number))
+    mantissa, _, exponent = digits.partition("e")
+    whole, _, rest = mantissa.partition(".")
+    digits, power = whole + rest, int(exponent or 0) - len(rest)
+    stripped = digits.rstrip("0")
+    digits, power = stripped.lstrip("0"), power + len(digits) - len(stripped)
+    leading = power + len(digits) - 1
+    if power >= 0 and leading < len(digits) + 7:
+        text = digits + "0" * power
+    elif power < 0 and (power > -7 or abs(leading) < 4):
+        digits = digits.rjust(1 - power, "0")
+        text = digits[:power] + "." + digits[power:]
+    else:
+        text = digits[0] + ("." + digits[1:] if len(digits) > 1 else "") + "e%+d" % leading
+    return (sign + text).encode()
+
+
 def scores(ours, theirs, args):
-    """The same, where a score may be the shortest digits that read back as that of the oracle: 7.2 prints 0.1 for what 7.0 prints
-    as 0.10000000000000001."""
+    """The same, but that 7.0 prints scores to 17 digits, and so 0.10000000000000001 for what is 0.1 in 7.2."""
     if isinstance(ours, list) and type(ours) is type(theirs):
         return len(ours) == len(theirs) and all(scores(*both, args) for both in zip(ours, theirs))
     if ours == theirs:
         return True
-    if type(ours) is not bytes or type(theirs) is not bytes:
+    if type(ours) is not type(theirs) or type(ours) not in (bytes, Double):
         return False
     try:
-        number, same = float(theirs), float(ours) == float(theirs)
+        return math.isfinite(float(theirs)) and bytes(ours) == digits_of_7_2(float(theirs))
     except ValueError:
         return False
-    # Not longer than what 7.0 says, but for large integers, which 7.2 prints in full.
-    return same and (len(ours) <= len(theirs) or (number == int(number) and ours == b"%d" % int(number)))
 
 
 def kind(ours, theirs, args):

@@ -440,8 +440,10 @@ static void zset_digest(const struct value *zset, struct value_sum *sum)
     double score;
 
     zset_iterate(&iterator, zset, 0, ZSET_UP);
-    while (zset_next(&iterator, &member, &score))
+    while (zset_next(&iterator, &member, &score)) {
+        score = score == 0 ? 0 : score;         /* no sign: a listpack does not keep it */
         value_sum_add_pair(sum, member, bytes_of(digits, text_of_double(score, digits)));
+    }
 }
 
 const struct value_operations zset_operations = {

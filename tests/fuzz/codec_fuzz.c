@@ -1,6 +1,7 @@
 /* codec_fuzz SECONDS [SEED]: mutated payloads must give a value that can be used in every way, or STATUS_CORRUPT.
  * What is read or written beyond bounds, and what is lost, is for the sanitizers to find. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "value/codec.h"
 #include "value/hash.h"
 #include "value/set.h"
+#include "value/zset.h"
 #include "value/string.h"
 
 enum { PAYLOAD_MAX = 1 << 16 };
@@ -32,6 +34,16 @@ static struct bytes random_text(struct random *random, char *room)
     return bytes_of(room, size);
 }
 
+static double random_score(struct random *random)
+{
+    switch (random_below(random, 4)) {
+    case 0: return (double)random_below(random, 5);
+    case 1: return INFINITY;
+    case 2: return (double)random_next(random) / 1e15;
+    }
+    return -(double)random_next(random);
+}
+
 /* Payloads to start from: our own, and by hand the forms that we do not write. */
 static void seed_payload(struct random *random, const struct value_limits *limits, struct buffer *payload)
 {
@@ -44,12 +56,14 @@ static void seed_payload(struct random *random, const struct value_limits *limit
           "\x00\x80\x04\x01\x64\x03\xf0\x01\x02\x80\x05\x01\x65\x03\xd0\x00\x00\x00\x80\x06\x01\x66\x03\xe0\x00\x00\x00\x00\x00"
           "\x00\x00\x80\xff", 62 },
         { "\x14\x0c\x0c\x00\x00\x00\x02\x00\x81\x61\x02\x0c\x01\xff", 14 },
+        { "\x03\x03\x01\x61\x03\x32\x2e\x35\xc0\x07\xfe\x01\x62\xff", 14 },
+        { "\x0c\x18\x18\x00\x00\x00\x12\x00\x00\x00\x04\x00\x00\x01\x61\x03\xf2\x02\x01\x62\x03\x03\x32\x2e\x35\xff", 26 },
         { "\x0b\xc3\x0b\x12\x02\x02\x00\x00\x00\x05\x60\x03\x06\x01\x00\x02\x00", 17 },
     };
     enum { MADE = sizeof(made) / sizeof(made[0]) };
     char field[5000], data[5000];
     struct value value;
-    uint64_t kind = random_below(random, MADE + 5), size = random_below(random, kind % 2 ? 8 : 200);
+    uint64_t kind = random_below(random, MADE + 8), size = random_below(random, kind % 2 ? 8 : 200);
 
     if (kind < MADE) {
         buffer_append_bytes(payload, made[kind]);
@@ -61,6 +75,10 @@ static void seed_payload(struct random *random, const struct value_limits *limit
         value = hash_create();
         for (; size > 0; size--)
             hash_set(&value, limits, random_text(random, field), random_text(random, data));
+    } else if (kind >= MADE + 5) {
+        value = zset_create();
+        for (; size > 0; size--)
+            zset_put(&value, limits, random_text(random, data), random_score(random));
     } else {
         bool is_ints = random_below(random, 2);
 
@@ -75,7 +93,7 @@ static void seed_payload(struct random *random, const struct value_limits *limit
 
 static void mutate(struct random *random, struct buffer *payload)
 {
-    static const uint8_t telling[] = { 0, 1, 2, 4, 9, 13, 16, 0x3f, 0x40, 0x7f, 0x80, 0x81, 0xc0, 0xc3, 0xe0, 0xf0, 0xf4, 0xfe, 0xff };
+    static const uint8_t telling[] = { 0, 1, 2, 3, 4, 5, 9, 11, 12, 17, 13, 16, 0x3f, 0x40, 0x7f, 0x80, 0x81, 0xc0, 0xc3, 0xe0, 0xf0, 0xf4, 0xfe, 0xff };
     size_t at, size;
     uint8_t byte = random_below(random, 2) ? (uint8_t)random_next(random) : telling[random_below(random, sizeof(telling))];
 
@@ -176,6 +194,40 @@ static void use_set(struct random *random, const struct value_limits *limits, st
     CHECK(set_count(set) == count);
 }
 
+static void count_scored(void *context, struct bytes member, double score)
+{
+    (*(size_t *)context)++;
+}
+
+static void use_zset(const struct value_limits *limits, struct value *zset)
+{
+    struct zset_iterator iterator;
+    struct bytes member;
+    size_t count = 0, scanned = 0, rank;
+    uint64_t cursor = 0;
+    double score, last = -INFINITY, again;
+
+    if (zset->encoding == ZSET_TREE)
+        btree_verify(zset->object);
+    zset_iterate(&iterator, zset, 0, ZSET_UP);
+    for (; zset_next(&iterator, &member, &score); count++) {
+        CHECK(score >= last);
+        last = score;
+        if (count % 16 == 0)
+            CHECK(zset_rank(zset, member, &rank, &again) && rank == count && again == score);
+    }
+    CHECK(count > 0 && count == zset_count(zset));
+    do
+        cursor = zset_scan(zset, cursor, 10, count_scored, &scanned);
+    while (cursor != 0);
+    CHECK(scanned == count);
+    zset_put(zset, limits, BYTES("a member that was not there"), 2.25);
+    CHECK(zset_count_by_score(zset, 2.25, BTREE_BELOW) <= count);
+    CHECK(zset_remove(zset, BYTES("a member that was not there")));
+    zset_remove_ranks(zset, count / 3, count - count / 3);
+    CHECK(zset_count(zset) == count / 3);
+}
+
 static void use(struct random *random, const struct value_limits *limits, struct value *value)
 {
     struct value copy = value_copy(value), decoded;
@@ -195,6 +247,8 @@ static void use(struct random *random, const struct value_limits *limits, struct
         use_hash(random, limits, &copy);
     if (value->type == VALUE_SET)
         use_set(random, limits, &copy);
+    if (value->type == VALUE_ZSET)
+        use_zset(limits, &copy);
     value_free(&copy);
     value_free(&decoded);
     buffer_release(&out);
@@ -217,6 +271,8 @@ static bool run(uint64_t seed)
         .set_intset_entries_max = random_below(&random, 2) ? 512 : random_below(&random, 300),
         .set_listpack_entries_max = random_below(&random, 2) ? 128 : random_below(&random, 300),
         .set_listpack_value_max = random_below(&random, 3) ? 64 : 5000,
+        .zset_listpack_entries_max = random_below(&random, 2) ? 128 : random_below(&random, 300),
+        .zset_listpack_value_max = random_below(&random, 3) ? 64 : 5000,
         .seed = { seed, 1 },
     };
     seed_payload(&random, &limits, &payload);

@@ -860,7 +860,7 @@ class ZsetTierTest(ServerCase):
 
     @kelvin_only
     def test_values_survive_demotion_kills_and_checkpoints(self):
-        """The digest covers members and the bits of every score; the encodings must be the same, too."""
+        """The digest covers members and scores; the encodings must be the same, too."""
         chooser = random.Random(seed_new())
         for number in range(40):
             size = chooser.choice((1, 5, 50, 51, 300, 3000))

@@ -116,6 +116,8 @@ void store_say(char *message, const std::string &sentence)
 
 store::~store()
 {
+    if (env_owned != nullptr)
+        env_owned->release_work();  /* LevelDB waits for what it has scheduled, which ends at once when it is being closed */
     db.reset();                     /* before the cache and the env it uses */
     pthread_rwlock_destroy(&lock);
 }
@@ -284,6 +286,9 @@ enum status store_open(const struct store_options *options, struct store **store
         opened->dir.pop_back();
     if (options->env == nullptr)
         opened->env_owned.reset(store_env_create());
+    CHECK(!options->without_merging || options->env == nullptr);
+    if (options->without_merging)
+        opened->env_owned->hold_work();
     opened->env = options->env != nullptr ? options->env : opened->env_owned.get();
     opened->bloom.reset(leveldb::NewBloomFilterPolicy(BLOOM_BITS));
     opened->cache.reset(leveldb::NewLRUCache(or_default(options->block_cache_size, size_mib)));

@@ -51,6 +51,7 @@ struct store_options {
     size_t file_size_max;           /* bytes of a table file. 0: 32 MiB */
     int open_files_max;             /* 0: 10000; at most half of RLIMIT_NOFILE, at least 74 */
     bool compression;               /* snappy */
+    bool without_merging;           /* it is only read, and closed soon: its tables stay as they are. With `env` NULL only */
 };
 
 /* Opens or creates. STATUS_LOCKED: somebody has it open, this process or another. STATUS_VERSION: a newer Kelvin wrote it.

@@ -68,6 +68,9 @@ struct store_env final : public leveldb::EnvWrapper {
     bool is_being_written(const std::string &path);
     void writing_ended(const std::string &path);
 
+    /* Background work waits: for a store that is only read, and soon closed. */
+    void hold_work();
+    void release_work();
     void hold_removal();
     void release_removal();
 
@@ -91,7 +94,7 @@ private:
     std::condition_variable work_there;
     std::deque<std::pair<void (*)(void *), void *>> work;
     pthread_t thread {};
-    bool is_running = false, is_ending = false;
+    bool is_running = false, is_ending = false, work_waits = false;
 };
 
 #endif

@@ -396,6 +396,21 @@ void store_env::release_removal()
     held.clear();
 }
 
+void store_env::hold_work()
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+
+    work_waits = true;
+}
+
+void store_env::release_work()
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+
+    work_waits = false;
+    work_there.notify_one();
+}
+
 void store_env::Schedule(void (*function)(void *), void *argument)
 {
     std::lock_guard<std::mutex> guard(work_mutex);
@@ -427,7 +442,7 @@ void store_env::run()
     std::unique_lock<std::mutex> lock(work_mutex);
 
     for (;;) {
-        work_there.wait(lock, [this] { return is_ending || !work.empty(); });
+        work_there.wait(lock, [this] { return is_ending || (!work.empty() && !work_waits); });
         if (work.empty())
             return;
         auto [function, argument] = work.front();

@@ -15,6 +15,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from crash.disk_test import SmallDisk                                                              # noqa: E402
 from support.case import PairCase, kelvin_only, main                                                # noqa: E402
 from support.resp import OK, Closed, Error, Status                                                  # noqa: E402
 from support.server import REDIS, Server, is_redis, scaled, seed_new, until                         # noqa: E402
@@ -330,6 +331,44 @@ class FailureTest(unittest.TestCase):
         server.stop()
 
 
+    @kelvin_only
+    def test_a_file_system_that_is_full(self):
+        """The dump's; the store is elsewhere, so that its image can't be linked into `dir`."""
+        disk = SmallDisk(1)
+        self.addCleanup(disk.close)
+        if not disk.available:
+            self.skipTest("the kernel does not allow a mount of one's own")
+        elsewhere = tempfile.mkdtemp(prefix="kelvin-store-")
+        self.addCleanup(shutil.rmtree, elsewhere, True)
+        server = Server({"save": "3600 1", "dir": disk.path, "tier-dir": os.path.join(elsewhere, "store")}, prefix=disk.prefix)
+        self.addCleanup(server.discard)
+        path = os.path.join(disk.outside, "dump.rdb")
+        with server.client() as client:
+            client.must("SET", "k", "old")
+            self.assertEqual(client.must("SAVE"), OK)
+            before = read_bytes(path)
+            for i in range(1500):
+                client.must("SET", "k%d" % i, random.Random(i).randbytes(1000))
+            for _ in range(2):
+                self.assertEqual(client.call("SAVE"), Error(b"ERR Write error saving the RDB file: No space left on device"))
+                self.assertEqual(client.must("BGSAVE"), STARTED)
+                self.assertEqual(saved(server)["rdb_last_bgsave_status"], "err")
+            self.assertTrue(client.call("SET", "k", "w").startswith(MISCONF))
+            self.assertEqual(client.call("SHUTDOWN"), Error(b"ERR Errors trying to SHUTDOWN. Check logs."))
+            self.assertEqual(read_bytes(path), before)
+            self.assertEqual(sorted(os.listdir(disk.outside)), ["dump.rdb"])
+            self.assertEqual(os.listdir(elsewhere), ["store"])
+            client.must("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+            client.must("FLUSHALL")
+            client.must("SET", "k", "new")
+            client.must("CONFIG", "SET", "stop-writes-on-bgsave-error", "yes")
+            self.assertEqual(client.must("SAVE"), OK)
+            self.assertEqual(client.must("SET", "k", "w"), OK)
+        self.assertNotEqual(read_bytes(path), before)
+        self.assertEqual(server.terminate(), 0)
+        self.assertIsNone(server.alarm())
+
+
 class SavePointsTest(unittest.TestCase):
     def test_a_save_point_is_kept(self):
         for binary in (None, REDIS):
@@ -433,9 +472,10 @@ class ContentsTest(unittest.TestCase):
         seed = seed_new()
         server = started(self, {"maxmemory": "24mb", "maxmemory-policy": "noeviction"})
         count, row, stop, problems = scaled(60000), 20, threading.Event(), []
+        self.repeat = 60 * 60000 // count       # always some 29 MB
         with server.client(timeout=120) as client:
             for at in range(0, count, 1000):
-                client.pipeline(["SET", b"c%d" % i, struct.pack(">Q", i) * 60] + (["EX", "100000"] if i % 3 == 0 else [])
+                client.pipeline(["SET", b"c%d" % i, struct.pack(">Q", i) * self.repeat] + (["EX", "100000"] if i % 3 == 0 else [])
                                 for i in range(at, at + 1000))
             self.assertGreater(int(server.info("tiering")["tier_cold_keys"]), count // 20)
 
@@ -475,7 +515,7 @@ class ContentsTest(unittest.TestCase):
                 values = theirs.pipeline(["GET", b"c%d" % i] for i in part)
                 times = theirs.pipeline(["TTL", b"c%d" % i] for i in part)
                 for i, value, ttl in zip(part, values, times):
-                    self.assertEqual(value, struct.pack(">Q", i) * 60, "key c%d, seed %d" % (i, seed))
+                    self.assertEqual(value, struct.pack(">Q", i) * self.repeat, "key c%d, seed %d" % (i, seed))
                     self.assertTrue(99000 < ttl <= 100000 if i % 3 == 0 else ttl == -1, (i, ttl, now))
             for number in range(3):
                 values = [int(value or 0) for value in theirs.must("MGET", *("w%d:%d" % (number, place) for place in range(row)))]
@@ -637,6 +677,36 @@ class CrashTest(unittest.TestCase):
             self.assertEqual(client.must("SAVE"), OK)
         with Loaded(dump_path(server)) as redis, redis.client() as client:
             self.assertEqual(client.must("GET", "k1"), b"new")
+        server.stop()
+
+
+    def test_kills_at_random_moments(self):
+        """Writers, saves one after the other, kill -9: what was acknowledged is there, and the dump is a whole one."""
+        seed = seed_new()
+        rng = random.Random(seed)
+        server = started(self, {"appendonly": "yes", "maxmemory": "20mb"})
+        with server.client() as client:
+            client.pipeline(["SET", "c%d" % i, b"%d" % i * 100] for i in range(2000))
+        acknowledged = 0
+        for round in range(scaled(10)):
+            with self.subTest(seed=seed, round=round):
+                deadline = time.monotonic() + rng.uniform(0.01, 0.6)
+                with server.client() as client:
+                    self.assertIn(int(client.must("GET", "last") or 0) - acknowledged, (0, 1))
+                    self.assertEqual(leftovers(server), [])
+                    acknowledged = int(client.must("GET", "last") or 0)
+                    while time.monotonic() < deadline:
+                        client.call("BGSAVE")
+                        for _ in range(rng.randrange(200)):
+                            client.must("SET", "last", acknowledged + 1)
+                            acknowledged += 1
+                            client.must("SET", "c%d" % rng.randrange(2000), rng.randbytes(300))
+                server.kill9()
+                if os.path.exists(dump_path(server)):
+                    with Loaded(dump_path(server)) as redis, redis.client() as client:
+                        self.assertIn(client.must("DBSIZE"), (2000, 2001))
+                        self.assertLessEqual(int(client.must("GET", "last") or 0), acknowledged)
+                server.start()
         server.stop()
 
 

@@ -519,6 +519,37 @@ static void a_clone_of_an_image_leaves_the_image_alone(void **state)
     assert_int_equal(access(other, F_OK), 0);
 }
 
+/* Each opening makes a table of what it finds in the log; four of them would be merged otherwise. The processes die without closing,
+ * as LevelDB may begin to merge in the moment before it notices that it is being closed. */
+static void without_merging_tables_stay_as_they_are(void **state)
+{
+    struct box *box = *state, other = *box;
+    char tables[BOX_FILES_MAX][BOX_PATH_SIZE];
+
+    snprintf(other.dir, sizeof(other.dir), "%s/unmerged", box->root);
+    other.options.env = NULL;
+    other.options.without_merging = true;
+    other.store = NULL;
+    for (int round = 0; round < 10; round++) {
+        pid_t child = fork();
+        int status;
+
+        assert_true(child >= 0);
+        if (child == 0) {
+            if (box_open(&other) != STATUS_OK || box_files(other.dir, ".ldb", tables) != round)
+                _exit(1);
+            box_write_many(&other, 5);
+            _exit(box_files(other.dir, ".ldb", tables) == round ? 0 : 2);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(box_open(&other), STATUS_OK);
+    assert_int_equal(store_number(other.store), 50);
+    box_verify(&other, other.store, STATUS_OK);
+    box_close(&other);              /* does not wait for ever for what LevelDB has asked for */
+}
+
 static void a_lost_current_is_no_new_store(void **state)
 {
     struct box *box = *state;
@@ -647,6 +678,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_snapshot_and_its_original_go_separate_ways, setup, teardown),
         cmocka_unit_test_setup_teardown(a_snapshot_shares_its_tables, setup, teardown),
         cmocka_unit_test_setup_teardown(a_clone_of_an_image_leaves_the_image_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_merging_tables_stay_as_they_are, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lost_current_is_no_new_store, setup, teardown),
         cmocka_unit_test_setup_teardown(reopening_a_healthy_store_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(its_figures_are_of_the_right_size, setup, teardown),

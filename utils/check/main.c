@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "base/version.h"
 #include "check.h"
 #include "persist/rdb_reader.h"
@@ -126,47 +127,53 @@ static int check_path(struct check *check, const char *path, const char *dirname
     return complain("there is no log in '%s': neither the data of a server with appendonly yes nor a backup", path);
 }
 
-int main(int count, char **arguments)
-{
-    struct check *check = calloc(1, sizeof(*check));
-    const char *path = NULL, *dirname = "appendonlydir", *tier_dir = "store";
-    int status;
+struct options {
+    const char *path, *dirname, *tier_dir;
+    int status;                     /* what to exit with at once, or -1 */
+};
 
-    if (check == NULL)
-        return EXIT_USAGE;
-    check->name = "appendonly.aof";
-    for (int i = 1; i < count; i++) {
+static void read_options(struct check *check, int count, char **arguments, struct options *options)
+{
+    *options = (struct options){ NULL, "appendonlydir", "store", -1 };
+    for (int i = 1; i < count && options->status < 0; i++) {
         const char *word = arguments[i];
-        const char **value = strcmp(word, "--dirname") == 0 ? &dirname : strcmp(word, "--name") == 0 ? &check->name
-                             : strcmp(word, "--tier-dir") == 0 ? &tier_dir : NULL;
+        const char **value = strcmp(word, "--dirname") == 0 ? &options->dirname : strcmp(word, "--name") == 0 ? &check->name
+                             : strcmp(word, "--tier-dir") == 0 ? &options->tier_dir : NULL;
 
         if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) {
             print_help();
-            free(check);
-            return EXIT_FINE;
-        }
-        if (strcmp(word, "-v") == 0 || strcmp(word, "--version") == 0) {
+            options->status = EXIT_FINE;
+        } else if (strcmp(word, "-v") == 0 || strcmp(word, "--version") == 0) {
             printf("kelvin-check %s\n", KELVIN_VERSION);
-            free(check);
-            return EXIT_FINE;
-        }
-        if (strcmp(word, "--repair") == 0)
+            options->status = EXIT_FINE;
+        } else if (strcmp(word, "--repair") == 0) {
             check->repair = true;
-        else if (value != NULL && i + 1 < count)
+        } else if (value != NULL && i + 1 < count) {
             *value = arguments[++i];
-        else if (word[0] == '-' || path != NULL)
-            return complain("'%s' is not understood; --help has the options", word);
-        else
-            path = word;
+        } else if (word[0] == '-' || options->path != NULL) {
+            options->status = complain("'%s' is not understood; --help has the options", word);
+        } else {
+            options->path = word;
+        }
     }
-    if (path == NULL) {
+    if (options->status < 0 && options->path == NULL) {
         print_help();
-        free(check);
-        return EXIT_USAGE;
+        options->status = EXIT_USAGE;
     }
-    crc32c_init(&check->crc);
-    snprintf(check->stamp, sizeof(check->stamp), "bad-%lld", (long long)time(NULL));
-    status = check_path(check, path, dirname, tier_dir);
-    free(check);
-    return status;
+}
+
+int main(int count, char **arguments)
+{
+    struct check *check = mem_zalloc(sizeof(*check));
+    struct options options;
+
+    check->name = "appendonly.aof";
+    read_options(check, count, arguments, &options);
+    if (options.status < 0) {
+        crc32c_init(&check->crc);
+        snprintf(check->stamp, sizeof(check->stamp), "bad-%lld", (long long)time(NULL));
+        options.status = check_path(check, options.path, options.dirname, options.tier_dir);
+    }
+    mem_free(check);
+    return options.status;
 }

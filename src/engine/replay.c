@@ -18,6 +18,16 @@ struct replay {
     char error[256];
 };
 
+/* key-load-delay: for tests that want to look at a server that is loading. */
+static void delay(const struct engine *engine)
+{
+    int64_t us = config_number(engine->config, CONFIG_KEY_LOAD_DELAY);
+    struct timespec pause = { us / 1000000, us % 1000000 * 1000 };
+
+    if (us > 0)
+        nanosleep(&pause, NULL);
+}
+
 static bool replay_run(void *context, const struct bytes *args, int arg_count)
 {
     struct replay *replay = context;
@@ -27,6 +37,7 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
     enum run_result result = RUN_PARKED;
 
     out->size = 0;
+    delay(replay->engine);
     ahead_submit(&replay->ahead);
     /* It may have to wait for a load that was begun ahead, or for a value that is just being encoded for its demotion. */
     for (int i = 0; i < REPLAY_RETRIES; ) {

@@ -630,6 +630,8 @@ enum status aof_replay_files(const struct aof_replay *replay, char *message)
         if (sizes[i] > 0 && (manifest->files[i].type == AOF_FILE_INCREMENT || replay->base_may_be_torn))
             last = i;
     }
+    if (status == STATUS_OK)
+        progress_tell(&player, true);
     /* The base comes first, wherever its line is. */
     for (int pass = 0; pass < 2 && status == STATUS_OK; pass++)
         for (int i = 0; i < manifest->count && status == STATUS_OK; i++) {

@@ -7,13 +7,14 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "tier/tier_private.h"
 #include "value/codec.h"
 
 static const char magic[8] = "KTAGS1\n";
 
-enum { HEAD_SIZE = 12, SECTION_SIZE = 16, END_SIZE = 12 };
+enum { HEAD_SIZE = 12, SECTION_SIZE = 16, END_SIZE = 12, TELL_EVERY = 4096, TELL_US = 2000000 };
 
 static void save_keyspace(struct keyspace *keyspace, struct buffer *out)
 {
@@ -257,8 +258,23 @@ enum status tags_load(struct tier *tier, struct partitions *partitions, const ch
     return status;
 }
 
+static void tell_progress(struct tier *tier, uint64_t count, int64_t *told_us)
+{
+    int64_t now_us = clock_mono_us();
+    char text[100];
+
+    if (now_us - *told_us < TELL_US || tier->hooks.notice == NULL)
+        return;
+    *told_us = now_us;
+    snprintf(text, sizeof(text), "Reading the image's tags from its store: %llu keys so far", (unsigned long long)count);
+    tier->hooks.notice(tier->hooks.context, text);
+}
+
 enum status tags_rebuild(struct tier *tier, struct partitions *partitions)
 {
+    int64_t told_us = clock_mono_us();
+    uint64_t count = 0;
+
     for (int db = 0; db < partitions->db_count; db++) {
         struct store_iterator *iterator = store_scan(tier->store, partitions->incarnations[db], 0);
         struct store_record record;
@@ -267,6 +283,8 @@ enum status tags_rebuild(struct tier *tier, struct partitions *partitions)
         while ((status = store_next(iterator, &record)) == STATUS_OK) {
             struct partition *partition = &partitions->partitions[partition_index(partitions, record.hash)];
 
+            if (++count % TELL_EVERY == 0)
+                tell_progress(tier, count, &told_us);
             partition_lock(partition);
             recordmap_add(partition_keyspace(partition, db)->tier->map, record.hash);
             partition_unlock(partition);

@@ -145,5 +145,220 @@ class ReplayTest(unittest.TestCase):
         server.stop()
 
 
+@unittest.skipIf(is_redis(), "redis-server is the server under test")
+class LoadingTest(unittest.TestCase):
+    """What a server says while it loads. The replies are those of redis-server 7.0.15, looked at with the same delay."""
+
+    ALLOWED = ["INFO persistence", "SELECT 1", "CONFIG GET maxmemory", "CLIENT LIST", "COMMAND COUNT", "HELLO 2", "ECHO a",
+               "TIME", "LASTSAVE", "SLOWLOG LEN", "LATENCY LATEST"]
+    REFUSED = ["PING", "GET x", "SET x 1", "DBSIZE", "KEYS *", "DEL x", "FLUSHALL", "TYPE x", "OBJECT ENCODING x", "BGREWRITEAOF",
+               "TTL x", "SCAN 0", "SWAPDB 0 1"]
+
+    def test_commands_and_info_while_loading(self):
+        with Server({"appendonly": "yes", "appendfsync": "no"}) as server:
+            with server.client() as client:
+                client.pipeline([("SET", "k%d" % i, "v" * 100) for i in range(3000)])
+                client.pipeline([("INCR", "n") for i in range(1000)])
+            server.kill9()
+            server.options["key-load-delay"] = 1000
+            began = int(time.time())
+            server.launch()
+            until(lambda: b"Server initialized" in server.log_new(), 60, "the start")
+
+            def connect():
+                try:
+                    return server.client()
+                except OSError:
+                    return None
+            client = until(connect, 20, "a connection")
+            self.addCleanup(client.close)
+            for line in self.REFUSED:
+                reply = client.call(*line.split())
+                self.assertEqual((line, reply), (line, Error(b"LOADING Redis is loading the dataset in memory")))
+            for line in self.ALLOWED:
+                reply = client.call(*line.split())
+                self.assertFalse(isinstance(reply, Error), (line, reply))
+            self.assertIn(b"unknown command", bytes(client.call("NOSUCH")))
+            self.assertIn(b"wrong number of arguments", bytes(client.call("GET")))
+            until(lambda: server.info("persistence").get("loading_total_bytes", "0") != "0", 20, "the log's size")
+            info = server.info("persistence")
+            self.assertEqual((info["loading"], info["async_loading"], info["loading_rdb_used_mem"]), ("1", "0", "0"))
+            self.assertTrue(began - 1 <= int(info["loading_start_time"]) <= int(time.time()))
+            total = int(info["loading_total_bytes"])
+            folder = os.path.join(server.folder, "appendonlydir")
+            sizes = [os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder) if name.endswith(".incr.aof")]
+            self.assertEqual(total, sum(sizes))
+
+            def moved():
+                info = server.info("persistence")
+                return info.get("loading_loaded_bytes", "0") != "0" and info
+            info = until(moved, 20, "progress")
+            self.assertTrue(0 < int(info["loading_loaded_bytes"]) < total)
+            self.assertAlmostEqual(float(info["loading_loaded_perc"]), 100 * int(info["loading_loaded_bytes"]) / total, delta=0.01)
+            self.assertGreaterEqual(int(info["loading_eta_seconds"]), 0)
+            client.must("CONFIG", "SET", "key-load-delay", 0)
+            until(lambda: client.call("PING") != Error(b"LOADING Redis is loading the dataset in memory"), 60, "the end")
+            info = server.info("persistence")
+            self.assertEqual(info["loading"], "0")
+            self.assertEqual([name for name in info if name.startswith("loading_")], [])
+            client.must("SELECT", 0)
+            self.assertEqual(client.must("DBSIZE"), 3001)
+            self.assertEqual(client.must("GET", "n"), b"1000")
+            client.close()
+
+
+@unittest.skipIf(is_redis(), "redis-server is the server under test")
+class WarmUpTest(unittest.TestCase):
+    COUNT, HOT = 20000, 3000
+
+    def setUp(self):
+        self.rnd = random.Random(seed_new())
+        self.server = Server({"appendonly": "yes", "appendfsync": "no", "maxmemory": "16mb", "tier-write-buffer": "256kb",
+                              "auto-aof-rewrite-percentage": 0, "lfu-decay-time": 0})
+        self.addCleanup(self.server.discard)
+        self.count = scaled(self.COUNT)
+        self.hot = scaled(self.HOT)
+
+    def fill(self, client):
+        """More than fits; a few keys are read often, the hotter the lower their number."""
+        for at in range(0, self.count, 500):
+            client.pipeline([("SET", "k%d" % i, b"%d:" % i + b"x" * 1000) for i in range(at, min(at + 500, self.count))])
+        for turn in range(12):
+            reads = [("GET", "k%d" % i) for i in range(self.hot) if i < self.hot * (12 - turn) // 12]
+            for at in range(0, len(reads), 200):
+                client.pipeline(reads[at:at + 200])
+
+    def heats(self, client):
+        """Heat of the keys of the hot set that are in RAM, without loading the others."""
+        places = client.pipeline([("TIER", "WHERE", "k%d" % i) for i in range(self.hot)])
+        hot = [i for i, place in enumerate(places) if str(place) == "hot" or place == b"hot"]
+        return dict(zip(hot, client.pipeline([("OBJECT", "FREQ", "k%d" % i) for i in hot])))
+
+    def done(self):
+        return until(lambda: self.server.info("tiering")["tier_warmup_state"] in ("done", "idle"), 120, "the warm-up's end")
+
+    def prepare(self):
+        with self.server.client() as client:
+            client.must("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")      # OBJECT FREQ wants it
+            self.fill(client)
+            rewrite(client)
+            return self.heats(client)
+
+    def back(self):
+        with self.server.client() as client:
+            client.must("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
+            return self.heats(client)
+
+    def check_values(self, changed=None):
+        with self.server.client() as client:
+            for at in range(0, self.count, 500):
+                keys = list(range(at, min(at + 500, self.count)))
+                for i, value in zip(keys, client.pipeline([("GET", "k%d" % i) for i in keys])):
+                    expected = (changed or {}).get(i, b"%d:" % i + b"x" * 1000)
+                    self.assertEqual(value, expected, "k%d" % i)
+
+    def test_the_hot_set_is_back_after_a_restart(self):
+        before = self.prepare()
+        self.assertGreater(len(before), self.hot // 2)
+        self.server.restart(kill=True)
+        self.done()
+        stats = self.server.info("tiering")
+        after = self.back()
+        self.assertEqual(stats["tier_warmup_state"], "done")
+        missing = [i for i in before if i not in after]
+        self.assertLess(len(missing), len(before) // 10, "memory is a little higher or lower; the coldest may stay away")
+        self.assertEqual([], [i for i in missing if before[i] > sorted(before.values())[len(before) // 4]])
+        self.assertEqual([], [(i, before[i], after[i]) for i in after if i in before and abs(before[i] - after[i]) > 3])
+        memory = self.server.info("memory")
+        self.assertLess(int(memory["used_memory_peak"]), 16 << 20)
+        with self.server.client() as client:
+            client.must("CONFIG", "RESETSTAT")
+            client.pipeline([("GET", "k%d" % self.rnd.randrange(self.hot // 2)) for _ in range(1000)])
+        self.assertGreater(float(self.server.info("tiering")["tier_hit_ratio"]), 95)
+        self.check_values()
+        self.server.stop()
+
+    def test_killed_in_the_middle_it_begins_again(self):
+        before = self.prepare()
+        self.server.options["tier-warmup-rate"] = 2000
+        for _ in range(3):
+            self.server.restart(kill=True)
+            until(lambda: int(self.server.info("tiering")["tier_warmup_keys_loaded"]) > 50, 60, "a beginning")
+        with self.server.client() as client:
+            rewrite(client)             # in the middle of it, too
+        self.server.options["tier-warmup-rate"] = 0
+        self.server.restart(kill=True)
+        self.done()
+        after = self.back()
+        self.assertLess(len([i for i in before if i not in after]), len(before) // 10)
+        self.check_values()
+        self.server.stop()
+
+    def test_writes_and_a_flush_meanwhile(self):
+        self.prepare()
+        self.server.options["tier-warmup-rate"] = 3000
+        self.server.restart(kill=True)
+        changed = {}
+        with self.server.client() as client:
+            for turn in range(2000):
+                i = self.rnd.randrange(self.hot)
+                if turn % 3 == 0:
+                    client.must("DEL", "k%d" % i)
+                    changed[i] = None
+                else:
+                    client.must("SET", "k%d" % i, b"new%d" % turn)
+                    changed[i] = b"new%d" % turn
+            client.must("CONFIG", "SET", "tier-warmup-rate", 0)
+            self.done()
+            self.check_values(changed)
+            rewrite(client)
+            self.server.restart(kill=True)
+        with self.server.client() as client:
+            client.must("FLUSHALL")
+            client.must("SET", "k1", "1")
+            client.must("CONFIG", "SET", "tier-warmup-rate", 0)
+            self.done()
+            self.assertEqual(client.must("DBSIZE"), 1)
+            self.assertEqual(int(self.server.info("tiering")["tier_hot_keys"]), 1)
+        self.server.stop()
+
+    def test_it_can_be_switched(self):
+        self.prepare()
+        self.server.options["tier-warmup"] = "no"
+        self.server.restart(kill=True)
+        with self.server.client() as client:
+            until(lambda: self.server.info("tiering")["tier_warmup_state"] == "off", 20, "off")
+            self.assertEqual(self.server.info("tiering")["tier_hot_keys"], "0")
+            client.must("CONFIG", "SET", "tier-warmup", "yes")
+            self.done()
+            self.assertGreater(int(self.server.info("tiering")["tier_hot_keys"]), self.hot // 2)
+        self.server.stop()
+
+    def test_a_bad_file_is_told_and_harmless(self):
+        self.prepare()
+        self.server.kill9()
+        folder = os.path.join(self.server.folder, "appendonlydir")
+        image = [name for name in os.listdir(folder) if name.endswith(".base.image")][0]
+        path = os.path.join(folder, image, "hot")
+        with open(path, "rb") as file:
+            good = file.read()
+        damaged = bytearray(good)
+        damaged[self.rnd.randrange(len(good))] ^= 1
+        for data in (b"", good[:len(good) // 2], self.rnd.randbytes(5000), bytes(damaged), None):
+            if data is None:
+                os.unlink(path)
+            else:
+                with open(path, "wb") as file:
+                    file.write(data)
+            self.server.start()
+            self.done()
+            self.assertEqual(self.server.info("tiering")["tier_warmup_state"], "idle")
+            self.assertEqual(b"No warm-up" in self.server.log_new(), data is not None)
+            self.server.kill9()
+        self.server.start()
+        self.check_values()
+        self.server.stop()
+
+
 if __name__ == "__main__":
     main()

@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import struct
+import subprocess
 import sys
 import time
 import unittest
@@ -149,6 +150,34 @@ class RdbTest(unittest.TestCase):
                 self.assertGreater(len(before), 2000)
                 self.assertEqual(state(server), before)
                 server.stop()
+
+    @kelvin_only
+    def test_there_and_back_again(self):
+        """What Kelvin writes redis-server loads, and what that writes from it Kelvin loads: nothing changes on the way, hot or cold."""
+        for options in ({}, {"maxmemory": "16mb"}, {"hash_max_listpack_entries": 0, "set_max_listpack_entries": 0, "zset_max_listpack_entries": 0}):
+            with self.subTest(options=options):
+                server = self.kelvin(dbfilename="other.rdb", **options)
+                with server.client(timeout=60) as client:
+                    if client.must("COMMAND", "INFO", "SAVE")[0] is None:
+                        self.skipTest("the server under test has no SAVE")
+                    fill(client, scaled(20000))
+                    before = state(server)
+                    client.must("SAVE")
+                path = os.path.join(server.folder, "other.rdb")
+                self.assertEqual(subprocess.run(["redis-check-rdb", path], stdout=subprocess.DEVNULL).returncode, 0)
+                redis = Server({}, binary=REDIS, start=False)
+                self.addCleanup(redis.discard)
+                shutil.copy(path, os.path.join(redis.folder, "dump.rdb"))
+                redis.start()
+                self.assertEqual(state(redis), before)
+                with redis.client() as client:
+                    client.must("SAVE")
+                again = self.kelvin(start=False)
+                shutil.copy(os.path.join(redis.folder, "dump.rdb"), again.folder)
+                again.start()
+                self.assertEqual(state(again), before)
+                for one in (server, redis, again):
+                    one.stop()
 
     def test_small_thresholds_give_tables(self):
         path, before, _ = self.dump_of_redis(many=10, hash_max_listpack_entries=0)

@@ -95,7 +95,10 @@ static bool add_one(struct key *key, struct adding *adding, struct bytes member,
     adding->score = score;
     if (is_there && score == old)
         return true;
-    zset_put(&key->value, &key->call->turn->limits, member, score);
+    if (is_there)
+        zset_put(&key->value, &key->call->turn->limits, member, score);
+    else
+        zset_insert(&key->value, &key->call->turn->limits, member, score);
     adding->added += !is_there;
     adding->updated += is_there;
     return true;

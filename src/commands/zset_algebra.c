@@ -212,8 +212,9 @@ static void unite(const struct algebra *algebra, struct btree *result)
 
             score = weighted(source, score);
             if (i > 0 && btree_find(result, member, &place))
-                score = aggregated(algebra->aggregate, btree_get(result, place, NULL), score);
-            btree_put(result, member, score);
+                btree_put(result, member, aggregated(algebra->aggregate, btree_get(result, place, NULL), score));
+            else
+                btree_insert(result, member, score);
         }
     }
 }
@@ -243,7 +244,7 @@ static size_t intersect(const struct algebra *algebra, struct btree *result)
             continue;
         count++;
         if (result != NULL)
-            btree_put(result, member, score);
+            btree_insert(result, member, score);
         else if (algebra->limit > 0 && count >= (uint64_t)algebra->limit)
             break;
     }
@@ -264,7 +265,7 @@ static void subtract_by_lookup(const struct algebra *algebra, struct btree *resu
         while (i < algebra->source_count && !source_find(&algebra->sources[i], member, &other))
             i++;
         if (i == algebra->source_count)
-            btree_put(result, member, score);
+            btree_insert(result, member, score);
     }
 }
 
@@ -276,7 +277,7 @@ static void subtract_by_removal(const struct algebra *algebra, struct btree *res
 
     source_iterate(&iterator, &algebra->sources[0]);
     while (source_next(&iterator, &member, &score))
-        btree_put(result, member, score);
+        btree_insert(result, member, score);
     for (int i = 1; i < algebra->source_count; i++) {
         source_iterate(&iterator, &algebra->sources[i]);
         while (source_next(&iterator, &member, &score))

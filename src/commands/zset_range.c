@@ -123,7 +123,7 @@ static void store_range(struct call *call, const struct range *range, const stru
     stored = zset_create_for(&call->turn->limits, count, 0);
     zset_iterate(&iterator, zset, start, range->direction);
     for (; count > 0 && zset_next(&iterator, &member, &score); count--)
-        zset_put(&stored, &call->turn->limits, member, score);
+        zset_insert(&stored, &call->turn->limits, member, score);
     zset_store(call, 1, stored, "zrangestore");
 }
 

@@ -357,6 +357,12 @@ static bool stays(const struct btree *tree, struct btree_place place, double sco
     return above_lower && below_upper;
 }
 
+void btree_insert(struct btree *tree, struct bytes member, double score)
+{
+    CHECK(score == score);
+    insert(tree, hash_bytes(&tree->seed, member), member, score);
+}
+
 bool btree_put(struct btree *tree, struct bytes member, double score)
 {
     uint64_t hash = hash_bytes(&tree->seed, member);

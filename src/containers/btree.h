@@ -50,6 +50,8 @@ struct btree_place {
 
 /* Adds a member or gives it another score. True if it is new. */
 bool btree_put(struct btree *tree, struct bytes member, double score);
+/* The same for a member that is known not to be there: nobody looks again. */
+void btree_insert(struct btree *tree, struct bytes member, double score);
 /* False if there was none. */
 bool btree_remove(struct btree *tree, struct bytes member);
 /* Removes `count` elements from rank `first` on; they are there. O(count + log n). */

@@ -91,14 +91,25 @@ static int pack_compare(const struct listpack *pack, size_t at, double score, st
     return bytes_compare(listpack_get(pack, at, digits), member);
 }
 
+/* In front of which member it belongs. What comes in order is recognised at once. */
+static size_t pack_place(const struct listpack *pack, struct bytes member, double score)
+{
+    size_t at = listpack_last(pack);
+
+    if (at == LISTPACK_NONE || pack_compare(pack, listpack_previous(pack, at), score, member) < 0)
+        return LISTPACK_NONE;
+    at = listpack_first(pack);
+    while (pack_compare(pack, at, score, member) < 0)
+        at = listpack_next(pack, listpack_next(pack, at));
+    return at;
+}
+
 static void pack_insert(struct listpack **pack, struct bytes member, double score)
 {
     char digits[TEXT_DOUBLE_SIZE];
-    size_t at = listpack_first(*pack);
+    size_t at = pack_place(*pack, member, score);
     int64_t number = 0;
 
-    while (at != LISTPACK_NONE && pack_compare(*pack, at, score, member) < 0)
-        at = listpack_next(*pack, listpack_next(*pack, at));
     at = listpack_insert(pack, at, member);
     at = listpack_next(*pack, at);
     if (score >= -0x1p62 && score <= 0x1p62)
@@ -137,7 +148,7 @@ static void to_tree(struct value *zset, const struct value_limits *limits)
 
     zset_iterate(&iterator, zset, 0, ZSET_UP);
     while (zset_next(&iterator, &member, &score))
-        CHECK(btree_put(tree, member, score));
+        btree_insert(tree, member, score);
     listpack_destroy(pack);
     *zset = value_of_tree(tree);
 }
@@ -189,31 +200,43 @@ bool zset_rank(const struct value *zset, struct bytes member, size_t *rank, doub
     return true;
 }
 
-static bool pack_put(struct listpack **pack, size_t at, struct bytes member, double score)
+/* Only a new member makes a tree of a listpack, as in Redis: another score never does. */
+void zset_insert(struct value *zset, const struct value_limits *limits, struct bytes member, double score)
 {
-    if (at != LISTPACK_NONE) {
-        if (pack_score(*pack, listpack_next(*pack, at)) == score)
-            return false;
-        listpack_delete(pack, at, 2);
+    CHECK(score == score);
+    if (is_listpack(zset)) {
+        if (zset_count(zset) < limits->zset_listpack_entries_max && member.size <= limits->zset_listpack_value_max &&
+            pack_has_room(pack_of(zset), member)) {
+            pack_insert(pack_slot(zset), member, score);
+            return;
+        }
+        to_tree(zset, limits);
     }
-    pack_insert(pack, member, score);
-    return at == LISTPACK_NONE;
+    btree_insert(tree_of(zset), member, score);
 }
 
-/* Only a new member makes a tree of a listpack, as in Redis: another score never does. */
 bool zset_put(struct value *zset, const struct value_limits *limits, struct bytes member, double score)
 {
     size_t at;
 
     CHECK(score == score);
-    if (is_listpack(zset)) {
-        at = pack_find(pack_of(zset), member);
-        if (pack_has_room(pack_of(zset), member) && (at != LISTPACK_NONE ||
-            (zset_count(zset) < limits->zset_listpack_entries_max && member.size <= limits->zset_listpack_value_max)))
-            return pack_put(pack_slot(zset), at, member, score);
-        to_tree(zset, limits);
+    if (!is_listpack(zset))
+        return btree_put(tree_of(zset), member, score);
+    at = pack_find(pack_of(zset), member);
+    if (at == LISTPACK_NONE) {
+        zset_insert(zset, limits, member, score);
+        return true;
     }
-    return btree_put(tree_of(zset), member, score);
+    if (pack_score(pack_of(zset), listpack_next(pack_of(zset), at)) != score) {
+        if (pack_has_room(pack_of(zset), bytes_of(NULL, 0))) {      /* its score may become longer */
+            listpack_delete(pack_slot(zset), at, 2);
+            pack_insert(pack_slot(zset), member, score);
+        } else {
+            to_tree(zset, limits);
+            btree_put(tree_of(zset), member, score);
+        }
+    }
+    return false;
 }
 
 bool zset_remove(struct value *zset, struct bytes member)

@@ -21,6 +21,8 @@ bool zset_score(const struct value *zset, struct bytes member, double *score);
 bool zset_rank(const struct value *zset, struct bytes member, size_t *rank, double *score);
 /* Adds a member or gives it another score. True if it is new. The bytes must not lie in the set. */
 bool zset_put(struct value *zset, const struct value_limits *limits, struct bytes member, double score);
+/* The same for a member that is known not to be there: nobody looks again. */
+void zset_insert(struct value *zset, const struct value_limits *limits, struct bytes member, double score);
 bool zset_remove(struct value *zset, struct bytes member);
 /* `count` members from rank `first` on, which are there. */
 void zset_remove_ranks(struct value *zset, size_t first, size_t count);

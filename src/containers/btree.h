@@ -17,10 +17,10 @@
  *   looked up in the leaf, so members are not copied into inner nodes.
  *
  * Beside 8 bytes of score and the member itself that is 3 bytes in the leaf, about 6 in the index, and the allocator's rounding of a
- * leaf (docs/decisions has what was measured).
+ * leaf (docs/decisions/0008-sorted-sets.md has what was measured).
  *
  * Scores are any double but NaN; 0 and -0 are equal in order, and kept as they are given. Members are ordered as memcmp does, a
- * prefix first. Limits: 2^24 nodes, and so at least 1.5e8 members; CHECKed.
+ * prefix first. Limits, CHECKed: 2^24 nodes, which a billion short members fill, or sixty million of 255 bytes and more.
  *
  * Owner: whoever owns the value. Functions that take a const btree change nothing, so any number of threads may read while nobody
  * writes. Bytes given to a function that changes the tree must not lie in it; bytes it gives out are borrowed until it changes.

@@ -9,7 +9,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
 from support.resp import Closed, Error, encode                                                            # noqa: E402
-from support.server import ROOT, Server, StartFailed, scaled, until                                        # noqa: E402
+from support.server import ROOT, Server, StartFailed, scaled, under_test, until                                        # noqa: E402
 
 
 def contents(client, databases=4):
@@ -58,6 +58,12 @@ class Backups:
             self.c.must("TIER", "DEMOTE", *["k%d" % i for i in range(0, count, 2)])
         self.c.must("SELECT", 0)
 
+    def is_sound(self, name):
+        """kelvin-check finds nothing: among all else, tags and records are the same."""
+        tool = os.path.join(os.path.dirname(under_test()), "kelvin-check")
+        done = subprocess.run([tool, self.path(name)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout.decode("utf-8", "replace"))
+
     def serve(self, folder, *args, **options):
         return Server({"appendonly": "yes", "dir": folder, **options}, args=list(args))
 
@@ -77,6 +83,7 @@ class BackupTests(Backups):
         before = contents(self.c)
         told = self.backup("b")
         self.assertEqual(told["keys"], len(before))
+        self.is_sound("b")
         self.c.must("SET", "k0", "after the cut")
         self.c.must("FLUSHDB")
         with self.serve(self.path("b")) as server, server.client() as client:
@@ -251,7 +258,7 @@ class UnderLoadTest(Backups, ServerCase):
         def write(number):
             round_ = 0
             try:
-                with self.server.client() as client:
+                with self.server.client(timeout=120) as client:
                     while not stop.is_set():
                         round_ += 1
                         for start in range(0, keys, 200):
@@ -263,14 +270,18 @@ class UnderLoadTest(Backups, ServerCase):
         threads = [threading.Thread(target=write, args=(number,)) for number in range(2)]
         for thread in threads:
             thread.start()
-        until(lambda: self.c.must("DBSIZE") == 2 * keys, timeout=60, what="all keys written once")
-        for name in ("a", "b", "c"):
-            self.backup(name)
-        stop.set()
-        for thread in threads:
-            thread.join()
+        try:
+            with self.server.client(timeout=120) as client:
+                until(lambda: client.must("DBSIZE") == 2 * keys, timeout=60, what="all keys written once")
+                for name in ("a", "b", "c"):
+                    self.backup(name, client)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
         self.assertEqual(failures, [])
         for name in ("a", "b", "c"):
+            self.is_sound(name)
             with self.serve(self.path(name), maxmemory="24mb") as server, server.client() as client:
                 self.assertEqual(client.must("DBSIZE"), 2 * keys)
                 for number in range(2):

@@ -60,6 +60,8 @@ void worker_begin_turn(struct worker *worker)
     turn->heat.log_factor = (uint32_t)config_number(config, CONFIG_LFU_LOG_FACTOR);
     turn->heat.decay_minutes = (uint32_t)config_number(config, CONFIG_LFU_DECAY_TIME);
     read_limits(config, &turn->limits);
+    turn->limits.list_fill = (int)config_number(config, CONFIG_LIST_MAX_LISTPACK_SIZE);
+    turn->limits.list_depth = (int)config_number(config, CONFIG_LIST_COMPRESS_DEPTH);
     turn->limits.seed = engine->partitions->seed;
     turn->string_size_max = config_number(config, CONFIG_PROTO_MAX_BULK_LEN);
     turn->hll_sparse_size_max = (size_t)config_number(config, CONFIG_HLL_SPARSE_MAX_BYTES);

@@ -10,6 +10,7 @@
 #include "commands/hash.h"
 #include "commands/hyperloglog.h"
 #include "commands/keys.h"
+#include "commands/list.h"
 #include "commands/misc.h"
 #include "commands/saving.h"
 #include "commands/set.h"
@@ -24,6 +25,7 @@ const struct command *const *families_of_commands(void)
         bitmap_commands,
         hyperloglog_commands,
         hash_commands,
+        list_commands,
         set_commands,
         zset_commands,
         keys_commands,

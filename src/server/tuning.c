@@ -25,6 +25,8 @@ static const struct tier_row tier_rows[] = {
     { CONFIG_SET_MAX_LISTPACK_VALUE, offsetof(struct tier_settings, set_listpack_value_max) },
     { CONFIG_ZSET_MAX_LISTPACK_ENTRIES, offsetof(struct tier_settings, zset_listpack_entries_max) },
     { CONFIG_ZSET_MAX_LISTPACK_VALUE, offsetof(struct tier_settings, zset_listpack_value_max) },
+    { CONFIG_LIST_MAX_LISTPACK_SIZE, offsetof(struct tier_settings, list_fill) },
+    { CONFIG_LIST_COMPRESS_DEPTH, offsetof(struct tier_settings, list_depth) },
     { CONFIG_TIER_LOAD_THREADS, offsetof(struct tier_settings, load_threads) },
     { CONFIG_TIER_WARMUP, offsetof(struct tier_settings, warmup) },
     { CONFIG_TIER_WARMUP_RATE, offsetof(struct tier_settings, warmup_rate) },

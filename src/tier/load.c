@@ -22,6 +22,8 @@ struct value_limits tier_limits(const struct tier *tier)
         .set_listpack_value_max = (size_t)settings->set_listpack_value_max,
         .zset_listpack_entries_max = (size_t)settings->zset_listpack_entries_max,
         .zset_listpack_value_max = (size_t)settings->zset_listpack_value_max,
+        .list_fill = (int)settings->list_fill,
+        .list_depth = (int)settings->list_depth,
     };
 }
 

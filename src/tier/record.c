@@ -10,7 +10,7 @@ static uint8_t kept_flags(const struct value *value)
 {
     int64_t number;
 
-    if (value->type == VALUE_SET && value->encoding == SET_LISTPACK)
+    if ((value->type == VALUE_SET && value->encoding == SET_LISTPACK) || (value->type == VALUE_LIST && value->encoding == LIST_LISTPACK))
         return RECORD_RAW;
     if (value->type != VALUE_STRING)
         return 0;
@@ -56,7 +56,8 @@ static enum status head_read(struct bytes *bytes, struct record *record, uint8_t
     return record->expire_ms < 0 ? STATUS_CORRUPT : STATUS_OK;
 }
 
-/* A string as it was kept: what the codec found to be an integer is text again. A set has been brought into its encoding. */
+/* A string as it was kept: what the codec found to be an integer is text again. A set or a list has been brought into its
+ * encoding. */
 static enum status restore_kept(struct value *value, uint8_t flags, struct buffer *scratch)
 {
     char digits[TEXT_INT_SIZE];
@@ -64,6 +65,8 @@ static enum status restore_kept(struct value *value, uint8_t flags, struct buffe
 
     if (value->type == VALUE_SET)
         return value->encoding == SET_LISTPACK && flags == RECORD_RAW ? STATUS_OK : STATUS_CORRUPT;
+    if (value->type == VALUE_LIST)
+        return value->encoding == LIST_LISTPACK && flags == RECORD_RAW ? STATUS_OK : STATUS_CORRUPT;
     if (value->type != VALUE_STRING)
         return STATUS_CORRUPT;
     if (value->encoding == STRING_BIG)

@@ -1,8 +1,8 @@
 /* Record: what the store keeps of a key beside its name.
  *
  *   record = format u8 | heat u8 | heat_minutes u16 | [expire_ms i64] | payload        (little-endian)
- *   format = 1, plus 0x80 if there is an expiry, 0x40 if a string was changed in place (OBJECT ENCODING says raw) or a set is
- *            kept in a listpack, 0x20 if a string is kept as text although it is an integer (INCRBYFLOAT's results are)
+ *   format = 1, plus 0x80 if there is an expiry, 0x40 if a string was changed in place (OBJECT ENCODING says raw) or a set or
+ *            a list is kept in a listpack, 0x20 if a string is kept as text although it is an integer (INCRBYFLOAT's results are)
  *   payload as in value/codec.h
  *
  * A value comes back in the encoding it went with, whatever the limits say now: moving between tiers is invisible. What the

@@ -38,6 +38,7 @@ struct tier_settings {
     _Atomic int64_t hash_listpack_entries_max, hash_listpack_value_max;
     _Atomic int64_t set_intset_entries_max, set_listpack_entries_max, set_listpack_value_max;
     _Atomic int64_t zset_listpack_entries_max, zset_listpack_value_max;
+    _Atomic int64_t list_fill, list_depth;
     _Atomic bool enabled;                   /* no: nothing is demoted; what is cold stays readable */
     _Atomic int64_t load_threads;           /* 1 .. 64 */
     _Atomic int64_t warmup;                 /* 0: the warm-up pauses */

@@ -235,6 +235,7 @@ enum status codec_read_blob(struct bytes *input, struct buffer *scratch, struct 
 
 static codec_writer *const writers[VALUE_TYPE_COUNT] = {
     [VALUE_STRING] = write_string,
+    [VALUE_LIST] = codec_write_list,
     [VALUE_SET] = codec_write_set,
     [VALUE_ZSET] = codec_write_zset,
     [VALUE_HASH] = codec_write_hash,
@@ -249,6 +250,10 @@ struct rdb_row {
 
 static const struct rdb_row rdb_rows[] = {
     [CODEC_RDB_STRING] = { VALUE_STRING, read_string, NEVER_WRITTEN },
+    [CODEC_RDB_LIST] = { VALUE_LIST, codec_read_list, NEVER_WRITTEN },
+    [CODEC_RDB_LIST_ZIPLIST] = { VALUE_LIST, codec_read_list, NEVER_WRITTEN },
+    [CODEC_RDB_LIST_QUICKLIST] = { VALUE_LIST, codec_read_list, NEVER_WRITTEN },
+    [CODEC_RDB_LIST_QUICKLIST_2] = { VALUE_LIST, codec_read_list, OF_TABLE },
     [CODEC_RDB_SET] = { VALUE_SET, codec_read_set, OF_TABLE },
     [CODEC_RDB_SET_INTSET] = { VALUE_SET, codec_read_set, OF_COMPACT },
     [CODEC_RDB_SET_LISTPACK] = { VALUE_SET, codec_read_set, NEVER_WRITTEN },
@@ -360,6 +365,7 @@ struct value_limits codec_limits_of(struct bytes payload, enum codec_form form, 
     exact.set_intset_entries_max = entries_max;
     exact.set_listpack_entries_max = entries_max;
     exact.zset_listpack_entries_max = entries_max;
+    exact.list_kept = form == CODEC_FROM_LISTPACK ? LIST_KEPT_LISTPACK : LIST_KEPT_CHUNKS;
     if (form == CODEC_FROM_LISTPACK) {
         exact.set_listpack_entries_max = SIZE_MAX;
         exact.set_listpack_value_max = SIZE_MAX;

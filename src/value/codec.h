@@ -3,8 +3,8 @@
  *   payload = RDB type u8 | body as in an RDB file
  *   DUMP    = payload | RDB version u16 | CRC-64 (Jones) of everything before, u64      (little-endian)
  *
- * Written: strings raw or as RDB integers (never LZF); hashes as listpack or as field/value pairs; sets as intset or member by
- * member, for Redis 7.0 knows no listpacks of members; sorted sets as listpack, or member by member with scores of eight bytes.
+ * Written: strings raw or as RDB integers (never LZF); lists as chunks that are listpacks (LZF where the list has compressed them);
+ * hashes as listpack or as field/value pairs; sets as intset or member by member, for Redis 7.0 knows no listpacks of members; sorted sets as listpack, or member by member with scores of eight bytes.
  * Read: these, and what Redis 7.2 and older write for the types Kelvin has (LZF, ziplists, zipmaps).
  *
  * The version is the oldest that knows all that is written: 10, which Redis 7.0, 7.2 and later all restore. What
@@ -32,16 +32,20 @@ enum {
 /* The types of values in RDB that are known here. */
 enum codec_rdb_type {
     CODEC_RDB_STRING = 0,
+    CODEC_RDB_LIST = 1,
     CODEC_RDB_SET = 2,
     CODEC_RDB_ZSET = 3,
     CODEC_RDB_HASH = 4,
     CODEC_RDB_ZSET_2 = 5,
     CODEC_RDB_HASH_ZIPMAP = 9,
+    CODEC_RDB_LIST_ZIPLIST = 10,
     CODEC_RDB_SET_INTSET = 11,
     CODEC_RDB_ZSET_ZIPLIST = 12,
     CODEC_RDB_HASH_ZIPLIST = 13,
+    CODEC_RDB_LIST_QUICKLIST = 14,
     CODEC_RDB_HASH_LISTPACK = 16,
     CODEC_RDB_ZSET_LISTPACK = 17,
+    CODEC_RDB_LIST_QUICKLIST_2 = 18,
     CODEC_RDB_SET_LISTPACK = 20,
 };
 
@@ -56,7 +60,7 @@ enum status codec_decode(struct bytes payload, const struct value_limits *limits
 
 /* Limits under which codec_decode gives back the encoding that codec_encode was given: a value comes back from the store as it
  * was, whatever the limits are by now. */
-enum codec_form { CODEC_AS_WRITTEN, CODEC_FROM_LISTPACK };     /* the latter: it was a set in a listpack */
+enum codec_form { CODEC_AS_WRITTEN, CODEC_FROM_LISTPACK };     /* the latter: it was a set, or a list, in a listpack */
 struct value_limits codec_limits_of(struct bytes payload, enum codec_form form, const struct value_limits *limits);
 
 /* The type of the value a payload holds, by its first byte; nothing else is looked at. */

@@ -1,6 +1,8 @@
 #include "value/lzf.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 /* token = 000lllll: l + 1 bytes follow as they are
  *       | lllooooo oooooooo: l + 2 bytes, o + 1 back in what was already given
@@ -54,4 +56,80 @@ enum status lzf_decode(struct bytes input, size_t size, struct buffer *out)
         return STATUS_CORRUPT;
     out->size += size;
     return STATUS_OK;
+}
+
+/* Writing: the last place at which each hash of three bytes was seen is the only candidate for a reference. */
+enum { TABLE_BITS = 13, BACK_MAX = 8192, LENGTH_MAX = 264, LITERALS_MAX = 32, LENGTH_MIN = 3 };
+
+struct encoder {
+    const uint8_t *in;
+    size_t size, literals_at;       /* where the bytes begin that are not yet written */
+    uint8_t *out;
+    size_t out_size, room;
+};
+
+static uint32_t three_bytes(const uint8_t *at)
+{
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16;
+}
+
+static bool put_literals(struct encoder *encoder, size_t until)
+{
+    while (encoder->literals_at < until) {
+        size_t count = until - encoder->literals_at;
+
+        if (count > LITERALS_MAX)
+            count = LITERALS_MAX;
+        if (count + 1 > encoder->room - encoder->out_size)
+            return false;
+        encoder->out[encoder->out_size++] = (uint8_t)(count - 1);
+        memcpy(encoder->out + encoder->out_size, encoder->in + encoder->literals_at, count);
+        encoder->out_size += count;
+        encoder->literals_at += count;
+    }
+    return true;
+}
+
+static bool put_reference(struct encoder *encoder, size_t at, size_t from, size_t length)
+{
+    size_t back = at - from - 1, code = length - 2;
+    uint8_t *out;
+
+    if (!put_literals(encoder, at) || encoder->room - encoder->out_size < 3)
+        return false;
+    out = encoder->out + encoder->out_size;
+    if (code < 7) {
+        *out++ = (uint8_t)(code << 5 | back >> 8);
+    } else {
+        *out++ = (uint8_t)(7 << 5 | back >> 8);
+        *out++ = (uint8_t)(code - 7);
+    }
+    *out++ = (uint8_t)back;
+    encoder->out_size = (size_t)(out - encoder->out);
+    encoder->literals_at = at + length;
+    return true;
+}
+
+size_t lzf_encode(struct bytes input, char *out, size_t room)
+{
+    struct encoder encoder = { .in = (const uint8_t *)input.data, .size = input.size, .out = (uint8_t *)out, .room = room };
+    uint32_t seen[1 << TABLE_BITS] = { 0 };     /* place + 1 */
+
+    for (size_t at = 0; at + LENGTH_MIN < encoder.size; ) {
+        uint32_t bytes = three_bytes(encoder.in + at), *slot = &seen[bytes * 2654435761u >> (32 - TABLE_BITS)];
+        size_t from = *slot, length = LENGTH_MIN, length_max = encoder.size - at < LENGTH_MAX ? encoder.size - at : LENGTH_MAX;
+
+        *slot = (uint32_t)at + 1;
+        if (from == 0 || at - (from - 1) > BACK_MAX || three_bytes(encoder.in + from - 1) != bytes) {
+            at++;
+            continue;
+        }
+        from--;
+        while (length < length_max && encoder.in[from + length] == encoder.in[at + length])
+            length++;
+        if (!put_reference(&encoder, at, from, length))
+            return 0;
+        at += length;
+    }
+    return put_literals(&encoder, encoder.size) ? encoder.out_size : 0;
 }

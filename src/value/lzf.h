@@ -1,4 +1,8 @@
-/* LZF: the compression of long strings in RDB. Only read: what Kelvin writes is not compressed. */
+/* LZF: the compression of long strings in RDB, and of the inner chunks of lists (list-compress-depth). Strings are only read: what
+ * Kelvin writes of them is not compressed.
+ *
+ * The format is that of Marc Lehmann's library: runs of literal bytes, and references to three or more bytes at most 8192 back.
+ */
 #ifndef KELVIN_VALUE_LZF_H
 #define KELVIN_VALUE_LZF_H
 
@@ -9,5 +13,9 @@
 /* Appends exactly `size` bytes to `out`. STATUS_CORRUPT if the input does not give exactly as many; a size that no input
  * of this length could give is refused before memory is asked for. `out` is as it was then. */
 enum status lzf_decode(struct bytes input, size_t size, struct buffer *out);
+
+/* Writes `input` compressed into `out`, which has room for `room` bytes. Returns how many there are; 0 if it needs more room than
+ * that. Inputs of less than 4 bytes never get smaller. */
+size_t lzf_encode(struct bytes input, char *out, size_t room);
 
 #endif

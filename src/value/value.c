@@ -8,6 +8,7 @@
 
 static const struct value_operations *const types[VALUE_TYPE_COUNT] = {
     [VALUE_STRING] = &string_operations,
+    [VALUE_LIST] = &list_operations,
     [VALUE_SET] = &set_operations,
     [VALUE_ZSET] = &zset_operations,
     [VALUE_HASH] = &hash_operations,

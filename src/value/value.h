@@ -36,6 +36,9 @@ enum value_encoding {   /* four bits in an entry; meaning depends on the type */
     HASH_LISTPACK = 0,      /* `object` is a listpack: field, value, field, value ... */
     HASH_TABLE = 1,         /* `object` is a struct dict */
 
+    LIST_LISTPACK = 0,      /* `object` is a listpack: its elements */
+    LIST_CHUNKS = 1,        /* `object` is a struct chunk_list; says quicklist */
+
     ZSET_LISTPACK = 0,      /* `object` is a listpack: member, score, member, score ..., in order */
     ZSET_TREE = 1,          /* `object` is a struct btree; says skiplist */
 
@@ -63,6 +66,8 @@ struct value_limits {
     size_t hash_listpack_entries_max, hash_listpack_value_max;
     size_t set_intset_entries_max, set_listpack_entries_max, set_listpack_value_max;
     size_t zset_listpack_entries_max, zset_listpack_value_max;
+    int list_fill, list_depth;      /* list-max-listpack-size, list-compress-depth: value/chunk_list.h */
+    enum { LIST_BY_SIZE, LIST_KEPT_LISTPACK, LIST_KEPT_CHUNKS } list_kept;      /* what is decoded was that, whatever its size */
     struct hash_seed seed;
 };
 

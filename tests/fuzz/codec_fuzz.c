@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "value/codec.h"
 #include "value/hash.h"
+#include "value/list.h"
 #include "value/set.h"
 #include "value/zset.h"
 #include "value/string.h"
@@ -58,12 +59,16 @@ static void seed_payload(struct random *random, const struct value_limits *limit
         { "\x14\x0c\x0c\x00\x00\x00\x02\x00\x81\x61\x02\x0c\x01\xff", 14 },
         { "\x03\x03\x01\x61\x03\x32\x2e\x35\xc0\x07\xfe\x01\x62\xff", 14 },
         { "\x0c\x18\x18\x00\x00\x00\x12\x00\x00\x00\x04\x00\x00\x01\x61\x03\xf2\x02\x01\x62\x03\x03\x32\x2e\x35\xff", 26 },
+        { "\x01\x03\x01" "a\xc0\x0c\x00", 7 },
+        { "\x0e\x02\x10\x10\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01" "a\x03\xfd\xff"
+          "\x0d\x0d\x00\x00\x00\x0a\x00\x00\x00\x01\x00\x00\xf6\xff", 33 },
+        { "\x12\x02\x02\x0c\x0c\x00\x00\x00\x02\x00\x81" "a\x02\x0c\x01\xff\x01\x03" "xyz", 21 },
         { "\x0b\xc3\x0b\x12\x02\x02\x00\x00\x00\x05\x60\x03\x06\x01\x00\x02\x00", 17 },
     };
     enum { MADE = sizeof(made) / sizeof(made[0]) };
     char field[5000], data[5000];
     struct value value;
-    uint64_t kind = random_below(random, MADE + 8), size = random_below(random, kind % 2 ? 8 : 200);
+    uint64_t kind = random_below(random, MADE + 10), size = random_below(random, kind % 2 ? 8 : 200);
 
     if (kind < MADE) {
         buffer_append_bytes(payload, made[kind]);
@@ -75,10 +80,15 @@ static void seed_payload(struct random *random, const struct value_limits *limit
         value = hash_create();
         for (; size > 0; size--)
             hash_set(&value, limits, random_text(random, field), random_text(random, data));
-    } else if (kind >= MADE + 5) {
+    } else if (kind >= MADE + 7) {
         value = zset_create();
         for (; size > 0; size--)
             zset_put(&value, limits, random_text(random, data), random_score(random));
+    } else if (kind < MADE + 5) {
+        value = list_build(limits);
+        for (size++; size > 0; size--)
+            list_build_add(&value, random_text(random, data));
+        CHECK(list_build_end(&value, limits) == STATUS_OK);
     } else {
         bool is_ints = random_below(random, 2);
 
@@ -228,6 +238,27 @@ static void use_zset(const struct value_limits *limits, struct value *zset)
     CHECK(zset_count(zset) == count / 3);
 }
 
+static void use_list(struct random *random, const struct value_limits *limits, struct value *list)
+{
+    size_t count = list_count(list), seen = 0;
+    struct list_iterator iterator;
+    char digits[TEXT_INT_SIZE];
+
+    list_iterate(&iterator, list, 0, LIST_TAIL);
+    for (; list_step(&iterator); seen++)
+        CHECK(list_equals(&iterator, list_element(&iterator, digits)));
+    list_iterate_end(&iterator);
+    CHECK(count > 0 && seen == count);
+    list_grow(list, limits, 3, 40);
+    list_push(list, LIST_HEAD, BYTES("an element that was not there"));
+    list_push(list, LIST_TAIL, BYTES("12"));
+    list_insert(list, 1 + random_below(random, count), BYTES("an element that was not there"));
+    list_set(list, random_below(random, count + 3), BYTES("an element that was not there"));
+    CHECK(list_remove(list, BYTES("an element that was not there"), SIZE_MAX, LIST_TAIL) >= 2);
+    list_delete(list, 0, list_count(list));
+    CHECK(list_count(list) == 0);
+}
+
 static void use(struct random *random, const struct value_limits *limits, struct value *value)
 {
     struct value copy = value_copy(value), decoded;
@@ -245,6 +276,8 @@ static void use(struct random *random, const struct value_limits *limits, struct
     CHECK(value_memory(value, 5) > 0 || !value_is_object(value));
     if (value->type == VALUE_HASH)
         use_hash(random, limits, &copy);
+    if (value->type == VALUE_LIST)
+        use_list(random, limits, &copy);
     if (value->type == VALUE_SET)
         use_set(random, limits, &copy);
     if (value->type == VALUE_ZSET)
@@ -273,6 +306,8 @@ static bool run(uint64_t seed)
         .set_listpack_value_max = random_below(&random, 3) ? 64 : 5000,
         .zset_listpack_entries_max = random_below(&random, 2) ? 128 : random_below(&random, 300),
         .zset_listpack_value_max = random_below(&random, 3) ? 64 : 5000,
+        .list_fill = (int)random_below(&random, 12) - 5,
+        .list_depth = (int)random_below(&random, 3),
         .seed = { seed, 1 },
     };
     seed_payload(&random, &limits, &payload);

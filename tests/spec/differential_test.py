@@ -18,7 +18,7 @@ from support.server import REDIS, Server, is_redis, scaled, seed_new            
 
 # Small limits, so that values change their encoding all the time.
 ENCODINGS = {"hash-max-listpack-entries": "8", "hash-max-listpack-value": "20", "set-max-intset-entries": "8",
-             "zset-max-listpack-entries": "8", "zset-max-listpack-value": "20"}
+             "zset-max-listpack-entries": "8", "zset-max-listpack-value": "20", "list-max-listpack-size": "4", "list-compress-depth": "1"}
 # What the oracle does not have.
 OWN_ENCODINGS = {"set-max-listpack-entries": "8", "set-max-listpack-value": "20"}
 # Commands with keys that are tested elsewhere, or can't be compared.

@@ -34,6 +34,14 @@ TEMPLATES = {
     "hmset": "key fieldvalue+", "hrandfield": ["key", "key count", "key count WITHVALUES|withvaluess"],
     "hscan": "key 0 COUNT 100000 [MATCH pattern]", "hset": "key fieldvalue+", "hsetnx": "key field value",
     "hstrlen": "key field", "hvals": "key",
+    # Lists
+    "lindex": "key index", "linsert": "key BEFORE|AFTER|before|foo element element", "llen": "key",
+    "lmove": "key key LEFT|RIGHT|left|foo RIGHT|LEFT", "lmpop": "numberedkeys LEFT|RIGHT|right|foo [COUNT count]",
+    "lpop": ["key", "key count"], "rpop": ["key", "key count"],
+    "lpos": ["key element", "key element [RANK rank] [COUNT small] [MAXLEN small]", "key element [maxlen small] [foo] [RANK rank]"],
+    "lpush": "key element+", "rpush": "key element+", "lpushx": "key element+", "rpushx": "key element+",
+    "lrange": "key range range", "lrem": "key smallrange element", "lset": "key index element", "ltrim": "key trim trim",
+    "rpoplpush": "key key",
     # Sets
     "sadd": "key member+", "scard": "key", "sdiff": "key+", "sdiffstore": "key key+", "sinter": "key+",
     "sintercard": ["numberedkeys", "numberedkeys LIMIT small"], "sinterstore": "key key+", "sismember": "key member",
@@ -80,7 +88,7 @@ WEIGHTS = {"flushall": 2, "flushdb": 6, "select": 60, "swapdb": 25, "set": 600, 
            "copy": 150, "rename": 150, "keys": 20, "scan": 20, "time": 5, "lastsave": 2, "echo": 10, "ping": 10,
            "randomkey": 20, "dump": 10, "del": 60, "unlink": 60, "expire": 150, "getdel": 60, "restore": 100,
            "setrange": 150, "append": 150, "hdel": 150, "lcs": 50, "dbsize": 60, "sadd": 900, "spop": 100, "pfadd": 300, "pfdebug": 10,
-           "zadd": 1500, "zunionstore": 150}
+           "zadd": 1500, "zunionstore": 150, "rpush": 900, "lpush": 600, "ltrim": 40, "linsert": 250, "lset": 250, "lmove": 150}
 
 FAMILY = {name: b"s" for name in TEMPLATES if name.startswith((
     "append", "bit", "get", "lcs", "mget", "msetnx", "setbit", "setrange", "strlen", "substr"))}
@@ -90,8 +98,11 @@ FAMILY.update((name, b"t") for name in TEMPLATES if name in (
     "sadd", "scard", "sinter", "sintercard", "sinterstore", "sismember", "smembers", "smismember", "smove", "srandmember", "srem",
     "sscan", "sunion", "sunionstore", "sdiff", "sdiffstore"))
 FAMILY.update((name, b"p") for name in TEMPLATES if name.startswith("pf"))
+FAMILY.update((name, b"l") for name in TEMPLATES if name in (
+    "lindex", "linsert", "llen", "lmove", "lmpop", "lpop", "rpop", "lpos", "lpush", "rpush", "lpushx", "rpushx", "lrange", "lrem", "lset",
+    "ltrim", "rpoplpush"))
 # One letter each: the beginning of the keys that most commands of a family use.
-FAMILIES = (b"s", b"n", b"h", b"t", b"z", b"p")
+FAMILIES = (b"s", b"n", b"h", b"l", b"t", b"z", b"p")
 WRITE_ANY = {"set", "setex", "psetex", "mset", "getset", "setnx"}
 
 
@@ -182,7 +193,7 @@ class Generator:
 
     # Words in lower case that stand for themselves
     LITERAL = {"bit", "byte", "bytes", "bitt", "and", "string", "hash", "list", "set", "zset", "encoding", "foo", "withvaluess",
-               "withscoress", "nx", "xx", "gt", "lt", "max", "min", "withscores"}
+               "withscoress", "left", "right", "before", "maxlen", "nx", "xx", "gt", "lt", "max", "min", "withscores"}
 
     def key(self):
         if self.chance(0.04):
@@ -233,6 +244,21 @@ class Generator:
 
     def fieldvalue(self):
         return [self.field(), self.value() if self.chance(0.5) else b"%d" % self.random.randrange(-5, 50)]
+
+    def element(self):
+        kind = self.random.random()
+        if kind < 0.4:
+            return b"e%d" % self.random.randrange(6)
+        return b"%d" % self.random.randrange(-3, 9) if kind < 0.7 else self.value()
+
+    def index(self):
+        return b"%d" % self.pick(0, 1, 2, 3, 5, 9, -1, -2, -3, -7, 100, -100) if self.chance(0.95) else self.pick(*ODD_NUMBERS)
+
+    def trim(self):
+        return b"%d" % self.pick(0, 0, 1, 2, -1, -1, -2, 30, -30) if self.chance(0.95) else self.pick(*ODD_NUMBERS)
+
+    def rank(self):
+        return b"%d" % self.pick(1, 2, 3, -1, -2, -3, 0) if self.chance(0.95) else self.pick(b"", b"abc", b"1.0", b"9223372036854775808")
 
     def zmember(self):
         if self.chance(0.9):

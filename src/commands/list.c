@@ -1,0 +1,212 @@
+/* The list commands that change something but pop nothing, and the table of all of them. */
+#include "commands/list.h"
+
+#include "command/call.h"
+#include "command/key.h"
+#include "value/list.h"
+
+/* What a listpack can't hold, chunks could; Redis draws the line here. */
+enum { ELEMENT_SLACK = 1024 };
+static const size_t element_size_max = (1ull << 32) - ELEMENT_SLACK;
+
+const struct command list_commands[] = {
+#define COMMAND COMMAND_ROW
+#include "commands/list.def"
+#undef COMMAND
+    { .name = NULL }
+};
+
+static bool element_fits(struct call *call, int arg)
+{
+    if (call->args[arg].size <= element_size_max)
+        return true;
+    reply_errorf(call, "ERR Element too large");
+    return false;
+}
+
+/* Whether only lists that are there already get the elements. */
+enum push_mode { PUSH_ALWAYS, PUSH_IF_PRESENT };
+
+static void push(struct call *call, enum list_end end, enum push_mode mode)
+{
+    size_t bytes = 0;
+    struct key key;
+
+    for (int i = 2; i < call->arg_count; i++) {
+        if (!element_fits(call, i))
+            return;
+        bytes += call->args[i].size;
+    }
+    if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_LIST, &key))
+        return;
+    if (!key.present && mode == PUSH_IF_PRESENT) {
+        reply_integer(call->reply, 0);
+        return;
+    }
+    if (!key.present)
+        key_replace(&key, list_create());
+    list_grow(&key.value, &call->turn->limits, (size_t)call->arg_count - 2, bytes);
+    for (int i = 2; i < call->arg_count; i++)
+        list_push(&key.value, end, call->args[i]);
+    key_changed(&key, end == LIST_HEAD ? "lpush" : "rpush");
+    call->change_count += (uint64_t)call->arg_count - 3;
+    reply_integer(call->reply, (int64_t)list_count(&key.value));
+}
+
+void lpush_command(struct call *call)
+{
+    push(call, LIST_HEAD, PUSH_ALWAYS);
+}
+
+void rpush_command(struct call *call)
+{
+    push(call, LIST_TAIL, PUSH_ALWAYS);
+}
+
+void lpushx_command(struct call *call)
+{
+    push(call, LIST_HEAD, PUSH_IF_PRESENT);
+}
+
+void rpushx_command(struct call *call)
+{
+    push(call, LIST_TAIL, PUSH_IF_PRESENT);
+}
+
+/* Index of the first element that equals `pivot`; false if there is none. */
+static bool find_pivot(const struct value *list, struct bytes pivot, size_t *index)
+{
+    struct list_iterator iterator;
+    bool found = false;
+
+    list_iterate(&iterator, list, 0, LIST_TAIL);
+    for (*index = 0; list_step(&iterator); (*index)++) {
+        if (list_equals(&iterator, pivot)) {
+            found = true;
+            break;
+        }
+    }
+    list_iterate_end(&iterator);
+    return found;
+}
+
+/* Redis gives the list the encoding it will need before it knows whether the pivot is there, and so do we. */
+void linsert_command(struct call *call)
+{
+    bool before = arg_is(call, 2, "before");
+    struct key key;
+    size_t index;
+    uint8_t encoding;
+
+    if (!before && !arg_is(call, 2, "after")) {
+        reply_error(call, ERR_SYNTAX);
+        return;
+    }
+    if (!element_fits(call, 4) || !key_open_as(call, 1, KEY_FOR_WRITING, VALUE_LIST, &key))
+        return;
+    if (!key.present) {
+        reply_integer(call->reply, 0);
+        return;
+    }
+    encoding = key.value.encoding;
+    list_grow(&key.value, &call->turn->limits, 1, call->args[4].size);
+    if (!find_pivot(&key.value, call->args[3], &index)) {
+        if (key.value.encoding != encoding)
+            key_recode(&key);
+        reply_integer(call->reply, -1);
+        return;
+    }
+    list_insert(&key.value, before ? index : index + 1, call->args[4]);
+    key_changed(&key, "linsert");
+    reply_integer(call->reply, (int64_t)list_count(&key.value));
+}
+
+/* Likewise for an index that is not there. */
+void lset_command(struct call *call)
+{
+    struct key key;
+    int64_t index, count;
+    uint8_t encoding;
+
+    if (!element_fits(call, 3) || !key_open_as(call, 1, KEY_FOR_WRITING, VALUE_LIST, &key))
+        return;
+    if (!key.present) {
+        reply_error(call, ERR_NO_SUCH_KEY);
+        return;
+    }
+    if (!arg_integer(call, 2, &index))
+        return;
+    encoding = key.value.encoding;
+    list_grow(&key.value, &call->turn->limits, 1, call->args[3].size);
+    count = (int64_t)list_count(&key.value);
+    if (index >= count || index < -count) {
+        if (key.value.encoding != encoding)
+            key_recode(&key);
+        reply_errorf(call, "ERR index out of range");
+        return;
+    }
+    list_set(&key.value, (size_t)(index < 0 ? index + count : index), call->args[3]);
+    list_shrink(&key.value, &call->turn->limits);
+    key_changed(&key, "lset");
+    reply_ok(call->reply);
+}
+
+/* Elements have gone: stores the list, or removes the key with the last one. Counts `removed` changes. */
+static void store_fewer(struct key *key, const char *event, size_t removed)
+{
+    struct call *call = key->call;
+    uint64_t changes = call->change_count;
+
+    list_shrink(&key->value, &call->turn->limits);
+    key_changed(key, event);
+    if (list_count(&key->value) == 0)
+        key_remove(key, KEY_REMOVE_NOW, "del");
+    call->change_count = changes + removed;
+}
+
+void lrem_command(struct call *call)
+{
+    int64_t count;
+    size_t removed = 0, count_max;
+    struct key key;
+
+    if (!arg_integer(call, 2, &count) || !key_open_as(call, 1, KEY_FOR_WRITING, VALUE_LIST, &key))
+        return;
+    count_max = count == 0 ? SIZE_MAX : count > 0 ? (size_t)count : (size_t)0 - (size_t)count;
+    if (key.present)
+        removed = list_remove(&key.value, call->args[3], count_max, count < 0 ? LIST_TAIL : LIST_HEAD);
+    if (removed > 0)
+        store_fewer(&key, "lrem", removed);
+    reply_integer(call->reply, (int64_t)removed);
+}
+
+/* Redis counts what goes, and always one change at least. */
+void ltrim_command(struct call *call)
+{
+    int64_t start, end, count;
+    uint64_t changes = call->change_count;
+    struct key key;
+
+    if (!arg_integer(call, 2, &start) || !arg_integer(call, 3, &end) ||
+        !key_open_as(call, 1, KEY_FOR_WRITING, VALUE_LIST, &key))
+        return;
+    if (!key.present) {
+        reply_ok(call->reply);
+        return;
+    }
+    count = (int64_t)list_count(&key.value);
+    start = start < 0 ? (start < -count ? 0 : start + count) : start;
+    end = end < 0 ? (end < -count ? -1 : end + count) : end >= count ? count - 1 : end;
+    if (start > end || start >= count) {
+        key_event(&key, "ltrim");
+        key_remove(&key, KEY_REMOVE_LAZILY, "del");
+        call->change_count = changes + (uint64_t)count;
+    } else {
+        list_delete(&key.value, (size_t)end + 1, (size_t)(count - 1 - end));
+        list_delete(&key.value, 0, (size_t)start);
+        store_fewer(&key, "ltrim", (size_t)(count - (end - start + 1)));
+        if (call->change_count == changes)
+            call->change_count++;
+    }
+    reply_ok(call->reply);
+}

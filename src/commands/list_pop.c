@@ -1,0 +1,248 @@
+/* LPOP, RPOP, LMPOP, LMOVE, RPOPLPUSH, and what the blocking commands share with them. */
+#include "command/call.h"
+#include "command/key.h"
+#include "commands/list.h"
+#include "value/list.h"
+
+bool arg_list_end(struct call *call, int arg, enum list_end *end)
+{
+    *end = arg_is(call, arg, "left") ? LIST_HEAD : LIST_TAIL;
+    if (*end == LIST_HEAD || arg_is(call, arg, "right"))
+        return true;
+    reply_error(call, ERR_SYNTAX);
+    return false;
+}
+
+static const char *pop_event(enum list_end end)
+{
+    return end == LIST_HEAD ? "lpop" : "rpop";
+}
+
+/* The elements at the end have been replied. */
+static void remove_popped(struct key *key, enum list_end end, size_t count)
+{
+    struct call *call = key->call;
+    uint64_t changes = call->change_count;
+    size_t all = list_count(&key->value);
+
+    if (count == all) {
+        key_event(key, pop_event(end));
+        key_remove(key, KEY_REMOVE_LAZILY, "del");
+    } else {
+        list_delete(&key->value, end == LIST_HEAD ? 0 : all - count, count);
+        list_shrink(&key->value, &call->turn->limits);
+        key_changed(key, pop_event(end));
+    }
+    call->change_count = changes + count;
+}
+
+static void reply_elements(struct key *key, enum list_end end, size_t count)
+{
+    struct list_iterator iterator;
+    char digits[TEXT_INT_SIZE];
+
+    list_iterate(&iterator, &key->value, end == LIST_HEAD ? 0 : list_count(&key->value) - 1, end == LIST_HEAD ? LIST_TAIL : LIST_HEAD);
+    for (; count > 0 && list_step(&iterator); count--)
+        reply_bulk(key->call->reply, list_element(&iterator, digits));
+    list_iterate_end(&iterator);
+}
+
+void list_pop_one(struct key *key, enum list_end end)
+{
+    reply_elements(key, end, 1);
+    remove_popped(key, end, 1);
+}
+
+size_t list_pop(struct key *key, enum list_end end, size_t count)
+{
+    size_t all = list_count(&key->value);
+
+    if (count > all)
+        count = all;
+    reply_array(key->call->reply, count);
+    reply_elements(key, end, count);
+    remove_popped(key, end, count);
+    return count;
+}
+
+static void pop(struct call *call, enum list_end end)
+{
+    bool has_count = call->arg_count == 3;
+    int64_t count = 1;
+    struct key key;
+
+    if (call->arg_count > 3) {
+        reply_wrong_arity(call);
+        return;
+    }
+    if (has_count && !arg_integer_between(call, 2, 0, INT64_MAX, "ERR value is out of range, must be positive", &count))
+        return;
+    if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_LIST, &key))
+        return;
+    if (!key.present && has_count)
+        reply_null_array(call->reply);
+    else if (!key.present)
+        reply_null(call->reply);
+    else if (!has_count)
+        list_pop_one(&key, end);
+    else if (count == 0)
+        reply_array(call->reply, 0);
+    else
+        list_pop(&key, end, (size_t)count);
+}
+
+void lpop_command(struct call *call)
+{
+    pop(call, LIST_HEAD);
+}
+
+void rpop_command(struct call *call)
+{
+    pop(call, LIST_TAIL);
+}
+
+bool list_pop_options(struct call *call, int arg, enum list_end *end, int64_t *count)
+{
+    bool has_count = false;
+
+    *count = 1;
+    if (arg >= call->arg_count) {
+        reply_error(call, ERR_SYNTAX);
+        return false;
+    }
+    if (!arg_list_end(call, arg, end))
+        return false;
+    for (arg++; arg < call->arg_count; arg += 2) {
+        if (has_count || arg + 1 == call->arg_count || !arg_is(call, arg, "count")) {
+            reply_error(call, ERR_SYNTAX);
+            return false;
+        }
+        if (!arg_integer_between(call, arg + 1, 1, INT64_MAX, "ERR count should be greater than 0", count))
+            return false;
+        has_count = true;
+    }
+    return true;
+}
+
+/* The log gets what came of it: a pop from the one key that had something. */
+void list_pop_many(struct key *key, int arg, enum list_end end, size_t count)
+{
+    struct call *call = key->call;
+    struct bytes words[3] = { end == LIST_HEAD ? BYTES("LPOP") : BYTES("RPOP"), call->args[arg] };
+
+    reply_array(call->reply, 2);
+    reply_bulk(call->reply, call->args[arg]);
+    words[2] = call_integer(call, (int64_t)list_pop(key, end, count));
+    call_propagate(call, words, 3);
+}
+
+void lmpop_command(struct call *call)
+{
+    int64_t key_count, count;
+    enum list_end end;
+
+    if (!arg_integer_between(call, 1, 1, INT64_MAX, "ERR numkeys should be greater than 0", &key_count))
+        return;
+    if (key_count >= call->arg_count - 2) {
+        reply_error(call, ERR_SYNTAX);
+        return;
+    }
+    if (!list_pop_options(call, 2 + (int)key_count, &end, &count))
+        return;
+    for (int arg = 2; arg < 2 + key_count; arg++) {
+        struct key key;
+
+        if (!key_open_as(call, arg, KEY_FOR_WRITING, VALUE_LIST, &key))
+            return;
+        if (key.present) {
+            list_pop_many(&key, arg, end, (size_t)count);
+            return;
+        }
+    }
+    reply_null_array(call->reply);
+}
+
+/* The element at an end, copied, for it is about to move. */
+static struct bytes take_copy(struct key *key, enum list_end end)
+{
+    struct list_iterator iterator;
+    char digits[TEXT_INT_SIZE];
+    struct bytes element;
+
+    list_iterate(&iterator, &key->value, end == LIST_HEAD ? 0 : list_count(&key->value) - 1, LIST_TAIL);
+    list_step(&iterator);
+    element = arena_copy(key->call->arena, list_element(&iterator, digits));
+    list_iterate_end(&iterator);
+    return element;
+}
+
+/* Within one list. */
+static void rotate(struct key *key, enum list_end from, enum list_end to, struct bytes element)
+{
+    const struct value_limits *limits = &key->call->turn->limits;
+
+    if (from != to && list_count(&key->value) > 1) {
+        list_delete(&key->value, from == LIST_HEAD ? 0 : list_count(&key->value) - 1, 1);
+        list_grow(&key->value, limits, 1, element.size);
+        list_push(&key->value, to, element);
+        list_shrink(&key->value, limits);
+    }
+    key_changed(key, to == LIST_HEAD ? "lpush" : "rpush");
+    key_event(key, pop_event(from));
+}
+
+static void push_to(struct key *target, enum list_end to, struct bytes element)
+{
+    if (!target->present)
+        key_replace(target, list_create());
+    list_grow(&target->value, &target->call->turn->limits, 1, element.size);
+    list_push(&target->value, to, element);
+    key_changed(target, to == LIST_HEAD ? "lpush" : "rpush");
+}
+
+bool list_move(struct key *source, enum list_end from, enum list_end to)
+{
+    struct call *call = source->call;
+    uint64_t changes = call->change_count;
+    struct bytes element;
+    struct key target;
+
+    if (bytes_equal(call->args[1], call->args[2])) {
+        element = take_copy(source, from);
+        rotate(source, from, to, element);
+    } else {
+        if (!key_open_as(call, 2, KEY_FOR_WRITING, VALUE_LIST, &target))
+            return false;
+        element = take_copy(source, from);
+        push_to(&target, to, element);
+        remove_popped(source, from, 1);
+    }
+    call->change_count = changes + 1;
+    reply_bulk(call->reply, element);
+    return true;
+}
+
+static void move(struct call *call, enum list_end from, enum list_end to)
+{
+    struct key source;
+
+    if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_LIST, &source))
+        return;
+    if (!source.present)
+        reply_null(call->reply);
+    else
+        list_move(&source, from, to);
+}
+
+void lmove_command(struct call *call)
+{
+    enum list_end from, to;
+
+    if (arg_list_end(call, 3, &from) && arg_list_end(call, 4, &to))
+        move(call, from, to);
+}
+
+void rpoplpush_command(struct call *call)
+{
+    move(call, LIST_TAIL, LIST_HEAD);
+}

@@ -1,0 +1,122 @@
+/* Lists: chunks of listpacks, which Redis 7.0 and later read; read are single elements, and the older ziplists, too. */
+#include "base/check.h"
+#include "containers/listpack.h"
+#include "containers/ziplist.h"
+#include "value/codec_private.h"
+#include "value/list.h"
+
+/* list of type 18 = number of chunks | chunk ...
+ * chunk           = PLAIN | one element as a string          (large ones)
+ *                 | PACKED | a listpack as a string
+ */
+enum { PLAIN = 1, PACKED = 2, LZF_FORM = 0xc3 };
+
+static void write_lzf(struct buffer *out, struct bytes packed, size_t size)
+{
+    buffer_append_u8(out, LZF_FORM);
+    codec_write_length(out, packed.size);
+    codec_write_length(out, size);
+    buffer_append_bytes(out, packed);
+}
+
+static void write_chunk(struct buffer *out, struct chunk_view chunk)
+{
+    codec_write_length(out, chunk.form == CHUNK_PLAIN ? PLAIN : PACKED);
+    if (chunk.form == CHUNK_COMPRESSED)
+        write_lzf(out, chunk.bytes, chunk.size);
+    else
+        codec_write_raw(out, chunk.bytes);
+}
+
+void codec_write_list(const struct value *value, struct buffer *out)
+{
+    buffer_append_u8(out, CODEC_RDB_LIST_QUICKLIST_2);
+    if (value->encoding == LIST_LISTPACK) {
+        codec_write_length(out, 1);
+        write_chunk(out, (struct chunk_view){ .form = CHUNK_PACK, .bytes = listpack_bytes(value->object) });
+        return;
+    }
+    codec_write_length(out, chunk_list_chunks(value->object));
+    for (size_t i = 0; i < chunk_list_chunks(value->object); i++)
+        write_chunk(out, chunk_list_view(value->object, i));
+}
+
+static enum status read_element(struct bytes *input, struct buffer *scratch, struct value *list)
+{
+    size_t mark = scratch->size;
+    char digits[TEXT_INT_SIZE];
+    struct bytes element;
+    enum status status = codec_read_string(input, scratch, digits, &element);
+
+    scratch->size = mark;       /* what is there stays until the next one is read */
+    if (status == STATUS_OK)
+        list_build_add(list, element);
+    return status;
+}
+
+static enum status read_ziplist(struct bytes *input, struct buffer *scratch, struct value *list)
+{
+    struct ziplist_reader reader;
+    char digits[TEXT_INT_SIZE];
+    struct bytes blob, element;
+    enum status status = codec_read_blob(input, scratch, &blob);
+
+    if (status == STATUS_OK)
+        status = ziplist_read(&reader, blob);
+    if (status != STATUS_OK)
+        return status;
+    while ((status = ziplist_next(&reader, &element, digits)) == STATUS_OK)
+        list_build_add(list, element);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+static enum status read_chunk(struct bytes *input, const struct value_limits *limits, struct buffer *scratch, struct value *list)
+{
+    struct bytes blob;
+    uint64_t form;
+    enum status status = codec_read_size(input, &form);
+
+    if (status != STATUS_OK)
+        return status;
+    if (form == PLAIN)
+        return read_element(input, scratch, list);
+    if (form != PACKED)
+        return STATUS_CORRUPT;
+    status = codec_read_blob(input, scratch, &blob);
+    return status == STATUS_OK ? list_build_pack(list, limits, blob) : status;
+}
+
+static enum status read_one(uint8_t type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
+    struct value *list)
+{
+    switch (type) {
+    case CODEC_RDB_LIST: return read_element(input, scratch, list);
+    case CODEC_RDB_LIST_QUICKLIST_2: return read_chunk(input, limits, scratch, list);
+    default: return read_ziplist(input, scratch, list);
+    }
+}
+
+enum status codec_read_list(uint8_t type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
+    struct value *value)
+{
+    struct value list;
+    uint64_t count = 1;
+    enum status status = STATUS_OK;
+
+    if (type != CODEC_RDB_LIST_ZIPLIST)
+        status = codec_read_size(input, &count);
+    if (status != STATUS_OK)
+        return status;
+    if (count > input->size)                    /* each takes a byte at least */
+        return STATUS_CORRUPT;
+    list = list_build(limits);
+    for (; count > 0 && status == STATUS_OK; count--)
+        status = read_one(type, input, limits, scratch, &list);
+    if (status == STATUS_OK)
+        status = list_build_end(&list, limits);
+    if (status == STATUS_OK)
+        *value = list;
+    else
+        value_free(&list);
+    return status;
+}

@@ -1,0 +1,245 @@
+#include "value/list.h"
+
+#include "base/check.h"
+#include "containers/listpack.h"
+#include "value/type.h"
+
+enum { CHUNK_SIZE_MAX = 64 * 1024 };    /* a larger listpack from outside is taken apart */
+
+static inline struct listpack *pack_of(const struct value *list)
+{
+    return list->object;
+}
+
+static inline struct listpack **pack_slot(struct value *list)
+{
+    return (struct listpack **)&list->object;
+}
+
+static inline struct chunk_list *chunks_of(const struct value *list)
+{
+    return list->object;
+}
+
+struct value list_create(void)
+{
+    return (struct value){ .type = VALUE_LIST, .encoding = LIST_LISTPACK, .object = listpack_create() };
+}
+
+size_t list_count(const struct value *list)
+{
+    return list->encoding == LIST_LISTPACK ? listpack_count(pack_of(list)) : chunk_list_count(chunks_of(list));
+}
+
+static void to_chunks(struct value *list, const struct value_limits *limits)
+{
+    struct chunk_list *chunks = chunk_list_create(limits->list_fill, limits->list_depth);
+
+    if (listpack_count(pack_of(list)) > 0)
+        chunk_list_add_pack_take(chunks, pack_of(list));
+    else
+        listpack_destroy(pack_of(list));
+    list->encoding = LIST_CHUNKS;
+    list->object = chunks;
+}
+
+static void to_listpack(struct value *list)
+{
+    struct chunk_list *chunks = chunks_of(list);
+
+    list->object = chunk_list_take_pack(chunks);
+    list->encoding = LIST_LISTPACK;
+    chunk_list_destroy(chunks);
+}
+
+void list_grow(struct value *list, const struct value_limits *limits, size_t count, size_t bytes)
+{
+    const struct listpack *pack = pack_of(list);
+
+    if (list->encoding == LIST_LISTPACK &&
+        (chunk_exceeds(limits->list_fill, listpack_size(pack) + bytes, listpack_count(pack) + count) ||
+            !listpack_has_room(pack, count, bytes)))
+        to_chunks(list, limits);
+}
+
+/* To a listpack, if all is one chunk, 1/`share` of what one may be. */
+static void shrink_to(struct value *list, const struct value_limits *limits, size_t share)
+{
+    size_t size_max, count_max, size;
+
+    if (list->encoding != LIST_CHUNKS)
+        return;
+    size = chunk_list_pack_size(chunks_of(list));
+    chunk_limits(limits->list_fill, &size_max, &count_max);
+    if (size < LISTPACK_SIZE_MAX / 2 && size <= size_max / share && chunk_list_count(chunks_of(list)) <= count_max / share)
+        to_listpack(list);
+}
+
+void list_shrink(struct value *list, const struct value_limits *limits)
+{
+    if (list_count(list) > 0)
+        shrink_to(list, limits, 2);
+}
+
+void list_push(struct value *list, enum list_end end, struct bytes element)
+{
+    if (list->encoding == LIST_CHUNKS)
+        chunk_list_push(chunks_of(list), end, element);
+    else
+        listpack_insert(pack_slot(list), end == LIST_HEAD ? listpack_first(pack_of(list)) : LISTPACK_NONE, element);
+}
+
+void list_set(struct value *list, size_t index, struct bytes element)
+{
+    if (list->encoding == LIST_CHUNKS)
+        chunk_list_set(chunks_of(list), index, element);
+    else
+        listpack_replace(pack_slot(list), listpack_seek(pack_of(list), (int64_t)index), element);
+}
+
+void list_insert(struct value *list, size_t index, struct bytes element)
+{
+    if (list->encoding == LIST_CHUNKS)
+        chunk_list_insert(chunks_of(list), index, element);
+    else
+        listpack_insert(pack_slot(list), listpack_seek(pack_of(list), (int64_t)index), element);
+}
+
+void list_delete(struct value *list, size_t index, size_t count)
+{
+    if (count == 0)
+        return;
+    if (list->encoding == LIST_CHUNKS)
+        chunk_list_delete(chunks_of(list), index, count);
+    else
+        listpack_delete(pack_slot(list), listpack_seek(pack_of(list), (int64_t)index), count);
+}
+
+size_t list_remove(struct value *list, struct bytes element, size_t count_max, enum list_end from)
+{
+    if (list->encoding == LIST_CHUNKS)
+        return chunk_list_remove(chunks_of(list), element, count_max, from);
+    return chunk_remove_from_pack(pack_slot(list), element, count_max, from);
+}
+
+void list_iterate(struct list_iterator *iterator, const struct value *list, size_t index, enum list_end towards)
+{
+    if (list->encoding == LIST_CHUNKS)
+        chunk_list_iterate(&iterator->chunks, chunks_of(list), index, towards);
+    else
+        chunk_list_iterate_pack(&iterator->chunks, pack_of(list), listpack_count(pack_of(list)), index, towards);
+}
+
+/* Building: always chunks; what is small becomes a listpack at the end. */
+
+struct value list_build(const struct value_limits *limits)
+{
+    struct value list = list_create();
+
+    to_chunks(&list, limits);
+    return list;
+}
+
+void list_build_add(struct value *list, struct bytes element)
+{
+    chunk_list_push(chunks_of(list), LIST_TAIL, element);
+}
+
+enum status list_build_pack(struct value *list, const struct value_limits *limits, struct bytes listpack)
+{
+    struct chunk_list_iterator iterator;
+    char digits[TEXT_INT_SIZE];
+    struct listpack *pack;
+    bool is_whole;
+
+    if (!listpack_is_valid(listpack))
+        return STATUS_CORRUPT;
+    pack = listpack_of_bytes(listpack);
+    if (listpack_count(pack) == 0) {            /* Redis leaves them out, too */
+        listpack_destroy(pack);
+        return STATUS_OK;
+    }
+    is_whole = limits->list_kept == LIST_KEPT_LISTPACK || listpack.size <= CHUNK_SIZE_MAX;
+    if (is_whole) {
+        chunk_list_add_pack_take(chunks_of(list), pack);
+        return STATUS_OK;
+    }
+    chunk_list_iterate_pack(&iterator, pack, listpack_count(pack), 0, LIST_TAIL);
+    while (chunk_list_step(&iterator))
+        list_build_add(list, chunk_list_element(&iterator, digits));
+    chunk_list_iterate_end(&iterator);
+    listpack_destroy(pack);
+    return STATUS_OK;
+}
+
+enum status list_build_end(struct value *list, const struct value_limits *limits)
+{
+    if (list_count(list) == 0)
+        return STATUS_CORRUPT;
+    switch (limits->list_kept) {
+    case LIST_BY_SIZE: shrink_to(list, limits, 1); break;
+    case LIST_KEPT_CHUNKS: break;
+    case LIST_KEPT_LISTPACK:
+        if (chunk_list_pack_size(chunks_of(list)) >= LISTPACK_SIZE_MAX / 2)
+            return STATUS_CORRUPT;
+        to_listpack(list);
+    }
+    return STATUS_OK;
+}
+
+/* What value.c asks. */
+
+static const char *list_encoding_name(const struct value *list)
+{
+    return list->encoding == LIST_LISTPACK ? "listpack" : "quicklist";
+}
+
+static void list_free(struct value *list)
+{
+    if (list->encoding == LIST_LISTPACK)
+        listpack_destroy(pack_of(list));
+    else
+        chunk_list_destroy(chunks_of(list));
+}
+
+static size_t list_memory(const struct value *list, size_t samples)
+{
+    return list->encoding == LIST_LISTPACK ? listpack_memory(pack_of(list)) : chunk_list_memory(chunks_of(list), samples);
+}
+
+static size_t list_effort(const struct value *list)
+{
+    return list->encoding == LIST_LISTPACK ? 1 : chunk_list_chunks(chunks_of(list)) + 1;
+}
+
+static struct value list_copy(const struct value *list)
+{
+    struct value copy = *list;
+
+    if (list->encoding == LIST_LISTPACK)
+        copy.object = listpack_copy(pack_of(list));
+    else
+        copy.object = chunk_list_copy(chunks_of(list));
+    return copy;
+}
+
+static void list_digest(const struct value *list, struct value_sum *sum)
+{
+    struct list_iterator iterator;
+    char digits[TEXT_INT_SIZE];
+    uint64_t index = 0;
+
+    list_iterate(&iterator, list, 0, LIST_TAIL);
+    for (; list_step(&iterator); index++)
+        value_sum_add_pair(sum, bytes_of(&index, sizeof(index)), list_element(&iterator, digits));
+    list_iterate_end(&iterator);
+}
+
+const struct value_operations list_operations = {
+    .encoding_name = list_encoding_name,
+    .free = list_free,
+    .memory = list_memory,
+    .effort = list_effort,
+    .copy = list_copy,
+    .digest = list_digest,
+};

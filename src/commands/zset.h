@@ -17,7 +17,7 @@ enum zset_end { ZSET_LOWEST, ZSET_HIGHEST };
 /* How the elements of a pop are laid out: member, score, member, score ... or an array of pairs. */
 enum zset_pop_reply { ZSET_POP_FLAT, ZSET_POP_PAIRS };
 /* Replies up to `count` elements (an array) and removes them from the key, a sorted set that is present and opened for writing;
- * the key goes with the last. Counts one change, as Redis does. Returns how many there were. */
+ * the key goes with the last. Counts a change an element, as Redis does. Returns how many there were. */
 size_t zset_pop(struct key *key, enum zset_end end, size_t count, enum zset_pop_reply layout);
 
 /* Makes argument `arg`, opened for overwriting by its row, the sorted set, which is taken; or removes what is there if that is

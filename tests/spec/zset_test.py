@@ -775,6 +775,20 @@ class ZsetTest(PairCase):
         """, clients)
         self.assertIsInstance(replies[1], Double)
 
+    def test_changes_are_counted_as_redis_counts_them(self):
+        def counted(client, words):
+            before = client.must("INFO", "persistence")
+            client.call(*words)
+            after = client.must("INFO", "persistence")
+            return [int(text.split(b"rdb_changes_since_last_save:")[1].split()[0]) for text in (before, after)]
+        for line in ("ZADD z 1 a 2 b 3 c 4 d 5 e 6 f 7 g", "ZADD z 1 a 9 b", "ZADD z XX 5 q", "ZADD z NX INCR 1 a", "ZINCRBY z 1 a",
+                     "ZPOPMIN z", "ZPOPMIN z 2", "ZPOPMAX z 100", "ZPOPMIN z", "ZADD z 1 a 2 b 3 c", "ZMPOP 2 y z MIN COUNT 2",
+                     "ZMPOP 1 z MAX COUNT 9", "ZADD z 1 a 2 b 3 c", "ZREM z a x", "ZREMRANGEBYRANK z 0 -1", "ZADD z 1 a 2 b",
+                     "ZREMRANGEBYSCORE z 1 1", "ZUNIONSTORE y 1 z", "ZUNIONSTORE y 1 nosuch", "ZUNIONSTORE y 1 nosuch",
+                     "ZRANGESTORE y z 0 -1", "ZRANGESTORE y z 5 6", "ZDIFFSTORE y 1 z", "ZREMRANGEBYLEX z - +"):
+            (before, after), (their_before, their_after) = counted(self.c, line.split()), counted(self.r, line.split())
+            self.assertEqual(after - before, their_after - their_before, line)
+
     def test_ttl_is_kept_by_changes(self):
         self.both("""
             ZADD z 1 a 2 b

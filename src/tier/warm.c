@@ -47,7 +47,7 @@ struct warm {
     bool valid;
     uint64_t sought;            /* no record lies between this place and `at` */
     struct buffer scratch;
-    int64_t next_us;            /* tier-warmup-rate */
+    int64_t next_us, rate;      /* when to go on, and the tier-warmup-rate that says so */
     uint64_t units;             /* read since */
     uint32_t errors;
 };
@@ -268,12 +268,13 @@ static void keep_rate(struct warm *warm)
 {
     int64_t rate = warm->tier->settings.warmup_rate, now_us = clock_mono_us();
 
-    if (warm->next_us < now_us - BURST_US)
+    if (warm->next_us < now_us - BURST_US || warm->rate != rate)
         warm->next_us = now_us - BURST_US;
+    warm->rate = rate;
     if (rate > 0)
         warm->next_us += (int64_t)(warm->units * 1000000 / (uint64_t)rate);
     warm->units = 0;
-    while (!warm->stopping && now_us < warm->next_us) {
+    while (!warm->stopping && now_us < warm->next_us && warm->tier->settings.warmup_rate == rate) {
         close_iterator(warm);       /* the store may want to be reopened meanwhile */
         pause_us(warm->next_us - now_us < PAUSE_MS * 1000 ? warm->next_us - now_us : PAUSE_MS * 1000);
         now_us = clock_mono_us();

@@ -87,7 +87,7 @@ static bool chunk_write(struct aof *aof, struct aof_chunk *chunk)
         error_set(aof, status_of_errno(error), done < 0 ? "a write failed" : "a write was cut short", error);
         return false;
     }
-    aof_sum_add(&aof->unsynced.sum, aof->unsynced.size, bytes_of(data, size));
+    stream_sum_add(&aof->unsynced.sum, aof->unsynced.size, bytes_of(data, size));
     aof->unsynced.size += size;
     if (size > 0)
         aof->written_db = chunk->db_after;

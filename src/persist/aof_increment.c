@@ -80,7 +80,7 @@ static void manifest_saved(struct aof *aof, struct aof_manifest *next)
 /* Copies a stretch of the current file into another, and compares its sum. */
 static enum status stretch_copy(struct aof *aof, const struct aof_stretch *stretch, uint64_t from, int to)
 {
-    struct aof_sum sum = { 0 };
+    struct stream_sum sum = { 0 };
     char *block = mem_alloc(COPY_SIZE);
     enum status status = STATUS_OK;
     uint64_t done = 0;
@@ -95,7 +95,7 @@ static enum status stretch_copy(struct aof *aof, const struct aof_stretch *stret
             status = STATUS_CORRUPT;
             break;
         }
-        aof_sum_add(&sum, done, bytes_of(block, (size_t)size));
+        stream_sum_add(&sum, done, bytes_of(block, (size_t)size));
         while (put < (size_t)size) {
             ssize_t wrote = aof->disk.write(aof->disk.context, to, block + put, (size_t)size - put);
 
@@ -109,7 +109,7 @@ static enum status stretch_copy(struct aof *aof, const struct aof_stretch *stret
         }
         done += (uint64_t)size;
     }
-    if (status == STATUS_OK && !aof_sum_equal(&sum, &stretch->sum))
+    if (status == STATUS_OK && !stream_sum_equal(&sum, &stretch->sum))
         status = STATUS_CORRUPT;
     mem_free(block);
     return status;

@@ -10,9 +10,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/stream_sum.h"
 #include "persist/aof.h"
 #include "persist/aof_manifest.h"
-#include "persist/aof_sum.h"
 #include "persist/aof_tail.h"
 
 enum { AOF_MESSAGE_SIZE = 256 };
@@ -20,7 +20,7 @@ enum { AOF_MESSAGE_SIZE = 256 };
 /* A stretch of the current file, from where the stretch before it ends, and the sum of its bytes. */
 struct aof_stretch {
     uint64_t size;
-    struct aof_sum sum;
+    struct stream_sum sum;
 };
 
 /* none -> aof_prepare -> prepared -> aof_cut -> waiting -> the flusher gets there -> none */

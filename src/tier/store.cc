@@ -290,6 +290,9 @@ enum status store_open(const struct store_options *options, struct store **store
     if (options->without_merging)
         opened->env_owned->hold_work();
     opened->env = options->env != nullptr ? options->env : opened->env_owned.get();
+    opened->numbers_rare = options->numbers_rare;
+    if (opened->numbers_rare)
+        opened->env->watch_logs(opened->dir);
     opened->bloom.reset(leveldb::NewBloomFilterPolicy(BLOOM_BITS));
     opened->cache.reset(leveldb::NewLRUCache(or_default(options->block_cache_size, size_mib)));
     opened->env->NewLogger("", &db_options.info_log);
@@ -424,16 +427,20 @@ uint64_t store_batch_count(const struct store_batch *batch)
     return batch->count;
 }
 
-enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch)
+static void put_number(leveldb::WriteBatch *batch, uint64_t number)
 {
-    uint64_t number = store->number.load() + 1;
     std::string value;
+
+    key_append_u64(&value, number);
+    batch->Put(key_meta("number"), value);
+}
+
+static enum status write(struct store *store, leveldb::WriteBatch *batch, uint64_t number)
+{
     Status status;
 
     if (!store->is_writable.load())
         return STATUS_CLOSED;
-    key_append_u64(&value, number);
-    batch->Put(key_meta("number"), value);
     /* No lock: only the writer replaces `db`, and it is here. */
     status = store->db->Write(leveldb::WriteOptions(), batch);
     if (!status.ok()) {
@@ -443,6 +450,23 @@ enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch
     }
     store->number = number;
     return STATUS_OK;
+}
+
+enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch)
+{
+    uint64_t number = store->number.load() + 1;
+
+    if (!store->numbers_rare)
+        put_number(batch, number);
+    return write(store, batch, number);
+}
+
+enum status store_write_number(struct store *store)
+{
+    leveldb::WriteBatch batch;
+
+    put_number(&batch, store->number.load());
+    return write(store, &batch, store->number.load());
 }
 
 enum status store_write(struct store *store, const struct store_batch *batch)
@@ -515,13 +539,18 @@ static void apply_tuning(struct store *store)
 static enum status reopen_locked(struct store *store, bool *applied, char *message)
 {
     std::string value;
-    enum status status;
+    enum status status = STATUS_OK;
     uint64_t number, expected = store->number.load();
 
     store->db.reset();
     store->down_status = STATUS_CLOSED;
     apply_tuning(store);
-    status = db_open(store, false, message);
+    if (store->numbers_rare && !store->env->logs_are_intact(store->dir)) {
+        store_say(message, "store '" + store->dir + "' has lost something of what was written to its logs");
+        status = STATUS_CORRUPT;
+    }
+    if (status == STATUS_OK)
+        status = db_open(store, false, message);
     if (status == STATUS_OK)
         status = meta_get(store, "number", 8, &value, message);
     if (status != STATUS_OK) {
@@ -533,15 +562,17 @@ static enum status reopen_locked(struct store *store, bool *applied, char *messa
         return status;
     }
     number = key_u64(value.data());
-    if (number != expected && number != expected + 1) {
+    if (store->numbers_rare ? number > expected : number != expected && number != expected + 1) {
         store->db.reset();
         store->down_status = STATUS_CORRUPT;
         store_say(message, "store '" + store->dir + "' came back with batch " + std::to_string(number) + " instead of " +
             std::to_string(expected) + ": what was written is lost");
         return STATUS_CORRUPT;
     }
-    *applied = number == expected + 1;
-    store->number = number;
+    if (!store->numbers_rare) {
+        *applied = number == expected + 1;
+        store->number = number;
+    }
     return STATUS_OK;
 }
 

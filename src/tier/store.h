@@ -19,7 +19,7 @@
  * one in a log drops batches out of the middle. With them a damaged filter costs reads (LevelDB goes without it), and all
  * else is STATUS_CORRUPT. A log that ends in the middle of a batch is no damage: that batch never was.
  * A damaged length in the last 32 KiB of a log can pass for such an end: who knows what number the store must have
- * (a checkpoint) compares it with store_number.
+ * (a checkpoint) compares it with store_number; store_reopen knows what was in the logs.
  */
 #ifndef KELVIN_TIER_STORE_H
 #define KELVIN_TIER_STORE_H
@@ -51,6 +51,7 @@ struct store_options {
     size_t file_size_max;           /* bytes of a table file. 0: 32 MiB */
     int open_files_max;             /* 0: 10000; at most half of RLIMIT_NOFILE, at least 74 */
     bool compression;               /* snappy */
+    bool numbers_rare;              /* see store_number */
     bool without_merging;           /* it is only read, and closed soon: its tables stay as they are. With `env` NULL only */
 };
 
@@ -82,11 +83,12 @@ void store_batch_delete_expiry(struct store_batch *batch, int64_t expire_ms, uin
 size_t store_batch_size(const struct store_batch *batch);       /* bytes, about */
 uint64_t store_batch_count(const struct store_batch *batch);    /* operations */
 
-/* Writes the batch, not synced. The batch is kept by the caller and carries the number store_number() + 1 into the
- * store with it. On failure the store is closed for writing and the caller keeps the batch for store_reopen. */
+/* Writes the batch, not synced. The batch is kept by the caller. On failure the store is closed for writing and the caller keeps the batch for store_reopen. */
 enum status store_write(struct store *store, const struct store_batch *batch);
 
-/* The number of the last batch that was written (each step of a purge is a batch, too). Any thread. */
+/* The number of the last batch that was written (each step of a purge is a batch, too). Any thread.
+ * Every batch carries its number into the store; with `numbers_rare` only snapshots do: a key that is in every batch makes all of
+ * LevelDB's tables overlap at that end, so that what was written in order is merged again and again. */
 uint64_t store_number(const struct store *store);
 
 /* Other sizes from the next store_reopen on (which may be called on a store that is well). By the writer. */
@@ -98,8 +100,9 @@ void store_tune(struct store *store, const struct store_tuning *tuning);
 
 /* After a failed store_write, store_purge or store_compact: closes LevelDB and opens it again, and finds out whether
  * the batch that failed is in. STATUS_OK: writable again; `*applied` says whether the failed batch is there (then it must
- * not be written again). STATUS_CORRUPT: the store came back with another number; it stays closed, for reading too, as what
- * it would say may be outdated. Any other failure: try again later.
+ * not be written again); with `numbers_rare` it never does: writing a batch twice does no harm. STATUS_CORRUPT: the store came back
+ * without something that was written (another number; with `numbers_rare`, a log whose bytes are not those that went there); it stays
+ * closed, for reading too, as what it would say may be outdated. Any other failure: try again later.
  * First sees whether the disk takes enough to start LevelDB; if not, answers so and leaves reads as they are.
  * Waits until other threads have closed their iterators, and holds up store_get and store_scan for the while.
  * The writer's own iterators must be closed. */

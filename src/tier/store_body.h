@@ -41,6 +41,7 @@ struct store {
 
     std::atomic<bool> is_writable { false };
     std::atomic<uint64_t> number { 0 };     /* changed by the writer */
+    bool numbers_rare = false;
 
     uint32_t purge_incarnation = 0;         /* the writer's: where the purge goes on, after purge_last */
     std::string purge_last;
@@ -75,6 +76,8 @@ leveldb::ReadOptions read_options_scan(void);
 
 /* Gives the batch the next number and writes it; closes the store for writing on failure. */
 enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch);
+/* With `numbers_rare`: the number goes into the store now. */
+enum status store_write_number(struct store *store);
 
 /* Fills `message` (may be NULL) with a sentence. */
 void store_say(char *message, const std::string &sentence);

@@ -21,6 +21,7 @@
 
 extern "C" {
 #include "base/status.h"
+#include "base/stream_sum.h"
 }
 
 /* LevelDB's statuses carry text only, so the text ends with "errno N: what it means" and is read back here. */
@@ -65,6 +66,12 @@ struct store_env final : public leveldb::EnvWrapper {
     void mend(const std::string &path);                     /* the directory is opened anew */
     leveldb::Status health(const std::string &path);        /* whether the directory is broken */
 
+    /* LevelDB's logs: what was written to each, in order, so that it can be seen whether it is still there. */
+    void watch_logs(const std::string &directory);          /* of this directory from now on */
+    void log_begun(const std::string &path);
+    void log_written(const std::string &path, uint64_t offset, const char *bytes, size_t size);
+    bool logs_are_intact(const std::string &directory);
+
     bool is_being_written(const std::string &path);
     void writing_ended(const std::string &path);
 
@@ -84,7 +91,14 @@ private:
     static void *thread_main(void *env);
     void run();
 
-    std::mutex mutex;                                       /* guards the next four */
+    struct log_content {
+        uint64_t size = 0;
+        struct stream_sum sum = { 0 };
+    };
+
+    std::mutex mutex;                                       /* guards the next six */
+    std::set<std::string> logs_watched;
+    std::map<std::string, log_content> logs;                /* those that were written by this process and not removed */
     std::map<std::string, std::shared_ptr<disk_directory>> directories;
     std::multiset<std::string> being_written;
     std::set<std::string> held;                             /* removed, but kept for now */

@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "tier/store_disk.h"
 #include "tier/store_file.h"
 
@@ -181,6 +183,7 @@ Status store_env::RemoveFile(const std::string &path)
     if (error != 0)
         return disk_status(path, error);
     std::lock_guard<std::mutex> guard(mutex);
+    logs.erase(path);
     if (hold_count > 0) {
         held.insert(path);
         return Status::OK();
@@ -356,6 +359,67 @@ Status store_env::health(const std::string &path)
     int error = directory(path)->broken.load();
 
     return error != 0 ? disk_status(path, error) : Status::OK();
+}
+
+void store_env::watch_logs(const std::string &directory_path)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    logs_watched.insert(directory_path);
+}
+
+void store_env::log_begun(const std::string &path)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    if (logs_watched.count(path_directory(path)) > 0)
+        logs[path] = log_content();
+}
+
+void store_env::log_written(const std::string &path, uint64_t offset, const char *bytes, size_t size)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+    auto found = logs.find(path);
+
+    if (found == logs.end())
+        return;
+    stream_sum_add(&found->second.sum, offset, bytes_of(bytes, size));
+    found->second.size = offset + size;
+}
+
+static bool log_is_intact(const std::string &path, uint64_t size, const struct stream_sum &wanted)
+{
+    std::vector<char> block(256 * 1024);
+    struct stream_sum sum = { 0 };
+    int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    uint64_t done = 0;
+
+    while (fd >= 0 && done < size) {
+        ssize_t part = read(fd, block.data(), std::min<uint64_t>(block.size(), size - done));
+        if (part < 0 && errno == EINTR)
+            continue;
+        if (part <= 0)
+            break;
+        stream_sum_add(&sum, done, bytes_of(block.data(), static_cast<size_t>(part)));
+        done += static_cast<uint64_t>(part);
+    }
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 && done == size && stream_sum_equal(&sum, &wanted);
+}
+
+bool store_env::logs_are_intact(const std::string &directory_path)
+{
+    std::map<std::string, log_content> copy;
+
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        copy = logs;
+    }
+    for (const auto &log : copy)
+        if (path_directory(log.first) == directory_path && !log_is_intact(log.first, log.second.size, log.second.sum))
+            return false;
+    return true;
 }
 
 bool store_env::is_being_written(const std::string &path)

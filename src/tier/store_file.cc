@@ -113,6 +113,8 @@ public:
         std::shared_ptr<disk_directory> its_directory)
         : env(its_env), path(its_path), kind(kind_of(its_path)), directory(std::move(its_directory)), fd(its_fd)
     {
+        if (kind == file_kind::LOG)
+            env->log_begun(path);
     }
 
     ~writer() override
@@ -256,6 +258,8 @@ private:
                 return fail(error);
             return fail(error);
         }
+        if (kind == file_kind::LOG)
+            env->log_written(path, written, from, size);
         written += size;
         env->counters.writes.fetch_add(1, std::memory_order_relaxed);
         env->counters.written_bytes.fetch_add(size, std::memory_order_relaxed);

@@ -169,6 +169,14 @@ enum status store_snapshot(struct store *store, const char *dir, char *message)
         store_say(message, "store '" + store->dir + "' is closed for writing");
         return STATUS_CLOSED;
     }
+    if (store->numbers_rare) {
+        enum status status = store_write_number(store);
+
+        if (status != STATUS_OK) {
+            store_say(message, "store '" + store->dir + "' can't be written");
+            return status;
+        }
+    }
     return image_create(store->env, store->dir, dir, target::NEW, message);
 }
 

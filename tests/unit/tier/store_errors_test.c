@@ -576,6 +576,95 @@ static void a_snapshot_survives_the_power_cut_after_it(void **state)
     }
 }
 
+/* Numbers that go into the store with snapshots only */
+
+static int setup_rare(void **state)
+{
+    struct box *box = mem_zalloc(sizeof(*box));
+
+    box_create(box, 0);
+    box->options.numbers_rare = true;
+    assert_int_equal(box_open(box), STATUS_OK);
+    *state = box;
+    return 0;
+}
+
+static void without_numbers_a_failed_batch_is_written_again(void **state)
+{
+    struct box *box = *state;
+    const struct store_faults cases[] = {
+        { .only = ".log", .write_late = 1000 }, { .write_error = 1000 }, { .write_no_space = 1000 }, { .write_short = 1000 },
+    };
+
+    for (int round = 0; round < 40; round++) {
+        uint64_t number;
+
+        box_write_many(box, 7);
+        number = store_number(box->store);
+        store_env_set_faults(box->env, &cases[round % 4]);
+        assert_int_not_equal(box_write(box), STATUS_OK);
+        store_env_set_faults(box->env, NULL);
+        assert_false(box_reopen(box));
+        assert_int_equal(store_number(box->store), number);
+        box_write_many(box, 1);         /* the same one: its content follows from the number */
+        box_verify(box, box->store, STATUS_OK);
+    }
+}
+
+static void without_numbers_a_log_that_was_damaged_is_noticed(void **state)
+{
+    struct random random;
+
+    (void)state;
+    random_init(&random, 21);
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct store_faults faults = { .write_error = 1000 };
+        char logs[BOX_FILES_MAX][BOX_PATH_SIZE];
+        struct box box;
+        bool applied;
+        uint64_t size;
+
+        box_create(&box, seed);
+        box.options.numbers_rare = true;
+        box.options.write_buffer_size = 1 << 20;
+        assert_int_equal(box_open(&box), STATUS_OK);
+        box_write_many(&box, 30);
+        store_env_set_faults(box.env, &faults);
+        assert_int_not_equal(box_write(&box), STATUS_OK);
+        store_env_set_faults(box.env, NULL);
+        assert_int_equal(box_files(box.dir, ".log", logs), 1);
+        size = box_file_size(logs[0]);
+        if (seed % 2 == 0)
+            assert_int_equal(truncate(logs[0], (off_t)random_below(&random, size)), 0);
+        else
+            box_flip(logs[0], random_below(&random, size), (int)random_below(&random, 8));
+        assert_int_equal(store_reopen(box.store, &applied, box.message), STATUS_CORRUPT);
+        assert_true(strlen(box.message) > 10);
+        assert_false(store_is_writable(box.store));
+        box_destroy(&box);
+    }
+}
+
+static void without_numbers_an_image_has_its_number(void **state)
+{
+    struct box *box = *state, copy;
+    char image[128];
+
+    snprintf(image, sizeof(image), "%s/image", box->root);
+    for (int round = 0; round < 10; round++) {
+        box_write_many(box, round * 20);
+        assert_int_equal(store_snapshot(box->store, image, box->message), STATUS_OK);
+        copy = *box;
+        copy.store = NULL;
+        strcpy(copy.dir, image);
+        assert_int_equal(box_open(&copy), STATUS_OK);
+        assert_int_equal(store_number(copy.store), store_number(box->store));
+        box_verify(&copy, copy.store, STATUS_OK);
+        box_close(&copy);
+        assert_int_equal(store_remove(image, box->env), STATUS_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -597,6 +686,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failed_snapshot_leaves_nothing_and_harms_nothing, setup, teardown),
         cmocka_unit_test(a_power_cut_leaves_a_prefix_of_the_batches),
         cmocka_unit_test(a_snapshot_survives_the_power_cut_after_it),
+        cmocka_unit_test_setup_teardown(without_numbers_a_failed_batch_is_written_again, setup_rare, teardown),
+        cmocka_unit_test(without_numbers_a_log_that_was_damaged_is_noticed),
+        cmocka_unit_test_setup_teardown(without_numbers_an_image_has_its_number, setup_rare, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

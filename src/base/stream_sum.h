@@ -6,8 +6,8 @@
  * It is linear, so halves of a word may be added one by one. It tells pages that came back empty or old from what was
  * written; against somebody who wants to be clever it does nothing. About 8 bytes a cycle.
  */
-#ifndef KELVIN_PERSIST_AOF_SUM_H
-#define KELVIN_PERSIST_AOF_SUM_H
+#ifndef KELVIN_BASE_STREAM_SUM_H
+#define KELVIN_BASE_STREAM_SUM_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,11 +15,11 @@
 
 #include "base/bytes.h"
 
-struct aof_sum {
+struct stream_sum {
     uint64_t value;
 };
 
-static inline uint64_t aof_sum_multiplier(uint64_t offset)
+static inline uint64_t stream_sum_multiplier(uint64_t offset)
 {
     uint64_t mixed = (offset >> 3) * UINT64_C(0x9e3779b97f4a7c15) + UINT64_C(0x2545f4914f6cdd1d);
 
@@ -27,7 +27,7 @@ static inline uint64_t aof_sum_multiplier(uint64_t offset)
 }
 
 /* `offset` is where in the stretch the bytes belong. */
-static inline void aof_sum_add(struct aof_sum *sum, uint64_t offset, struct bytes bytes)
+static inline void stream_sum_add(struct stream_sum *sum, uint64_t offset, struct bytes bytes)
 {
     const char *data = bytes.data, *end = bytes.data + bytes.size;
     uint64_t value = sum->value, word;
@@ -44,14 +44,14 @@ static inline void aof_sum_add(struct aof_sum *sum, uint64_t offset, struct byte
             word = 0;
             memcpy((char *)&word + inside, data, size);
         }
-        value += word * aof_sum_multiplier(offset);
+        value += word * stream_sum_multiplier(offset);
         offset += size;
         data += size;
     }
     sum->value = value;
 }
 
-static inline bool aof_sum_equal(const struct aof_sum *a, const struct aof_sum *b)
+static inline bool stream_sum_equal(const struct stream_sum *a, const struct stream_sum *b)
 {
     return a->value == b->value;
 }

@@ -82,6 +82,14 @@ void call_propagate_nothing(struct call *call)
     call->propagate_nothing = true;
 }
 
+void call_ask_for_keys(struct call *call, const struct bytes *names, int count)
+{
+    CHECK(call->change_count == 0 && call->reply->out.size == call->reply_start);
+    call->asked = names;
+    call->asked_count = count;
+    call->asks = true;
+}
+
 bool arg_integer(struct call *call, int index, int64_t *number)
 {
     if (text_to_int(call->args[index], number))

@@ -46,6 +46,10 @@ struct call {
     struct call_key *keys;
     int key_count;
     int key_next;               /* where key_open looks first: handlers open keys in order */
+    int own_key_count;          /* those among them that the command's row names; they come first */
+    const struct bytes *asked;  /* see call_ask_for_keys */
+    int asked_count;
+    bool asks;                  /* it did so just now */
     bool handles_stale;         /* something changed: call_key.handle no longer holds */
     struct arena *arena;
 
@@ -76,6 +80,12 @@ void reply_wrong_arity(struct call *call);
  * if the call changed nothing. */
 void call_propagate(struct call *call, const struct bytes *args, int arg_count);
 void call_propagate_nothing(struct call *call);
+
+/* Keys that the row does not name, because they are known only when others have been read (SORT's BY and GET). The handler has
+ * changed and replied nothing, and returns after this. It is called again from the top, with its own keys and these locked and in
+ * RAM; key_open takes call->arg_count + i for the i-th of these. What was asked for before is forgotten. The handler looks again what
+ * it needs, for its own keys may have changed meanwhile, and asks again if these are not the right ones. The names are borrowed. */
+void call_ask_for_keys(struct call *call, const struct bytes *names, int count);
 
 /* Arguments. False: the error was replied. */
 bool arg_integer(struct call *call, int index, int64_t *number);                /* ERR_NOT_INTEGER */

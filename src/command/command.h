@@ -14,12 +14,12 @@
  *
  *   sequence    = item { " " item }
  *   item        = ( argument | WORD | WORD argument | WORD group | group ) [ "..." ]
- *   argument    = name ":" type          type: key string integer double pattern unix-time
+ *   argument    = name ":" type          type: key string integer double pattern key-pattern unix-time
  *   group       = "(" alternatives ")"   | "[" alternatives "]"
  *   alternatives = sequence { "|" sequence }
  *
  *   key:key value:string     arguments, in order. The n-th argument of type key is told to be the n-th key specification's
- *                            (the last one's, if there are fewer specifications)
+ *                            (the last one's, if there are fewer specifications). All patterns of keys count as one
  *   WITHVALUES               a word without ":" is a token, written as it stands ("*", "=" and "$" are such words too)
  *   COUNT count:integer      ... or stands before the argument or (group) that follows it
  *   [x]                      may be left out
@@ -129,6 +129,7 @@ struct command {
 #define KEY_NUMBERED(at, step_, flags_) { .flags = (flags_), .index = (at), .numbered = true, .step = (step_) }
 #define KEY_AFTER(word, from, last_, step_, limit_, flags_) \
     { .flags = (flags_), .keyword = (word), .index = (from), .last = (last_), .step = (step_), .limit = (limit_) }
+#define KEY_UNKNOWN(flags_) { .flags = (flags_) }
 #define NO_KEYS NULL
 /* A row's keys: up to three specs, the rest ends the list. */
 #define KEYS(...) ((const struct key_spec[]){ __VA_ARGS__, { .flags = 0 } })

@@ -84,7 +84,7 @@ static size_t name_size(struct bytes word)
 
 static bool is_type(struct bytes type)
 {
-    static const char *const types[] = { "key", "string", "integer", "double", "pattern", "unix-time" };
+    static const char *const types[] = { "key", "string", "integer", "double", "pattern", "key-pattern", "unix-time" };
 
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         if (bytes_equal(type, bytes_of_string(types[i])))
@@ -237,10 +237,27 @@ static size_t node_count(const struct node *nodes)
     return count;
 }
 
-/* Which key specification the next argument of type key belongs to. */
+/* Which key specification the next argument of type key belongs to. Patterns of keys share one. */
 struct key_counter {
     int next, count;
+    int of_patterns;        /* -1: none was seen */
 };
+
+static bool is_key_pattern(const struct node *node)
+{
+    return node->kind == NODE_ARGUMENT && bytes_equal(node->type, BYTES("key-pattern"));
+}
+
+static int key_spec_of(const struct node *node, struct key_counter *keys)
+{
+    int index = is_key_pattern(node) && keys->of_patterns >= 0 ? keys->of_patterns : keys->next;
+
+    if (is_key_pattern(node))
+        keys->of_patterns = index;
+    if (index == keys->next && keys->next + 1 < keys->count)
+        keys->next++;
+    return index;
+}
 
 static void reply_pair(struct reply *reply, const char *name, struct bytes value)
 {
@@ -264,7 +281,7 @@ static struct bytes type_of(const struct node *node)
 {
     switch (node->kind) {
     case NODE_ARGUMENT:
-        return node->type;
+        return is_key_pattern(node) ? BYTES("pattern") : node->type;
     case NODE_TOKEN:
         return BYTES("pure-token");
     case NODE_ONE_OF:
@@ -277,7 +294,7 @@ static struct bytes type_of(const struct node *node)
 
 static void reply_node(struct reply *reply, const struct node *node, struct key_counter *keys)
 {
-    bool is_key = node->kind == NODE_ARGUMENT && bytes_equal(node->type, BYTES("key")) && keys->count > 0;
+    bool is_key = node->kind == NODE_ARGUMENT && (bytes_equal(node->type, BYTES("key")) || is_key_pattern(node)) && keys->count > 0;
     bool has_token = node->token.data != NULL, has_flags = node->optional || node->multiple;
     bool is_leaf = node->children == NULL;
 
@@ -288,9 +305,7 @@ static void reply_node(struct reply *reply, const struct node *node, struct key_
         reply_pair(reply, "display_text", node->name);
     if (is_key) {
         reply_bulk_string(reply, "key_spec_index");
-        reply_integer(reply, keys->next);
-        if (keys->next + 1 < keys->count)
-            keys->next++;
+        reply_integer(reply, key_spec_of(node, keys));
     }
     if (has_token)
         reply_pair(reply, "token", node->token);
@@ -306,7 +321,7 @@ static void reply_node(struct reply *reply, const struct node *node, struct key_
 
 static void reply_arguments(struct reply *reply, const struct command *command, const struct node *nodes)
 {
-    struct key_counter keys = { 0, 0 };
+    struct key_counter keys = { .of_patterns = -1 };
 
     while (command->keys != NULL && command->keys[keys.count].flags != 0)
         keys.count++;

@@ -25,6 +25,7 @@ command_run rename_command, renamenx_command, move_command, copy_command;
 command_run expire_command, pexpire_command, expireat_command, pexpireat_command, persist_command;
 command_run ttl_command, pttl_command, expiretime_command, pexpiretime_command;
 command_run keys_command, scan_command, randomkey_command, dbsize_command;
+command_run sort_command, sort_ro_command;
 command_run dump_command, restore_command;
 command_run object_encoding_command, object_refcount_command, object_idletime_command, object_freq_command, object_help_command;
 command_run select_command, swapdb_command, flushdb_command, flushall_command;

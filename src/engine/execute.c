@@ -157,7 +157,7 @@ static bool find_keys(struct call *call, struct worker *worker)
         count = command_keys(call->command, call->args, call->arg_count, call->keys, count);
     }
     /* Words that make no sense have no keys: the handler says what is wrong with them. */
-    call->key_count = count > 0 ? count : 0;
+    call->key_count = call->own_key_count = count > 0 ? count : 0;
     for (int i = 0; i < call->key_count; i++)
         call->keys[i].hash = hash_bytes(&call->partitions->seed, call->args[call->keys[i].arg]);
     return true;
@@ -401,7 +401,29 @@ static bool is_paused(struct call *call)
     return bytes_of_string(call->command->name).size < 6 || memcmp(call->command->name, "client", 6) != 0;
 }
 
-static void run_locked(struct call *call, struct worker *worker, bool *parked)
+/* What the handler asked for stands behind its own arguments and keys from now on. */
+static void take_asked_keys(struct call *call)
+{
+    int own = call->own_key_count, first = call->arg_count;
+    struct bytes *args = arena_alloc(call->arena, ((size_t)first + (size_t)call->asked_count) * sizeof(*args));
+    struct call_key *keys = arena_alloc(call->arena, ((size_t)own + (size_t)call->asked_count) * sizeof(*keys));
+
+    memcpy(args, call->args, (size_t)first * sizeof(*args));
+    memcpy(args + first, call->asked, (size_t)call->asked_count * sizeof(*args));
+    memcpy(keys, call->keys, (size_t)own * sizeof(*keys));
+    for (int i = 0; i < call->asked_count; i++)
+        keys[own + i] = (struct call_key){ .arg = first + i, .flags = KEY_RO | KEY_ACCESS,
+            .hash = hash_bytes(&call->partitions->seed, args[first + i]) };
+    call->args = args;
+    call->keys = keys;
+    call->key_count = own + call->asked_count;
+    call->key_next = 0;
+    call->handles_stale = false;
+    call->expired = call->expired_last = NULL;      /* they are in the log */
+    call->asks = false;
+}
+
+static void run_once(struct call *call, struct worker *worker, bool *parked)
 {
     bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
     struct partition_set set;
@@ -442,6 +464,16 @@ static void run_locked(struct call *call, struct worker *worker, bool *parked)
         tier_nudge(call->engine->tier);
     }
     *parked = call->parked || must_queue || residency == WAITING;
+}
+
+/* A handler that asks for more keys is run again with them: tier rule 8, for nothing was changed yet. */
+static void run_locked(struct call *call, struct worker *worker, bool *parked)
+{
+    run_once(call, worker, parked);
+    while (call->asks) {
+        take_asked_keys(call);
+        run_once(call, worker, parked);
+    }
 }
 
 static void finish_call(struct call *call, struct worker *worker, int64_t started_ns)

@@ -22,7 +22,7 @@ ENCODINGS = {"hash-max-listpack-entries": "8", "hash-max-listpack-value": "20", 
 # What the oracle does not have.
 OWN_ENCODINGS = {"set-max-listpack-entries": "8", "set-max-listpack-value": "20"}
 # Commands with keys that are tested elsewhere, or can't be compared.
-NOT_RANDOM = {"restore", "migrate", "restore-asking", "object", "memory", "debug", "tier", "sort", "sort_ro", "wait", "waitaof",
+NOT_RANDOM = {"restore", "migrate", "restore-asking", "object", "memory", "debug", "tier", "wait", "waitaof",
               "spop", "watch", "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "xgroup", "xinfo"}
 FILLER_DATABASE = 15
 

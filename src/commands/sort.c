@@ -7,6 +7,7 @@
 #include "commands/keys.h"
 #include "commands/sort_order.h"
 #include "commands/sort_pattern.h"
+#include "value/list.h"
 #include "value/set.h"
 #include "value/zset.h"
 
@@ -78,12 +79,16 @@ static bool parse(struct sort *sort, enum sort_kind kind)
 
 static size_t element_count(const struct value *value)
 {
-    return value->type == VALUE_SET ? set_count(value) : zset_count(value);
+    switch (value->type) {
+    case VALUE_LIST: return list_count(value);
+    case VALUE_SET: return set_count(value);
+    default: return zset_count(value);
+    }
 }
 
 static bool has_elements(const struct value *value)
 {
-    return value->type == VALUE_SET || value->type == VALUE_ZSET;
+    return value->type == VALUE_LIST || value->type == VALUE_SET || value->type == VALUE_ZSET;
 }
 
 static void find_range(struct sort *sort, size_t count)
@@ -96,12 +101,12 @@ static void find_range(struct sort *sort, size_t count)
         sort->end = sort->first + (size_t)sort->limit;
 }
 
-/* `digits`: where the iterator prints integers; such an element is copied. */
+/* `digits`: where the iterator prints integers, or NULL; such an element is copied. */
 static void add_item(struct sort *sort, struct bytes element, const char *digits)
 {
     struct sort_item *item = &sort->items[sort->item_count];
 
-    if (element.data == digits)
+    if (digits != NULL && element.data == digits)
         element = arena_copy(sort->call->arena, element);
     *item = (struct sort_item){ .element = element, .index = sort->item_count++ };
 }
@@ -116,20 +121,48 @@ static void collect_set(struct sort *sort, const struct value *set)
         add_item(sort, member, iterator.digits);
 }
 
-/* Where nothing is sorted, only what is answered is collected. */
+/* The others have an order of their own. Where it is kept, only what is answered is collected; from the other end, if DESC says so. */
+struct part {
+    size_t first, count;        /* `first` counts from the end where it begins */
+    bool from_end;
+};
+
+static struct part part_to_collect(const struct sort *sort, size_t count)
+{
+    if (!sort->keeps_order)
+        return (struct part){ 0, count, false };
+    return (struct part){ sort->first, sort->end - sort->first, sort->direction == SORT_DOWN };
+}
+
 static void collect_zset(struct sort *sort, const struct value *zset)
 {
-    enum zset_direction direction = sort->keeps_order && sort->direction == SORT_DOWN ? ZSET_DOWN : ZSET_UP;
-    size_t count = zset_count(zset), first = sort->keeps_order ? sort->first : 0, end = sort->keeps_order ? sort->end : count;
+    size_t count = zset_count(zset);
+    struct part part = part_to_collect(sort, count);
     struct zset_iterator iterator;
     struct bytes member;
     double score;
 
-    if (first >= end)
+    if (part.count == 0)
         return;
-    zset_iterate(&iterator, zset, direction == ZSET_UP ? first : count - 1 - first, direction);
-    while (sort->item_count < end - first && zset_next(&iterator, &member, &score))
+    zset_iterate(&iterator, zset, part.from_end ? count - 1 - part.first : part.first, part.from_end ? ZSET_DOWN : ZSET_UP);
+    while (sort->item_count < part.count && zset_next(&iterator, &member, &score))
         add_item(sort, member, iterator.digits);
+}
+
+/* Its elements are borrowed until the next step only. */
+static void collect_list(struct sort *sort, const struct value *list)
+{
+    size_t count = list_count(list);
+    struct part part = part_to_collect(sort, count);
+    struct list_iterator iterator;
+    char digits[TEXT_INT_SIZE];
+
+    if (part.count == 0)
+        return;
+    list_iterate(&iterator, list, part.from_end ? count - 1 - part.first : part.first, part.from_end ? LIST_HEAD : LIST_TAIL);
+    while (sort->item_count < part.count && list_step(&iterator))
+        add_item(sort, arena_copy(sort->call->arena, list_element(&iterator, digits)), NULL);
+    list_iterate_end(&iterator);
 }
 
 static void collect(struct sort *sort)
@@ -143,6 +176,8 @@ static void collect(struct sort *sort)
         return;
     if (value->type == VALUE_SET)
         collect_set(sort, value);
+    else if (value->type == VALUE_LIST)
+        collect_list(sort, value);
     else
         collect_zset(sort, value);
     if (sort->keeps_order && value->type != VALUE_SET) {
@@ -244,48 +279,76 @@ static bool get_value(struct sort *sort, const struct sort_pattern *get, size_t 
     return sort_pattern_value(get, sort->call, sort->call->arg_count + (int)(*next_name)++, value);
 }
 
-typedef void take_output(struct sort *sort, bool found, struct bytes value);
-
-static void reply_output(struct sort *sort, bool found, struct bytes value)
-{
-    if (found)
-        reply_bulk(sort->call->reply, value);
-    else
-        reply_null(sort->call->reply);
-}
-
 static size_t output_count(const struct sort *sort)
 {
     return (sort->end - sort->first) * (sort->get_count > 0 ? sort->get_count : 1);
 }
 
-static void give_output(struct sort *sort, size_t next_name, take_output *take)
+/* Calls `take` for all that is to be answered. `next_name`: the first name of a key of GET. */
+typedef void take_output(void *context, bool found, struct bytes value);
+
+static void give_output(struct sort *sort, size_t next_name, take_output *take, void *context)
 {
     for (size_t i = sort->first; i < sort->end; i++) {
         if (sort->get_count == 0)
-            take(sort, true, sort->items[i].element);
+            take(context, true, sort->items[i].element);
         for (size_t j = 0; j < sort->get_count; j++) {
             struct bytes value;
             bool found = get_value(sort, &sort->gets[j], i, &next_name, &value);
 
-            take(sort, found, value);
+            take(context, found, value);
         }
     }
 }
 
-static void store(struct sort *sort)
+static void reply_output(void *context, bool found, struct bytes value)
+{
+    if (found)
+        reply_bulk(context, value);
+    else
+        reply_null(context);
+}
+
+struct gathered {
+    struct bytes *elements;
+    size_t count, bytes;
+};
+
+static void gather_output(void *context, bool found, struct bytes value)
+{
+    struct gathered *gathered = context;
+
+    if (!found)
+        value = bytes_of("", 0);
+    gathered->elements[gathered->count++] = value;
+    gathered->bytes += value.size;
+}
+
+/* All is gathered before the change: the destination may be what was sorted. */
+static void store(struct sort *sort, size_t next_name)
 {
     struct call *call = sort->call;
+    struct gathered gathered = { .elements = arena_alloc(call->arena, (output_count(sort) + 1) * sizeof(struct bytes)) };
+    uint64_t changes = call->change_count;
+    struct value list;
     struct key target;
 
-    if (output_count(sort) > 0) {
-        reply_errorf(call, "ERR SORT can't STORE yet: the result is a list, and there are none");
-        return;
-    }
-    if (key_open_in(call, call->db, sort->store_arg, KEY_FOR_LOOKING, &target))
+    give_output(sort, next_name, gather_output, &gathered);
+    if (gathered.count > 0) {
+        list = list_create();
+        list_grow(&list, &call->turn->limits, gathered.count, gathered.bytes);
+        for (size_t i = 0; i < gathered.count; i++)
+            list_push(&list, LIST_TAIL, gathered.elements[i]);
+        key_open(call, sort->store_arg, KEY_FOR_OVERWRITING, &target);
+        key_replace(&target, list);
+        target.expire_ms = -1;
+        key_changed(&target, "sortstore");
+        call->change_count = changes + gathered.count;
+    } else if (key_open_in(call, call->db, sort->store_arg, KEY_FOR_LOOKING, &target)) {
         key_remove(&target, KEY_REMOVE_LAZILY, "del");
+    }
     if (!call->failed)
-        reply_integer(call->reply, 0);
+        reply_integer(call->reply, (int64_t)gathered.count);
 }
 
 static void answer(struct sort *sort)
@@ -301,11 +364,11 @@ static void answer(struct sort *sort)
     if (sort->name_count > first_name && !have_needed(sort))
         return;
     if (sort->store_arg != 0) {
-        store(sort);
+        store(sort, first_name);
         return;
     }
     reply_array(sort->call->reply, output_count(sort));
-    give_output(sort, first_name, reply_output);
+    give_output(sort, first_name, reply_output, sort->call->reply);
 }
 
 static void run(struct call *call, enum sort_kind kind)

@@ -37,9 +37,7 @@ static int compare_weights(const struct sort_item *a, const struct sort_item *b)
 
 static int compare_scores(const struct sort_item *a, const struct sort_item *b)
 {
-    if (a->score != b->score)
-        return a->score < b->score ? -1 : 1;
-    return bytes_compare(a->element, b->element);
+    return (a->score > b->score) - (a->score < b->score);
 }
 
 /* Never 0 for two different items. */
@@ -49,6 +47,8 @@ static int compare(const void *first, const void *second, void *context)
     const struct order *order = context;
     int result = order->by == SORT_BY_TEXT ? compare_weights(a, b) : compare_scores(a, b);
 
+    if (result == 0)
+        result = bytes_compare(a->element, b->element);
     if (result == 0)
         return (a->index > b->index) - (a->index < b->index);
     return order->direction == SORT_UP ? result : -result;

@@ -24,7 +24,7 @@ enum sort_by { SORT_BY_NUMBER, SORT_BY_TEXT };
 enum sort_direction { SORT_UP, SORT_DOWN };
 
 /* Afterwards [first, end) holds what would be there if all were in order; of the rest nothing is said. Takes linear time but for what is
- * in that range. Equal numbers are ordered by their elements. */
+ * in that range. Equal numbers and equal weights are ordered by their elements. */
 void sort_items(struct sort_item *items, size_t count, size_t first, size_t end, enum sort_by by, enum sort_direction direction,
     struct random *random);
 

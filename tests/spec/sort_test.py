@@ -138,6 +138,72 @@ class SortTest(PairCase):
             SORT t BY w_*
         """)
 
+    def test_lists(self):
+        self.both("""
+            RPUSH l 3 1 2 10 1
+            SORT l
+            SORT l DESC
+            SORT l ALPHA
+            SORT l LIMIT 1 2
+            SORT l BY nosort
+            SORT l BY nosort DESC
+            SORT l BY nosort LIMIT 1 2
+            SORT l BY nosort DESC LIMIT 1 2
+            SORT l BY nosort LIMIT 4 9
+            SORT l BY nosort LIMIT 9 9
+            MSET w_1 9 w_2 8 w_3 7
+            SORT l BY w_*
+            SORT l BY w_* GET # GET w_*
+            SORT l BY nosort GET # GET w_*
+            RPUSH words b a c
+            SORT words
+            SORT words ALPHA DESC
+            SORT words BY nosort
+            RPUSH copy "a\\x00b" "" "\\xff"
+            SORT copy ALPHA
+        """)
+        self.both([["RPUSH", "long"] + [i * 7919 % 3000 for i in range(3000)], ["SORT", "long"], ["SORT", "long", "DESC", "LIMIT", 100, 50],
+                   ["SORT", "long", "ALPHA", "LIMIT", 2990, 50], ["SORT", "long", "BY", "nosort", "LIMIT", 2500, 20]])
+
+    def test_results_are_stored(self):
+        self.both("""
+            SADD s 3 1 2
+            MSET w_1 9 w_2 8
+            SORT s STORE d
+            LRANGE d 0 -1
+            TYPE d
+            SORT s DESC LIMIT 0 2 STORE d
+            LRANGE d 0 -1
+            SORT s BY w_* GET # GET w_* GET nostar STORE d
+            LRANGE d 0 -1
+            SORT s BY nosort STORE d
+            LRANGE d 0 -1
+            SADD t b c a
+            SORT t BY nosort DESC STORE d
+            LRANGE d 0 -1
+            SORT t STORE d
+            LRANGE d 0 -1
+            SORT t ALPHA STORE d STORE e
+            LRANGE e 0 -1
+            SORT t ALPHA DESC STORE t
+            LRANGE t 0 -1
+            SORT t BY nosort DESC LIMIT 0 2 STORE t
+            LRANGE t 0 -1
+            SET str x
+            EXPIRE str 100
+            SORT t ALPHA STORE str
+            TTL str
+            LRANGE str 0 -1
+            ZADD z 1 x 2 y
+            SORT z BY nosort DESC STORE d
+            LRANGE d 0 -1
+            OBJECT ENCODING d
+            RPUSH l 5 4 4
+            SORT l STORE w_1
+            SORT s BY w_*
+            SORT_RO s STORE d
+        """)
+
     def test_an_empty_result_removes_its_destination(self):
         self.both("""
             SET d x
@@ -177,6 +243,25 @@ class SortTest(PairCase):
             SORT s GET w_* GET #
             SORT_RO missing
         """, self.clients(protocol=3))
+
+
+class SortLogTest(PairCase):
+    options = {"appendonly": "yes", "appendfsync": "always"}
+
+    def test_the_log_repeats_what_was_stored(self):
+        """Also where weights are equal, which leaves the order to the server."""
+        self.c.must("SADD", "s", *["m%d" % index for index in range(1000)])
+        self.c.must("MSET", *[word for index in range(0, 1000, 2) for word in ("w_m%d" % index, index % 7)])
+        self.c.must("SREM", "s", *["m%d" % index for index in range(300, 1000)])
+        self.c.must("SORT", "s", "BY", "w_*", "STORE", "by-number")
+        self.c.must("SORT", "s", "BY", "w_*", "ALPHA", "DESC", "GET", "#", "GET", "w_*", "STORE", "by-text")
+        self.c.must("SORT", "s", "BY", "nosort", "STORE", "unsorted")
+        self.c.must("MSET", *[word for index in range(1000) for word in ("w_m%d" % index, index)])
+        before = [self.c.must("LRANGE", key, 0, -1) for key in ("by-number", "by-text", "unsorted")]
+        self.assertEqual([len(each) for each in before], [300, 600, 300])
+        self.server.restart(kill=True)
+        self.c, _ = self.clients()
+        self.assertEqual([self.c.must("LRANGE", key, 0, -1) for key in ("by-number", "by-text", "unsorted")], before)
 
 
 @kelvin_only

@@ -45,6 +45,7 @@ ColdBitmapTest = cold_version("bitmap_test", "BitmapTest")
 ColdHashTest = cold_version("hash_test", "HashTest", ["test_a_scan_of_a_big_hash_finds_every_field_while_it_changes"])
 ColdHyperLogLogTest = cold_version("hyperloglog_test", "HyperLogLogTest", ["test_the_limit_of_the_sparse_form"])
 ColdListTest = cold_version("list_test", "ListTest")
+ColdSortTest = cold_version("sort_test", "SortTest")
 ColdSetTest = cold_version("set_test", "SetTest", ["test_a_scan_of_a_big_set_finds_every_member_while_it_changes"])
 ColdZsetTest = cold_version("zset_test", "ZsetTest", [
     "test_changes_are_counted_as_redis_counts_them",

@@ -165,6 +165,11 @@ enum status aof_open(const struct aof_options *options, struct aof **result, cha
     status = dir_open(aof, message);
     if (status == STATUS_OK)
         status = aof_manifest_load(&aof->manifest, aof->dir_fd, aof->manifest_name, message);
+    /* A killed server may not have synced the manifest that we go by, and what it does not name will be removed. */
+    if (status == STATUS_OK && aof->disk.fsync(aof->disk.context, aof->dir_fd) != 0) {
+        snprintf(message, AOF_MESSAGE_SIZE, "Can't sync the AOF directory %s: %s", aof->dir, strerror(errno));
+        status = STATUS_IO;
+    }
     if (status == STATUS_NOT_FOUND)
         status = orphans_refuse(aof, message);
     if (status == STATUS_OK && aof->manifest.count == 0)
@@ -257,16 +262,15 @@ static enum status dir_create(struct aof *aof, char *message)
     return status == STATUS_OK ? dir_open(aof, message) : status;
 }
 
-/* Files of type h are what an earlier rewrite left to delete. */
+/* Files of type h are what an earlier checkpoint left to delete. They go first: once no manifest names them, nobody finds them. */
 static enum status history_drop(struct aof *aof, char *message)
 {
-    struct aof_manifest old;
     enum status status = STATUS_OK;
     bool replaced, found = false;
 
-    aof_manifest_copy(&old, &aof->manifest);
     for (int i = aof->manifest.count - 1; i >= 0; i--)
         if (aof->manifest.files[i].type == AOF_FILE_HISTORY) {
+            unlinkat(aof->dir_fd, aof->manifest.files[i].name, 0);
             aof_manifest_remove(&aof->manifest, i);
             found = true;
         }
@@ -274,10 +278,6 @@ static enum status history_drop(struct aof *aof, char *message)
         status = aof_manifest_save(&aof->manifest, aof->dir_fd, aof->manifest_name, &aof->disk, &replaced);
     if (status != STATUS_OK)
         snprintf(message, AOF_MESSAGE_SIZE, "Can't write the AOF manifest in %s: %s", aof->dir, strerror(errno));
-    for (int i = 0; i < old.count && found && status == STATUS_OK; i++)
-        if (old.files[i].type == AOF_FILE_HISTORY)
-            unlinkat(aof->dir_fd, old.files[i].name, 0);
-    aof_manifest_release(&old);
     return status;
 }
 

@@ -160,7 +160,7 @@ enum status aof_increment_replace(struct aof *aof)
     if (aof->prepared_fd >= 0) {
         /* The prepared file has to stay behind the current one: another takes its place. */
         prepared_fd = increment_create(aof, &prepared_seq, &prepared_name);
-        status = prepared_fd < 0 ? status_of_errno(errno) : STATUS_OK;
+        status = prepared_fd < 0 || aof->disk.fsync(aof->disk.context, aof->dir_fd) != 0 ? status_of_errno(errno) : STATUS_OK;
         if (status != STATUS_OK)
             goto out;
         aof_manifest_remove(&next, current + 1);
@@ -217,7 +217,8 @@ enum status aof_increment_add(struct aof *aof, int *result, char *message)
         goto out;
     }
     aof_manifest_add(&next, bytes_of_string(name), seq, AOF_FILE_INCREMENT);
-    if (aof->disk.fdatasync(aof->disk.context, fd) != 0)
+    /* Its name first: a disk may keep the manifest's rename and not what was created before. */
+    if (aof->disk.fdatasync(aof->disk.context, fd) != 0 || aof->disk.fsync(aof->disk.context, aof->dir_fd) != 0)
         status = status_of_errno(errno);
     else
         status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, &aof->disk, &replaced);
@@ -312,7 +313,30 @@ uint64_t aof_cut(struct aof *aof)
     return aof_tail_cut(&aof->tail);
 }
 
-/* The manifest without what lies before the cut, and with the new base in front. */
+/* Files that count no more: the next start removes what is left of them if we can't. Images are found without being named. */
+static void history_add(const struct aof_manifest *now, struct aof_manifest *next, uint64_t lsn)
+{
+    for (int i = 0; i < now->count; i++) {
+        const struct aof_file *file = &now->files[i];
+        bool begins_later = file->type == AOF_FILE_INCREMENT && !(i + 1 < now->count && now->files[i + 1].first_lsn <= lsn);
+
+        if (!begins_later && !aof_name_is_image(file->name))
+            aof_manifest_add(next, bytes_of_string(file->name), file->seq, AOF_FILE_HISTORY);
+    }
+}
+
+/* Removes the files of type h; those that resist stay named. */
+static void history_remove(struct aof *aof)
+{
+    for (int i = aof->manifest.count - 1; i >= 0; i--) {
+        const struct aof_file *file = &aof->manifest.files[i];
+
+        if (file->type == AOF_FILE_HISTORY && (unlinkat(aof->dir_fd, file->name, 0) == 0 || errno == ENOENT))
+            aof_manifest_remove(&aof->manifest, i);
+    }
+}
+
+/* The manifest with the new base in front, and what lies before the cut as history. */
 static void manifest_after(const struct aof *aof, uint64_t lsn, const char *base_name, struct aof_manifest *next)
 {
     const struct aof_manifest *now = &aof->manifest;
@@ -321,6 +345,7 @@ static void manifest_after(const struct aof *aof, uint64_t lsn, const char *base
     aof_manifest_init(next);
     if (base_name != NULL)
         aof_manifest_add(next, bytes_of_string(base_name), base == NULL ? 1 : base->seq + 1, AOF_FILE_BASE);
+    history_add(now, next, lsn);
     for (int i = 0; i < now->count; i++) {
         const struct aof_file *file = &now->files[i];
 
@@ -353,15 +378,8 @@ enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, cha
         snprintf(message, AOF_MESSAGE_SIZE, "Can't write the AOF manifest in %s: %s", aof->dir, strerror(errno));
         aof_manifest_release(&next);
     } else {
-        for (int i = 0; i < aof->manifest.count; i++) {
-            bool stays = false;
-
-            for (int k = 0; k < next.count; k++)
-                stays = stays || strcmp(aof->manifest.files[i].name, next.files[k].name) == 0;
-            if (!stays)
-                unlinkat(aof->dir_fd, aof->manifest.files[i].name, 0);
-        }
         manifest_saved(aof, &next);
+        history_remove(aof);
         atomic_store(&aof->other_size, aof_increment_sizes(aof));
         atomic_store(&aof->base_size, atomic_load(&aof->other_size) + atomic_load(&aof->current_size));
     }

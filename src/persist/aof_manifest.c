@@ -354,13 +354,14 @@ enum status aof_manifest_save(const struct aof_manifest *manifest, int dir_fd, c
     if (!text_write(disk, fd, buffer_bytes(&text)) || disk->fsync(disk->context, fd) != 0)
         status = status_of_errno(errno);
     close(fd);
+    /* A rename that fails may have taken place all the same. */
+    *replaced = status == STATUS_OK;
     if (status == STATUS_OK && renameat(dir_fd, temporary.data, dir_fd, file_name) != 0)
         status = status_of_errno(errno);
     if (status != STATUS_OK) {
         unlinkat(dir_fd, temporary.data, 0);
         goto out;
     }
-    *replaced = true;
     if (disk->fsync(disk->context, dir_fd) != 0)
         status = status_of_errno(errno);
 out:

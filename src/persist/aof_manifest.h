@@ -55,9 +55,8 @@ void aof_manifest_print(const struct aof_manifest *manifest, struct buffer *text
 /* STATUS_NOT_FOUND: there is no such file. */
 enum status aof_manifest_load(struct aof_manifest *manifest, int dir_fd, const char *file_name, char *message);
 
-/* Written aside, synced, renamed over the old one, and the directory synced. `*replaced` says whether the rename took
- * place: on failure with *replaced the new text is what a killed process would find, but maybe not what a power cut
- * leaves. */
+/* Written aside, synced, renamed over the old one, and the directory synced. `*replaced` says whether the rename was
+ * tried: on failure with *replaced the new text may be what a killed process would find, or what a power cut leaves; or the old. */
 enum status aof_manifest_save(const struct aof_manifest *manifest, int dir_fd, const char *file_name,
     const struct aof_disk *disk, bool *replaced);
 

@@ -1192,12 +1192,16 @@ static void a_checkpoint_drops_what_lies_before_its_cut(void **state)
     assert_false(file_exists(&bench, INCR1));
     assert_false(file_exists(&bench, INCR2));
     text = file_get(&bench, MANIFEST);
-    assert_string_equal(text.data, "file appendonly.aof.1.base.image seq 1 type b\nfile " INCR3 " seq 3 type i\n");
+    assert_string_equal(text.data, "file appendonly.aof.1.base.image seq 1 type b\nfile " INCR1 " seq 1 type h\nfile " INCR2
+        " seq 2 type h\nfile " INCR3 " seq 3 type i\n");
     buffer_release(&text);
+    /* As if it had been killed before it removed them. */
+    file_put_string(&bench, INCR1, "*1\r\n$5\r\nwrong\r\n");
     set(&bench, 1, "e", "5");
     bench_start(&bench);
     assert_string_equal(aof_base(bench.aof), "appendonly.aof.1.base.image");
     replayed_is(&bench, "SELECT 1\nSET d 4\nSET e 5\n");
+    assert_false(file_exists(&bench, INCR1));
     bench_release(&bench);
 }
 

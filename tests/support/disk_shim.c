@@ -8,10 +8,12 @@
  * killed before, in the middle of or after one; it fails; it is late. tests/support/disk.py is the other half: it sets the rules,
  * reads the journal, and makes from it the states that a power cut could have left.
  *
- * The C library's calls are answered with system calls, so nothing has to be looked up, and nothing here allocates (but fopen,
- * which does anyway). A change and its entry in the journal happen under one lock, so the journal's order is the disk's. Files that
+ * The C library's calls are answered with system calls, so next to nothing has to be looked up, and nothing here allocates (but
+ * fopen, which does anyway). A change and its entry in the journal happen under one lock, so the journal's order is the disk's. Files that
  * were open before, such as the server's standard output, are left alone.
  */
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -338,6 +340,16 @@ int close(int fd)
         return -1;
     }
     return (int)done(verdict, syscall(SYS_close, fd));
+}
+
+/* The C library closes such a descriptor by itself, and a connection may get its number next. */
+int closedir(DIR *stream)
+{
+    int (*real)(DIR *) = (int (*)(DIR *))(uintptr_t)dlsym(RTLD_NEXT, "closedir");
+
+    if (is_ours(dirfd(stream)))
+        files[dirfd(stream)].handle = 0;
+    return real(stream);
 }
 
 /* Bytes */

@@ -2,6 +2,7 @@
  *
  *   appendonlydir/<name>.<n>.base.image/     store/   the store's files, most of them hard links
  *                                            tags     the record maps (tier/tags.h)
+ *                                            hot      which keys were hot (tier/hot.h)
  *                                            dataset  what databases there are (text, ends with a checksum)
  *
  * prepare (the next increment), cut, seal and snapshot (tier/checkpoint.c), commit (the manifest). A failure at any point leaves

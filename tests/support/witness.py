@@ -130,7 +130,7 @@ class Writer(threading.Thread):
         if kind < 77:
             return [b"HSET", b"h:" + key, b"f%d" % self.random.randrange(8), value[:100], b"serial", b"%d" % serial]
         if kind < 78:
-            return [b"HSET", b"h:" + key] + [b"%d:%d" % (serial, i // 2) for i in range(2 * self.random.choice((20, max(BIG_FIELDS, self.value_size // 6))))]
+            return [b"HSET", b"h:" + key] + [b"%d:%d" % (serial, i // 2) for i in range(2 * self.random.choice((20, max(BIG_FIELDS, self.value_size // 20))))]
         if kind < 84:
             return [self.random.choice((b"DEL", b"UNLINK")), any_key]
         if kind < 88:

@@ -110,6 +110,18 @@ void pfadd_command(struct call *call)
         reply_integer(call->reply, changes > 0);
 }
 
+/* Whoever looks at one that is embedded leaves it raw, as in Redis. */
+static void make_raw(struct key *key)
+{
+    struct edit edit;
+
+    if (key->value.encoding != STRING_EMBEDDED)
+        return;
+    edit_begin(&edit, key);
+    edit_store(&edit, 0);
+    edit_end(&edit);
+}
+
 /* The estimate is kept in the value: a change, which goes to the log, but nothing that anybody is told of. */
 static void keep_count(struct key *key, uint64_t count)
 {
@@ -137,6 +149,9 @@ static void count_one(struct call *call)
         }
         key_open(call, 1, KEY_FOR_WRITING, &key);
         keep_count(&key, count);
+    } else if (key.present && key.value.encoding == STRING_EMBEDDED) {
+        key_open(call, 1, KEY_FOR_WRITING, &key);
+        make_raw(&key);
     }
     reply_integer(call->reply, (int64_t)count);
 }
@@ -261,6 +276,7 @@ void pfdebug_command(struct call *call)
     }
     if (!open_hll(call, 2, KEY_FOR_WRITING, &key))
         return;
+    make_raw(&key);
     if (arg_is(call, 1, "getreg")) {
         debug_registers(&key);
     } else if (arg_is(call, 1, "decode")) {

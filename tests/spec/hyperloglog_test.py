@@ -137,6 +137,10 @@ class HyperLogLogTest(PairCase):
         self.both("""
             PFADD k a b c d e f
             PFDEBUG DECODE k
+            SET one "%s\\x7f\\xff"
+            OBJECT ENCODING one
+            PFDEBUG ENCODING one
+            OBJECT ENCODING one
             PFDEBUG encoding k
             PFDEBUG foo k
             PFDEBUG TODENSE k
@@ -150,7 +154,7 @@ class HyperLogLogTest(PairCase):
             STRLEN m
             PFCOUNT m
             PFSELFTEST
-        """)
+        """ % SPARSE)
 
     def test_values_go_both_ways(self):
         for count in (1, 100, 5000):

@@ -25,6 +25,7 @@
  *   [x]                      may be left out
  *   (a|b)  [a|b]             one of; of each alternative, if it has several items, all
  *   (x y)  [WORD x:t y:t]    a block: all of them, in order. If it begins with a WORD before an argument, that is the block's
+ *   [(WORD x:t) y:t]         ... unless that argument has parentheses of its own
  *   key:key...               may be repeated; WORD x:t... repeats x only, [WORD x:t]... repeats the WORD as well
  *
  * A group is named after its parts, joined with "_". Spaces are free, but "..." follows what it repeats at once. A row that breaks

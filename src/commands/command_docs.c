@@ -12,6 +12,7 @@ struct node {
     struct bytes name, type;        /* type: of an argument */
     struct bytes token;             /* the word itself, or that before it; data NULL: none */
     bool optional, multiple, multiple_token;
+    bool alone;                     /* within parentheses: a block that begins with it leaves it its word */
     struct node *children, *next;
 };
 
@@ -150,6 +151,7 @@ static struct node *parse_item(struct parser *parser)
     if (accept(parser, "(")) {
         node = parse_alternatives(parser);
         CHECK(accept(parser, ")"));
+        node->alone = true;
     } else if (accept(parser, "[")) {
         node = parse_alternatives(parser);
         CHECK(accept(parser, "]"));
@@ -211,7 +213,7 @@ static struct node *node_of_sequence(struct parser *parser, struct list list)
     if (list.count == 1)
         return list.first;
     block = group_of(parser, NODE_BLOCK, list.first);
-    if (list.first->kind == NODE_ARGUMENT && list.first->token.data != NULL) {
+    if (list.first->kind == NODE_ARGUMENT && !list.first->alone && list.first->token.data != NULL) {
         block->token = list.first->token;
         list.first->token = (struct bytes){ 0 };
     }

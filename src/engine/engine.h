@@ -17,7 +17,6 @@
 #include "persist/aof.h"
 #include "persist/identity.h"
 
-struct blocking;
 struct lazy_free;
 struct rewrite;
 struct backups;
@@ -46,7 +45,6 @@ struct engine {
     struct worker **workers;
     int worker_count;
     struct job_pool *jobs;
-    struct blocking *blocking;      /* engine/blocking.h */
     struct lazy_free *lazy_free;
     struct rewrite *rewrite;
     struct backups *backups;        /* server/backups.h */

@@ -59,6 +59,20 @@ static uint32_t variable_flags(const struct command *command, const struct bytes
     return flags & ~(uint32_t)KEY_VARIABLE_FLAGS;
 }
 
+/* STORE and STOREDIST of GEORADIUS and its kin: one key, behind whichever of the words stands last. COMMAND tells of two keys, each
+ * behind the first such word, as Redis does. */
+static void add_geo_store(struct found *found, const struct bytes *args, int arg_count, uint32_t flags)
+{
+    int store = 0;
+
+    for (int i = 5; i + 1 < arg_count; i++) {
+        if (bytes_is(args[i], "store") || bytes_is(args[i], "storedist"))
+            store = ++i;
+    }
+    if (store != 0)
+        add(found, store, flags);
+}
+
 /* The STORE of SORT: the last one counts, and a word that belongs to BY, GET or LIMIT is none. */
 static void add_sort_store(struct found *found, const struct bytes *args, int arg_count, uint32_t flags)
 {
@@ -131,6 +145,11 @@ static bool add_spec(const struct command *command, const struct key_spec *spec,
         return true;
     if (spec->step == 0) {
         add_unknown(command, spec, args, arg_count, found);
+        return true;
+    }
+    if (spec->keyword != NULL && (command->categories & CAT_GEO)) {
+        if (strcmp(spec->keyword, "STORE") == 0)
+            add_geo_store(found, args, arg_count, spec->flags);
         return true;
     }
     begin = spec_begin(spec, args, arg_count);

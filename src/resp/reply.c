@@ -145,6 +145,17 @@ void reply_double(struct reply *reply, double number)
         reply_bulk(reply, bytes);
 }
 
+void reply_long_double(struct reply *reply, long double number)
+{
+    char text[TEXT_LONG_DOUBLE_SIZE];
+    struct bytes bytes = bytes_of(text, text_of_long_double(number, text));
+
+    if (reply->protocol >= 3)
+        append_line(reply, ',', bytes);
+    else
+        reply_bulk(reply, bytes);
+}
+
 void reply_bool(struct reply *reply, bool value)
 {
     if (reply->protocol >= 3)

@@ -42,6 +42,7 @@ void reply_set(struct reply *reply, size_t count);
 void reply_push(struct reply *reply, size_t count);
 void reply_attribute(struct reply *reply, size_t pair_count);       /* RESP3 only; CHECKs */
 void reply_double(struct reply *reply, double number);
+void reply_long_double(struct reply *reply, long double number);     /* 17 digits behind the point, as INCRBYFLOAT */
 void reply_bool(struct reply *reply, bool value);
 void reply_big_number(struct reply *reply, struct bytes digits);
 /* `kind` has three letters, "txt" or "mkd". */

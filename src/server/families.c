@@ -7,6 +7,7 @@
 #include "commands/client.h"
 #include "commands/command.h"
 #include "commands/connection.h"
+#include "commands/geo.h"
 #include "commands/hash.h"
 #include "commands/hyperloglog.h"
 #include "commands/keys.h"
@@ -28,6 +29,7 @@ const struct command *const *families_of_commands(void)
         list_commands,
         set_commands,
         zset_commands,
+        geo_commands,
         keys_commands,
         connection_commands,
         client_commands,

@@ -42,9 +42,6 @@ TEMPLATES = {
     "lpush": "key element+", "rpush": "key element+", "lpushx": "key element+", "rpushx": "key element+",
     "lrange": "key range range", "lrem": "key smallrange element", "lset": "key index element", "ltrim": "key trim trim",
     "rpoplpush": "key key",
-    "blpop": "key+ timeout", "brpop": "key+ timeout", "blmove": "key key LEFT|RIGHT|foo RIGHT|LEFT timeout", "brpoplpush": "key key timeout",
-    "blmpop": "timeout numberedkeys LEFT|RIGHT|foo [COUNT count]", "bzpopmin": "key+ timeout", "bzpopmax": "key+ timeout",
-    "bzmpop": "timeout zinputs MIN|MAX|foo [COUNT count]",
     # Sets
     "sadd": "key member+", "scard": "key", "sdiff": "key+", "sdiffstore": "key key+", "sinter": "key+",
     "sintercard": ["numberedkeys", "numberedkeys LIMIT small"], "sinterstore": "key key+", "sismember": "key member",
@@ -73,6 +70,15 @@ TEMPLATES = {
     "zscan": "key 0 COUNT 100000 [MATCH pattern]", "zscore": "key zmember",
     "zunion": "zinputs [WEIGHTS zweights] [AGGREGATE SUM|MIN|MAX] [WITHSCORES]",
     "zunionstore": "key zinputs [WEIGHTS zweights] [AGGREGATE SUM|MIN|MAX] [WITHSCORES]",
+    # Geo. COUNT without ANY only where the order decides: which of those that are as far is left out, is not defined.
+    "geoadd": ["key geoplace+", "key [NX|XX] [CH] geoplace+", "key [nx] [xx] [ch] geoplace+"],
+    "geodist": "key zmember zmember [geounit]", "geohash": ["key zmember+", "key"], "geopos": ["key zmember+", "key"],
+    "geosearch": "key geofrom geoby [COUNT count ANY] [ASC|DESC|desc] [WITHCOORD] [WITHDIST] [WITHHASH] [foo]",
+    "geosearchstore": "key key geofrom geoby [COUNT count ANY] [ASC|DESC|desc] [STOREDIST] [withdist]",
+    "georadius": "key geopoint geocircle [COUNT count ANY] [ASC|DESC|desc] [WITHCOORD] [WITHDIST] [WITHHASH] [STORE|STOREDIST key] [STORE key]",
+    "georadius_ro": "key geopoint geocircle [COUNT count ANY] [ASC|DESC|desc] [WITHDIST] [WITHHASH] [STORE key]",
+    "georadiusbymember": "key zmember geocircle [COUNT count ANY] [ASC|DESC|desc] [WITHCOORD] [STORE|STOREDIST key]",
+    "georadiusbymember_ro": "key zmember geocircle [COUNT count ANY] [ASC|DESC|desc] [WITHDIST]",
     # Keys
     "copy": ["key key [REPLACE]", "key key DB db [REPLACE]"], "del": "key+", "exists": "key+",
     "expire": "key s [NX|XX|GT|LT] [XX|GT]", "expireat": "key at [NX|XX|GT|LT]", "expiretime": "key", "keys": "pattern",
@@ -93,14 +99,12 @@ WEIGHTS = {"flushall": 2, "flushdb": 6, "select": 60, "swapdb": 25, "set": 600, 
            "copy": 150, "rename": 150, "keys": 20, "scan": 20, "time": 5, "lastsave": 2, "echo": 10, "ping": 10,
            "randomkey": 20, "dump": 10, "del": 60, "unlink": 60, "expire": 150, "getdel": 60, "restore": 100,
            "setrange": 150, "append": 150, "hdel": 150, "lcs": 50, "dbsize": 60, "sadd": 900, "spop": 100, "pfadd": 300, "pfdebug": 10,
-           "zadd": 1500, "zunionstore": 150, "rpush": 900, "lpush": 600, "ltrim": 40, "linsert": 250, "lset": 250, "lmove": 150,
-           "blpop": 30, "brpop": 30, "blmove": 30, "brpoplpush": 30, "blmpop": 30, "bzpopmin": 30, "bzpopmax": 30, "bzmpop": 30}
+           "zadd": 1500, "geoadd": 700, "zunionstore": 150, "rpush": 900, "lpush": 600, "ltrim": 40, "linsert": 250, "lset": 250, "lmove": 150}
 
-# They must not wait for long: their words are never changed at random.
-BLOCKING = ("blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop")
 FAMILY = {name: b"s" for name in TEMPLATES if name.startswith((
     "append", "bit", "get", "lcs", "mget", "msetnx", "setbit", "setrange", "strlen", "substr"))}
 FAMILY.update((name, b"z") for name in TEMPLATES if name.startswith("z"))
+FAMILY.update((name, b"g") for name in TEMPLATES if name.startswith("geo"))
 FAMILY.update((name, b"n") for name in TEMPLATES if name.startswith(("incr", "decr")))
 FAMILY.update((name, b"t") for name in TEMPLATES if name in (
     "sadd", "scard", "sinter", "sintercard", "sinterstore", "sismember", "smembers", "smismember", "smove", "srandmember", "srem",
@@ -108,10 +112,9 @@ FAMILY.update((name, b"t") for name in TEMPLATES if name in (
 FAMILY.update((name, b"p") for name in TEMPLATES if name.startswith("pf"))
 FAMILY.update((name, b"l") for name in TEMPLATES if name in (
     "lindex", "linsert", "llen", "lmove", "lmpop", "lpop", "rpop", "lpos", "lpush", "rpush", "lpushx", "rpushx", "lrange", "lrem", "lset",
-    "ltrim", "rpoplpush") + BLOCKING[:5])
-FAMILY.update((name, b"z") for name in BLOCKING[5:])
+    "ltrim", "rpoplpush"))
 # One letter each: the beginning of the keys that most commands of a family use.
-FAMILIES = (b"s", b"n", b"h", b"l", b"t", b"z", b"p")
+FAMILIES = (b"s", b"n", b"h", b"l", b"t", b"z", b"p", b"g")
 WRITE_ANY = {"set", "setex", "psetex", "mset", "getset", "setnx"}
 
 
@@ -161,10 +164,8 @@ class Generator:
         if isinstance(template, list):
             template = self.random.choice(template)
         args = [name.upper().encode() if self.chance(0.9) else name.encode()] + self.expand(template)
-        if len(args) > 1 and self.chance(0.015):
+        if len(args) > 1 and args[-1] != b"ANY" and self.chance(0.015):
             args.pop()
-        if name in BLOCKING:
-            return args
         # Not where the value would be a count: Redis draws as often as it says.
         if self.chance(0.01) and name not in ("hrandfield", "srandmember", "zrandmember"):
             args.append(self.value())
@@ -213,7 +214,8 @@ class Generator:
 
     # Words in lower case that stand for themselves
     LITERAL = {"bit", "byte", "bytes", "bitt", "and", "string", "hash", "list", "set", "zset", "encoding", "foo", "withvaluess",
-               "withscoress", "left", "right", "before", "maxlen", "nx", "xx", "gt", "lt", "max", "min", "withscores"}
+               "withscoress", "left", "right", "before", "maxlen", "nx", "xx", "gt", "lt", "max", "min", "withscores",
+               "ch", "withdist", "desc"}
 
     def key(self):
         if self.chance(0.04):
@@ -283,9 +285,6 @@ class Generator:
 
     def trim(self):
         return b"%d" % self.pick(0, 0, 1, 2, -1, -1, -2, 30, -30) if self.chance(0.95) else self.pick(*ODD_NUMBERS)
-
-    def timeout(self):
-        return b"0.001" if self.chance(0.95) else self.pick(b"-1", b"abc", b"", b"nan", b"0.001 ", b"-0.5", b"1e-3", b"0x0.01p0")
 
     def rank(self):
         return b"%d" % self.pick(1, 2, 3, -1, -2, -3, 0) if self.chance(0.95) else self.pick(b"", b"abc", b"1.0", b"9223372036854775808")
@@ -367,6 +366,37 @@ class Generator:
         if self.chance(0.15):
             return self.pick(b"-1", b"abc", b"", b"9223372036854775807", b"9223372036854775808", b"536870912", b"4294967296")
         return b"%d" % self.random.choice((0, 0, 1, 2, 5, 40, 44, 100, 3000))
+
+    # Places from a few, so that they meet; far from each other or in a heap; and at the limits.
+
+    def geopoint(self):
+        if self.chance(0.05):
+            return [self.pick(b"180.1", b"abc", b"nan", b"", b"inf", b"13"), self.pick(b"85.06", b"-90", b"38", b"1e400")]
+        return self.pick([b"13.361389", b"38.115556"], [b"15.087269", b"37.502669"], [b"13.36139", b"38.11556"], [b"-13.5", b"38.1"],
+                         [b"180", b"0"], [b"-180", b"0"], [b"179.9999", b"-1"], [b"0", b"85.05112878"], [b"-90", b"-85.05112878"],
+                         [b"10", b"84.9"], [b"-179.5", b"84.9"], [b"0", b"0"], [b"%d" % self.random.randrange(-180, 181), b"%d" % self.random.randrange(-85, 86)])
+
+    def geoplace(self):
+        return self.geopoint() + [self.zmember()]
+
+    def geounit(self):
+        return self.pick(b"m", b"km", b"ft", b"mi", b"KM") if self.chance(0.97) else self.pick(b"foo", b"", b"yd")
+
+    def geolength(self):
+        if self.chance(0.04):
+            return self.pick(b"-1", b"abc", b"nan", b"inf", b"", b"1e300", b"5e-324")
+        return self.pick(b"0", b"0.5", b"10", b"200", b"3000", b"20000", b"1e5", b"3e6", b"1e7")
+
+    def geocircle(self):
+        return [self.geolength(), self.geounit()]
+
+    def geofrom(self):
+        return [b"FROMMEMBER", self.zmember()] if self.chance(0.4) else [b"FROMLONLAT"] + self.geopoint()
+
+    def geoby(self):
+        if self.chance(0.03):
+            return self.pick([], [b"BYRADIUS", b"1", b"km", b"BYBOX", b"1", b"1", b"km"], [b"BYBOX", b"1"], [b"ANY"])
+        return [b"BYRADIUS"] + self.geocircle() if self.chance(0.5) else [b"BYBOX", self.geolength()] + self.geocircle()
 
     def bitoffset(self):
         if self.chance(0.1):

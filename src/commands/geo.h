@@ -1,0 +1,31 @@
+/* Geo commands: sorted sets whose scores are places (commands/geohash.h). geo.c adds and answers places and distances, geo_search.c
+ * searches and stores what it finds, geo_area.c says where to look. */
+#ifndef KELVIN_COMMANDS_GEO_H
+#define KELVIN_COMMANDS_GEO_H
+
+#include <stdbool.h>
+
+#include "command/command.h"
+#include "commands/geohash.h"
+
+struct call;
+struct reply;
+
+/* The last row's name is NULL. */
+extern const struct command geo_commands[];
+
+/* Private to geo*.c. */
+
+/* Arguments `arg` and `arg` + 1, which are there. False: the error was replied. */
+bool geo_read_point(struct call *call, int arg, struct geo_point *point);
+/* How many metres the unit at `arg` has; 0: the error was replied. */
+double geo_read_unit(struct call *call, int arg);
+/* A bulk with four digits behind the point. */
+void geo_reply_distance(struct reply *reply, double distance);
+void geo_reply_point(struct reply *reply, struct geo_point point);
+
+command_run geoadd_command, geopos_command, geodist_command, geohash_command;
+command_run geosearch_command, geosearchstore_command, georadius_command, georadius_ro_command, georadiusbymember_command,
+    georadiusbymember_ro_command;
+
+#endif

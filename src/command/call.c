@@ -1,5 +1,6 @@
 #include "command/call.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -88,6 +89,49 @@ void call_ask_for_keys(struct call *call, const struct bytes *names, int count)
     call->asked = names;
     call->asked_count = count;
     call->asks = true;
+}
+
+void call_wait(struct call *call, const struct call_wait *wait)
+{
+    struct call_wait *copy;
+
+    if (call->client->flags & (CLIENT_NO_BLOCKING | CLIENT_REPLAY)) {
+        reply_null_array(call->reply);
+        return;
+    }
+    copy = arena_alloc(call->arena, sizeof(*copy));
+    *copy = *wait;
+    call->wait = copy;
+}
+
+bool arg_timeout(struct call *call, int index, int64_t *deadline_us)
+{
+    long double seconds;
+    int64_t ms;
+
+    *deadline_us = 0;
+    if (!text_to_long_double(call->args[index], &seconds)) {
+        reply_errorf(call, "ERR timeout is not a float or out of range");
+        return false;
+    }
+    if (seconds > (long double)(INT64_MAX / 1000)) {
+        reply_errorf(call, "ERR timeout is out of range");
+        return false;
+    }
+    ms = seconds < 0 ? -1 : (int64_t)ceill(seconds * 1000);
+    if (seconds < 0 && ceill(seconds * 1000) == 0)
+        ms = 0;                         /* what is less than a millisecond below 0 is rounded up, as in Redis */
+    if (ms < 0) {
+        reply_errorf(call, "ERR timeout is negative");
+        return false;
+    }
+    if (ms > INT64_MAX - call->turn->now_ms) {
+        reply_errorf(call, "ERR timeout is out of range");
+        return false;
+    }
+    if (ms > 0)
+        *deadline_us = ms > (INT64_MAX - call->client->began_us) / 1000 ? INT64_MAX : call->client->began_us + ms * 1000;
+    return true;
 }
 
 bool arg_integer(struct call *call, int index, int64_t *number)

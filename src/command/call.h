@@ -33,6 +33,15 @@ struct propagation {
     int arg_count;
 };
 
+/* What a call that can't be served now waits for: see call_wait. */
+struct call_wait {
+    uint8_t type;                   /* enum value_type of the keys that may serve it */
+    int key_first, key_count;       /* arguments; keys by the command's row */
+    int64_t deadline_us;            /* monotonic clock; 0: none */
+    const struct bytes *args;       /* what is to be run then, in place of the call's own words */
+    int arg_count;
+};
+
 struct call {
     struct engine *engine;
     struct partitions *partitions;
@@ -61,6 +70,7 @@ struct call {
     size_t reply_start;                 /* offset in the client's output where this call's reply begins */
     bool failed;                        /* it replied an error */
     bool parked;                        /* nothing was replied: it runs again */
+    const struct call_wait *wait;       /* it waits for keys; NULL: no */
 };
 
 enum error {
@@ -86,6 +96,13 @@ void call_propagate_nothing(struct call *call);
  * RAM; key_open takes call->arg_count + i for the i-th of these. What was asked for before is forgotten. The handler looks again what
  * it needs, for its own keys may have changed meanwhile, and asks again if these are not the right ones. The names are borrowed. */
 void call_ask_for_keys(struct call *call, const struct bytes *names, int count);
+
+/* Nothing can be answered now: the client waits until one of the keys changes and has a value of that type; then the command runs again, with
+ * wait->args, for the client and on any worker, and may call this again. When the time is up the answer is a null array. The handler has
+ * replied and changed nothing, and returns. Where nobody may wait (CLIENT_NO_BLOCKING) the null array is replied at once. */
+void call_wait(struct call *call, const struct call_wait *wait);
+/* The argument as seconds from when the request first ran: a deadline for call_wait. */
+bool arg_timeout(struct call *call, int index, int64_t *deadline_us);
 
 /* Arguments. False: the error was replied. */
 bool arg_integer(struct call *call, int index, int64_t *number);                /* ERR_NOT_INTEGER */

@@ -14,6 +14,7 @@
 
 struct command;
 struct tier_wait;
+struct waiter;
 struct worker;
 
 enum client_flag {
@@ -26,6 +27,9 @@ enum client_flag {
     CLIENT_NO_TOUCH = 1 << 6,
     CLIENT_REPLAY = 1 << 7,             /* the log's own: may do everything, waits in place, is not logged again */
     CLIENT_UNIX_SOCKET = 1 << 8,
+    CLIENT_PROXY = 1 << 10,             /* runs the command of a client that waits (engine/blocking.h); is never parked for long */
+    CLIENT_HELD_BACK = 1 << 11,         /* of a proxy: writes are held back, it may try again */
+    CLIENT_NO_BLOCKING = 1 << 12,       /* what would wait for a key is answered as if its time were up: transactions, scripts */
     CLIENT_PROTECTED = 1 << 9,          /* told that protected mode is on, about to go */
 };
 
@@ -56,6 +60,8 @@ struct client {
     bool waits_for_memory;
     uint64_t lsn_written;                   /* of its own last change */
     uint64_t lsn_needed;                    /* its output waits until the log covers this */
+    struct waiter *waiter;                  /* it waits for a key to be filled: engine/blocking.h; or NULL */
+    int64_t began_us;                       /* monotonic clock: when the request that is parked, or runs, ran for the first time */
     void *job;                              /* struct job of engine/job.h: background work of the call that is parked */
 };
 

@@ -2,6 +2,7 @@
 #include "commands/client.h"
 
 #include "base/mem.h"
+#include "engine/blocking.h"
 #include "engine/engine.h"
 
 const struct command client_commands[] = {
@@ -170,7 +171,6 @@ void client_unpause_command(struct call *call)
     reply_ok(call->reply);
 }
 
-/* No command blocks yet, so there is never anybody to unblock. */
 void client_unblock_command(struct call *call)
 {
     int64_t id;
@@ -180,7 +180,8 @@ void client_unblock_command(struct call *call)
     } else if (call->arg_count == 4 && !arg_is(call, 3, "timeout") && !arg_is(call, 3, "error")) {
         reply_errorf(call, "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
     } else if (arg_integer(call, 2, &id)) {
-        reply_integer(call->reply, 0);
+        reply_integer(call->reply, blocking_unblock(call->engine, (uint64_t)id,
+            call->arg_count == 4 && arg_is(call, 3, "error") ? BLOCKING_UNBLOCKED : BLOCKING_TIMED_OUT));
     }
 }
 

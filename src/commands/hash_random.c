@@ -91,7 +91,7 @@ static void draw_different(struct draw *draw)
     reply_pair_count(draw);
     if (draw->count == 0)
         return;
-    if (draw->hash->encoding == HASH_LISTPACK || draw->count > all / SPARSE_FACTOR)
+    if ((draw->hash->encoding & HASH_TABLE) == 0 || draw->count > all / SPARSE_FACTOR)
         draw_walking(draw);
     else
         draw_sparsely(draw);

@@ -140,14 +140,14 @@ static void count_one(struct call *call)
     uint64_t count = 0;
     struct key key;
 
-    if (!open_hll(call, 1, KEY_FOR_WRITING, &key))
+    if (!open_hll(call, 1, KEY_FOR_READING, &key))
         return;
-    string_count_lookup(&key);
     if (key.present && !hll_kept_count(hll_of(&key), &count)) {
         if (!hll_count(hll_of(&key), &count)) {
             reply_corrupt(call);
             return;
         }
+        key_open(call, 1, KEY_FOR_WRITING, &key);
         keep_count(&key, count);
     } else if (key.present && key.value.encoding == STRING_EMBEDDED) {
         key_open(call, 1, KEY_FOR_WRITING, &key);
@@ -172,20 +172,24 @@ static bool add_registers(struct call *call, int arg, uint8_t *registers, bool *
     return false;
 }
 
-void pfcount_command(struct call *call)
+static void count_several(struct call *call)
 {
     uint8_t registers[HLL_REGISTERS] = { 0 };
-    bool is_dense;
+    bool is_dense = false;
 
-    if (call->arg_count == 2) {
-        count_one(call);
-        return;
-    }
     for (int i = 1; i < call->arg_count; i++) {
         if (!add_registers(call, i, registers, &is_dense))
             return;
     }
     reply_integer(call->reply, (int64_t)hll_count_registers(registers));
+}
+
+void pfcount_command(struct call *call)
+{
+    if (call->arg_count == 2)
+        count_one(call);
+    else
+        count_several(call);
 }
 
 void pfmerge_command(struct call *call)

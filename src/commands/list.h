@@ -1,4 +1,5 @@
-/* List commands: LPUSH and its kin. list.c changes, list_read.c asks, list_pop.c pops and moves. */
+/* List commands: LPUSH and its kin. list.c changes, list_read.c asks, list_pop.c pops and moves,
+ * list_block.c waits until it can. */
 #ifndef KELVIN_COMMANDS_LIST_H
 #define KELVIN_COMMANDS_LIST_H
 
@@ -31,5 +32,6 @@ bool list_pop_options(struct call *call, int arg, enum list_end *end, int64_t *c
 command_run lpush_command, rpush_command, lpushx_command, rpushx_command, linsert_command, lset_command, lrem_command, ltrim_command;
 command_run lindex_command, llen_command, lrange_command, lpos_command;
 command_run lpop_command, rpop_command, lmpop_command, lmove_command, rpoplpush_command;
+command_run blpop_command, brpop_command, blmpop_command, blmove_command, brpoplpush_command;
 
 #endif

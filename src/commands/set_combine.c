@@ -11,7 +11,12 @@ struct sources {
     const struct value **sets;
     size_t count;
     bool any_missing;
+    struct value *tables;       /* copies of listpacks, made by make_askable */
+    size_t table_count;
 };
+
+/* Asking a listpack takes linear time: from so many askings, and members, on, a table is made of it first. */
+enum { ASKS_MIN = 16, MEMBERS_MIN = 8 };
 
 /* Arguments [first, first + count). All are looked at, so that a wrong type is found even if another key is missing. False: the
  * error was replied. */
@@ -22,6 +27,7 @@ static bool open_sources(struct call *call, int first, size_t count, struct sour
     sources->sets = arena_alloc(call->arena, count * sizeof(sources->sets[0]));
     sources->count = count;
     sources->any_missing = false;
+    sources->table_count = 0;
     for (size_t i = 0; i < count; i++) {
         if (!key_open_as(call, first + (int)i, KEY_FOR_READING, VALUE_SET, &keys[i]))
             return false;
@@ -36,7 +42,38 @@ static size_t count_of(const struct value *set)
     return set != NULL ? set_count(set) : 0;
 }
 
-/* Where the members of a result go: to the reply, into a set, or nowhere but the count. */
+/* The sets from the second on are about to be asked for `asks` members each. */
+static void make_askable(struct call *call, struct sources *sources, size_t asks)
+{
+    const struct value_limits limits = { .seed = call->turn->limits.seed };
+
+    if (asks < ASKS_MIN)
+        return;
+    sources->tables = arena_alloc(call->arena, sources->count * sizeof(sources->tables[0]));
+    for (size_t i = 1; i < sources->count; i++) {
+        const struct value *set = sources->sets[i];
+        struct value *table = &sources->tables[sources->table_count];
+        struct set_iterator iterator;
+        struct bytes member;
+
+        if (set == NULL || set->encoding != SET_LISTPACK || set_count(set) < MEMBERS_MIN)
+            continue;
+        *table = set_build(&limits, set_count(set));
+        set_iterate(&iterator, set);
+        while (set_next(&iterator, &member))
+            set_add_new(table, &limits, member);
+        sources->sets[i] = table;
+        sources->table_count++;
+    }
+}
+
+static void end_asking(struct sources *sources)
+{
+    for (size_t i = 0; i < sources->table_count; i++)
+        value_free(&sources->tables[i]);
+}
+
+/* Where the members of a result, which are all different, go: to the reply, into a set, or nowhere but the count. */
 struct sink {
     struct reply *reply;                /* or NULL */
     struct value *set;                  /* or NULL */
@@ -49,7 +86,7 @@ static void sink_add(struct sink *sink, struct bytes member)
     if (sink->reply != NULL)
         reply_bulk(sink->reply, member);
     if (sink->set != NULL)
-        set_add(sink->set, sink->limits, member);
+        set_add_new(sink->set, sink->limits, member);
     sink->count++;
 }
 
@@ -84,7 +121,7 @@ static bool none_has(const struct value **sets, size_t count, struct bytes membe
 }
 
 /* The members of the smallest set that all others have. */
-static void intersect(struct sources *sources, struct sink *sink)
+static void intersect(struct call *call, struct sources *sources, struct sink *sink)
 {
     struct set_iterator iterator;
     struct bytes member;
@@ -92,11 +129,13 @@ static void intersect(struct sources *sources, struct sink *sink)
     if (sources->any_missing)
         return;
     qsort(sources->sets, sources->count, sizeof(sources->sets[0]), by_count);
+    make_askable(call, sources, set_count(sources->sets[0]));
     set_iterate(&iterator, sources->sets[0]);
     while (sink->count < sink->count_max && set_next(&iterator, &member)) {
         if (all_have(sources->sets + 1, sources->count - 1, member))
             sink_add(sink, member);
     }
+    end_asking(sources);
 }
 
 static void add_all(struct value *to, const struct value_limits *limits, const struct value *from)
@@ -140,18 +179,20 @@ static bool asking_is_cheaper(const struct sources *sources)
     return count_of(sources->sets[0]) * present / 2 <= removing;
 }
 
-static void subtract_asking(struct sources *sources, struct sink *sink)
+static void subtract_asking(struct call *call, struct sources *sources, struct sink *sink)
 {
     struct set_iterator iterator;
     struct bytes member;
 
     /* The largest are the likeliest to have a member. */
     qsort(sources->sets + 1, sources->count - 1, sizeof(sources->sets[0]), by_count_down);
+    make_askable(call, sources, set_count(sources->sets[0]));
     set_iterate(&iterator, sources->sets[0]);
     while (set_next(&iterator, &member)) {
         if (none_has(sources->sets + 1, sources->count - 1, member))
             sink_add(sink, member);
     }
+    end_asking(sources);
 }
 
 static void subtract_removing(const struct sources *sources, const struct value_limits *limits, struct value *result)
@@ -216,7 +257,7 @@ void sinter_command(struct call *call)
     if (!open_sources(call, 1, (size_t)call->arg_count - 1, &sources))
         return;
     later = reply_later_begin(call->reply);
-    intersect(&sources, &sink);
+    intersect(call, &sources, &sink);
     reply_later_set(call->reply, later, sink.count);
 }
 
@@ -229,7 +270,7 @@ void sinterstore_command(struct call *call)
     if (!open_sources(call, 2, (size_t)call->arg_count - 2, &sources))
         return;
     result = result_create(&call->turn->limits);
-    intersect(&sources, &sink);
+    intersect(call, &sources, &sink);
     store(call, &result, "sinterstore");
 }
 
@@ -264,7 +305,7 @@ void sintercard_command(struct call *call)
     }
     if (!parse_card_options(call, 2 + (int)count, &sink.count_max) || !open_sources(call, 2, (size_t)count, &sources))
         return;
-    intersect(&sources, &sink);
+    intersect(call, &sources, &sink);
     reply_integer(call->reply, (int64_t)sink.count);
 }
 
@@ -309,7 +350,7 @@ void sdiff_command(struct call *call)
     } else if (asking_is_cheaper(&sources)) {
         struct reply_later later = reply_later_begin(call->reply);
 
-        subtract_asking(&sources, &sink);
+        subtract_asking(call, &sources, &sink);
         reply_later_set(call->reply, later, sink.count);
     } else {
         result = result_create(&limits);
@@ -330,7 +371,7 @@ void sdiffstore_command(struct call *call)
         return;
     result = result_create(limits);
     if (sources.sets[0] != NULL && asking_is_cheaper(&sources))
-        subtract_asking(&sources, &sink);
+        subtract_asking(call, &sources, &sink);
     else if (sources.sets[0] != NULL)
         subtract_removing(&sources, limits, &result);
     store(call, &result, "sdiffstore");

@@ -15,7 +15,8 @@ size_t zset_pop(struct key *key, enum zset_end end, size_t count, enum zset_pop_
     if (count > all)
         count = all;
     left = count;
-    reply_array(call->reply, layout == ZSET_POP_PAIRS ? count : count * 2);
+    if (layout != ZSET_POP_BARE)
+        reply_array(call->reply, layout == ZSET_POP_PAIRS ? count : count * 2);
     zset_iterate(&iterator, &key->value, end == ZSET_LOWEST ? 0 : all - 1, end == ZSET_LOWEST ? ZSET_UP : ZSET_DOWN);
     for (; left > 0 && zset_next(&iterator, &member, &score); left--) {
         if (layout == ZSET_POP_PAIRS)
@@ -68,8 +69,7 @@ void zpopmax_command(struct call *call)
     pop(call, ZSET_HIGHEST);
 }
 
-/* What stands behind the keys: MIN|MAX [COUNT count]. */
-static bool read_end(struct call *call, int arg, enum zset_end *end, int64_t *count)
+bool zset_pop_options(struct call *call, int arg, enum zset_end *end, int64_t *count)
 {
     bool is_max = arg < call->arg_count && arg_is(call, arg, "max"), has_count = false;
 
@@ -91,10 +91,14 @@ syntax:
 }
 
 /* The log gets what came of it: a pop from the one key that had something. */
-static void log_pop(struct call *call, struct bytes key, enum zset_end end, size_t count)
+void zset_pop_many(struct key *key, int arg, enum zset_end end, size_t count)
 {
-    const struct bytes words[] = { end == ZSET_LOWEST ? BYTES("ZPOPMIN") : BYTES("ZPOPMAX"), key, call_integer(call, (int64_t)count) };
+    struct call *call = key->call;
+    struct bytes words[3] = { end == ZSET_LOWEST ? BYTES("ZPOPMIN") : BYTES("ZPOPMAX"), call->args[arg] };
 
+    reply_array(call->reply, 2);
+    reply_bulk(call->reply, call->args[arg]);
+    words[2] = call_integer(call, (int64_t)zset_pop(key, end, count, ZSET_POP_PAIRS));
     call_propagate(call, words, 3);
 }
 
@@ -109,7 +113,7 @@ void zmpop_command(struct call *call)
         reply_error(call, ERR_SYNTAX);
         return;
     }
-    if (!read_end(call, 2 + (int)key_count, &end, &count))
+    if (!zset_pop_options(call, 2 + (int)key_count, &end, &count))
         return;
     for (int arg = 2; arg < 2 + key_count; arg++) {
         struct key key;
@@ -117,9 +121,7 @@ void zmpop_command(struct call *call)
         if (!key_open_as(call, arg, KEY_FOR_WRITING, VALUE_ZSET, &key))
             return;
         if (key.present) {
-            reply_array(call->reply, 2);
-            reply_bulk(call->reply, call->args[arg]);
-            log_pop(call, call->args[arg], end, zset_pop(&key, end, (size_t)count, ZSET_POP_PAIRS));
+            zset_pop_many(&key, arg, end, (size_t)count);
             return;
         }
     }

@@ -22,7 +22,8 @@ enum {
     VALUES_VALUE_MAX = 32,
     RUN_SIZE_MAX = 2,
     RUNS_LOOKED_AT = 5,             /* after a change, for neighbours that can be one */
-    DENSE_GROUP = 3,                /* bytes of four registers */
+    GROUP_SIZE = 6,                 /* bytes of GROUP_COUNT registers */
+    GROUP_COUNT = 8,
 };
 
 static const uint64_t COUNT_UNKNOWN = 1ull << 63;
@@ -86,39 +87,85 @@ void hll_forget_count(char *hll)
     hll_keep_count(hll, load_le(hll + COUNT_AT, 8) | COUNT_UNKNOWN);
 }
 
-/* Dense: register i is the 6 bits from bit 6 * i on, the lowest bit first. */
+/* Dense: register i is the 6 bits from bit 6 * i on, the lowest bit first. Eight registers are six bytes, or a word with a byte for
+ * each: fields are moved apart in three steps, half of those of a word at a time. */
 
-static void unpack(const uint8_t *group, uint8_t registers[4])
+static inline uint64_t unpack(const uint8_t *group)
 {
-    uint32_t bits = group[0] | (uint32_t)group[1] << 8 | (uint32_t)group[2] << 16;
+    uint64_t word;
+    uint32_t low;
+    uint16_t high;
 
-    for (int i = 0; i < 4; i++)
-        registers[i] = bits >> (6 * i) & 63;
+    /* Not one copy of six bytes: reading a word that was just written in parts waits for the parts. */
+    memcpy(&low, group, sizeof(low));
+    memcpy(&high, group + sizeof(low), sizeof(high));
+    word = low | (uint64_t)high << 32;
+    word = (word & 0xffffff) | (word & 0xffffff000000) << 8;
+    word = (word & 0x00000fff00000fff) | (word & 0x00fff00000fff000) << 4;
+    return (word & 0x003f003f003f003f) | (word & 0x0fc00fc00fc00fc0) << 2;
 }
 
-static void pack(uint8_t *group, const uint8_t registers[4])
+static inline void pack(uint8_t *group, uint64_t word)
 {
-    uint32_t bits = registers[0] | (uint32_t)registers[1] << 6 | (uint32_t)registers[2] << 12 | (uint32_t)registers[3] << 18;
+    uint32_t low;
+    uint16_t high;
 
-    for (int i = 0; i < DENSE_GROUP; i++)
-        group[i] = (uint8_t)(bits >> (8 * i));
+    word = (word & 0x003f003f003f003f) | (word & 0x3f003f003f003f00) >> 2;
+    word = (word & 0x00000fff00000fff) | (word & 0x0fff00000fff0000) >> 4;
+    word = (word & 0xffffff) | (word & 0x00ffffff00000000) >> 8;
+    low = (uint32_t)word;
+    high = (uint16_t)(word >> 32);
+    memcpy(group, &low, sizeof(low));
+    memcpy(group + sizeof(low), &high, sizeof(high));
+}
+
+/* The larger one in each byte; all are below 128. */
+static inline uint64_t larger(uint64_t a, uint64_t b)
+{
+    const uint64_t high = 0x8080808080808080;
+    uint64_t at_least = ((a | high) - b) & high;        /* where a >= b */
+    uint64_t mask = (at_least >> 7) * 0xff;
+
+    return (a & mask) | (b & ~mask);
+}
+
+static inline uint64_t load_registers(const uint8_t *registers)
+{
+    uint64_t word;
+
+    memcpy(&word, registers, sizeof(word));
+    return word;
 }
 
 static inline uint8_t *group_of(uint8_t *hll, size_t index)
 {
-    return hll + HLL_HEADER_SIZE + index / 4 * DENSE_GROUP;
+    return hll + HLL_HEADER_SIZE + index / GROUP_COUNT * GROUP_SIZE;
 }
 
 static enum hll_result dense_raise(uint8_t *hll, size_t index, uint8_t value)
 {
-    uint8_t *group = group_of(hll, index), four[4];
+    uint8_t *group = group_of(hll, index);
+    unsigned shift = 8 * (index % GROUP_COUNT);
+    uint64_t word = unpack(group);
 
-    unpack(group, four);
-    if (four[index % 4] >= value)
+    if ((word >> shift & 63) >= value)
         return HLL_SAME;
-    four[index % 4] = value;
-    pack(group, four);
+    pack(group, (word & ~(63ull << shift)) | (uint64_t)value << shift);
     return HLL_CHANGED;
+}
+
+static enum hll_result dense_raise_all(uint8_t *hll, const uint8_t registers[HLL_REGISTERS])
+{
+    uint64_t changed = 0;
+
+    for (size_t i = 0; i < HLL_REGISTERS; i += GROUP_COUNT) {
+        uint8_t *group = group_of(hll, i);
+        uint64_t before = unpack(group), after = larger(before, load_registers(registers + i));
+
+        changed |= before ^ after;
+        pack(group, after);
+    }
+    return changed != 0 ? HLL_CHANGED : HLL_SAME;
 }
 
 /* Sparse. */
@@ -191,12 +238,10 @@ static void dense_read(struct bytes hll, uint8_t registers[HLL_REGISTERS])
 {
     const uint8_t *group = (const uint8_t *)hll.data + HLL_HEADER_SIZE;
 
-    for (size_t i = 0; i < HLL_REGISTERS; i += 4, group += DENSE_GROUP) {
-        uint8_t four[4];
+    for (size_t i = 0; i < HLL_REGISTERS; i += GROUP_COUNT, group += GROUP_SIZE) {
+        uint64_t word = larger(unpack(group), load_registers(registers + i));
 
-        unpack(group, four);
-        for (size_t j = 0; j < 4; j++)
-            registers[i + j] = registers[i + j] > four[j] ? registers[i + j] : four[j];
+        memcpy(registers + i, &word, sizeof(word));
     }
 }
 
@@ -220,8 +265,8 @@ enum hll_result hll_to_dense(struct buffer *hll)
         buffer_reserve(hll, HLL_DENSE_SIZE - hll->size);
     hll->size = HLL_DENSE_SIZE;
     hll->data[ENCODING_AT] = DENSE;
-    for (size_t i = 0; i < HLL_REGISTERS; i += 4)
-        pack(group_of(bytes_in(hll), i), registers + i);
+    for (size_t i = 0; i < HLL_REGISTERS; i += GROUP_COUNT)
+        pack(group_of(bytes_in(hll), i), load_registers(registers + i));
     return HLL_CHANGED;
 }
 
@@ -330,14 +375,16 @@ enum hll_result hll_raise(struct buffer *hll, const uint8_t registers[HLL_REGIST
 {
     enum hll_result result = HLL_SAME;
 
-    for (size_t i = 0; i < HLL_REGISTERS; i++) {
-        enum hll_result one = registers[i] > 0 ? raise_one(hll, i, registers[i], sparse_size_max) : HLL_SAME;
+    for (size_t i = 0; i < HLL_REGISTERS && hll_is_sparse(buffer_bytes(hll)); i++) {
+        enum hll_result one = registers[i] > 0 ? sparse_raise(hll, i, registers[i], sparse_size_max) : HLL_SAME;
 
         if (one == HLL_CORRUPT)
             return one;
         if (one == HLL_CHANGED)
             result = one;
     }
+    if (!hll_is_sparse(buffer_bytes(hll)) && dense_raise_all(bytes_in(hll), registers) == HLL_CHANGED)
+        result = HLL_CHANGED;
     if (result == HLL_CHANGED)
         hll_forget_count(hll->data);
     return result;
@@ -391,11 +438,16 @@ static uint64_t estimate(const uint32_t counts[64])
 
 uint64_t hll_count_registers(const uint8_t registers[HLL_REGISTERS])
 {
-    uint32_t counts[64] = { 0 };
+    /* Neighbours are often equal: one counter for both would make the second wait for the first. */
+    uint32_t counts[4][64] = { { 0 } };
 
-    for (size_t i = 0; i < HLL_REGISTERS; i++)
-        counts[registers[i] & 63]++;
-    return estimate(counts);
+    for (size_t i = 0; i < HLL_REGISTERS; i += 4) {
+        for (size_t j = 0; j < 4; j++)
+            counts[j][registers[i + j] & 63]++;
+    }
+    for (size_t i = 0; i < 64; i++)
+        counts[0][i] += counts[1][i] + counts[2][i] + counts[3][i];
+    return estimate(counts[0]);
 }
 
 bool hll_count(struct bytes hll, uint64_t *count)

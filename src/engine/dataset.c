@@ -1,6 +1,7 @@
 #include "engine/dataset.h"
 
 #include "base/mem.h"
+#include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/lazy_free.h"
 #include "tier/checkpoint.h"
@@ -251,5 +252,8 @@ void dataset_swap(struct call *call, int a, int b)
 {
     if (a != b)
         partitions_swap(call->partitions, a, b);
+    blocking_note_database(call, a);
+    if (a != b)
+        blocking_note_database(call, b);
     call->change_count++;
 }

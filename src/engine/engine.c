@@ -7,6 +7,7 @@
 #include "admin/rates.h"
 #include "admin/slowlog.h"
 #include "base/clock.h"
+#include "engine/blocking.h"
 #include "engine/internal.h"
 #include "engine/lazy_free.h"
 #include "engine/rewrite.h"
@@ -199,6 +200,7 @@ void engine_cron(struct worker *worker)
         worker_memory_came(worker);
     if (worker->index != 0)
         return;
+    blocking_retry(worker);
     if (engine->rates != NULL)
         note_rates(engine, worker->turn.now_us);
     if (pause != 0 && worker->turn.now_ms >= pause)

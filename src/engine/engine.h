@@ -17,6 +17,7 @@
 #include "persist/aof.h"
 #include "persist/identity.h"
 
+struct blocking;
 struct lazy_free;
 struct rewrite;
 struct backups;
@@ -45,6 +46,7 @@ struct engine {
     struct worker **workers;
     int worker_count;
     struct job_pool *jobs;
+    struct blocking *blocking;      /* engine/blocking.h */
     struct lazy_free *lazy_free;
     struct rewrite *rewrite;
     struct backups *backups;        /* server/backups.h */

@@ -1,6 +1,7 @@
 /* The life of a call: find, check, lock, make resident, run, log. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/internal.h"
 #include "engine/keys.h"
@@ -91,7 +92,7 @@ static bool is_allowed(struct call *call)
     struct aof *aof = engine->aof;
     uint32_t flags = call->command->flags;
 
-    if (call->client->flags & CLIENT_REPLAY)
+    if (call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY))
         return true;
     if (!call->client->authenticated && !(flags & COMMAND_NO_AUTH)) {
         reply_errorf(call, "NOAUTH Authentication required.");
@@ -226,6 +227,23 @@ static bool lacks_memory(struct call *call, struct keyspace *keyspace, const str
     return call->turn->over_memory && engine_may_wait_for_memory(engine);
 }
 
+/* A proxy waits for nothing: what is cold is loaded in place (tier rule 8), what is latched is copied (rule 9). False: it can't be read. */
+static bool make_resident(struct call *call, struct keyspace *keyspace, struct call_key *key)
+{
+    const struct key_hooks *hooks = call->turn->hooks;
+    struct bytes name = call->args[key->arg];
+
+    if (key->handle == 0 && !hooks->load_in_place(hooks->context, keyspace, key->hash, name))
+        return false;
+    if (key->handle == 0)
+        key->handle = keyspace_find(keyspace, key->hash, name);
+    if (key->handle != 0 && !(key->flags & KEY_RO) && keyspace_entry(keyspace, key->handle)->flags & ENTRY_LATCHED) {
+        hooks->unlatch(hooks->context, keyspace, key->hash, name);
+        key->handle = keyspace_find(keyspace, key->hash, name);
+    }
+    return true;
+}
+
 /* With the partitions locked: finds each key's entry, and asks the tier for those that may be away. A key that is only
  * overwritten needs nothing from there. */
 static enum residency look_up(struct call *call, struct worker *worker)
@@ -246,6 +264,11 @@ static enum residency look_up(struct call *call, struct worker *worker)
         if (keyspace == NULL)
             continue;
         key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
+        if (__builtin_expect(call->client->flags & CLIENT_PROXY, 0)) {
+            if (!make_resident(call, keyspace, key))
+                return UNREADABLE;
+            continue;
+        }
         if (key->handle != 0 && is_held(call, keyspace, key))
             return HELD;
         if (key->handle != 0 || tier == NULL || key->flags & KEY_NOT_KEY || (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW)
@@ -355,7 +378,7 @@ static bool pass_memory_gate(struct call *call, struct worker *worker)
     struct engine *engine = call->engine;
     bool is_replay = call->client->flags & CLIENT_REPLAY;
 
-    if (!(call->command->flags & (COMMAND_DENYOOM | COMMAND_WRITE)) && call->key_count == 0)
+    if (call->client->flags & CLIENT_PROXY || (!(call->command->flags & (COMMAND_DENYOOM | COMMAND_WRITE)) && call->key_count == 0))
         return true;
     if (++worker->writes_since_check >= (is_replay ? MEMORY_CHECK_REPLAYED : MEMORY_CHECK_WRITES)) {
         worker->writes_since_check = 0;
@@ -394,7 +417,7 @@ static bool is_paused(struct call *call)
 
     if (__builtin_expect(until == 0, 1))
         return false;
-    if (call->turn->now_ms >= until || call->client->flags & CLIENT_REPLAY)
+    if (call->turn->now_ms >= until || call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY))
         return false;
     if (engine->pause_writes_only && !(call->command->flags & COMMAND_WRITE))
         return false;
@@ -441,7 +464,8 @@ static void run_once(struct call *call, struct worker *worker, bool *parked)
     if (__builtin_expect(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed), 0) &&
         call->command->flags & COMMAND_WRITE && !(call->client->flags & CLIENT_REPLAY))
         residency = FROZEN;
-    if (residency == RESIDENT && call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL && !(call->client->flags & CLIENT_REPLAY))
+    if (residency == RESIDENT && call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL &&
+        !(call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY)))
         residency = weigh(call);
     /* No load can end before the locks are given back, so nobody is woken too early. */
     if (call->key_count > 0 && residency == RESIDENT)
@@ -452,18 +476,22 @@ static void run_once(struct call *call, struct worker *worker, bool *parked)
         reply_error(call, ERR_TIER_READ);
     if (residency == RESIDENT && (call->change_count > 0 || call->expired != NULL))
         propagate(call, &set, exclusive);
+    if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY))
+        blocking_register(call, worker);
     if (exclusive)
         partitions_unlock_all(call->partitions);
     else if (call->key_count > 0)
         set_lock(&set, call->partitions, false);
     must_queue = residency == HELD || residency == QUEUED || residency == SHORT || residency == FROZEN;
-    if (must_queue && !(call->client->flags & CLIENT_REPLAY))
+    if (must_queue && call->client->flags & CLIENT_PROXY)
+        call->client->flags |= CLIENT_HELD_BACK;
+    else if (must_queue && !(call->client->flags & CLIENT_REPLAY))
         park_for_memory(call, worker);
     if (residency == SHORT) {
         turn_count(call->turn, STAT_THROTTLED, 1);
         tier_nudge(call->engine->tier);
     }
-    *parked = call->parked || must_queue || residency == WAITING;
+    *parked = call->parked || must_queue || residency == WAITING || call->wait != NULL;
 }
 
 /* A handler that asks for more keys is run again with them: tier rule 8, for nothing was changed yet. */
@@ -520,6 +548,21 @@ static void end_waiting(struct engine *engine, struct client *client)
     engine_end_big_call(engine, client);
 }
 
+/* The request of a client that waits for a key is run again: it has been served meanwhile, or its time is up. */
+static enum run_result end_blocking(struct call *call, struct worker *worker)
+{
+    struct client *client = call->client;
+
+    if (!blocking_is_over(client->waiter))
+        return RUN_PARKED;
+    client->parked = false;
+    atomic_fetch_sub_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
+    blocking_take_reply(worker, client);
+    client->commands++;
+    drop_unwanted_reply(call);
+    return RUN_DONE;
+}
+
 enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)
 {
     struct engine *engine = worker->engine;
@@ -538,12 +581,16 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
     int64_t started_ns;
     bool parked = false, was_parked = client->parked;
 
+    if (client->waiter != NULL)
+        return end_blocking(&call, worker);
     if (was_parked) {
         client->parked = false;
         atomic_fetch_sub_explicit(&engine->blocked_count, 1, memory_order_relaxed);
     }
     /* The time of the call, not of the turn: a turn may be long, and a key must not expire early. */
     started_ns = worker->clock_ns != 0 ? worker->clock_ns : clock_mono_ns();
+    if (!was_parked)
+        client->began_us = started_ns / 1000;
     worker->turn.now_ms = (started_ns + worker->wall_offset_ns) / 1000000;
     arena_reset(&worker->arena);
     if (find_command(&call) == NULL || !is_allowed(&call)) {
@@ -574,12 +621,18 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
     }
     if (parked) {
         CHECK(client->reply.out.size == call.reply_start && call.change_count == 0);    /* tier rule 8 */
+        if (client->flags & CLIENT_PROXY)
+            return RUN_PARKED;
+        if (client->waiter != NULL)
+            end_waiting(engine, client);        /* what it had loaded need not stay until somebody comes */
         client->parked = true;
         atomic_fetch_add_explicit(&engine->blocked_count, 1, memory_order_relaxed);
         return RUN_PARKED;
     }
     drop_unwanted_reply(&call);
     end_waiting(engine, client);
+    if (__builtin_expect(worker->noted_first != NULL, 0) && !(client->flags & CLIENT_PROXY))
+        blocking_serve(worker);
     return RUN_DONE;
 }
 

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/internal.h"
 
@@ -20,6 +21,8 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
 
 void worker_release(struct worker *worker)
 {
+    blocking_drop_notes(worker);
+    mem_free(worker->deadlines);
     arena_release(&worker->arena);
     pthread_mutex_destroy(&worker->mail_lock);
 }
@@ -211,7 +214,8 @@ static bool is_ready(const struct client *client)
 {
     const struct job *job = client->job;
 
-    return client->parked && !client->waits_for_memory && client->pending == 0 && (job == NULL || job->done);
+    return client->parked && !client->waits_for_memory && client->pending == 0 && (job == NULL || job->done) &&
+        (client->waiter == NULL || blocking_is_over(client->waiter));
 }
 
 void worker_read_mail(struct worker *worker)
@@ -291,6 +295,8 @@ bool worker_remove_client(struct worker *worker, struct client *client)
         client->next->prev = client->prev;
     worker->client_count--;
     leave_memory_queue(worker, client);
+    if (client->waiter != NULL)
+        blocking_forget(client);
     if (client->parked)
         atomic_fetch_sub(&engine->blocked_count, 1);
     client->parked = false;

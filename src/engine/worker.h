@@ -33,6 +33,9 @@ struct worker {
     uint32_t writes_since_check;
     int64_t wall_offset_ns;         /* wall clock less monotonic clock, as of this turn's begin */
     int64_t clock_ns;               /* when the last call of this batch ended, 0: unknown; saves reading the clock twice */
+    struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve somebody (engine/blocking.h) */
+    struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
+    int deadline_count, deadline_capacity;
     uint32_t expire_next;           /* partition where the active expiry goes on */
     /* Bytes, measured about once a second: all memory of its clients' buffers; the largest of each kind. Atomic. */
     _Atomic uint64_t clients_memory, input_buffer_max, output_buffer_max;
@@ -43,6 +46,7 @@ struct worker {
     bool memory_came;               /* mail_lock */
     void (*ring)(void *context);    /* immutable: wakes the loop; any thread */
     void *ring_context;
+    void (*set_alarm)(void *context, int64_t at_us);    /* immutable: calls blocking_alarm then (monotonic clock); replaces an earlier one */
     /* Given by net, called on this worker. */
     void (*resume)(struct client *client);          /* run its parked request again */
     void (*discard)(struct client *client);         /* a dead client's memory may go */

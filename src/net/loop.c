@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/blocking.h"
 #include "engine/internal.h"
 #include "net/connection.h"
 
@@ -60,6 +61,7 @@ static void close_all(struct loop *loop)
     uv_close((uv_handle_t *)&loop->prepare, NULL);
     uv_close((uv_handle_t *)&loop->check, NULL);
     uv_close((uv_handle_t *)&loop->cron, NULL);
+    uv_close((uv_handle_t *)&loop->alarm, NULL);
 }
 
 static void on_bell(uv_async_t *handle)
@@ -112,6 +114,25 @@ static void ring(void *context)
     uv_async_send(&loop->bell);
 }
 
+static void on_alarm(uv_timer_t *handle)
+{
+    struct loop *loop = handle->data;
+
+    loop_enter_turn(loop);
+    blocking_alarm(&loop->worker);
+}
+
+static void set_alarm(void *context, int64_t at_us)
+{
+    struct loop *loop = context;
+    int64_t wait_us = at_us - clock_mono_us();
+
+    if (uv_is_closing((uv_handle_t *)&loop->alarm))
+        return;
+    uv_update_time(&loop->uv);          /* a timer counts from when the turn began otherwise */
+    uv_timer_start(&loop->alarm, on_alarm, wait_us > 0 ? (uint64_t)(wait_us + 999) / 1000 : 0, 0);
+}
+
 static void resume(struct client *client)
 {
     struct connection *connection = (struct connection *)client;
@@ -138,12 +159,14 @@ struct loop *loop_create(struct engine *engine, int index)
     uv_prepare_init(&loop->uv, &loop->prepare);
     uv_check_init(&loop->uv, &loop->check);
     uv_timer_init(&loop->uv, &loop->cron);
-    loop->bell.data = loop->prepare.data = loop->check.data = loop->cron.data = loop;
+    uv_timer_init(&loop->uv, &loop->alarm);
+    loop->bell.data = loop->prepare.data = loop->check.data = loop->cron.data = loop->alarm.data = loop;
     uv_prepare_start(&loop->prepare, on_prepare);
     uv_check_start(&loop->check, on_check);
     uv_timer_start(&loop->cron, on_cron, 1, 0);
     loop->worker.ring = ring;
     loop->worker.ring_context = loop;
+    loop->worker.set_alarm = set_alarm;
     loop->worker.resume = resume;
     loop->worker.discard = connection_discard;
     loop->worker.close = close_client;

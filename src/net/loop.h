@@ -29,6 +29,7 @@ struct loop {
     uv_prepare_t prepare;
     uv_check_t check;
     uv_timer_t cron;
+    uv_timer_t alarm;               /* the next deadline of a client that waits for a key */
     uv_thread_t thread;
     bool in_turn;
     bool stopping;

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/version.h"
+#include "engine/blocking.h"
 #include "engine/engine.h"
 #include "server/info_rows.h"
 
@@ -96,6 +97,7 @@ void info_server(struct buffer *out, void *context)
 void info_clients(struct buffer *out, void *context)
 {
     const struct engine *engine = context;
+    struct blocking_figures waiting = blocking_figures(engine);
     uint64_t input_max = 0, output_max = 0;
 
     for (int i = 0; i < engine->worker_count; i++) {
@@ -109,10 +111,10 @@ void info_clients(struct buffer *out, void *context)
     info_number(out, "maxclients", config_number(engine->config, CONFIG_MAXCLIENTS));
     info_number(out, "client_recent_max_input_buffer", (int64_t)input_max);
     info_number(out, "client_recent_max_output_buffer", (int64_t)output_max);
-    info_number(out, "blocked_clients", engine->blocked_count);
+    info_number(out, "blocked_clients", (int64_t)waiting.waiters);
     info_number(out, "tracking_clients", 0);
-    info_number(out, "clients_in_timeout_table", 0);
-    info_number(out, "total_blocking_keys", 0);
+    info_number(out, "clients_in_timeout_table", (int64_t)waiting.with_deadline);
+    info_number(out, "total_blocking_keys", (int64_t)waiting.keys);
     info_number(out, "total_blocking_keys_on_nokey", 0);
 }
 

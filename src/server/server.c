@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/version.h"
 #include "engine/aof_switch.h"
+#include "engine/blocking.h"
 #include "engine/import.h"
 #include "engine/internal.h"
 #include "engine/lazy_free.h"
@@ -124,9 +125,8 @@ static void hook_notice(void *context, const char *text)
 
 static void hook_changed(void *context, struct key *key, const char *event)
 {
-    (void)context;
-    (void)key;
     (void)event;
+    blocking_note(context, key);
 }
 
 static void hook_free_later(void *context, struct value value)
@@ -364,6 +364,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     config_lines(config, CONFIG_RENAME_COMMAND, rename_one, server);
     engine->lazy_free = lazy_free_create(engine->meter);
     engine->jobs = job_pool_create(engine, JOB_THREADS);
+    engine->blocking = blocking_create(engine);
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
@@ -577,6 +578,7 @@ static void take_down(struct server *server)
     aof_switch_destroy(engine->aof_switch);
     for (int i = 0; i < server->loop_count; i++)
         loop_destroy(server->loops[i]);
+    blocking_destroy(engine->blocking);
     lazy_free_destroy(engine->lazy_free);
     tier_close(engine->tier);
     partitions_destroy(engine->partitions);

@@ -227,6 +227,7 @@ static enum status meta_create(struct store *store, char *message)
     batch.Put(key_meta("number"), number);
     options.sync = true;
     status = store->db->Write(options, &batch);
+    store->is_new = status.ok();
     return status.ok() ? STATUS_OK : fail(store, status, "can't be created", message);
 }
 
@@ -329,6 +330,11 @@ void store_close(struct store *store)
 struct hash_seed store_seed(const struct store *store)
 {
     return store->seed;
+}
+
+bool store_is_new(const struct store *store)
+{
+    return store->is_new;
 }
 
 /* ---- reading ---- */

@@ -65,6 +65,7 @@ void store_close(struct store *store);                  /* NULL is fine; waits f
 enum status store_remove(const char *dir, struct store_env *env);
 
 struct hash_seed store_seed(const struct store *store);
+bool store_is_new(const struct store *store);           /* store_open made it: there was none */
 
 /* The record of a key appended to `record`; STATUS_NOT_FOUND is certain. STATUS_IO, STATUS_CORRUPT otherwise;
  * STATUS_CLOSED when a reopening failed. */

@@ -42,6 +42,7 @@ struct store {
     std::atomic<bool> is_writable { false };
     std::atomic<uint64_t> number { 0 };     /* changed by the writer */
     bool numbers_rare = false;
+    bool is_new = false;                    /* made by this opening */
 
     uint32_t purge_incarnation = 0;         /* the writer's: where the purge goes on, after purge_last */
     std::string purge_last;

@@ -88,7 +88,7 @@ static enum status open_working(const struct store_options *options, const char 
         return status;              /* who knows whose files these are */
     if (status == STATUS_OK && !is_marked(options->dir) && mark(options->dir, message) != STATUS_OK)
         return STATUS_IO;
-    if (status == STATUS_OK && store_number(*store) == 0 && image == NULL)
+    if (status == STATUS_OK && store_is_new(*store) && image == NULL)
         return STATUS_OK;
     store_close(*store);
     *store = NULL;

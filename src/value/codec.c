@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "value/codec_private.h"
+#include "value/hash.h"
 #include "value/lzf.h"
 #include "value/string.h"
 
@@ -265,6 +266,10 @@ static const struct rdb_row rdb_rows[] = {
     [CODEC_RDB_HASH_ZIPMAP] = { VALUE_HASH, codec_read_hash, NEVER_WRITTEN },
     [CODEC_RDB_HASH_ZIPLIST] = { VALUE_HASH, codec_read_hash, NEVER_WRITTEN },
     [CODEC_RDB_HASH_LISTPACK] = { VALUE_HASH, codec_read_hash, OF_COMPACT },
+    [CODEC_RDB_HASH_TIMES_OLD] = { VALUE_HASH, codec_read_hash, NEVER_WRITTEN },
+    [CODEC_RDB_HASH_LISTPACK_TIMES_OLD] = { VALUE_HASH, codec_read_hash, NEVER_WRITTEN },
+    [CODEC_RDB_HASH_TIMES] = { VALUE_HASH, codec_read_hash, OF_TABLE },
+    [CODEC_RDB_HASH_LISTPACK_TIMES] = { VALUE_HASH, codec_read_hash, OF_COMPACT },
 };
 
 /* NULL for a type that is not known. */
@@ -317,7 +322,7 @@ void codec_dump(const struct value *value, struct buffer *out)
     uint64_t crc;
 
     codec_encode(value, out);
-    buffer_append_u8(out, CODEC_RDB_VERSION);
+    buffer_append_u8(out, value->type == VALUE_HASH && hash_has_times(value) ? CODEC_RDB_VERSION_TIMES : CODEC_RDB_VERSION);
     buffer_append_u8(out, 0);
     crc = crc64(0, bytes_of(out->data + start, out->size - start));
     buffer_append(out, &crc, sizeof(crc));          /* little-endian machines only */

@@ -7,8 +7,8 @@
  * hashes as listpack or as field/value pairs; sets as intset or member by member, for Redis 7.0 knows no listpacks of members; sorted sets as listpack, or member by member with scores of eight bytes.
  * Read: these, and what Redis 7.2 and older write for the types Kelvin has (LZF, ziplists, zipmaps).
  *
- * The version is the oldest that knows all that is written: 10, which Redis 7.0, 7.2 and later all restore. What
- * needs 11 (a type that is yet to come) will have to say 11. Read is up to 11, as Redis 7.2 does.
+ * The version is the oldest that knows all that is written: 10, which Redis 7.0, 7.2 and later all restore; 12 for hashes whose
+ * fields have times, which Redis 7.4 restores. What needs 11 (a type that is yet to come) will have to say 11. Read is up to 12.
  *
  * Decoding trusts nothing: any bytes give a value or STATUS_CORRUPT, in time and memory bounded by their size (memory
  * is at most some hundred times as much, where LZF was used, which reaches 1 : 88).
@@ -25,7 +25,8 @@
 
 enum {
     CODEC_RDB_VERSION = 10,         /* written */
-    CODEC_RDB_VERSION_MAX = 11,     /* read */
+    CODEC_RDB_VERSION_TIMES = 12,   /* written, if fields of a hash have times */
+    CODEC_RDB_VERSION_MAX = 12,     /* read */
     CODEC_DUMP_FOOTER_SIZE = 10,
 };
 
@@ -47,6 +48,10 @@ enum codec_rdb_type {
     CODEC_RDB_ZSET_LISTPACK = 17,
     CODEC_RDB_LIST_QUICKLIST_2 = 18,
     CODEC_RDB_SET_LISTPACK = 20,
+    CODEC_RDB_HASH_TIMES_OLD = 22,
+    CODEC_RDB_HASH_LISTPACK_TIMES_OLD = 23,
+    CODEC_RDB_HASH_TIMES = 24,
+    CODEC_RDB_HASH_LISTPACK_TIMES = 25,
 };
 
 /* Appends the payload. Only reads the value. */

@@ -1,15 +1,45 @@
-/* Hashes: a listpack, or field/value pairs; read are the older ziplists and zipmaps, too. */
-#include "containers/dict.h"
-#include "containers/listpack.h"
+/* Hashes: a listpack, or field/value pairs; read are the older ziplists and zipmaps, too. Those with times:
+ *
+ *   type 24 = earliest time u64 | length | { length: 0, or 1 + time - earliest; field; value }
+ *   type 25 = earliest time u64 | listpack of field, value, time (0: none), by time, those without behind
+ *   types 22 and 23 are these of release candidates, without the earliest time: 22 has each time itself
+ */
 #include "containers/ziplist.h"
 #include "value/codec_private.h"
-#include "value/hash.h"
+#include "value/hash_private.h"
+
+static void write_timed(const struct value *value, struct buffer *out)
+{
+    int64_t earliest = hash_next_death(value);
+    struct dict_iterator iterator;
+    struct bytes field, data;
+
+    buffer_append_u8(out, hash_is_pack(value) ? CODEC_RDB_HASH_LISTPACK_TIMES : CODEC_RDB_HASH_TIMES);
+    buffer_append(out, &earliest, sizeof(earliest));        /* little-endian machines only */
+    if (hash_is_pack(value)) {
+        codec_write_raw(out, listpack_bytes(value->object));
+        return;
+    }
+    codec_write_length(out, hash_count(value));
+    dict_iterate(&iterator, hash_dict(value));
+    while (dict_next(&iterator, &field, &data)) {
+        int64_t time_ms = hash_time(value, field);
+
+        codec_write_length(out, time_ms >= 0 ? (uint64_t)(time_ms - earliest + 1) : 0);
+        codec_write_string(out, field);
+        codec_write_string(out, data);
+    }
+}
 
 void codec_write_hash(const struct value *value, struct buffer *out)
 {
     struct dict_iterator iterator;
     struct bytes field, data;
 
+    if (hash_has_times(value)) {
+        write_timed(value, out);
+        return;
+    }
     if (value->encoding == HASH_LISTPACK) {
         buffer_append_u8(out, CODEC_RDB_HASH_LISTPACK);
         codec_write_raw(out, listpack_bytes(value->object));
@@ -88,6 +118,59 @@ static enum status read_pairs(struct pairs *pairs, const struct value_limits *li
     return STATUS_CORRUPT;
 }
 
+/* Field by field, each with its time: types 22 and 24. */
+static enum status read_timed(struct pairs *pairs, uint64_t earliest, const struct value_limits *limits, struct value *value)
+{
+    struct value hash = hash_build_timed(limits, pairs->left);
+    struct bytes field, data;
+    enum status status = STATUS_OK;
+
+    pairs->type = CODEC_RDB_HASH;
+    while (status == STATUS_OK && pairs->left > 0) {
+        uint64_t time_ms;
+
+        status = codec_read_size(pairs->input, &time_ms);
+        if (status == STATUS_OK && time_ms > 0 && earliest > 0)
+            time_ms = time_ms > (uint64_t)HASH_TIME_MAX ? time_ms : time_ms + earliest - 1;
+        if (status == STATUS_OK && time_ms > (uint64_t)HASH_TIME_MAX)
+            status = STATUS_CORRUPT;
+        if (status == STATUS_OK)
+            status = pairs_next(pairs, &field, &data);
+        if (status == STATUS_OK && !hash_build_timed_add(&hash, field, data, (int64_t)time_ms))
+            status = STATUS_CORRUPT;
+    }
+    if (status == STATUS_OK && hash_build_timed_end(&hash, limits)) {
+        *value = hash;
+        return STATUS_OK;
+    }
+    value_free(&hash);
+    return STATUS_CORRUPT;
+}
+
+/* Behind the type. Of a listpack the earliest time says nothing new. */
+static enum status read_with_times(uint8_t type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
+    struct value *value)
+{
+    struct pairs pairs = { .type = type, .input = input, .scratch = scratch };
+    uint64_t earliest = 0;
+    struct bytes taken;
+    enum status status;
+
+    if (type == CODEC_RDB_HASH_TIMES || type == CODEC_RDB_HASH_LISTPACK_TIMES) {
+        if (!codec_take(input, sizeof(earliest), &taken))
+            return STATUS_CORRUPT;
+        memcpy(&earliest, taken.data, sizeof(earliest));
+    }
+    if (type == CODEC_RDB_HASH_LISTPACK_TIMES || type == CODEC_RDB_HASH_LISTPACK_TIMES_OLD) {
+        status = codec_read_blob(input, scratch, &taken);
+        return status == STATUS_OK ? hash_of_timed_listpack(taken, limits, value) : status;
+    }
+    status = codec_read_size(input, &pairs.left);
+    if (status == STATUS_OK && (pairs.left > input->size / 3 || earliest > (uint64_t)HASH_TIME_MAX))
+        status = STATUS_CORRUPT;
+    return status == STATUS_OK ? read_timed(&pairs, earliest, limits, value) : status;
+}
+
 enum status codec_read_hash(uint8_t type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
     struct value *value)
 {
@@ -95,6 +178,8 @@ enum status codec_read_hash(uint8_t type, struct bytes *input, const struct valu
     struct bytes blob;
     enum status status;
 
+    if (type >= CODEC_RDB_HASH_TIMES_OLD)
+        return read_with_times(type, input, limits, scratch, value);
     if (type == CODEC_RDB_HASH) {
         status = codec_read_size(input, &pairs.left);
         if (status == STATUS_OK && pairs.left > input->size / 2)

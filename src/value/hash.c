@@ -1,66 +1,32 @@
 #include "value/hash.h"
 
 #include "base/check.h"
-#include "containers/dict.h"
-#include "containers/listpack.h"
+#include "base/mem.h"
+#include "value/hash_private.h"
 #include "value/type.h"
 
 enum { BUILD_RESERVE_MAX = 1 << 20 };
 
-static inline bool is_listpack(const struct value *hash)
-{
-    return hash->encoding == HASH_LISTPACK;
-}
-
-static inline struct listpack *pack_of(const struct value *hash)
-{
-    return hash->object;
-}
-
-static inline struct dict *dict_of(const struct value *hash)
-{
-    return hash->object;
-}
-
-/* Changes of a pack may move it. */
-static inline struct listpack **pack_slot(struct value *hash)
-{
-    return (struct listpack **)&hash->object;
-}
-
-static struct value value_of_pack(struct listpack *pack)
-{
-    return (struct value){ .type = VALUE_HASH, .encoding = HASH_LISTPACK, .object = pack };
-}
-
-static struct value value_of_dict(struct dict *dict)
-{
-    return (struct value){ .type = VALUE_HASH, .encoding = HASH_TABLE, .object = dict };
-}
-
 struct value hash_create(void)
 {
-    return value_of_pack(listpack_create());
+    return hash_value_of(HASH_LISTPACK, listpack_create());
 }
 
 size_t hash_count(const struct value *hash)
 {
-    return is_listpack(hash) ? listpack_count(pack_of(hash)) / 2 : dict_count(dict_of(hash));
-}
-
-static size_t pack_find(const struct listpack *pack, struct bytes field)
-{
-    return listpack_find(pack, listpack_first(pack), field, 1);
+    if (hash->encoding == HASH_LISTPACK)
+        return listpack_count(hash_pack(hash)) / 2;
+    return hash_is_pack(hash) ? listpack_count(hash_pack(hash)) / 3 : dict_count(hash_dict(hash));
 }
 
 bool hash_get(const struct value *hash, struct bytes field, struct bytes *value, char digits[TEXT_INT_SIZE])
 {
-    const struct listpack *pack = pack_of(hash);
+    const struct listpack *pack = hash_pack(hash);
     size_t at;
 
-    if (!is_listpack(hash))
-        return dict_find(dict_of(hash), field, value);
-    at = pack_find(pack, field);
+    if (!hash_is_pack(hash))
+        return dict_find(hash_dict(hash), field, value);
+    at = hash_pack_find(hash, field);
     if (at == LISTPACK_NONE)
         return false;
     *value = listpack_get(pack, listpack_next(pack, at), digits);
@@ -69,24 +35,30 @@ bool hash_get(const struct value *hash, struct bytes field, struct bytes *value,
 
 bool hash_has(const struct value *hash, struct bytes field)
 {
-    return is_listpack(hash) ? pack_find(pack_of(hash), field) != LISTPACK_NONE : dict_find(dict_of(hash), field, NULL);
+    return hash_is_pack(hash) ? hash_pack_find(hash, field) != LISTPACK_NONE : dict_find(hash_dict(hash), field, NULL);
 }
 
-/* The pairs of a pack become a table with room for `count`; the pack is gone. False if a field was there twice. */
-static bool to_table(struct value *hash, const struct value_limits *limits, size_t count)
+bool hash_to_table(struct value *hash, const struct value_limits *limits, size_t count)
 {
-    struct listpack *pack = pack_of(hash);
+    struct listpack *pack = hash_pack(hash);
     struct dict *dict = dict_create(&limits->seed);
+    struct timed_table *timed = hash_has_times(hash) ? timed_table_create(dict, &limits->seed) : NULL;
     struct hash_iterator iterator;
     struct bytes field, value;
     bool is_set = true;
 
     dict_reserve(dict, count);
     hash_iterate(&iterator, hash);
-    while (hash_next(&iterator, &field, &value))
+    while (iterator.position[0] != LISTPACK_NONE) {
+        int64_t time_ms = timed != NULL ? hash_pack_time(hash, iterator.position[0]) : 0;
+
+        hash_next(&iterator, &field, &value);
         is_set &= dict_put(dict, field, value);
+        if (time_ms > 0)
+            btree_put(timed->times, field, (double)time_ms);
+    }
     listpack_destroy(pack);
-    *hash = value_of_dict(dict);
+    *hash = timed != NULL ? hash_value_of(HASH_TABLE_TIMES, timed) : hash_value_of(HASH_TABLE, dict);
     return is_set;
 }
 
@@ -94,62 +66,81 @@ static bool fits_listpack(const struct value *hash, const struct value_limits *l
     struct bytes value)
 {
     return field.size <= limits->hash_listpack_value_max && value.size <= limits->hash_listpack_value_max &&
-        listpack_has_room(pack_of(hash), 2, field.size + value.size);
+        listpack_has_room(hash_pack(hash), 3, field.size + value.size);
 }
 
 static void pack_append(struct value *hash, struct bytes field, struct bytes value)
 {
-    listpack_append(pack_slot(hash), field);
-    listpack_append(pack_slot(hash), value);
+    listpack_append(hash_pack_slot(hash), field);
+    listpack_append(hash_pack_slot(hash), value);
+    if (__builtin_expect(hash_has_times(hash), 0))
+        listpack_append_int(hash_pack_slot(hash), 0);
 }
 
-bool hash_set(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value)
+bool hash_set_keeping(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value)
 {
     size_t at;
 
-    if (is_listpack(hash) && !fits_listpack(hash, limits, field, value))
-        CHECK(to_table(hash, limits, hash_count(hash) + 1));
-    if (!is_listpack(hash))
-        return dict_put(dict_of(hash), field, value);
-    at = pack_find(pack_of(hash), field);
+    if (hash_is_pack(hash) && !fits_listpack(hash, limits, field, value))
+        CHECK(hash_to_table(hash, limits, hash_count(hash) + 1));
+    if (!hash_is_pack(hash))
+        return dict_put(hash_dict(hash), field, value);
+    at = hash_pack_find(hash, field);
     if (at != LISTPACK_NONE)
-        listpack_replace(pack_slot(hash), listpack_next(pack_of(hash), at), value);
+        listpack_replace(hash_pack_slot(hash), listpack_next(hash_pack(hash), at), value);
     else
         pack_append(hash, field, value);
     /* After an overwrite too: the limit may have been lowered since the pack was made. */
     if (hash_count(hash) > limits->hash_listpack_entries_max)
-        CHECK(to_table(hash, limits, hash_count(hash)));
+        CHECK(hash_to_table(hash, limits, hash_count(hash)));
     return at == LISTPACK_NONE;
+}
+
+bool hash_set(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value)
+{
+    bool is_new = hash_set_keeping(hash, limits, field, value);
+
+    if (__builtin_expect(hash_has_times(hash), 0) && !is_new)
+        hash_clear_time(hash, field);
+    return is_new;
 }
 
 bool hash_delete(struct value *hash, struct bytes field)
 {
-    size_t at;
+    bool was_there;
 
-    if (!is_listpack(hash))
-        return dict_remove(dict_of(hash), field);
-    at = pack_find(pack_of(hash), field);
-    if (at != LISTPACK_NONE)
-        listpack_delete(pack_slot(hash), at, 2);
-    return at != LISTPACK_NONE;
+    if (hash_is_pack(hash)) {
+        size_t at = hash_pack_find(hash, field);
+
+        was_there = at != LISTPACK_NONE;
+        if (was_there)
+            listpack_delete(hash_pack_slot(hash), at, hash_stride(hash));
+    } else {
+        was_there = dict_remove(hash_dict(hash), field);
+        if (hash_has_times(hash))
+            btree_remove(hash_timed(hash)->times, field);
+    }
+    if (__builtin_expect(hash_has_times(hash), 0))
+        hash_drop_times_if_none(hash);
+    return was_there;
 }
 
 /* position: of a listpack, where the next field is; of a table, bucket and index there. */
 void hash_iterate(struct hash_iterator *iterator, const struct value *hash)
 {
     iterator->hash = hash;
-    iterator->position[0] = is_listpack(hash) ? listpack_first(pack_of(hash)) : 0;
+    iterator->position[0] = hash_is_pack(hash) ? listpack_first(hash_pack(hash)) : 0;
     iterator->position[1] = 0;
 }
 
 bool hash_next(struct hash_iterator *iterator, struct bytes *field, struct bytes *value)
 {
     const struct value *hash = iterator->hash;
-    const struct listpack *pack = pack_of(hash);
+    const struct listpack *pack = hash_pack(hash);
     struct dict_iterator in_dict;
     bool found;
 
-    if (is_listpack(hash)) {
+    if (hash_is_pack(hash)) {
         size_t at = iterator->position[0];
 
         if (at == LISTPACK_NONE)
@@ -157,10 +148,13 @@ bool hash_next(struct hash_iterator *iterator, struct bytes *field, struct bytes
         *field = listpack_get(pack, at, iterator->field_digits);
         at = listpack_next(pack, at);
         *value = listpack_get(pack, at, iterator->value_digits);
-        iterator->position[0] = listpack_next(pack, at);
+        at = listpack_next(pack, at);
+        if (__builtin_expect(hash_has_times(hash), 0))
+            at = listpack_next(pack, at);
+        iterator->position[0] = at;
         return true;
     }
-    in_dict = (struct dict_iterator){ dict_of(hash), iterator->position[0], iterator->position[1] };
+    in_dict = (struct dict_iterator){ hash_dict(hash), iterator->position[0], iterator->position[1] };
     found = dict_next(&in_dict, field, value);
     iterator->position[0] = in_dict.bucket;
     iterator->position[1] = in_dict.index;
@@ -170,15 +164,15 @@ bool hash_next(struct hash_iterator *iterator, struct bytes *field, struct bytes
 void hash_random(const struct value *hash, struct random *random, struct bytes *field, struct bytes *value,
     char field_digits[TEXT_INT_SIZE], char value_digits[TEXT_INT_SIZE])
 {
-    const struct listpack *pack = pack_of(hash);
+    const struct listpack *pack = hash_pack(hash);
     size_t at;
 
-    if (!is_listpack(hash)) {
-        dict_random(dict_of(hash), random, field, value);
+    if (!hash_is_pack(hash)) {
+        dict_random(hash_dict(hash), random, field, value);
         return;
     }
     CHECK(hash_count(hash) > 0);
-    at = listpack_seek(pack, (int64_t)random_below(random, hash_count(hash)) * 2);
+    at = listpack_seek(pack, (int64_t)(random_below(random, hash_count(hash)) * hash_stride(hash)));
     *field = listpack_get(pack, at, field_digits);
     *value = listpack_get(pack, listpack_next(pack, at), value_digits);
 }
@@ -188,8 +182,8 @@ uint64_t hash_scan(const struct value *hash, uint64_t cursor, size_t count, hash
     struct hash_iterator iterator;
     struct bytes field, value;
 
-    if (!is_listpack(hash))
-        return dict_scan(dict_of(hash), cursor, count, found, context);
+    if (!hash_is_pack(hash))
+        return dict_scan(hash_dict(hash), cursor, count, found, context);
     hash_iterate(&iterator, hash);
     while (hash_next(&iterator, &field, &value))
         found(context, field, value);
@@ -202,26 +196,26 @@ struct value hash_build(const struct value_limits *limits, size_t count)
 
     /* The count is somebody's word: beyond some megabytes the table grows as pairs really come. */
     if (count > limits->hash_listpack_entries_max)
-        CHECK(to_table(&hash, limits, count < BUILD_RESERVE_MAX ? count : BUILD_RESERVE_MAX));
+        CHECK(hash_to_table(&hash, limits, count < BUILD_RESERVE_MAX ? count : BUILD_RESERVE_MAX));
     return hash;
 }
 
 bool hash_build_add(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value)
 {
-    if (is_listpack(hash)) {
+    if (hash_is_pack(hash)) {
         if (hash_count(hash) < limits->hash_listpack_entries_max && fits_listpack(hash, limits, field, value)) {
             pack_append(hash, field, value);
             return true;
         }
-        if (!to_table(hash, limits, hash_count(hash) + 1))
+        if (!hash_to_table(hash, limits, hash_count(hash) + 1))
             return false;
     }
-    return dict_put(dict_of(hash), field, value);
+    return dict_put(hash_dict(hash), field, value);
 }
 
 bool hash_build_end(const struct value *hash, const struct value_limits *limits)
 {
-    return !is_listpack(hash) || !listpack_has_twins(pack_of(hash), 2, &limits->seed);
+    return !hash_is_pack(hash) || !listpack_has_twins(hash_pack(hash), 2, &limits->seed);
 }
 
 enum status hash_of_listpack(struct bytes listpack, const struct value_limits *limits, struct value *hash)
@@ -232,13 +226,13 @@ enum status hash_of_listpack(struct bytes listpack, const struct value_limits *l
 
     if (!listpack_is_valid(listpack))
         return STATUS_CORRUPT;
-    built = value_of_pack(listpack_of_bytes(listpack));
-    count = listpack_count(pack_of(&built));
+    built = hash_value_of(HASH_LISTPACK, listpack_of_bytes(listpack));
+    count = listpack_count(hash_pack(&built));
     if (count == 0 || count % 2 != 0) {
         value_free(&built);
         return STATUS_CORRUPT;
     }
-    is_good = count / 2 > limits->hash_listpack_entries_max ? to_table(&built, limits, count / 2)
+    is_good = count / 2 > limits->hash_listpack_entries_max ? hash_to_table(&built, limits, count / 2)
                                                             : hash_build_end(&built, limits);
     if (!is_good) {
         value_free(&built);
@@ -252,40 +246,64 @@ enum status hash_of_listpack(struct bytes listpack, const struct value_limits *l
 
 static const char *hash_encoding_name(const struct value *hash)
 {
-    return is_listpack(hash) ? "listpack" : "hashtable";
+    static const char *const names[] = {
+        [HASH_LISTPACK] = "listpack", [HASH_TABLE] = "hashtable", [HASH_LISTPACK_TIMES] = "listpackex",
+        [HASH_TABLE_TIMES] = "hashtable",
+    };
+
+    return names[hash->encoding];
 }
 
 static void hash_free(struct value *hash)
 {
-    if (is_listpack(hash))
-        listpack_destroy(pack_of(hash));
+    if (hash_is_pack(hash))
+        listpack_destroy(hash_pack(hash));
+    else if (hash_has_times(hash))
+        timed_table_destroy(hash_timed(hash));
     else
-        dict_destroy(dict_of(hash));
+        dict_destroy(hash_dict(hash));
 }
 
 static size_t hash_memory(const struct value *hash, size_t samples)
 {
-    return is_listpack(hash) ? listpack_memory(pack_of(hash)) : dict_memory(dict_of(hash), samples);
+    if (hash_is_pack(hash))
+        return listpack_memory(hash_pack(hash));
+    if (hash_has_times(hash))
+        return mem_size(hash_timed(hash)) + dict_memory(hash_dict(hash), samples) +
+            btree_memory(hash_timed(hash)->times, samples);
+    return dict_memory(hash_dict(hash), samples);
 }
 
 static size_t hash_effort(const struct value *hash)
 {
-    return is_listpack(hash) ? 1 : dict_count(dict_of(hash)) + 1;
+    if (hash_is_pack(hash))
+        return 1;
+    return dict_count(hash_dict(hash)) + 1 + (hash_has_times(hash) ? btree_blocks(hash_timed(hash)->times) : 0);
 }
 
 static struct value hash_copy(const struct value *hash)
 {
-    return is_listpack(hash) ? value_of_pack(listpack_copy(pack_of(hash))) : value_of_dict(dict_copy(dict_of(hash)));
+    if (hash_is_pack(hash))
+        return hash_value_of(hash->encoding, listpack_copy(hash_pack(hash)));
+    if (hash_has_times(hash))
+        return hash_value_of(HASH_TABLE_TIMES, timed_table_copy(hash_timed(hash)));
+    return hash_value_of(HASH_TABLE, dict_copy(hash_dict(hash)));
 }
 
+/* The times count, too: a second element of the field, which without a time has but one. */
 static void hash_digest(const struct value *hash, struct value_sum *sum)
 {
     struct hash_iterator iterator;
     struct bytes field, value;
 
     hash_iterate(&iterator, hash);
-    while (hash_next(&iterator, &field, &value))
+    while (hash_next(&iterator, &field, &value)) {
+        int64_t time_ms = hash_has_times(hash) ? hash_time(hash, field) : HASH_NO_TIME;
+
         value_sum_add_pair(sum, field, value);
+        if (time_ms >= 0)
+            value_sum_add_pair(sum, field, bytes_of(&time_ms, sizeof(time_ms)));
+    }
 }
 
 const struct value_operations hash_operations = {

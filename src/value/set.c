@@ -188,6 +188,14 @@ bool set_add(struct value *set, const struct value_limits *limits, struct bytes 
     return dict_put(dict_of(set), member, bytes_of(NULL, 0));
 }
 
+void set_add_new(struct value *set, const struct value_limits *limits, struct bytes member)
+{
+    if (set->encoding == SET_LISTPACK && pack_takes(set, limits, member))
+        listpack_append(pack_slot(set), member);
+    else
+        CHECK(set_add(set, limits, member));
+}
+
 bool set_remove(struct value *set, struct bytes member)
 {
     int64_t number;

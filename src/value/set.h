@@ -18,6 +18,8 @@ size_t set_count(const struct value *set);
 bool set_has(const struct value *set, struct bytes member);
 /* True if the member is new. */
 bool set_add(struct value *set, const struct value_limits *limits, struct bytes member);
+/* One that is known not to be there: it is not looked for, which a listpack would take linear time for. */
+void set_add_new(struct value *set, const struct value_limits *limits, struct bytes member);
 bool set_remove(struct value *set, struct bytes member);
 
 /* All members: integers in order, a table in no promised order. The set does not change meanwhile. A member is borrowed until the

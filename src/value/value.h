@@ -35,6 +35,8 @@ enum value_encoding {   /* four bits in an entry; meaning depends on the type */
 
     HASH_LISTPACK = 0,      /* `object` is a listpack: field, value, field, value ... */
     HASH_TABLE = 1,         /* `object` is a struct dict */
+    HASH_LISTPACK_TIMES = 2,    /* fields that expire: field, value, time ..., by time; says listpackex */
+    HASH_TABLE_TIMES = 3,       /* a struct timed_table: a dict, and the times; says hashtable */
 
     LIST_LISTPACK = 0,      /* `object` is a listpack: its elements */
     LIST_CHUNKS = 1,        /* `object` is a struct chunk_list; says quicklist */

@@ -83,7 +83,8 @@ class DifferentialTest(unittest.TestCase):
         ours_options.update(options)
         if not is_redis():
             ours_options.update(OWN_ENCODINGS)
-        with Server(ENCODINGS, binary=REDIS) as oracle, Server(ours_options) as ours:
+        # The oracle looks for those whose time is up so often a second.
+        with Server(dict(ENCODINGS, hz="500"), binary=REDIS) as oracle, Server(ours_options) as ours:
             commands = commands_of(ours) & commands_of(oracle)
             generator = Generator(seed, commands, demote=demote)
             fill = Filler(ours, seed, *filler) if filler else None

@@ -2,6 +2,8 @@
 import os
 import random
 import sys
+import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, ServerCase, kelvin_only, main                                    # noqa: E402
@@ -288,6 +290,45 @@ class SortTierTest(ServerCase):
         self.c.must("SET", "w_3", -1)
         self.c.must("DEBUG", "SLEEP", "0.01")
         self.assertEqual(self.c.must("SORT", "s", "BY", "w_*", "GET", "#", "GET", "w_*"), [b"3", b"-1", b"1", None, b"2", None])
+
+    def test_a_sort_is_of_one_instant(self):
+        """The keys that BY and GET read are locked with the rest, though they are known only later; and when the set changes between its
+        passes, SORT looks again."""
+        with Server({"io-threads": "4"}) as server:
+            done, problems, sorts = threading.Event(), [], [0]
+
+            def write(number):
+                chooser = random.Random(number)
+                with server.client() as client:
+                    while not done.is_set():
+                        weights = chooser.sample(range(100), 4)
+                        client.must("MSET", *[word for i, weight in enumerate(weights) for word in ("w_%d" % i, weight, "d_%d" % i, weight)])
+                        client.must("SADD" if chooser.random() < 0.5 else "SREM", "s", chooser.randrange(1, 30))
+                        if chooser.random() < 0.1:
+                            client.must("TIER", "DEMOTE", "s", "w_0", "w_1", "d_2")
+
+            def read():
+                with server.client() as client:
+                    while not done.is_set():
+                        reply = client.must("SORT", "s", "BY", "w_*", "GET", "#", "GET", "w_*", "GET", "d_*")
+                        rows = list(zip(reply[::3], reply[1::3], reply[2::3]))
+                        weights = [int(weight) for _, weight, _ in rows if weight is not None]
+                        if any(weight != data for _, weight, data in rows) or weights != sorted(weights):
+                            problems.append(rows)
+                        sorts[0] += 1
+
+            with server.client() as client:
+                client.must("SADD", "s", 0)
+            threads = [threading.Thread(target=write, args=(number,)) for number in range(2)] + \
+                [threading.Thread(target=read) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            time.sleep(2)
+            done.set()
+            for thread in threads:
+                thread.join(60)
+            self.assertEqual(problems[:1], [])
+            self.assertGreater(sorts[0], 20)
 
     def test_under_memory_that_is_too_small(self):
         with Server({"maxmemory": "24mb"}) as server, server.client() as client:

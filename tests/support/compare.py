@@ -175,6 +175,7 @@ SAME = {
     b"zadd": scores, b"zincrby": scores, b"zscore": scores, b"zmscore": scores, b"zrange": scores, b"zrevrange": scores,
     b"zrangebyscore": scores, b"zrevrangebyscore": scores, b"zunion": scores, b"zinter": scores, b"zdiff": scores,
     b"zpopmin": scores, b"zpopmax": scores, b"zmpop": scores,
+    b"bzpopmin": scores, b"bzpopmax": scores, b"bzmpop": scores,
 }
 
 

@@ -42,6 +42,9 @@ TEMPLATES = {
     "lpush": "key element+", "rpush": "key element+", "lpushx": "key element+", "rpushx": "key element+",
     "lrange": "key range range", "lrem": "key smallrange element", "lset": "key index element", "ltrim": "key trim trim",
     "rpoplpush": "key key",
+    "blpop": "key+ timeout", "brpop": "key+ timeout", "blmove": "key key LEFT|RIGHT|foo RIGHT|LEFT timeout", "brpoplpush": "key key timeout",
+    "blmpop": "timeout numberedkeys LEFT|RIGHT|foo [COUNT count]", "bzpopmin": "key+ timeout", "bzpopmax": "key+ timeout",
+    "bzmpop": "timeout zinputs MIN|MAX|foo [COUNT count]",
     # Sets
     "sadd": "key member+", "scard": "key", "sdiff": "key+", "sdiffstore": "key key+", "sinter": "key+",
     "sintercard": ["numberedkeys", "numberedkeys LIMIT small"], "sinterstore": "key key+", "sismember": "key member",
@@ -99,8 +102,11 @@ WEIGHTS = {"flushall": 2, "flushdb": 6, "select": 60, "swapdb": 25, "set": 600, 
            "copy": 150, "rename": 150, "keys": 20, "scan": 20, "time": 5, "lastsave": 2, "echo": 10, "ping": 10,
            "randomkey": 20, "dump": 10, "del": 60, "unlink": 60, "expire": 150, "getdel": 60, "restore": 100,
            "setrange": 150, "append": 150, "hdel": 150, "lcs": 50, "dbsize": 60, "sadd": 900, "spop": 100, "pfadd": 300, "pfdebug": 10,
-           "zadd": 1500, "geoadd": 700, "zunionstore": 150, "rpush": 900, "lpush": 600, "ltrim": 40, "linsert": 250, "lset": 250, "lmove": 150}
+           "zadd": 1500, "geoadd": 700, "zunionstore": 150, "rpush": 900, "lpush": 600, "ltrim": 40, "linsert": 250, "lset": 250, "lmove": 150,
+           "blpop": 30, "brpop": 30, "blmove": 30, "brpoplpush": 30, "blmpop": 30, "bzpopmin": 30, "bzpopmax": 30, "bzmpop": 30}
 
+# They must not wait for long: their words are never changed at random.
+BLOCKING = ("blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop")
 FAMILY = {name: b"s" for name in TEMPLATES if name.startswith((
     "append", "bit", "get", "lcs", "mget", "msetnx", "setbit", "setrange", "strlen", "substr"))}
 FAMILY.update((name, b"z") for name in TEMPLATES if name.startswith("z"))
@@ -112,7 +118,8 @@ FAMILY.update((name, b"t") for name in TEMPLATES if name in (
 FAMILY.update((name, b"p") for name in TEMPLATES if name.startswith("pf"))
 FAMILY.update((name, b"l") for name in TEMPLATES if name in (
     "lindex", "linsert", "llen", "lmove", "lmpop", "lpop", "rpop", "lpos", "lpush", "rpush", "lpushx", "rpushx", "lrange", "lrem", "lset",
-    "ltrim", "rpoplpush"))
+    "ltrim", "rpoplpush") + BLOCKING[:5])
+FAMILY.update((name, b"z") for name in BLOCKING[5:])
 # One letter each: the beginning of the keys that most commands of a family use.
 FAMILIES = (b"s", b"n", b"h", b"l", b"t", b"z", b"p", b"g")
 WRITE_ANY = {"set", "setex", "psetex", "mset", "getset", "setnx"}
@@ -166,6 +173,8 @@ class Generator:
         args = [name.upper().encode() if self.chance(0.9) else name.encode()] + self.expand(template)
         if len(args) > 1 and args[-1] != b"ANY" and self.chance(0.015):
             args.pop()
+        if name in BLOCKING:
+            return args
         # Not where the value would be a count: Redis draws as often as it says.
         if self.chance(0.01) and name not in ("hrandfield", "srandmember", "zrandmember"):
             args.append(self.value())
@@ -285,6 +294,9 @@ class Generator:
 
     def trim(self):
         return b"%d" % self.pick(0, 0, 1, 2, -1, -1, -2, 30, -30) if self.chance(0.95) else self.pick(*ODD_NUMBERS)
+
+    def timeout(self):
+        return b"0.001" if self.chance(0.95) else self.pick(b"-1", b"abc", b"", b"nan", b"0.001 ", b"-0.5", b"1e-3", b"0x0.01p0")
 
     def rank(self):
         return b"%d" % self.pick(1, 2, 3, -1, -2, -3, 0) if self.chance(0.95) else self.pick(b"", b"abc", b"1.0", b"9223372036854775808")

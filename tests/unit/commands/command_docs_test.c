@@ -93,7 +93,7 @@ static void several_together_are_a_block(void **state)
         "*8 name a_b type block token A arguments *2 " INT("a") " " INT("b") " " TOKEN(8, "c", "C"));
     assert_docs("(a:integer)", "*1 " INT("a"));
     assert_docs("[(COUNT a:integer) [ANY]]", "*1 *8 name a_any type block flags *1 +optional arguments *2 "
-        ARGUMENT(8, "a", "integer") " token COUNT *8 name any type pure-token token ANY flags *1 +optional");
+        ARGUMENT(8, "a", "integer") " token COUNT " TOKEN(10, "any", "ANY") " flags *1 +optional");
 }
 
 static void repetition_says_whether_the_word_is_repeated(void **state)

@@ -1,0 +1,729 @@
+#include "engine/blocking.h"
+
+#include <pthread.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/engine.h"
+
+enum { BUCKETS_MIN = 4 };
+
+/* A key that somebody waits for. Under its partition's lock. */
+struct waited {
+    struct waited *next;            /* in its bucket */
+    struct place *first, *last;     /* the queue; never empty */
+    uint64_t hash;
+    int db;
+    struct bytes key;               /* lies behind the struct */
+};
+
+/* Where a waiter stands in one queue. */
+struct place {
+    struct place *prev, *next;      /* the partition's lock */
+    struct waited *waited;          /* immutable */
+    struct waiter *waiter;          /* immutable */
+};
+
+struct waiter {
+    struct message message;         /* brings the answer home */
+    struct engine *engine;
+    struct worker *worker;          /* the client's. Immutable, as all up to `places` */
+    uint64_t client_id;
+    char *address;
+    uint32_t flags;
+    int db, protocol;
+    uint8_t type;                   /* enum value_type: of values that may serve it */
+    int64_t deadline_us;            /* monotonic clock; 0: none */
+    const struct command *command;
+    struct bytes *args;
+    int arg_count;
+    struct place *places;
+    int place_count;
+
+    bool is_done;                   /* `serving`; up to the message, then its worker */
+    enum blocking_end how;
+    struct buffer reply;            /* if it was served */
+    uint64_t lsn, lsn_written;
+    struct client *client;          /* its worker; NULL: gone */
+    bool has_come_home;             /* its worker: the message has run, or is not needed */
+    int deadline_at;                /* its worker: place in the heap, -1: none */
+    struct waiter *prev, *next;     /* `registry` */
+};
+
+/* A key that has changed and may serve somebody: in a list of its worker, or of those that wait for better times. */
+struct noted_key {
+    struct noted_key *next;
+    uint64_t hash;
+    int db;
+    size_t size;
+    char key[];
+};
+
+struct waited_table {
+    struct waited **buckets;
+    uint32_t capacity, count;       /* a power of two, or 0 */
+};
+
+struct blocking {
+    struct engine *engine;
+    pthread_mutex_t serving;        /* before the partitions */
+    pthread_mutex_t registry;       /* leaf */
+    struct waiter *waiters;         /* `registry`: all that there are */
+    struct waited_table *tables;    /* by partition, under its lock */
+    struct noted_key *stalled;      /* `serving` */
+    _Atomic bool any_stalled;
+    _Atomic uint64_t key_count;     /* written under any partition's lock */
+    _Atomic uint64_t waiting_count;
+    _Atomic uint64_t with_deadline;
+};
+
+/* The tables. */
+
+static uint32_t bucket_of(const struct waited_table *table, int db, uint64_t hash)
+{
+    return (uint32_t)(hash ^ (uint64_t)db * 0x9e3779b97f4a7c15ull) & (table->capacity - 1);
+}
+
+static struct waited *waited_find(const struct waited_table *table, int db, uint64_t hash, struct bytes key)
+{
+    struct waited *waited;
+
+    if (table->count == 0)
+        return NULL;
+    for (waited = table->buckets[bucket_of(table, db, hash)]; waited != NULL; waited = waited->next) {
+        if (waited->hash == hash && waited->db == db && bytes_equal(waited->key, key))
+            return waited;
+    }
+    return NULL;
+}
+
+static void waited_resize(struct waited_table *table, uint32_t capacity)
+{
+    struct waited_table old = *table;
+
+    table->capacity = capacity;
+    table->buckets = mem_zalloc(capacity * sizeof(*table->buckets));
+    for (uint32_t i = 0; i < old.capacity; i++) {
+        while (old.buckets[i] != NULL) {
+            struct waited *waited = old.buckets[i], **bucket = &table->buckets[bucket_of(table, waited->db, waited->hash)];
+
+            old.buckets[i] = waited->next;
+            waited->next = *bucket;
+            *bucket = waited;
+        }
+    }
+    mem_free(old.buckets);
+}
+
+static struct waited *waited_add(struct waited_table *table, int db, uint64_t hash, struct bytes key)
+{
+    struct waited *waited = mem_zalloc(sizeof(*waited) + key.size), **bucket;
+
+    if (table->count >= table->capacity)
+        waited_resize(table, table->capacity > 0 ? table->capacity * 2 : BUCKETS_MIN);
+    memcpy(waited + 1, key.data, key.size);
+    waited->key = bytes_of(waited + 1, key.size);
+    waited->hash = hash;
+    waited->db = db;
+    bucket = &table->buckets[bucket_of(table, db, hash)];
+    waited->next = *bucket;
+    *bucket = waited;
+    table->count++;
+    return waited;
+}
+
+static void waited_remove(struct waited_table *table, struct waited *waited)
+{
+    struct waited **at = &table->buckets[bucket_of(table, waited->db, waited->hash)];
+
+    while (*at != waited)
+        at = &(*at)->next;
+    *at = waited->next;
+    mem_free(waited);
+    table->count--;
+    if (table->count == 0) {
+        mem_free(table->buckets);
+        *table = (struct waited_table){ 0 };
+    }
+}
+
+static struct partition *partition_of(const struct blocking *blocking, uint64_t hash)
+{
+    const struct partitions *all = blocking->engine->partitions;
+
+    return &all->partitions[partition_index(all, hash)];
+}
+
+/* Waiters. */
+
+static void registry_add(struct blocking *blocking, struct waiter *waiter)
+{
+    pthread_mutex_lock(&blocking->registry);
+    waiter->next = blocking->waiters;
+    if (waiter->next != NULL)
+        waiter->next->prev = waiter;
+    blocking->waiters = waiter;
+    pthread_mutex_unlock(&blocking->registry);
+    if (waiter->deadline_us > 0)
+        blocking->with_deadline++;
+}
+
+static void registry_remove(struct blocking *blocking, struct waiter *waiter)
+{
+    pthread_mutex_lock(&blocking->registry);
+    if (waiter->prev != NULL)
+        waiter->prev->next = waiter->next;
+    else
+        blocking->waiters = waiter->next;
+    if (waiter->next != NULL)
+        waiter->next->prev = waiter->prev;
+    pthread_mutex_unlock(&blocking->registry);
+    if (waiter->deadline_us > 0)
+        blocking->with_deadline--;
+}
+
+static void waiter_free(struct waiter *waiter)
+{
+    registry_remove(waiter->engine->blocking, waiter);
+    buffer_release(&waiter->reply);
+    mem_free(waiter->address);
+    mem_free(waiter->places);
+    mem_free(waiter->args);
+    mem_free(waiter);
+}
+
+/* In one block. */
+static struct bytes *copy_args(const struct bytes *args, int arg_count)
+{
+    size_t size = (size_t)arg_count * sizeof(*args);
+    struct bytes *copy;
+    char *at;
+
+    for (int i = 0; i < arg_count; i++)
+        size += args[i].size;
+    copy = mem_alloc(size);
+    at = (char *)(copy + arg_count);
+    for (int i = 0; i < arg_count; i++) {
+        memcpy(at, args[i].data, args[i].size);
+        copy[i] = bytes_of(at, args[i].size);
+        at += args[i].size;
+    }
+    return copy;
+}
+
+/* A key that is named twice is waited for once: the waiter is then the last in the queue already. */
+static void stand_in_queue(struct blocking *blocking, struct waiter *waiter, struct place *place, uint64_t hash, struct bytes key)
+{
+    struct partition *partition = partition_of(blocking, hash);
+    struct waited_table *table = &blocking->tables[partition->index];
+    struct waited *waited = waited_find(table, waiter->db, hash, key);
+
+    ASSERT_LOCKED(partition);
+    if (waited == NULL) {
+        waited = waited_add(table, waiter->db, hash, key);
+        blocking->key_count++;
+    }
+    if (waited->last != NULL && waited->last->waiter == waiter)
+        return;
+    *place = (struct place){ .prev = waited->last, .waited = waited, .waiter = waiter };
+    if (waited->last != NULL)
+        waited->last->next = place;
+    else
+        waited->first = place;
+    waited->last = place;
+    waiter->place_count++;
+}
+
+static void leave_queue(struct blocking *blocking, struct place *place)
+{
+    struct waited *waited = place->waited;
+    struct partition *partition = partition_of(blocking, waited->hash);
+
+    partition_lock(partition);
+    if (place->prev != NULL)
+        place->prev->next = place->next;
+    else
+        waited->first = place->next;
+    if (place->next != NULL)
+        place->next->prev = place->prev;
+    else
+        waited->last = place->prev;
+    if (waited->first == NULL) {
+        waited_remove(&blocking->tables[partition->index], waited);
+        blocking->key_count--;
+    }
+    partition_unlock(partition);
+}
+
+/* With `serving` held. */
+static void finish(struct blocking *blocking, struct waiter *waiter, enum blocking_end how)
+{
+    CHECK(!waiter->is_done);
+    for (int i = 0; i < waiter->place_count; i++)
+        leave_queue(blocking, &waiter->places[i]);
+    waiter->how = how;
+    waiter->is_done = true;
+    blocking->waiting_count--;
+}
+
+/* Deadlines: a heap for each worker, the next one on top. */
+
+static void heap_put(struct worker *worker, int at, struct waiter *waiter)
+{
+    worker->deadlines[at] = waiter;
+    waiter->deadline_at = at;
+}
+
+static void heap_up(struct worker *worker, int at, struct waiter *waiter)
+{
+    for (; at > 0 && worker->deadlines[(at - 1) / 2]->deadline_us > waiter->deadline_us; at = (at - 1) / 2)
+        heap_put(worker, at, worker->deadlines[(at - 1) / 2]);
+    heap_put(worker, at, waiter);
+}
+
+static void heap_down(struct worker *worker, int at, struct waiter *waiter)
+{
+    for (;;) {
+        int child = 2 * at + 1;
+
+        if (child + 1 < worker->deadline_count && worker->deadlines[child + 1]->deadline_us < worker->deadlines[child]->deadline_us)
+            child++;
+        if (child >= worker->deadline_count || worker->deadlines[child]->deadline_us >= waiter->deadline_us)
+            break;
+        heap_put(worker, at, worker->deadlines[child]);
+        at = child;
+    }
+    heap_put(worker, at, waiter);
+}
+
+static void deadline_remove(struct worker *worker, struct waiter *waiter)
+{
+    int at = waiter->deadline_at;
+    struct waiter *last;
+
+    if (at < 0)
+        return;
+    waiter->deadline_at = -1;
+    last = worker->deadlines[--worker->deadline_count];
+    if (last == waiter)
+        return;
+    if (at > 0 && worker->deadlines[(at - 1) / 2]->deadline_us > last->deadline_us)
+        heap_up(worker, at, last);
+    else
+        heap_down(worker, at, last);
+}
+
+static void set_alarm(struct worker *worker)
+{
+    if (worker->set_alarm != NULL && worker->deadline_count > 0)
+        worker->set_alarm(worker->ring_context, worker->deadlines[0]->deadline_us);
+}
+
+static void deadline_add(struct worker *worker, struct waiter *waiter)
+{
+    waiter->deadline_at = -1;
+    if (waiter->deadline_us == 0)
+        return;
+    if (worker->deadline_count == worker->deadline_capacity) {
+        worker->deadline_capacity = worker->deadline_capacity > 0 ? worker->deadline_capacity * 2 : 16;
+        worker->deadlines = mem_realloc(worker->deadlines, (size_t)worker->deadline_capacity * sizeof(*worker->deadlines));
+    }
+    heap_up(worker, worker->deadline_count++, waiter);
+    if (waiter->deadline_at == 0)
+        set_alarm(worker);
+}
+
+void blocking_alarm(struct worker *worker)
+{
+    struct blocking *blocking = worker->engine->blocking;
+    int64_t now_us = clock_mono_us();
+
+    while (worker->deadline_count > 0 && worker->deadlines[0]->deadline_us <= now_us) {
+        struct waiter *waiter = worker->deadlines[0];
+        bool was_served;
+
+        deadline_remove(worker, waiter);
+        pthread_mutex_lock(&blocking->serving);
+        was_served = waiter->is_done;           /* just before: the message is on its way */
+        if (!was_served)
+            finish(blocking, waiter, BLOCKING_TIMED_OUT);
+        pthread_mutex_unlock(&blocking->serving);
+        if (was_served)
+            continue;
+        waiter->has_come_home = true;
+        worker->resume(waiter->client);
+    }
+    set_alarm(worker);
+}
+
+/* Beginning to wait. */
+
+void blocking_register(struct call *call, struct worker *worker)
+{
+    struct blocking *blocking = call->engine->blocking;
+    const struct call_wait *wait = call->wait;
+    struct client *client = call->client;
+    struct waiter *waiter = mem_zalloc(sizeof(*waiter));
+
+    CHECK(client->waiter == NULL);
+    *waiter = (struct waiter){
+        .engine = call->engine,
+        .worker = worker,
+        .client_id = client->id,
+        .address = mem_string(bytes_of_string(client->address)),
+        .flags = client->flags & CLIENT_NO_TOUCH,
+        .db = call->db,
+        .protocol = client->reply.protocol,
+        .type = wait->type,
+        .deadline_us = wait->deadline_us,
+        .command = call->command,
+        .args = copy_args(wait->args, wait->arg_count),
+        .arg_count = wait->arg_count,
+        .places = mem_alloc((size_t)wait->key_count * sizeof(struct place)),
+        .client = client,
+    };
+    client->waiter = waiter;
+    deadline_add(worker, waiter);
+    for (int i = 0; i < wait->key_count; i++) {
+        struct bytes key = call->args[wait->key_first + i];
+
+        stand_in_queue(blocking, waiter, &waiter->places[waiter->place_count], hash_bytes(&call->partitions->seed, key), key);
+    }
+    blocking->waiting_count++;
+    registry_add(blocking, waiter);         /* now others may find it there; in its queues they do when the locks are given back */
+}
+
+/* What has changed. */
+
+static void note(struct worker *worker, int db, uint64_t hash, struct bytes key)
+{
+    struct noted_key *last = worker->noted_last, *noted;
+
+    if (last != NULL && last->hash == hash && last->db == db && bytes_equal(bytes_of(last->key, last->size), key))
+        return;
+    noted = mem_alloc(sizeof(*noted) + key.size);
+    *noted = (struct noted_key){ .hash = hash, .db = db, .size = key.size };
+    memcpy(noted->key, key.data, key.size);
+    if (last != NULL)
+        last->next = noted;
+    else
+        worker->noted_first = noted;
+    worker->noted_last = noted;
+}
+
+void blocking_note(struct engine *engine, const struct key *key)
+{
+    struct blocking *blocking = engine->blocking;
+    const struct keyspace *keyspace = key->keyspace;
+
+    if (__builtin_expect(atomic_load_explicit(&blocking->key_count, memory_order_relaxed) == 0, 1) || !key->present)
+        return;
+    if (waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, key->hash, key->name) != NULL)
+        note(key->call->client->worker, keyspace->db, key->hash, key->name);
+}
+
+void blocking_note_database(struct call *call, int db)
+{
+    struct blocking *blocking = call->engine->blocking;
+
+    if (blocking == NULL || blocking->key_count == 0)
+        return;
+    for (uint32_t i = 0; i < call->partitions->count; i++) {
+        const struct waited_table *table = &blocking->tables[i];
+
+        for (uint32_t j = 0; j < table->capacity; j++) {
+            for (const struct waited *waited = table->buckets[j]; waited != NULL; waited = waited->next) {
+                if (waited->db == db)
+                    note(call->client->worker, db, waited->hash, waited->key);
+            }
+        }
+    }
+}
+
+void blocking_drop_notes(struct worker *worker)
+{
+    while (worker->noted_first != NULL) {
+        struct noted_key *noted = worker->noted_first;
+
+        worker->noted_first = noted->next;
+        mem_free(noted);
+    }
+    worker->noted_last = NULL;
+}
+
+/* Serving. All with `serving` held. */
+
+/* The type of the value that the key has, which is brought into RAM if need be. False: there is none. */
+static bool type_of_key(struct engine *engine, struct keyspace *keyspace, const struct noted_key *noted, uint8_t *type)
+{
+    struct bytes key = bytes_of(noted->key, noted->size);
+    uint32_t handle;
+    struct value value;
+
+    if (keyspace == NULL)
+        return false;
+    handle = keyspace_find(keyspace, noted->hash, key);
+    if (handle == 0 && engine->tier != NULL && tier_load_in_place(engine->tier, keyspace, noted->hash, key) == STATUS_OK)
+        handle = keyspace_find(keyspace, noted->hash, key);
+    if (handle == 0)
+        return false;
+    value = entry_value(keyspace_entry(keyspace, handle));
+    *type = value.type;
+    return true;
+}
+
+/* Where one goes on in a queue. */
+struct turn_in_queue {
+    bool begun;
+    struct place *next;
+};
+
+/* The next waiter whom the key, as it is now, may serve; NULL if there is none. */
+static struct waiter *next_waiter(struct blocking *blocking, const struct noted_key *noted, struct turn_in_queue *turn)
+{
+    struct partition *partition = partition_of(blocking, noted->hash);
+    struct waiter *found = NULL;
+    struct waited *waited;
+    uint8_t type;
+
+    partition_lock(partition);
+    waited = waited_find(&blocking->tables[partition->index], noted->db, noted->hash, bytes_of(noted->key, noted->size));
+    if (waited != NULL && !turn->begun)
+        turn->next = waited->first;
+    turn->begun = true;
+    if (waited != NULL && turn->next != NULL && type_of_key(blocking->engine, partition_keyspace_if(partition, noted->db), noted, &type)) {
+        for (; turn->next != NULL && found == NULL; turn->next = turn->next->next) {
+            if (turn->next->waiter->type == type)
+                found = turn->next->waiter;
+        }
+    }
+    partition_unlock(partition);
+    return found;
+}
+
+/* On the waiter's worker. */
+static void come_home(struct message *message, struct worker *worker)
+{
+    struct waiter *waiter = (struct waiter *)message;
+
+    if (waiter->client == NULL) {
+        waiter_free(waiter);
+        return;
+    }
+    waiter->has_come_home = true;
+    worker->resume(waiter->client);
+}
+
+static void send_home(struct waiter *waiter)
+{
+    waiter->message.run = come_home;
+    worker_post(waiter->worker, &waiter->message);
+}
+
+enum service { SERVED, NOT_SERVED, HELD_BACK };
+
+/* Runs the waiter's command. */
+static enum service serve(struct blocking *blocking, struct worker *worker, struct waiter *waiter)
+{
+    struct client proxy = {
+        .id = waiter->client_id,
+        .worker = worker,
+        .flags = waiter->flags | CLIENT_PROXY,
+        .db = waiter->db,
+        .authenticated = true,
+        .address = waiter->address,
+        .fd = -1,
+    };
+
+    reply_init(&proxy.reply, waiter->protocol);
+    if (engine_run(worker, &proxy, waiter->args, waiter->arg_count) == RUN_PARKED) {
+        reply_release(&proxy.reply);
+        return proxy.flags & CLIENT_HELD_BACK ? HELD_BACK : NOT_SERVED;
+    }
+    waiter->reply = proxy.reply.out;
+    waiter->lsn = proxy.lsn_needed;
+    waiter->lsn_written = proxy.lsn_written;
+    finish(blocking, waiter, BLOCKING_SERVED);
+    send_home(waiter);
+    return SERVED;
+}
+
+/* False if writes are held back: then it is to be tried again. */
+static bool serve_key(struct blocking *blocking, struct worker *worker, const struct noted_key *noted)
+{
+    struct turn_in_queue turn = { 0 };
+    struct waiter *waiter;
+
+    while ((waiter = next_waiter(blocking, noted, &turn)) != NULL) {
+        if (serve(blocking, worker, waiter) == HELD_BACK)
+            return false;
+    }
+    return true;
+}
+
+static void serve_noted(struct blocking *blocking, struct worker *worker)
+{
+    while (worker->noted_first != NULL) {
+        struct noted_key *noted = worker->noted_first;
+
+        worker->noted_first = noted->next;
+        if (worker->noted_first == NULL)
+            worker->noted_last = NULL;
+        if (serve_key(blocking, worker, noted)) {
+            mem_free(noted);
+        } else {
+            noted->next = blocking->stalled;
+            blocking->stalled = noted;
+            blocking->any_stalled = true;
+        }
+    }
+}
+
+void blocking_serve(struct worker *worker)
+{
+    struct blocking *blocking = worker->engine->blocking;
+
+    pthread_mutex_lock(&blocking->serving);
+    serve_noted(blocking, worker);
+    pthread_mutex_unlock(&blocking->serving);
+}
+
+void blocking_retry(struct worker *worker)
+{
+    struct blocking *blocking = worker->engine->blocking;
+
+    if (blocking == NULL || !blocking->any_stalled || worker->engine->frozen)
+        return;
+    pthread_mutex_lock(&blocking->serving);
+    while (blocking->stalled != NULL) {
+        struct noted_key *noted = blocking->stalled;
+
+        blocking->stalled = noted->next;
+        note(worker, noted->db, noted->hash, bytes_of(noted->key, noted->size));
+        mem_free(noted);
+    }
+    blocking->any_stalled = false;
+    serve_noted(blocking, worker);
+    pthread_mutex_unlock(&blocking->serving);
+}
+
+/* The end of waiting. */
+
+bool blocking_is_over(const struct waiter *waiter)
+{
+    return waiter->has_come_home;
+}
+
+static void note_end(struct waiter *waiter)
+{
+    struct command_stats *stats = command_stats_of(waiter->engine->commands, waiter->command);
+
+    if (waiter->how == BLOCKING_SERVED)
+        return;                         /* the proxy's call was counted */
+    atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
+    if (waiter->how == BLOCKING_UNBLOCKED)
+        atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
+}
+
+void blocking_take_reply(struct worker *worker, struct client *client)
+{
+    struct waiter *waiter = client->waiter;
+
+    CHECK(waiter->has_come_home);
+    switch (waiter->how) {
+    case BLOCKING_SERVED:
+        buffer_append_bytes(&client->reply.out, buffer_bytes(&waiter->reply));
+        if (waiter->lsn > client->lsn_needed)
+            client->lsn_needed = waiter->lsn;
+        if (waiter->lsn_written > client->lsn_written)
+            client->lsn_written = waiter->lsn_written;
+        if (waiter->lsn > worker->turn.lsn_seen)
+            worker->turn.lsn_seen = waiter->lsn;
+        break;
+    case BLOCKING_TIMED_OUT: reply_null_array(&client->reply); break;
+    case BLOCKING_UNBLOCKED: reply_error_text(&client->reply, BYTES("UNBLOCKED client unblocked via CLIENT UNBLOCK")); break;
+    }
+    note_end(waiter);
+    client->waiter = NULL;
+    deadline_remove(worker, waiter);
+    waiter_free(waiter);
+}
+
+void blocking_forget(struct client *client)
+{
+    struct waiter *waiter = client->waiter;
+    struct blocking *blocking = waiter->engine->blocking;
+
+    client->waiter = NULL;
+    waiter->client = NULL;
+    deadline_remove(waiter->worker, waiter);
+    pthread_mutex_lock(&blocking->serving);
+    if (!waiter->is_done) {
+        finish(blocking, waiter, BLOCKING_TIMED_OUT);
+        waiter->has_come_home = true;
+    }
+    pthread_mutex_unlock(&blocking->serving);
+    if (waiter->has_come_home)
+        waiter_free(waiter);            /* else the message is on its way, and frees it */
+}
+
+bool blocking_unblock(struct engine *engine, uint64_t client_id, enum blocking_end how)
+{
+    struct blocking *blocking = engine->blocking;
+    struct waiter *waiter;
+
+    /* A waiter is freed by its worker, after it was done with under `serving`: one that is not done stays as long as that is held. */
+    pthread_mutex_lock(&blocking->serving);
+    pthread_mutex_lock(&blocking->registry);
+    for (waiter = blocking->waiters; waiter != NULL; waiter = waiter->next) {
+        if (waiter->client_id == client_id && !waiter->is_done)
+            break;
+    }
+    pthread_mutex_unlock(&blocking->registry);
+    if (waiter != NULL) {
+        finish(blocking, waiter, how);
+        send_home(waiter);
+    }
+    pthread_mutex_unlock(&blocking->serving);
+    return waiter != NULL;
+}
+
+struct blocking_figures blocking_figures(const struct engine *engine)
+{
+    const struct blocking *blocking = engine->blocking;
+
+    return (struct blocking_figures){ .waiters = blocking->waiting_count, .keys = blocking->key_count, .with_deadline = blocking->with_deadline };
+}
+
+struct blocking *blocking_create(struct engine *engine)
+{
+    struct blocking *blocking = mem_zalloc(sizeof(*blocking));
+
+    blocking->engine = engine;
+    pthread_mutex_init(&blocking->serving, NULL);
+    pthread_mutex_init(&blocking->registry, NULL);
+    blocking->tables = mem_zalloc(engine->partitions->count * sizeof(*blocking->tables));
+    return blocking;
+}
+
+/* What is left are answers that nobody was there to take any more. */
+void blocking_destroy(struct blocking *blocking)
+{
+    if (blocking == NULL)
+        return;
+    while (blocking->waiters != NULL) {
+        CHECK(blocking->waiters->is_done);
+        waiter_free(blocking->waiters);
+    }
+    while (blocking->stalled != NULL) {
+        struct noted_key *noted = blocking->stalled;
+
+        blocking->stalled = noted->next;
+        mem_free(noted);
+    }
+    mem_free(blocking->tables);
+    pthread_mutex_destroy(&blocking->serving);
+    pthread_mutex_destroy(&blocking->registry);
+    mem_free(blocking);
+}

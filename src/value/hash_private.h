@@ -1,0 +1,77 @@
+/* Hash, private: the four encodings as hash.c and hash_times.c see them. A pack has its pairs, or, with times, triples: first
+ * those with a time, earliest first, then those without (0). A table with times is two: the pairs as ever, and a tree of the
+ * fields that have a time, by time; so giving the first time to a field of a large hash costs no more than the last.
+ *
+ * An encoding with times has at least one, but for an empty hash. */
+#ifndef KELVIN_VALUE_HASH_PRIVATE_H
+#define KELVIN_VALUE_HASH_PRIVATE_H
+
+#include "containers/btree.h"
+#include "containers/dict.h"
+#include "containers/listpack.h"
+#include "value/hash.h"
+
+struct timed_table {
+    struct dict *dict;
+    struct btree *times;        /* milliseconds as scores: whole numbers below 2^53 are exact */
+};
+
+static inline bool hash_is_pack(const struct value *hash)
+{
+    return (hash->encoding & HASH_TABLE) == 0;
+}
+
+static inline struct listpack *hash_pack(const struct value *hash)
+{
+    return hash->object;
+}
+
+/* Changes of a pack may move it. */
+static inline struct listpack **hash_pack_slot(struct value *hash)
+{
+    return (struct listpack **)&hash->object;
+}
+
+static inline struct timed_table *hash_timed(const struct value *hash)
+{
+    return hash->object;
+}
+
+static inline struct dict *hash_dict(const struct value *hash)
+{
+    return __builtin_expect(hash->encoding == HASH_TABLE, 1) ? hash->object : hash_timed(hash)->dict;
+}
+
+/* Elements of a field in a pack. */
+static inline size_t hash_stride(const struct value *hash)
+{
+    return hash->encoding == HASH_LISTPACK ? 2 : 3;
+}
+
+static inline size_t hash_pack_find(const struct value *hash, struct bytes field)
+{
+    const struct listpack *pack = hash_pack(hash);
+
+    return listpack_find(pack, listpack_first(pack), field, hash_stride(hash) - 1);
+}
+
+static inline struct value hash_value_of(enum value_encoding encoding, void *object)
+{
+    return (struct value){ .type = VALUE_HASH, .encoding = (uint8_t)encoding, .object = object };
+}
+
+struct timed_table *timed_table_create(struct dict *dict, const struct hash_seed *seed);
+struct timed_table *timed_table_copy(const struct timed_table *table);
+void timed_table_destroy(struct timed_table *table);
+
+/* The fields of a pack become a table with room for `count`; the pack is gone. False if a field was there twice. */
+bool hash_to_table(struct value *hash, const struct value_limits *limits, size_t count);
+/* Something of it may have gone: without any time left, it needs none of their places. */
+void hash_drop_times_if_none(struct value *hash);
+
+/* Of a pack with times: the time of the field that begins at `at`; 0: none. */
+int64_t hash_pack_time(const struct value *hash, size_t at);
+/* Of any encoding with times: the field's time goes, if it has one. */
+void hash_clear_time(struct value *hash, struct bytes field);
+
+#endif

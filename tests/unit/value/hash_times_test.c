@@ -1,0 +1,347 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/random.h"
+#include "containers/listpack.h"
+#include "value/codec.h"
+#include "value/hash.h"
+
+enum { FIELDS = 60, STEPS = 30000 };
+
+static const struct value_limits limits = { .hash_listpack_entries_max = 20, .hash_listpack_value_max = 64, .seed = { 3, 4 } };
+static const struct value_limits wide = { .hash_listpack_entries_max = 512, .hash_listpack_value_max = 64, .seed = { 3, 4 } };
+static const struct value_limits tables_only = { .seed = { 3, 4 } };
+
+/* The naive model: field i has a value (0: it is not there) and a time (HASH_NO_TIME: none). */
+struct model {
+    unsigned values[FIELDS];
+    int64_t times[FIELDS];
+};
+
+static struct bytes field_of(unsigned i, char text[32])
+{
+    /* Numbers and words: both kinds of elements. */
+    return bytes_of(text, (size_t)snprintf(text, 32, i % 3 == 0 ? "%u" : "field-%u", i));
+}
+
+static struct bytes value_of(unsigned i, char text[32])
+{
+    return bytes_of(text, (size_t)snprintf(text, 32, i % 2 == 0 ? "%u" : "value %u", i));
+}
+
+static void assert_is_model(const struct value *hash, const struct model *model)
+{
+    char text[32], other[32], digits[TEXT_INT_SIZE];
+    struct hash_iterator iterator;
+    struct bytes field, value;
+    size_t count = 0, walked = 0, timed = 0;
+    int64_t next = INT64_MAX, last = 0;
+
+    for (unsigned i = 0; i < FIELDS; i++) {
+        bool there = hash_get(hash, field_of(i, text), &value, digits);
+
+        assert_int_equal(there, model->values[i] != 0);
+        assert_int_equal(hash_has(hash, field_of(i, text)), there);
+        assert_int_equal(hash_time(hash, field_of(i, text)), there ? model->times[i] : HASH_NO_FIELD);
+        if (!there)
+            continue;
+        count++;
+        assert_true(bytes_equal(value, value_of(model->values[i], other)));
+        if (model->times[i] < 0)
+            continue;
+        timed++;
+        next = model->times[i] < next ? model->times[i] : next;
+        last = model->times[i] > last ? model->times[i] : last;
+    }
+    assert_int_equal(hash_count(hash), count);
+    assert_int_equal(hash_has_times(hash), timed > 0);
+    assert_int_equal(hash_next_death(hash), timed > 0 ? next : HASH_NO_TIME);
+    assert_int_equal(hash_last_death(hash), timed > 0 && timed == count ? last : HASH_NO_TIME);
+    hash_iterate(&iterator, hash);
+    while (hash_next(&iterator, &field, &value)) {
+        assert_true(hash_has(hash, field));
+        walked++;
+    }
+    assert_int_equal(walked, count);
+}
+
+struct deaths {
+    struct model *model;
+    int64_t now_ms, previous;
+    size_t count;
+};
+
+static void note_death(void *context, struct bytes field)
+{
+    struct deaths *deaths = context;
+    char text[32];
+
+    for (unsigned i = 0; i < FIELDS; i++) {
+        if (!bytes_equal(field, field_of(i, text)))
+            continue;
+        assert_int_not_equal(deaths->model->values[i], 0);
+        assert_in_range(deaths->model->times[i], deaths->previous, deaths->now_ms);     /* earliest first */
+        deaths->previous = deaths->model->times[i];
+        deaths->model->values[i] = 0;
+        deaths->count++;
+        return;
+    }
+    fail_msg("a field died that never was");
+}
+
+static void kill_dead(struct value *hash, struct model *model, int64_t now_ms, size_t count_max)
+{
+    struct deaths deaths = { model, now_ms, 0, 0 };
+    size_t count = hash_remove_dead(hash, now_ms, count_max, note_death, &deaths);
+
+    assert_int_equal(count, deaths.count);
+    assert_in_range(count, 0, count_max);
+    if (count == count_max)
+        return;
+    for (unsigned i = 0; i < FIELDS; i++)
+        assert_false(model->values[i] != 0 && model->times[i] >= 0 && model->times[i] <= now_ms);
+}
+
+/* To bytes and back, as the store does it (the same encoding) or RESTORE (whatever the limits say). */
+static void round_trip(struct value *hash, const struct value_limits *to)
+{
+    struct buffer payload = { 0 }, dump = { 0 }, scratch = { 0 };
+    struct value_limits exact;
+    struct value back, copy;
+    uint8_t digests[3][20];
+
+    codec_encode(hash, &payload);
+    codec_dump(hash, &dump);
+    assert_int_equal(dump.data[dump.size - CODEC_DUMP_FOOTER_SIZE], hash_has_times(hash) ? 12 : 10);
+    exact = codec_limits_of(buffer_bytes(&payload), CODEC_AS_WRITTEN, to);
+    assert_int_equal(codec_decode(buffer_bytes(&payload), &exact, &scratch, &back), STATUS_OK);
+    assert_int_equal(back.encoding, hash->encoding);
+    value_digest(hash, digests[0]);
+    value_digest(&back, digests[1]);
+    assert_memory_equal(digests[0], digests[1], 20);
+    value_free(&back);
+    assert_int_equal(codec_restore(buffer_bytes(&dump), to, &scratch, &back), STATUS_OK);
+    copy = value_copy(&back);
+    value_digest(&copy, digests[2]);
+    assert_memory_equal(digests[0], digests[2], 20);
+    assert_true(value_memory(&copy, 0) > 0);
+    value_free(&copy);
+    value_free(hash);
+    *hash = back;
+    buffer_release(&payload);
+    buffer_release(&dump);
+    buffer_release(&scratch);
+}
+
+static void change(struct value *hash, struct model *model, struct random *random, const struct value_limits *to, int64_t *now_ms)
+{
+    unsigned i = (unsigned)random_below(random, FIELDS), value = 1 + (unsigned)random_below(random, 1000);
+    char field_text[32], value_text[32];
+    struct bytes field = field_of(i, field_text);
+    bool was_there = model->values[i] != 0;
+
+    switch (random_below(random, 12)) {
+    case 0: case 1: case 2:
+        assert_int_equal(hash_set(hash, to, field, value_of(value, value_text)), !was_there);
+        model->values[i] = value;
+        model->times[i] = HASH_NO_TIME;
+        break;
+    case 3:
+        assert_int_equal(hash_set_keeping(hash, to, field, value_of(value, value_text)), !was_there);
+        model->values[i] = value;
+        if (!was_there)
+            model->times[i] = HASH_NO_TIME;
+        break;
+    case 4: case 5:
+        assert_int_equal(hash_delete(hash, field), was_there);
+        model->values[i] = 0;
+        break;
+    case 6: case 7: case 8:
+        if (!was_there)
+            break;
+        model->times[i] = *now_ms + 1 + (int64_t)random_below(random, 400);
+        hash_set_time(hash, to, field, model->times[i]);
+        break;
+    case 9:
+        if (!was_there)
+            break;
+        model->times[i] = HASH_NO_TIME;
+        hash_set_time(hash, to, field, HASH_NO_TIME);
+        break;
+    case 10:
+        *now_ms += (int64_t)random_below(random, 60);
+        kill_dead(hash, model, *now_ms, random_below(random, 4) == 0 ? 2 : SIZE_MAX);
+        break;
+    case 11:
+        if (hash_count(hash) > 0 && random_below(random, 8) == 0)
+            round_trip(hash, to);
+        break;
+    }
+}
+
+static void run_model(uint64_t seed, const struct value_limits *to)
+{
+    struct value hash = hash_create();
+    struct random random;
+    struct model model = { 0 };
+    int64_t now_ms = 1700000000000;
+
+    print_message("seed %" PRIu64 "\n", seed);
+    random_init(&random, seed);
+    for (int step = 0; step < STEPS; step++) {
+        change(&hash, &model, &random, to, &now_ms);
+        assert_is_model(&hash, &model);
+        if (random_below(&random, 2000) == 0) {             /* small again */
+            value_free(&hash);
+            hash = hash_create();
+            memset(&model, 0, sizeof(model));
+        }
+    }
+    value_free(&hash);
+}
+
+static void a_hash_with_times_is_what_the_model_says(void **state)
+{
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        run_model(seed, &limits);
+        run_model(seed + 100, &wide);
+        run_model(seed + 200, &tables_only);
+    }
+}
+
+static void encodings_come_and_go_with_the_times(void **state)
+{
+    struct value hash = hash_create();
+    size_t without;
+
+    hash_set(&hash, &limits, BYTES("a"), BYTES("1"));
+    hash_set(&hash, &limits, BYTES("b"), BYTES("2"));
+    without = value_memory(&hash, 0);
+    assert_string_equal(value_encoding_name(&hash), "listpack");
+    hash_set_time(&hash, &limits, BYTES("a"), 5000);
+    assert_string_equal(value_encoding_name(&hash), "listpackex");
+    hash_set_time(&hash, &limits, BYTES("a"), HASH_NO_TIME);
+    assert_string_equal(value_encoding_name(&hash), "listpack");
+    assert_int_equal(value_memory(&hash, 0), without);
+    hash_set_time(&hash, &limits, BYTES("b"), 5000);
+    hash_set(&hash, &tables_only, BYTES("c"), BYTES("3"));
+    assert_int_equal(hash.encoding, HASH_TABLE_TIMES);
+    assert_string_equal(value_encoding_name(&hash), "hashtable");
+    assert_int_equal(hash_time(&hash, BYTES("b")), 5000);
+    hash_delete(&hash, BYTES("b"));
+    assert_int_equal(hash.encoding, HASH_TABLE);
+    hash_set_time(&hash, &limits, BYTES("c"), 0);
+    assert_int_equal(hash_next_death(&hash), 1);            /* 0 says "none", so the first millisecond is the next */
+    value_free(&hash);
+}
+
+static enum status decode(struct bytes payload, const struct value_limits *to, struct value *hash)
+{
+    struct buffer scratch = { 0 };
+    enum status status = codec_decode(payload, to, &scratch, hash);
+
+    buffer_release(&scratch);
+    return status;
+}
+
+/* Four fields as all four types: a at 2000, b without, c at 1000, d at 2000. */
+static void all_four_payloads_are_read(void **state)
+{
+    static const struct { const char *field, *value; int64_t time_ms; } rows[] = {
+        { "c", "3", 1000 }, { "a", "1", 2000 }, { "d", "4", 2000 }, { "b", "2", 0 },
+    };
+    int64_t earliest = 1000;
+
+    for (int type = CODEC_RDB_HASH_TIMES_OLD; type <= CODEC_RDB_HASH_LISTPACK_TIMES; type++) {
+        for (int unordered = 0; unordered < 2; unordered++) {
+            struct buffer payload = { 0 };
+            struct listpack *pack = listpack_create();
+            struct value hash;
+
+            buffer_append_u8(&payload, (uint8_t)type);
+            if (type >= CODEC_RDB_HASH_TIMES)
+                buffer_append(&payload, &earliest, 8);
+            if (type == CODEC_RDB_HASH_TIMES || type == CODEC_RDB_HASH_TIMES_OLD)
+                codec_write_length(&payload, 4);
+            for (int i = 0; i < 4; i++) {
+                int row = unordered ? 3 - i : i;
+                int64_t time_ms = rows[row].time_ms;
+
+                codec_write_length(&payload, (uint64_t)(type == CODEC_RDB_HASH_TIMES && time_ms > 0 ? time_ms - earliest + 1 : time_ms));
+                codec_write_string(&payload, bytes_of_string(rows[row].field));
+                codec_write_string(&payload, bytes_of_string(rows[row].value));
+                listpack_append(&pack, bytes_of_string(rows[row].field));
+                listpack_append(&pack, bytes_of_string(rows[row].value));
+                listpack_append_int(&pack, time_ms);
+            }
+            if (type == CODEC_RDB_HASH_LISTPACK_TIMES || type == CODEC_RDB_HASH_LISTPACK_TIMES_OLD) {
+                struct bytes block = listpack_bytes(pack);
+
+                payload.size = type == CODEC_RDB_HASH_LISTPACK_TIMES ? 9 : 1;
+                codec_write_length(&payload, block.size);
+                buffer_append_bytes(&payload, block);
+            }
+            assert_int_equal(decode(buffer_bytes(&payload), &limits, &hash), STATUS_OK);
+            assert_string_equal(value_encoding_name(&hash), "listpackex");
+            assert_int_equal(hash_time(&hash, BYTES("a")), 2000);
+            assert_int_equal(hash_time(&hash, BYTES("b")), HASH_NO_TIME);
+            assert_int_equal(hash_time(&hash, BYTES("c")), 1000);
+            assert_int_equal(hash_time(&hash, BYTES("d")), 2000);
+            assert_int_equal(hash_next_death(&hash), 1000);
+            value_free(&hash);
+            assert_int_equal(decode(buffer_bytes(&payload), &tables_only, &hash), STATUS_OK);
+            assert_int_equal(hash.encoding, HASH_TABLE_TIMES);
+            assert_int_equal(hash_next_death(&hash), 1000);
+            value_free(&hash);
+            /* Every way of being cut short. */
+            for (size_t size = 0; size < payload.size; size++)
+                assert_int_equal(decode(bytes_of(payload.data, size), &limits, &hash), STATUS_CORRUPT);
+            listpack_destroy(pack);
+            buffer_release(&payload);
+        }
+    }
+}
+
+static void a_payload_that_lies_is_refused(void **state)
+{
+    struct value hash;
+
+    /* The same field twice; a time that is beyond all; a number of fields nobody sent; no field at all. */
+    assert_int_equal(decode(BYTES("\x18\1\0\0\0\0\0\0\0\2\1\1" "f\1v\1\1" "f\1w"), &limits, &hash), STATUS_CORRUPT);
+    assert_int_equal(decode(BYTES("\x18\1\0\0\0\0\0\0\0\1\x81\xff\xff\xff\xff\xff\xff\xff\xff\1" "f\1v"), &limits, &hash), STATUS_CORRUPT);
+    assert_int_equal(decode(BYTES("\x18\1\0\0\0\0\0\0\x80\1\1\1" "f\1v"), &limits, &hash), STATUS_CORRUPT);
+    assert_int_equal(decode(BYTES("\x18\1\0\0\0\0\0\0\0\x80\xff\xff\xff\xff\1\1" "f\1v"), &limits, &hash), STATUS_CORRUPT);
+    assert_int_equal(decode(BYTES("\x18\1\0\0\0\0\0\0\0\0"), &limits, &hash), STATUS_CORRUPT);
+    assert_int_equal(decode(BYTES("\x16\0"), &limits, &hash), STATUS_CORRUPT);
+    /* A listpack whose third element is a word; one of two elements; one with a negative time. */
+    assert_int_equal(decode(BYTES("\x17\x10\x10\0\0\0\3\0\x81" "f\2\x81v\2\x81w\2\xff"), &limits, &hash), STATUS_CORRUPT);
+    assert_int_equal(decode(BYTES("\x17\x0d\x0d\0\0\0\2\0\x81" "f\2\x81v\2\xff"), &limits, &hash), STATUS_CORRUPT);
+    assert_int_equal(decode(BYTES("\x17\x10\x10\0\0\0\3\0\x81" "f\2\x81v\2\xdf\xff\2\xff"), &limits, &hash), STATUS_CORRUPT);
+    /* And the same with a time, to see that nothing else was wrong with them. */
+    assert_int_equal(decode(BYTES("\x17\x0f\x0f\0\0\0\3\0\x81" "f\2\x81v\2\5\1\xff"), &limits, &hash), STATUS_OK);
+    assert_int_equal(hash_time(&hash, BYTES("f")), 5);
+    value_free(&hash);
+    assert_int_equal(decode(BYTES("\x17\x0f\x0f\0\0\0\3\0\x81" "f\2\x81v\2\0\1\xff"), &limits, &hash), STATUS_OK);
+    assert_string_equal(value_encoding_name(&hash), "listpack");        /* no time in it */
+    value_free(&hash);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_hash_with_times_is_what_the_model_says),
+        cmocka_unit_test(encodings_come_and_go_with_the_times),
+        cmocka_unit_test(all_four_payloads_are_read),
+        cmocka_unit_test(a_payload_that_lies_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,7 +1,10 @@
 #include "command/key.h"
 
 #include "base/check.h"
+#include "value/hash.h"
 #include "value/string.h"
+
+enum { DEAD_FIELDS_A_COMMAND = 1000 };
 
 /* The executor's finding for an argument. Handlers open their keys in order, so the search is short. */
 static const struct call_key *find_call_key(struct call *call, int arg)
@@ -19,19 +22,20 @@ static const struct call_key *find_call_key(struct call *call, int arg)
     return NULL;
 }
 
-/* A DEL for the log, ahead of the command itself. */
-static void propagate_expired(struct call *call, int db, struct bytes name)
+/* For the log, ahead of the command itself: `word` and the key; room for more words is left. */
+static struct propagation *propagate_expired(struct call *call, int db, struct bytes word, struct bytes name, size_t more)
 {
     struct propagation *propagation = arena_alloc(call->arena, sizeof(*propagation));
 
-    *propagation = (struct propagation){ .db = db, .args = arena_alloc(call->arena, 2 * sizeof(struct bytes)), .arg_count = 2 };
-    propagation->args[0] = BYTES("DEL");
+    *propagation = (struct propagation){ .db = db, .args = arena_alloc(call->arena, (2 + more) * sizeof(struct bytes)), .arg_count = 2 };
+    propagation->args[0] = word;
     propagation->args[1] = arena_copy(call->arena, name);
     if (call->expired_last != NULL)
         call->expired_last->next = propagation;
     else
         call->expired = propagation;
     call->expired_last = propagation;
+    return propagation;
 }
 
 static void forget(struct key *key)
@@ -75,11 +79,71 @@ static void expire_now(struct key *key)
 {
     struct call *call = key->call;
 
-    propagate_expired(call, key->keyspace->db, key->name);
+    propagate_expired(call, key->keyspace->db, BYTES("DEL"), key->name, 0);
     take_out(key, KEY_REMOVE_LAZILY);
     forget(key);
     turn_count(call->turn, STAT_EXPIRED_KEYS, 1);
     call->turn->hooks->changed(call->turn->hooks->context, key, "expired");
+}
+
+/* HDELs of fields that have died. */
+struct dead_fields {
+    struct key *key;
+    struct propagation *propagation;    /* the one that is being filled */
+};
+
+static void note_dead(void *context, struct bytes field)
+{
+    struct dead_fields *dead = context;
+    struct call *call = dead->key->call;
+
+    if (dead->propagation == NULL || dead->propagation->arg_count == 2 + DEAD_FIELDS_A_COMMAND)
+        dead->propagation = propagate_expired(call, dead->key->keyspace->db, BYTES("HDEL"), dead->key->name, DEAD_FIELDS_A_COMMAND);
+    dead->propagation->args[dead->propagation->arg_count++] = arena_copy(call->arena, field);
+}
+
+/* A hash whose last field has died is gone, as a key that has expired is. */
+static void bury_hash(struct key *key)
+{
+    struct call *call = key->call;
+
+    turn_count(call->turn, STAT_EXPIRED_FIELDS, hash_count(&key->value));
+    call->turn->hooks->changed(call->turn->hooks->context, key, "hexpired");
+    propagate_expired(call, key->keyspace->db, BYTES("DEL"), key->name, 0);
+    take_out(key, KEY_REMOVE_LAZILY);
+    forget(key);
+    call->turn->hooks->changed(call->turn->hooks->context, key, "del");
+}
+
+/* Fields whose time has come are not there any more for whoever opens the key. Who neither reads nor changes the value leaves them. */
+static void remove_dead_fields(struct key *key, enum key_access access)
+{
+    struct call *call = key->call;
+    struct dead_fields dead = { key, NULL };
+    int64_t next_ms = hash_next_death(&key->value), last_ms = hash_last_death(&key->value);
+    struct entry *entry;
+
+    if (call->turn->clock_stopped || next_ms < 0 || next_ms > call->turn->now_ms)
+        return;
+    if ((last_ms < 0 || last_ms > call->turn->now_ms) && access != KEY_FOR_READING && access != KEY_FOR_WRITING)
+        return;
+    if (keyspace_entry(key->keyspace, key->handle)->flags & ENTRY_LATCHED) {     /* the executor has not waited: it did not know */
+        call->turn->hooks->unlatch(call->turn->hooks->context, key->keyspace, key->hash, key->name);
+        key->handle = keyspace_find(key->keyspace, key->hash, key->name);
+    }
+    partition_changing(key->keyspace, key->hash, key->handle);
+    entry = keyspace_entry(key->keyspace, key->handle);
+    key->value = entry_value(entry);
+    if (last_ms >= 0 && last_ms <= call->turn->now_ms) {
+        bury_hash(key);
+        return;
+    }
+    turn_count(call->turn, STAT_EXPIRED_FIELDS, hash_remove_dead(&key->value, call->turn->now_ms, SIZE_MAX, note_dead, &dead));
+    keyspace_mark_dirty(key->keyspace, entry);
+    key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
+    keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);
+    call->handles_stale = true;
+    call->turn->hooks->changed(call->turn->hooks->context, key, "hexpired");
 }
 
 static void touch(struct key *key, struct entry *entry, enum key_access access)
@@ -117,9 +181,14 @@ static bool open_found(struct key *key, enum key_access access)
         } else {
             key->present = true;
             key->value = entry_value(entry);
-            touch(key, entry, access);
+            if (__builtin_expect(!entry_is_inline(entry) && entry_has_times(entry), 0)) {
+                remove_dead_fields(key, access);
+                entry = key->present ? keyspace_entry(key->keyspace, key->handle) : NULL;
+            }
+            if (entry != NULL)
+                touch(key, entry, access);
             /* Objects are changed in place before key_changed is called: a checkpoint needs the old value now. */
-            if (access == KEY_FOR_WRITING || access == KEY_FOR_OVERWRITING)
+            if ((access == KEY_FOR_WRITING || access == KEY_FOR_OVERWRITING) && entry != NULL)
                 partition_changing(key->keyspace, key->hash, key->handle);
         }
     }
@@ -201,14 +270,6 @@ void key_set_string(struct key *key, struct bytes bytes)
     key_replace(key, string_value(bytes));
 }
 
-/* A change makes the record old, and takes the entry out of a batch being written. */
-static void mark_dirty(struct key *key, struct entry *entry)
-{
-    if (entry_record(entry) == RECORD_CLEAN)
-        keyspace_set_record(key->keyspace, entry, RECORD_STALE);
-    entry->flags &= (uint8_t)~ENTRY_WRITING;
-}
-
 static void create_entry(struct key *key)
 {
     struct call *call = key->call;
@@ -236,7 +297,7 @@ static void store(struct key *key)
         struct entry *entry = keyspace_entry(key->keyspace, key->handle);
 
         partition_changing(key->keyspace, key->hash, key->handle);
-        mark_dirty(key, entry);
+        keyspace_mark_dirty(key->keyspace, entry);
         key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
         if (key->expire_ms != entry_expire_ms(keyspace_entry(key->keyspace, key->handle)))
             key->handle = keyspace_set_expire(key->keyspace, key->hash, key->handle, key->expire_ms, call->turn->now_ms);
@@ -247,6 +308,8 @@ static void store(struct key *key)
     }
     key->present = true;
     key->value = entry_value(keyspace_entry(key->keyspace, key->handle));
+    if (__builtin_expect(value_is_object(&key->value) && entry_has_times(keyspace_entry(key->keyspace, key->handle)), 0))
+        keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);
     call->handles_stale = true;
 }
 

@@ -33,6 +33,7 @@ enum statistic {
     STAT_QUERY_BUFFER_LIMIT, STAT_OUTPUT_BUFFER_LIMIT,  /* clients closed for it */
     STAT_TURNS, STAT_TURN_US,   /* turns of the loop, and microseconds spent in them */
     STAT_EXPIRE_US, STAT_EXPIRE_CUT,    /* active expiry: microseconds, and steps ended by their budget of time */
+    STAT_EXPIRED_FIELDS,        /* of hashes */
     STAT_COUNT
 };
 

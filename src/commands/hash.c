@@ -27,6 +27,14 @@ static bool set_field(struct key *key, struct bytes field, struct bytes value)
     return hash_set(&key->value, &key->call->turn->limits, field, value);
 }
 
+/* The same for a field that is changed, not replaced: it keeps its time. */
+static void change_field(struct key *key, struct bytes field, struct bytes value)
+{
+    if (!key->present && key->value.object == NULL)
+        key_replace(key, hash_create());
+    hash_set_keeping(&key->value, &key->call->turn->limits, field, value);
+}
+
 /* HSET and HMSET count a change a pair, as Redis does; key_changed has counted one. */
 static void set_pairs(struct call *call, struct key *key, int64_t *new_count)
 {
@@ -123,7 +131,7 @@ void hincrby_command(struct call *call)
         reply_error(call, ERR_OVERFLOW);
         return;
     }
-    set_field(&key, call->args[2], bytes_of(digits, text_of_int(number, digits)));
+    change_field(&key, call->args[2], bytes_of(digits, text_of_int(number, digits)));
     key_changed(&key, "hincrby");
     reply_integer(call->reply, number);
 }
@@ -142,11 +150,15 @@ static bool increment_argument(struct call *call, long double *increment)
 }
 
 /* The log gets the sum, not the increment: another machine, or another day's C library, might round otherwise. */
-static void log_as_hset(struct call *call, struct bytes sum)
+static void log_sum(struct call *call, const struct key *key, struct bytes sum)
 {
     const struct bytes words[] = { BYTES("HSET"), call->args[1], call->args[2], sum };
+    const struct bytes keeping[] = { BYTES("HSETEX"), call->args[1], BYTES("KEEPTTL"), BYTES("FIELDS"), BYTES("1"), call->args[2], sum };
 
-    call_propagate(call, words, 4);
+    if (hash_has_times(&key->value))
+        call_propagate(call, keeping, 7);
+    else
+        call_propagate(call, words, 4);
 }
 
 void hincrbyfloat_command(struct call *call)
@@ -168,8 +180,8 @@ void hincrbyfloat_command(struct call *call)
         return;
     }
     sum = bytes_of(sum_digits, text_of_long_double(number, sum_digits));
-    set_field(&key, call->args[2], sum);
+    change_field(&key, call->args[2], sum);
     key_changed(&key, "hincrbyfloat");
-    log_as_hset(call, sum);
+    log_sum(call, &key, sum);
     reply_bulk(call->reply, sum);
 }

@@ -15,6 +15,7 @@
 
 enum {
     EXPIRE_BUCKETS_A_STEP = 512,
+    EXPIRE_FIELDS_A_STEP = 512,
     EXPIRE_BUDGET_US = 2000,        /* of a cron's tick; more work goes on at the next */
 };
 
@@ -111,9 +112,63 @@ void engine_delete_key(struct engine *engine, struct keyspace *keyspace, uint64_
     engine->dirty++;
 }
 
+/* The words of an HDEL. */
+struct dead_fields {
+    struct buffer text;
+    size_t sizes[EXPIRE_FIELDS_A_STEP];
+    size_t count;
+};
+
+static void note_dead(void *context, struct bytes field)
+{
+    struct dead_fields *dead = context;
+
+    buffer_append_bytes(&dead->text, field);
+    dead->sizes[dead->count++] = field.size;
+}
+
+static void log_dead(struct engine *engine, struct keyspace *keyspace, struct bytes key, const struct dead_fields *dead)
+{
+    struct bytes words[2 + EXPIRE_FIELDS_A_STEP] = { BYTES("HDEL"), key };
+    size_t at = 0;
+
+    for (size_t i = 0; i < dead->count; i++) {
+        words[2 + i] = bytes_of(dead->text.data + at, dead->sizes[i]);
+        at += dead->sizes[i];
+    }
+    if (engine->aof != NULL)
+        keyspace->partition->last_lsn = aof_append(engine->aof, keyspace->db, words, 2 + (int)dead->count);
+}
+
+/* Some of the hash's fields are dead. More than a step takes are found again; a hash with none alive goes as a whole. */
+static size_t expire_fields(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms)
+{
+    struct entry *entry = keyspace_entry(keyspace, handle);
+    struct dead_fields dead = { .count = 0 };
+    struct value value;
+    size_t count;
+
+    value = entry_value(entry);
+    if (entry_death_ms(entry) <= now_ms && entry_death_ms(entry) >= 0) {
+        count = hash_count(&value);
+        engine_delete_key(engine, keyspace, hash, handle, "hexpired");
+        return count;
+    }
+    partition_changing(keyspace, hash, handle);
+    count = hash_remove_dead(&value, now_ms, EXPIRE_FIELDS_A_STEP, note_dead, &dead);
+    log_dead(engine, keyspace, entry_key(entry), &dead);
+    keyspace_mark_dirty(keyspace, entry);
+    handle = keyspace_set_value(keyspace, hash, handle, &value);
+    keyspace_note_times(keyspace, hash, handle, now_ms);
+    buffer_release(&dead.text);
+    engine->dirty += count;
+    return count;
+}
+
 struct expiry {
     struct engine *engine;
-    uint64_t count;
+    int64_t now_ms;
+    uint64_t count, field_count;
 };
 
 static void expire_found(void *context, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
@@ -122,6 +177,14 @@ static void expire_found(void *context, struct keyspace *keyspace, uint64_t hash
 
     if (entry_is_held(keyspace, keyspace_entry(keyspace, handle)))
         return;                 /* the next round gets it */
+    if (entry_has_times(keyspace_entry(keyspace, handle))) {
+        int64_t expire_ms = entry_expire_ms(keyspace_entry(keyspace, handle));
+
+        if (expire_ms < 0 || expire_ms > expiry->now_ms) {
+            expiry->field_count += expire_fields(expiry->engine, keyspace, hash, handle, expiry->now_ms);
+            return;
+        }
+    }
     engine_delete_key(expiry->engine, keyspace, hash, handle, "expired");
     expiry->count++;
 }
@@ -131,7 +194,7 @@ static void expire_hot(struct worker *worker)
 {
     struct engine *engine = worker->engine;
     struct partitions *all = engine->partitions;
-    struct expiry expiry = { engine, 0 };
+    struct expiry expiry = { engine, worker->turn.now_ms, 0, 0 };
     int64_t began_us = clock_mono_us();
     int64_t effort = config_number(engine->config, CONFIG_ACTIVE_EXPIRE_EFFORT);
     int hz = (int)config_number(engine->config, CONFIG_HZ);
@@ -145,7 +208,8 @@ static void expire_hot(struct worker *worker)
             bool round = true;
 
             partition_lock(partition);
-            if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->expiring_count > 0)
+            if (partition->keyspaces[db] != NULL &&
+                (partition->keyspaces[db]->expiring_count > 0 || partition->keyspaces[db]->may_have_times))
                 round = keyspace_expire_step(partition->keyspaces[db], worker->turn.now_ms, EXPIRE_BUCKETS_A_STEP, expire_found, &expiry);
             partition_unlock(partition);
             done = done && round;
@@ -160,6 +224,8 @@ static void expire_hot(struct worker *worker)
     turn_count(&worker->turn, STAT_EXPIRE_US, (uint64_t)(clock_mono_us() - began_us));
     if (expiry.count > 0)
         turn_count(&worker->turn, STAT_EXPIRED_KEYS, expiry.count);
+    if (expiry.field_count > 0)
+        turn_count(&worker->turn, STAT_EXPIRED_FIELDS, expiry.field_count);
 }
 
 static void note_rates(struct engine *engine, int64_t now_us)

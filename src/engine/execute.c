@@ -178,7 +178,12 @@ enum residency {
 /* The writer is told that somebody waits. */
 static bool is_held(struct call *call, struct keyspace *keyspace, const struct call_key *key)
 {
-    if (__builtin_expect(!entry_is_held(keyspace, keyspace_entry(keyspace, key->handle)), 1) || key->flags & KEY_RO)
+    const struct entry *entry = keyspace_entry(keyspace, key->handle);
+
+    if (__builtin_expect(!entry_is_held(keyspace, entry), 1))
+        return false;
+    /* Reading changes a hash with dead fields: they go first. */
+    if (key->flags & KEY_RO && (!entry_has_times(entry) || call->turn->clock_stopped || entry_due_ms(entry) > call->turn->now_ms))
         return false;
     tier_hurry(call->engine->tier, keyspace, key->hash, call->args[key->arg]);
     return true;

@@ -27,7 +27,7 @@ enum status probe_open(struct engine *engine, int db, struct bytes key, struct p
 
         probe->entry = keyspace_entry(probe->keyspace, handle);
         probe->value = entry_value(probe->entry);
-        expire_ms = entry_expire_ms(probe->entry);
+        expire_ms = entry_death_ms(probe->entry);
         if (expire_ms >= 0 && expire_ms <= clock_wall_ms())
             handle = 0;
     }

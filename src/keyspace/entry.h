@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "value/hash.h"
 #include "value/value.h"
 
 enum {
@@ -136,6 +137,39 @@ static inline int64_t entry_expire_ms(const struct entry *entry)
     if (entry->flags & ENTRY_EXPIRES)
         memcpy(&expire_ms, entry->body, 8);
     return expire_ms;
+}
+
+/* It is a hash, and some of its fields have times of their own. */
+static inline bool entry_has_times(const struct entry *entry)
+{
+    return (entry->type_encoding & (15 | HASH_LISTPACK_TIMES << 4)) == (VALUE_HASH | HASH_LISTPACK_TIMES << 4);
+}
+
+static inline int64_t earlier_ms(int64_t a, int64_t b)
+{
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+/* When something in it dies next, the key or a field; -1: never. */
+static inline int64_t entry_due_ms(const struct entry *entry)
+{
+    struct value value = { 0 };
+
+    if (__builtin_expect(!entry_has_times(entry), 1))
+        return entry_expire_ms(entry);
+    value = entry_value(entry);
+    return earlier_ms(entry_expire_ms(entry), hash_next_death(&value));
+}
+
+/* When the key does not exist any more, because it expired or because its last field did; -1: never. */
+static inline int64_t entry_death_ms(const struct entry *entry)
+{
+    struct value value = { 0 };
+
+    if (__builtin_expect(!entry_has_times(entry), 1))
+        return entry_expire_ms(entry);
+    value = entry_value(entry);
+    return earlier_ms(entry_expire_ms(entry), hash_last_death(&value));
 }
 
 static inline uint32_t block_round(size_t size)

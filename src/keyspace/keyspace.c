@@ -122,7 +122,19 @@ uint32_t keyspace_insert(struct keyspace *keyspace, uint64_t hash, struct bytes 
         keyspace->expiring_count++;
         table_note_due(&keyspace->table, hash, handle, expire_ms, now_ms);
     }
+    if (__builtin_expect(entry_has_times(entry), 0))
+        keyspace_note_times(keyspace, hash, handle, now_ms);
     return handle;
+}
+
+void keyspace_note_times(struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms)
+{
+    int64_t due_ms = entry_due_ms(heap_at(&keyspace->heap, handle));
+
+    if (due_ms < 0)
+        return;
+    keyspace->may_have_times = keyspace->saw_due = true;
+    table_note_due(&keyspace->table, hash, handle, due_ms, now_ms);
 }
 
 /* Gives the entry a block of another size and copies header, expiry and key into it; the value is to be put by the caller,
@@ -286,7 +298,7 @@ bool keyspace_expire_step(struct keyspace *keyspace, int64_t now_ms, uint32_t bu
                 if (bucket->handles[slot] == 0)
                     continue;
                 entry = heap_at(&keyspace->heap, bucket->handles[slot]);
-                expire_ms = entry_expire_ms(entry);
+                expire_ms = entry_due_ms(entry);
                 if (expire_ms < 0)
                     continue;
                 if (expire_ms <= now_ms && !entry_is_held(keyspace, entry)) {
@@ -298,12 +310,15 @@ bool keyspace_expire_step(struct keyspace *keyspace, int64_t now_ms, uint32_t bu
             }
             bucket_set_due(bucket, earliest);
         }
+        keyspace->saw_due = keyspace->saw_due || bucket_due(bucket) != 0;
         keyspace->expire_cursor = cursor.last_hash + 1;
         for (int i = 0; i < count; i++)     /* the table may change under it: the bucket is not looked at again */
             found(context, keyspace, hashes[i], expired[i]);
         if (keyspace->expire_cursor == 0 ||
             partition_index(keyspace->partition->all, keyspace->expire_cursor) != keyspace->partition->index) {
             keyspace->expire_cursor = partition_first_hash(keyspace->partition);
+            keyspace->may_have_times = keyspace->saw_due;
+            keyspace->saw_due = false;
             return true;
         }
     }

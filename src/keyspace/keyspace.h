@@ -27,6 +27,8 @@ struct keyspace {
     uint64_t expiring_count;        /* entries with an expiry */
     uint64_t record_counts[4];      /* entries by enum record_state */
     uint64_t probation_count;
+    bool may_have_times;            /* some hash may have fields with times: the active expiry looks for them */
+    bool saw_due;                   /* in its present round it saw a bucket in which something will be due */
     uint64_t expire_cursor;         /* hash where the active expiry goes on */
     uint64_t demote_cursor;         /* hash where the search for cold keys goes on */
     uint64_t resolve_cursor;        /* hash where the search for unknown records goes on */
@@ -62,15 +64,25 @@ uint32_t keyspace_set_value(struct keyspace *keyspace, uint64_t hash, uint32_t h
 /* -1: no expiry. Returns the handle, which may have changed. */
 uint32_t keyspace_set_expire(struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t expire_ms, int64_t now_ms);
 
+/* To be called when a time of a field in the entry's hash may have become the earliest: the active expiry will see it. */
+void keyspace_note_times(struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms);
+
 /* Takes the entry out and frees its block. The object, if any, is handed to the caller in `value` (type, encoding and
  * object; no bytes). */
 void keyspace_remove(struct keyspace *keyspace, uint64_t hash, uint32_t handle, struct value *value);
 
 void keyspace_set_record(struct keyspace *keyspace, struct entry *entry, enum record_state state);
+/* The entry is changed: its record is old now, and a batch that is being written holds it no longer (tier rule 6). */
+static inline void keyspace_mark_dirty(struct keyspace *keyspace, struct entry *entry)
+{
+    if (entry_record(entry) == RECORD_CLEAN)
+        keyspace_set_record(keyspace, entry, RECORD_STALE);
+    entry->flags &= (uint8_t)~ENTRY_WRITING;
+}
 void keyspace_set_probation(struct keyspace *keyspace, struct entry *entry, bool on);
 
 /* The active expiry: looks at up to `bucket_count` buckets from where it left off and calls `found` for each entry that
- * has expired and is not latched; `found` removes it. Only buckets with something due are read beyond their line. True when it
+ * has expired, or has fields that have, and is not held; `found` removes it, or them (and then calls keyspace_note_times). Only buckets with something due are read beyond their line. True when it
  * came round to the start. */
 typedef void keyspace_expired(void *context, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
 bool keyspace_expire_step(struct keyspace *keyspace, int64_t now_ms, uint32_t bucket_count, keyspace_expired *found, void *context);

@@ -231,7 +231,7 @@ static void leaf_move(const struct table *table, struct leaf *from, struct leaf 
             if (handle == 0)
                 continue;
             hash = hash_of(table, handle);
-            if (heap_at(table->heap, handle)->flags & ENTRY_EXPIRES)
+            if (heap_at(table->heap, handle)->flags & ENTRY_EXPIRES || entry_has_times(heap_at(table->heap, handle)))
                 due = bucket_due(bucket);       /* early enough, for it was the earliest of its bucket */
             if (high != NULL && (hash << (high_shift - 1) >> 63) != 0)
                 leaf_put(high, high_shift, hash, handle, due);
@@ -554,7 +554,7 @@ void table_verify(const struct table *table)
                 for (uint32_t at = home_of(hash, table->skip + word_depth(word), leaf->lines - 1); at != b;
                      at = at + 1 == leaf->lines - 1 ? 0 : at + 1)
                     CHECK(buckets[at].overflow > 0);
-                if (heap_at(table->heap, handle)->flags & ENTRY_EXPIRES)
+                if (entry_due_ms(heap_at(table->heap, handle)) >= 0)
                     CHECK(bucket_due(&buckets[b]) != 0);
             }
         }

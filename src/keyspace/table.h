@@ -3,7 +3,7 @@
  *   bucket (64 bytes) = 12 tags u8 | overflow u8 | due u24 | 12 handles u32
  *   tag = low byte of the hash, never 0; a handle of 0 is a free slot
  *   overflow = keys that wanted this bucket, or passed it, and sit behind it (sticks at 255)
- *   due = second of the earliest expiry in this bucket, modulo 2^24, 0: none (keyspace_expire_step goes by it)
+ *   due = second of the earliest expiry in this bucket, of a key or a field, modulo 2^24, 0: none (keyspace_expire_step goes by it)
  *
  * The table is a directory of leaves by the hash's top bits (below the partition's); each leaf is a run of buckets of any
  * count, indexed by multiplying, so that table order is hash order but for keys displaced to a following bucket. A leaf grows

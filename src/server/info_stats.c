@@ -83,6 +83,7 @@ static void write_departures(struct buffer *out, struct engine *engine)
 
     if (engine->tier != NULL)
         tier_stats(engine->tier, &tier);
+    info_number(out, "expired_subkeys", (int64_t)engine_stat(engine, STAT_EXPIRED_FIELDS));
     info_number(out, "expired_keys", (int64_t)(engine_stat(engine, STAT_EXPIRED_KEYS) + tier.expired_cold));
     info_float(out, "expired_stale_perc", stale_percent(engine));
     write_stat(out, "expired_time_cap_reached_count", engine, STAT_EXPIRE_CUT);

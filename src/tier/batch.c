@@ -66,8 +66,8 @@ void batch_put_encoded(struct batch *batch, struct keyspace *keyspace, uint64_t 
     CHECK(!batch->failed && entry_record(entry) != RECORD_UNKNOWN && !(entry->flags & ENTRY_LATCHED));
     CHECK(keyed_find(&keyspace->tier->graves, hash, key) == NULL);      /* tier rule 1: one pending operation a key */
     store_batch_put(batch->store, keyspace->incarnation, hash, key, buffer_bytes(&batch->record));
-    if (entry->flags & ENTRY_EXPIRES)
-        store_batch_put_expiry(batch->store, entry_expire_ms(entry), keyspace->incarnation, hash, key);
+    if (entry_death_ms(entry) >= 0)
+        store_batch_put_expiry(batch->store, entry_death_ms(entry), keyspace->incarnation, hash, key);
     /* Tier rule 1: the tag first. Rule 2: yes from the moment the put is queued. */
     if (entry_record(entry) == RECORD_NONE)
         recordmap_add(keyspace->tier->map, hash);

@@ -49,7 +49,7 @@ static void hand_over(struct tier *tier, struct keyspace *keyspace, uint64_t has
         .incarnation = keyspace->incarnation,
         .hash = hash,
         .key = bytes_of(copy, key.size),
-        .expire_ms = entry_expire_ms(entry),
+        .expire_ms = entry_death_ms(entry),
         .unknown = entry_record(entry) == RECORD_UNKNOWN,
     };
     record_encode(entry, &handed->record);

@@ -3,7 +3,8 @@
 #include "value/codec.h"
 #include "value/string.h"
 
-enum { RECORD_FORMAT = 1, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_FLAGS = 0xe0, HEAD_SIZE = 4 };
+enum { RECORD_FORMAT = 1, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_FLAGS = 0xf0,
+    HEAD_SIZE = 4 };
 
 /* What the payload does not tell of how a value is kept. */
 static uint8_t kept_flags(const struct value *value)
@@ -23,18 +24,36 @@ void record_encode(const struct entry *entry, struct buffer *out)
 {
     struct value value = entry_value(entry);
     bool expires = entry->flags & ENTRY_EXPIRES;
+    int64_t death_ms = entry_has_times(entry) ? hash_last_death(&value) : -1;
 
-    buffer_append_u8(out, (uint8_t)(RECORD_FORMAT | (expires ? RECORD_EXPIRES : 0) | kept_flags(&value)));
+    buffer_append_u8(out, (uint8_t)(RECORD_FORMAT | (expires ? RECORD_EXPIRES : 0) | (death_ms >= 0 ? RECORD_DIES : 0) |
+        kept_flags(&value)));
     buffer_append_u8(out, entry->heat);
     buffer_append(out, &entry->heat_minutes, 2);
     if (expires)
         buffer_append(out, entry->body, 8);
+    if (death_ms >= 0)
+        buffer_append(out, &death_ms, 8);
     codec_encode(&value, out);
+}
+
+/* A time of eight bytes, if the format says that there is one. */
+static enum status time_read(struct bytes *bytes, bool is_there, int64_t *time_ms)
+{
+    *time_ms = -1;
+    if (!is_there)
+        return STATUS_OK;
+    if (bytes->size < 8)
+        return STATUS_CORRUPT;
+    memcpy(time_ms, bytes->data, 8);
+    *bytes = bytes_of(bytes->data + 8, bytes->size - 8);
+    return *time_ms < 0 ? STATUS_CORRUPT : STATUS_OK;
 }
 
 /* Reads the head and moves past it; `flags` tell how the value was kept. */
 static enum status head_read(struct bytes *bytes, struct record *record, uint8_t *flags)
 {
+    enum status status;
     uint8_t format;
 
     if (bytes->size < HEAD_SIZE)
@@ -45,15 +64,9 @@ static enum status head_read(struct bytes *bytes, struct record *record, uint8_t
     *flags = format & (RECORD_RAW | RECORD_TEXT);
     record->heat = (uint8_t)bytes->data[1];
     memcpy(&record->heat_minutes, bytes->data + 2, 2);
-    record->expire_ms = -1;
     *bytes = bytes_of(bytes->data + HEAD_SIZE, bytes->size - HEAD_SIZE);
-    if (!(format & RECORD_EXPIRES))
-        return STATUS_OK;
-    if (bytes->size < 8)
-        return STATUS_CORRUPT;
-    memcpy(&record->expire_ms, bytes->data, 8);
-    *bytes = bytes_of(bytes->data + 8, bytes->size - 8);
-    return record->expire_ms < 0 ? STATUS_CORRUPT : STATUS_OK;
+    status = time_read(bytes, format & RECORD_EXPIRES, &record->expire_ms);
+    return status == STATUS_OK ? time_read(bytes, format & RECORD_DIES, &record->death_ms) : status;
 }
 
 /* A string as it was kept: what the codec found to be an integer is text again. A set or a list has been brought into its
@@ -93,6 +106,11 @@ enum status record_decode(struct bytes bytes, const struct value_limits *limits,
         return status;
     exact = codec_limits_of(bytes, flags & RECORD_RAW ? CODEC_FROM_LISTPACK : CODEC_AS_WRITTEN, limits);
     status = codec_decode(bytes, &exact, scratch, &record->value);
+    if (status == STATUS_OK && record->death_ms >= 0 &&
+        (record->value.type != VALUE_HASH || hash_last_death(&record->value) != record->death_ms)) {
+        value_free(&record->value);
+        return STATUS_CORRUPT;
+    }
     if (status == STATUS_OK && flags != 0) {
         status = restore_kept(&record->value, flags, scratch);
         if (status != STATUS_OK)
@@ -101,7 +119,7 @@ enum status record_decode(struct bytes bytes, const struct value_limits *limits,
     return status;
 }
 
-enum status record_peek(struct bytes bytes, int64_t *expire_ms, enum value_type *type)
+enum status record_peek(struct bytes bytes, int64_t *gone_ms, enum value_type *type)
 {
     struct record record;
     uint8_t flags;
@@ -109,7 +127,7 @@ enum status record_peek(struct bytes bytes, int64_t *expire_ms, enum value_type 
 
     if (status != STATUS_OK)
         return status;
-    *expire_ms = record.expire_ms;
+    *gone_ms = earlier_ms(record.expire_ms, record.death_ms);
     return codec_peek_type(bytes, type);
 }
 

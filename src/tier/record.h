@@ -1,8 +1,9 @@
 /* Record: what the store keeps of a key beside its name.
  *
- *   record = format u8 | heat u8 | heat_minutes u16 | [expire_ms i64] | payload        (little-endian)
+ *   record = format u8 | heat u8 | heat_minutes u16 | [expire_ms i64] | [death_ms i64] | payload        (little-endian)
  *   format = 1, plus 0x80 if there is an expiry, 0x40 if a string was changed in place (OBJECT ENCODING says raw) or a set or
- *            a list is kept in a listpack, 0x20 if a string is kept as text although it is an integer (INCRBYFLOAT's results are)
+ *            a list is kept in a listpack, 0x20 if a string is kept as text although it is an integer (INCRBYFLOAT's results are),
+ *            0x10 if each field of a hash has a time; then `death_ms` is the latest of them, when nothing is left of the key
  *   payload as in value/codec.h
  *
  * A value comes back in the encoding it went with, whatever the limits say now: moving between tiers is invisible. What the
@@ -22,6 +23,7 @@ struct record {
     uint8_t heat;
     uint16_t heat_minutes;
     int64_t expire_ms;          /* -1: never */
+    int64_t death_ms;           /* of the last field of a hash; -1: never */
     struct value value;         /* inline strings borrow from the bytes or the scratch buffer */
 };
 
@@ -29,8 +31,9 @@ void record_encode(const struct entry *entry, struct buffer *out);
 
 /* STATUS_CORRUPT for anything that is not a record, STATUS_VERSION for one of a newer format. */
 enum status record_decode(struct bytes bytes, const struct value_limits *limits, struct buffer *scratch, struct record *record);
-/* Only what stands before the value: for those who nominate. `type` is its value type. */
-enum status record_peek(struct bytes bytes, int64_t *expire_ms, enum value_type *type);
+/* Only what stands before the value: for those who nominate. `type` is its value type; `*gone_ms` is when the key does not exist any
+ * more, for one reason or the other; -1: never. */
+enum status record_peek(struct bytes bytes, int64_t *gone_ms, enum value_type *type);
 
 /* What stands before the value, and the value as its payload (value/codec.h): borrowed, not looked at. `record->value` stays
  * as it is. For who copies values elsewhere. */

@@ -37,7 +37,7 @@ static void found_hot(void *context, uint64_t hash, uint32_t handle)
         scan->keys = mem_realloc(scan->keys, scan->capacity * sizeof(struct hot_key));
     }
     scan->keys[at] = (struct hot_key){ hash, scan->page->count };
-    scan_page_add(scan->page, entry_key(entry), entry_type(entry), entry_expire_ms(entry));
+    scan_page_add(scan->page, entry_key(entry), entry_type(entry), entry_death_ms(entry));
 }
 
 static int by_hash(const void *a, const void *b)
@@ -184,7 +184,7 @@ static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32
             struct entry *entry = keyspace_entry(keyspace, handle);
 
             at->type = entry_type(entry);
-            at->expire_ms = entry_expire_ms(entry);
+            at->expire_ms = entry_death_ms(entry);
         }
         scan_page_add(page, key, at->type, at->expire_ms);
     }
@@ -453,7 +453,7 @@ enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
     partition_lock(partition);
     keyspace = partition_keyspace_if(partition, db);
     if (keyspace != NULL && (handle = keyspace_find(keyspace, hash, key)) != 0) {
-        expire_ms = entry_expire_ms(keyspace_entry(keyspace, handle));
+        expire_ms = entry_death_ms(keyspace_entry(keyspace, handle));
         place = TIER_HOT;
     } else if (keyspace != NULL && keyed_find(&keyspace->tier->graves, hash, key) == NULL &&
                recordmap_maybe(keyspace->tier->map, hash)) {

@@ -98,6 +98,7 @@ enum key_flag {
     KEY_NOT_KEY = 1 << 8, KEY_INCOMPLETE = 1 << 9, KEY_VARIABLE_FLAGS = 1 << 10,
     /* Kelvin's own, not shown to clients: made resident although it is OW, for whether it is there decides (SETNX, RENAMENX). */
     KEY_RESIDENT = 1 << 24,
+    KEY_CHANGED = 1 << 25,      /* changed although it is RO (XREADGROUP's) */
 };
 
 /* step 0: where the keys are can't be said in this language (SORT's STORE); engine/keys.c knows, and clients are told "unknown". */

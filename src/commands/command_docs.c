@@ -213,7 +213,7 @@ static struct node *node_of_sequence(struct parser *parser, struct list list)
     if (list.count == 1)
         return list.first;
     block = group_of(parser, NODE_BLOCK, list.first);
-    if (list.first->kind == NODE_ARGUMENT && !list.first->alone && list.first->token.data != NULL) {
+    if (list.first->kind == NODE_ARGUMENT && !list.first->alone && list.first->token.data != NULL && !list.first->optional) {
         block->token = list.first->token;
         list.first->token = (struct bytes){ 0 };
     }

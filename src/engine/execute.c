@@ -183,7 +183,8 @@ static bool is_held(struct call *call, struct keyspace *keyspace, const struct c
     if (__builtin_expect(!entry_is_held(keyspace, entry), 1))
         return false;
     /* Reading changes a hash with dead fields: they go first. */
-    if (key->flags & KEY_RO && (!entry_has_times(entry) || call->turn->clock_stopped || entry_due_ms(entry) > call->turn->now_ms))
+    if ((key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO &&
+        (!entry_has_times(entry) || call->turn->clock_stopped || entry_due_ms(entry) > call->turn->now_ms))
         return false;
     tier_hurry(call->engine->tier, keyspace, key->hash, call->args[key->arg]);
     return true;

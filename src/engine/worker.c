@@ -64,6 +64,8 @@ void worker_begin_turn(struct worker *worker)
     turn->heat.decay_minutes = (uint32_t)config_number(config, CONFIG_LFU_DECAY_TIME);
     read_limits(config, &turn->limits);
     turn->limits.list_fill = (int)config_number(config, CONFIG_LIST_MAX_LISTPACK_SIZE);
+    turn->limits.stream_node_size_max = (size_t)config_number(config, CONFIG_STREAM_NODE_MAX_BYTES);
+    turn->limits.stream_node_entries_max = (size_t)config_number(config, CONFIG_STREAM_NODE_MAX_ENTRIES);
     turn->limits.list_depth = (int)config_number(config, CONFIG_LIST_COMPRESS_DEPTH);
     turn->limits.seed = engine->partitions->seed;
     turn->string_size_max = config_number(config, CONFIG_PROTO_MAX_BULK_LEN);

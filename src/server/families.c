@@ -15,6 +15,7 @@
 #include "commands/misc.h"
 #include "commands/saving.h"
 #include "commands/set.h"
+#include "commands/stream.h"
 #include "commands/string.h"
 #include "commands/zset.h"
 #include "server/tier_commands.h"
@@ -30,6 +31,7 @@ const struct command *const *families_of_commands(void)
         set_commands,
         zset_commands,
         geo_commands,
+        stream_commands,
         keys_commands,
         connection_commands,
         client_commands,

@@ -240,6 +240,7 @@ static codec_writer *const writers[VALUE_TYPE_COUNT] = {
     [VALUE_SET] = codec_write_set,
     [VALUE_ZSET] = codec_write_zset,
     [VALUE_HASH] = codec_write_hash,
+    [VALUE_STREAM] = codec_write_stream,
 };
 
 /* What reads an RDB type, and which encoding we write in it. */
@@ -270,6 +271,9 @@ static const struct rdb_row rdb_rows[] = {
     [CODEC_RDB_HASH_LISTPACK_TIMES_OLD] = { VALUE_HASH, codec_read_hash, NEVER_WRITTEN },
     [CODEC_RDB_HASH_TIMES] = { VALUE_HASH, codec_read_hash, OF_TABLE },
     [CODEC_RDB_HASH_LISTPACK_TIMES] = { VALUE_HASH, codec_read_hash, OF_COMPACT },
+    [CODEC_RDB_STREAM] = { VALUE_STREAM, codec_read_stream, NEVER_WRITTEN },
+    [CODEC_RDB_STREAM_2] = { VALUE_STREAM, codec_read_stream, NEVER_WRITTEN },       /* written, but without limits */
+    [CODEC_RDB_STREAM_3] = { VALUE_STREAM, codec_read_stream, NEVER_WRITTEN },
 };
 
 /* NULL for a type that is not known. */

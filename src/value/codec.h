@@ -4,7 +4,8 @@
  *   DUMP    = payload | RDB version u16 | CRC-64 (Jones) of everything before, u64      (little-endian)
  *
  * Written: strings raw or as RDB integers (never LZF); lists as chunks that are listpacks (LZF where the list has compressed them);
- * hashes as listpack or as field/value pairs; sets as intset or member by member, for Redis 7.0 knows no listpacks of members; sorted sets as listpack, or member by member with scores of eight bytes.
+ * hashes as listpack or as field/value pairs; sets as intset or member by member, for Redis 7.0 knows no listpacks of members; sorted sets as listpack, or member by member with scores of eight bytes;
+ * streams as their nodes lie in memory, without the time at which each consumer was last active, for Redis 7.0 knows none.
  * Read: these, and what Redis 7.2 and older write for the types Kelvin has (LZF, ziplists, zipmaps).
  *
  * The version is the oldest that knows all that is written: 10, which Redis 7.0, 7.2 and later all restore; 12 for hashes whose
@@ -44,14 +45,17 @@ enum codec_rdb_type {
     CODEC_RDB_ZSET_ZIPLIST = 12,
     CODEC_RDB_HASH_ZIPLIST = 13,
     CODEC_RDB_LIST_QUICKLIST = 14,
+    CODEC_RDB_STREAM = 15,
     CODEC_RDB_HASH_LISTPACK = 16,
     CODEC_RDB_ZSET_LISTPACK = 17,
     CODEC_RDB_LIST_QUICKLIST_2 = 18,
+    CODEC_RDB_STREAM_2 = 19,
     CODEC_RDB_SET_LISTPACK = 20,
     CODEC_RDB_HASH_TIMES_OLD = 22,
     CODEC_RDB_HASH_LISTPACK_TIMES_OLD = 23,
     CODEC_RDB_HASH_TIMES = 24,
     CODEC_RDB_HASH_LISTPACK_TIMES = 25,
+    CODEC_RDB_STREAM_3 = 21,
 };
 
 /* Appends the payload. Only reads the value. */

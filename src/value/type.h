@@ -24,6 +24,6 @@ struct value_operations {
     void (*digest)(const struct value *value, struct value_sum *sum);
 };
 
-extern const struct value_operations string_operations, list_operations, set_operations, zset_operations, hash_operations;
+extern const struct value_operations string_operations, list_operations, set_operations, zset_operations, hash_operations, stream_operations;
 
 #endif

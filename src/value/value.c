@@ -12,6 +12,7 @@ static const struct value_operations *const types[VALUE_TYPE_COUNT] = {
     [VALUE_SET] = &set_operations,
     [VALUE_ZSET] = &zset_operations,
     [VALUE_HASH] = &hash_operations,
+    [VALUE_STREAM] = &stream_operations,
 };
 
 static const struct value_operations *type_of(const struct value *value)

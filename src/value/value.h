@@ -47,6 +47,8 @@ enum value_encoding {   /* four bits in an entry; meaning depends on the type */
     SET_INTSET = 0,         /* `object` is a struct intset */
     SET_LISTPACK = 1,       /* a listpack: its members */
     SET_TABLE = 2,          /* a struct dict whose values are empty */
+
+    STREAM_NODES = 0,       /* `object` is a struct stream */
 };
 
 enum { STRING_INLINE_MAX = 4096, STRING_EMBSTR_MAX = 44 };
@@ -68,6 +70,7 @@ struct value_limits {
     size_t hash_listpack_entries_max, hash_listpack_value_max;
     size_t set_intset_entries_max, set_listpack_entries_max, set_listpack_value_max;
     size_t zset_listpack_entries_max, zset_listpack_value_max;
+    size_t stream_node_size_max, stream_node_entries_max;       /* 0: no limit. Only for what adds entries */
     int list_fill, list_depth;      /* list-max-listpack-size, list-compress-depth: value/chunk_list.h */
     enum { LIST_BY_SIZE, LIST_KEPT_LISTPACK, LIST_KEPT_CHUNKS } list_kept;      /* what is decoded was that, whatever its size */
     struct hash_seed seed;

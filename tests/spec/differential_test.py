@@ -18,12 +18,13 @@ from support.server import REDIS, Server, is_redis, scaled, seed_new            
 
 # Small limits, so that values change their encoding all the time.
 ENCODINGS = {"hash-max-listpack-entries": "8", "hash-max-listpack-value": "20", "set-max-intset-entries": "8",
-             "zset-max-listpack-entries": "8", "zset-max-listpack-value": "20", "list-max-listpack-size": "4", "list-compress-depth": "1"}
+             "zset-max-listpack-entries": "8", "zset-max-listpack-value": "20", "list-max-listpack-size": "4", "list-compress-depth": "1",
+             "stream-node-max-entries": "5", "stream-node-max-bytes": "300"}
 # What the oracle does not have.
 OWN_ENCODINGS = {"set-max-listpack-entries": "8", "set-max-listpack-value": "20"}
 # Commands with keys that are tested elsewhere, or can't be compared.
 NOT_RANDOM = {"restore", "migrate", "restore-asking", "object", "memory", "debug", "tier", "wait", "waitaof",
-              "spop", "watch", "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "xgroup", "xinfo",
+              "spop", "watch", "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro",
               # The oracle does not have them: hash_expire_test.py has a model of its own.
               "hexpire", "hpexpire", "hexpireat", "hpexpireat", "httl", "hpttl", "hexpiretime", "hpexpiretime", "hpersist",
               "hgetex", "hsetex", "hgetdel"}

@@ -207,7 +207,7 @@ READ = {
     b"list": lambda key: [b"LRANGE", key, b"0", b"-1"],
     b"set": lambda key: [b"SMEMBERS", key],
     b"zset": lambda key: [b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"],
-    b"stream": lambda key: [b"XRANGE", key, b"-", b"+"],
+    b"stream": lambda key: [b"XINFO", b"STREAM", key, b"FULL", b"COUNT", b"0"],
 }
 
 

@@ -82,6 +82,25 @@ TEMPLATES = {
     "georadius_ro": "key geopoint geocircle [COUNT count ANY] [ASC|DESC|desc] [WITHDIST] [WITHHASH] [STORE key]",
     "georadiusbymember": "key zmember geocircle [COUNT count ANY] [ASC|DESC|desc] [WITHCOORD] [STORE|STOREDIST key]",
     "georadiusbymember_ro": "key zmember geocircle [COUNT count ANY] [ASC|DESC|desc] [WITHDIST]",
+    # Streams. Always with IDs: a clock is not the same twice. Idle times that all have, or none.
+    "xack": "key xgroupname xid+",
+    "xadd": ["key xnewid fieldvalue+", "key xnewid fieldvalue", "key xnewid xsamefields", "key xnewid xsamefields",
+             "key [NOMKSTREAM] xtrim xnewid xsamefields", "key [nomkstream] [xtrim] [xtrim] xnewid fieldvalue+"],
+    "xautoclaim": "key xgroupname xconsumer xidle xborder [COUNT count] [JUSTID]",
+    "xclaim": ["key xgroupname xconsumer xidle xid+ [FORCE] [JUSTID] [RETRYCOUNT small] [LASTID xid]",
+               "key xgroupname xconsumer xidle xid+ [IDLE small] [TIME small] [foo] [force]"],
+    "xdel": "key xid+",
+    "xgroup": ["CREATE key xgroupname xid|$ [MKSTREAM]", "CREATE key xgroupname 0 [ENTRIESREAD small]", "SETID key xgroupname xid|$ [ENTRIESREAD small]",
+               "DESTROY|destroy key xgroupname", "CREATECONSUMER key xgroupname xconsumer", "DELCONSUMER key xgroupname xconsumer",
+               "CREATE key xgroupname $ MKSTREAM", "foo key xgroupname", "CREATE key xgroupname 0 foo"],
+    "xinfo": ["STREAM key [FULL] [COUNT small]", "STREAM key FULL COUNT 0", "GROUPS key", "CONSUMERS key xgroupname", "foo key"],
+    "xlen": "key",
+    "xpending": ["key xgroupname", "key xgroupname [IDLE xidle] xborder xborder count [xconsumer]"],
+    "xrange": "key xborder xborder [COUNT count]", "xrevrange": "key xborder xborder [COUNT count]",
+    "xread": ["[COUNT count] STREAMS key xid|$", "[COUNT count] STREAMS key key xid xid|$|>", "[NOACK] [foo] STREAMS key xid"],
+    "xreadgroup": ["GROUP xgroupname xconsumer [COUNT count] [NOACK] STREAMS key >", "GROUP xgroupname xconsumer [COUNT small] STREAMS key >",
+                   "GROUP xgroupname xconsumer [COUNT count] STREAMS key key >|xid >|xid", "GROUP xgroupname xconsumer STREAMS key xid|$|0"],
+    "xsetid": "key xid [ENTRIESADDED small] [MAXDELETEDID xid]", "xtrim": "key xtrim [foo]",
     # Keys
     "copy": ["key key [REPLACE]", "key key DB db [REPLACE]"], "del": "key+", "exists": "key+",
     "expire": "key s [NX|XX|GT|LT] [XX|GT]", "expireat": "key at [NX|XX|GT|LT]", "expiretime": "key", "keys": "pattern",
@@ -102,6 +121,7 @@ WEIGHTS = {"flushall": 2, "flushdb": 6, "select": 60, "swapdb": 25, "set": 600, 
            "copy": 150, "rename": 150, "keys": 20, "scan": 20, "time": 5, "lastsave": 2, "echo": 10, "ping": 10,
            "randomkey": 20, "dump": 10, "del": 60, "unlink": 60, "expire": 150, "getdel": 60, "restore": 100,
            "setrange": 150, "append": 150, "hdel": 150, "lcs": 50, "dbsize": 60, "sadd": 900, "spop": 100, "pfadd": 300, "pfdebug": 10,
+           "xadd": 1800, "xgroup": 300, "xreadgroup": 400, "xsetid": 20, "xtrim": 60,
            "zadd": 1500, "geoadd": 700, "zunionstore": 150, "rpush": 900, "lpush": 600, "ltrim": 40, "linsert": 250, "lset": 250, "lmove": 150,
            "blpop": 30, "brpop": 30, "blmove": 30, "brpoplpush": 30, "blmpop": 30, "bzpopmin": 30, "bzpopmax": 30, "bzmpop": 30}
 
@@ -111,6 +131,7 @@ FAMILY = {name: b"s" for name in TEMPLATES if name.startswith((
     "append", "bit", "get", "lcs", "mget", "msetnx", "setbit", "setrange", "strlen", "substr"))}
 FAMILY.update((name, b"z") for name in TEMPLATES if name.startswith("z"))
 FAMILY.update((name, b"g") for name in TEMPLATES if name.startswith("geo"))
+FAMILY.update((name, b"x") for name in TEMPLATES if name.startswith("x"))
 FAMILY.update((name, b"n") for name in TEMPLATES if name.startswith(("incr", "decr")))
 FAMILY.update((name, b"t") for name in TEMPLATES if name in (
     "sadd", "scard", "sinter", "sintercard", "sinterstore", "sismember", "smembers", "smismember", "smove", "srandmember", "srem",
@@ -121,7 +142,7 @@ FAMILY.update((name, b"l") for name in TEMPLATES if name in (
     "ltrim", "rpoplpush") + BLOCKING[:5])
 FAMILY.update((name, b"z") for name in BLOCKING[5:])
 # One letter each: the beginning of the keys that most commands of a family use.
-FAMILIES = (b"s", b"n", b"h", b"l", b"t", b"z", b"p", b"g")
+FAMILIES = (b"s", b"n", b"h", b"l", b"t", b"z", b"p", b"g", b"x")
 WRITE_ANY = {"set", "setex", "psetex", "mset", "getset", "setnx"}
 
 
@@ -145,6 +166,8 @@ class Generator:
         self.odd_keys = [b"", b"key with\r\n\x00\xff bytes", b"L" * 300]
         self.family = b"s"
         self.databases = databases
+        self.stream_ms = 1
+        self.coming = []
 
     def chance(self, share):
         return self.random.random() < share
@@ -153,6 +176,17 @@ class Generator:
         return self.random.choice(choices)
 
     def next(self):
+        if not self.coming:
+            args = self.command()
+            # Since 7.2 these always make the consumer, and in 7.0 only if it gets something: here it is always there.
+            if args[0].lower() in (b"xclaim", b"xautoclaim") and len(args) > 3:
+                self.coming.append([b"XGROUP", b"CREATECONSUMER"] + args[1:4])
+            if args[0].lower() == b"xreadgroup" and b"STREAMS" in args and len(args) > 3:
+                self.coming += [[b"XGROUP", b"CREATECONSUMER", key] + args[2:4] for key in args[args.index(b"STREAMS") + 1:-1]]
+            self.coming.append(args)
+        return self.coming.pop(0)
+
+    def command(self):
         self.family = self.pick(*FAMILIES)
         if self.demote and self.chance(0.35):
             return [b"@demote", self.key()]
@@ -182,9 +216,9 @@ class Generator:
             args[self.random.randrange(1, len(args))] = self.pick(*ODD_NUMBERS, b"NX", b"GET", b"KEEPTTL")
             if args[0].lower() in (b"setrange", b"setbit", b"bitfield", b"bitop", b"hrandfield", b"srandmember",
                                    b"zrandmember"):
-                return self.next()
+                return self.command()
             if args[0].lower() == b"zadd" and args[1] in self.lex_keys:
-                return self.next()
+                return self.command()
         return self.sort(args) if name in ("sort", "sort_ro") else args
 
     def sort(self, args):
@@ -224,7 +258,7 @@ class Generator:
     # Words in lower case that stand for themselves
     LITERAL = {"bit", "byte", "bytes", "bitt", "and", "string", "hash", "list", "set", "zset", "encoding", "foo", "withvaluess",
                "withscoress", "left", "right", "before", "maxlen", "nx", "xx", "gt", "lt", "max", "min", "withscores",
-               "ch", "withdist", "desc"}
+               "ch", "withdist", "desc", "destroy", "force", "nomkstream"}
 
     def key(self):
         if self.chance(0.04):
@@ -325,6 +359,51 @@ class Generator:
         bound = self.pick(b"0", b"1", b"2", b"-1", b"0.5", b"-inf", b"+inf", b"inf", b"-inf", b"+inf", b"1e20", b"-3.14159265358979",
                           b"-0", b"%d" % self.random.randrange(-5, 10))
         return bound if self.chance(0.7) else b"(" + bound
+
+    def xnewid(self):
+        self.stream_ms += self.pick(0, 0, 0, 1, 1, 2)
+        kind = self.random.random()
+        if kind < 0.15:
+            return b"%d-*" % self.stream_ms
+        if kind < 0.95:
+            return b"%d-%d" % (self.stream_ms, self.random.randrange(1, 1000))
+        return self.pick(b"0-0", b"0", b"1-1", b"%d" % (self.stream_ms + 1), b"abc", b"", b"1-", b"-1", b"1-1-1", b"0-*", b"-", b"+", b"1-**", b"07-1")
+
+    def xid(self):
+        kind = self.random.random()
+        if kind < 0.9:
+            return b"%d-%d" % (max(0, self.stream_ms - self.random.randrange(30)), self.random.randrange(1000))
+        return self.pick(b"0-0", b"0", b"1-1", b"%d" % self.stream_ms, b"%d" % self.stream_ms, b"abc", b"", b"1-*", b"18446744073709551615-1",
+                         b"18446744073709551616-1", b"-", b"+", b"*", b"(1-1", b"1-01", b" 1-1", b"1--5")
+
+    def xborder(self):
+        kind = self.random.random()
+        if kind < 0.5:
+            return self.pick(b"-", b"+", b"0", b"-", b"+", b"0-0")
+        if kind < 0.7:
+            return b"(" + self.xid()
+        if kind < 0.75:
+            return self.pick(b"(", b"((1-1", b"(-", b"(+", b"(0-0", b"(18446744073709551615-18446744073709551615")
+        return self.xid() if kind < 0.9 else b"%d" % max(0, self.stream_ms - self.random.randrange(30))
+
+    def xgroupname(self):
+        return b"g%d" % self.random.randrange(3) if self.chance(0.97) else self.pick(b"", b"g\xff\r\n")
+
+    def xconsumer(self):
+        return b"c%d" % self.random.randrange(4) if self.chance(0.95) else self.pick(b"", b"a consumer\x00\xff", b"12")
+
+    def xidle(self):
+        return self.pick(b"0", b"0", b"0", b"-5", b"100000000000") if self.chance(0.97) else self.pick(*ODD_NUMBERS)
+
+    def xsamefields(self):
+        return [b"a", self.value(), b"b", b"%d" % self.random.randrange(300)]
+
+    def xtrim(self):
+        how = self.pick([], [b"="], [b"~"], [b"~"])
+        limit = self.pick([], [], [], [b"LIMIT", self.pick(b"0", b"3", b"10", b"-1", b"abc")])
+        if self.chance(0.6):
+            return [self.pick(b"MAXLEN", b"maxlen")] + how + [self.pick(b"0", b"3", b"10", b"20", b"-1", b"30", b"30")] + limit
+        return [b"MINID"] + how + [self.xid()] + limit
 
     def lexkey(self):
         return self.pick(*self.lex_keys)

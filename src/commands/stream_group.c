@@ -1,0 +1,280 @@
+/* XGROUP and XACK; and how what groups do is logged. */
+#include "commands/stream.h"
+
+#include "base/check.h"
+#include "command/key.h"
+#include "commands/stream_id.h"
+
+enum { CLAIMS_LOGGED_MAX = 512 };       /* IDs in one XCLAIM of the log */
+
+void claim_log_begin(struct claim_log *log, struct call *call, int key_arg, const struct stream_group *group,
+    const struct stream_consumer *consumer)
+{
+    *log = (struct claim_log){
+        .call = call,
+        .key = call->args[key_arg],
+        .group_name = group->name,
+        .group = group,
+        .consumer = consumer->name,
+    };
+}
+
+static void flush(struct claim_log *log)
+{
+    struct bytes *words = log->words;
+    int count = 5 + log->id_count;
+
+    if (log->id_count == 0)
+        return;
+    words[0] = BYTES("XCLAIM");
+    words[1] = log->key;
+    words[2] = log->group_name;
+    words[3] = log->consumer;
+    words[4] = BYTES("0");
+    words[count++] = BYTES("TIME");
+    words[count++] = call_integer(log->call, log->delivered_ms);
+    words[count++] = BYTES("RETRYCOUNT");
+    words[count++] = call_integer(log->call, (int64_t)log->deliveries);
+    words[count++] = BYTES("FORCE");
+    words[count++] = BYTES("JUSTID");
+    words[count++] = BYTES("LASTID");
+    words[count++] = call_stream_id(log->call, log->group->last_id);
+    call_propagate(log->call, words, count);
+    log->id_count = 0;
+}
+
+void claim_log_add(struct claim_log *log, struct stream_id id, const struct stream_pending *pending)
+{
+    if (log->id_count == CLAIMS_LOGGED_MAX || (log->id_count > 0 &&
+        (log->delivered_ms != pending->delivered_ms || log->deliveries != pending->deliveries)))
+        flush(log);
+    if (log->words == NULL)
+        log->words = arena_alloc(log->call->arena, (CLAIMS_LOGGED_MAX + 13) * sizeof(*log->words));
+    log->delivered_ms = pending->delivered_ms;
+    log->deliveries = pending->deliveries;
+    log->words[5 + log->id_count++] = call_stream_id(log->call, id);
+}
+
+void claim_log_end(struct claim_log *log)
+{
+    flush(log);
+}
+
+void log_group_position(struct call *call, int key_arg, const struct stream_group *group)
+{
+    const struct bytes words[] = {
+        BYTES("XGROUP"), BYTES("SETID"), call->args[key_arg], group->name, call_stream_id(call, group->last_id), BYTES("ENTRIESREAD"),
+        call_integer(call, group->entries_read)
+    };
+
+    call_propagate(call, words, 7);
+}
+
+void log_consumer_created(struct call *call, int key_arg, const struct stream_group *group, const struct stream_consumer *consumer)
+{
+    const struct bytes words[] = { BYTES("XGROUP"), BYTES("CREATECONSUMER"), call->args[key_arg], group->name, consumer->name };
+
+    call_propagate(call, words, 5);
+}
+
+void reply_no_group(struct call *call, int key_arg, int group_arg)
+{
+    struct bytes key = call->args[key_arg], group = call->args[group_arg];
+
+    reply_errorf(call, "NOGROUP No such key '%.*s' or consumer group '%.*s'", (int)key.size, key.data, (int)group.size, group.data);
+}
+
+/* XGROUP. */
+
+static bool wrong_usage(struct call *call)
+{
+    struct bytes sub = call->args[1];
+
+    reply_errorf(call, "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try XGROUP HELP.", (int)sub.size, sub.data);
+    return false;
+}
+
+struct group_options {
+    bool creates_stream;
+    int64_t entries_read;
+};
+
+static bool read_options(struct call *call, bool may_create, struct group_options *options)
+{
+    *options = (struct group_options){ .entries_read = ENTRIES_READ_UNKNOWN };
+    for (int arg = 5; arg < call->arg_count; arg++) {
+        if (may_create && arg_is(call, arg, "mkstream")) {
+            options->creates_stream = true;
+        } else if (arg_is(call, arg, "entriesread") && arg + 1 < call->arg_count) {
+            if (!arg_integer(call, ++arg, &options->entries_read))
+                return false;
+            if (options->entries_read < 0 && options->entries_read != ENTRIES_READ_UNKNOWN) {
+                reply_errorf(call, "ERR value for ENTRIESREAD must be positive or -1");
+                return false;
+            }
+        } else {
+            return wrong_usage(call);
+        }
+    }
+    return true;
+}
+
+static bool open_stream(struct call *call, struct key *key)
+{
+    if (!key_open_as(call, 2, KEY_FOR_WRITING, VALUE_STREAM, key))
+        return false;
+    if (key->present)
+        return true;
+    reply_errorf(call, "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option "
+        "to create an empty stream automatically.");
+    return false;
+}
+
+static bool open_group(struct call *call, struct key *key, struct stream_group **group)
+{
+    struct bytes name = call->args[3], key_name = call->args[2];
+
+    if (!open_stream(call, key))
+        return false;
+    *group = stream_group_find(stream_of(&key->value), name);
+    if (*group != NULL)
+        return true;
+    reply_errorf(call, "NOGROUP No such consumer group '%.*s' for key name '%.*s'", (int)name.size, name.data, (int)key_name.size,
+        key_name.data);
+    return false;
+}
+
+/* Argument 4: an ID, or "$", the last one. SETID knows "-" and "+", too. */
+static bool arg_position(struct call *call, const struct key *key, bool loosely, struct stream_id *id)
+{
+    if (!bytes_equal(call->args[4], BYTES("$")))
+        return loosely ? arg_stream_id_loosely(call, 4, id) : arg_stream_id(call, 4, id);
+    *id = key->present ? stream_of(&key->value)->last_id : (struct stream_id){ 0, 0 };
+    return true;
+}
+
+void xgroup_create_command(struct call *call)
+{
+    struct group_options options;
+    struct stream_id id;
+    struct key key;
+    bool was_present;
+
+    if (!read_options(call, true, &options))
+        return;
+    if (options.creates_stream ? !key_open_as(call, 2, KEY_FOR_WRITING, VALUE_STREAM, &key) : !open_stream(call, &key))
+        return;
+    if (call->arg_count > 8) {
+        wrong_usage(call);
+        return;
+    }
+    if (!arg_position(call, &key, false, &id))
+        return;
+    was_present = key.present;
+    if (!was_present)
+        key_replace(&key, stream_create());
+    if (stream_group_create(stream_of(&key.value), call->args[3], id, options.entries_read) == NULL) {
+        reply_errorf(call, "BUSYGROUP Consumer Group name already exists");
+        return;
+    }
+    key_changed(&key, "xgroup-create");
+    reply_ok(call->reply);
+}
+
+void xgroup_setid_command(struct call *call)
+{
+    struct group_options options;
+    struct stream_group *group;
+    struct stream_id id;
+    struct key key;
+
+    if (!read_options(call, false, &options) || !open_group(call, &key, &group))
+        return;
+    if (call->arg_count != 5 && call->arg_count != 7) {
+        wrong_usage(call);
+        return;
+    }
+    if (!arg_position(call, &key, true, &id))
+        return;
+    group->last_id = id;
+    group->entries_read = options.entries_read;
+    key_changed(&key, "xgroup-setid");
+    reply_ok(call->reply);
+}
+
+void xgroup_destroy_command(struct call *call)
+{
+    struct key key;
+
+    if (!open_stream(call, &key))
+        return;
+    if (!stream_group_destroy(stream_of(&key.value), call->args[3])) {
+        reply_integer(call->reply, 0);
+        return;
+    }
+    key_changed(&key, "xgroup-destroy");
+    reply_integer(call->reply, 1);
+}
+
+void xgroup_createconsumer_command(struct call *call)
+{
+    struct stream_group *group;
+    struct key key;
+
+    if (!open_group(call, &key, &group))
+        return;
+    if (stream_consumer_create(group, call->args[4], call->turn->now_ms) == NULL) {
+        reply_integer(call->reply, 0);
+        return;
+    }
+    key_changed(&key, "xgroup-createconsumer");
+    reply_integer(call->reply, 1);
+}
+
+void xgroup_delconsumer_command(struct call *call)
+{
+    struct stream_consumer *consumer;
+    struct stream_group *group;
+    struct key key;
+    size_t pending;
+
+    if (!open_group(call, &key, &group))
+        return;
+    consumer = stream_consumer_find(group, call->args[4]);
+    if (consumer == NULL) {
+        reply_integer(call->reply, 0);
+        return;
+    }
+    pending = consumer->pending.count;
+    stream_consumer_destroy(group, consumer);
+    key_changed(&key, "xgroup-delconsumer");
+    reply_integer(call->reply, (int64_t)pending);
+}
+
+void xack_command(struct call *call)
+{
+    int id_count = call->arg_count - 3;
+    const struct stream_id *ids;
+    struct stream_group *group = NULL;
+    uint64_t count = 0;
+    struct key key;
+
+    if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STREAM, &key))
+        return;
+    if (key.present)
+        group = stream_group_find(stream_of(&key.value), call->args[2]);
+    if (group == NULL) {
+        reply_integer(call->reply, 0);
+        return;
+    }
+    ids = stream_read_ids(call, 3, id_count);
+    if (ids == NULL)
+        return;
+    for (int i = 0; i < id_count; i++)
+        count += stream_pending_remove(group, ids[i]);
+    if (count > 0) {
+        key_changed(&key, "xack");
+        call->change_count += count - 1;
+    }
+    reply_integer(call->reply, (int64_t)count);
+}

@@ -1,0 +1,28 @@
+/* Stream IDs as arguments and in replies: "ms-seq", in decimal. */
+#ifndef KELVIN_COMMANDS_STREAM_ID_H
+#define KELVIN_COMMANDS_STREAM_ID_H
+
+#include "command/call.h"
+#include "containers/idmap.h"
+
+enum { STREAM_ID_TEXT_SIZE = 48 };
+
+/* Writes no NUL; returns the size. */
+size_t stream_id_text(struct stream_id id, char out[STREAM_ID_TEXT_SIZE]);
+void reply_stream_id(struct reply *reply, struct stream_id id);
+struct bytes call_stream_id(struct call *call, struct stream_id id);   /* text that lives as long as the call */
+
+/* An ID that is complete: "5-1", or "5", which is 5-0. Says nothing to the client. */
+bool stream_id_parse(struct bytes text, struct stream_id *id);
+
+/* Arguments. False: the error was replied. */
+bool arg_stream_id(struct call *call, int arg, struct stream_id *id);
+/* Also "-" and "+". */
+bool arg_stream_id_loosely(struct call *call, int arg, struct stream_id *id);
+/* Also "5-*": `*has_seq` is false then. */
+bool arg_stream_id_to_add(struct call *call, int arg, struct stream_id *id, bool *has_seq);
+/* Ends of a range: also "-" and "+", "5" which is all of 5, and "(5-1", which is exclusive. Both come back as included. */
+bool arg_stream_start(struct call *call, int arg, struct stream_id *start);
+bool arg_stream_range(struct call *call, int start_arg, int end_arg, struct stream_id *start, struct stream_id *end);
+
+#endif

@@ -1,0 +1,296 @@
+/* XREAD and XREADGROUP: entries behind an ID, of several streams. For a group: those that were not delivered to it yet, which then are
+ * pending with the consumer; or, with an ID, those that are pending with it already. */
+#include "base/check.h"
+#include "command/key.h"
+#include "commands/stream.h"
+#include "commands/stream_id.h"
+
+enum read_kind { OF_ANYONE, OF_GROUP };
+
+struct read {
+    enum read_kind kind;
+    bool no_ack, blocks;
+    uint64_t count_max;         /* 0: no limit */
+    int group_arg;              /* the consumer's name is behind it */
+    int keys, stream_count;     /* the first key; the IDs are behind the keys */
+    struct stream_id *after;    /* for each stream: entries behind this one. All of a history begins behind 0-0 */
+    bool *is_new;               /* for each: ">" was given */
+};
+
+static bool read_timeout(struct call *call, int arg)
+{
+    int64_t ms;
+
+    if (!arg_integer_between(call, arg, INT64_MIN, INT64_MAX, "ERR timeout is not an integer or out of range", &ms))
+        return false;
+    if (ms >= 0)
+        return true;
+    reply_errorf(call, "ERR timeout is negative");
+    return false;
+}
+
+static bool read_streams(struct call *call, int arg, struct read *read)
+{
+    int count = call->arg_count - arg;
+
+    read->keys = arg;
+    read->stream_count = count / 2;
+    if (count % 2 == 0)
+        return true;
+    reply_errorf(call, "ERR Unbalanced '%s' list of streams: for each stream key an ID or '%s' must be specified.", call->command->name,
+        read->kind == OF_GROUP ? ">" : "$");
+    return false;
+}
+
+static bool only_of_groups(struct call *call, const struct read *read, const char *option)
+{
+    if (read->kind == OF_GROUP)
+        return true;
+    reply_errorf(call, "ERR The %s option is only supported by XREADGROUP. You called XREAD instead.", option);
+    return false;
+}
+
+static bool read_options(struct call *call, struct read *read)
+{
+    int64_t count;
+
+    for (int arg = 1; arg < call->arg_count && read->keys == 0; arg++) {
+        int more = call->arg_count - 1 - arg;
+
+        if (more >= 1 && arg_is(call, arg, "block")) {
+            read->blocks = true;
+            if (!read_timeout(call, ++arg))
+                return false;
+        } else if (more >= 1 && arg_is(call, arg, "count")) {
+            if (!arg_integer(call, ++arg, &count))
+                return false;
+            read->count_max = count < 0 ? 0 : (uint64_t)count;
+        } else if (more >= 1 && arg_is(call, arg, "streams")) {
+            if (!read_streams(call, arg + 1, read))
+                return false;
+        } else if (more >= 2 && arg_is(call, arg, "group")) {
+            if (!only_of_groups(call, read, "GROUP"))
+                return false;
+            read->group_arg = arg + 1;
+            arg += 2;
+        } else if (arg_is(call, arg, "noack")) {
+            if (!only_of_groups(call, read, "NOACK"))
+                return false;
+            read->no_ack = true;
+        } else {
+            reply_error(call, ERR_SYNTAX);
+            return false;
+        }
+    }
+    if (read->keys == 0) {
+        reply_error(call, ERR_SYNTAX);
+        return false;
+    }
+    if (read->kind == OF_ANYONE || read->group_arg != 0)
+        return true;
+    reply_errorf(call, "ERR Missing GROUP option for XREADGROUP");
+    return false;
+}
+
+static const char dollar_error[] = "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer "
+    "by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.";
+
+/* What the i-th stream is read from. Its key and, for a group, its group are there first. */
+static bool read_position(struct call *call, struct read *read, int i)
+{
+    int key_arg = read->keys + i, id_arg = key_arg + read->stream_count;
+    struct key key;
+
+    read->is_new[i] = false;
+    if (!key_open_as(call, key_arg, KEY_FOR_READING, VALUE_STREAM, &key))
+        return false;
+    if (read->kind == OF_GROUP &&
+        (!key.present || stream_group_find(stream_of(&key.value), call->args[read->group_arg]) == NULL)) {
+        reply_errorf(call, "NOGROUP No such key '%.*s' or consumer group '%.*s' in XREADGROUP with GROUP option",
+            (int)call->args[key_arg].size, call->args[key_arg].data, (int)call->args[read->group_arg].size,
+            call->args[read->group_arg].data);
+        return false;
+    }
+    if (bytes_equal(call->args[id_arg], BYTES("$"))) {
+        read->after[i] = key.present ? stream_of(&key.value)->last_id : (struct stream_id){ 0, 0 };
+        if (read->kind == OF_ANYONE)
+            return true;
+        reply_errorf(call, "%s", dollar_error);
+        return false;
+    }
+    if (bytes_equal(call->args[id_arg], BYTES(">"))) {
+        read->is_new[i] = true;
+        if (read->kind == OF_GROUP)
+            return true;
+        reply_errorf(call, "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.");
+        return false;
+    }
+    return arg_stream_id(call, id_arg, &read->after[i]);
+}
+
+/* The reply's beginning, with the first stream that has something. */
+struct answer {
+    struct reply_later later;
+    size_t stream_count;
+};
+
+static void begin_stream(struct call *call, struct answer *answer, int key_arg)
+{
+    if (answer->stream_count++ == 0)
+        answer->later = reply_later_begin(call->reply);
+    if (call->reply->protocol == 2)
+        reply_array(call->reply, 2);
+    reply_bulk(call->reply, call->args[key_arg]);
+}
+
+/* For anyone. */
+static void read_stream(struct call *call, const struct read *read, int i, struct answer *answer)
+{
+    struct stream_id start = read->after[i];
+    const struct stream *stream;
+    struct key key;
+
+    if (!key_open(call, read->keys + i, KEY_FOR_LOOKING, &key))
+        return;
+    stream = stream_of(&key.value);
+    if (stream->length == 0 || stream_id_compare(stream_last_live_id(stream), start) <= 0)
+        return;
+    stream_id_increment(&start);        /* there is something behind it */
+    begin_stream(call, answer, read->keys + i);
+    reply_stream_range(call, stream, start, STREAM_ID_MAX, read->count_max, STREAM_UP);
+}
+
+/* Entries that are new to the group. */
+static void deliver(struct call *call, const struct read *read, int key_arg, struct stream *stream, struct stream_group *group,
+    struct stream_consumer *consumer)
+{
+    struct reply_later later = reply_later_begin(call->reply);
+    struct stream_id start = group->last_id, id;
+    struct stream_iterator iterator;
+    struct claim_log log;
+    size_t pair_count, count = 0;
+
+    stream_id_increment(&start);
+    claim_log_begin(&log, call, key_arg, group, consumer);
+    stream_iterate(&iterator, stream, start, STREAM_ID_MAX, STREAM_UP);
+    while ((read->count_max == 0 || count < read->count_max) && stream_next(&iterator, &id, &pair_count)) {
+        stream_group_advance(stream, group, id);
+        reply_stream_entry(call, &iterator, id, pair_count);
+        count++;
+        if (!read->no_ack) {
+            struct stream_pending *pending = stream_pending_assign(group, id, consumer);
+
+            pending->delivered_ms = call->turn->now_ms;
+            pending->deliveries = 1;
+            claim_log_add(&log, id, pending);
+        }
+    }
+    consumer->active_ms = call->turn->now_ms;
+    claim_log_end(&log);
+    log_group_position(call, key_arg, group);
+    reply_later_array(call->reply, later, count);
+}
+
+/* Entries that are pending with the consumer; of those that were deleted meanwhile, the ID. True if one was delivered again. */
+static bool deliver_again(struct call *call, const struct read *read, int i, const struct stream *stream, struct stream_group *group,
+    struct stream_consumer *consumer)
+{
+    struct reply_later later = reply_later_begin(call->reply);
+    struct stream_id start = read->after[i];
+    struct idmap_place place;
+    struct claim_log log;
+    size_t count = 0;
+    bool more = stream_id_increment(&start) && idmap_seek(&consumer->pending, start, &place), changed = false;
+
+    claim_log_begin(&log, call, read->keys + i, group, consumer);
+    for (; more && (read->count_max == 0 || count < read->count_max); more = idmap_next(&consumer->pending, &place), count++) {
+        struct stream_id id = idmap_id(&consumer->pending, place);
+        struct stream_pending *pending = idmap_find(&group->pending, id);
+
+        if (!reply_stream_entry_of(call, stream, id)) {
+            reply_array(call->reply, 2);
+            reply_stream_id(call->reply, id);
+            reply_null_array(call->reply);
+            continue;
+        }
+        pending->delivered_ms = call->turn->now_ms;
+        pending->deliveries++;
+        claim_log_add(&log, id, pending);
+        changed = true;
+    }
+    claim_log_end(&log);
+    reply_later_array(call->reply, later, count);
+    return changed;
+}
+
+static void read_for_group(struct call *call, const struct read *read, int i, struct answer *answer)
+{
+    int key_arg = read->keys + i;
+    struct stream_consumer *consumer;
+    struct stream_group *group;
+    struct stream *stream;
+    bool changed = false, has_news;
+    struct key key;
+
+    CHECK(key_open(call, key_arg, KEY_FOR_WRITING, &key));
+    stream = stream_of(&key.value);
+    group = stream_group_find(stream, call->args[read->group_arg]);
+    consumer = stream_consumer_find(group, call->args[read->group_arg + 1]);
+    if (consumer == NULL) {
+        consumer = stream_consumer_create(group, call->args[read->group_arg + 1], call->turn->now_ms);
+        log_consumer_created(call, key_arg, group, consumer);
+        key_event(&key, "xgroup-createconsumer");
+        changed = true;
+    }
+    consumer->seen_ms = call->turn->now_ms;
+    has_news = read->is_new[i] && stream->length > 0 && stream_id_compare(stream_last_live_id(stream), group->last_id) > 0;
+    if (has_news || !read->is_new[i])
+        begin_stream(call, answer, key_arg);
+    if (has_news)
+        deliver(call, read, key_arg, stream, group, consumer);
+    else if (!read->is_new[i] && deliver_again(call, read, i, stream, group, consumer))
+        changed = true;
+    if (changed || has_news)
+        key_changed(&key, "xreadgroup");
+    else
+        key_recode(&key);       /* when the consumer was seen */
+}
+
+static void read(struct call *call, enum read_kind kind)
+{
+    struct read read = { .kind = kind };
+    struct answer answer = { .stream_count = 0 };
+
+    if (!read_options(call, &read))
+        return;
+    read.after = arena_alloc(call->arena, (size_t)read.stream_count * sizeof(*read.after));
+    read.is_new = arena_alloc(call->arena, (size_t)read.stream_count * sizeof(*read.is_new));
+    for (int i = 0; i < read.stream_count; i++) {
+        if (!read_position(call, &read, i))
+            return;
+    }
+    for (int i = 0; i < read.stream_count; i++) {
+        if (kind == OF_GROUP)
+            read_for_group(call, &read, i, &answer);
+        else
+            read_stream(call, &read, i, &answer);
+    }
+    if (answer.stream_count == 0 && read.blocks)
+        reply_errorf(call, "ERR BLOCK is not there yet: nothing to read, and this server can't wait for it");
+    else if (answer.stream_count == 0)
+        reply_null_array(call->reply);
+    else if (call->reply->protocol == 2)
+        reply_later_array(call->reply, answer.later, answer.stream_count);
+    else
+        reply_later_map(call->reply, answer.later, answer.stream_count);
+}
+
+void xread_command(struct call *call)
+{
+    read(call, OF_ANYONE);
+}
+
+void xreadgroup_command(struct call *call)
+{
+    read(call, OF_GROUP);
+}

@@ -1,0 +1,280 @@
+/* Streams: nodes, which are listpacks under their IDs, then the stream's state, then its groups. Written as Redis 7.0 does (19), so that
+ * 7.0 and later read it; what 7.2 has beyond that (21) is only when each consumer last got something, which is not written.
+ *
+ *   stream   = nodes | (ID 16 bytes | listpack)... | length | last ID | [first ID | max deleted ID | entries added] | groups | group...
+ *   group    = name | last ID | [entries read] | pending | (ID 16 bytes | delivered 8 bytes | deliveries)... | consumers | consumer...
+ *   consumer = name | seen 8 bytes | [active 8 bytes] | pending | (ID 16 bytes)...
+ *
+ * Numbers are lengths, an ID is two of them; one of 16 bytes is big-endian, a time is little-endian, in milliseconds.
+ */
+#include <endian.h>
+#include <string.h>
+
+#include "value/codec_private.h"
+#include "value/stream_group.h"
+
+/* Writing. */
+
+static void write_id(struct buffer *out, struct stream_id id)
+{
+    codec_write_length(out, id.ms);
+    codec_write_length(out, id.seq);
+}
+
+static void put_raw_id(char to[16], struct stream_id id)
+{
+    uint64_t words[2] = { htobe64(id.ms), htobe64(id.seq) };
+
+    memcpy(to, words, sizeof(words));
+}
+
+static void write_raw_id(struct buffer *out, struct stream_id id)
+{
+    char raw[16];
+
+    put_raw_id(raw, id);
+    buffer_append(out, raw, sizeof(raw));
+}
+
+static void write_time(struct buffer *out, int64_t ms)
+{
+    uint64_t word = htole64((uint64_t)ms);
+
+    buffer_append(out, &word, sizeof(word));
+}
+
+static void write_consumer(struct buffer *out, const struct stream_consumer *consumer)
+{
+    struct idmap_place place;
+
+    codec_write_raw(out, consumer->name);
+    write_time(out, consumer->seen_ms);
+    codec_write_length(out, consumer->pending.count);
+    for (bool more = idmap_first(&consumer->pending, &place); more; more = idmap_next(&consumer->pending, &place))
+        write_raw_id(out, idmap_id(&consumer->pending, place));
+}
+
+static void write_group(struct buffer *out, const struct stream_group *group)
+{
+    struct idmap_place place;
+
+    codec_write_raw(out, group->name);
+    write_id(out, group->last_id);
+    codec_write_length(out, (uint64_t)group->entries_read);
+    codec_write_length(out, group->pending.count);
+    for (bool more = idmap_first(&group->pending, &place); more; more = idmap_next(&group->pending, &place)) {
+        const struct stream_pending *pending = idmap_value(&group->pending, place);
+
+        write_raw_id(out, idmap_id(&group->pending, place));
+        write_time(out, pending->delivered_ms);
+        codec_write_length(out, pending->deliveries);
+    }
+    codec_write_length(out, group->consumer_count);
+    for (uint32_t i = 0; i < group->consumer_count; i++)
+        write_consumer(out, group->consumers[i]);
+}
+
+void codec_write_stream(const struct value *value, struct buffer *out)
+{
+    const struct stream *stream = stream_of(value);
+    struct idmap_place place;
+    char raw[16];
+
+    buffer_append_u8(out, CODEC_RDB_STREAM_2);
+    codec_write_length(out, stream->nodes.count);
+    for (bool more = idmap_first(&stream->nodes, &place); more; more = idmap_next(&stream->nodes, &place)) {
+        struct listpack *const *node = idmap_value(&stream->nodes, place);
+
+        put_raw_id(raw, idmap_id(&stream->nodes, place));
+        codec_write_raw(out, bytes_of(raw, sizeof(raw)));
+        codec_write_raw(out, listpack_bytes(*node));
+    }
+    codec_write_length(out, stream->length);
+    write_id(out, stream->last_id);
+    write_id(out, stream->first_id);
+    write_id(out, stream->max_deleted_id);
+    codec_write_length(out, stream->entries_added);
+    codec_write_length(out, stream->group_count);
+    for (uint32_t i = 0; i < stream->group_count; i++)
+        write_group(out, stream->groups[i]);
+}
+
+/* Reading. What fails leaves the stream whole, to be freed. */
+
+static bool read_id(struct bytes *input, struct stream_id *id)
+{
+    return codec_read_size(input, &id->ms) == STATUS_OK && codec_read_size(input, &id->seq) == STATUS_OK;
+}
+
+static struct stream_id raw_id(const char *from)
+{
+    uint64_t words[2];
+
+    memcpy(words, from, sizeof(words));
+    return (struct stream_id){ be64toh(words[0]), be64toh(words[1]) };
+}
+
+static bool read_raw_id(struct bytes *input, struct stream_id *id)
+{
+    struct bytes taken;
+
+    if (!codec_take(input, 16, &taken))
+        return false;
+    *id = raw_id(taken.data);
+    return true;
+}
+
+static bool read_time(struct bytes *input, int64_t *ms)
+{
+    struct bytes taken;
+    uint64_t word;
+
+    if (!codec_take(input, sizeof(word), &taken))
+        return false;
+    memcpy(&word, taken.data, sizeof(word));
+    *ms = (int64_t)le64toh(word);
+    return true;
+}
+
+static bool read_nodes(struct bytes *input, struct buffer *scratch, struct stream *stream)
+{
+    uint64_t count;
+
+    if (codec_read_size(input, &count) != STATUS_OK)
+        return false;
+    for (; count > 0; count--) {
+        struct bytes blob;
+        struct stream_id id;
+
+        if (codec_read_blob(input, scratch, &blob) != STATUS_OK || blob.size != 16)
+            return false;
+        id = raw_id(blob.data);
+        if (codec_read_blob(input, scratch, &blob) != STATUS_OK || !stream_build_node(stream, id, blob))
+            return false;
+    }
+    return true;
+}
+
+static bool read_name(struct bytes *input, struct buffer *scratch, char digits[TEXT_INT_SIZE], struct bytes *name)
+{
+    size_t mark = scratch->size;
+    enum status status = codec_read_string(input, scratch, digits, name);
+
+    scratch->size = mark;
+    return status == STATUS_OK;
+}
+
+static bool read_consumer(uint8_t type, struct bytes *input, struct buffer *scratch, struct stream_group *group)
+{
+    struct stream_consumer *consumer;
+    char digits[TEXT_INT_SIZE];
+    struct bytes name;
+    int64_t seen_ms, active_ms;
+    uint64_t count;
+    bool is_new;
+
+    if (!read_name(input, scratch, digits, &name) || !read_time(input, &seen_ms))
+        return false;
+    active_ms = seen_ms;        /* what Redis 7.2 takes for it */
+    if (type == CODEC_RDB_STREAM_3 && !read_time(input, &active_ms))
+        return false;
+    consumer = stream_consumer_create(group, name, seen_ms);
+    if (consumer == NULL || codec_read_size(input, &count) != STATUS_OK)
+        return false;
+    consumer->active_ms = active_ms;
+    for (; count > 0; count--) {
+        struct stream_id id;
+        struct stream_pending *pending;
+
+        if (!read_raw_id(input, &id))
+            return false;
+        pending = idmap_find(&group->pending, id);
+        if (pending == NULL || pending->consumer != NULL)
+            return false;
+        pending->consumer = consumer;
+        idmap_put(&consumer->pending, id, &is_new);
+    }
+    return true;
+}
+
+static bool read_pending(struct bytes *input, struct stream_group *group)
+{
+    uint64_t count;
+
+    if (codec_read_size(input, &count) != STATUS_OK)
+        return false;
+    for (; count > 0; count--) {
+        struct stream_id id;
+        struct stream_pending *pending;
+        bool is_new;
+
+        if (!read_raw_id(input, &id))
+            return false;
+        pending = idmap_put(&group->pending, id, &is_new);
+        if (!is_new || !read_time(input, &pending->delivered_ms) || codec_read_size(input, &pending->deliveries) != STATUS_OK)
+            return false;
+    }
+    return true;
+}
+
+static bool read_group(uint8_t type, struct bytes *input, struct buffer *scratch, struct stream *stream)
+{
+    char digits[TEXT_INT_SIZE];
+    struct bytes name;
+    struct stream_id last_id;
+    struct stream_group *group;
+    uint64_t entries_read, consumers;
+    size_t owned = 0;
+
+    if (!read_name(input, scratch, digits, &name) || !read_id(input, &last_id))
+        return false;
+    if (type == CODEC_RDB_STREAM)
+        entries_read = (uint64_t)stream_entries_up_to(stream, last_id);
+    else if (codec_read_size(input, &entries_read) != STATUS_OK)
+        return false;
+    if ((int64_t)entries_read < ENTRIES_READ_UNKNOWN)
+        return false;
+    group = stream_group_create(stream, name, last_id, (int64_t)entries_read);
+    if (group == NULL || !read_pending(input, group) || codec_read_size(input, &consumers) != STATUS_OK)
+        return false;
+    for (; consumers > 0; consumers--) {
+        if (!read_consumer(type, input, scratch, group))
+            return false;
+    }
+    for (uint32_t i = 0; i < group->consumer_count; i++)
+        owned += group->consumers[i]->pending.count;
+    return owned == group->pending.count;
+}
+
+static bool read_state(uint8_t type, struct bytes *input, struct stream *stream)
+{
+    struct stream_id first_id;
+    uint64_t length;
+
+    if (codec_read_size(input, &length) != STATUS_OK || length != stream->length || !read_id(input, &stream->last_id))
+        return false;
+    if (type == CODEC_RDB_STREAM)
+        stream->entries_added = stream->length;
+    else if (!read_id(input, &first_id) || !read_id(input, &stream->max_deleted_id) ||
+        codec_read_size(input, &stream->entries_added) != STATUS_OK || (int64_t)stream->entries_added < 0)
+        return false;
+    return stream_build_end(stream);
+}
+
+enum status codec_read_stream(uint8_t type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
+    struct value *value)
+{
+    struct value result = stream_create();
+    struct stream *stream = stream_of(&result);
+    uint64_t groups = 0;
+    bool good = read_nodes(input, scratch, stream) && read_state(type, input, stream) && codec_read_size(input, &groups) == STATUS_OK;
+
+    for (; good && groups > 0; groups--)
+        good = read_group(type, input, scratch, stream);
+    if (!good) {
+        value_free(&result);
+        return STATUS_CORRUPT;
+    }
+    *value = result;
+    return STATUS_OK;
+}

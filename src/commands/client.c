@@ -180,7 +180,7 @@ void client_unblock_command(struct call *call)
     } else if (call->arg_count == 4 && !arg_is(call, 3, "timeout") && !arg_is(call, 3, "error")) {
         reply_errorf(call, "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
     } else if (arg_integer(call, 2, &id)) {
-        reply_integer(call->reply, blocking_unblock(call->engine, (uint64_t)id,
+        reply_integer(call->reply, blocking_unblock(call->client->worker, (uint64_t)id,
             call->arg_count == 4 && arg_is(call, 3, "error") ? BLOCKING_UNBLOCKED : BLOCKING_TIMED_OUT));
     }
 }

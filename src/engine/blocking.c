@@ -515,10 +515,31 @@ static void come_home(struct message *message, struct worker *worker)
     worker->resume(waiter->client);
 }
 
-static void send_home(struct waiter *waiter)
+/* `worker` is the one we are on: its own clients get theirs at the end of the turn, without a bell. */
+static void send_home(struct worker *worker, struct waiter *waiter)
 {
-    waiter->message.run = come_home;
-    worker_post(waiter->worker, &waiter->message);
+    waiter->message = (struct message){ .run = come_home };
+    if (waiter->worker != worker) {
+        worker_post(waiter->worker, &waiter->message);
+        return;
+    }
+    if (worker->home_last != NULL)
+        worker->home_last->next = &waiter->message;
+    else
+        worker->home_first = &waiter->message;
+    worker->home_last = &waiter->message;
+}
+
+void blocking_bring_home(struct worker *worker)
+{
+    while (worker->home_first != NULL) {
+        struct message *message = worker->home_first;
+
+        worker->home_first = message->next;
+        if (worker->home_first == NULL)
+            worker->home_last = NULL;
+        message->run(message, worker);
+    }
 }
 
 enum service { SERVED, NOT_SERVED, HELD_BACK };
@@ -545,7 +566,7 @@ static enum service serve(struct blocking *blocking, struct worker *worker, stru
     waiter->lsn = proxy.lsn_needed;
     waiter->lsn_written = proxy.lsn_written;
     finish(blocking, waiter, BLOCKING_SERVED);
-    send_home(waiter);
+    send_home(worker, waiter);
     return SERVED;
 }
 
@@ -668,9 +689,9 @@ void blocking_forget(struct client *client)
         waiter_free(waiter);            /* else the message is on its way, and frees it */
 }
 
-bool blocking_unblock(struct engine *engine, uint64_t client_id, enum blocking_end how)
+bool blocking_unblock(struct worker *worker, uint64_t client_id, enum blocking_end how)
 {
-    struct blocking *blocking = engine->blocking;
+    struct blocking *blocking = worker->engine->blocking;
     struct waiter *waiter;
 
     /* A waiter is freed by its worker, after it was done with under `serving`: one that is not done stays as long as that is held. */
@@ -683,7 +704,7 @@ bool blocking_unblock(struct engine *engine, uint64_t client_id, enum blocking_e
     pthread_mutex_unlock(&blocking->registry);
     if (waiter != NULL) {
         finish(blocking, waiter, how);
-        send_home(waiter);
+        send_home(worker, waiter);
     }
     pthread_mutex_unlock(&blocking->serving);
     return waiter != NULL;

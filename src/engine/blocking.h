@@ -11,7 +11,8 @@
  * memory gate. It is logged like any call. A waiter that gets nothing keeps its place. What a served command changes is noted too
  * and served in the same step (BLMOVE feeding others), key by key in the order in which they changed.
  *
- * The reply goes to the waiter's worker, which runs the parked request again: all that does is to append it.
+ * The reply goes to the waiter's worker (by mail, or, if that is the one that serves, at the end of its turn), which runs the parked
+ * request again: all that does is to append the reply.
  *
  * Threads: one lock, `serving`, is held while waiters are served, time out, are unblocked or die. So whoever looks at a waiter under it sees one
  * that waits or one that is done with, and a key's waiters are served in order although several workers may push. It comes before the
@@ -59,12 +60,16 @@ void blocking_take_reply(struct worker *worker, struct client *client);
 /* The client dies. */
 void blocking_forget(struct client *client);
 
+/* At the end of a turn: the worker's clients take the answers that the worker itself found for them. */
+void blocking_bring_home(struct worker *worker);
+
 /* The worker's alarm rang (worker.h): ends the waiting of those whose time is up, and sets the alarm for the next. */
 void blocking_alarm(struct worker *worker);
 
-/* CLIENT UNBLOCK: ends a client's waiting as if its time were up, or with an error. False if it does not wait. Any worker, no locks. */
+/* CLIENT UNBLOCK: ends a client's waiting as if its time were up, or with an error. False if it does not wait. On any worker, without
+ * locks. */
 enum blocking_end { BLOCKING_SERVED, BLOCKING_TIMED_OUT, BLOCKING_UNBLOCKED };
-bool blocking_unblock(struct engine *engine, uint64_t client_id, enum blocking_end how);
+bool blocking_unblock(struct worker *worker, uint64_t client_id, enum blocking_end how);
 
 /* For INFO; any thread. */
 struct blocking_figures {

@@ -34,6 +34,7 @@ struct worker {
     int64_t wall_offset_ns;         /* wall clock less monotonic clock, as of this turn's begin */
     int64_t clock_ns;               /* when the last call of this batch ended, 0: unknown; saves reading the clock twice */
     struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve somebody (engine/blocking.h) */
+    struct message *home_first, *home_last;         /* this worker: answers that it has for its own clients who waited for keys */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
     uint32_t expire_next;           /* partition where the active expiry goes on */

@@ -9,13 +9,15 @@
 
 static void end_turn(struct loop *loop)
 {
-    struct connection *dirty = loop->dirty;
+    struct connection *dirty;
     struct turn *turn = &loop->worker.turn;
     struct aof *aof = loop->engine->aof;
     bool was_in_turn = loop->in_turn;
     uint64_t covered;
     bool log_failing;
 
+    blocking_bring_home(&loop->worker);
+    dirty = loop->dirty;
     if (!was_in_turn && dirty == NULL)
         return;
     covered = worker_end_turn(&loop->worker);

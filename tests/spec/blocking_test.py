@@ -306,6 +306,20 @@ class OrderTest(PlayCase):
                 pusher.must("RPUSH", "k", 1, 2)
                 self.assertEqual([client.receive() for _ in range(4)], [[b"k", b"1"], Status(b"PONG"), [b"k", b"2"], b"x"])
 
+    def test_waiters_come_before_the_pushers_next_command(self):
+        for server, watcher in ((self.server, self.c), (self.oracle, self.r)):
+            clients = [server.client() for _ in range(3)]
+            with server.client() as pusher:
+                for round_ in range(50):
+                    for index, client in enumerate(clients):
+                        client.send(encode([["BLPOP", "k", 0], ["BLMOVE", "k", "l", "LEFT", "LEFT", 0], ["BRPOP", "l", 0]][index]))
+                        until(lambda: blocked(watcher) == index + 1, what="a client waits")
+                    self.assertEqual(pusher.pipeline([["RPUSH", "k", 1], ["LLEN", "k"], ["RPUSH", "k", 2, 3], ["LLEN", "k"], ["EXISTS", "l"],
+                                                      ["DEL", "k"]]), [1, 0, 2, 1, 0, 1])
+                    self.assertEqual([client.receive() for client in clients], [[b"k", b"1"], b"2", [b"l", b"2"]])
+            for client in clients:
+                client.close()
+
     def test_a_random_play(self):
         """Either moves or several keys a client: when a move fills another key of a client that is just being served, 7.2 runs its
         command anew and so takes the first key that has something; the 7.0 of the oracle takes the key that was signalled."""
@@ -581,6 +595,9 @@ class StormTest(ServerCase):
 
     def test_several_workers(self):
         self.storm({"io-threads": "4"}, 5)
+
+    def test_with_little_memory(self):
+        self.storm({"io-threads": "4", "maxmemory": "16mb"}, 3)
 
     def test_several_workers_with_a_log(self):
         self.storm({"io-threads": "4", "appendonly": "yes", "appendfsync": "always"}, 3)

@@ -154,12 +154,12 @@ static int parse_ahead(struct connection *connection, const char *data, size_t s
         *at += consumed;
         if (ahead->arg_count == 0)
             continue;
-        if (ahead->arg_count > LOOP_BATCH_ARGS || connection->parser.inline_text.size > 0) {
-            count++;
-            break;
-        }
-        memcpy(ahead->args, connection->parser.args, (size_t)ahead->arg_count * sizeof(struct bytes));
         count++;
+        if (ahead->arg_count > LOOP_BATCH_ARGS)
+            break;
+        memcpy(ahead->args, connection->parser.args, (size_t)ahead->arg_count * sizeof(struct bytes));
+        if (connection->parser.inline_text.size > 0)
+            break;                  /* the next call would take its arguments away */
     }
     if (*at >= size)
         *more = false;

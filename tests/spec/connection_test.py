@@ -323,6 +323,13 @@ class WireTest(PairCase):
         """Redis skips the two bytes after a bulk, whatever they are."""
         self.both_raw(b"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", closes=False)
 
+    def test_quotes_behind_a_big_request(self):
+        """What is read ahead must not look at the arguments of a request that has gone with its buffer."""
+        big = encode(["SET", "big", "x" * 300000])
+        for _ in range(3):
+            self.both_raw(big + encode(["MGET"] + ["k%d" % i for i in range(5)]) * 20, closes=False)
+            self.both_raw(b"PING\r\nSET k 'x y'\r\nGET k\r\n", closes=False)
+
     def test_random_damage(self):
         """Requests with a few bytes changed, lost or doubled: the same answers, the same end of the connection. No NULs: Redis
         never finds the end of a line behind one, and waits for ever; we answer."""

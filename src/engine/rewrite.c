@@ -18,6 +18,7 @@ struct rewrite {
     pthread_mutex_t lock;           /* leaf */
     pthread_t thread;
     bool started;                   /* the thread is to be joined */
+    struct aof *aof;                /* what is rewritten: it is not switched off while `running` */
     _Atomic bool running, scheduled, last_failed;
     _Atomic int64_t began_ms, last_ms, failed_ms;
     _Atomic uint64_t count, failures;
@@ -38,7 +39,7 @@ static void *rewrite_main(void *context)
 {
     struct rewrite *rewrite = context;
     struct engine *engine = rewrite->engine;
-    struct aof *aof = engine->aof;          /* it is not switched off while this runs */
+    struct aof *aof = rewrite->aof;
     char message[CONFIG_MESSAGE_SIZE] = "", *dir, *name;
     enum status status;
 
@@ -77,10 +78,15 @@ bool rewrite_start(struct rewrite *rewrite)
     bool starts;
 
     pthread_mutex_lock(&rewrite->lock);
-    starts = !rewrite->running && !aof_switch_is_running(rewrite->engine->aof_switch);
+    starts = !rewrite->running;
+    if (starts) {
+        /* The switch says that it runs and then looks here: so this is said before it is looked at. One of the two sees the other. */
+        rewrite->running = true;
+        rewrite->aof = aof_switch_is_running(rewrite->engine->aof_switch) ? NULL : rewrite->engine->aof;
+        starts = rewrite->running = rewrite->aof != NULL;
+    }
     if (starts) {
         join(rewrite);
-        rewrite->running = true;
         rewrite->scheduled = false;
         rewrite->began_ms = clock_wall_ms();
         CHECK(pthread_create(&rewrite->thread, NULL, rewrite_main, rewrite) == 0);
@@ -101,13 +107,13 @@ bool rewrite_is_running(const struct rewrite *rewrite)
 }
 
 /* Why a checkpoint is due, or NULL. */
-static const char *reason(struct rewrite *rewrite)
+static const char *reason(struct rewrite *rewrite, struct aof *aof)
 {
     const struct config *config = rewrite->engine->config;
     uint64_t percent = (uint64_t)config_number(config, CONFIG_AUTO_AOF_REWRITE_PERCENTAGE);
     uint64_t log_size = (uint64_t)config_number(config, CONFIG_CHECKPOINT_LOG_SIZE);
     int64_t seconds = config_number(config, CONFIG_CHECKPOINT_SECONDS);
-    struct aof_stats stats = aof_stats(rewrite->engine->aof);
+    struct aof_stats stats = aof_stats(aof);
     uint64_t base = stats.base_size > 0 ? stats.base_size : 1;
 
     if (stats.tail_size == 0)
@@ -125,9 +131,10 @@ static const char *reason(struct rewrite *rewrite)
 void rewrite_consider(struct rewrite *rewrite)
 {
     struct engine *engine = rewrite->engine;
+    struct aof *aof = engine->aof;          /* once: it may be switched off at any moment, and is closed at the end only */
     const char *why;
 
-    if (engine->aof == NULL || engine->tier == NULL || rewrite->running || aof_switch_is_running(engine->aof_switch) || engine->state != ENGINE_READY)
+    if (aof == NULL || engine->tier == NULL || rewrite->running || aof_switch_is_running(engine->aof_switch) || engine->state != ENGINE_READY)
         return;
     if (rewrite->scheduled && !save_is_running(engine->save)) {
         rewrite_start(rewrite);
@@ -135,7 +142,7 @@ void rewrite_consider(struct rewrite *rewrite)
     }
     if (rewrite->last_failed && clock_wall_ms() - rewrite->failed_ms < AFTER_FAILURE_MS)
         return;
-    why = reason(rewrite);
+    why = reason(rewrite, aof);
     if (why == NULL)
         return;
     log_write(engine->log, LOG_LEVEL_NOTICE, "Starting automatic rewriting of AOF: %s", why);

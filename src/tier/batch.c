@@ -186,12 +186,10 @@ static void finish_put(struct tier *tier, struct keyspace *keyspace, const struc
 
 static void finish_bury(struct tier *tier, struct keyspace *keyspace, const struct batch_item *item, struct bytes key)
 {
-    struct tier_keyspace *in = keyspace->tier;
-    struct grave *grave = (struct grave *)keyed_find(&in->graves, item->hash, key);
+    struct grave *grave = (struct grave *)keyed_find(&keyspace->tier->graves, item->hash, key);
 
-    CHECK(grave != NULL && grave->applying);
-    recordmap_remove(in->map, item->hash);
-    grave_free(in, tier, grave);
+    CHECK(grave != NULL);
+    grave_applied(tier, keyspace, grave);
 }
 
 void batch_finish(struct tier *tier, struct batch *batch)

@@ -90,7 +90,7 @@ void tier_image_end(struct tier *tier)
 
 bool tier_may_cut(struct tier *tier)
 {
-    return !tier->checkpointing;
+    return !tier->checkpointing && !tier->unsealed;
 }
 
 void tier_cut(struct tier *tier)
@@ -98,12 +98,13 @@ void tier_cut(struct tier *tier)
     uint64_t reserve = (uint64_t)tier->settings.memory_max / RESERVE_SHARE;
 
     ASSERT_LOCKED(&tier->partitions->partitions[0]);
-    CHECK(!tier->checkpointing);
+    CHECK(tier_may_cut(tier));
     if (reserve < RESERVE_MIN && tier->settings.memory_max > 0)
         reserve = RESERVE_MIN;
     tier->handed_max = reserve > 0 && reserve < RESERVE_MAX ? reserve : RESERVE_MAX;
     tier->partitions->parity ^= 1;
     tier->epoch++;
+    tier->unsealed = true;
     tier->checkpointing = true;
     tier->partitions->sealing = true;
 }
@@ -141,12 +142,37 @@ static void release_flushed(struct tier *tier)
     }
 }
 
+/* Whoever has not seen yet that it is over is done with what he hands over. */
+static void await_changes(struct tier *tier)
+{
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        partition_lock(&tier->partitions->partitions[i]);
+        partition_unlock(&tier->partitions->partitions[i]);
+    }
+}
+
+static void give_graves_back(struct tier *tier)
+{
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            if (partition->keyspaces[db] != NULL)
+                graves_give_back(tier, partition->keyspaces[db]);
+        }
+        partition_unlock(partition);
+    }
+}
+
 void checkpoint_end(struct tier *tier, struct batch *batch)
 {
     enum status status = STATUS_OK;
 
     if (!tier->checkpoint_over || batch->failed)
         return;
+    CHECK(batch->count == 0);
+    await_changes(tier);
     /* What was handed over has its tag already, and must not come after a younger value: all of it is written now. */
     while (status == STATUS_OK && seal_handed(tier, batch, &status) > 0)
         ;
@@ -154,6 +180,8 @@ void checkpoint_end(struct tier *tier, struct batch *batch)
         return;                     /* the store is in error: again when it is back */
     tier->checkpointing = false;
     tier->checkpoint_over = false;
+    if (tier->unsealed)
+        give_graves_back(tier);     /* before anything else is put into a batch */
     release_flushed(tier);
 }
 

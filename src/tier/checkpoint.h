@@ -8,7 +8,8 @@
 void tier_image_begin(struct tier *tier);
 void tier_image_end(struct tier *tier);
 
-/* With all partitions locked: false while a checkpoint that failed still has to bring its values to a store in error. */
+/* With all partitions locked: false while a checkpoint that failed still has to bring its values to a store in error, and then until
+ * tier_clean has looked at every entry. */
 bool tier_may_cut(struct tier *tier);
 
 /* With all partitions locked: the instant the image is of. tier_image has to follow. */

@@ -72,8 +72,58 @@ void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, stru
 
     if (record == RECORD_NONE)
         return;                         /* or its grave is there still */
+    grave = (struct grave *)keyed_find(&in->graves, hash, key);
+    if (grave != NULL) {                /* a value over it was handed over: a record follows the one that is being deleted */
+        CHECK(grave->applying);
+        grave->again = true;
+        grave->epoch = tier->epoch;
+        return;
+    }
     grave = grave_create(tier, in, hash, key);
     grave->unknown = record == RECORD_UNKNOWN;
     if (grave->unknown)
         in->unknown_graves++;
+}
+
+void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *grave)
+{
+    uint32_t handle;
+
+    ASSERT_LOCKED(keyspace->partition);
+    CHECK(grave->applying);
+    recordmap_remove(keyspace->tier->map, grave->node.hash);
+    if (grave->again) {
+        handle = keyspace_find(keyspace, grave->node.hash, grave->node.key);
+        if (handle == 0) {              /* it waits for that record */
+            grave->applying = grave->again = false;
+            return;
+        }
+        keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), RECORD_STALE);
+    }
+    grave_free(keyspace->tier, tier, grave);
+}
+
+void graves_give_back(struct tier *tier, struct keyspace *keyspace)
+{
+    struct keyed *graves = &keyspace->tier->graves;
+    struct grave **list;
+    size_t count = 0;
+
+    ASSERT_LOCKED(keyspace->partition);
+    if (graves->count == 0)
+        return;
+    list = mem_alloc(graves->count * sizeof(struct grave *));
+    for (size_t slot = 0; slot < graves->slot_count; slot++) {
+        for (struct keyed_node *node = graves->slots[slot]; node != NULL; node = node->next) {
+            if (!((struct grave *)node)->applying && keyspace_find(keyspace, node->hash, node->key) != 0)
+                list[count++] = (struct grave *)node;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t handle = keyspace_find(keyspace, list[i]->node.hash, list[i]->node.key);
+
+        keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), list[i]->unknown ? RECORD_UNKNOWN : RECORD_STALE);
+        grave_free(keyspace->tier, tier, list[i]);
+    }
+    mem_free(list);
 }

@@ -75,9 +75,14 @@ static bool must_write(void *context, uint32_t handle)
     const struct keyspace *keyspace = sealing->keyspace;
     struct entry *entry = keyspace_entry(keyspace, handle);
 
-    if (is_clean_pass(sealing))
+    bool is_as_of_cut = !!(entry->flags & ENTRY_EPOCH) != keyspace->partition->all->parity;
+
+    if (is_clean_pass(sealing)) {
+        if (is_as_of_cut)           /* of one that failed */
+            entry->flags ^= ENTRY_EPOCH;
         return entry_record(entry) != RECORD_CLEAN && !(entry->flags & (ENTRY_WRITING | ENTRY_PINNED));
-    if (!!(entry->flags & ENTRY_EPOCH) == keyspace->partition->all->parity)
+    }
+    if (!is_as_of_cut)
         return false;
     if (entry_record(entry) != RECORD_CLEAN)
         return true;
@@ -311,6 +316,8 @@ static void finish(struct sealing *sealing)
 {
     struct tier *tier = sealing->tier;
 
+    if (sealing->batch != NULL && !sealing->batch->failed)
+        batch_commit(tier, sealing->batch);     /* what was begun before the failure */
     if (!is_clean_pass(sealing)) {
         tier->checkpoint_over = true;
         tier->partitions->sealing = false;
@@ -342,6 +349,8 @@ static struct sealing *begin(struct tier *tier, struct batch *batch)
     sealing->request = request;
     sealing->grave_pieces = tier->graves / GRAVES_A_PIECE * 4 + 1000;
     CHECK(is_clean_pass(sealing) || tier->checkpointing);
+    if (is_clean_pass(sealing) && tier->checkpointing)
+        sealing->status = STATUS_CLOSED;        /* older values are still to be written; those that are there now come after them */
     begin_pass(sealing);
     return sealing;
 }
@@ -352,8 +361,12 @@ bool seal_step(struct tier *tier, struct batch *batch)
     int64_t until_us = clock_mono_us() + STEP_US;
     bool more = true;
 
-    if (sealing == NULL)
+    if (sealing == NULL) {
+        checkpoint_end(tier, batch);
+        if (batch->failed)
+            return false;
         sealing = tier->sealing = begin(tier, batch);
+    }
     if (sealing == NULL)
         return false;
     commit(sealing);
@@ -364,15 +377,18 @@ bool seal_step(struct tier *tier, struct batch *batch)
             sealing->handed += seal_handed(tier, batch, &sealing->status);
             write_hurried(sealing);
         }
-        more = seal_graves(sealing) || seal_buckets(sealing);
+        if (sealing->status == STATUS_OK)
+            more = seal_graves(sealing) || seal_buckets(sealing);
     }
     write_collected(sealing);       /* the batch is empty between steps: one pending operation a key */
     if (!more) {
         if (sealing->status == STATUS_OK && !is_sealed(sealing)) {
             begin_pass(sealing);
             more = true;
-        } else if (sealing->status == STATUS_OK && !is_clean_pass(sealing)) {
-            take_image(sealing);
+        } else if (sealing->status == STATUS_OK) {
+            tier->unsealed = false;
+            if (!is_clean_pass(sealing))
+                take_image(sealing);
         }
     }
     tier->hooks.memory_freed(tier->hooks.context);
@@ -450,11 +466,14 @@ size_t seal_handed(struct tier *tier, struct batch *batch, enum status *status)
     while (handed != NULL && *status == STATUS_OK) {
         struct handed *next = handed->next;
 
-        if (handed->unknown && !settle_unknown(tier, handed)) {
-            *status = STATUS_IO;
-            break;
+        /* After a failure what is not known about may stay so, and be it because it can't be read. */
+        if (!handed->unknown || !tier->checkpoint_over) {
+            if (handed->unknown && !settle_unknown(tier, handed)) {
+                *status = STATUS_IO;
+                break;
+            }
+            batch_put_handed(batch, handed);
         }
-        batch_put_handed(batch, handed);
         tier->handed_bytes -= handed_size(handed);
         buffer_release(&handed->record);
         mem_free(handed);

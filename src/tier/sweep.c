@@ -46,7 +46,8 @@ static void resolve_graves(struct tier *tier, struct unknowns *unknowns, struct 
         keyspace = tier_keyspace_of(at->partition, at->incarnation);
         if (keyspace != NULL)
             grave = (struct grave *)keyed_find(&keyspace->tier->graves, at->hash, key);
-        if (grave != NULL && grave->unknown) {
+        /* Not if it was dug behind a cut made meanwhile: what is there belongs to the image. */
+        if (grave != NULL && grave->unknown && !grave_is_late(tier, grave)) {
             if (read == STATUS_OK) {
                 grave->unknown = false;
                 keyspace->tier->unknown_graves--;
@@ -77,6 +78,9 @@ size_t sweep_graves(struct tier *tier, size_t count, struct batch *batch, uint32
             if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->tier->graves.count > 0)
                 taken += bury_keyspace(tier, partition->keyspaces[db], count - taken, batch, &unknowns);
         }
+        /* What a checkpoint still has to seal has to be without them, too. */
+        for (struct keyspace *keyspace = partition->flushed; keyspace != NULL && taken < count; keyspace = keyspace->next_flushed)
+            taken += bury_keyspace(tier, keyspace, count - taken, batch, &unknowns);
         partition_unlock(partition);
     }
     resolve_graves(tier, &unknowns, batch);

@@ -47,6 +47,7 @@ struct grave {
     bool unknown;           /* not known whether there is a record at all */
     bool applying;          /* its delete is in the batch being written. The key may have an entry again, with RECORD_NONE: the
                              * grave, not the entry, answers for the record that is about to go */
+    bool again;             /* applying, and that entry was handed over to a checkpoint and removed: there will be another record */
     uint32_t epoch;         /* the tier's when it was dug: during a checkpoint, later ones wait */
 };
 
@@ -118,6 +119,7 @@ struct tier {
     _Atomic bool checkpointing;
     _Atomic bool checkpoint_over;       /* the image is done or has failed: nothing more is handed over; see checkpoint_end */
     _Atomic uint32_t epoch;             /* cuts so far */
+    _Atomic bool unsealed;              /* since the last cut not every entry was looked at: ENTRY_EPOCH means nothing yet */
     pthread_mutex_t handed_lock;        /* leaf */
     struct handed *handed_first, *handed_last;      /* handed_lock */
     _Atomic uint64_t handed_bytes, handed_max;      /* now in the queue; from here on writes wait */
@@ -160,7 +162,7 @@ static inline bool grave_is_late(const struct tier *tier, const struct grave *gr
 bool checkpoint_bars(const struct tier *tier, const struct keyspace *keyspace, const struct entry *entry);
 struct batch;
 struct unknowns;
-/* Ends the checkpoint once all that was handed over is in the store; the writer calls it until then. */
+/* Ends the checkpoint once all that was handed over is in the store; the writer calls it until then. Its batch is empty, or failed. */
 void checkpoint_end(struct tier *tier, struct batch *batch);
 size_t handed_size(const struct handed *handed);      /* bytes */
 /* Answers a request. By the writer. */
@@ -189,6 +191,10 @@ enum record_state grave_record_of_new(void *tier, struct keyspace *keyspace, uin
 void grave_removed(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record);
 void grave_keyspace_created(void *tier, struct keyspace *keyspace);
 void grave_free(struct tier_keyspace *in, struct tier *tier, struct grave *grave);
+/* Its delete was applied. */
+void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *grave);
+/* A checkpoint has failed: entries made over graves that were pending at its cut answer for their records themselves from now on. */
+void graves_give_back(struct tier *tier, struct keyspace *keyspace);
 
 /* A key that becomes unknown is noted, if somebody counts. Under the lock. */
 void count_note(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);

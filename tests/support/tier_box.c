@@ -68,6 +68,13 @@ static void hook_thread_started(void *context, const char *name)
     (void)context, (void)name;
 }
 
+static void hook_free_keyspace(void *context, struct keyspace *keyspace)
+{
+    struct tier_box *box = context;
+
+    lazy_free_keyspace(box->engine.lazy_free, keyspace);
+}
+
 static void hook_log(void *context, const char *text)
 {
     struct tier_box *box = context;
@@ -144,7 +151,8 @@ static void open_store(struct tier_box *box, const struct tier_box_options *opti
         .dir = box->dir,
         .write_buffer_size = options->write_buffer_size > 0 ? options->write_buffer_size : 64 * 1024,
         .loader_count = 2,
-        .hooks = { box, hook_memory_used, hook_wake, hook_memory_freed, hook_expired, hook_thread_started, hook_log },
+        .hooks = { box, hook_memory_used, hook_wake, hook_memory_freed, hook_expired, hook_thread_started, hook_log,
+            .free_keyspace = hook_free_keyspace },
     };
 
     snprintf(box->root, sizeof(box->root), "%s/tier-XXXXXX", temporary != NULL ? temporary : "/tmp");

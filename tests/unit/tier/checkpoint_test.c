@@ -1,0 +1,433 @@
+/* The checkpoint's half in the tier: an image has all that was there at the cut, and nothing else; what happens beside it, or after
+ * one that failed, loses nothing and brings nothing back. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "support/tier_box.h"
+#include "tier/batch.h"
+#include "tier/checkpoint.h"
+
+enum { KEYS = 200, PATIENCE_US = 60000000 };
+
+struct rig {
+    struct tier_box box;
+    struct box_client *client;
+    int images;
+    char image[300];                /* the last one's directory */
+};
+
+static int open_rig(void **state)
+{
+    struct rig *rig = mem_zalloc(sizeof(*rig));
+    struct tier_box_options options = { .seed = tier_box_seed() };
+
+    tier_box_create(&rig->box, &options);
+    rig->client = tier_box_open_client(&rig->box, 0);
+    *state = rig;
+    return 0;
+}
+
+static int close_rig(void **state)
+{
+    struct rig *rig = *state;
+
+    store_env_set_faults(rig->box.env, NULL);
+    if (rig->box.writer_held)
+        tier_box_release_writer(&rig->box);
+    tier_box_close_client(rig->client);
+    tier_box_turn(&rig->box.workers[0], BOX_NO_WAIT);
+    tier_box_settle(&rig->box);
+    tier_box_verify(&rig->box);
+    tier_box_destroy(&rig->box);
+    mem_free(rig);
+    return 0;
+}
+
+static const char *say(struct rig *rig, const char *line)
+{
+    return tier_box_say(rig->client, line);
+}
+
+static const char *say_key(struct rig *rig, const char *format, int number)
+{
+    char line[100];
+
+    snprintf(line, sizeof(line), format, number);
+    return say(rig, line);
+}
+
+static void say_all(struct rig *rig, const char *format, const char *wanted)
+{
+    for (int i = 0; i < KEYS; i++)
+        assert_string_equal(say_key(rig, format, i), wanted);
+}
+
+static void cut(struct rig *rig)
+{
+    partitions_lock_all(rig->box.partitions);
+    assert_true(tier_may_cut(rig->box.tier));
+    tier_cut(rig->box.tier);
+    partitions_unlock_all(rig->box.partitions);
+}
+
+static enum status take_image(struct rig *rig)
+{
+    char message[STORE_MESSAGE_SIZE];
+    uint64_t number;
+
+    snprintf(rig->image, sizeof(rig->image), "%s/image%d", rig->box.root, rig->images++);
+    return tier_image(rig->box.tier, rig->image, &number, message);
+}
+
+static struct store *open_image(struct rig *rig)
+{
+    char dir[400], message[STORE_MESSAGE_SIZE];
+    struct store_options options = { .dir = dir, .env = rig->box.env, .write_buffer_size = 64 * 1024, .numbers_rare = true };
+    struct store *store;
+
+    snprintf(dir, sizeof(dir), "%s/store", rig->image);
+    assert_int_equal(store_open(&options, &store, message), STATUS_OK);
+    return store;
+}
+
+/* Whether the image has a record of the key in the database's first life, and that it holds the value. */
+static bool has(struct rig *rig, struct store *store, const char *key, const char *value)
+{
+    struct bytes name = bytes_of_string(key);
+    struct buffer record = { 0 };
+    enum status status = store_get(store, 1, hash_bytes(&rig->box.partitions->seed, name), name, &record);
+    bool found = status == STATUS_OK && memmem(record.data, record.size, value, strlen(value)) != NULL;
+
+    buffer_release(&record);
+    assert_true(status == STATUS_OK || status == STATUS_NOT_FOUND);
+    return found;
+}
+
+static void await_state(struct rig *rig, enum tier_state state)
+{
+    int64_t began_us = clock_mono_us();
+    struct tier_stats stats;
+
+    do {
+        tier_nudge(rig->box.tier);
+        tier_stats(rig->box.tier, &stats);
+        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US, "the store's state stays %d", (int)stats.state);
+    } while (stats.state != state);
+}
+
+/* A checkpoint that fails before it has looked at anything. */
+static void fail_image(struct rig *rig)
+{
+    rig->box.tier->image_cancelled = true;
+    assert_int_equal(take_image(rig), STATUS_CLOSED);
+    rig->box.tier->image_cancelled = false;
+}
+
+/* As of a client that waits for the key. */
+static void pin_all(struct rig *rig, bool pinned)
+{
+    for (int i = 0; i < KEYS; i++) {
+        char key[20];
+        struct entry *entry;
+
+        snprintf(key, sizeof(key), "k%d", i);
+        entry = tier_box_entry(&rig->box, 0, key);
+        entry->flags = (uint8_t)(pinned ? entry->flags | ENTRY_PINNED : entry->flags & ~ENTRY_PINNED);
+    }
+}
+
+static void an_image_after_one_that_failed_has_everything(void **state)
+{
+    struct rig *rig = *state;
+    struct store *store;
+    int missing = 0;
+
+    tier_image_begin(rig->box.tier);
+    tier_box_hold_writer(&rig->box);
+    say_all(rig, "SET k%d value", "+OK\n");
+    pin_all(rig, true);             /* the clean pass leaves them to the checkpoint */
+    tier_box_release_writer(&rig->box);
+    cut(rig);
+    fail_image(rig);
+    assert_int_equal(tier_clean(rig->box.tier), STATUS_OK);
+    cut(rig);
+    assert_int_equal(take_image(rig), STATUS_OK);
+    tier_image_end(rig->box.tier);
+    pin_all(rig, false);
+    store = open_image(rig);
+    for (int i = 0; i < KEYS; i++) {
+        char key[20];
+
+        snprintf(key, sizeof(key), "k%d", i);
+        missing += !has(rig, store, key, "value");
+    }
+    store_close(store);
+    BOX_DEMAND(&rig->box, missing == 0, "%d of %d keys are not in the image", missing, KEYS);
+}
+
+/* As after a write of the writer that failed, with nothing in its batch. */
+static void break_store(struct rig *rig)
+{
+    struct store_batch *batch = store_batch_create();
+
+    store_env_set_faults(rig->box.env, &(struct store_faults){ .write_error = 1000, .open_error = 1000 });
+    store_batch_delete_expiry(batch, 1, 1, 1, BYTES("none"));
+    assert_int_not_equal(store_write(rig->box.tier->store, batch), STATUS_OK);
+    store_batch_destroy(batch);
+    rig->box.tier->state = TIER_ERROR;
+}
+
+static void a_key_set_again_over_a_pending_delete_survives_a_checkpoint_that_fails(void **state)
+{
+    struct rig *rig = *state;
+
+    say_all(rig, "SET k%d old", "+OK\n");
+    say_all(rig, "TIER DEMOTE k%d", ":1\n");
+    tier_box_hold_writer(&rig->box);
+    say_all(rig, "DEL k%d", ":1\n");
+    cut(rig);
+    say_all(rig, "SETRANGE k%d 4000 new", ":4003\n");
+    break_store(rig);
+    rig->box.tier->settings.memory_max = 1000;      /* everything is to go, as soon as the store is back */
+    rig->box.tier->settings.high_percent = rig->box.tier->settings.low_percent = 1;
+    tier_box_release_writer(&rig->box);
+    assert_int_equal(take_image(rig), STATUS_CLOSED);
+    store_env_set_faults(rig->box.env, NULL);
+    await_state(rig, TIER_OK);
+    tier_box_settle(&rig->box);
+    say_all(rig, "STRLEN k%d", ":4003\n");
+    rig->box.tier->settings.memory_max = 0;
+}
+
+static void a_key_deleted_behind_the_cut_does_not_come_back(void **state)
+{
+    struct rig *rig = *state;
+    uint64_t reads;
+
+    say_all(rig, "SETRANGE k%d 5000 old", ":5003\n");      /* a block each */
+    say_all(rig, "TIER DEMOTE k%d", ":1\n");
+    tier_box_hold_writer(&rig->box);
+    assert_int_equal(store_compact(rig->box.tier->store, rig->box.partitions->incarnations[0]), STATUS_OK);
+    say_all(rig, "SET k%d blind", "+OK\n");
+    say_all(rig, "DEL k%d", ":1\n");                /* whether there are records is unknown */
+    store_env_set_faults(rig->box.env, &(struct store_faults){ .read_delay_us = 20000 });
+    reads = store_env_stats(rig->box.env).reads;
+    tier_box_release_writer(&rig->box);
+    while (store_env_stats(rig->box.env).reads == reads)
+        tier_nudge(rig->box.tier);                  /* until the writer is looking the first one up */
+    say_all(rig, "SET k%d cut", "+OK\n");
+    cut(rig);
+    say_all(rig, "DEL k%d", ":1\n");
+    store_env_set_faults(rig->box.env, NULL);
+    assert_int_equal(take_image(rig), STATUS_OK);
+    say_all(rig, "GET k%d", "$-1\n");
+    tier_box_settle(&rig->box);
+    say_all(rig, "GET k%d", "$-1\n");
+}
+
+static void what_was_deleted_before_a_flush_is_not_in_the_image(void **state)
+{
+    struct rig *rig = *state;
+    struct store *store;
+    int there = 0;
+
+    say_all(rig, "SET k%d old", "+OK\n");
+    say_all(rig, "TIER DEMOTE k%d", ":1\n");
+    assert_string_equal(say(rig, "SET stays here"), "+OK\n");
+    tier_box_hold_writer(&rig->box);
+    say_all(rig, "DEL k%d", ":1\n");
+    cut(rig);
+    assert_string_equal(say(rig, "FLUSHDB"), "+OK\n");
+    tier_box_release_writer(&rig->box);
+    assert_int_equal(take_image(rig), STATUS_OK);
+    store = open_image(rig);
+    assert_true(has(rig, store, "stays", "here"));
+    for (int i = 0; i < KEYS; i++) {
+        char key[20];
+
+        snprintf(key, sizeof(key), "k%d", i);
+        there += has(rig, store, key, "old");
+    }
+    store_close(store);
+    BOX_DEMAND(&rig->box, there == 0, "%d of %d deleted keys are in the image", there, KEYS);
+}
+
+/* The delete of an old record is under way at the cut. */
+static void a_value_over_a_delete_under_way_may_be_deleted_behind_the_cut(void **state)
+{
+    struct rig *rig = *state;
+    struct store *store;
+    struct batch *batch;
+    struct keyspace *keyspace;
+    uint64_t hash;
+
+    say(rig, "SET k old");
+    say(rig, "SET l old");
+    say(rig, "TIER DEMOTE k l");
+    tier_box_hold_writer(&rig->box);
+    assert_string_equal(say(rig, "DEL k l"), ":2\n");
+    batch = mem_zalloc(sizeof(*batch));
+    batch_init(batch);
+    for (const char *key = "k"; key != NULL; key = *key == 'k' ? "l" : NULL) {
+        keyspace = tier_box_keyspace(&rig->box, 0, bytes_of_string(key), &hash);
+        partition_lock(keyspace->partition);
+        batch_bury(batch, keyspace, (struct grave *)keyed_find(&keyspace->tier->graves, hash, bytes_of_string(key)));
+        partition_unlock(keyspace->partition);
+    }
+    assert_string_equal(say(rig, "MSET k cut l cut"), "+OK\n");
+    cut(rig);
+    assert_string_equal(say(rig, "DEL k"), ":1\n");
+    assert_string_equal(say(rig, "DEL l"), ":1\n");
+    assert_string_equal(say(rig, "SET l after"), "+OK\n");
+    assert_int_equal(batch_commit(rig->box.tier, batch), STATUS_OK);
+    batch_release(batch);
+    mem_free(batch);
+    tier_box_release_writer(&rig->box);
+    assert_int_equal(take_image(rig), STATUS_OK);
+    store = open_image(rig);
+    assert_true(has(rig, store, "k", "cut"));
+    assert_true(has(rig, store, "l", "cut"));
+    store_close(store);
+    assert_string_equal(say(rig, "GET k"), "$-1\n");
+    assert_string_equal(say(rig, "TIER DEMOTE l"), ":1\n");
+    tier_box_settle(&rig->box);
+    assert_string_equal(say(rig, "GET k"), "$-1\n");
+    assert_string_equal(say(rig, "GET l"), "$5\nafter\n");
+}
+
+static void *clean(void *context)
+{
+    struct rig *rig = context;
+
+    (void)tier_clean(rig->box.tier);
+    return NULL;
+}
+
+/* What the writer notes first when a checkpoint has failed. */
+static void note_failure(struct rig *rig)
+{
+    rig->box.tier->checkpoint_over = true;
+    rig->box.partitions->sealing = false;
+}
+
+static void older_values_are_written_before_the_next_clean_pass(void **state)
+{
+    struct rig *rig = *state;
+    struct tier *tier = rig->box.tier;
+    struct batch batch;
+    pthread_t thread;
+    bool asked = false;
+
+    tier_box_hold_writer(&rig->box);
+    batch_init(&batch);
+    say_all(rig, "SET k%d cut", "+OK\n");
+    cut(rig);
+    say_all(rig, "SET k%d younger", "+OK\n");
+    note_failure(rig);
+    assert_int_equal(pthread_create(&thread, NULL, clean, rig), 0);
+    while (!asked) {
+        pthread_mutex_lock(&tier->writer_lock);
+        asked = tier->image != NULL;
+        pthread_mutex_unlock(&tier->writer_lock);
+    }
+    seal_step(tier, &batch);
+    assert_int_equal(batch.count, 0);
+    tier_box_release_writer(&rig->box);
+    pthread_join(thread, NULL);
+    batch_release(&batch);          /* the clean pass has gone on with it */
+    tier_box_settle(&rig->box);
+    tier_box_verify(&rig->box);
+    say_all(rig, "TIER DEMOTE k%d", ":1\n");
+    say_all(rig, "GET k%d", "$7\nyounger\n");
+}
+
+struct changer {
+    struct keyspace *keyspace;
+    uint64_t hash;
+};
+
+static void *change(void *context)
+{
+    struct changer *changer = context;
+
+    partition_lock(changer->keyspace->partition);
+    partition_changing(changer->keyspace, changer->hash, keyspace_find(changer->keyspace, changer->hash, BYTES("k")));
+    partition_unlock(changer->keyspace->partition);
+    return NULL;
+}
+
+static void what_is_being_handed_over_as_a_checkpoint_fails_is_not_left_for_the_next(void **state)
+{
+    struct rig *rig = *state;
+    struct tier *tier = rig->box.tier;
+    struct changer changer = { 0 };
+    struct batch batch;
+    pthread_t thread;
+
+    tier_box_hold_writer(&rig->box);
+    batch_init(&batch);
+    say(rig, "SET k cut");
+    cut(rig);
+    changer.keyspace = tier_box_keyspace(&rig->box, 0, BYTES("k"), &changer.hash);
+    pthread_mutex_lock(&tier->handed_lock);
+    assert_int_equal(pthread_create(&thread, NULL, change, &changer), 0);
+    while (tier->handed_bytes == 0)
+        ;                                   /* until it is about to hand over */
+    note_failure(rig);
+    pthread_mutex_unlock(&tier->handed_lock);
+    checkpoint_end(tier, &batch);
+    pthread_join(thread, NULL);
+    assert_false(tier->checkpointing);
+    assert_null(tier->handed_first);
+    assert_int_equal(tier->handed_bytes, 0);
+    batch_release(&batch);
+}
+
+static void a_record_that_cant_be_read_does_not_keep_a_failed_checkpoint(void **state)
+{
+    struct rig *rig = *state;
+    int64_t began_us;
+
+    say_all(rig, "SETRANGE k%d 5000 old", ":5003\n");
+    say_all(rig, "TIER DEMOTE k%d", ":1\n");
+    tier_box_hold_writer(&rig->box);
+    assert_int_equal(store_compact(rig->box.tier->store, rig->box.partitions->incarnations[0]), STATUS_OK);
+    store_env_set_faults(rig->box.env, &(struct store_faults){ .read_error = 1000 });
+    say_all(rig, "SET k%d blind", "+OK\n");
+    cut(rig);
+    say_all(rig, "DEL k%d", ":1\n");
+    tier_box_release_writer(&rig->box);
+    assert_int_not_equal(take_image(rig), STATUS_OK);
+    began_us = clock_mono_us();
+    while (rig->box.tier->checkpointing)
+        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US / 10, "the checkpoint does not end");
+    store_env_set_faults(rig->box.env, NULL);
+    say_all(rig, "GET k%d", "$-1\n");
+    tier_box_settle(&rig->box);
+    say_all(rig, "GET k%d", "$-1\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_image_after_one_that_failed_has_everything, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_key_set_again_over_a_pending_delete_survives_a_checkpoint_that_fails, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_key_deleted_behind_the_cut_does_not_come_back, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(what_was_deleted_before_a_flush_is_not_in_the_image, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_value_over_a_delete_under_way_may_be_deleted_behind_the_cut, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(older_values_are_written_before_the_next_clean_pass, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(what_is_being_handed_over_as_a_checkpoint_fails_is_not_left_for_the_next, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_record_that_cant_be_read_does_not_keep_a_failed_checkpoint, open_rig, close_rig),
+    };
+
+    cmocka_set_test_filter(getenv("ONLY"));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -120,7 +120,9 @@ static void store_range(struct call *call, const struct range *range, const stru
     double score;
 
     find_range(range, zset, &start, &count);
-    stored = zset_create_for(&call->turn->limits, count, 0);
+    /* As in Redis, a range by score or name is not known to be long before it is stored. It shows in the sign of 0, which a
+     * listpack does not keep. */
+    stored = range->measure == ZSET_BY_RANK ? zset_create_for(&call->turn->limits, count, 0) : zset_create();
     zset_iterate(&iterator, zset, start, range->direction);
     for (; count > 0 && zset_next(&iterator, &member, &score); count--)
         zset_insert(&stored, &call->turn->limits, member, score);

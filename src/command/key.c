@@ -115,19 +115,20 @@ static void bury_hash(struct key *key)
     call->turn->hooks->changed(call->turn->hooks->context, key, "del");
 }
 
-/* Fields whose time has come are not there any more for whoever opens the key. Who neither reads nor changes the value leaves them. */
-static void remove_dead_fields(struct key *key, enum key_access access)
+/* Fields whose time has come are not there any more for whoever opens the key. Who neither reads nor changes the value leaves them.
+ * The entry; NULL if nothing is left of the key. */
+static struct entry *remove_dead_fields(struct key *key, enum key_access access)
 {
     struct call *call = key->call;
     struct dead_fields dead = { key, NULL };
     int64_t next_ms = hash_next_death(&key->value), last_ms = hash_last_death(&key->value);
-    struct entry *entry;
+    struct entry *entry = keyspace_entry(key->keyspace, key->handle);
 
     if (call->turn->clock_stopped || next_ms < 0 || next_ms > call->turn->now_ms)
-        return;
+        return entry;
     if ((last_ms < 0 || last_ms > call->turn->now_ms) && access != KEY_FOR_READING && access != KEY_FOR_WRITING)
-        return;
-    if (keyspace_entry(key->keyspace, key->handle)->flags & ENTRY_LATCHED) {     /* the executor has not waited: it did not know */
+        return entry;
+    if (entry->flags & ENTRY_LATCHED) {     /* the executor has not waited: it did not know */
         call->turn->hooks->unlatch(call->turn->hooks->context, key->keyspace, key->hash, key->name);
         key->handle = keyspace_find(key->keyspace, key->hash, key->name);
     }
@@ -136,7 +137,7 @@ static void remove_dead_fields(struct key *key, enum key_access access)
     key->value = entry_value(entry);
     if (last_ms >= 0 && last_ms <= call->turn->now_ms) {
         bury_hash(key);
-        return;
+        return NULL;
     }
     turn_count(call->turn, STAT_EXPIRED_FIELDS, hash_remove_dead(&key->value, call->turn->now_ms, SIZE_MAX, note_dead, &dead));
     keyspace_mark_dirty(key->keyspace, entry);
@@ -144,6 +145,7 @@ static void remove_dead_fields(struct key *key, enum key_access access)
     keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);
     call->handles_stale = true;
     call->turn->hooks->changed(call->turn->hooks->context, key, "hexpired");
+    return keyspace_entry(key->keyspace, key->handle);
 }
 
 static void touch(struct key *key, struct entry *entry, enum key_access access)
@@ -164,6 +166,22 @@ static void touch(struct key *key, struct entry *entry, enum key_access access)
         keyspace_set_probation(key->keyspace, entry, false);
 }
 
+static void open_live(struct key *key, struct entry *entry, enum key_access access)
+{
+    key->present = true;
+    key->value = entry_value(entry);
+    /* A string in its entry is no hash: it is not even asked. */
+    if (!entry_is_inline(entry) && __builtin_expect(entry_has_times(entry), 0)) {
+        entry = remove_dead_fields(key, access);
+        if (entry == NULL)
+            return;
+    }
+    touch(key, entry, access);
+    /* Objects are changed in place before key_changed is called: a checkpoint needs the old value now. */
+    if (access == KEY_FOR_WRITING || access == KEY_FOR_OVERWRITING)
+        partition_changing(key->keyspace, key->hash, key->handle);
+}
+
 static bool open_found(struct key *key, enum key_access access)
 {
     struct call *call = key->call;
@@ -179,17 +197,7 @@ static bool open_found(struct key *key, enum key_access access)
             else
                 expire_now(key);
         } else {
-            key->present = true;
-            key->value = entry_value(entry);
-            if (__builtin_expect(!entry_is_inline(entry) && entry_has_times(entry), 0)) {
-                remove_dead_fields(key, access);
-                entry = key->present ? keyspace_entry(key->keyspace, key->handle) : NULL;
-            }
-            if (entry != NULL)
-                touch(key, entry, access);
-            /* Objects are changed in place before key_changed is called: a checkpoint needs the old value now. */
-            if ((access == KEY_FOR_WRITING || access == KEY_FOR_OVERWRITING) && entry != NULL)
-                partition_changing(key->keyspace, key->hash, key->handle);
+            open_live(key, entry, access);
         }
     }
     if (access == KEY_FOR_READING)
@@ -289,13 +297,13 @@ static void store(struct key *key)
 {
     struct call *call = key->call;
     const struct key_hooks *hooks = call->turn->hooks;
+    struct entry *entry;
 
     ASSERT_LOCKED(key->keyspace->partition);
     if (key->handle == 0) {
         create_entry(key);
     } else {
-        struct entry *entry = keyspace_entry(key->keyspace, key->handle);
-
+        entry = keyspace_entry(key->keyspace, key->handle);
         partition_changing(key->keyspace, key->hash, key->handle);
         keyspace_mark_dirty(key->keyspace, entry);
         key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
@@ -307,8 +315,9 @@ static void store(struct key *key)
         key->replaced = false;
     }
     key->present = true;
-    key->value = entry_value(keyspace_entry(key->keyspace, key->handle));
-    if (__builtin_expect(value_is_object(&key->value) && entry_has_times(keyspace_entry(key->keyspace, key->handle)), 0))
+    entry = keyspace_entry(key->keyspace, key->handle);
+    key->value = entry_value(entry);
+    if (!entry_is_inline(entry) && __builtin_expect(entry_has_times(entry), 0))
         keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);
     call->handles_stale = true;
 }

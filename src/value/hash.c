@@ -19,14 +19,23 @@ size_t hash_count(const struct value *hash)
     return hash_is_pack(hash) ? listpack_count(hash_pack(hash)) / 3 : dict_count(hash_dict(hash));
 }
 
+/* Of a hash without times. */
+static size_t pack_find(const struct listpack *pack, struct bytes field)
+{
+    return listpack_find(pack, listpack_first(pack), field, 1);
+}
+
 bool hash_get(const struct value *hash, struct bytes field, struct bytes *value, char digits[TEXT_INT_SIZE])
 {
     const struct listpack *pack = hash_pack(hash);
     size_t at;
 
-    if (!hash_is_pack(hash))
+    if (hash->encoding == HASH_LISTPACK)
+        at = pack_find(pack, field);
+    else if (!hash_is_pack(hash))
         return dict_find(hash_dict(hash), field, value);
-    at = hash_pack_find(hash, field);
+    else
+        at = hash_pack_find(hash, field);
     if (at == LISTPACK_NONE)
         return false;
     *value = listpack_get(pack, listpack_next(pack, at), digits);
@@ -62,8 +71,7 @@ bool hash_to_table(struct value *hash, const struct value_limits *limits, size_t
     return is_set;
 }
 
-static bool fits_listpack(const struct value *hash, const struct value_limits *limits, struct bytes field,
-    struct bytes value)
+bool hash_fits_pack(const struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value)
 {
     return field.size <= limits->hash_listpack_value_max && value.size <= limits->hash_listpack_value_max &&
         listpack_has_room(hash_pack(hash), 3, field.size + value.size);
@@ -73,36 +81,27 @@ static void pack_append(struct value *hash, struct bytes field, struct bytes val
 {
     listpack_append(hash_pack_slot(hash), field);
     listpack_append(hash_pack_slot(hash), value);
-    if (__builtin_expect(hash_has_times(hash), 0))
-        listpack_append_int(hash_pack_slot(hash), 0);
 }
 
-bool hash_set_keeping(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value)
+bool hash_set(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value)
 {
     size_t at;
 
-    if (hash_is_pack(hash) && !fits_listpack(hash, limits, field, value))
+    if (__builtin_expect(hash_has_times(hash), 0))
+        return hash_set_timed(hash, limits, field, value, HASH_ENDS_TIME);
+    if (hash->encoding == HASH_LISTPACK && !hash_fits_pack(hash, limits, field, value))
         CHECK(hash_to_table(hash, limits, hash_count(hash) + 1));
-    if (!hash_is_pack(hash))
-        return dict_put(hash_dict(hash), field, value);
-    at = hash_pack_find(hash, field);
+    if (hash->encoding != HASH_LISTPACK)
+        return dict_put(hash->object, field, value);
+    at = pack_find(hash_pack(hash), field);
     if (at != LISTPACK_NONE)
         listpack_replace(hash_pack_slot(hash), listpack_next(hash_pack(hash), at), value);
     else
         pack_append(hash, field, value);
     /* After an overwrite too: the limit may have been lowered since the pack was made. */
-    if (hash_count(hash) > limits->hash_listpack_entries_max)
+    if (listpack_count(hash_pack(hash)) / 2 > limits->hash_listpack_entries_max)
         CHECK(hash_to_table(hash, limits, hash_count(hash)));
     return at == LISTPACK_NONE;
-}
-
-bool hash_set(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value)
-{
-    bool is_new = hash_set_keeping(hash, limits, field, value);
-
-    if (__builtin_expect(hash_has_times(hash), 0) && !is_new)
-        hash_clear_time(hash, field);
-    return is_new;
 }
 
 bool hash_delete(struct value *hash, struct bytes field)
@@ -203,7 +202,7 @@ struct value hash_build(const struct value_limits *limits, size_t count)
 bool hash_build_add(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value)
 {
     if (hash_is_pack(hash)) {
-        if (hash_count(hash) < limits->hash_listpack_entries_max && fits_listpack(hash, limits, field, value)) {
+        if (hash_count(hash) < limits->hash_listpack_entries_max && hash_fits_pack(hash, limits, field, value)) {
             pack_append(hash, field, value);
             return true;
         }

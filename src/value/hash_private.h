@@ -64,6 +64,12 @@ struct timed_table *timed_table_create(struct dict *dict, const struct hash_seed
 struct timed_table *timed_table_copy(const struct timed_table *table);
 void timed_table_destroy(struct timed_table *table);
 
+bool hash_fits_pack(const struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value);
+/* hash_set for an encoding with times. */
+enum hash_time_fate { HASH_ENDS_TIME, HASH_KEEPS_TIME };
+bool hash_set_timed(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value,
+    enum hash_time_fate fate);
+
 /* The fields of a pack become a table with room for `count`; the pack is gone. False if a field was there twice. */
 bool hash_to_table(struct value *hash, const struct value_limits *limits, size_t count);
 /* Something of it may have gone: without any time left, it needs none of their places. */

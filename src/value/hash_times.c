@@ -170,6 +170,39 @@ void hash_clear_time(struct value *hash, struct bytes field)
     hash_drop_times_if_none(hash);
 }
 
+bool hash_set_timed(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value,
+    enum hash_time_fate fate)
+{
+    bool is_new;
+
+    if (hash_is_pack(hash) && !hash_fits_pack(hash, limits, field, value))
+        CHECK(hash_to_table(hash, limits, hash_count(hash) + 1));
+    if (hash_is_pack(hash)) {
+        size_t at = hash_pack_find(hash, field);
+
+        is_new = at == LISTPACK_NONE;
+        if (is_new) {
+            listpack_append(hash_pack_slot(hash), field);
+            listpack_append(hash_pack_slot(hash), value);
+            listpack_append_int(hash_pack_slot(hash), 0);
+        } else {
+            listpack_replace(hash_pack_slot(hash), listpack_next(hash_pack(hash), at), value);
+        }
+        if (hash_count(hash) > limits->hash_listpack_entries_max)
+            CHECK(hash_to_table(hash, limits, hash_count(hash)));
+    } else {
+        is_new = dict_put(hash_dict(hash), field, value);
+    }
+    if (!is_new && fate == HASH_ENDS_TIME)
+        hash_clear_time(hash, field);
+    return is_new;
+}
+
+bool hash_set_keeping(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value)
+{
+    return hash_has_times(hash) ? hash_set_timed(hash, limits, field, value, HASH_KEEPS_TIME) : hash_set(hash, limits, field, value);
+}
+
 void hash_set_time(struct value *hash, const struct value_limits *limits, struct bytes field, int64_t time_ms)
 {
     CHECK(time_ms <= HASH_TIME_MAX && time_ms >= HASH_NO_TIME);

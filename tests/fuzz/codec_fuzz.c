@@ -63,6 +63,10 @@ static void seed_payload(struct random *random, const struct value_limits *limit
         { "\x0e\x02\x10\x10\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01" "a\x03\xfd\xff"
           "\x0d\x0d\x00\x00\x00\x0a\x00\x00\x00\x01\x00\x00\xf6\xff", 33 },
         { "\x12\x02\x02\x0c\x0c\x00\x00\x00\x02\x00\x81" "a\x02\x0c\x01\xff\x01\x03" "xyz", 21 },
+        { "\x16\x02\x05\x01" "a\x01" "1\x00\x01" "b\x01" "2", 12 },
+        { "\x17\x16\x16\x00\x00\x00\x06\x00\x81" "a\x02\x81" "b\x02\x05\x01\x81" "c\x02\x81" "d\x02\x00\x01\xff", 26 },
+        { "\x18\x05\x00\x00\x00\x00\x00\x00\x00\x02\x01\x01" "a\x01" "1\x00\x01" "b\x01" "2", 20 },
+        { "\x19\x05\x00\x00\x00\x00\x00\x00\x00\x16\x16\x00\x00\x00\x06\x00\x81" "a\x02\x81" "b\x02\x05\x01\x81" "c\x02\x81" "d\x02\x00\x01\xff", 34 },
         { "\x0b\xc3\x0b\x12\x02\x02\x00\x00\x00\x05\x60\x03\x06\x01\x00\x02\x00", 17 },
     };
     enum { MADE = sizeof(made) / sizeof(made[0]) };
@@ -80,6 +84,16 @@ static void seed_payload(struct random *random, const struct value_limits *limit
         value = hash_create();
         for (; size > 0; size--)
             hash_set(&value, limits, random_text(random, field), random_text(random, data));
+        for (size = random_below(random, 5); size > 0 && hash_count(&value) > 0; size--) {
+            char field_digits[TEXT_INT_SIZE], value_digits[TEXT_INT_SIZE];
+            struct bytes drawn, unused;
+            struct buffer copy = { 0 };
+
+            hash_random(&value, random, &drawn, &unused, field_digits, value_digits);
+            buffer_append_bytes(&copy, drawn);
+            hash_set_time(&value, limits, buffer_bytes(&copy), (int64_t)random_below(random, 1ull << random_below(random, 49)));
+            buffer_release(&copy);
+        }
     } else if (kind >= MADE + 7) {
         value = zset_create();
         for (; size > 0; size--)
@@ -103,7 +117,7 @@ static void seed_payload(struct random *random, const struct value_limits *limit
 
 static void mutate(struct random *random, struct buffer *payload)
 {
-    static const uint8_t telling[] = { 0, 1, 2, 3, 4, 5, 9, 11, 12, 17, 13, 16, 0x3f, 0x40, 0x7f, 0x80, 0x81, 0xc0, 0xc3, 0xe0, 0xf0, 0xf4, 0xfe, 0xff };
+    static const uint8_t telling[] = { 0, 1, 2, 3, 4, 5, 9, 11, 12, 17, 13, 16, 22, 23, 24, 25, 0x3f, 0x40, 0x7f, 0x80, 0x81, 0xc0, 0xc3, 0xe0, 0xf0, 0xf4, 0xfe, 0xff };
     size_t at, size;
     uint8_t byte = random_below(random, 2) ? (uint8_t)random_next(random) : telling[random_below(random, sizeof(telling))];
 

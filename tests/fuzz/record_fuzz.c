@@ -123,6 +123,7 @@ static void use(struct fuzz *fuzz, struct record *record)
     CHECK(record_decode(buffer_bytes(&again), &fuzz->limits, &scratch, &second) == STATUS_OK);
     value_digest(&second.value, after);
     CHECK(memcmp(digest, after, sizeof(digest)) == 0 && second.expire_ms == expire_ms);
+    CHECK(second.death_ms == (second.value.type == VALUE_HASH ? hash_last_death(&second.value) : -1));
     CHECK(second.value.type == type && second.value.encoding == encoding);
     if (value_is_object(&second.value))
         value_free(&second.value);
@@ -152,9 +153,9 @@ static void run(struct fuzz *fuzz, uint64_t seed)
     CHECK(scratch.capacity <= 4096 + 200 * bytes.size);
     if (status == STATUS_OK) {
         CHECK(record_peek(bytes_of(exact, bytes.size), &expire_ms, &type) == STATUS_OK);
-        CHECK(expire_ms == record.expire_ms && type == (enum value_type)record.value.type);
+        CHECK(expire_ms == earlier_ms(record.expire_ms, record.death_ms) && type == (enum value_type)record.value.type);
         CHECK(record_split(bytes_of(exact, bytes.size), &split, &payload) == STATUS_OK);
-        CHECK(split.expire_ms == record.expire_ms && split.heat == record.heat && payload.size < bytes.size);
+        CHECK(split.expire_ms == record.expire_ms && split.death_ms == record.death_ms && split.heat == record.heat && payload.size < bytes.size);
         fuzz->accepted++;
         use(fuzz, &record);
     }

@@ -192,10 +192,15 @@ static bool open_found(struct key *key, enum key_access access)
         key->expire_ms = entry_expire_ms(entry);
         if (key->expire_ms >= 0 && key->expire_ms <= call->turn->now_ms && !call->turn->clock_stopped) {
             if (entry->flags & ENTRY_LATCHED ||
-                (entry_is_held(key->keyspace, entry) && (access == KEY_FOR_READING || access == KEY_FOR_LOOKING)))
-                forget(key);            /* it is gone for all who ask; who encodes it still needs its object */
-            else
+                (entry_is_held(key->keyspace, entry) && (access == KEY_FOR_READING || access == KEY_FOR_LOOKING))) {
+                /* It is gone for all who ask; who encodes it still needs its object. What is made of its absence must not be made of
+                 * its presence in a replay. */
+                if (call->command->flags & COMMAND_WRITE)
+                    propagate_expired(call, key->keyspace->db, BYTES("DEL"), key->name, 0);
+                forget(key);
+            } else {
                 expire_now(key);
+            }
         } else {
             open_live(key, entry, access);
         }

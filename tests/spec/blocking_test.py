@@ -491,7 +491,7 @@ class LogTest(ServerCase):
 class StormTest(ServerCase):
     """Many clients on several workers push, wait, time out, are killed, unblocked and cut off, while keys are demoted."""
 
-    def storm(self, options, seconds):
+    def storm(self, options, seconds, ends=False):
         seed = seed_new()
         keys = ["k%d" % index for index in range(5)]
         pushed, popped, failures = [], collections.Counter(), []
@@ -567,8 +567,18 @@ class StormTest(ServerCase):
                         client.must("SWAPDB", 0, 0)
                     time.sleep(0.002)
 
+        def ender(rand, number):
+            """Shutdowns whose dump fails: writes are held back for as long as it takes, and go on afterwards."""
+            with server.client(timeout=60) as client:
+                while not stop.is_set():
+                    reply = client.call("SHUTDOWN", "SAVE")
+                    assert isinstance(reply, Error), reply
+                    time.sleep(rand.random() * 0.05)
+
         with Server(options) as server:
-            jobs = [pusher] * 4 + [popper] * 8 + [mover] * 2 + [quitter, meddler]
+            if ends:
+                os.mkdir(os.path.join(server.folder, "dump.rdb"))
+            jobs = [pusher] * 4 + [popper] * 8 + [mover] * 2 + [quitter, meddler] + [ender] * ends
             threads = [threading.Thread(target=worker, args=(kind, number)) for number, kind in enumerate(jobs)]
             for thread in threads:
                 thread.start()
@@ -598,6 +608,9 @@ class StormTest(ServerCase):
 
     def test_with_little_memory(self):
         self.storm({"io-threads": "4", "maxmemory": "16mb"}, 3)
+
+    def test_while_shutdowns_fail(self):
+        self.storm({"io-threads": "4"}, 4, ends=True)
 
     def test_several_workers_with_a_log(self):
         self.storm({"io-threads": "4", "appendonly": "yes", "appendfsync": "always"}, 3)

@@ -1,0 +1,328 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "admin/error_stats.h"
+#include "admin/latency.h"
+#include "admin/slowlog.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "commands/list.h"
+#include "engine/blocking.h"
+#include "engine/engine.h"
+
+enum { CLIENTS = 4 };
+
+/* Two workers on one thread, without log, tier or sockets. */
+struct box {
+    struct engine engine;
+    struct worker workers[2];
+    struct worker *worker_list[2];
+    struct client clients[CLIENTS];     /* the even ones on the first worker */
+    struct bytes args[CLIENTS][8];      /* what each has asked */
+    int arg_counts[CLIENTS];
+    bool freeze_after_change;
+    int64_t alarm_us;
+};
+
+static void changed(void *context, struct key *key, const char *event)
+{
+    struct box *box = context;
+
+    blocking_note(&box->engine, key);
+    if (box->freeze_after_change)
+        box->engine.frozen = true;
+}
+
+static void free_at_once(void *context, struct value value)
+{
+    value_free(&value);
+}
+
+static bool load_nothing(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    return true;
+}
+
+static struct box *the_box(struct client *client)
+{
+    return (struct box *)((char *)client->worker->engine - offsetof(struct box, engine));
+}
+
+/* As a connection does: the same request again. */
+static void resume(struct client *client)
+{
+    struct box *box = the_box(client);
+    size_t index = (size_t)(client - box->clients);
+
+    engine_run(client->worker, client, box->args[index], box->arg_counts[index]);
+}
+
+static void set_alarm(void *context, int64_t at_us)
+{
+    ((struct box *)context)->alarm_us = at_us;
+}
+
+static struct box *box_create(void)
+{
+    static const struct command *const families[] = { list_commands, NULL };
+    struct box *box = mem_zalloc(sizeof(*box));
+    struct engine *engine = &box->engine;
+
+    engine->config = config_create();
+    engine->partitions = partitions_create(4, 2, (struct hash_seed){ 1, 2 });
+    engine->commands = command_table_create(families);
+    engine->slowlog = slowlog_create();
+    engine->latency = latency_create();
+    engine->errors = error_stats_create();
+    engine->blocking = blocking_create(engine);
+    engine->state = ENGINE_READY;
+    engine->hooks = (struct key_hooks){ box, changed, free_at_once, load_nothing, NULL };
+    engine->workers = box->worker_list;
+    engine->worker_count = 2;
+    for (int i = 0; i < 2; i++) {
+        box->worker_list[i] = &box->workers[i];
+        worker_init(&box->workers[i], engine, i);
+        box->workers[i].resume = resume;
+        box->workers[i].set_alarm = set_alarm;
+        box->workers[i].ring_context = box;
+        worker_begin_turn(&box->workers[i]);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        box->clients[i] = (struct client){ .id = (uint64_t)i + 1, .authenticated = true, .address = "" };
+        reply_init(&box->clients[i].reply, 2);
+        worker_add_client(&box->workers[i % 2], &box->clients[i]);
+    }
+    return box;
+}
+
+static void box_destroy(struct box *box)
+{
+    struct engine *engine = &box->engine;
+
+    for (int i = 0; i < CLIENTS; i++) {
+        if (!box->clients[i].dead)
+            worker_remove_client(box->clients[i].worker, &box->clients[i]);
+        reply_release(&box->clients[i].reply);
+    }
+    for (int i = 0; i < 2; i++)
+        worker_release(&box->workers[i]);
+    blocking_destroy(engine->blocking);
+    partitions_destroy(engine->partitions);
+    command_table_destroy(engine->commands);
+    slowlog_destroy(engine->slowlog);
+    latency_destroy(engine->latency);
+    error_stats_destroy(engine->errors);
+    config_destroy(engine->config);
+    mem_free(box);
+}
+
+/* Words with single spaces between them, in a literal. */
+static enum run_result say(struct box *box, int index, const char *line)
+{
+    int count = 0;
+
+    for (const char *at = line; ; at++) {
+        const char *end = strchr(at, ' ') != NULL ? strchr(at, ' ') : at + strlen(at);
+
+        box->args[index][count++] = bytes_of(at, (size_t)(end - at));
+        at = end;
+        if (*at == '\0')
+            break;
+    }
+    box->arg_counts[index] = count;
+    return engine_run(box->clients[index].worker, &box->clients[index], box->args[index], count);
+}
+
+/* What has been replied since the last time. */
+static void expect(struct box *box, int index, const char *reply)
+{
+    struct buffer *out = &box->clients[index].reply.out;
+
+    if (out->size != strlen(reply) || memcmp(out->data, reply, out->size) != 0)
+        fail_msg("client %d: %.*s instead of %s", index, (int)out->size, out->data, reply);
+    out->size = 0;
+}
+
+static void read_mail(struct box *box)
+{
+    for (int i = 0; i < 2; i++) {
+        blocking_bring_home(&box->workers[i]);
+        worker_read_mail(&box->workers[i]);
+    }
+}
+
+static void assert_nobody_waits(struct box *box)
+{
+    struct blocking_figures figures = blocking_figures(&box->engine);
+
+    assert_int_equal(figures.waiters, 0);
+    assert_int_equal(figures.keys, 0);
+    assert_int_equal(figures.with_deadline, 0);
+    assert_int_equal(box->engine.blocked_count, 0);
+}
+
+static void the_first_who_waits_is_served_first_on_any_worker(void **state)
+{
+    struct box *box = box_create();
+
+    assert_int_equal(say(box, 0, "BLPOP a b 0"), RUN_PARKED);
+    assert_int_equal(say(box, 1, "BLPOP b a a 0"), RUN_PARKED);
+    assert_int_equal(say(box, 3, "BRPOP b 0"), RUN_PARKED);
+    assert_int_equal(blocking_figures(&box->engine).keys, 2);
+    assert_int_equal(say(box, 2, "RPUSH b 1 2"), RUN_DONE);
+    expect(box, 2, ":2\r\n");
+    expect(box, 0, "");                     /* it is on its way */
+    read_mail(box);
+    expect(box, 0, "*2\r\n$1\r\nb\r\n$1\r\n1\r\n");
+    expect(box, 1, "*2\r\n$1\r\nb\r\n$1\r\n2\r\n");
+    expect(box, 3, "");
+    say(box, 2, "RPUSH b 3");
+    read_mail(box);
+    expect(box, 3, "*2\r\n$1\r\nb\r\n$1\r\n3\r\n");
+    assert_nobody_waits(box);
+    box_destroy(box);
+}
+
+static void whose_time_is_up_leaves_and_the_alarm_is_set_for_the_next(void **state)
+{
+    struct box *box = box_create();
+    int64_t now_us = clock_mono_us();
+
+    say(box, 0, "BLPOP a 1000");
+    assert_true(box->alarm_us >= now_us + 999000000);
+    say(box, 2, "BLPOP a 0.001");
+    assert_true(box->alarm_us < now_us + 999000000);
+    while (clock_mono_us() < box->alarm_us)
+        ;
+    blocking_alarm(&box->workers[0]);
+    expect(box, 2, "*-1\r\n");
+    expect(box, 0, "");
+    assert_true(box->alarm_us >= now_us + 999000000);
+    say(box, 2, "LPUSH a x");
+    read_mail(box);
+    expect(box, 0, "*2\r\n$1\r\na\r\n$1\r\nx\r\n");
+    assert_nobody_waits(box);
+    box_destroy(box);
+}
+
+static void who_dies_or_is_unblocked_gets_nothing(void **state)
+{
+    struct box *box = box_create();
+
+    say(box, 0, "BLPOP a 0");
+    say(box, 1, "BLPOP a 0");
+    say(box, 3, "BLPOP a 0");
+    worker_remove_client(&box->workers[0], &box->clients[0]);
+    assert_true(blocking_unblock(&box->workers[0], box->clients[1].id, BLOCKING_UNBLOCKED));
+    assert_false(blocking_unblock(&box->workers[0], box->clients[1].id, BLOCKING_UNBLOCKED));
+    assert_false(blocking_unblock(&box->workers[0], 77, BLOCKING_TIMED_OUT));
+    say(box, 2, "RPUSH a 1 2");
+    read_mail(box);
+    expect(box, 1, "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n");
+    expect(box, 3, "*2\r\n$1\r\na\r\n$1\r\n1\r\n");
+    say(box, 2, "LLEN a");
+    expect(box, 2, ":2\r\n:1\r\n");
+    assert_nobody_waits(box);
+    box_destroy(box);
+}
+
+static void who_dies_with_the_answer_on_its_way_leaves_nothing_behind(void **state)
+{
+    struct box *box = box_create();
+
+    say(box, 0, "BLPOP a 0");
+    say(box, 1, "BLPOP a 0");
+    say(box, 2, "RPUSH a 1 2 3");
+    worker_remove_client(&box->workers[0], &box->clients[0]);
+    worker_remove_client(&box->workers[1], &box->clients[1]);
+    read_mail(box);
+    say(box, 2, "LRANGE a 0 -1");
+    expect(box, 2, ":3\r\n*1\r\n$1\r\n3\r\n");
+    assert_nobody_waits(box);
+    box_destroy(box);
+}
+
+static void answers_that_nobody_takes_any_more_go_with_the_engine(void **state)
+{
+    struct box *box = box_create();
+
+    say(box, 0, "BLPOP a 0");
+    say(box, 1, "BLPOP a 0");
+    say(box, 2, "RPUSH a 1 2 3");
+    box_destroy(box);
+}
+
+static void what_moves_on_serves_others_in_the_same_step(void **state)
+{
+    struct box *box = box_create();
+
+    say(box, 1, "BLPOP c 0");
+    say(box, 3, "BLMOVE b c LEFT LEFT 0");
+    say(box, 0, "BRPOPLPUSH a b 0");
+    say(box, 2, "RPUSH a x");
+    assert_int_equal(blocking_figures(&box->engine).waiters, 0);
+    read_mail(box);
+    expect(box, 0, "$1\r\nx\r\n");
+    expect(box, 3, "$1\r\nx\r\n");
+    expect(box, 1, "*2\r\n$1\r\nc\r\n$1\r\nx\r\n");
+    assert_nobody_waits(box);
+    box_destroy(box);
+}
+
+/* The last dump before the end begins between a push and the serving, and fails. */
+static void who_can_not_be_served_while_writes_are_held_back_is_served_afterwards(void **state)
+{
+    struct box *box = box_create();
+
+    say(box, 0, "BLPOP a 0");
+    say(box, 1, "BLPOP a 0");
+    box->freeze_after_change = true;
+    say(box, 2, "RPUSH a 1 2");
+    read_mail(box);
+    expect(box, 0, "");
+    assert_int_equal(blocking_figures(&box->engine).waiters, 2);
+    blocking_retry(&box->workers[0]);       /* still */
+    assert_int_equal(blocking_figures(&box->engine).waiters, 2);
+    box->freeze_after_change = false;
+    box->engine.frozen = false;
+    blocking_retry(&box->workers[0]);
+    read_mail(box);
+    expect(box, 0, "*2\r\n$1\r\na\r\n$1\r\n1\r\n");
+    expect(box, 1, "*2\r\n$1\r\na\r\n$1\r\n2\r\n");
+    assert_nobody_waits(box);
+    box_destroy(box);
+}
+
+static void where_nobody_may_wait_the_answer_is_null(void **state)
+{
+    struct box *box = box_create();
+
+    box->clients[0].flags |= CLIENT_NO_BLOCKING;
+    assert_int_equal(say(box, 0, "BLPOP a 0"), RUN_DONE);
+    expect(box, 0, "*-1\r\n");
+    assert_int_equal(say(box, 0, "BLMOVE a b LEFT LEFT 0"), RUN_DONE);
+    expect(box, 0, "$-1\r\n");
+    assert_nobody_waits(box);
+    box_destroy(box);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_who_waits_is_served_first_on_any_worker),
+        cmocka_unit_test(whose_time_is_up_leaves_and_the_alarm_is_set_for_the_next),
+        cmocka_unit_test(who_dies_or_is_unblocked_gets_nothing),
+        cmocka_unit_test(who_dies_with_the_answer_on_its_way_leaves_nothing_behind),
+        cmocka_unit_test(answers_that_nobody_takes_any_more_go_with_the_engine),
+        cmocka_unit_test(what_moves_on_serves_others_in_the_same_step),
+        cmocka_unit_test(who_can_not_be_served_while_writes_are_held_back_is_served_afterwards),
+        cmocka_unit_test(where_nobody_may_wait_the_answer_is_null),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

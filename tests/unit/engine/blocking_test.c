@@ -143,7 +143,7 @@ static void expect(struct box *box, int index, const char *reply)
 {
     struct buffer *out = &box->clients[index].reply.out;
 
-    if (out->size != strlen(reply) || memcmp(out->data, reply, out->size) != 0)
+    if (!bytes_equal(buffer_bytes(out), bytes_of_string(reply)))
         fail_msg("client %d: %.*s instead of %s", index, (int)out->size, out->data, reply);
     out->size = 0;
 }

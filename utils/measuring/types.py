@@ -1,0 +1,124 @@
+"""What an element costs, in every type and at every size."""
+import random
+
+from support.resp import Error
+
+from . import machine
+from .bench import Failed
+from .report import count
+
+COUNTS = (10, 100, 10000, 1000000)
+
+
+def members(index):
+    return ["member:%07d" % index]
+
+
+def integers(index):
+    return [str(index * 3)]
+
+
+def scored(index):
+    return ["%.6f" % (random.Random(index).random() * 1000), "member:%07d" % index]
+
+
+def fields(index):
+    return ["field:%07d" % index, "value:%010d" % index]
+
+
+class Type:
+    """`words`: the command that adds; `element`: its arguments for the n-th. `size`: bytes of data in one element. `alone`: one
+    element a call."""
+
+    def __init__(self, name, command, element, size, alone=()):
+        self.name, self.command, self.element, self.size, self.alone = name, command, element, size, alone
+
+
+TYPES = [
+    Type("hash", "HSET", fields, 13 + 16), Type("list", "RPUSH", members, 14), Type("set", "SADD", members, 14),
+    Type("set of integers", "SADD", integers, 8), Type("sorted set", "ZADD", scored, 14 + 8),
+    Type("stream", "XADD", fields, 16 + 13 + 16, alone=("*",)), Type("HyperLogLog", "PFADD", members, 14),
+]
+
+
+def calls(kind, key, elements):
+    words = []
+    for index in range(elements):
+        if kind.alone:
+            yield [kind.command, key, *kind.alone, *kind.element(index)]
+            continue
+        words += kind.element(index)
+        if len(words) >= 400 or index == elements - 1:
+            yield [kind.command, key] + words
+            words = []
+
+
+def load(client, kind, keys, elements):
+    batch = []
+    for number in range(keys):
+        for call in calls(kind, "key:%09d" % number, elements):
+            batch.append(call)
+            if len(batch) == 500:
+                check(client.pipeline(batch))
+                batch = []
+    if batch:
+        check(client.pipeline(batch))
+
+
+def check(replies):
+    for reply in replies:
+        if isinstance(reply, Error):
+            raise Failed("loading: %s" % bytes(reply).decode())
+
+
+def look(bench, server):
+    if bench.settle(server) is None:
+        raise Failed("%s does not come to rest" % server.name)
+    return machine.rss(server.process.pid), bench.info(server)["used_memory"]
+
+
+def one(bench, name, kind, keys, elements):
+    """None: the command is not there."""
+    with bench.server(name) as server:
+        # Connections and code paths are not a cost of the elements.
+        with server.client() as client:
+            if isinstance(client.call(kind.command, "warm", *kind.alone, *kind.element(0)), Error):
+                return None
+            client.must("FLUSHALL")
+            before = look(bench, server)
+            load(client, kind, keys, elements)
+            usage = client.must("MEMORY", "USAGE", "key:%09d" % (keys // 2), "SAMPLES", "0")
+            encoding = bytes(client.must("OBJECT", "ENCODING", "key:%09d" % (keys // 2))).decode()
+            after = look(bench, server)
+    total = keys * elements
+    return {"type": kind.name, "server": name, "elements": elements, "keys": keys, "encoding": encoding, "usage": usage / elements,
+            "rss": (after[0] - before[0]) / total, "used": (after[1] - before[1]) / total}
+
+
+def measure(bench):
+    options, report = bench.options, bench.report
+    rows, runs = [], []
+    machine.memory_check(options.type_elements * 300)
+    for kind in TYPES:
+        for elements in COUNTS:
+            if elements > options.type_elements:
+                continue
+            keys = options.type_elements // elements
+            report.progress("types: %s, %s x %s" % (kind.name, count(keys), count(elements)))
+            found = {name: one(bench, name, kind, keys, elements) for name in ("kelvin", "redis")}
+            runs += [each for each in found.values() if each]
+            rows.append(row_of(kind, elements, found["kelvin"], found["redis"]))
+    report.data["parts"]["types"] = {"runs": runs}
+    report.note("## Types\n")
+    report.note("Bytes an element, of values with so many elements, %s elements in all: what MEMORY USAGE (SAMPLES 0) says of one key, and the "
+                "growth of used_memory and RSS by loading them into an empty server. *data* is what was put in (for scores and "
+                "integers 8 bytes, for a stream's ids 16). The key's own cost is in it, so it is large where elements are few.\n" %
+                count(options.type_elements))
+    report.table(["type", "elements", "data", "USAGE kelvin", "redis", "used kelvin", "redis", "RSS kelvin", "redis", "used / redis"], rows)
+
+
+def row_of(kind, elements, ours, theirs):
+    row = [kind.name, count(elements), str(kind.size)]
+    for what in ("usage", "used", "rss"):
+        row += ["%.1f" % each[what] if each else "-" for each in (ours, theirs)]
+    return row + ["%.2f" % (ours["used"] / theirs["used"]) if ours and theirs else "-"]

@@ -50,6 +50,16 @@ static void random_value(struct fuzz *fuzz, struct value *value)
         *value = hash_create();
         for (uint64_t i = 1 + random_below(&fuzz->random, kind == 3 ? 6 : 60); i > 0; i--)
             hash_set(value, &fuzz->limits, random_text(fuzz, fuzz->field), random_text(fuzz, fuzz->text));
+        if (random_below(&fuzz->random, 2)) {       /* all fields die, or some */
+            struct value plain = value_copy(value);
+            struct hash_iterator iterator;
+            struct bytes field, data;
+
+            hash_iterate(&iterator, &plain);
+            while (hash_next(&iterator, &field, &data) && random_below(&fuzz->random, 30))
+                hash_set_time(value, &fuzz->limits, field, (int64_t)random_below(&fuzz->random, 1ull << 48));
+            value_free(&plain);
+        }
     }
 }
 

@@ -603,6 +603,36 @@ class HashExpireDurabilityTest(unittest.TestCase):
         with open(os.path.join(server.folder, "dump.rdb"), "rb") as file:
             self.assertEqual(file.read(9), b"REDIS0010")
 
+    def test_a_large_hash_loses_its_dead_while_it_is_being_written(self):
+        """Tier rule 9: it is encoded without a lock; who finds dead fields in it waits, or changes it after that."""
+        server = self.start(appendonly="yes", appendfsync="no", auto_aof_rewrite_percentage=0)
+        count = scaled(120000)
+        with server.client() as client, server.client() as other:
+            client.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+            client.must("HSET", "big", "stays", 1)
+            fields = ["field:%d" % i for i in range(count)]
+            for start in range(0, count, 4000):
+                client.must("HSET", "big", *[word for field in fields[start:start + 4000] for word in (field, b"x" * 40)])
+            for number in range(6):
+                doomed = fields[number * 1000:number * 1000 + 1000]
+                client.must("HSET", "big", "touched", number)
+                self.assertEqual(client.must("HPEXPIRE", "big", 5, "FIELDS", 1000, *doomed), [1] * 1000)
+                if number % 2:
+                    other.must("BGREWRITEAOF")
+                else:
+                    other.send(b"*3\r\n$4\r\nTIER\r\n$6\r\nDEMOTE\r\n$3\r\nbig\r\n")
+                wait_past(6)
+                self.assertEqual(client.must("HLEN", "big"), count + 2 - (number + 1) * 1000)
+                self.assertEqual(client.must("HGET", "big", doomed[5]), None)
+                self.assertEqual(client.must("HGET", "big", "stays"), b"1")
+                if number % 2 == 0:
+                    other.receive()
+                until(lambda: b"aof_rewrite_in_progress:0" in client.must("INFO", "persistence"), 60, "the rewrite's end")
+        server.restart(kill=True)
+        with server.client() as client:
+            self.assertEqual(client.must("HLEN", "big"), count + 2 - 6000)
+            self.assertEqual(client.must("HGET", "big", fields[0]), None)
+
     def test_a_cold_hash_that_is_dead_leaves_the_store(self):
         server = self.start(appendonly="yes", appendfsync="no")
         with server.client() as client:

@@ -15,6 +15,7 @@
 #include "keyspace/heat.h"
 #include "keyspace/partition.h"
 #include "value/string.h"
+#include "value/hash.h"
 
 enum { KEYS = 400, NAME_ROOM = 6000, STEPS = 60000 };
 
@@ -392,6 +393,79 @@ static void a_latched_entry_is_left_and_found_later(void **state)
     assert_false(key->present);
 }
 
+/* Hashes with one field that dies and one that stays: key i's dies at now_ms + i * 100. */
+enum { TIMED = 300 };
+
+struct deaths {
+    struct rig *rig;
+    int64_t now_ms;
+    int count;
+};
+
+static void forget_field(void *context, struct bytes field)
+{
+    assert_true(bytes_equal(field, BYTES("dies")));
+    (void)context;
+}
+
+static void found_dead(void *context, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
+{
+    struct deaths *deaths = context;
+    struct value value = entry_value(keyspace_entry(keyspace, handle));
+
+    assert_in_range(entry_due_ms(keyspace_entry(keyspace, handle)), 0, deaths->now_ms);
+    assert_int_equal(hash_remove_dead(&value, deaths->now_ms, SIZE_MAX, forget_field, NULL), 1);
+    handle = keyspace_set_value(keyspace, hash, handle, &value);
+    keyspace_note_times(keyspace, hash, handle, deaths->now_ms);
+    deaths->count++;
+}
+
+static void fields_that_die_are_found_without_a_key_that_expires(void **state)
+{
+    static const struct value_limits limits = { .hash_listpack_entries_max = 8, .hash_listpack_value_max = 64 };
+    struct rig *rig = *state;
+    struct deaths deaths = { rig, now_ms, 0 };
+    char name[16];
+
+    for (int i = 0; i < TIMED; i++) {
+        struct bytes key = bytes_of(name, (size_t)snprintf(name, sizeof(name), "timed:%d", i));
+        uint64_t hash = hash_bytes(&rig->all->seed, key);
+        struct value value = hash_create();
+
+        hash_set(&value, &limits, BYTES("dies"), BYTES("1"));
+        hash_set(&value, &limits, BYTES("stays"), BYTES("2"));
+        if (i % 2 == 0)
+            hash_set_time(&value, &limits, BYTES("dies"), now_ms + i * 100);
+        keyspace_insert(rig->keyspace, hash, key, &value, -1, RECORD_NONE, now_ms);
+        if (i % 2 == 1) {           /* a time that comes later, with the hash in its place */
+            uint32_t handle = keyspace_find(rig->keyspace, hash, key);
+
+            value = entry_value(keyspace_entry(rig->keyspace, handle));
+            hash_set_time(&value, &limits, BYTES("dies"), now_ms + i * 100);
+            handle = keyspace_set_value(rig->keyspace, hash, handle, &value);
+            keyspace_note_times(rig->keyspace, hash, handle, now_ms);
+        }
+    }
+    assert_int_equal(rig->keyspace->expiring_count, 0);
+    assert_true(rig->keyspace->may_have_times);
+    keyspace_verify(rig->keyspace);
+    for (int passed = 0; passed <= TIMED * 100; passed += 1000) {
+        deaths.now_ms = now_ms + passed;
+        for (int round = 0; round < 2; round++) {
+            while (!keyspace_expire_step(rig->keyspace, deaths.now_ms, 7, found_dead, &deaths))
+                ;
+        }
+        assert_int_equal(deaths.count, passed / 100 + 1 < TIMED ? passed / 100 + 1 : TIMED);
+        keyspace_verify(rig->keyspace);
+    }
+    /* Two rounds that saw nothing due: nobody needs to look any more. */
+    for (int round = 0; round < 2; round++) {
+        while (!keyspace_expire_step(rig->keyspace, deaths.now_ms, 7, found_dead, &deaths))
+            ;
+    }
+    assert_false(rig->keyspace->may_have_times);
+}
+
 static void times_compare_within_half_a_round_of_the_clock(void **state)
 {
     static const int64_t days[] = { 0, 1, 60, 97, 194, 195, 400 };
@@ -442,6 +516,7 @@ int main(void)
         WITH_RIG(compaction_gives_the_memory_of_holes_back),
         WITH_RIG(what_is_due_is_found_and_nothing_else),
         WITH_RIG(a_latched_entry_is_left_and_found_later),
+        WITH_RIG(fields_that_die_are_found_without_a_key_that_expires),
         cmocka_unit_test(times_compare_within_half_a_round_of_the_clock),
         WITH_RIG(a_destroyed_keyspace_frees_everything),
     };

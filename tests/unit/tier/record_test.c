@@ -56,7 +56,7 @@ static void expect_same(struct entry *entry, const struct buffer *bytes)
     value_digest(&record.value, decoded);
     assert_memory_equal(digest, decoded, 20);
     assert_int_equal(record_peek(buffer_bytes(bytes), &expire_ms, &type), STATUS_OK);
-    assert_true(expire_ms == record.expire_ms && type == value.type);
+    assert_true(expire_ms == entry_death_ms(entry) && type == value.type);
     if (value_is_object(&record.value))
         value_free(&record.value);
     buffer_release(&scratch);
@@ -228,9 +228,49 @@ static void noise_is_never_trusted(void **state)
     partitions_destroy(all);
 }
 
+static void a_record_of_a_mortal_hash_knows_its_last_death(void **state)
+{
+    struct buffer bytes = { 0 }, scratch = { 0 };
+    struct partitions *all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
+    struct value value = hash_create();
+    struct record record;
+    struct entry *entry;
+    enum value_type type;
+    int64_t gone_ms;
+
+    partition_lock(&all->partitions[0]);
+    hash_set(&value, &limits, BYTES("a"), BYTES("1"));
+    hash_set(&value, &limits, BYTES("b"), BYTES("2"));
+    hash_set_time(&value, &limits, BYTES("a"), 5000);
+    entry = entry_of(all, &value, 9000);
+    record_encode(entry, &bytes);
+    assert_int_equal(record_peek(buffer_bytes(&bytes), &gone_ms, &type), STATUS_OK);
+    assert_int_equal(gone_ms, 9000);            /* b lives on, until the key goes */
+    value = entry_value(entry);
+    value = value_copy(&value);
+    hash_set_time(&value, &limits, BYTES("b"), 7000);
+    entry = entry_of(all, &value, 9000);
+    bytes.size = 0;
+    record_encode(entry, &bytes);
+    expect_same(entry, &bytes);
+    expect_no_prefix(&bytes);
+    assert_int_equal(record_peek(buffer_bytes(&bytes), &gone_ms, &type), STATUS_OK);
+    assert_int_equal(gone_ms, 7000);
+    assert_int_equal(record_decode(buffer_bytes(&bytes), &limits, &scratch, &record), STATUS_OK);
+    assert_true(record.expire_ms == 9000 && record.death_ms == 7000);
+    value_free(&record.value);
+    bytes.data[4 + 8]++;                        /* another death than that of its fields */
+    assert_int_equal(record_decode(buffer_bytes(&bytes), &limits, &scratch, &record), STATUS_CORRUPT);
+    buffer_release(&bytes);
+    buffer_release(&scratch);
+    partition_unlock(&all->partitions[0]);
+    partitions_destroy(all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_record_of_a_mortal_hash_knows_its_last_death),
         cmocka_unit_test(an_entry_comes_back_as_it_went),
         cmocka_unit_test(other_formats_are_told_from_damage),
         cmocka_unit_test(noise_is_never_trusted),

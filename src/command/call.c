@@ -104,6 +104,22 @@ void call_wait(struct call *call, const struct call_wait *wait)
     call->wait = copy;
 }
 
+/* `ms` from when the request first ran; false: an error was replied. */
+static bool deadline_in(struct call *call, int64_t ms, int64_t *deadline_us)
+{
+    if (ms < 0) {
+        reply_errorf(call, "ERR timeout is negative");
+        return false;
+    }
+    if (ms > INT64_MAX - call->turn->now_ms) {
+        reply_errorf(call, "ERR timeout is out of range");
+        return false;
+    }
+    if (ms > 0)
+        *deadline_us = ms > (INT64_MAX - call->client->began_us) / 1000 ? INT64_MAX : call->client->began_us + ms * 1000;
+    return true;
+}
+
 bool arg_timeout(struct call *call, int index, int64_t *deadline_us)
 {
     long double seconds;
@@ -121,17 +137,16 @@ bool arg_timeout(struct call *call, int index, int64_t *deadline_us)
     ms = seconds < 0 ? -1 : (int64_t)ceill(seconds * 1000);
     if (seconds < 0 && ceill(seconds * 1000) == 0)
         ms = 0;                         /* what is less than a millisecond below 0 is rounded up, as in Redis */
-    if (ms < 0) {
-        reply_errorf(call, "ERR timeout is negative");
-        return false;
-    }
-    if (ms > INT64_MAX - call->turn->now_ms) {
-        reply_errorf(call, "ERR timeout is out of range");
-        return false;
-    }
-    if (ms > 0)
-        *deadline_us = ms > (INT64_MAX - call->client->began_us) / 1000 ? INT64_MAX : call->client->began_us + ms * 1000;
-    return true;
+    return deadline_in(call, ms, deadline_us);
+}
+
+bool arg_timeout_ms(struct call *call, int index, int64_t *deadline_us)
+{
+    int64_t ms;
+
+    *deadline_us = 0;
+    return arg_integer_between(call, index, INT64_MIN, INT64_MAX, "ERR timeout is not an integer or out of range", &ms) &&
+        deadline_in(call, ms, deadline_us);
 }
 
 bool arg_integer(struct call *call, int index, int64_t *number)

@@ -37,6 +37,7 @@ struct propagation {
 struct call_wait {
     uint8_t type;                   /* enum value_type of the keys that may serve it */
     int key_first, key_count;       /* arguments; keys by the command's row */
+    bool even_without;              /* run again also when a key has gone, or become of another type */
     int64_t deadline_us;            /* monotonic clock; 0: none */
     const struct bytes *args;       /* what is to be run then, in place of the call's own words */
     int arg_count;
@@ -99,10 +100,11 @@ void call_ask_for_keys(struct call *call, const struct bytes *names, int count);
 
 /* Nothing can be answered now: the client waits until one of the keys changes and has a value of that type; then the command runs again, with
  * wait->args, for the client and on any worker, and may call this again. When the time is up the answer is a null array. The handler has
- * replied and changed nothing, and returns. Where nobody may wait (CLIENT_NO_BLOCKING) the null array is replied at once. */
+ * replied nothing, and returns; what it has changed (XREADGROUP makes a consumer) is logged. Where nobody may wait (CLIENT_NO_BLOCKING) the null array is replied at once. */
 void call_wait(struct call *call, const struct call_wait *wait);
 /* The argument as seconds from when the request first ran: a deadline for call_wait. */
 bool arg_timeout(struct call *call, int index, int64_t *deadline_us);
+bool arg_timeout_ms(struct call *call, int index, int64_t *deadline_us);        /* the same in whole milliseconds */
 
 /* Arguments. False: the error was replied. */
 bool arg_integer(struct call *call, int index, int64_t *number);                /* ERR_NOT_INTEGER */

@@ -10,24 +10,13 @@ enum read_kind { OF_ANYONE, OF_GROUP };
 struct read {
     enum read_kind kind;
     bool no_ack, blocks;
+    int64_t deadline_us;        /* if it blocks */
     uint64_t count_max;         /* 0: no limit */
     int group_arg;              /* the consumer's name is behind it */
     int keys, stream_count;     /* the first key; the IDs are behind the keys */
     struct stream_id *after;    /* for each stream: entries behind this one. All of a history begins behind 0-0 */
     bool *is_new;               /* for each: ">" was given */
 };
-
-static bool read_timeout(struct call *call, int arg)
-{
-    int64_t ms;
-
-    if (!arg_integer_between(call, arg, INT64_MIN, INT64_MAX, "ERR timeout is not an integer or out of range", &ms))
-        return false;
-    if (ms >= 0)
-        return true;
-    reply_errorf(call, "ERR timeout is negative");
-    return false;
-}
 
 static bool read_streams(struct call *call, int arg, struct read *read)
 {
@@ -59,7 +48,7 @@ static bool read_options(struct call *call, struct read *read)
 
         if (more >= 1 && arg_is(call, arg, "block")) {
             read->blocks = true;
-            if (!read_timeout(call, ++arg))
+            if (!arg_timeout_ms(call, ++arg, &read->deadline_us))
                 return false;
         } else if (more >= 1 && arg_is(call, arg, "count")) {
             if (!arg_integer(call, ++arg, &count))
@@ -256,6 +245,28 @@ static void read_for_group(struct call *call, const struct read *read, int i, st
         key_recode(&key);       /* when the consumer was seen */
 }
 
+/* With the IDs that "$" stood for: what came meanwhile is news. A group's readers are told when stream or group go. */
+static void wait_for_news(struct call *call, const struct read *read)
+{
+    struct bytes *words = arena_alloc(call->arena, (size_t)call->arg_count * sizeof(*words));
+    struct call_wait wait = {
+        .type = VALUE_STREAM,
+        .key_first = read->keys,
+        .key_count = read->stream_count,
+        .even_without = read->kind == OF_GROUP,
+        .deadline_us = read->deadline_us,
+        .args = words,
+        .arg_count = call->arg_count,
+    };
+
+    memcpy(words, call->args, (size_t)call->arg_count * sizeof(*words));
+    if (read->kind == OF_ANYONE) {
+        for (int i = 0; i < read->stream_count; i++)
+            words[read->keys + read->stream_count + i] = call_stream_id(call, read->after[i]);
+    }
+    call_wait(call, &wait);
+}
+
 static void read(struct call *call, enum read_kind kind)
 {
     struct read read = { .kind = kind };
@@ -276,7 +287,7 @@ static void read(struct call *call, enum read_kind kind)
             read_stream(call, &read, i, &answer);
     }
     if (answer.stream_count == 0 && read.blocks)
-        reply_errorf(call, "ERR BLOCK is not there yet: nothing to read, and this server can't wait for it");
+        wait_for_news(call, &read);
     else if (answer.stream_count == 0)
         reply_null_array(call->reply);
     else if (call->reply->protocol == 2)

@@ -34,6 +34,7 @@ struct waiter {
     uint32_t flags;
     int db, protocol;
     uint8_t type;                   /* enum value_type: of values that may serve it */
+    bool even_without;              /* so may a key that is gone, or of another type */
     int64_t deadline_us;            /* monotonic clock; 0: none */
     const struct command *command;
     struct bytes *args;
@@ -72,6 +73,7 @@ struct blocking {
     struct waiter *waiters;         /* `registry`: all that there are */
     struct waited_table *tables;    /* by partition, under its lock */
     struct noted_key *stalled;      /* `serving` */
+    struct noted_key *removed;      /* `registry`: keys that no command removed */
     _Atomic bool any_stalled;
     _Atomic uint64_t key_count;     /* written under any partition's lock */
     _Atomic uint64_t waiting_count;
@@ -376,6 +378,7 @@ void blocking_register(struct call *call, struct worker *worker)
         .db = call->db,
         .protocol = client->reply.protocol,
         .type = wait->type,
+        .even_without = wait->even_without,
         .deadline_us = wait->deadline_us,
         .command = call->command,
         .args = copy_args(wait->args, wait->arg_count),
@@ -417,10 +420,28 @@ void blocking_note(struct engine *engine, const struct key *key)
     struct blocking *blocking = engine->blocking;
     const struct keyspace *keyspace = key->keyspace;
 
-    if (__builtin_expect(atomic_load_explicit(&blocking->key_count, memory_order_relaxed) == 0, 1) || !key->present)
+    if (__builtin_expect(atomic_load_explicit(&blocking->key_count, memory_order_relaxed) == 0, 1))
         return;
     if (waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, key->hash, key->name) != NULL)
         note(key->call->client->worker, keyspace->db, key->hash, key->name);
+}
+
+void blocking_note_removed(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct blocking *blocking = engine->blocking;
+    struct noted_key *noted;
+
+    if (blocking == NULL || blocking->key_count == 0 ||
+        waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, hash, key) == NULL)
+        return;
+    noted = mem_alloc(sizeof(*noted) + key.size);
+    *noted = (struct noted_key){ .hash = hash, .db = keyspace->db, .size = key.size };
+    memcpy(noted->key, key.data, key.size);
+    pthread_mutex_lock(&blocking->registry);
+    noted->next = blocking->removed;
+    blocking->removed = noted;
+    pthread_mutex_unlock(&blocking->registry);
+    blocking->any_stalled = true;
 }
 
 void blocking_note_database(struct call *call, int db)
@@ -492,9 +513,11 @@ static struct waiter *next_waiter(struct blocking *blocking, const struct noted_
     if (waited != NULL && !turn->begun)
         turn->next = waited->first;
     turn->begun = true;
-    if (waited != NULL && turn->next != NULL && type_of_key(blocking->engine, partition_keyspace_if(partition, noted->db), noted, &type)) {
+    if (waited != NULL && turn->next != NULL) {
+        bool is_there = type_of_key(blocking->engine, partition_keyspace_if(partition, noted->db), noted, &type);
+
         for (; turn->next != NULL && found == NULL; turn->next = turn->next->next) {
-            if (turn->next->waiter->type == type)
+            if (turn->next->waiter->even_without || (is_there && turn->next->waiter->type == type))
                 found = turn->next->waiter;
         }
     }
@@ -610,21 +633,32 @@ void blocking_serve(struct worker *worker)
     pthread_mutex_unlock(&blocking->serving);
 }
 
+static void renote(struct worker *worker, struct noted_key **list)
+{
+    while (*list != NULL) {
+        struct noted_key *noted = *list;
+
+        *list = noted->next;
+        note(worker, noted->db, noted->hash, bytes_of(noted->key, noted->size));
+        mem_free(noted);
+    }
+}
+
 void blocking_retry(struct worker *worker)
 {
     struct blocking *blocking = worker->engine->blocking;
+    struct noted_key *removed;
 
     if (blocking == NULL || !blocking->any_stalled || worker->engine->frozen)
         return;
     pthread_mutex_lock(&blocking->serving);
-    while (blocking->stalled != NULL) {
-        struct noted_key *noted = blocking->stalled;
-
-        blocking->stalled = noted->next;
-        note(worker, noted->db, noted->hash, bytes_of(noted->key, noted->size));
-        mem_free(noted);
-    }
     blocking->any_stalled = false;
+    renote(worker, &blocking->stalled);
+    pthread_mutex_lock(&blocking->registry);
+    removed = blocking->removed;
+    blocking->removed = NULL;
+    pthread_mutex_unlock(&blocking->registry);
+    renote(worker, &removed);
     serve_noted(blocking, worker);
     pthread_mutex_unlock(&blocking->serving);
 }
@@ -728,6 +762,16 @@ struct blocking *blocking_create(struct engine *engine)
     return blocking;
 }
 
+static void free_noted(struct noted_key *noted)
+{
+    while (noted != NULL) {
+        struct noted_key *next = noted->next;
+
+        mem_free(noted);
+        noted = next;
+    }
+}
+
 /* What is left are answers that nobody was there to take any more. */
 void blocking_destroy(struct blocking *blocking)
 {
@@ -737,12 +781,8 @@ void blocking_destroy(struct blocking *blocking)
         CHECK(blocking->waiters->is_done);
         waiter_free(blocking->waiters);
     }
-    while (blocking->stalled != NULL) {
-        struct noted_key *noted = blocking->stalled;
-
-        blocking->stalled = noted->next;
-        mem_free(noted);
-    }
+    free_noted(blocking->stalled);
+    free_noted(blocking->removed);
     mem_free(blocking->tables);
     pthread_mutex_destroy(&blocking->serving);
     pthread_mutex_destroy(&blocking->registry);

@@ -42,8 +42,10 @@ void blocking_destroy(struct blocking *blocking);           /* after the workers
 /* With the call's partitions locked: its client waits, as call->wait says. On its worker, which parks it. */
 void blocking_register(struct call *call, struct worker *worker);
 
-/* The key has changed; its partition is locked. On a worker. */
+/* The key has changed, or is gone; its partition is locked. On a worker. */
 void blocking_note(struct engine *engine, const struct key *key);
+/* No command removed it: expiry or eviction did. Its partition is locked. Any thread; those who wait learn it from blocking_retry. */
+void blocking_note_removed(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* All partitions are locked, and the database has other keys now. */
 void blocking_note_database(struct call *call, int db);
 /* After a call, without locks: serves those who wait for what the worker's calls have noted. */

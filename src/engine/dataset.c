@@ -238,6 +238,7 @@ static void flush(struct call *call, int db)
 void dataset_flush(struct call *call, int db)
 {
     flush(call, db);
+    blocking_note_database(call, db);
     call->change_count++;
 }
 
@@ -245,6 +246,8 @@ void dataset_flush_all(struct call *call)
 {
     for (int db = 0; db < call->partitions->db_count; db++)
         flush(call, db);
+    for (int db = 0; db < call->partitions->db_count; db++)
+        blocking_note_database(call, db);
     call->change_count++;
 }
 

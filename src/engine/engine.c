@@ -106,6 +106,7 @@ void engine_delete_key(struct engine *engine, struct keyspace *keyspace, uint64_
     keyspace_remove(keyspace, hash, handle, &value);
     if (watch->removed != NULL)
         watch->removed(watch->context, keyspace, hash, words[1], record);
+    blocking_note_removed(engine, keyspace, hash, words[1]);
     if (value_is_object(&value))
         lazy_free_value(engine->lazy_free, value);
     buffer_release(&name);

@@ -626,7 +626,9 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         }
     }
     if (parked) {
-        CHECK(client->reply.out.size == call.reply_start && call.change_count == 0);    /* tier rule 8 */
+        CHECK(client->reply.out.size == call.reply_start && (call.change_count == 0 || call.wait != NULL));    /* tier rule 8 */
+        if (call.change_count > 0)
+            atomic_fetch_add_explicit(&engine->dirty, call.change_count, memory_order_relaxed);
         if (client->flags & CLIENT_PROXY)
             return RUN_PARKED;
         if (client->waiter != NULL)

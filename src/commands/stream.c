@@ -342,7 +342,10 @@ static bool read_state(struct call *call, struct state *state)
 /* NULL, or what does not fit. */
 static const char *state_misfit(const struct stream *stream, const struct state *state)
 {
-    if (stream_id_compare(state->last_id, stream->max_deleted_id) < 0)
+    /* MAXDELETEDID may have lowered the one; what is in the nodes still counts (Redis would break its order there). */
+    if (stream_id_compare(state->last_id, stream->max_deleted_id) < 0 ||
+        (stream_id_compare(state->last_id, stream_last_kept_id(stream)) < 0 &&
+         stream_id_compare(state->last_id, stream_last_live_id(stream)) >= 0))
         return "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id";
     if (stream->length == 0)
         return NULL;

@@ -360,6 +360,16 @@ struct stream_id stream_last_live_id(const struct stream *stream)
     return id;
 }
 
+/* The next entry goes behind a deleted one in its node. */
+struct stream_id stream_last_kept_id(const struct stream *stream)
+{
+    struct idmap_place place;
+
+    if (!idmap_last(&stream->nodes, &place))
+        return (struct stream_id){ 0, 0 };
+    return node_last_id(*node_at(stream, place), idmap_id(&stream->nodes, place));
+}
+
 /* Iteration. */
 
 static void enter_node(struct stream_iterator *iterator)
@@ -562,7 +572,7 @@ bool stream_build_node(struct stream *stream, struct stream_id id, struct bytes 
 bool stream_build_end(struct stream *stream)
 {
     note_first(stream);
-    return stream_id_compare(stream_last_live_id(stream), stream->last_id) <= 0;
+    return stream_id_compare(stream_last_kept_id(stream), stream->last_id) <= 0;
 }
 
 void stream_verify(const struct stream *stream)

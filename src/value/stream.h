@@ -56,6 +56,8 @@ uint64_t stream_trim(struct stream *stream, const struct stream_trim *trim);
 
 /* The highest ID of an entry that is there; zero if there is none. */
 struct stream_id stream_last_live_id(const struct stream *stream);
+/* The same with deleted ones that are still in a node: last_id must not be below. */
+struct stream_id stream_last_kept_id(const struct stream *stream);
 
 /* Entries from `start` to `end`, both included, forwards or backwards. The stream does not change meanwhile. */
 enum stream_direction { STREAM_UP, STREAM_DOWN };

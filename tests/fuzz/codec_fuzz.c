@@ -14,6 +14,7 @@
 #include "value/hash.h"
 #include "value/list.h"
 #include "value/set.h"
+#include "value/stream_group.h"
 #include "value/zset.h"
 #include "value/string.h"
 
@@ -45,6 +46,31 @@ static double random_score(struct random *random)
     return -(double)random_next(random);
 }
 
+static struct value random_stream(struct random *random, size_t size)
+{
+    struct value_limits limits = { .stream_node_entries_max = 1 + random_below(random, 9) };
+    struct value value = stream_create();
+    struct stream *stream = stream_of(&value);
+    struct stream_group *group = stream_group_create(stream, BYTES("group"), (struct stream_id){ 1, 1 }, ENTRIES_READ_UNKNOWN);
+    char field[5000], data[5000];
+
+    for (; size > 0; size--) {
+        struct stream_id id = { stream->last_id.ms + random_below(random, 3), stream->last_id.seq + 1 };
+        struct bytes pair[2] = { random_below(random, 2) ? BYTES("f") : random_text(random, field), random_text(random, data) };
+        struct bytes name = random_below(random, 2) ? BYTES("one") : BYTES("other");
+        struct stream_consumer *consumer = stream_consumer_find(group, name);
+
+        CHECK(stream_append(stream, &limits, id, pair, 1));
+        if (consumer == NULL)
+            consumer = stream_consumer_create(group, name, 5);
+        if (random_below(random, 2))
+            stream_pending_assign(group, id, consumer)->deliveries = random_below(random, 100);
+        if (random_below(random, 5) == 0)
+            stream_delete(stream, id);
+    }
+    return value;
+}
+
 /* Payloads to start from: our own, and by hand the forms that we do not write. */
 static void seed_payload(struct random *random, const struct value_limits *limits, struct buffer *payload)
 {
@@ -72,7 +98,7 @@ static void seed_payload(struct random *random, const struct value_limits *limit
     enum { MADE = sizeof(made) / sizeof(made[0]) };
     char field[5000], data[5000];
     struct value value;
-    uint64_t kind = random_below(random, MADE + 10), size = random_below(random, kind % 2 ? 8 : 200);
+    uint64_t kind = random_below(random, MADE + 13), size = random_below(random, kind % 2 ? 8 : 200);
 
     if (kind < MADE) {
         buffer_append_bytes(payload, made[kind]);
@@ -94,6 +120,8 @@ static void seed_payload(struct random *random, const struct value_limits *limit
             hash_set_time(&value, limits, buffer_bytes(&copy), (int64_t)random_below(random, 1ull << random_below(random, 49)));
             buffer_release(&copy);
         }
+    } else if (kind >= MADE + 10) {
+        value = random_stream(random, size);
     } else if (kind >= MADE + 7) {
         value = zset_create();
         for (; size > 0; size--)
@@ -273,6 +301,47 @@ static void use_list(struct random *random, const struct value_limits *limits, s
     CHECK(list_count(list) == 0);
 }
 
+static void use_stream(struct random *random, const struct value_limits *limits, struct value *value)
+{
+    struct stream *stream = stream_of(value);
+    struct stream_trim trim = { .by = random_below(random, 2) ? TRIM_ID : TRIM_LENGTH, .length_max = stream->length / 2 };
+    struct bytes pair[2] = { BYTES("field"), BYTES("12") }, field, data;
+    struct stream_iterator iterator;
+    struct stream_id id, ids[2] = { { 0, 0 }, { 0, 0 } };
+    size_t pair_count;
+
+    stream_verify(stream);
+    for (int direction = 0; direction < 2; direction++) {
+        uint64_t count = 0;
+
+        stream_iterate(&iterator, stream, (struct stream_id){ 0, 0 }, STREAM_ID_MAX, direction == 0 ? STREAM_UP : STREAM_DOWN);
+        while (stream_next(&iterator, &id, &pair_count)) {
+            ids[direction] = id;
+            for (count++; pair_count > 0; pair_count--)
+                stream_pair(&iterator, &field, &data);
+        }
+        CHECK(count == stream->length);
+        if (count > 0)
+            CHECK(stream_has(stream, ids[direction]));
+    }
+    id = stream->last_id;
+    if (stream_id_increment(&id))
+        CHECK(stream_append(stream, limits, id, pair, 1));
+    trim.min_id = ids[0];
+    stream_trim(stream, &trim);
+    stream_verify(stream);
+    if (stream->length > 0)
+        CHECK(stream_delete(stream, stream->first_id));
+    while (stream->group_count > 0) {
+        struct stream_group *group = stream->groups[0];
+
+        while (group->consumer_count > 0)
+            stream_consumer_destroy(group, group->consumers[0]);
+        stream_group_destroy(stream, group->name);
+    }
+    stream_verify(stream);
+}
+
 static void use(struct random *random, const struct value_limits *limits, struct value *value)
 {
     struct value copy = value_copy(value), decoded;
@@ -296,6 +365,8 @@ static void use(struct random *random, const struct value_limits *limits, struct
         use_set(random, limits, &copy);
     if (value->type == VALUE_ZSET)
         use_zset(limits, &copy);
+    if (value->type == VALUE_STREAM)
+        use_stream(random, limits, &copy);
     value_free(&copy);
     value_free(&decoded);
     buffer_release(&out);

@@ -74,9 +74,10 @@ void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, stru
         return;                         /* or its grave is there still */
     grave = (struct grave *)keyed_find(&in->graves, hash, key);
     if (grave != NULL) {                /* a value over it was handed over: a record follows the one that is being deleted */
-        CHECK(grave->applying);
+        CHECK(grave->applying && !grave->again);
         grave->again = true;
         grave->epoch = tier->epoch;
+        recordmap_remove(in->map, hash);        /* one grave, one tag: the other record's stays for this one */
         return;
     }
     grave = grave_create(tier, in, hash, key);
@@ -91,8 +92,9 @@ void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *g
 
     ASSERT_LOCKED(keyspace->partition);
     CHECK(grave->applying);
-    recordmap_remove(keyspace->tier->map, grave->node.hash);
-    if (grave->again) {
+    if (!grave->again) {
+        recordmap_remove(keyspace->tier->map, grave->node.hash);
+    } else {
         handle = keyspace_find(keyspace, grave->node.hash, grave->node.key);
         if (handle == 0) {              /* it waits for that record */
             grave->applying = grave->again = false;

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "support/image_box.h"
 #include "support/tier_box.h"
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -102,6 +103,7 @@ struct storm {
     struct storm_thread threads[THREADS];
     _Atomic int64_t counters[COUNTERS];
     _Atomic bool over;
+    uint64_t images, images_failed;         /* the imager's, then the verifier's */
 };
 
 #define DEMAND(thread, cond, ...) BOX_DEMAND(&(thread)->storm->box, cond, __VA_ARGS__)
@@ -977,6 +979,29 @@ static void *weather_main(void *context)
     return NULL;
 }
 
+/* Checkpoints, one after the other; some are given up, as others fail with the disk. */
+static void *imager_main(void *context)
+{
+    struct storm *storm = context;
+    struct random random;
+    char dir[300];
+
+    random_init(&random, storm->box.seed + 98);
+    snprintf(dir, sizeof(dir), "%s/image", storm->box.root);
+    while (!storm->over) {
+        struct timespec moment = { 0, (long)random_below(&random, 20000000) };
+
+        nanosleep(&moment, NULL);
+        storm->box.tier->image_cancelled = random_below(&random, 4) == 0;
+        if (image_box_take(&storm->box, dir, random_below(&random, 2) == 0) == STATUS_OK)
+            storm->images++;
+        else
+            storm->images_failed++;
+    }
+    storm->box.tier->image_cancelled = false;
+    return NULL;
+}
+
 static void verify_key(struct storm_thread *thread, struct box_client *client, int space, int key)
 {
     struct task task = { .client = client, .thread = thread, .space = space, .key = key, .operation = OP_GET };
@@ -1062,7 +1087,7 @@ static void run_storm(enum weather weather, uint64_t seed)
     struct storm *storm = mem_zalloc(sizeof(*storm));
     struct tier_box_options options = { .seed = seed, .worker_count = THREADS, .partition_count = 8, .db_count = 2 * THREADS + 1 };
     struct tier_stats stats;
-    pthread_t weather_thread;
+    pthread_t weather_thread, imager_thread;
 
     storm->weather = weather;
     tier_box_create(&storm->box, &options);
@@ -1079,18 +1104,23 @@ static void run_storm(enum weather weather, uint64_t seed)
             open_task(thread, &thread->tasks[i]);
     }
     CHECK(pthread_create(&weather_thread, NULL, weather_main, storm) == 0);
+    CHECK(pthread_create(&imager_thread, NULL, imager_main, storm) == 0);
     for (int t = 0; t < THREADS; t++)
         CHECK(pthread_create(&storm->threads[t].thread, NULL, thread_main, &storm->threads[t]) == 0);
     for (int t = 0; t < THREADS; t++)
         pthread_join(storm->threads[t].thread, NULL);
     storm->over = true;
     pthread_join(weather_thread, NULL);
+    pthread_join(imager_thread, NULL);
     verify_all(storm);
     tier_stats(storm->box.tier, &stats);
-    printf("%llu demotions, %llu clean, %llu promotions, %llu resolved, %llu expired cold, %llu in place, %llu errors, %llu throttled\n",
+    printf("%llu demotions, %llu clean, %llu promotions, %llu resolved, %llu expired cold, %llu in place, %llu errors, %llu throttled, "
+        "%llu images, %llu without\n",
         (unsigned long long)stats.demotions, (unsigned long long)stats.clean_demotions, (unsigned long long)stats.promotions,
         (unsigned long long)stats.resolved, (unsigned long long)stats.expired_cold, (unsigned long long)stats.unplanned_reads,
-        (unsigned long long)stats.errors, (unsigned long long)engine_stat(&storm->box.engine, STAT_THROTTLED));
+        (unsigned long long)stats.errors, (unsigned long long)engine_stat(&storm->box.engine, STAT_THROTTLED),
+        (unsigned long long)storm->images, (unsigned long long)storm->images_failed);
+    assert_true(storm->images > 0 || weather == WRITES_FAIL || weather == READS_FAIL);
     assert_true(stats.demotions > 0 && stats.clean_demotions > 0 && stats.promotions > 0 && stats.resolved > 0);
     for (int t = 0; t < THREADS; t++) {
         struct storm_thread *thread = &storm->threads[t];
@@ -1140,5 +1170,6 @@ int main(void)
         cmocka_unit_test_prestate(memory_that_is_short_only_delays, &seed),
     };
 
+    cmocka_set_test_filter(getenv("ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

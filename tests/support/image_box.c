@@ -1,0 +1,224 @@
+#include "support/image_box.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "persist/checkpoint.h"
+#include "tier/checkpoint.h"
+#include "tier/record.h"
+#include "tier/tags.h"
+
+struct item {
+    uint32_t incarnation;
+    uint64_t hash;
+    int64_t expire_ms;
+    uint8_t digest[20];
+    char *key;
+    size_t size;
+};
+
+struct image_box {
+    struct tier_box *box;
+    struct item *items;
+    size_t count, capacity;
+    uint32_t *incarnations;         /* by database */
+    enum status status;
+};
+
+static void add(struct image_box *image, uint32_t incarnation, uint64_t hash, struct bytes key, int64_t expire_ms, const struct value *value)
+{
+    struct item *item;
+
+    if (image->count == image->capacity) {
+        image->capacity = image->capacity * 2 + 256;
+        image->items = mem_realloc(image->items, image->capacity * sizeof(struct item));
+    }
+    item = &image->items[image->count++];
+    *item = (struct item){ .incarnation = incarnation, .hash = hash, .expire_ms = expire_ms, .key = mem_alloc(key.size + 1), .size = key.size };
+    memcpy(item->key, key.data, key.size);
+    item->key[key.size] = 0;
+    value_digest(value, item->digest);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct item *left = a, *right = b;
+    size_t size = left->size < right->size ? left->size : right->size;
+    int difference;
+
+    if (left->incarnation != right->incarnation)
+        return left->incarnation < right->incarnation ? -1 : 1;
+    if (left->hash != right->hash)
+        return left->hash < right->hash ? -1 : 1;
+    difference = memcmp(left->key, right->key, size);
+    return difference != 0 ? difference : (left->size > right->size) - (left->size < right->size);
+}
+
+static void release(struct image_box *image)
+{
+    for (size_t i = 0; i < image->count; i++)
+        mem_free(image->items[i].key);
+    mem_free(image->items);
+    image->items = NULL;
+    image->count = image->capacity = 0;
+}
+
+/* What RAM shadows of the store's records: by an entry, or a grave. All partitions are locked, or there is no RAM (an image). */
+static bool is_shadowed(struct image_box *image, int db, uint64_t hash, struct bytes key)
+{
+    struct partitions *all = image->box->partitions;
+    struct keyspace *keyspace = all->partitions[partition_index(all, hash)].keyspaces[db];
+
+    return keyspace != NULL && (keyspace_find(keyspace, hash, key) != 0 || keyed_find(&keyspace->tier->graves, hash, key) != NULL);
+}
+
+static void add_records(struct image_box *image, struct store *store, int db, bool shadows)
+{
+    struct value_limits limits = tier_limits(image->box->tier);
+    struct store_iterator *iterator = store_scan(store, image->incarnations[db], 0);
+    struct store_record at;
+    struct buffer scratch = { 0 };
+    enum status status;
+
+    while ((status = store_next(iterator, &at)) == STATUS_OK) {
+        struct record record;
+
+        if (shadows && is_shadowed(image, db, at.hash, at.key))
+            continue;
+        scratch.size = 0;
+        CHECK(record_decode(at.record, &limits, &scratch, &record) == STATUS_OK);
+        add(image, image->incarnations[db], at.hash, at.key, record.expire_ms, &record.value);
+        value_free(&record.value);
+    }
+    if (status != STATUS_NOT_FOUND)
+        image->status = status;
+    store_scan_close(iterator);
+    buffer_release(&scratch);
+}
+
+static void add_entries(struct image_box *image, const struct keyspace *keyspace)
+{
+    const struct heap *heap = &keyspace->heap;
+
+    for (uint32_t segment = 0; segment < heap->segment_count; segment++) {
+        uint32_t unit = 1;
+        struct entry *entry;
+
+        if (heap->segments[segment] == NULL)
+            continue;
+        while ((entry = heap_walk(heap, segment, &unit)) != NULL) {
+            struct value value = entry_value(entry);
+
+            unit += entry_block_size(entry) / ENTRY_UNIT;
+            add(image, keyspace->incarnation, hash_bytes(&image->box->partitions->seed, entry_key(entry)), entry_key(entry),
+                entry_expire_ms(entry), &value);
+        }
+    }
+}
+
+/* With the writer held and all partitions locked. */
+static void note_all(struct image_box *image)
+{
+    struct partitions *all = image->box->partitions;
+
+    for (int db = 0; db < all->db_count; db++) {
+        image->incarnations[db] = all->incarnations[db];
+        add_records(image, image->box->tier->store, db, true);
+        for (uint32_t i = 0; i < all->count; i++) {
+            if (all->partitions[i].keyspaces[db] != NULL)
+                add_entries(image, all->partitions[i].keyspaces[db]);
+        }
+    }
+}
+
+static bool cut(struct image_box *image)
+{
+    struct tier *tier = image->box->tier;
+    bool may;
+
+    pthread_mutex_lock(&tier->counting_lock);
+    partitions_lock_all(image->box->partitions);
+    may = tier_may_cut(tier);
+    if (may) {
+        note_all(image);
+        tier_cut(tier);
+    }
+    partitions_unlock_all(image->box->partitions);
+    pthread_mutex_unlock(&tier->counting_lock);
+    return may;
+}
+
+static void verify_tags(struct image_box *found, const char *dir)
+{
+    int count = found->box->partitions->db_count;
+    uint64_t *tags = mem_zalloc((size_t)count * sizeof(*tags));
+
+    BOX_DEMAND(found->box, tags_counts(dir, found->incarnations, count, tags) == STATUS_OK, "%s", dir);
+    for (int db = 0; db < count; db++) {
+        uint64_t records = 0;
+
+        for (size_t i = 0; i < found->count; i++)
+            records += found->items[i].incarnation == found->incarnations[db];
+        BOX_DEMAND(found->box, records == tags[db], "the image has %llu records and %llu tags in database %d",
+            (unsigned long long)records, (unsigned long long)tags[db], db);
+    }
+    mem_free(tags);
+}
+
+static void verify(struct image_box *wanted, const char *dir)
+{
+    struct store_env *env = store_env_create();
+    struct image_box found = { .box = wanted->box, .incarnations = wanted->incarnations };
+    char path[400], message[STORE_MESSAGE_SIZE];
+    struct store_options options = { .dir = path, .env = env, .write_buffer_size = 64 * 1024, .numbers_rare = true };
+    struct store *store;
+
+    snprintf(path, sizeof(path), "%s/store", dir);
+    BOX_DEMAND(wanted->box, store_open(&options, &store, message) == STATUS_OK, "%s", message);
+    for (int db = 0; db < wanted->box->partitions->db_count; db++)
+        add_records(&found, store, db, false);
+    CHECK(found.status == STATUS_OK);
+    qsort(wanted->items, wanted->count, sizeof(struct item), compare);
+    qsort(found.items, found.count, sizeof(struct item), compare);
+    for (size_t i = 0; i < wanted->count || i < found.count; i++) {
+        const struct item *there = i < found.count ? &found.items[i] : NULL, *was = i < wanted->count ? &wanted->items[i] : NULL;
+        int order = there == NULL ? -1 : was == NULL ? 1 : compare(was, there);
+
+        BOX_DEMAND(wanted->box, order >= 0, "'%.60s' of %u was there at the cut, but is not in the image", was->key, was->incarnation);
+        BOX_DEMAND(wanted->box, order <= 0, "'%.60s' of %u is in the image, but was not there at the cut", there->key, there->incarnation);
+        BOX_DEMAND(wanted->box, memcmp(was->digest, there->digest, 20) == 0 && was->expire_ms == there->expire_ms,
+            "'%.60s' of %u is not as it was at the cut", was->key, was->incarnation);
+    }
+    verify_tags(&found, dir);
+    release(&found);
+    store_close(store);
+    store_env_destroy(env);
+}
+
+enum status image_box_take(struct tier_box *box, const char *dir, bool clean)
+{
+    struct image_box image = { .box = box };
+    char message[STORE_MESSAGE_SIZE] = "";
+    uint64_t number;
+    enum status status = STATUS_OK;
+
+    image.incarnations = mem_zalloc((size_t)box->partitions->db_count * sizeof(uint32_t));
+    tier_image_begin(box->tier);
+    if (clean)
+        status = tier_clean(box->tier);
+    if (status == STATUS_OK) {
+        status = STATUS_LOCKED;
+        if (cut(&image))
+            status = tier_image(box->tier, dir, &number, message);
+    }
+    tier_image_end(box->tier);
+    if (status == STATUS_OK && image.status == STATUS_OK)
+        verify(&image, dir);
+    checkpoint_remove(dir);
+    release(&image);
+    mem_free(image.incarnations);
+    return status;
+}

@@ -51,6 +51,7 @@ enum operation {
 struct model_key {
     bool present;
     bool is_hash;
+    bool lingers;                   /* expired: nobody finds it, but a value that is held (latched, or to be sealed) is counted for a while */
     bool unsure;                    /* an answer could not tell whether it had expired: anything may be there */
     int64_t expire_ms;              /* -1: never */
     uint64_t since;                 /* number of the call that made it so */
@@ -189,7 +190,7 @@ static void clear_key(struct storm_thread *thread, struct model_key *key)
 {
     if (key->present || key->unsure)
         key->since = thread->answered;
-    key->present = key->is_hash = key->unsure = false;
+    key->present = key->is_hash = key->unsure = key->lingers = false;
     key->expire_ms = -1;
     key->value.size = 0;
     memset(key->fields, 0, sizeof(key->fields));
@@ -201,8 +202,12 @@ static bool settle_key(struct storm_thread *thread, struct model_key *key, bool 
     enum presence presence = presence_of(thread, key);
     bool there = presence == EITHER ? answer_says : presence == PRESENT;
 
-    if (!there)
+    if (!there) {
+        bool lingers = key->lingers || key->expire_ms >= 0;
+
         clear_key(thread, key);
+        key->lingers = lingers;
+    }
     return there;
 }
 
@@ -211,7 +216,7 @@ static void put_string(struct storm_thread *thread, struct model_key *key, const
     if (key->unsure || presence_of(thread, key) != PRESENT)
         key->since = thread->answered;
     key->present = true;
-    key->is_hash = key->unsure = false;
+    key->is_hash = key->unsure = key->lingers = false;
     key->expire_ms = expire_ms;
     key->value.size = 0;
     buffer_append(&key->value, value->data, value->size);
@@ -222,6 +227,7 @@ static void copy_key(struct storm_thread *thread, struct model_key *to, const st
     if (to->unsure || presence_of(thread, to) != PRESENT)
         to->since = thread->answered;
     to->present = true;
+    to->lingers = false;
     to->unsure = false;
     to->is_hash = from->is_hash;
     to->expire_ms = from->expire_ms;
@@ -240,7 +246,7 @@ static void count_keys(struct storm_thread *thread, int space, uint64_t *low, ui
         const struct model_key *key = key_of(thread, space, i);
 
         *low += !key->unsure && key->present && (key->expire_ms < 0 || key->expire_ms > now_ms);
-        *high += key->unsure || key->present;
+        *high += key->unsure || key->present || key->lingers;
     }
 }
 
@@ -353,6 +359,7 @@ static void answered_hash(struct task *task, struct model_key *key, const struct
         if (!key->present)
             key->since = task->thread->answered;
         key->present = key->is_hash = true;
+        key->lingers = false;
         key->fields[task->field] = task->number;
         break;
     case OP_HGET:

@@ -532,7 +532,9 @@ static bool is_failure(struct task *task, const struct answer *answer)
     if (!unreadable && !unwritable)
         return false;
     EXPECT(task, task->thread->storm->weather != FAIR);
-    EXPECT(task, !unreadable || task->thread->storm->weather == READS_FAIL);
+    /* A store whose reopening fails half way is down for reading, too, until the next attempt. */
+    EXPECT(task, !unreadable || task->thread->storm->weather == READS_FAIL ||
+        (task->thread->storm->weather == WRITES_FAIL && task->thread->storm->box.tier->errors > 1));
     if (task->operation == OP_SCAN)
         task->walk.on = false;
     return true;

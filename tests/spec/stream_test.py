@@ -1,0 +1,181 @@
+"""Streams, compared with redis-server."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import PairCase, ServerCase, kelvin_only, main                                    # noqa: E402
+from support.resp import Error, Status                                                                      # noqa: E402
+
+FILL = """
+    XADD s 1-1 a 1 b 2
+    XADD s 1-2 a 3 b 4
+    XADD s 2-0 other x
+    XADD s 5-0 a 5 b 6
+    XADD s 7-3 a "" b "bin\\x00\\xff"
+"""
+GROUPS = """
+    XGROUP CREATE s g 0
+    XGROUP CREATE s h $ ENTRIESREAD 2
+    XGROUP CREATECONSUMER s g idle
+    XREADGROUP GROUP g anna COUNT 2 STREAMS s >
+    XREADGROUP GROUP g bert COUNT 2 STREAMS s >
+    XACK s g 1-1 9-9
+"""
+SEE = """
+    XRANGE s - +
+    XREVRANGE s + -
+    XLEN s
+    XINFO STREAM s
+    XINFO GROUPS s
+    XPENDING s g
+"""
+
+
+class StreamTest(PairCase):
+    def test_add(self):
+        self.both(FILL + """
+            XADD s 7-* a 1
+            XADD s 7-3 a 1
+            XADD s 0-0 a 1
+            XADD s 8 a
+            XADD s x a 1
+            XADD s NOMKSTREAM 9-0 a 1
+            XADD missing NOMKSTREAM 9-0 a 1
+            EXISTS missing
+            XADD s MAXLEN 3 10-0 a 1
+            XADD s MAXLEN = 2 11-0 a 1
+            XADD s MINID 11 12-0 a 1
+            XADD s MAXLEN -1 13-0 a 1
+            XADD s MAXLEN 1 MINID 1 13-0 a 1
+            XADD s MAXLEN 1 LIMIT 5 13-0 a 1
+            XADD s LIMIT 5 13-0 a 1
+            XADD s 18446744073709551615-18446744073709551615 a 1
+            XADD s * a 1
+            XRANGE s - +
+            SET t v
+            XADD t 1-1 a 1
+        """)
+
+    def test_range(self):
+        self.both(FILL + """
+            XRANGE s 1 2
+            XRANGE s (1-1 (5-0
+            XRANGE s (7-3 +
+            XRANGE s 5 1
+            XRANGE s - + COUNT 2
+            XRANGE s - + COUNT 0
+            XRANGE s - + COUNT -1
+            XREVRANGE s + (2 COUNT 1
+            XRANGE s x +
+            XRANGE s - y
+            XRANGE s (- +
+            XRANGE s (18446744073709551615-18446744073709551615 +
+            XRANGE s - (0-0
+            XRANGE missing - +
+            XDEL s 2-0 2-0 9-9
+            XRANGE s - +
+        """)
+
+    def test_trim(self):
+        self.both(FILL + """
+            XTRIM s MAXLEN 4
+            XTRIM s MINID 2
+            XTRIM s MAXLEN ~ 1
+            XTRIM s MAXLEN 1 LIMIT 4
+            XTRIM s MAXLEN
+            XTRIM s NOSUCH 1
+            XTRIM missing MAXLEN 0
+            XRANGE s - +
+            XTRIM s MAXLEN 0
+            EXISTS s
+            XINFO STREAM s
+        """)
+
+    def test_setid(self):
+        self.both(FILL + """
+            XSETID s 7-3
+            XSETID s 7-2
+            XSETID s 9-0 ENTRIESADDED 10 MAXDELETEDID 8-0
+            XSETID s 8-0 ENTRIESADDED 1
+            XSETID s 9-0 ENTRIESADDED 1
+            XSETID s 9-0 ENTRIESADDED -1
+            XSETID s 9-0 MAXDELETEDID 10-0
+            XSETID s 9-0 NOSUCH
+            XSETID missing 1-0
+            XINFO STREAM s
+        """)
+
+    @kelvin_only
+    def test_setid_does_not_go_below_what_a_node_still_has(self):
+        """docs/differences.md; Redis takes it."""
+        self.both("""
+            XADD s 1-0 a 1
+            XADD s 5-0 a 1
+            XDEL s 5-0
+            XSETID s 5-0 MAXDELETEDID 1-0
+        """)
+        self.assertEqual(self.r.must("XSETID", "s", "3-0"), Status(b"OK"))
+        self.assertIsInstance(self.c.call("XSETID", "s", "3-0"), Error)
+        self.assertEqual(self.c.must("XADD", "s", "6-0", "a", "1"), b"6-0")
+
+    def test_groups(self):
+        self.both(FILL + GROUPS + SEE + """
+            XGROUP CREATE s g 0
+            XGROUP CREATE missing g 0
+            XGROUP CREATE made g 0 MKSTREAM
+            XREADGROUP GROUP g anna STREAMS s 0
+            XPENDING s g - + 10
+            XPENDING s g - + 10 bert
+            XPENDING s g (1-2 5 1
+            XPENDING s nosuch
+            XCLAIM s g cleo 0 1-2 TIME 1000 RETRYCOUNT 7 JUSTID
+            XCLAIM s g cleo 0 2-0 LASTID 6-0
+            XCLAIM s g cleo 0 7-3 FORCE
+            XCLAIM s g cleo 0 7-3 NOSUCH
+            XCLAIM s nosuch cleo 0 7-3
+            XAUTOCLAIM s g dora 0 0 COUNT 2
+            XDEL s 5-0
+            XAUTOCLAIM s g dora 0 0 JUSTID
+            XAUTOCLAIM s g dora x 0
+            XPENDING s g
+            XGROUP DELCONSUMER s g dora
+            XGROUP SETID s g 2-0
+            XGROUP DESTROY s h
+            XGROUP DESTROY s h
+            XINFO GROUPS s
+        """ + SEE)
+
+    def test_dumps_go_both_ways(self):
+        self.both(FILL + GROUPS)
+        for source, target in ((self.c, self.r), (self.r, self.c)):
+            target.must("RESTORE", "s", 0, source.must("DUMP", "s"), "REPLACE")
+            self.both(SEE)
+
+
+@kelvin_only
+class ColdStreamTest(StreamTest):
+    """The same, each key being sent to the store before each command."""
+
+    def before_command(self):
+        self.c.must("TIER", "DEMOTE", "s", "made")
+
+
+@kelvin_only
+class StreamRecoveryTest(ServerCase):
+    options = {"appendonly": "yes", "appendfsync": "always"}
+
+    def test_a_killed_server_has_all_of_it_again(self):
+        for line in (FILL + GROUPS).split("\n"):
+            if line.strip():
+                self.c.must(*[word.strip('"') for word in line.split()])
+        self.c.must("XDEL", "s", "2-0")
+        self.c.must("XTRIM", "s", "MAXLEN", "3")
+        see = [line.split() for line in SEE.split("\n") if line.strip() and "INFO STREAM" not in line]
+        before = [self.c.must(*command) for command in see], self.c.must("DEBUG", "DIGEST-VALUE", "s")
+        self.server.restart(kill=True)
+        client = self.client()
+        self.assertEqual(([client.must(*command) for command in see], client.must("DEBUG", "DIGEST-VALUE", "s")), before)
+
+
+if __name__ == "__main__":
+    main()

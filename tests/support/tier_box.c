@@ -213,7 +213,7 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
     settings->low_percent = 80;
     settings->batch_size = 256 * 1024;
     settings->lfu_log_factor = 10;
-    settings->lfu_decay_minutes = 1;
+    settings->lfu_decay_minutes = 0;     /* a heat is what a test set it to, whenever the minute turns */
     settings->hash_listpack_entries_max = 128;
     settings->hash_listpack_value_max = 64;
     tier_start(box->tier, box->partitions);

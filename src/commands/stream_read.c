@@ -15,7 +15,7 @@ struct read {
     int group_arg;              /* the consumer's name is behind it */
     int keys, stream_count;     /* the first key; the IDs are behind the keys */
     struct stream_id *after;    /* for each stream: entries behind this one. All of a history begins behind 0-0 */
-    bool *is_new;               /* for each: ">" was given */
+    bool *is_new;               /* for each: ">" was given, or the highest ID */
 };
 
 static bool read_streams(struct call *call, int arg, struct read *read)
@@ -114,7 +114,11 @@ static bool read_position(struct call *call, struct read *read, int i)
         reply_errorf(call, "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.");
         return false;
     }
-    return arg_stream_id(call, id_arg, &read->after[i]);
+    if (!arg_stream_id(call, id_arg, &read->after[i]))
+        return false;
+    /* For Redis the highest ID and ">" are one and the same. */
+    read->is_new[i] = read->kind == OF_GROUP && stream_id_compare(read->after[i], STREAM_ID_MAX) == 0;
+    return true;
 }
 
 /* The reply's beginning, with the first stream that has something. */

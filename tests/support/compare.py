@@ -100,6 +100,11 @@ def scan(ours, theirs, args):
     return True
 
 
+def timeout(ours, theirs, args):
+    """7.2 has another text for one that is too large."""
+    return scores(ours, theirs, args) or (ours == Error(b"ERR timeout is out of range") and theirs == Error(b"ERR timeout is negative"))
+
+
 def lpos(ours, theirs, args):
     """7.2 refuses the one RANK that has no opposite; 7.0 takes it."""
     return ours == theirs or (isinstance(ours, Error) and b"-9223372036854775808" in args)
@@ -203,13 +208,18 @@ def xread(ours, theirs, args):
     return ours == theirs
 
 
+def xsetid(ours, theirs, args):
+    """7.2 looks first whether the ID is below that of a deleted entry; 7.0 does not look at all."""
+    return ours == theirs or (isinstance(theirs, Error) and isinstance(ours, Error) and ours.endswith(b"current max_deleted_entry_id"))
+
+
 def xgroup(ours, theirs, args):
     return kind(ours, theirs, args) if len(args) > 1 and args[1].lower() == b"help" else ours == theirs
 
 
 SAME = {
     b"sort": sort, b"sort_ro": sort,
-    b"xpending": idle, b"xinfo": xinfo, b"xread": xread, b"xreadgroup": xread, b"xgroup": xgroup,
+    b"xpending": idle, b"xinfo": xinfo, b"xread": xread, b"xreadgroup": xread, b"xgroup": xgroup, b"xsetid": xsetid,
     b"keys": unordered, b"hkeys": unordered, b"hvals": unordered, b"hgetall": pairs_unordered,
     b"smembers": unordered, b"sinter": unordered, b"sunion": unordered, b"sdiff": unordered,
     b"scan": scan, b"hscan": scan, b"sscan": scan, b"zscan": scan,
@@ -221,7 +231,8 @@ SAME = {
     b"zadd": scores, b"zincrby": scores, b"zscore": scores, b"zmscore": scores, b"zrange": scores, b"zrevrange": scores,
     b"zrangebyscore": scores, b"zrevrangebyscore": scores, b"zunion": scores, b"zinter": scores, b"zdiff": scores,
     b"zpopmin": scores, b"zpopmax": scores, b"zmpop": scores,
-    b"bzpopmin": scores, b"bzpopmax": scores, b"bzmpop": scores,
+    b"bzpopmin": timeout, b"bzpopmax": timeout, b"bzmpop": timeout, b"blpop": timeout, b"brpop": timeout, b"blmpop": timeout,
+    b"blmove": timeout, b"brpoplpush": timeout,
 }
 
 

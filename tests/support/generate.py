@@ -149,7 +149,7 @@ WRITE_ANY = {"set", "setex", "psetex", "mset", "getset", "setnx"}
 class Generator:
     """next() gives a list of arguments. Besides real commands: [b"@roundtrip", source, target, ms, words...], a DUMP of
     source whose payload is RESTOREd to target on the same server, [b"@pop", key, count...], a SPOP that takes the same members
-    on both, [b"@sort", b"SORT", ...], and [b"@demote", key] when `demote` is on."""
+    on both, [b"@sort", b"SORT", ...], [b"@setid", key, ID...], an XSETID, and [b"@demote", key] when `demote` is on."""
 
     def __init__(self, seed, commands, demote=False, keys=6, databases=3):
         self.random = random.Random(seed)
@@ -219,6 +219,8 @@ class Generator:
                 return self.command()
             if args[0].lower() == b"zadd" and args[1] in self.lex_keys:
                 return self.command()
+        if name == "xsetid":
+            return [b"@setid"] + args[1:]
         return self.sort(args) if name in ("sort", "sort_ro") else args
 
     def sort(self, args):

@@ -16,22 +16,10 @@
 #include "base/random.h"
 #include "engine/lazy_free.h"
 #include "server/families.h"
+#include "support/seed.h"
 #include "tier/record.h"
 
 enum { TICK_NS = 5000000, WAIT_S_MAX = 120, SETTLE_MS_MAX = 120000 };
-
-uint64_t tier_box_seed(void)
-{
-    const char *given = getenv("SEED");
-    uint64_t seed;
-
-    random_system(&seed, sizeof(seed));
-    if (given != NULL)
-        seed = strtoull(given, NULL, 10);
-    printf("seed %" PRIu64 "\n", seed);
-    fflush(stdout);
-    return seed;
-}
 
 static uint64_t hook_memory_used(void *context)
 {

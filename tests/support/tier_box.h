@@ -15,6 +15,7 @@
 
 #include "base/buffer.h"
 #include "engine/engine.h"
+#include "support/seed.h"
 #include "tier/store_env.h"
 #include "tier/tier.h"
 #include "tier/tier_private.h"
@@ -72,8 +73,6 @@ struct tier_box_options {
             abort(); \
         } \
     } while (0)
-
-uint64_t tier_box_seed(void);           /* SEED of the environment, or random; prints it */
 
 void tier_box_create(struct tier_box *box, const struct tier_box_options *options);
 void tier_box_destroy(struct tier_box *box);        /* all clients were closed */

@@ -12,14 +12,13 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "support/seed.h"
 
 static struct random random_new(void)
 {
-    const char *given = getenv("SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+    uint64_t seed = seed_new();
     struct random random;
 
-    print_message("SEED=%llu\n", (unsigned long long)seed);
     random_init(&random, seed);
     return random;
 }

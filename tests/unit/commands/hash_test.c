@@ -11,14 +11,13 @@
 #include "base/mem.h"
 #include "commands/hash.h"
 #include "support/command_box.h"
+#include "support/seed.h"
 
 static int open_box(void **state)
 {
     struct command_box *box = mem_alloc(sizeof(*box));
-    uint64_t seed;
+    uint64_t seed = seed_new();
 
-    random_system(&seed, sizeof(seed));
-    printf("seed %" PRIu64 "\n", seed);
     command_box_create(box, hash_commands, seed);
     *state = box;
     return 0;

@@ -14,6 +14,7 @@
 #include "commands/keys.h"
 #include "keyspace/partition.h"
 #include "support/command_box.h"
+#include "support/seed.h"
 #include "value/string.h"
 
 enum { ROWS_MAX = 128 };
@@ -69,10 +70,8 @@ static int add_rows(struct command *rows, int count, const struct command *more)
 static int open_box(void **state)
 {
     struct box *box = mem_zalloc(sizeof(*box));
-    uint64_t seed;
+    uint64_t seed = seed_new();
 
-    random_system(&seed, sizeof(seed));
-    printf("seed %" PRIu64 "\n", seed);
     add_rows(box->rows, add_rows(box->rows, add_rows(box->rows, 0, keys_commands), hash_commands), own_rows);
     command_box_create(&box->box, box->rows, seed);
     *state = box;

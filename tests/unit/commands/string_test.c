@@ -14,16 +14,15 @@
 #include "base/mem.h"
 #include "commands/bitmap.h"
 #include "support/command_box.h"
+#include "support/seed.h"
 
 #define NOW "1700000000000"         /* the box's clock */
 
 static int open_box(void **state, const struct command *commands)
 {
     struct command_box *box = mem_alloc(sizeof(*box));
-    uint64_t seed;
+    uint64_t seed = seed_new();
 
-    random_system(&seed, sizeof(seed));
-    printf("seed %" PRIu64 "\n", seed);
     command_box_create(box, commands, seed);
     box->turn.string_size_max = 1 << 20;
     *state = box;

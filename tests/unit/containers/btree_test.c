@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "support/seed.h"
 
 static const struct hash_seed seed_of_trees = { 7, 8 };
 
@@ -181,7 +182,6 @@ static void run(uint64_t seed, int steps)
     uint64_t variety;
 
     random_init(&random, seed);
-    print_message("seed %llu\n", (unsigned long long)seed);
     score_kind = (unsigned)random_below(&random, 4);
     member_kind = (unsigned)random_below(&random, 3);
     variety = 10 + random_below(&random, 3000);
@@ -217,12 +217,8 @@ static void run(uint64_t seed, int steps)
 
 static void does_what_a_sorted_array_does(void **state)
 {
-    uint64_t seed = 1;
-    const char *given = getenv("SEED");
+    uint64_t seed = seed_new();
 
-    random_system(&seed, sizeof(seed));
-    if (given != NULL)
-        seed = strtoull(given, NULL, 0);
     for (uint64_t i = 0; i < 12; i++)
         run(seed + i, 4000);
 }

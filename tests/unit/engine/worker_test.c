@@ -14,7 +14,7 @@ enum { THREADS = 4, MESSAGES = 2000, ROUNDS = 300 };
 static int open_box(void **state)
 {
     struct tier_box *box = mem_zalloc(sizeof(*box));
-    struct tier_box_options options = { .seed = tier_box_seed() };
+    struct tier_box_options options = { .seed = seed_new() };
 
     tier_box_create(box, &options);
     *state = box;

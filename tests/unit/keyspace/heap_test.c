@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "support/seed.h"
 
 enum { BLOCKS = 3000, STEPS = 60000 };
 
@@ -30,10 +31,8 @@ struct rig {
 static int open_rig(void **state)
 {
     struct rig *rig = mem_zalloc(sizeof(*rig));
-    uint64_t seed;
+    uint64_t seed = seed_new();
 
-    random_system(&seed, sizeof(seed));
-    printf("seed %" PRIu64 "\n", seed);
     random_init(&rig->random, seed);
     rig->pool = segment_pool_create();
     heap_init(&rig->heap, rig->pool);

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "keyspace/heat.h"
 #include "keyspace/partition.h"
+#include "support/seed.h"
 #include "value/string.h"
 #include "value/hash.h"
 
@@ -46,8 +47,7 @@ static int open_rig(void **state)
     static const size_t sizes[] = { 0, 1, 253, 254, 255, 256, 257, 2047, 2048, 2049, NAME_ROOM };
     struct rig *rig = mem_zalloc(sizeof(*rig));
 
-    random_system(&rig->seed, sizeof(rig->seed));
-    printf("seed %" PRIu64 "\n", rig->seed);
+    rig->seed = seed_new();
     random_init(&rig->random, rig->seed);
     rig->all = partitions_create(1, 2, (struct hash_seed){ rig->seed, 1 });
     partition_lock(&rig->all->partitions[0]);

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "keyspace/partition.h"
+#include "support/seed.h"
 #include "value/string.h"
 
 enum { KEYS_MAX = 20000 };
@@ -86,10 +87,8 @@ static void grow_and_shrink(struct partitions *all, int count, struct random *ra
 static void a_table_shrinks_from_every_size(void **state)
 {
     struct random random;
-    uint64_t seed;
+    uint64_t seed = seed_new();
 
-    random_system(&seed, sizeof(seed));
-    printf("seed %" PRIu64 "\n", seed);
     random_init(&random, seed);
     /* The partition's number shifts the load at which leaves grow. */
     for (uint32_t partition_count = 1; partition_count <= 16; partition_count *= 16) {

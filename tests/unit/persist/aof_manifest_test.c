@@ -15,6 +15,7 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "support/seed.h"
 
 #define ONE "file appendonly.aof.1.base.rdb seq 1 type b\n"
 #define TWO "file appendonly.aof.1.incr.aof seq 1 type i\n"
@@ -125,10 +126,9 @@ static void what_is_no_manifest_is_refused_with_its_line(void **state)
 static void random_damage_is_either_refused_or_consistent(void **state)
 {
     const char *model = "#r\n" ONE "file \"a\\x20b\" seq 4 type h\n" TWO "file 'x' seq 2 type i validsize 17\n";
-    uint64_t seed;
+    uint64_t seed = seed_new();
     struct random random;
 
-    random_system(&seed, sizeof(seed));
     random_init(&random, seed);
     for (int round = 0; round < 20000; round++) {
         char text[256], message[256];

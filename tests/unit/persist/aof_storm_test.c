@@ -21,10 +21,11 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "support/aof_disk.h"
+#include "support/seed.h"
 
 /* Threads append while the disk fails, and copies of the files are taken as a kill or a power cut would leave them.
  * Every copy has to replay to an exact prefix of what was appended, in order, which holds all that had been promised.
- * A seed repeats the disk's faults: AOF_TEST_SEED=<seed>. */
+ * A seed repeats the disk's faults: SEED=<seed>. */
 
 enum { THREADS = 3, UNITS = 400, KILLS = 40 };
 
@@ -330,14 +331,8 @@ static void storm_run(uint64_t seed)
 
 static void whatever_the_disk_does_an_exact_prefix_comes_back(void **state)
 {
-    const char *given = getenv("AOF_TEST_SEED");
-    uint64_t first;
+    uint64_t first = seed_new();
 
-    random_system(&first, sizeof(first));
-    if (given != NULL) {
-        storm_run(strtoull(given, NULL, 10));
-        return;
-    }
     for (uint64_t seed = 1; seed <= 20; seed++)
         storm_run(seed);
     storm_run(first);

@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "support/seed.h"
 
 #define DIR_NAME "log"
 #define NAME "appendonly.aof"
@@ -144,11 +145,9 @@ static void random_bytes_are_no_identity(void **state)
     struct identity identity;
     struct random random;
     char message[256], text[256];
-    uint64_t seed;
+    uint64_t seed = seed_new();
 
-    random_system(&seed, sizeof(seed));
     random_init(&random, seed);
-    print_message("seed %llu\n", (unsigned long long)seed);
     assert_int_equal(mkdir(DIR_NAME, 0755), 0);
     for (int round = 0; round < 2000; round++) {
         size_t size = random_below(&random, sizeof(text));

@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "support/seed.h"
 
 enum { NODES = 600 };
 
@@ -49,10 +50,8 @@ static void what_was_added_and_not_removed_is_found(void **state)
 {
     struct node *nodes = mem_alloc(NODES * sizeof(*nodes));
     struct random random;
-    uint64_t seed;
+    uint64_t seed = seed_new();
 
-    random_system(&seed, sizeof(seed));
-    printf("seed %" PRIu64 "\n", seed);
     random_init(&random, seed);
     for (uint64_t hash_count = 0; hash_count < 4; hash_count++) {
         struct keyed keyed;

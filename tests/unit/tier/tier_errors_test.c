@@ -21,7 +21,7 @@ struct rig {
 static int open_rig(void **state)
 {
     struct rig *rig = mem_zalloc(sizeof(*rig));
-    struct tier_box_options options = { .seed = tier_box_seed() };
+    struct tier_box_options options = { .seed = seed_new() };
 
     tier_box_create(&rig->box, &options);
     rig->client = tier_box_open_client(&rig->box, 0);

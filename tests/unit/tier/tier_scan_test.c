@@ -23,7 +23,7 @@ struct rig {
 static int open_rig_of(void **state, int partition_count)
 {
     struct rig *rig = mem_zalloc(sizeof(*rig));
-    struct tier_box_options options = { .seed = tier_box_seed(), .partition_count = partition_count };
+    struct tier_box_options options = { .seed = seed_new(), .partition_count = partition_count };
 
     tier_box_create(&rig->box, &options);
     rig->client = tier_box_open_client(&rig->box, 0);

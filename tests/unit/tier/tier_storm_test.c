@@ -1171,7 +1171,7 @@ static void memory_that_is_short_only_delays(void **state)
 
 int main(void)
 {
-    uint64_t seed = tier_box_seed();
+    uint64_t seed = seed_new();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(every_key_holds_what_was_written_last, &seed),
         cmocka_unit_test_prestate(a_disk_that_refuses_writes_loses_nothing, &seed),

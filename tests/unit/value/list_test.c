@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "containers/listpack.h"
+#include "support/seed.h"
 #include "value/codec.h"
 #include "value/list.h"
 #include "value/lzf.h"
@@ -237,9 +238,8 @@ static void random_changes_do_what_they_do_to_an_array(void **state)
 {
     static const int fills[] = { -1, -2, -5, 1, 2, 5, 128, 0 };
     static struct model model;
-    uint64_t first;
+    uint64_t first = seed_new();
 
-    random_system(&first, sizeof(first));
     for (uint64_t seed = first; seed < first + 60; seed++) {
         struct random random;
         struct value_limits limits = normal;
@@ -437,10 +437,9 @@ static void equal_lists_have_equal_digests_and_others_have_not(void **state)
 
 static void what_lzf_writes_it_reads(void **state)
 {
-    uint64_t first;
+    uint64_t first = seed_new();
     static char text[20000], packed[20700];
 
-    random_system(&first, sizeof(first));
     for (uint64_t seed = first; seed < first + 300; seed++) {
         struct buffer out = { 0 };
         struct random random;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "support/seed.h"
 #include "value/zset.h"
 
 enum { MEMBER_MAX = 100, ELEMENTS_MAX = 400 };
@@ -136,7 +137,6 @@ static void run(uint64_t seed, const struct value_limits *how)
     char room[MEMBER_MAX];
 
     random_init(&random, seed);
-    print_message("seed %llu\n", (unsigned long long)seed);
     model.count = 0;
     for (int step = 0; step < 1500; step++) {
         struct bytes member = random_member(&random, room);
@@ -173,12 +173,8 @@ static void run(uint64_t seed, const struct value_limits *how)
 
 static void both_encodings_do_what_a_sorted_array_does(void **state)
 {
-    const char *given = getenv("SEED");
-    uint64_t seed;
+    uint64_t seed = seed_new();
 
-    random_system(&seed, sizeof(seed));
-    if (given != NULL)
-        seed = strtoull(given, NULL, 0);
     for (uint64_t i = 0; i < 3; i++) {
         run(seed + i, &trees_only);
         run(seed + i, &packs_only);

@@ -1,7 +1,9 @@
 #include "engine/blocking.h"
 
 #include <pthread.h>
+#include <sched.h>
 
+#include "admin/error_stats.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -13,6 +15,7 @@ enum { BUCKETS_MIN = 4 };
 struct waited {
     struct waited *next;            /* in its bucket */
     struct place *first, *last;     /* the queue; never empty */
+    uint32_t even_without;          /* waiters in it that the key's absence serves */
     uint64_t hash;
     int db;
     struct bytes key;               /* lies behind the struct */
@@ -57,6 +60,7 @@ struct noted_key {
     struct noted_key *next;
     uint64_t hash;
     int db;
+    bool is_promised;               /* counted in its partition's table */
     size_t size;
     char key[];
 };
@@ -64,6 +68,7 @@ struct noted_key {
 struct waited_table {
     struct waited **buckets;
     uint32_t capacity, count;       /* a power of two, or 0 */
+    uint32_t promises;              /* notes on keys of the partition that are still to be served */
 };
 
 struct blocking {
@@ -76,6 +81,7 @@ struct blocking {
     struct noted_key *removed;      /* `registry`: keys that no command removed */
     _Atomic bool any_stalled;
     _Atomic uint64_t key_count;     /* written under any partition's lock */
+    _Atomic uint64_t even_without_count;    /* the same: keys with waiters that their absence serves */
     _Atomic uint64_t waiting_count;
     _Atomic uint64_t with_deadline;
 };
@@ -146,7 +152,8 @@ static void waited_remove(struct waited_table *table, struct waited *waited)
     table->count--;
     if (table->count == 0) {
         mem_free(table->buckets);
-        *table = (struct waited_table){ 0 };
+        table->buckets = NULL;
+        table->capacity = 0;
     }
 }
 
@@ -235,6 +242,8 @@ static void stand_in_queue(struct blocking *blocking, struct waiter *waiter, str
         waited->first = place;
     waited->last = place;
     waiter->place_count++;
+    if (waiter->even_without && waited->even_without++ == 0)
+        blocking->even_without_count++;
 }
 
 static void leave_queue(struct blocking *blocking, struct place *place)
@@ -251,6 +260,8 @@ static void leave_queue(struct blocking *blocking, struct place *place)
         place->next->prev = place->prev;
     else
         waited->last = place->prev;
+    if (place->waiter->even_without && --waited->even_without == 0)
+        blocking->even_without_count--;
     if (waited->first == NULL) {
         waited_remove(&blocking->tables[partition->index], waited);
         blocking->key_count--;
@@ -399,12 +410,12 @@ void blocking_register(struct call *call, struct worker *worker)
 
 /* What has changed. */
 
-static void note(struct worker *worker, int db, uint64_t hash, struct bytes key)
+static struct noted_key *note(struct worker *worker, int db, uint64_t hash, struct bytes key)
 {
     struct noted_key *last = worker->noted_last, *noted;
 
     if (last != NULL && last->hash == hash && last->db == db && bytes_equal(bytes_of(last->key, last->size), key))
-        return;
+        return last;
     noted = mem_alloc(sizeof(*noted) + key.size);
     *noted = (struct noted_key){ .hash = hash, .db = db, .size = key.size };
     memcpy(noted->key, key.data, key.size);
@@ -413,26 +424,74 @@ static void note(struct worker *worker, int db, uint64_t hash, struct bytes key)
     else
         worker->noted_first = noted;
     worker->noted_last = noted;
+    return noted;
 }
 
-void blocking_note(struct engine *engine, const struct key *key)
+/* The partition is locked: until the note is served, others keep off. */
+static void promise(struct blocking *blocking, struct noted_key *noted)
+{
+    if (noted->is_promised)
+        return;
+    noted->is_promised = true;
+    blocking->tables[partition_of(blocking, noted->hash)->index].promises++;
+    blocking->engine->promise_count++;
+}
+
+static void end_promise(struct blocking *blocking, struct noted_key *noted)
+{
+    if (!noted->is_promised)
+        return;
+    noted->is_promised = false;
+    blocking->tables[partition_of(blocking, noted->hash)->index].promises--;
+    blocking->engine->promise_count--;
+}
+
+bool blocking_is_promised(const struct engine *engine, uint32_t partition)
+{
+    return engine->blocking->tables[partition].promises > 0;
+}
+
+void blocking_let_serve(struct engine *engine)
+{
+    /* Who has promised is about to take the lock, or has it. */
+    pthread_mutex_lock(&engine->blocking->serving);
+    pthread_mutex_unlock(&engine->blocking->serving);
+    sched_yield();
+}
+
+/* What is done to a stream's groups and to its old entries, and its time of expiry, brings a reader nothing. His command is not even tried: it
+ * would make a consumer again that was just deleted. The end of a group is another matter. */
+static bool is_no_news(const struct key *key, const char *event)
+{
+    if (!key->present || key->value.type != VALUE_STREAM)
+        return false;
+    if (event[0] == 'x')
+        return strcmp(event, "xadd") != 0 && strcmp(event, "xgroup-destroy") != 0;
+    return strcmp(event, "expire") == 0 || strcmp(event, "persist") == 0;
+}
+
+void blocking_note(struct engine *engine, const struct key *key, const char *event)
 {
     struct blocking *blocking = engine->blocking;
     const struct keyspace *keyspace = key->keyspace;
 
     if (__builtin_expect(atomic_load_explicit(&blocking->key_count, memory_order_relaxed) == 0, 1))
         return;
-    if (waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, key->hash, key->name) != NULL)
-        note(key->call->client->worker, keyspace->db, key->hash, key->name);
+    if (waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, key->hash, key->name) == NULL || is_no_news(key, event))
+        return;
+    promise(blocking, note(key->call->client->worker, keyspace->db, key->hash, key->name));
 }
 
 void blocking_note_removed(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
     struct blocking *blocking = engine->blocking;
+    const struct waited *waited;
     struct noted_key *noted;
 
-    if (blocking == NULL || blocking->key_count == 0 ||
-        waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, hash, key) == NULL)
+    if (blocking == NULL || blocking->even_without_count == 0)
+        return;
+    waited = waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, hash, key);
+    if (waited == NULL || waited->even_without == 0)
         return;
     noted = mem_alloc(sizeof(*noted) + key.size);
     *noted = (struct noted_key){ .hash = hash, .db = keyspace->db, .size = key.size };
@@ -456,7 +515,7 @@ void blocking_note_database(struct call *call, int db)
         for (uint32_t j = 0; j < table->capacity; j++) {
             for (const struct waited *waited = table->buckets[j]; waited != NULL; waited = waited->next) {
                 if (waited->db == db)
-                    note(call->client->worker, db, waited->hash, waited->key);
+                    promise(blocking, note(call->client->worker, db, waited->hash, waited->key));
             }
         }
     }
@@ -475,23 +534,29 @@ void blocking_drop_notes(struct worker *worker)
 
 /* Serving. All with `serving` held. */
 
-/* The type of the value that the key has, which is brought into RAM if need be. False: there is none. */
-static bool type_of_key(struct engine *engine, struct keyspace *keyspace, const struct noted_key *noted, uint8_t *type)
+enum presence { ABSENT, PRESENT, UNREADABLE };
+
+/* Whether the key, which is brought into RAM if need be, is there, and the type of its value. */
+static enum presence look_at_key(struct engine *engine, struct keyspace *keyspace, const struct noted_key *noted, uint8_t *type)
 {
+    const struct key_hooks *hooks = &engine->hooks;
     struct bytes key = bytes_of(noted->key, noted->size);
     uint32_t handle;
     struct value value;
 
     if (keyspace == NULL)
-        return false;
+        return ABSENT;
     handle = keyspace_find(keyspace, noted->hash, key);
-    if (handle == 0 && engine->tier != NULL && tier_load_in_place(engine->tier, keyspace, noted->hash, key) == STATUS_OK)
+    if (handle == 0) {
+        if (!hooks->load_in_place(hooks->context, keyspace, noted->hash, key))
+            return UNREADABLE;
         handle = keyspace_find(keyspace, noted->hash, key);
+    }
     if (handle == 0)
-        return false;
+        return ABSENT;
     value = entry_value(keyspace_entry(keyspace, handle));
     *type = value.type;
-    return true;
+    return PRESENT;
 }
 
 /* Where one goes on in a queue. */
@@ -500,13 +565,19 @@ struct turn_in_queue {
     struct place *next;
 };
 
-/* The next waiter whom the key, as it is now, may serve; NULL if there is none. */
-static struct waiter *next_waiter(struct blocking *blocking, const struct noted_key *noted, struct turn_in_queue *turn)
+/* A key that can't be read serves everybody, with an error: that is what who asks for it anew is told. */
+static bool may_be_served(const struct waiter *waiter, enum presence presence, uint8_t type)
+{
+    return presence == UNREADABLE || waiter->even_without || (presence == PRESENT && waiter->type == type);
+}
+
+/* The next waiter whom the key, as it is now, may serve; NULL if there is none, and then the promise is kept. */
+static struct waiter *next_waiter(struct blocking *blocking, struct noted_key *noted, struct turn_in_queue *turn)
 {
     struct partition *partition = partition_of(blocking, noted->hash);
     struct waiter *found = NULL;
     struct waited *waited;
-    uint8_t type;
+    uint8_t type = 0;
 
     partition_lock(partition);
     waited = waited_find(&blocking->tables[partition->index], noted->db, noted->hash, bytes_of(noted->key, noted->size));
@@ -514,13 +585,17 @@ static struct waiter *next_waiter(struct blocking *blocking, const struct noted_
         turn->next = waited->first;
     turn->begun = true;
     if (waited != NULL && turn->next != NULL) {
-        bool is_there = type_of_key(blocking->engine, partition_keyspace_if(partition, noted->db), noted, &type);
+        enum presence presence = look_at_key(blocking->engine, partition_keyspace_if(partition, noted->db), noted, &type);
 
+        if (presence == ABSENT && waited->even_without == 0)
+            turn->next = NULL;          /* a long queue is not walked for nothing */
         for (; turn->next != NULL && found == NULL; turn->next = turn->next->next) {
-            if (turn->next->waiter->even_without || (is_there && turn->next->waiter->type == type))
+            if (may_be_served(turn->next->waiter, presence, type))
                 found = turn->next->waiter;
         }
     }
+    if (found == NULL)
+        end_promise(blocking, noted);
     partition_unlock(partition);
     return found;
 }
@@ -593,15 +668,20 @@ static enum service serve(struct blocking *blocking, struct worker *worker, stru
     return SERVED;
 }
 
-/* False if writes are held back: then it is to be tried again. */
-static bool serve_key(struct blocking *blocking, struct worker *worker, const struct noted_key *noted)
+/* False if writes are held back: then it is to be tried again, and whoever only reads need not wait for that. */
+static bool serve_key(struct blocking *blocking, struct worker *worker, struct noted_key *noted)
 {
+    struct partition *partition = partition_of(blocking, noted->hash);
     struct turn_in_queue turn = { 0 };
     struct waiter *waiter;
 
     while ((waiter = next_waiter(blocking, noted, &turn)) != NULL) {
-        if (serve(blocking, worker, waiter) == HELD_BACK)
-            return false;
+        if (serve(blocking, worker, waiter) != HELD_BACK)
+            continue;
+        partition_lock(partition);
+        end_promise(blocking, noted);
+        partition_unlock(partition);
+        return false;
     }
     return true;
 }
@@ -670,15 +750,20 @@ bool blocking_is_over(const struct waiter *waiter)
     return waiter->has_come_home;
 }
 
-static void note_end(struct waiter *waiter)
+static const char unblocked_error[] = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
+static void note_end(struct worker *worker, struct waiter *waiter)
 {
     struct command_stats *stats = command_stats_of(waiter->engine->commands, waiter->command);
 
     if (waiter->how == BLOCKING_SERVED)
         return;                         /* the proxy's call was counted */
     atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
-    if (waiter->how == BLOCKING_UNBLOCKED)
-        atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
+    if (waiter->how != BLOCKING_UNBLOCKED)
+        return;
+    atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
+    turn_count(&worker->turn, STAT_ERROR_REPLIES, 1);
+    error_stats_note(waiter->engine->errors, bytes_of_string(unblocked_error));
 }
 
 void blocking_take_reply(struct worker *worker, struct client *client)
@@ -697,9 +782,9 @@ void blocking_take_reply(struct worker *worker, struct client *client)
             worker->turn.lsn_seen = waiter->lsn;
         break;
     case BLOCKING_TIMED_OUT: reply_null_array(&client->reply); break;
-    case BLOCKING_UNBLOCKED: reply_error_text(&client->reply, BYTES("UNBLOCKED client unblocked via CLIENT UNBLOCK")); break;
+    case BLOCKING_UNBLOCKED: reply_error_text(&client->reply, bytes_of_string(unblocked_error)); break;
     }
-    note_end(waiter);
+    note_end(worker, waiter);
     client->waiter = NULL;
     deadline_remove(worker, waiter);
     waiter_free(waiter);
@@ -748,7 +833,8 @@ struct blocking_figures blocking_figures(const struct engine *engine)
 {
     const struct blocking *blocking = engine->blocking;
 
-    return (struct blocking_figures){ .waiters = blocking->waiting_count, .keys = blocking->key_count, .with_deadline = blocking->with_deadline };
+    return (struct blocking_figures){ .waiters = blocking->waiting_count, .keys = blocking->key_count,
+        .keys_even_without = blocking->even_without_count, .with_deadline = blocking->with_deadline };
 }
 
 struct blocking *blocking_create(struct engine *engine)

@@ -11,6 +11,10 @@
  * memory gate. It is logged like any call. A waiter that gets nothing keeps its place. What a served command changes is noted too
  * and served in the same step (BLMOVE feeding others), key by key in the order in which they changed.
  *
+ * In between nobody else sees the key: a note is a *promise*, counted for its partition, and calls on keys of a partition with promises wait
+ * until they are kept (blocking_is_promised). So no newcomer on another worker takes what somebody has waited for, and change and
+ * service are one step for all who look on.
+ *
  * The reply goes to the waiter's worker (by mail, or, if that is the one that serves, at the end of its turn), which runs the parked
  * request again: all that does is to append the reply.
  *
@@ -42,8 +46,8 @@ void blocking_destroy(struct blocking *blocking);           /* after the workers
 /* With the call's partitions locked: its client waits, as call->wait says. On its worker, which parks it. */
 void blocking_register(struct call *call, struct worker *worker);
 
-/* The key has changed, or is gone; its partition is locked. On a worker. */
-void blocking_note(struct engine *engine, const struct key *key);
+/* The key has changed, or is gone, as `event` tells; its partition is locked. On a worker. */
+void blocking_note(struct engine *engine, const struct key *key, const char *event);
 /* No command removed it: expiry or eviction did. Its partition is locked. Any thread; those who wait learn it from blocking_retry. */
 void blocking_note_removed(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* All partitions are locked, and the database has other keys now. */
@@ -52,6 +56,10 @@ void blocking_note_database(struct call *call, int db);
 void blocking_serve(struct worker *worker);
 /* Keys that could not be served because writes are held back for a while. About ten times a second, on the first worker. */
 void blocking_retry(struct worker *worker);
+/* A note on a key of this partition, which is locked, has not been served yet. Cheap to ask only after engine->promise_count is above 0. */
+bool blocking_is_promised(const struct engine *engine, uint32_t partition);
+/* Waits until somebody has served, or a moment; without locks. */
+void blocking_let_serve(struct engine *engine);
 /* What was noted and is not to be served. */
 void blocking_drop_notes(struct worker *worker);
 
@@ -77,6 +85,7 @@ bool blocking_unblock(struct worker *worker, uint64_t client_id, enum blocking_e
 struct blocking_figures {
     uint64_t waiters;           /* that are not served yet */
     uint64_t keys;              /* that somebody waits for */
+    uint64_t keys_even_without; /* those among them whose removal would serve somebody */
     uint64_t with_deadline;     /* waiters that will time out */
 };
 struct blocking_figures blocking_figures(const struct engine *engine);

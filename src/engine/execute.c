@@ -452,6 +452,37 @@ static void take_asked_keys(struct call *call)
     call->asks = false;
 }
 
+static void lock_keys(struct call *call, const struct partition_set *set, bool lock)
+{
+    bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
+
+    if (exclusive && lock)
+        partitions_lock_all(call->partitions);
+    else if (exclusive)
+        partitions_unlock_all(call->partitions);
+    else if (call->key_count > 0)
+        set_lock(set, call->partitions, lock);
+}
+
+/* Another worker's call has changed a key hereabouts that somebody waits for, who is still to be served. */
+static bool is_promised(const struct call *call, const struct worker *worker, const struct partition_set *set)
+{
+    if (__builtin_expect(atomic_load_explicit(&call->engine->promise_count, memory_order_relaxed) == 0, 1))
+        return false;
+    /* Who serves, or will serve what it has noted itself, must not wait for it. */
+    if (call->client->flags & CLIENT_PROXY || worker->noted_first != NULL)
+        return false;
+    if (call->command->flags & COMMAND_EXCLUSIVE)
+        return true;
+    if (set->count == 1)
+        return blocking_is_promised(call->engine, set->single);
+    for (uint32_t i = 0; i < call->partitions->count && set->count > 0; i++) {
+        if (set->words[i / 64] >> (i % 64) & 1 && blocking_is_promised(call->engine, i))
+            return true;
+    }
+    return false;
+}
+
 static void run_once(struct call *call, struct worker *worker, bool *parked)
 {
     bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
@@ -460,12 +491,13 @@ static void run_once(struct call *call, struct worker *worker, bool *parked)
     bool must_queue;
 
     set_init(&set, call->key_count);
-    if (exclusive) {
-        partitions_lock_all(call->partitions);
-    } else if (call->key_count > 0) {
-        for (int i = 0; i < call->key_count; i++)
-            set_add(&set, call->partitions, call->keys[i].hash);
-        set_lock(&set, call->partitions, true);
+    for (int i = 0; i < call->key_count && !exclusive; i++)
+        set_add(&set, call->partitions, call->keys[i].hash);
+    lock_keys(call, &set, true);
+    while (is_promised(call, worker, &set)) {
+        lock_keys(call, &set, false);
+        blocking_let_serve(call->engine);
+        lock_keys(call, &set, true);
     }
     if (__builtin_expect(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed), 0) &&
         call->command->flags & COMMAND_WRITE && !(call->client->flags & CLIENT_REPLAY))
@@ -484,10 +516,7 @@ static void run_once(struct call *call, struct worker *worker, bool *parked)
         propagate(call, &set, exclusive);
     if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY))
         blocking_register(call, worker);
-    if (exclusive)
-        partitions_unlock_all(call->partitions);
-    else if (call->key_count > 0)
-        set_lock(&set, call->partitions, false);
+    lock_keys(call, &set, false);
     must_queue = residency == HELD || residency == QUEUED || residency == SHORT || residency == FROZEN;
     if (must_queue && call->client->flags & CLIENT_PROXY)
         call->client->flags |= CLIENT_HELD_BACK;
@@ -569,6 +598,13 @@ static enum run_result end_blocking(struct call *call, struct worker *worker)
     return RUN_DONE;
 }
 
+/* What the call changed is served now, before anything else that its client has asked for. */
+static void serve_waiters(struct worker *worker, const struct client *client)
+{
+    if (__builtin_expect(worker->noted_first != NULL, 0) && !(client->flags & CLIENT_PROXY))
+        blocking_serve(worker);
+}
+
 enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)
 {
     struct engine *engine = worker->engine;
@@ -635,12 +671,12 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
             end_waiting(engine, client);        /* what it had loaded need not stay until somebody comes */
         client->parked = true;
         atomic_fetch_add_explicit(&engine->blocked_count, 1, memory_order_relaxed);
+        serve_waiters(worker, client);      /* of a key that was found to have expired */
         return RUN_PARKED;
     }
     drop_unwanted_reply(&call);
     end_waiting(engine, client);
-    if (__builtin_expect(worker->noted_first != NULL, 0) && !(client->flags & CLIENT_PROXY))
-        blocking_serve(worker);
+    serve_waiters(worker, client);
     return RUN_DONE;
 }
 

@@ -338,6 +338,8 @@ static void on_written(uv_write_t *write, int status)
 static void count_output(struct connection *connection, size_t size)
 {
     connection->client.net_output += size;
+    /* Who has waited long for a key is not idle as soon as it has its answer. */
+    connection->client.active_ms = connection->loop->worker.turn.now_ms;
     turn_count(&connection->loop->worker.turn, STAT_NET_OUTPUT, size);
     turn_count(&connection->loop->worker.turn, STAT_WRITES_PROCESSED, 1);
 }

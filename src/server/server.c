@@ -84,6 +84,7 @@ static void hook_expired(void *context, struct keyspace *keyspace, struct bytes 
 
     if (engine->aof != NULL)
         keyspace->partition->last_lsn = aof_append(engine->aof, keyspace->db, words, 2);
+    blocking_note_removed(engine, keyspace, hash_bytes(&engine->partitions->seed, key), key);
     engine->dirty++;
 }
 
@@ -125,8 +126,7 @@ static void hook_notice(void *context, const char *text)
 
 static void hook_changed(void *context, struct key *key, const char *event)
 {
-    (void)event;
-    blocking_note(context, key);
+    blocking_note(context, key, event);
 }
 
 static void hook_free_later(void *context, struct value value)

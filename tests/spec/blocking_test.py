@@ -3,114 +3,15 @@ element has been popped exactly once or is still there."""
 import collections
 import os
 import random
-import select
 import sys
 import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from support import compare                                                                         # noqa: E402
 from support.case import PairCase, ServerCase, kelvin_only, main                                    # noqa: E402
-from support.resp import Closed, Error, NULL_ARRAY, Status, encode, split                           # noqa: E402
+from support.play import PlayCase, blocked                                                          # noqa: E402
+from support.resp import Error, NULL_ARRAY, Status, encode                                          # noqa: E402
 from support.server import Server, is_redis, is_sanitized, scaled, seed_new, until                  # noqa: E402
-
-
-WAITS = "waits"         # in place of a reply
-
-
-def blocked(client):
-    for line in client.must("INFO", "clients").decode().splitlines():
-        if line.startswith("blocked_clients:"):
-            return int(line.split(":")[1])
-    raise AssertionError("no blocked_clients")
-
-
-class Stage:
-    """One server with named clients. A client that waits has no reply yet."""
-
-    def __init__(self, server, watcher, protocol, demote):
-        self.server, self.watcher, self.protocol, self.demote = server, watcher, protocol, demote
-        self.clients, self.waiting = {}, []
-
-    def client(self, name):
-        if name not in self.clients:
-            self.clients[name] = self.server.client(protocol=self.protocol)
-        return self.clients[name]
-
-    def has_reply(self, name, seconds):
-        return bool(select.select([self.clients[name].socket], [], [], seconds)[0])
-
-    def send(self, name, args):
-        """The reply, or WAITS."""
-        client = self.client(name)
-        if self.demote:
-            keys = self.watcher.must("KEYS", "*")
-            if keys:
-                self.watcher.must("TIER", "DEMOTE", *keys)
-        if name not in self.waiting:
-            client.send(encode(args))
-            until(lambda: self.has_reply(name, 0) or blocked(self.watcher) > len(self.waiting), what="a reply or a wait")
-            if self.has_reply(name, 0):
-                return client.receive()
-            self.waiting.append(name)
-        else:
-            client.send(encode(args))
-        return WAITS
-
-    def served(self, count):
-        """Those of `count` clients that have replies now, with them, in any order."""
-        until(lambda: blocked(self.watcher) == len(self.waiting) - count, what="%d clients served" % count)
-        replies = {}
-        for name in list(self.waiting):
-            if len(replies) < count and self.has_reply(name, 0.0):
-                replies[name] = self.clients[name].receive()
-        deadline = time.monotonic() + 20
-        while len(replies) < count and time.monotonic() < deadline:
-            for name in self.waiting:
-                if name not in replies and self.has_reply(name, 0.01):
-                    replies[name] = self.clients[name].receive()
-        self.waiting = [name for name in self.waiting if name not in replies]
-        return replies
-
-    def close(self):
-        for client in self.clients.values():
-            client.close()
-        until(lambda: blocked(self.watcher) == 0, what="nobody waits")
-
-
-class PlayCase(PairCase):
-    demote = False
-
-    def play(self, script, protocol=2):
-        """Each line is a client's name and a command. After each the clients that were served must be the same, with the same
-        replies. Returns all of ours."""
-        ours = Stage(self.server, self.c, protocol, self.demote and not is_redis())
-        theirs = Stage(self.oracle, self.r, protocol, False)
-        log = []
-        for line in script.strip().splitlines():
-            name, _, command = line.strip().partition(" ")
-            if not command:
-                continue
-            args = split(command)
-            replies = []
-            before = len(theirs.waiting)
-            replies.append(theirs.send(name, args))
-            waiting = before + (replies[0] is WAITS and name not in ours.waiting)
-            count = waiting - blocked(self.r)
-            replies.append(ours.send(name, args))
-            if (replies[0] is WAITS) != (replies[1] is WAITS) or not (replies[0] is WAITS or compare.same(replies[1], replies[0], args)):
-                self.fail("%s\n  ours  %r\n  redis %r\nafter\n%s" % (line.strip(), replies[1], replies[0], "\n".join(log)))
-            try:
-                served = theirs.served(count), ours.served(count)
-            except AssertionError as error:
-                self.fail("%s: %s; %d wait here, %d there; replies %r, after\n%s" % (
-                    line.strip(), error, blocked(self.c), blocked(self.r), replies, "\n".join(log)))
-            if served[0] != served[1]:
-                self.fail("%s\n  ours served  %r\n  redis served %r\nafter\n%s" % (line.strip(), served[1], served[0], "\n".join(log)))
-            log.append("%s -> %r %r" % (line.strip(), replies[1], served[1] or ""))
-        ours.close()
-        theirs.close()
-        return log
 
 
 class OrderTest(PlayCase):

@@ -26,6 +26,8 @@ struct box {
     struct bytes args[CLIENTS][8];      /* what each has asked */
     int arg_counts[CLIENTS];
     bool freeze_after_change;
+    bool is_unreadable;                 /* what is not in RAM */
+    uint64_t promised_in_change;        /* the most promises seen */
     int64_t alarm_us;
 };
 
@@ -33,7 +35,9 @@ static void changed(void *context, struct key *key, const char *event)
 {
     struct box *box = context;
 
-    blocking_note(&box->engine, key);
+    blocking_note(&box->engine, key, event);
+    if (box->engine.promise_count > box->promised_in_change)
+        box->promised_in_change = box->engine.promise_count;
     if (box->freeze_after_change)
         box->engine.frozen = true;
 }
@@ -43,9 +47,10 @@ static void free_at_once(void *context, struct value value)
     value_free(&value);
 }
 
+/* There is nothing to load, or no way to know. */
 static bool load_nothing(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
-    return true;
+    return !((struct box *)context)->is_unreadable;
 }
 
 static struct box *the_box(struct client *client)
@@ -298,6 +303,43 @@ static void who_can_not_be_served_while_writes_are_held_back_is_served_afterward
     box_destroy(box);
 }
 
+/* The first one takes all there is, and then nobody can tell whether there is more in the store. */
+static void who_waits_for_a_key_that_can_not_be_read_is_told(void **state)
+{
+    struct box *box = box_create();
+
+    say(box, 0, "BLPOP a 0");
+    say(box, 1, "BRPOP a 0");
+    box->is_unreadable = true;
+    say(box, 2, "RPUSH a x");
+    read_mail(box);
+    expect(box, 0, "*2\r\n$1\r\na\r\n$1\r\nx\r\n");
+    expect(box, 1, "-ERR the key's record can't be read from the store (see the log and INFO tiering)\r\n");
+    assert_nobody_waits(box);
+    box_destroy(box);
+}
+
+static void a_promise_lasts_until_it_is_kept_or_writes_are_held_back(void **state)
+{
+    struct box *box = box_create();
+
+    say(box, 0, "BLPOP a 0");
+    say(box, 2, "RPUSH b 1");               /* nobody waits for that */
+    assert_int_equal(box->engine.promise_count, 0);
+    assert_int_equal(box->promised_in_change, 0);
+    say(box, 2, "RPUSH a 1");
+    assert_true(box->promised_in_change > 0);
+    assert_int_equal(box->engine.promise_count, 0);
+    read_mail(box);
+    say(box, 0, "BLPOP a 0");
+    box->freeze_after_change = true;
+    say(box, 2, "RPUSH a 2");
+    assert_int_equal(box->engine.promise_count, 0);
+    for (uint32_t i = 0; i < box->engine.partitions->count; i++)
+        assert_false(blocking_is_promised(&box->engine, i));
+    box_destroy(box);
+}
+
 static void where_nobody_may_wait_the_answer_is_null(void **state)
 {
     struct box *box = box_create();
@@ -321,6 +363,8 @@ int main(void)
         cmocka_unit_test(answers_that_nobody_takes_any_more_go_with_the_engine),
         cmocka_unit_test(what_moves_on_serves_others_in_the_same_step),
         cmocka_unit_test(who_can_not_be_served_while_writes_are_held_back_is_served_afterwards),
+        cmocka_unit_test(who_waits_for_a_key_that_can_not_be_read_is_told),
+        cmocka_unit_test(a_promise_lasts_until_it_is_kept_or_writes_are_held_back),
         cmocka_unit_test(where_nobody_may_wait_the_answer_is_null),
     };
 

@@ -60,6 +60,17 @@ void reply_wrong_arity(struct call *call)
     reply_errorf(call, "ERR wrong number of arguments for '%s' command", call->command->name);
 }
 
+void reply_help(struct call *call, const char *const *lines)
+{
+    size_t count = 0;
+
+    while (lines[count] != NULL)
+        count++;
+    reply_array(call->reply, count);
+    for (size_t i = 0; i < count; i++)
+        reply_status(call->reply, bytes_of_string(lines[i]));
+}
+
 void call_propagate(struct call *call, const struct bytes *args, int arg_count)
 {
     struct propagation *propagation = arena_alloc(call->arena, sizeof(*propagation));

@@ -87,6 +87,9 @@ void reply_errorf(struct call *call, const char *format, ...) __attribute__((for
 /* "ERR wrong number of arguments for 'x' command" */
 void reply_wrong_arity(struct call *call);
 
+/* The lines of a container's HELP, ended by NULL. */
+void reply_help(struct call *call, const char *const *lines);
+
 /* What goes to the log (and replicas) in place of the call's own words; may be called several times. The bytes are copied. Nothing goes
  * if the call changed nothing. */
 void call_propagate(struct call *call, const struct bytes *args, int arg_count);

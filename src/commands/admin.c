@@ -5,17 +5,6 @@
 #include "engine/engine.h"
 #include "engine/shutdown.h"
 
-void admin_reply_help(struct call *call, const char *const *lines)
-{
-    size_t count = 0;
-
-    while (lines[count] != NULL)
-        count++;
-    reply_array(call->reply, count);
-    for (size_t i = 0; i < count; i++)
-        reply_status(call->reply, bytes_of_string(lines[i]));
-}
-
 void admin_reply_usage(struct call *call, const char *command)
 {
     reply_errorf(call, "ERR unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.",

@@ -20,8 +20,6 @@ command_run memory_usage_command, memory_stats_command, memory_doctor_command, m
     memory_purge_command, memory_help_command;
 command_run debug_command;
 
-/* Private: the lines of a HELP, ended by NULL. */
-void admin_reply_help(struct call *call, const char *const *lines);
 /* "ERR unknown subcommand or wrong number of arguments for 'x'. Try SLOWLOG HELP." */
 void admin_reply_usage(struct call *call, const char *command);
 /* The client is on this machine. */

@@ -93,5 +93,5 @@ void config_help_command(struct call *call)
         NULL,
     };
 
-    admin_reply_help(call, lines);
+    reply_help(call, lines);
 }

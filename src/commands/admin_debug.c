@@ -285,7 +285,7 @@ static void debug_help(struct call *call)
         NULL,
     };
 
-    admin_reply_help(call, lines);
+    reply_help(call, lines);
 }
 
 /* What Redis has and Kelvin can't or won't do. */

@@ -255,5 +255,5 @@ void latency_help_command(struct call *call)
         NULL,
     };
 
-    admin_reply_help(call, lines);
+    reply_help(call, lines);
 }

@@ -226,5 +226,5 @@ void memory_help_command(struct call *call)
         NULL,
     };
 
-    admin_reply_help(call, lines);
+    reply_help(call, lines);
 }

@@ -65,5 +65,5 @@ void slowlog_help_command(struct call *call)
         NULL,
     };
 
-    admin_reply_help(call, lines);
+    reply_help(call, lines);
 }

@@ -284,10 +284,8 @@ void client_help_command(struct call *call)
         "    End CLIENT PAUSE.",
         "HELP",
         "    This text.",
+        NULL,
     };
-    size_t count = sizeof(lines) / sizeof(lines[0]);
 
-    reply_array(call->reply, count);
-    for (size_t i = 0; i < count; i++)
-        reply_status(call->reply, bytes_of_string(lines[i]));
+    reply_help(call, lines);
 }

@@ -218,10 +218,8 @@ void command_help_command(struct call *call)
         "    The names of commands.",
         "HELP",
         "    This text.",
+        NULL,
     };
-    size_t count = sizeof(lines) / sizeof(lines[0]);
 
-    reply_array(call->reply, count);
-    for (size_t i = 0; i < count; i++)
-        reply_status(call->reply, bytes_of_string(lines[i]));
+    reply_help(call, lines);
 }

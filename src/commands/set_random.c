@@ -2,14 +2,11 @@
  * if count is negative, that many draws, each from all members. */
 #include "command/call.h"
 #include "command/key.h"
+#include "commands/draw.h"
 #include "commands/set.h"
 #include "value/set.h"
 
-enum {
-    /* Redis takes any number of draws and fills its memory with the reply; we draw this often and no more. */
-    DRAWS_MAX = 1 << 24,
-    WORDS_LOGGED_MAX = 1026,        /* of one SREM that stands for a SPOP, as Redis 7.2 cuts them */
-};
+enum { WORDS_LOGGED_MAX = 1026 };       /* of one SREM that stands for a SPOP, as Redis 7.2 cuts them */
 
 /* The key is to go if nothing is left. What was drawn counts as changes, not the calls. */
 static void put_back(struct key *key, size_t popped)

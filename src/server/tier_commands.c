@@ -293,12 +293,10 @@ static void tier_help_command(struct call *call)
         "    Pairs of a heat, 0 (coldest) to 255, and the number of keys in RAM that have it, in this database.",
         "HELP",
         "    This text.",
+        NULL,
     };
-    size_t count = sizeof(lines) / sizeof(lines[0]);
 
-    reply_array(call->reply, count);
-    for (size_t i = 0; i < count; i++)
-        reply_status(call->reply, bytes_of_string(lines[i]));
+    reply_help(call, lines);
 }
 
 const struct command tier_commands[] = {

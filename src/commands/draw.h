@@ -1,0 +1,31 @@
+/* Draws at random from pairs: what HRANDFIELD and ZRANDMEMBER share. */
+#ifndef KELVIN_COMMANDS_DRAW_H
+#define KELVIN_COMMANDS_DRAW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "command/call.h"
+
+/* Redis takes any number of draws and fills its memory with the reply; we draw this often and no more. */
+enum { DRAWS_MAX = 1 << 24 };
+
+/* Drawing until enough different ones were seen is quick as long as few are wanted: 1/3 of all at most. */
+enum { DRAW_SPARSE_FACTOR = 3 };
+
+struct draw {
+    struct call *call;
+    const struct value *value;
+    size_t count;           /* pairs to be replied */
+    bool repeats;           /* each draw is from all pairs: the count was negative */
+    bool with_seconds;      /* values or scores too: `word` was given */
+};
+
+/* key count [word]. False: the error was replied. */
+bool draw_parse(struct draw *draw, struct call *call, const char *word);
+
+void draw_reply_count(const struct draw *draw);
+/* Before a pair that has its second. */
+void draw_reply_pair(const struct draw *draw);
+
+#endif

@@ -122,6 +122,7 @@ struct command {
     const char *group, *since, *complexity, *summary, *arguments;
     const char *tips;                               /* hints for clients and proxies, separated by spaces; or NULL */
     const char *deprecated_since, *replaced_by;     /* or NULL */
+    bool for_developers;    /* of the server; clients are told "syscmd" */
     uint32_t id;            /* given by the table: index of its statistics */
     struct command *parent;     /* container, or NULL */
     struct command **children;  /* subcommands, NULL-terminated; or NULL */

@@ -351,21 +351,22 @@ static struct node *parse_arguments(struct arena *arena, const char *text)
 void command_docs_reply(struct reply *reply, struct arena *arena, const struct command *command)
 {
     struct node *arguments = parse_arguments(arena, command->arguments);
+    bool has_flags = command->deprecated_since != NULL || command->for_developers;
     size_t child_count = 0;
 
     while (command->children != NULL && command->children[child_count] != NULL)
         child_count++;
     reply_map(reply, (size_t)(command->summary != NULL) + (command->since != NULL) + (command->group != NULL) +
-        (command->complexity != NULL) + 2 * (size_t)(command->deprecated_since != NULL) + (command->replaced_by != NULL) +
-        (arguments != NULL) + (child_count > 0));
+        (command->complexity != NULL) + (size_t)has_flags + (command->deprecated_since != NULL) +
+        (command->replaced_by != NULL) + (arguments != NULL) + (child_count > 0));
     reply_text(reply, "summary", command->summary);
     reply_text(reply, "since", command->since);
     reply_text(reply, "group", command->group);
     reply_text(reply, "complexity", command->complexity);
-    if (command->deprecated_since != NULL) {
+    if (has_flags) {
         reply_bulk_string(reply, "doc_flags");
         reply_set(reply, 1);
-        reply_status(reply, BYTES("deprecated"));
+        reply_status(reply, command->for_developers ? BYTES("syscmd") : BYTES("deprecated"));
     }
     reply_text(reply, "deprecated_since", command->deprecated_since);
     reply_text(reply, "replaced_by", command->replaced_by);

@@ -112,19 +112,17 @@ static int spec_begin(const struct key_spec *spec, const struct bytes *args, int
     return 0;
 }
 
-/* First and last key of a spec that begins at `begin`; false: the arguments make no sense. first > last: no keys. */
+/* First and last key of a spec that begins at `begin`; false: the arguments make no sense. first > last (a range): no keys. */
 static bool spec_range(const struct key_spec *spec, const struct bytes *args, int arg_count, int begin, int *first, int *last)
 {
     int64_t count;
 
     *first = begin;
     if (spec->numbered) {
-        if (begin >= arg_count || !text_to_int(args[begin], &count) || count < 0 || count > arg_count)
+        if (begin >= arg_count || !text_to_int(args[begin], &count) || count < 1 || count > arg_count)
             return false;
         *first = begin + 1;
         *last = begin + 1 + ((int)count - 1) * spec->step;
-        if (count == 0)
-            *last = begin;
     } else if (spec->last >= 0) {
         *last = begin + spec->last;
     } else if (spec->limit > 1) {

@@ -263,7 +263,22 @@ static struct element element_of_bytes(struct bytes bytes)
     return element;
 }
 
-/* Puts `element` where `old` bytes were; NULL puts nothing. The one place that moves bytes. */
+static void element_write(uint8_t *to, const struct element *element)
+{
+    memcpy(to, element->head, element->head_size);
+    if (element->data.size > 0)
+        memcpy(to + element->head_size, element->data.data, element->data.size);
+    back_write(to + element->head_size + element->data.size, element->head_size + element->data.size);
+}
+
+/* A pack's block is of its size's class, so most changes need no other. */
+static inline void block_resize(struct listpack **pack, size_t size, size_t size_after)
+{
+    if (mem_class(size_after) != mem_class(size))
+        *pack = mem_realloc(*pack, mem_class(size_after));
+}
+
+/* Puts `element` where `old` bytes were; NULL puts nothing. What is already there moves here only. */
 static void splice(struct listpack **pack, size_t at, size_t old, const struct element *element)
 {
     size_t size = listpack_size(*pack), new = element != NULL ? element->size : 0, size_after = size - old + new;
@@ -272,26 +287,22 @@ static void splice(struct listpack **pack, size_t at, size_t old, const struct e
     CHECK(at >= HEADER_SIZE && at + old < size);
     CHECK(size_after <= LISTPACK_SIZE_MAX);
     if (size_after > size)
-        *pack = mem_realloc(*pack, size_after);
+        block_resize(pack, size, size_after);
     raw = raw_of(*pack);
     if (old != new)
         memmove(raw + at + new, raw + at + old, size - at - old);
     if (size_after < size) {
-        *pack = mem_realloc(*pack, size_after);
+        block_resize(pack, size, size_after);
         raw = raw_of(*pack);
     }
     size_set(*pack, size_after);
-    if (element == NULL)
-        return;
-    memcpy(raw + at, element->head, element->head_size);
-    if (element->data.size > 0)
-        memcpy(raw + at + element->head_size, element->data.data, element->data.size);
-    back_write(raw + at + element->head_size + element->data.size, element->head_size + element->data.size);
+    if (element != NULL)
+        element_write(raw + at, element);
 }
 
 struct listpack *listpack_create(void)
 {
-    struct listpack *pack = mem_alloc(HEADER_SIZE + 1);
+    struct listpack *pack = mem_alloc(mem_class(HEADER_SIZE + 1));
 
     size_set(pack, HEADER_SIZE + 1);
     store_le(raw_of(pack) + 4, 0, 2);
@@ -311,7 +322,7 @@ struct listpack *listpack_copy(const struct listpack *pack)
 
 struct listpack *listpack_of_bytes(struct bytes bytes)
 {
-    struct listpack *pack = mem_alloc(bytes.size);
+    struct listpack *pack = mem_alloc(mem_class(bytes.size));
 
     CHECK(bytes.size > HEADER_SIZE);
     memcpy(raw_of(pack), bytes.data, bytes.size);
@@ -534,6 +545,55 @@ void listpack_append(struct listpack **pack, struct bytes bytes)
 void listpack_append_int(struct listpack **pack, int64_t number)
 {
     listpack_insert_int(pack, LISTPACK_NONE, number);
+}
+
+void listpack_gather_begin(struct listpack_gather *gather, struct listpack **pack)
+{
+    gather->pack = pack;
+    gather->size = gather->count = 0;
+}
+
+void listpack_gather_end(struct listpack_gather *gather)
+{
+    struct listpack **pack = gather->pack;
+    size_t size = listpack_size(*pack), size_after = size + gather->size;
+    uint8_t *raw;
+
+    CHECK(size_after <= LISTPACK_SIZE_MAX);
+    block_resize(pack, size, size_after);
+    raw = raw_of(*pack);
+    memcpy(raw + size - 1, gather->bytes, gather->size);
+    raw[size_after - 1] = END;
+    size_set(*pack, size_after);
+    count_add(*pack, gather->count);
+    gather->size = gather->count = 0;
+}
+
+static void gather_element(struct listpack_gather *gather, const struct element *element)
+{
+    if (element->size > sizeof(gather->bytes) - gather->size)
+        listpack_gather_end(gather);
+    if (element->size > sizeof(gather->bytes)) {
+        element_insert(gather->pack, LISTPACK_NONE, element);
+        return;
+    }
+    element_write(gather->bytes + gather->size, element);
+    gather->size += element->size;
+    gather->count++;
+}
+
+void listpack_gather(struct listpack_gather *gather, struct bytes bytes)
+{
+    struct element element = element_of_bytes(bytes);
+
+    gather_element(gather, &element);
+}
+
+void listpack_gather_int(struct listpack_gather *gather, int64_t number)
+{
+    struct element element = element_of_int(number);
+
+    gather_element(gather, &element);
 }
 
 size_t listpack_insert(struct listpack **pack, size_t at, struct bytes bytes)

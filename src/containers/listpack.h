@@ -68,6 +68,18 @@ bool listpack_has_twins(const struct listpack *pack, size_t stride, const struct
 
 void listpack_append(struct listpack **pack, struct bytes bytes);
 void listpack_append_int(struct listpack **pack, int64_t number);
+
+/* Many to append at once: they are gathered, and put into the pack together. Between begin and end the pack is left alone. */
+struct listpack_gather {                /* all private */
+    struct listpack **pack;
+    size_t size, count;
+    uint8_t bytes[512];
+};
+void listpack_gather_begin(struct listpack_gather *gather, struct listpack **pack);
+void listpack_gather(struct listpack_gather *gather, struct bytes bytes);
+void listpack_gather_int(struct listpack_gather *gather, int64_t number);
+void listpack_gather_end(struct listpack_gather *gather);
+
 /* Before the element `at`; LISTPACK_NONE appends. Returns where the new element is. */
 size_t listpack_insert(struct listpack **pack, size_t at, struct bytes bytes);
 size_t listpack_insert_int(struct listpack **pack, size_t at, int64_t number);

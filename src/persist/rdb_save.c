@@ -17,11 +17,13 @@
 #include "tier/record.h"
 #include "tier/store.h"
 #include "tier/tags.h"
+#include "value/codec.h"
 
 enum {
     MESSAGE_SIZE = 256,
     PATH_SIZE = 4096,
     SYNC_SIZE = 32 << 20,           /* bytes; a file that is synced only at its end holds up everybody's fsync */
+    CONVERTED_KEPT = 1 << 20,       /* bytes of memory */
     LOOK_KEYS = 256,                /* so often for cancel and progress */
 };
 
@@ -36,6 +38,7 @@ struct saving {
     int db_count;
     int fd;
     struct rdb_writer *writer;
+    struct buffer converted;        /* a payload that goes into the file otherwise than it is in its record */
     uint64_t synced;
     uint64_t keys;
     struct heat_settings heat;
@@ -173,6 +176,8 @@ static enum status write_record(struct saving *saving, const struct store_record
     struct rdb_key key = { .key = found->key, .freq = -1 };
     enum status status = record_split(found->record, &record, &key.payload);
 
+    if (status == STATUS_OK)
+        status = codec_for_dump(key.payload, &saving->converted, &key.payload);
     if (status != STATUS_OK) {
         snprintf(saving->message, MESSAGE_SIZE, "The record of the key '%.*s' in the image can't be read: %s",
             (int)(found->key.size < 100 ? found->key.size : 100), found->key.data, status_name(status));
@@ -182,6 +187,8 @@ static enum status write_record(struct saving *saving, const struct store_record
     if (saving->options->with_freq)
         key.freq = heat_now(&saving->heat, record.heat, record.heat_minutes, saving->minutes);
     status = rdb_write_key(saving->writer, &key);
+    saving->converted.size = 0;
+    buffer_shrink(&saving->converted, CONVERTED_KEPT);
     if (status != STATUS_OK)
         return write_failed(saving, status);
     saving->keys++;
@@ -280,6 +287,7 @@ enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_pro
     store_close(saving->store);
     if (saving->reading[0] != '\0')
         (void)store_remove(saving->reading, NULL);         /* what is left goes with the image */
+    buffer_release(&saving->converted);
     mem_free(saving->incarnations);
     mem_free(saving->counts);
     mem_free(saving);

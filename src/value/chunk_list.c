@@ -173,7 +173,7 @@ static void chunk_free(struct chunk *chunk)
 static char *unpack(const struct chunk *chunk)
 {
     const struct compressed *compressed = chunk->data;
-    struct buffer buffer = { .data = mem_alloc(compressed->pack_size), .capacity = compressed->pack_size };
+    struct buffer buffer = { .data = mem_alloc(mem_class(compressed->pack_size)), .capacity = compressed->pack_size };
 
     CHECK(lzf_decode(bytes_of(compressed->bytes, compressed->size), compressed->pack_size, &buffer) == STATUS_OK);
     return buffer.data;

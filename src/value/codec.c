@@ -272,8 +272,8 @@ static const struct rdb_row rdb_rows[] = {
     [CODEC_RDB_HASH_TIMES] = { VALUE_HASH, codec_read_hash, OF_TABLE },
     [CODEC_RDB_HASH_LISTPACK_TIMES] = { VALUE_HASH, codec_read_hash, OF_COMPACT },
     [CODEC_RDB_STREAM] = { VALUE_STREAM, codec_read_stream, NEVER_WRITTEN },
-    [CODEC_RDB_STREAM_2] = { VALUE_STREAM, codec_read_stream, NEVER_WRITTEN },       /* written, but without limits */
-    [CODEC_RDB_STREAM_3] = { VALUE_STREAM, codec_read_stream, NEVER_WRITTEN },
+    [CODEC_RDB_STREAM_2] = { VALUE_STREAM, codec_read_stream, NEVER_WRITTEN },
+    [CODEC_RDB_STREAM_3] = { VALUE_STREAM, codec_read_stream, NEVER_WRITTEN },       /* written, but without limits */
 };
 
 /* NULL for a type that is not known. */
@@ -320,12 +320,30 @@ enum status codec_decode(struct bytes payload, const struct value_limits *limits
 
 /* DUMP and RESTORE. */
 
+enum status codec_for_dump(struct bytes payload, struct buffer *room, struct bytes *dumped)
+{
+    size_t start = room->size;
+    enum status status;
+
+    *dumped = payload;
+    if (payload.size == 0)
+        return STATUS_CORRUPT;
+    if (payload.data[0] != CODEC_RDB_STREAM_3)
+        return STATUS_OK;
+    status = codec_stream_for_dump(payload, room);
+    *dumped = bytes_of(room->data + start, room->size - start);
+    return status;
+}
+
 void codec_dump(const struct value *value, struct buffer *out)
 {
     size_t start = out->size;
     uint64_t crc;
 
-    codec_encode(value, out);
+    if (value->type == VALUE_STREAM)
+        codec_write_stream_for_dump(value, out);
+    else
+        codec_encode(value, out);
     buffer_append_u8(out, value->type == VALUE_HASH && hash_has_times(value) ? CODEC_RDB_VERSION_TIMES : CODEC_RDB_VERSION);
     buffer_append_u8(out, 0);
     crc = crc64(0, bytes_of(out->data + start, out->size - start));

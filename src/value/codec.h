@@ -5,7 +5,8 @@
  *
  * Written: strings raw or as RDB integers (never LZF); lists as chunks that are listpacks (LZF where the list has compressed them);
  * hashes as listpack or as field/value pairs; sets as intset or member by member, for Redis 7.0 knows no listpacks of members; sorted sets as listpack, or member by member with scores of eight bytes;
- * streams as their nodes lie in memory, without the time at which each consumer was last active, for Redis 7.0 knows none.
+ * streams as their nodes lie in memory.
+ * Of streams, records say when each consumer was last active (type 21); dumps do not (type 19), for Redis 7.0 knows no 21.
  * Read: these, and what Redis 7.2 and older write for the types Kelvin has (LZF, ziplists, zipmaps).
  *
  * The version is the oldest that knows all that is written: 10, which Redis 7.0, 7.2 and later all restore; 12 for hashes whose
@@ -58,8 +59,12 @@ enum codec_rdb_type {
     CODEC_RDB_STREAM_3 = 21,
 };
 
-/* Appends the payload. Only reads the value. */
+/* Appends the payload, as records have it. Only reads the value. */
 void codec_encode(const struct value *value, struct buffer *out);
+
+/* A payload of codec_encode as a dump has it, so that Redis 7.0 reads it: `*dumped` is the same bytes, or others, appended to `room`.
+ * STATUS_CORRUPT: it is no whole payload. */
+enum status codec_for_dump(struct bytes payload, struct buffer *room, struct bytes *dumped);
 
 /* Decodes exactly all of `payload`. A string value borrows from `payload` or from `scratch` (for LZF, which is
  * appended there) if it is inline; all else is owned by the new value. `scratch` may move: what earlier calls left

@@ -12,7 +12,11 @@ typedef enum status codec_reader(uint8_t rdb_type, struct bytes *input, const st
     struct buffer *scratch, struct value *value);
 
 codec_writer codec_write_list, codec_write_set, codec_write_zset, codec_write_hash, codec_write_stream;
+codec_writer codec_write_stream_for_dump;
 codec_reader codec_read_list, codec_read_set, codec_read_zset, codec_read_hash, codec_read_stream;
+
+/* codec_for_dump, of a stream. */
+enum status codec_stream_for_dump(struct bytes payload, struct buffer *out);
 
 /* The next `size` bytes; false, and nothing taken, if there are not as many. */
 bool codec_take(struct bytes *input, size_t size, struct bytes *taken);

@@ -1,5 +1,5 @@
-/* Streams: nodes, which are listpacks under their IDs, then the stream's state, then its groups. Written as Redis 7.0 does (19), so that
- * 7.0 and later read it; what 7.2 has beyond that (21) is only when each consumer last got something, which is not written.
+/* Streams: nodes, which are listpacks under their IDs, then the stream's state, then its groups. The store's records are written as
+ * Redis 7.2 does (21). A dump is written as 7.0 does (19), so that 7.0 and later read it: it lacks when each consumer was last active.
  *
  *   stream   = nodes | (ID 16 bytes | listpack)... | length | last ID | [first ID | max deleted ID | entries added] | groups | group...
  *   group    = name | last ID | [entries read] | pending | (ID 16 bytes | delivered 8 bytes | deliveries)... | consumers | consumer...
@@ -43,18 +43,20 @@ static void write_time(struct buffer *out, int64_t ms)
     buffer_append(out, &word, sizeof(word));
 }
 
-static void write_consumer(struct buffer *out, const struct stream_consumer *consumer)
+static void write_consumer(uint8_t type, struct buffer *out, const struct stream_consumer *consumer)
 {
     struct idmap_place place;
 
     codec_write_raw(out, consumer->name);
     write_time(out, consumer->seen_ms);
+    if (type == CODEC_RDB_STREAM_3)
+        write_time(out, consumer->active_ms);
     codec_write_length(out, consumer->pending.count);
     for (bool more = idmap_first(&consumer->pending, &place); more; more = idmap_next(&consumer->pending, &place))
         write_raw_id(out, idmap_id(&consumer->pending, place));
 }
 
-static void write_group(struct buffer *out, const struct stream_group *group)
+static void write_group(uint8_t type, struct buffer *out, const struct stream_group *group)
 {
     struct idmap_place place;
 
@@ -71,16 +73,16 @@ static void write_group(struct buffer *out, const struct stream_group *group)
     }
     codec_write_length(out, group->consumer_count);
     for (uint32_t i = 0; i < group->consumer_count; i++)
-        write_consumer(out, group->consumers[i]);
+        write_consumer(type, out, group->consumers[i]);
 }
 
-void codec_write_stream(const struct value *value, struct buffer *out)
+static void write_stream(uint8_t type, const struct value *value, struct buffer *out)
 {
     const struct stream *stream = stream_of(value);
     struct idmap_place place;
     char raw[16];
 
-    buffer_append_u8(out, CODEC_RDB_STREAM_2);
+    buffer_append_u8(out, type);
     codec_write_length(out, stream->nodes.count);
     for (bool more = idmap_first(&stream->nodes, &place); more; more = idmap_next(&stream->nodes, &place)) {
         struct listpack *const *node = idmap_value(&stream->nodes, place);
@@ -96,7 +98,17 @@ void codec_write_stream(const struct value *value, struct buffer *out)
     codec_write_length(out, stream->entries_added);
     codec_write_length(out, stream->group_count);
     for (uint32_t i = 0; i < stream->group_count; i++)
-        write_group(out, stream->groups[i]);
+        write_group(type, out, stream->groups[i]);
+}
+
+void codec_write_stream(const struct value *value, struct buffer *out)
+{
+    write_stream(CODEC_RDB_STREAM_3, value, out);
+}
+
+void codec_write_stream_for_dump(const struct value *value, struct buffer *out)
+{
+    write_stream(CODEC_RDB_STREAM_2, value, out);
 }
 
 /* Reading. What fails leaves the stream whole, to be freed. */
@@ -277,4 +289,89 @@ enum status codec_read_stream(uint8_t type, struct bytes *input, const struct va
     }
     *value = result;
     return STATUS_OK;
+}
+
+/* What the store has, as a dump is to have it: all but the consumers' times goes over as it is. */
+
+static bool skip(struct bytes *input, size_t size)
+{
+    struct bytes taken;
+
+    return codec_take(input, size, &taken);
+}
+
+static bool skip_sizes(struct bytes *input, int count)
+{
+    uint64_t size;
+
+    while (count > 0 && codec_read_size(input, &size) == STATUS_OK)
+        count--;
+    return count == 0;
+}
+
+/* One that codec_write_raw wrote. */
+static bool skip_raw(struct bytes *input)
+{
+    uint64_t size;
+
+    return codec_read_size(input, &size) == STATUS_OK && skip(input, size);
+}
+
+static bool skip_pending(struct bytes *input)
+{
+    uint64_t count;
+
+    if (codec_read_size(input, &count) != STATUS_OK)
+        return false;
+    while (count > 0 && skip(input, 16 + 8) && skip_sizes(input, 1))
+        count--;
+    return count == 0;
+}
+
+/* Copies what was passed since `*from`, and goes on there. */
+static void copy_passed(struct buffer *out, const char **from, const struct bytes *input)
+{
+    buffer_append(out, *from, (size_t)(input->data - *from));
+    *from = input->data;
+}
+
+static bool convert_consumer(struct bytes *input, struct buffer *out, const char **from)
+{
+    uint64_t count;
+
+    if (!skip_raw(input) || !skip(input, 8))
+        return false;
+    copy_passed(out, from, input);
+    if (!skip(input, 8))
+        return false;
+    *from = input->data;
+    return codec_read_size(input, &count) == STATUS_OK && count <= input->size / 16 && skip(input, count * 16);
+}
+
+enum status codec_stream_for_dump(struct bytes payload, struct buffer *out)
+{
+    struct bytes input = payload;
+    const char *from;
+    uint64_t nodes, groups, consumers;
+
+    if (!skip(&input, 1) || payload.data[0] != CODEC_RDB_STREAM_3 || codec_read_size(&input, &nodes) != STATUS_OK)
+        return STATUS_CORRUPT;
+    buffer_append_u8(out, CODEC_RDB_STREAM_2);
+    from = payload.data + 1;
+    for (; nodes > 0; nodes--) {
+        if (!skip_raw(&input) || !skip_raw(&input))
+            return STATUS_CORRUPT;
+    }
+    if (!skip_sizes(&input, 8) || codec_read_size(&input, &groups) != STATUS_OK)
+        return STATUS_CORRUPT;
+    for (; groups > 0; groups--) {
+        if (!skip_raw(&input) || !skip_sizes(&input, 3) || !skip_pending(&input) || codec_read_size(&input, &consumers) != STATUS_OK)
+            return STATUS_CORRUPT;
+        for (; consumers > 0; consumers--) {
+            if (!convert_consumer(&input, out, &from))
+                return STATUS_CORRUPT;
+        }
+    }
+    copy_passed(out, &from, &input);
+    return input.size == 0 ? STATUS_OK : STATUS_CORRUPT;
 }

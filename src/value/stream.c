@@ -175,32 +175,38 @@ static bool has_same_fields(const struct listpack *pack, const struct bytes *pai
 static struct listpack *node_create(const struct bytes *pairs, size_t pair_count)
 {
     struct listpack *pack = listpack_create();
+    struct listpack_gather gather;
 
-    listpack_append_int(&pack, 0);
-    listpack_append_int(&pack, 0);
-    listpack_append_int(&pack, (int64_t)pair_count);
+    listpack_gather_begin(&gather, &pack);
+    listpack_gather_int(&gather, 0);
+    listpack_gather_int(&gather, 0);
+    listpack_gather_int(&gather, (int64_t)pair_count);
     for (size_t i = 0; i < pair_count; i++)
-        listpack_append(&pack, pairs[i * 2]);
-    listpack_append_int(&pack, 0);
+        listpack_gather(&gather, pairs[i * 2]);
+    listpack_gather_int(&gather, 0);
+    listpack_gather_end(&gather);
     return pack;
 }
 
 static void node_append(struct listpack **pack, struct stream_id node_id, struct stream_id id, const struct bytes *pairs, size_t pair_count)
 {
     bool same = has_same_fields(*pack, pairs, pair_count);
+    struct listpack_gather gather;
 
     listpack_replace_int(pack, listpack_first(*pack), (int64_t)node_live(*pack) + 1);
-    listpack_append_int(pack, same ? ENTRY_SAME_FIELDS : 0);
-    listpack_append_int(pack, (int64_t)(id.ms - node_id.ms));
-    listpack_append_int(pack, (int64_t)(id.seq - node_id.seq));
+    listpack_gather_begin(&gather, pack);
+    listpack_gather_int(&gather, same ? ENTRY_SAME_FIELDS : 0);
+    listpack_gather_int(&gather, (int64_t)(id.ms - node_id.ms));
+    listpack_gather_int(&gather, (int64_t)(id.seq - node_id.seq));
     if (!same)
-        listpack_append_int(pack, (int64_t)pair_count);
+        listpack_gather_int(&gather, (int64_t)pair_count);
     for (size_t i = 0; i < pair_count; i++) {
         if (!same)
-            listpack_append(pack, pairs[i * 2]);
-        listpack_append(pack, pairs[i * 2 + 1]);
+            listpack_gather(&gather, pairs[i * 2]);
+        listpack_gather(&gather, pairs[i * 2 + 1]);
     }
-    listpack_append_int(pack, (int64_t)(same ? 3 + pair_count : 4 + pair_count * 2));
+    listpack_gather_int(&gather, (int64_t)(same ? 3 + pair_count : 4 + pair_count * 2));
+    listpack_gather_end(&gather);
 }
 
 bool stream_append(struct stream *stream, const struct value_limits *limits, struct stream_id id, const struct bytes *pairs,

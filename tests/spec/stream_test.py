@@ -1,10 +1,14 @@
 """Streams, compared with redis-server."""
 import os
+import shutil
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.compare import stream_facts                                                            # noqa: E402
 from support.case import PairCase, ServerCase, kelvin_only, main                                    # noqa: E402
-from support.resp import Error, Status                                                                      # noqa: E402
+from support.resp import Error, Status                                                              # noqa: E402
+from support.server import REDIS, Server, until                                                     # noqa: E402
 
 FILL = """
     XADD s 1-1 a 1 b 2
@@ -175,6 +179,76 @@ class StreamRecoveryTest(ServerCase):
         self.server.restart(kill=True)
         client = self.client()
         self.assertEqual(([client.must(*command) for command in see], client.must("DEBUG", "DIGEST-VALUE", "s")), before)
+
+
+@kelvin_only
+class ActiveTimeTest(ServerCase):
+    """When a consumer last got something, which only 7.2 has: beside when it last asked."""
+    options = {"appendonly": "yes", "appendfsync": "always"}
+
+    def setUp(self):
+        super().setUp()
+        for command in ("XADD s 1-1 a 1", "XADD s 2-1 a 2", "XGROUP CREATE s g 0", "XGROUP CREATECONSUMER s g never",
+                        "XREADGROUP GROUP g anna STREAMS s >"):
+            self.c.must(*command.split())
+        # She goes on asking, and gets nothing.
+        def asks():
+            self.c.must("XREADGROUP", "GROUP", "g", "anna", "STREAMS", "s", ">")
+            return self.quiet()[0] >= 20
+        until(asks, what="time goes by")
+
+    def quiet(self):
+        """For how long the one who asked last had got nothing by then; and what is said of the one who never asked."""
+        anna, never = self.c.must("XINFO", "CONSUMERS", "s", "g")
+        see = lambda consumer: dict(zip(consumer[::2], consumer[1::2]))
+        return see(anna)[b"inactive"] - see(anna)[b"idle"], see(never)[b"inactive"]
+
+    def full(self):
+        group, = dict(zip(*[iter(self.c.must("XINFO", "STREAM", "s", "FULL"))] * 2))[b"groups"]
+        consumers = dict(zip(*[iter(group)] * 2))[b"consumers"]
+        return [[consumer[i] for i in (1, 3, 5)] for consumer in consumers]         # name, seen, active
+
+    def test_it_comes_back_from_the_store(self):
+        before = self.full()
+        self.assertLess(before[0][2], before[0][1])
+        for _ in range(3):
+            self.assertEqual(self.c.must("TIER", "DEMOTE", "s"), 1)
+            self.assertEqual(self.full(), before)
+        self.assertGreaterEqual(self.quiet()[0], 20)
+        self.assertEqual(self.quiet()[1], -1)
+
+    def test_it_comes_back_from_a_checkpoint_and_a_copy_has_it(self):
+        before = self.full()
+        self.c.must("BGREWRITEAOF")
+        until(lambda: self.server.info()["aof_rewrite_in_progress"] == "0" and self.server.info()["aof_rewrite_scheduled"] == "0",
+              what="the checkpoint")
+        self.server.restart(kill=True)
+        self.c = self.client()
+        self.assertEqual(self.full(), before)
+        self.c.must("COPY", "s", "t")
+        self.c.must("RENAME", "t", "s")
+        self.assertEqual(self.full(), before)
+
+    def test_a_dump_has_it_not(self):
+        """The form that Redis 7.0 reads. What 7.2 makes of it: active when last seen."""
+        before = self.full()
+        dump = self.c.must("DUMP", "s")
+        self.assertEqual(dump[:1], b"\x13")
+        self.c.must("RESTORE", "s", 0, dump, "REPLACE")
+        self.assertEqual(self.full(), [[name, seen, seen] for name, seen, _ in before])
+
+
+class SavedStreamTest(PairCase):
+    def test_redis_loads_what_is_saved(self):
+        """Groups, consumers and what is pending included, though the store keeps them in a form that 7.0 does not know."""
+        self.both(FILL + GROUPS)
+        see = [line.split() for line in SEE.strip().split("\n")]
+        before = [stream_facts(self.r.must(*command)) for command in see]
+        self.c.must("SAVE")
+        with tempfile.TemporaryDirectory(prefix="kelvin-test-") as folder:
+            shutil.copy(os.path.join(self.server.folder, "dump.rdb"), folder)
+            with Server({}, binary=REDIS, folder=folder) as redis, redis.client() as client:
+                self.assertEqual([stream_facts(client.must(*command)) for command in see], before)
 
 
 if __name__ == "__main__":

@@ -402,6 +402,54 @@ static void hostile_bytes_are_refused_or_walkable(void **state)
     assert_in_range(passed, 5000, 29000);
 }
 
+/* Sizes that fill the room for gathering to the byte, pass it, and are larger than it. */
+static void what_is_gathered_is_what_would_be_appended(void **state)
+{
+    static char text[3000];
+
+    memset(text, 'x', sizeof(text));
+    for (uint64_t seed = 1; seed <= 500; seed++) {
+        struct listpack *appended = listpack_create(), *gathered = listpack_create();
+        struct listpack_gather gather;
+        struct random random;
+
+        random_init(&random, seed);
+        listpack_gather_begin(&gather, &gathered);
+        for (size_t count = random_below(&random, 40); count > 0; count--) {
+            struct bytes bytes = bytes_of(text, random_below(&random, random_below(&random, 6) == 0 ? sizeof(text) : 100));
+            int64_t number = (int64_t)random_next(&random) >> random_below(&random, 64);
+
+            if (random_below(&random, 2) == 0) {
+                listpack_append(&appended, bytes);
+                listpack_gather(&gather, bytes);
+            } else {
+                listpack_append_int(&appended, number);
+                listpack_gather_int(&gather, number);
+            }
+        }
+        listpack_gather_end(&gather);
+        if (!bytes_equal(listpack_bytes(appended), listpack_bytes(gathered)) || !listpack_is_valid(listpack_bytes(gathered)))
+            fail_msg("seed %" PRIu64, seed);
+        listpack_destroy(appended);
+        listpack_destroy(gathered);
+    }
+}
+
+/* What mem_class says of the allocator, on which blocks that grow by it stand. */
+static void a_block_is_of_its_class(void **state)
+{
+    for (size_t size = 1; size < 100000; size += size < 5000 ? 1 : 997) {
+        void *block = mem_alloc(size), *of_class = mem_alloc(mem_class(size));
+
+        assert_true(mem_class(size) >= size && mem_class(mem_class(size)) == mem_class(size));
+        if (mem_class(size) > size && mem_size(block) != mem_class(size))
+            fail_msg("%zu bytes: %zu set aside, of class %zu", size, mem_size(block), mem_class(size));
+        assert_int_equal(mem_size(of_class), mem_class(size));
+        mem_free(block);
+        mem_free(of_class);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +465,8 @@ int main(void)
         cmocka_unit_test(room_ends_before_the_largest_size),
         cmocka_unit_test(a_copy_is_its_own),
         cmocka_unit_test(every_cut_of_a_pack_is_invalid),
+        cmocka_unit_test(what_is_gathered_is_what_would_be_appended),
+        cmocka_unit_test(a_block_is_of_its_class),
         cmocka_unit_test(hostile_bytes_are_refused_or_walkable),
     };
 

@@ -316,13 +316,80 @@ static void all_three_forms_are_read(void **state)
         if (types[i] == CODEC_RDB_STREAM_3)
             assert_true(pending->consumer->active_ms == 6);
         codec_encode(&value, &again);
-        if (types[i] == CODEC_RDB_STREAM_2)
+        if (types[i] == CODEC_RDB_STREAM_3)
             assert_true(bytes_equal(buffer_bytes(&again), buffer_bytes(&payload)));
         value_free(&value);
         buffer_release(&payload);
         buffer_release(&scratch);
         buffer_release(&again);
     }
+}
+
+static void assert_dumps(const struct value *value)
+{
+    struct buffer kept = { 0 }, dump = { 0 }, room = { 0 }, scratch = { 0 };
+    struct bytes converted, dumped;
+    struct value back;
+
+    codec_encode(value, &kept);
+    codec_dump(value, &dump);
+    dumped = bytes_of(dump.data, dump.size - CODEC_DUMP_FOOTER_SIZE);
+    assert_true(dumped.data[0] == CODEC_RDB_STREAM_2 && kept.data[0] == CODEC_RDB_STREAM_3);
+    buffer_append_u8(&room, 'x');
+    assert_int_equal(codec_for_dump(buffer_bytes(&kept), &room, &converted), STATUS_OK);
+    assert_true(bytes_equal(converted, dumped));
+    for (size_t size = 0; size < kept.size; size++) {
+        room.size = 1;
+        if (codec_for_dump(bytes_of(kept.data, size), &room, &converted) == STATUS_OK)
+            fail_msg("the first %zu bytes of %zu are no stream", size, kept.size);
+    }
+    assert_int_equal(codec_decode(dumped, &limits, &scratch, &back), STATUS_OK);
+    stream_verify(stream_of(&back));
+    value_free(&back);
+    buffer_release(&kept);
+    buffer_release(&dump);
+    buffer_release(&room);
+    buffer_release(&scratch);
+}
+
+static void a_record_says_when_consumers_were_active_and_a_dump_does_not(void **state)
+{
+    struct buffer payload = { 0 }, scratch = { 0 };
+    const struct stream_group *group;
+    const char *const groups[] = { "a", "g", "z" };
+    struct value value = stream_create(), back;
+    struct stream *stream = stream_of(&value);
+
+    assert_dumps(&value);
+    for (uint64_t ms = 1; ms <= 40; ms++) {
+        struct bytes pair[2] = { bytes_of_string("field"), bytes_of_string(ms % 3 ? "a value" : "7") };
+
+        assert_true(stream_append(stream, &limits, id_of(ms, 300), pair, 1));
+    }
+    assert_dumps(&value);
+    for (size_t i = 0; i < 3; i++) {
+        struct stream_group *made = stream_group_create(stream, bytes_of_string(groups[i]), id_of(9, 0), (int64_t)i - 1);
+        struct stream_consumer *one = stream_consumer_create(made, bytes_of_string("one"), 1000);
+
+        assert_dumps(&value);
+        stream_consumer_create(made, bytes_of_string("never active"), 2000);
+        one->active_ms = 700 + (int64_t)i;
+        for (uint64_t ms = 1; ms <= 30 * i; ms++)
+            stream_pending_assign(made, id_of(ms, 300), one)->deliveries = ms * 50;
+        assert_dumps(&value);
+    }
+    codec_encode(&value, &payload);
+    assert_int_equal(codec_decode(buffer_bytes(&payload), &limits, &scratch, &back), STATUS_OK);
+    for (size_t i = 0; i < 3; i++) {
+        group = stream_group_find(stream_of(&back), bytes_of_string(groups[i]));
+        assert_true(stream_consumer_find(group, bytes_of_string("one"))->active_ms == 700 + (int64_t)i);
+        assert_true(stream_consumer_find(group, bytes_of_string("one"))->seen_ms == 1000);
+        assert_true(stream_consumer_find(group, bytes_of_string("never active"))->active_ms == -1);
+    }
+    value_free(&back);
+    value_free(&value);
+    buffer_release(&payload);
+    buffer_release(&scratch);
 }
 
 /* Each byte takes each value, and each end is tried: what is taken must be whole. */
@@ -369,6 +436,7 @@ int main(void)
         cmocka_unit_test(a_stream_does_what_an_array_does),
         cmocka_unit_test(what_is_pending_is_what_an_array_has),
         cmocka_unit_test(all_three_forms_are_read),
+        cmocka_unit_test(a_record_says_when_consumers_were_active_and_a_dump_does_not),
         cmocka_unit_test(no_bytes_do_harm),
     };
 

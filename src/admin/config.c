@@ -389,6 +389,41 @@ void config_get(struct config *config, const struct bytes *patterns, int count, 
     buffer_release(&get.value);
 }
 
+static bool has_default(struct config *config, enum config_id id, char *message)
+{
+    struct config_private *more = config->more;
+    bool same;
+
+    pthread_mutex_lock(&more->reading);
+    same = config_value_equal(&more->values[id], &more->initial[id]);
+    pthread_mutex_unlock(&more->reading);
+    return same || config_refuse(message, "Kelvin does not have this yet, and takes no value but '%s'", config_row(id)->initial);
+}
+
+static bool only_the_default(void *context, enum config_id id, char *message)
+{
+    return has_default(context, id, message);
+}
+
+bool config_check_absent(struct config *config, char *message)
+{
+    char reason[CONFIG_MESSAGE_SIZE];
+
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        if (config_row(id)->flags & CONFIG_FLAG_ABSENT && !has_default(config, (enum config_id)id, reason))
+            return config_refuse(message, "'%s': %s", config_row(id)->name, reason);
+    }
+    return true;
+}
+
+void config_refuse_absent(struct config *config)
+{
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        if (config_row(id)->flags & CONFIG_FLAG_ABSENT && config_row(id)->flags & CONFIG_FLAG_LIVE)
+            config_on_change(config, (enum config_id)id, only_the_default, config);
+    }
+}
+
 void config_unused(struct config *config, config_found *found, void *context)
 {
     struct config_private *more = config->more;

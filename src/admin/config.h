@@ -145,4 +145,8 @@ const char *config_file(const struct config *config);       /* absolute path, NU
 /* Directives that were given a value other than the default but do nothing yet: for the log at start. */
 void config_unused(struct config *config, config_found *found, void *context);
 
+/* Directives that ask for what Kelvin does not have (TLS, ACL, replication ...), so that no value but the default will do. */
+bool config_check_absent(struct config *config, char *message);     /* false: one has; the message names it */
+void config_refuse_absent(struct config *config);                   /* CONFIG SET refuses from now on */
+
 #endif

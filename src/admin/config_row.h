@@ -43,6 +43,7 @@ enum config_flag {
     CONFIG_FLAG_HIDDEN = 4,
     CONFIG_FLAG_UNUSED = 8,
     CONFIG_FLAG_POWER_OF_TWO = 16,
+    CONFIG_FLAG_ABSENT = 32,
 };
 
 struct config_row {

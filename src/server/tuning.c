@@ -135,4 +135,5 @@ void tuning_apply(struct engine *engine)
     config_on_change(engine->config, CONFIG_PORT, only_at_start, engine);
     config_on_change(engine->config, CONFIG_BIND, only_at_start, engine);
     config_on_change(engine->config, CONFIG_DIR, only_at_start, engine);
+    config_refuse_absent(engine->config);
 }

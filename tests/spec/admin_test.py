@@ -7,7 +7,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, ServerCase, kelvin_only, main                                    # noqa: E402
 from support.resp import OK, Error, Status                                                          # noqa: E402
-from support.server import Server, until                                                            # noqa: E402
+from support.server import Server, StartFailed, until                                                         # noqa: E402
 
 PROTOCOL_TYPES = "string integer double bignum null array set map verbatim true false".split()
 
@@ -216,6 +216,29 @@ class ShutdownTest(unittest.TestCase):
         server.start()
         with server.client() as client:
             self.assertEqual(client.must("DBSIZE"), 1000)
+
+
+@kelvin_only
+class AbsentTest(ServerCase):
+    """What Kelvin does not have can't be switched on."""
+
+    def test_config_set_refuses_all_but_the_default(self):
+        for name, value, default in (("notify-keyspace-events", "KEA", ""), ("tls-port", "7000", "0"),
+                                     ("min-replicas-to-write", "1", "0"), ("maxmemory-clients", "5%", "0")):
+            reply = self.c.call("CONFIG", "SET", name, value)
+            self.assertIsInstance(reply, Error)
+            self.assertEqual(bytes(reply), b"ERR CONFIG SET failed (possibly related to argument '%s') - Kelvin does not have this yet, "
+                                           b"and takes no value but '%s'" % (name.encode(), default.encode()))
+            self.assertEqual(self.c.must("CONFIG", "GET", name), [name.encode(), default.encode()])
+            self.c.must("CONFIG", "SET", name, default)
+
+    def test_a_start_with_one_is_refused(self):
+        for name, value in (("aclfile", "users.acl"), ("user", "default on"), ("tls-port", "7000"), ("replicaof", "127.0.0.1 7000"),
+                            ("cluster-enabled", "yes"), ("loadmodule", "some.so"), ("notify-keyspace-events", "KEA")):
+            with self.assertRaises(StartFailed) as caught:
+                with Server(args=["--" + name] + value.split()):
+                    pass
+            self.assertIn("'%s': Kelvin does not have this yet" % name, str(caught.exception))
 
 
 @kelvin_only

@@ -243,7 +243,7 @@ static bool make_resident(struct call *call, struct keyspace *keyspace, struct c
         return false;
     if (key->handle == 0)
         key->handle = keyspace_find(keyspace, key->hash, name);
-    if (key->handle != 0 && !(key->flags & KEY_RO) && keyspace_entry(keyspace, key->handle)->flags & ENTRY_LATCHED) {
+    if (key->handle != 0 && (key->flags & (KEY_RO | KEY_CHANGED)) != KEY_RO && keyspace_entry(keyspace, key->handle)->flags & ENTRY_LATCHED) {
         hooks->unlatch(hooks->context, keyspace, key->hash, name);
         key->handle = keyspace_find(keyspace, key->hash, name);
     }

@@ -5,12 +5,13 @@ import random
 import sys
 import threading
 import time
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, ServerCase, kelvin_only, main                                    # noqa: E402
 from support.play import PlayCase, blocked                                                          # noqa: E402
 from support.resp import Error, NULL_ARRAY, OK, encode                                              # noqa: E402
-from support.server import Server, scaled, seed_new, until                                          # noqa: E402
+from support.server import Server, is_sanitized, scaled, seed_new, until                            # noqa: E402
 
 KEYS = "wxyz"
 
@@ -145,6 +146,99 @@ class TogetherTest(ServerCase):
         self.assertEqual(wrong[:3], [])
 
 
+@kelvin_only
+class ManyWorkersTest(ServerCase):
+    options = {"io-threads": "4"}
+
+    def test_whoever_pushes_the_first_who_came_are_served(self):
+        waiters, pushers = [self.client(timeout=60) for _ in range(8)], [self.client(timeout=60) for _ in range(4)]
+        for round_ in range(scaled(150)):
+            for index, waiter in enumerate(waiters):
+                waiter.send(encode(["BLPOP", "k", "other", 0]))
+                until(lambda: blocked(self.c) == index + 1, what="a client waits")
+            for half in (waiters[:4], waiters[4:]):
+                for index, pusher in enumerate(pushers):
+                    pusher.send(encode(["RPUSH", "k", "%d.%d" % (round_, index)]))
+                self.assertEqual([pusher.receive() for pusher in pushers], [1] * 4)     # each found the list empty
+                got = [waiter.receive()[1] for waiter in half]
+                self.assertEqual(sorted(got), [b"%d.%d" % (round_, index) for index in range(4)])
+        self.assertEqual(self.c.must("DBSIZE"), 0)
+
+    def test_a_group_gets_each_entry_once_and_other_readers_get_all_in_order(self):
+        seed = seed_new()
+        stop, failures, added, delivered = threading.Event(), [], [], []
+        streams = ["s0", "s1"]
+
+        def run(kind, number):
+            rand = random.Random("%d/%d" % (seed, number))
+            try:
+                with self.server.client(timeout=60) as client:
+                    kind(client, rand, number)
+            except Exception as error:                                              # noqa: BLE001
+                failures.append("%s: %r" % (kind.__name__, error))
+                stop.set()
+
+        def add(client, rand, number):
+            while not stop.is_set():
+                stream = rand.choice(streams)
+                added.append((stream, client.must("XADD", stream, "*", "by", number)))
+                time.sleep(rand.random() * 0.003)
+
+        def consume(client, rand, number):
+            while not stop.is_set():
+                reply = client.call("XREADGROUP", "GROUP", "g", "c%d" % number, "COUNT", rand.choice((1, 5)), "BLOCK", rand.choice((3, 30)),
+                                    "STREAMS", *streams, ">", ">")
+                delivered.extend((stream.decode(), entry[0]) for stream, entries in ([] if reply == NULL_ARRAY else reply) for entry in entries)
+
+        def follow(client, rand, number):
+            last, seen = ["0-0", "0-0"], {stream: [] for stream in streams}
+            while not (stop.is_set() and all(last[i] == self.last_of(client, stream) for i, stream in enumerate(streams))):
+                reply = client.call("XREAD", "COUNT", 10, "BLOCK", 50, "STREAMS", *streams, *last)
+                for stream, entries in [] if reply == NULL_ARRAY else reply:
+                    seen[stream.decode()] += [entry[0] for entry in entries]
+                    last[streams.index(stream.decode())] = entries[-1][0]
+            for stream in streams:
+                if seen[stream] != [entry[0] for entry in client.must("XRANGE", stream, "-", "+")]:
+                    raise AssertionError("a follower of %s has gaps" % stream)
+
+        def leave(client, rand, number):
+            while not stop.is_set():
+                others = [self.server.client() for _ in range(3)]
+                for other in others:
+                    other.send(encode(["XREADGROUP", "GROUP", "g", "gone", "BLOCK", 0, "STREAMS", *streams, ">", ">"]))
+                time.sleep(rand.random() * 0.01)
+                for other in others:
+                    other.close()
+
+        def demote(client, rand, number):
+            while not stop.is_set():
+                client.call("TIER", "DEMOTE", *streams)
+                time.sleep(0.005)
+
+        for stream in streams:
+            self.c.must("XGROUP", "CREATE", stream, "g", "0", "MKSTREAM")
+        kinds = [add] * 3 + [consume] * 5 + [follow] * 2 + [leave, demote]
+        threads = [threading.Thread(target=run, args=(kind, number)) for number, kind in enumerate(kinds)]
+        for thread in threads:
+            thread.start()
+        stop.wait(3)
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(failures, [], "seed %d" % seed)
+        until(lambda: blocked(self.c) == 0, what="nobody waits")
+        rest = self.c.call("XREADGROUP", "GROUP", "g", "rest", "STREAMS", *streams, ">", ">")
+        delivered += [(stream.decode(), entry[0]) for stream, entries in ([] if rest == NULL_ARRAY else rest) for entry in entries]
+        for stream in streams:
+            delivered += [(stream, entry[0]) for entry in self.c.must("XPENDING", stream, "g", "-", "+", 1000000, "gone")]
+        self.assertEqual(sorted(delivered), sorted(added), "seed %d" % seed)
+        self.assertGreater(len(added), 20)
+
+    def last_of(self, client, stream):
+        entries = client.must("XREVRANGE", stream, "+", "-", "COUNT", 1)
+        return entries[0][0] if entries else "0-0"
+
+
 class AroundTest(PairCase):
     """What else happens to clients that wait, compared with redis-server."""
 
@@ -204,6 +298,7 @@ class AroundTest(PairCase):
             self.assertEqual(client.must("BLPOP", "k", 0), [b"k", b"1"])
         self.each(play)
 
+    @unittest.skipIf(is_sanitized(), "a sanitizer's allocator is not metered")
     def test_without_memory_pops_go_on_and_moves_are_refused(self):
         options = {"maxmemory-policy": "noeviction", "tier-enabled": "no"}
         for binary in (self.server.binary, self.oracle.binary):

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "commands/list.h"
+#include "commands/stream.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
 
@@ -23,9 +24,11 @@ struct box {
     struct worker workers[2];
     struct worker *worker_list[2];
     struct client clients[CLIENTS];     /* the even ones on the first worker */
-    struct bytes args[CLIENTS][8];      /* what each has asked */
+    struct bytes args[CLIENTS][12];     /* what each has asked */
     int arg_counts[CLIENTS];
     bool freeze_after_change;
+    bool latch_after_change;            /* a writer begins to encode the value (tier rule 9) */
+    int unlatched;                      /* values that were copied for that */
     bool is_unreadable;                 /* what is not in RAM */
     uint64_t promised_in_change;        /* the most promises seen */
     int64_t alarm_us;
@@ -38,6 +41,8 @@ static void changed(void *context, struct key *key, const char *event)
     blocking_note(&box->engine, key, event);
     if (box->engine.promise_count > box->promised_in_change)
         box->promised_in_change = box->engine.promise_count;
+    if (box->latch_after_change && key->present)
+        keyspace_entry(key->keyspace, key->handle)->flags |= ENTRY_LATCHED;
     if (box->freeze_after_change)
         box->engine.frozen = true;
 }
@@ -45,6 +50,14 @@ static void changed(void *context, struct key *key, const char *event)
 static void free_at_once(void *context, struct value value)
 {
     value_free(&value);
+}
+
+static void unlatch(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct box *box = context;
+
+    keyspace_entry(keyspace, keyspace_find(keyspace, hash, key))->flags &= (uint8_t)~ENTRY_LATCHED;
+    box->unlatched++;
 }
 
 /* There is nothing to load, or no way to know. */
@@ -74,7 +87,7 @@ static void set_alarm(void *context, int64_t at_us)
 
 static struct box *box_create(void)
 {
-    static const struct command *const families[] = { list_commands, NULL };
+    static const struct command *const families[] = { list_commands, stream_commands, NULL };
     struct box *box = mem_zalloc(sizeof(*box));
     struct engine *engine = &box->engine;
 
@@ -86,7 +99,7 @@ static struct box *box_create(void)
     engine->errors = error_stats_create();
     engine->blocking = blocking_create(engine);
     engine->state = ENGINE_READY;
-    engine->hooks = (struct key_hooks){ box, changed, free_at_once, load_nothing, NULL };
+    engine->hooks = (struct key_hooks){ box, changed, free_at_once, load_nothing, unlatch };
     engine->workers = box->worker_list;
     engine->worker_count = 2;
     for (int i = 0; i < 2; i++) {
@@ -319,6 +332,27 @@ static void who_waits_for_a_key_that_can_not_be_read_is_told(void **state)
     box_destroy(box);
 }
 
+static void what_is_being_encoded_is_not_changed_in_place(void **state)
+{
+    static const char *const waiting[] = { "BLPOP a 0", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >", "XREAD BLOCK 0 STREAMS s $" };
+    static const char *const changing[] = { "RPUSH a 1 2", "XADD s 1-1 f v", "XADD s 1-1 f v" };
+    static const int copies[] = { 1, 1, 0 };
+
+    for (int i = 0; i < 3; i++) {
+        struct box *box = box_create();
+
+        say(box, 1, "XGROUP CREATE s g $ MKSTREAM");
+        say(box, 0, waiting[i]);
+        assert_int_equal(blocking_figures(&box->engine).waiters, 1);
+        box->latch_after_change = true;
+        say(box, 2, changing[i]);
+        assert_int_equal(blocking_figures(&box->engine).waiters, 0);
+        assert_int_equal(box->unlatched, copies[i]);
+        read_mail(box);
+        box_destroy(box);
+    }
+}
+
 static void a_promise_lasts_until_it_is_kept_or_writes_are_held_back(void **state)
 {
     struct box *box = box_create();
@@ -364,6 +398,7 @@ int main(void)
         cmocka_unit_test(what_moves_on_serves_others_in_the_same_step),
         cmocka_unit_test(who_can_not_be_served_while_writes_are_held_back_is_served_afterwards),
         cmocka_unit_test(who_waits_for_a_key_that_can_not_be_read_is_told),
+        cmocka_unit_test(what_is_being_encoded_is_not_changed_in_place),
         cmocka_unit_test(a_promise_lasts_until_it_is_kept_or_writes_are_held_back),
         cmocka_unit_test(where_nobody_may_wait_the_answer_is_null),
     };

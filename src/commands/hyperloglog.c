@@ -39,7 +39,7 @@ static struct bytes hll_of(const struct key *key)
     return string_bytes(&key->value, NULL);
 }
 
-/* Changing one: a big string in its place, else a copy. `held` is the copy's memory. */
+/* Changing one: a big dense one in its place, else a copy, for what is sparse may prove corrupt half way. `held` is the copy's memory. */
 struct edit {
     struct key *key;
     struct buffer held, *hll;
@@ -50,7 +50,7 @@ static void edit_begin(struct edit *edit, struct key *key)
     *edit = (struct edit){ .key = key, .hll = &edit->held };
     if (!key->present) {
         hll_create(edit->hll);
-    } else if (key->value.encoding == STRING_BIG) {
+    } else if (key->value.encoding == STRING_BIG && !hll_is_sparse(hll_of(key))) {
         edit->hll = &((struct big_string *)key->value.object)->buffer;
     } else {
         buffer_append_bytes(edit->hll, hll_of(key));
@@ -100,6 +100,9 @@ void pfadd_command(struct call *call)
         result = hll_add(edit.hll, call->args[i], call->turn->hll_sparse_size_max);
         changes += result == HLL_CHANGED;
     }
+    /* All or nothing: what is answered with an error is not in the log. */
+    if (result == HLL_CORRUPT)
+        changes = 0;
     if (changes > 0)
         hll_forget_count(edit.hll->data);
     edit_store(&edit, changes);

@@ -108,7 +108,8 @@ static bool read_options(struct call *call, bool may_create, struct group_option
         } else if (arg_is(call, arg, "entriesread") && arg + 1 < call->arg_count) {
             if (!arg_integer(call, ++arg, &options->entries_read))
                 return false;
-            if (options->entries_read < 0 && options->entries_read != ENTRIES_READ_UNKNOWN) {
+            /* In the log stands what a group had come to, which may have wrapped. */
+            if (options->entries_read < 0 && options->entries_read != ENTRIES_READ_UNKNOWN && !(call->client->flags & CLIENT_REPLAY)) {
                 reply_errorf(call, "ERR value for ENTRIESREAD must be positive or -1");
                 return false;
             }

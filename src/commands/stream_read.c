@@ -207,7 +207,8 @@ static bool deliver_again(struct call *call, const struct read *read, int i, con
             continue;
         }
         pending->delivered_ms = call->turn->now_ms;
-        pending->deliveries++;
+        if (pending->deliveries < DELIVERIES_MAX)
+            pending->deliveries++;
         claim_log_add(&log, id, pending);
         changed = true;
     }

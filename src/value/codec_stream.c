@@ -148,6 +148,16 @@ static bool read_time(struct bytes *input, int64_t *ms)
     return true;
 }
 
+/* A time that others are taken away from: none is before 1970. */
+static bool read_past(struct bytes *input, int64_t *ms)
+{
+    if (!read_time(input, ms))
+        return false;
+    if (*ms < 0)
+        *ms = 0;
+    return true;
+}
+
 static bool read_nodes(struct bytes *input, struct buffer *scratch, struct stream *stream)
 {
     uint64_t count;
@@ -185,7 +195,7 @@ static bool read_consumer(uint8_t type, struct bytes *input, struct buffer *scra
     uint64_t count;
     bool is_new;
 
-    if (!read_name(input, scratch, digits, &name) || !read_time(input, &seen_ms))
+    if (!read_name(input, scratch, digits, &name) || !read_past(input, &seen_ms))
         return false;
     active_ms = seen_ms;        /* what Redis 7.2 takes for it */
     if (type == CODEC_RDB_STREAM_3 && !read_time(input, &active_ms))
@@ -223,8 +233,10 @@ static bool read_pending(struct bytes *input, struct stream_group *group)
         if (!read_raw_id(input, &id))
             return false;
         pending = idmap_put(&group->pending, id, &is_new);
-        if (!is_new || !read_time(input, &pending->delivered_ms) || codec_read_size(input, &pending->deliveries) != STATUS_OK)
+        if (!is_new || !read_past(input, &pending->delivered_ms) || codec_read_size(input, &pending->deliveries) != STATUS_OK)
             return false;
+        if (pending->deliveries > DELIVERIES_MAX)
+            pending->deliveries = DELIVERIES_MAX;
     }
     return true;
 }
@@ -243,8 +255,6 @@ static bool read_group(uint8_t type, struct bytes *input, struct buffer *scratch
     if (type == CODEC_RDB_STREAM)
         entries_read = (uint64_t)stream_entries_up_to(stream, last_id);
     else if (codec_read_size(input, &entries_read) != STATUS_OK)
-        return false;
-    if ((int64_t)entries_read < ENTRIES_READ_UNKNOWN)
         return false;
     group = stream_group_create(stream, name, last_id, (int64_t)entries_read);
     if (group == NULL || !read_pending(input, group) || codec_read_size(input, &consumers) != STATUS_OK)
@@ -268,7 +278,7 @@ static bool read_state(uint8_t type, struct bytes *input, struct stream *stream)
     if (type == CODEC_RDB_STREAM)
         stream->entries_added = stream->length;
     else if (!read_id(input, &first_id) || !read_id(input, &stream->max_deleted_id) ||
-        codec_read_size(input, &stream->entries_added) != STATUS_OK || (int64_t)stream->entries_added < 0)
+        codec_read_size(input, &stream->entries_added) != STATUS_OK)
         return false;
     return stream_build_end(stream);
 }

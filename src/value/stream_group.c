@@ -207,7 +207,7 @@ int64_t stream_entries_up_to(const struct stream *stream, struct stream_id id)
     if (stream_id_is_zero(stream->max_deleted_id) || stream_id_compare(stream->max_deleted_id, stream->first_id) < 0) {
         order = stream_id_compare(id, stream->first_id);
         if (order <= 0)
-            return (int64_t)(stream->entries_added - stream->length) + (order == 0);
+            return (int64_t)(stream->entries_added - stream->length + (order == 0));
     }
     return ENTRIES_READ_UNKNOWN;
 }
@@ -230,7 +230,7 @@ void stream_group_advance(const struct stream *stream, struct stream_group *grou
     if (stream_id_compare(id, group->last_id) <= 0)
         return;
     if (group->entries_read != ENTRIES_READ_UNKNOWN && !has_deleted_from(stream, id))
-        group->entries_read++;
+        group->entries_read = (int64_t)((uint64_t)group->entries_read + 1);     /* ENTRIESREAD may have made it the largest */
     else if (stream->entries_added > 0)
         group->entries_read = stream_entries_up_to(stream, id);
     group->last_id = id;

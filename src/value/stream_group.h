@@ -7,6 +7,7 @@
 #include "value/stream.h"
 
 enum { ENTRIES_READ_UNKNOWN = -1 };
+static const uint64_t DELIVERIES_MAX = INT64_MAX;       /* the count stays there: larger ones can be told to nobody, nor logged */
 
 struct stream_consumer {
     struct bytes name;              /* owned, behind the struct */
@@ -18,7 +19,7 @@ struct stream_consumer {
 struct stream_group {
     struct bytes name;              /* owned, behind the struct */
     struct stream_id last_id;       /* last delivered */
-    int64_t entries_read;           /* how many of the stream's entries were, ever; or ENTRIES_READ_UNKNOWN */
+    int64_t entries_read;           /* how many of the stream's entries were, ever; or ENTRIES_READ_UNKNOWN. Wraps, as in Redis */
     struct idmap pending;           /* ID -> struct stream_pending */
     struct stream_consumer **consumers;         /* in the order of their names */
     uint32_t consumer_count, consumer_room;
@@ -26,8 +27,8 @@ struct stream_group {
 
 struct stream_pending {
     struct stream_consumer *consumer;
-    int64_t delivered_ms;
-    uint64_t deliveries;
+    int64_t delivered_ms;           /* since 1970; not negative */
+    uint64_t deliveries;            /* up to DELIVERIES_MAX */
 };
 
 struct stream_group *stream_group_find(const struct stream *stream, struct bytes name);

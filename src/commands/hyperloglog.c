@@ -100,17 +100,16 @@ void pfadd_command(struct call *call)
         result = hll_add(edit.hll, call->args[i], call->turn->hll_sparse_size_max);
         changes += result == HLL_CHANGED;
     }
-    /* All or nothing: what is answered with an error is not in the log. */
-    if (result == HLL_CORRUPT)
-        changes = 0;
+    if (result == HLL_CORRUPT) {        /* all or nothing: what is answered with an error is not in the log */
+        edit_end(&edit);
+        reply_corrupt(call);
+        return;
+    }
     if (changes > 0)
         hll_forget_count(edit.hll->data);
     edit_store(&edit, changes);
     edit_end(&edit);
-    if (result == HLL_CORRUPT)
-        reply_corrupt(call);
-    else
-        reply_integer(call->reply, changes > 0);
+    reply_integer(call->reply, changes > 0);
 }
 
 /* Whoever looks at one that is embedded leaves it raw, as in Redis. */

@@ -137,6 +137,48 @@ class Writer:
         return done
 
 
+def crc64_table():
+    """Jones' polynomial, the lowest bit first."""
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x95ac9329ac4bc9b5 if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+CRC64 = crc64_table()
+FOOTER_SIZE = 10
+TELLING = bytes((0, 1, 2, 3, 4, 5, 9, 17, 18, 24, 25, 0x3f, 0x40, 0x7f, 0x80, 0x81, 0xc0, 0xc3, 0xe0, 0xf0, 0xf1, 0xf4, 0xfe, 0xff))
+
+
+def dump_of(payload):
+    """A payload with the footer that RESTORE wants."""
+    data, crc = payload + b"\x0c\x00", 0
+    for byte in data:
+        crc = CRC64[(crc ^ byte) & 255] ^ crc >> 8
+    return data + crc.to_bytes(8, "little")
+
+
+def mutated(draw, payload):
+    out = bytearray(payload)
+    for _ in range(draw.choice((1, 1, 1, 2, 3))):
+        at = draw.randrange(len(out))
+        kind = draw.randrange(5)
+        if kind == 0:
+            out[at] = draw.choice(TELLING)
+        elif kind == 1:
+            out[at] ^= 1 << draw.randrange(8)
+        elif kind == 2:
+            out[at] = (out[at] + draw.choice((1, -1))) & 255
+        elif kind == 3:             # numbers of eight bytes: times, IDs, scores
+            out[at:at + 8] = draw.choice((b"\xff" * 8, b"\x00" * 8, b"\xff" * 7 + b"\x7f", b"\x7f" + b"\xff" * 7, b"\x80" + bytes(7), bytes(7) + b"\x80",
+                                          b"\xf0\x7f" + bytes(6), bytes(6) + b"\xf0\x7f", bytes(6) + b"\xf8\x7f"))[:len(out) - at]
+        else:
+            out.insert(at, draw.choice(TELLING))
+    return bytes(out)
+
+
 def strip(reply):
     """Without the clocks that are no data."""
     if isinstance(reply, Map):
@@ -277,6 +319,64 @@ class ReplayTest(unittest.TestCase):
                 manifest.writelines(lines)
             redis.start()
             self.same(before, self.settled(redis, field_times=False), "in redis-server, from our log")
+
+    @kelvin_only
+    def test_what_hostile_bytes_made_is_replayed(self):
+        """Payloads that were tampered with, as far as RESTORE takes them, and HyperLogLogs with bytes out of place; then commands on
+        them. Each of them is made cold now and then, and must be there after a restart as it was."""
+        print("  seed %d" % self.seed, file=sys.stderr)
+        taken = 0
+        with Server(self.options(**{"auto-aof-rewrite-percentage": "0"})) as server:
+            writer = Writer(self.seed, commands_of(server), field_times=True)
+            draw = writer.random
+            for number in range(3):
+                with server.client() as client:
+                    self.seen += writer.run(client, scaled(1500))
+                    keys = client.must("KEYS", "*")
+                    for _ in range(scaled(1500)):
+                        key = draw.choice(keys)
+                        dump = client.call("DUMP", key)
+                        if isinstance(dump, bytes) and not isinstance(dump, Error) and len(dump) < 3000:
+                            words = [b"RESTORE", draw.choice(keys), b"0", dump_of(mutated(draw, dump[:-FOOTER_SIZE])), b"REPLACE"]
+                            taken += not isinstance(client.call(*words), Error)
+                            self.seen.append(words)
+                        if draw.random() < 0.2:
+                            words = [b"SETRANGE", b"p%d" % draw.randrange(6), b"%d" % draw.randrange(4, 60), bytes([draw.choice(TELLING)])]
+                            client.call(*words)
+                            self.seen.append(words)
+                        self.seen += writer.run(client, 1)
+                        if draw.random() < 0.1:
+                            client.must("TIER", "DEMOTE", draw.choice(keys))
+                before = self.settled(server)
+                server.restart(kill=True)
+                self.same(before, self.settled(server), "after kill -9 and replay (round %d)" % number)
+        self.assertGreater(taken, scaled(500))
+
+    @kelvin_only
+    def test_what_wraps_or_fails_half_way_stops_no_restart(self):
+        commands = (
+            "XADD s 1-1 f v", "XSETID s 1-1 ENTRIESADDED 9223372036854775807", "XADD s 2-1 f v",
+            "XADD t 1-1 f v", "XADD t 2-1 f v", "XGROUP CREATE t g 0 ENTRIESREAD 9223372036854775807", "XREADGROUP GROUP g c STREAMS t >",
+            "XCLAIM t g d 0 1-1 RETRYCOUNT 9223372036854775807", "XCLAIM t g e 0 1-1", "XREADGROUP GROUP g e STREAMS t 0")
+        with Server(self.options()) as server:
+            with server.client() as client:
+                for command in commands:
+                    client.must(*command.split())
+                # A sparse HyperLogLog that ends too early: some elements have a register, some have none.
+                for key, size in (("p", 0), ("big", 5000)):
+                    client.must("SET", key, b"HYLL\x01" + bytes(11) + b"\x60\x00" + b"\x80" * size)
+                    self.assertIn(b"INVALIDOBJ", client.call("PFADD", key, *["e%d" % index for index in range(60)]))
+                self.assertEqual(client.must("GET", "p"), b"HYLL\x01" + bytes(11) + b"\x60\x00")
+            before = self.settled(server)
+            server.restart(kill=True)
+            self.same(before, self.settled(server), "after kill -9 and replay")
+            with server.client() as client:
+                for key in ("s", "t", "p", "big"):
+                    self.assertEqual(client.must("TIER", "DEMOTE", key), 1)
+                client.must("BGREWRITEAOF")
+            self.same(before, self.settled(server), "after a demotion")
+            server.restart()
+            self.same(before, self.settled(server), "after a checkpoint")
 
     def test_a_difference_is_noticed(self):
         """The harness itself."""

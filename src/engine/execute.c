@@ -233,19 +233,23 @@ static bool lacks_memory(struct call *call, struct keyspace *keyspace, const str
     return call->turn->over_memory && engine_may_wait_for_memory(engine);
 }
 
-/* A proxy waits for nothing: what is cold is loaded in place (tier rule 8), what is latched is copied (rule 9). False: it can't be read. */
+/* A proxy waits for nothing: what is cold is loaded in place (tier rule 8), what is latched is copied (rule 9). False: it can't be read.
+ * The key may be another argument, too, which was looked up before and only overwrites it: what was found for that holds no longer. */
 static bool make_resident(struct call *call, struct keyspace *keyspace, struct call_key *key)
 {
     const struct key_hooks *hooks = call->turn->hooks;
     struct bytes name = call->args[key->arg];
 
-    if (key->handle == 0 && !hooks->load_in_place(hooks->context, keyspace, key->hash, name))
-        return false;
-    if (key->handle == 0)
+    if (key->handle == 0) {
+        if (!hooks->load_in_place(hooks->context, keyspace, key->hash, name))
+            return false;
         key->handle = keyspace_find(keyspace, key->hash, name);
+        call->handles_stale = true;
+    }
     if (key->handle != 0 && (key->flags & (KEY_RO | KEY_CHANGED)) != KEY_RO && keyspace_entry(keyspace, key->handle)->flags & ENTRY_LATCHED) {
         hooks->unlatch(hooks->context, keyspace, key->hash, name);
         key->handle = keyspace_find(keyspace, key->hash, name);
+        call->handles_stale = true;
     }
     return true;
 }
@@ -287,6 +291,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
             if (tier_load_in_place(tier, keyspace, key->hash, call->args[key->arg]) != STATUS_OK)
                 return UNREADABLE;
             key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
+            call->handles_stale = true;         /* as in make_resident */
             continue;
         }
         if (lacks_memory(call, keyspace, key))

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import random
+import select
 import sys
 import tempfile
 import threading
@@ -18,7 +19,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                          # noqa: E402
-from support.disk import FAIL, Disk                                                                 # noqa: E402
+from support.disk import DELAY, FAIL, Disk                                                          # noqa: E402
 from support.resp import Error, encode                                                                 # noqa: E402
 from support.server import Server, is_sanitized, scaled, seed_new, until                            # noqa: E402
 
@@ -123,7 +124,9 @@ class Storm:
             self.book.popped(element[0] if isinstance(element, list) else element for element in found)
 
     def move(self, client, chance):
-        self.refused(client.call("BLMOVE", chance.choice(LISTS), chance.choice(LISTS), "LEFT", chance.choice(("LEFT", "RIGHT")), 0.01))
+        reply = client.call("BLMOVE", chance.choice(LISTS), chance.choice(LISTS), "LEFT", chance.choice(("LEFT", "RIGHT")), 0.01)
+        if not self.refused(reply) and isinstance(reply, bytes):
+            self.book.pushed([reply], True)         # whoever has seen it may rely on it
 
     def cut(self, client, chance):
         """Some who are cut off, killed or unblocked while they wait."""
@@ -232,6 +235,35 @@ class WaitersTest(unittest.TestCase):
         server.stop()
         self.assertGreater(len(book.delivered), scaled(8))
         print("  full disk: %d elements delivered (seed %d)" % (len(book.delivered), seed), file=sys.stderr)
+
+    @unittest.skipIf(is_sanitized(), "a sanitizer and the shim want to be loaded first, both")
+    def test_a_reply_waits_for_the_log_on_whatever_worker(self):
+        folder = tempfile.mkdtemp(prefix="kelvin-test-")
+        disk = Disk(folder)
+        server = Server({"appendonly": "yes", "io-threads": "4", "appendfsync": "no"}, folder=folder, environment=disk.environment)
+        server.folder_is_ours = True
+        self.addCleanup(disk.remove)
+        self.addCleanup(server.discard)
+        waiters, pusher = [server.client() for _ in range(8)], server.client()
+        for index, waiter in enumerate(waiters):
+            waiter.send(encode([["BLPOP", "k%d" % index, 0], ["BLMOVE", "k%d" % index, "moved", "LEFT", "LEFT", 0]][index % 2]))
+        until(lambda: b"blocked_clients:8\r" in pusher.must("INFO", "clients"), 30, "all wait")
+        disk.rule(0, "write", "appendonlydir/*.incr.aof", DELAY, delay_us=3000000)
+        pusher.send(b"".join(encode(["RPUSH", "k%d" % index, index]) for index in range(8)))
+        until(lambda: disk.matched(0) > 0, 30, "a write that takes its time")
+        early, _, _ = select.select([client.socket for client in waiters + [pusher]], [], [], 0.3)
+        self.assertEqual(len(early), 0, "replies to what is not in the log")
+        disk.heal()
+        for index, waiter in enumerate(waiters):
+            self.assertEqual(waiter.receive(), b"%d" % index if index % 2 else [b"k%d" % index, b"%d" % index])
+        server.kill9()
+        server.start()
+        with server.client() as client:
+            self.assertEqual(client.must("LRANGE", "moved", 0, -1), [b"7", b"5", b"3", b"1"])
+            self.assertEqual(client.must("DBSIZE"), 1)
+        for client in waiters + [pusher]:
+            client.close()
+        server.stop()
 
 
 if __name__ == "__main__":

@@ -46,28 +46,26 @@ static void add_item(struct batch *batch, enum batch_kind kind, const struct key
     buffer_append_bytes(&batch->text, key);
 }
 
-void batch_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
-    struct demote_request *request)
+/* The record's part in the store's batch. */
+static void put_record(struct batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, int64_t death_ms)
 {
-    struct entry *entry = keyspace_entry(keyspace, handle);
-
-    batch->record.size = 0;
-    record_encode(entry, &batch->record);
-    batch_put_encoded(batch, keyspace, hash, handle, kind, request);
+    CHECK(!batch->failed);
+    store_batch_put(batch->store, incarnation, hash, key, buffer_bytes(&batch->record));
+    if (death_ms >= 0)
+        store_batch_put_expiry(batch->store, death_ms, incarnation, hash, key);
+    batch->record_bytes += batch->record.size + sizeof(struct entry) + key.size;
 }
 
-void batch_put_encoded(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
+/* What follows for the entry. Under the partition's lock. */
+static void note_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
     struct demote_request *request)
 {
     struct entry *entry = keyspace_entry(keyspace, handle);
     struct bytes key = entry_key(entry);
 
     ASSERT_LOCKED(keyspace->partition);
-    CHECK(!batch->failed && entry_record(entry) != RECORD_UNKNOWN && !(entry->flags & ENTRY_LATCHED));
+    CHECK(entry_record(entry) != RECORD_UNKNOWN && !(entry->flags & ENTRY_LATCHED));
     CHECK(keyed_find(&keyspace->tier->graves, hash, key) == NULL);      /* tier rule 1: one pending operation a key */
-    store_batch_put(batch->store, keyspace->incarnation, hash, key, buffer_bytes(&batch->record));
-    if (entry_death_ms(entry) >= 0)
-        store_batch_put_expiry(batch->store, entry_death_ms(entry), keyspace->incarnation, hash, key);
     /* Tier rule 1: the tag first. Rule 2: yes from the moment the put is queued. */
     if (entry_record(entry) == RECORD_NONE)
         recordmap_add(keyspace->tier->map, hash);
@@ -76,7 +74,17 @@ void batch_put_encoded(struct batch *batch, struct keyspace *keyspace, uint64_t 
     /* As of the last cut it is as good as written. */
     entry->flags = (uint8_t)((entry->flags & ~ENTRY_EPOCH) | (keyspace->partition->all->parity ? ENTRY_EPOCH : 0));
     add_item(batch, kind, keyspace, hash, key, request);
-    batch->record_bytes += batch->record.size + sizeof(struct entry) + key.size;
+}
+
+void batch_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
+    struct demote_request *request)
+{
+    struct entry *entry = keyspace_entry(keyspace, handle);
+
+    batch->record.size = 0;
+    record_encode(entry, &batch->record);
+    put_record(batch, keyspace->incarnation, hash, entry_key(entry), entry_death_ms(entry));
+    note_put(batch, keyspace, hash, handle, kind, request);
 }
 
 void batch_put_handed(struct batch *batch, const struct handed *handed)
@@ -109,7 +117,9 @@ void batch_put_big(struct tier *tier, struct batch *batch, struct partition *par
     struct entry *copy = NULL;
     struct value value;
     uint32_t handle = 0;
+    bool is_orphan;
 
+    CHECK(batch->count == 0);
     partition_lock(partition);
     keyspace = tier_keyspace_of(partition, incarnation);
     if (keyspace != NULL)
@@ -124,25 +134,29 @@ void batch_put_big(struct tier *tier, struct batch *batch, struct partition *par
     partition_unlock(partition);
     if (copy == NULL)
         return;
+    /* All that takes long, the copy into the store's batch too, is done here, where nobody waits. */
     batch->record.size = 0;
     record_encode(copy, &batch->record);
+    put_record(batch, incarnation, hash, key, entry_death_ms(copy));
+    buffer_release(&batch->record);
+    batch->record = (struct buffer){ 0 };
     value = entry_value(copy);
     mem_free(copy);
 
     partition_lock(partition);
-    if (tier->latch.orphaned) {
-        value_free(&value);
-    } else {
-        struct entry *entry;
-
+    is_orphan = tier->latch.orphaned;
+    if (!is_orphan) {
         handle = keyspace_find(keyspace, hash, key);        /* it may have moved, but it is there, as it was */
         CHECK(handle != 0);
-        entry = keyspace_entry(keyspace, handle);
-        entry->flags &= (uint8_t)~ENTRY_LATCHED;
-        batch_put_encoded(batch, keyspace, hash, handle, kind, request);
+        keyspace_entry(keyspace, handle)->flags &= (uint8_t)~ENTRY_LATCHED;
+        note_put(batch, keyspace, hash, handle, kind, request);
     }
     tier->latch = (struct latch){ 0 };
     partition_unlock(partition);
+    if (is_orphan) {
+        value_free(&value);
+        batch_clear(batch);             /* there is nothing else in it */
+    }
     tier->hooks.memory_freed(tier->hooks.context);          /* writers may have waited for the key */
 }
 
@@ -157,12 +171,27 @@ void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *gr
 void demote_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
 {
     struct entry *entry = keyspace_entry(keyspace, handle);
+    bool is_big = entry_is_big(entry);
     struct value value;
 
     CHECK(entry_record(entry) == RECORD_CLEAN && !(entry->flags & ENTRY_PINNED));      /* tier rule 6 */
     keyspace_remove(keyspace, hash, handle, &value);
-    value_free(&value);
-    (void)tier;
+    if (!is_big) {
+        value_free(&value);
+        return;
+    }
+    if (tier->demoted_count == tier->demoted_capacity) {
+        tier->demoted_capacity = tier->demoted_capacity * 2 + 16;
+        tier->demoted = mem_realloc(tier->demoted, tier->demoted_capacity * sizeof(struct value));
+    }
+    tier->demoted[tier->demoted_count++] = value;
+}
+
+void demoted_free(struct tier *tier)
+{
+    for (size_t i = 0; i < tier->demoted_count; i++)
+        value_free(&tier->demoted[i]);
+    tier->demoted_count = 0;
 }
 
 static void finish_put(struct tier *tier, struct keyspace *keyspace, const struct batch_item *item, struct bytes key)
@@ -204,6 +233,7 @@ void batch_finish(struct tier *tier, struct batch *batch)
         if (locked != item->partition) {
             if (locked != NULL)
                 partition_unlock(locked);
+            demoted_free(tier);
             locked = item->partition;
             partition_lock(locked);
         }
@@ -221,6 +251,7 @@ void batch_finish(struct tier *tier, struct batch *batch)
     }
     if (locked != NULL)
         partition_unlock(locked);
+    demoted_free(tier);
     atomic_fetch_add_explicit(&tier->batches, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&tier->record_bytes, batch->record_bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&tier->record_count, batch->count, memory_order_relaxed);

@@ -36,13 +36,11 @@ void batch_release(struct batch *batch);
  * when its record is written and it is unchanged; BATCH_CLEAN keeps it. */
 void batch_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
     struct demote_request *request);
-/* The same for an entry whose record was encoded before, without the lock, into batch->record. */
-void batch_put_encoded(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
-    struct demote_request *request);
 /* Under the partition's lock. A record is known to be there. */
 void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave);
 
-/* Encodes a big value (tier rule 9) and puts it into the batch, if nothing has changed meanwhile. No lock is held by the caller. */
+/* Encodes a big value (tier rule 9) and puts it into the batch, which is empty, if nothing has changed meanwhile. No lock is held by
+ * the caller. */
 void batch_put_big(struct tier *tier, struct batch *batch, struct partition *partition, uint32_t incarnation, uint64_t hash,
     struct bytes key, enum batch_kind kind, struct demote_request *request);
 /* A value as of a checkpoint's cut. */
@@ -53,7 +51,9 @@ enum status batch_commit(struct tier *tier, struct batch *batch);
 /* For a failed batch that turned out to be in the store. */
 void batch_finish(struct tier *tier, struct batch *batch);
 
-/* An entry leaves RAM; its record is in the store. Under the lock. */
+/* An entry leaves RAM; its record is in the store. Under the lock. Freeing a big value takes long: that is left to demoted_free, which
+ * whoever calls demote_entry calls afterwards, without a lock. */
 void demote_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
+void demoted_free(struct tier *tier);
 
 #endif

@@ -129,6 +129,8 @@ static void put_piece(struct sealing *sealing)
 /* Big values, one by one, each in a batch of its own. */
 static void write_big(struct sealing *sealing, struct unknowns *big)
 {
+    if (big->count > 0)
+        commit(sealing);
     for (size_t i = 0; i < big->count && sealing->status == STATUS_OK; i++) {
         struct unknown_key *at = &big->keys[i];
 

@@ -20,6 +20,7 @@ enum {
     BLOOM_BITS = 10,
 };
 static const size_t size_mib = 1 << 20;
+static const size_t BATCH_KEPT_MAX = 4 << 20;       /* bytes: what a batch that was written keeps for the next one */
 
 struct store_batch {
     leveldb::WriteBatch batch;
@@ -372,6 +373,10 @@ void store_batch_destroy(struct store_batch *batch)
 
 void store_batch_clear(struct store_batch *batch)
 {
+    if (batch->batch.ApproximateSize() > BATCH_KEPT_MAX) {
+        batch->batch.~WriteBatch();             /* clearing it would keep its memory */
+        new (&batch->batch) leveldb::WriteBatch();
+    }
     batch->batch.Clear();
     batch->count = 0;
 }
@@ -475,8 +480,10 @@ enum status store_write_number(struct store *store)
     return write(store, &batch, store->number.load());
 }
 
-enum status store_write(struct store *store, const struct store_batch *batch)
+enum status store_write(struct store *store, struct store_batch *batch)
 {
+    if (store->numbers_rare)
+        return store_write_numbered(store, &batch->batch);      /* as it is: it may be big */
     leveldb::WriteBatch copy(batch->batch);
 
     return store_write_numbered(store, &copy);

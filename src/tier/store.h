@@ -85,7 +85,7 @@ size_t store_batch_size(const struct store_batch *batch);       /* bytes, about 
 uint64_t store_batch_count(const struct store_batch *batch);    /* operations */
 
 /* Writes the batch, not synced. The batch is kept by the caller. On failure the store is closed for writing and the caller keeps the batch for store_reopen. */
-enum status store_write(struct store *store, const struct store_batch *batch);
+enum status store_write(struct store *store, struct store_batch *batch);
 
 /* The number of the last batch that was written (each step of a purge is a batch, too). Any thread.
  * Every batch carries its number into the store; with `numbers_rare` only snapshots do: a key that is in every batch makes all of

@@ -129,6 +129,8 @@ struct tier {
     struct sealing *sealing;            /* the writer's: NULL when there is none */
     _Atomic uint64_t record_bytes, record_count;    /* of all puts and loads so far */
     struct warm *_Atomic warm;          /* NULL: there is no warm-up. Set once */
+    struct value *demoted;              /* the writer's: big values that left RAM, to be freed when no lock is held */
+    size_t demoted_count, demoted_capacity;
     struct writer_state *writing;       /* this writer only; see writer.c */
 };
 

@@ -168,6 +168,8 @@ static void put_big(struct tier *tier)
 {
     struct unknowns *big = &tier->writing->big;
 
+    if (big->count > 0)
+        commit(tier);
     for (size_t i = 0; i < big->count && !tier->writing->batch.failed; i++) {
         struct unknown_key *at = &big->keys[i];
 
@@ -198,6 +200,7 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
                     &writing->big, &writing->random, now_ms);
         }
         partition_unlock(partition);
+        demoted_free(tier);
         if (freed >= wanted || writing->batch.count >= BATCH_ITEMS_MAX ||
             store_batch_size(writing->batch.store) >= (size_t)tier->settings.batch_size)
             break;
@@ -211,21 +214,6 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
     put_big(tier);
     commit(tier);
     return freed > 0;
-}
-
-static void sum_live(struct tier *tier, uint64_t *live)
-{
-    *live = 0;
-    for (uint32_t i = 0; i < tier->partitions->count; i++) {
-        struct partition *partition = &tier->partitions->partitions[i];
-
-        partition_lock(partition);
-        for (int db = 0; db < tier->partitions->db_count; db++) {
-            if (partition->keyspaces[db] != NULL)
-                *live += partition->keyspaces[db]->heap.live_bytes;
-        }
-        partition_unlock(partition);
-    }
 }
 
 /* Nothing could be demoted: all that is left is pinned, or can't be written. */
@@ -251,7 +239,7 @@ static void yield_to_counters(struct tier *tier)
 /* From above the high mark down to the low one. */
 static void demote_to_low(struct tier *tier)
 {
-    uint64_t need, live, share;
+    uint64_t need, total, share;
     int fruitless = 0, batches = 0;
 
     if (!tier->settings.enabled || !over(tier, tier->settings.high_percent, &need)) {
@@ -260,8 +248,9 @@ static void demote_to_low(struct tier *tier)
         return;
     }
     over(tier, tier->settings.low_percent, &need);
-    sum_live(tier, &live);
-    share = live > need ? need * DEMOTE_SHARE_ONE / live + 1 : DEMOTE_SHARE_ONE / 2;
+    /* Of each window that share: of all that is used, as values beside the heaps count, too. What can't go is made up for by more rounds. */
+    total = used(tier);
+    share = total > need ? need * DEMOTE_SHARE_ONE / total + 1 : DEMOTE_SHARE_ONE / 2;
     if (share < SHARE_MIN)
         share = SHARE_MIN;
     if (share > DEMOTE_SHARE_ONE / 2)
@@ -322,12 +311,17 @@ static enum tier_move demote_one(struct tier *tier, struct demote_request *reque
             batch_put(&writing->batch, keyspace, request->hash, handle, BATCH_DEMOTE, request);
         }
         partition_unlock(partition);
+        demoted_free(tier);
         if (!unknown)
             break;
         unknown = false;
         if (unknowns_resolve(tier, &writing->unknowns, NULL) != STATUS_OK)
             return TIER_MOVE_FAILED;
     }
+    if (big)
+        commit(tier);
+    if (big && writing->batch.failed)
+        return TIER_MOVE_FAILED;
     if (big)
         batch_put_big(tier, &writing->batch, partition, incarnation, request->hash, request->key, BATCH_DEMOTE, request);
     return result;
@@ -514,6 +508,8 @@ void *writer_main(void *context)
     batch_release(&writing->batch);
     unknowns_release(&writing->unknowns);
     unknowns_release(&writing->big);
+    mem_free(tier->demoted);
+    tier->demoted = NULL;
     mem_free(writing);
     tier->writing = NULL;
     return NULL;

@@ -851,6 +851,67 @@ static void rule_9_what_expires_while_it_is_encoded_goes_afterwards(void **state
     tier_box_release_writer(&rig->box);
 }
 
+static void set_big_hash(struct rig *rig, const char *key, int fields)
+{
+    char line[100];
+
+    for (int i = 0; i < fields; i++) {
+        snprintf(line, sizeof(line), "HSET %s field:%d value", key, i);
+        assert_string_equal(tier_box_say(rig->a, line), ":1\n");
+    }
+}
+
+/* Freeing a value of a hundred megabytes takes tens of milliseconds. */
+static void rule_9_a_big_value_is_freed_when_the_lock_is_given_back(void **state)
+{
+    struct rig *rig = *state;
+    struct tier *tier = rig->box.tier;
+    struct keyspace *keyspace;
+    uint64_t hash;
+
+    set_big_hash(rig, "big", 1000);
+    assert_string_equal(tier_box_say(rig->a, "HSET small f 1"), ":1\n");
+    make_cold(rig, 0, "big");
+    make_cold(rig, 0, "small");
+    assert_string_equal(tier_box_say(rig->a, "HLEN big"), ":1000\n");
+    assert_string_equal(tier_box_say(rig->a, "HLEN small"), ":1\n");
+    tier_box_hold_writer(&rig->box);
+    keyspace = lock_key(rig, "small", &hash);
+    demote_entry(tier, keyspace, hash, keyspace_find(keyspace, hash, BYTES("small")));
+    assert_int_equal(tier->demoted_count, 0);
+    partition_unlock(keyspace->partition);
+    keyspace = lock_key(rig, "big", &hash);
+    demote_entry(tier, keyspace, hash, keyspace_find(keyspace, hash, BYTES("big")));
+    assert_int_equal(tier->demoted_count, 1);
+    partition_unlock(keyspace->partition);
+    demoted_free(tier);
+    assert_int_equal(tier->demoted_count, 0);
+    tier_box_release_writer(&rig->box);
+    assert_string_equal(tier_box_say(rig->a, "HLEN big"), ":1000\n");
+}
+
+/* A batch with others in it, and a big one in between: each gets its record. */
+static void rule_9_a_big_value_among_others_is_written(void **state)
+{
+    struct rig *rig = *state;
+    struct bytes keys[] = { BYTES("a"), BYTES("big"), BYTES("b"), BYTES("large"), BYTES("c") };
+    enum tier_move moves[5];
+
+    assert_string_equal(tier_box_say(rig->a, "SET a 1"), "+OK\n");
+    assert_string_equal(tier_box_say(rig->a, "SET b 2"), "+OK\n");
+    assert_string_equal(tier_box_say(rig->a, "SET c 3"), "+OK\n");
+    set_big_hash(rig, "big", 1000);
+    set_big_hash(rig, "large", 1200);
+    tier_demote_many(rig->box.tier, 0, keys, 5, moves);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(moves[i], TIER_MOVED);
+        assert_int_equal(tier_where(rig->box.tier, 0, keys[i]), TIER_COLD);
+    }
+    assert_string_equal(tier_box_say(rig->a, "HLEN large"), ":1200\n");
+    assert_string_equal(tier_box_say(rig->a, "HGET big field:999"), "$5\nvalue\n");
+    assert_string_equal(tier_box_say(rig->a, "GET b"), "$1\n2\n");
+}
+
 /* Rule 10. */
 
 /* As the writer would some time later. */
@@ -967,6 +1028,8 @@ int main(void)
         RULE(rule_9_readers_go_on_and_writers_wait_while_a_value_is_encoded),
         RULE(rule_9_a_flush_or_an_undeclared_write_leaves_the_object_to_the_writer),
         RULE(rule_9_what_expires_while_it_is_encoded_goes_afterwards),
+        RULE(rule_9_a_big_value_is_freed_when_the_lock_is_given_back),
+        RULE(rule_9_a_big_value_among_others_is_written),
         RULE(rule_10_the_expirer_only_nominates),
         RULE(rule_10_a_key_that_was_hot_as_it_was_nominated_is_nominated_again),
         RULE(rule_11_the_record_of_a_live_key_is_never_deleted),

@@ -1,5 +1,9 @@
 #include "net/loop.h"
 
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -66,10 +70,15 @@ static void close_all(struct loop *loop)
     uv_close((uv_handle_t *)&loop->alarm, NULL);
 }
 
-static void on_bell(uv_async_t *handle)
+static void on_bell(uv_poll_t *handle, int status, int events)
 {
     struct loop *loop = handle->data;
+    uint64_t rings;
 
+    (void)status, (void)events;
+    if (read(loop->bell_fd, &rings, sizeof(rings)) < 0)
+        CHECK(errno == EAGAIN || errno == EINTR);
+    atomic_exchange(&loop->bell_rung, false);       /* before the mail is read: who posts some later rings again */
     loop_enter_turn(loop);
     worker_read_mail(&loop->worker);
     if (loop->stopping && !uv_is_closing((uv_handle_t *)&loop->bell)) {
@@ -113,7 +122,10 @@ static void ring(void *context)
 {
     struct loop *loop = context;
 
-    uv_async_send(&loop->bell);
+    uint64_t one = 1;
+
+    if (!atomic_exchange(&loop->bell_rung, true))
+        CHECK(write(loop->bell_fd, &one, sizeof(one)) == (ssize_t)sizeof(one));
 }
 
 static void on_alarm(uv_timer_t *handle)
@@ -157,7 +169,9 @@ struct loop *loop_create(struct engine *engine, int index)
     loop->engine = engine;
     worker_init(&loop->worker, engine, index);
     CHECK(uv_loop_init(&loop->uv) == 0);
-    uv_async_init(&loop->uv, &loop->bell, on_bell);
+    loop->bell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    CHECK(loop->bell_fd >= 0 && uv_poll_init(&loop->uv, &loop->bell, loop->bell_fd) == 0);
+    uv_poll_start(&loop->bell, UV_READABLE, on_bell);
     uv_prepare_init(&loop->uv, &loop->prepare);
     uv_check_init(&loop->uv, &loop->check);
     uv_timer_init(&loop->uv, &loop->cron);
@@ -178,6 +192,7 @@ struct loop *loop_create(struct engine *engine, int index)
 void loop_destroy(struct loop *loop)
 {
     CHECK(uv_loop_close(&loop->uv) == 0);
+    close(loop->bell_fd);
     worker_release(&loop->worker);
     mem_free(loop);
 }

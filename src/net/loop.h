@@ -6,6 +6,7 @@
 #ifndef KELVIN_NET_LOOP_H
 #define KELVIN_NET_LOOP_H
 
+#include <stdatomic.h>
 #include <uv.h>
 
 #include "engine/engine.h"
@@ -25,7 +26,9 @@ struct loop {
     uv_loop_t uv;
     struct engine *engine;
     struct worker worker;
-    uv_async_t bell;
+    int bell_fd;                    /* an eventfd: libuv's own uv_async_t lets the loop spin while who rang it is off the CPU */
+    _Atomic bool bell_rung;         /* and not heard yet */
+    uv_poll_t bell;
     uv_prepare_t prepare;
     uv_check_t check;
     uv_timer_t cron;

@@ -15,7 +15,6 @@
 
 enum {
     EXPIRE_BUCKETS_A_STEP = 512,
-    EXPIRE_FIELDS_A_STEP = 512,
     EXPIRE_BUDGET_US = 2000,        /* of a cron's tick; more work goes on at the next */
 };
 
@@ -141,8 +140,7 @@ static void log_dead(struct engine *engine, struct keyspace *keyspace, struct by
         keyspace->partition->last_lsn = aof_append(engine->aof, keyspace->db, words, 2 + (int)dead->count);
 }
 
-/* Some of the hash's fields are dead. More than a step takes are found again; a hash with none alive goes as a whole. */
-static size_t expire_fields(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms)
+size_t engine_expire_fields(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms)
 {
     struct entry *entry = keyspace_entry(keyspace, handle);
     struct dead_fields dead = { .count = 0 };
@@ -182,7 +180,7 @@ static void expire_found(void *context, struct keyspace *keyspace, uint64_t hash
         int64_t expire_ms = entry_expire_ms(keyspace_entry(keyspace, handle));
 
         if (expire_ms < 0 || expire_ms > expiry->now_ms) {
-            expiry->field_count += expire_fields(expiry->engine, keyspace, hash, handle, expiry->now_ms);
+            expiry->field_count += engine_expire_fields(expiry->engine, keyspace, hash, handle, expiry->now_ms);
             return;
         }
     }

@@ -168,6 +168,7 @@ enum residency {
     RESIDENT,
     WAITING,        /* for loads */
     UNREADABLE,
+    REAPED,         /* some of a hash's many dead fields were removed: the call starts again from the top, others come in between */
     HELD,           /* a key that is to be changed is needed as it is, and too big to be copied (tier rule 9) */
     QUEUED,         /* another call that needs many cold keys is running (tier rule 7) */
     TOO_BIG,        /* it would need too much memory at once */
@@ -187,6 +188,24 @@ static bool is_held(struct call *call, struct keyspace *keyspace, const struct c
         (!entry_has_times(entry) || call->turn->clock_stopped || entry_due_ms(entry) > call->turn->now_ms))
         return false;
     tier_hurry(call->engine->tier, keyspace, key->hash, call->args[key->arg]);
+    return true;
+}
+
+/* Whoever opens a hash removes its dead fields first, all in one step under the lock. Of very many that takes long, so that they go a
+ * step at a time, with the lock given back in between. A hash that is dead as a whole goes as such. */
+static bool reap(struct call *call, struct keyspace *keyspace, const struct call_key *key)
+{
+    const struct entry *entry = keyspace_entry(keyspace, key->handle);
+    int64_t death_ms, now_ms = call->turn->now_ms;
+    struct value value;
+
+    if (__builtin_expect(!entry_has_times(entry), 1) || call->turn->clock_stopped)
+        return false;
+    value = entry_value(entry);
+    death_ms = entry_death_ms(entry);
+    if (!hash_has_many_dead(&value, now_ms, EXPIRE_FIELDS_A_STEP) || (death_ms >= 0 && death_ms <= now_ms))
+        return false;
+    turn_count(call->turn, STAT_EXPIRED_FIELDS, engine_expire_fields(call->engine, keyspace, key->hash, key->handle, now_ms));
     return true;
 }
 
@@ -281,6 +300,8 @@ static enum residency look_up(struct call *call, struct worker *worker)
         }
         if (key->handle != 0 && is_held(call, keyspace, key))
             return HELD;
+        if (key->handle != 0 && reap(call, keyspace, key))
+            return REAPED;
         if (key->handle != 0 || tier == NULL || key->flags & KEY_NOT_KEY || (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW)
             continue;
         if (call->client->flags & CLIENT_REPLAY) {
@@ -531,7 +552,9 @@ static void run_once(struct call *call, struct worker *worker, bool *parked)
         turn_count(call->turn, STAT_THROTTLED, 1);
         tier_nudge(call->engine->tier);
     }
-    *parked = call->parked || must_queue || residency == WAITING || call->wait != NULL;
+    if (residency == REAPED)
+        worker_wake(worker, call->client);
+    *parked = call->parked || must_queue || residency == WAITING || residency == REAPED || call->wait != NULL;
 }
 
 /* A handler that asks for more keys is run again with them: tier rule 8, for nothing was changed yet. */

@@ -22,4 +22,9 @@ void engine_end_big_call(struct engine *engine, struct client *client);
 /* Deletes a key that has expired or is evicted, logged; its partition is locked. */
 void engine_delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, const char *event);
 
+/* Removes a step's worth of a hash's dead fields, logged; what is left is found again. A hash with none alive goes as a whole. Returns how
+ * many fields have gone. Its partition is locked, and the hash is not held. */
+enum { EXPIRE_FIELDS_A_STEP = 512 };
+size_t engine_expire_fields(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms);
+
 #endif

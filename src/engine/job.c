@@ -33,6 +33,7 @@ static void *job_main(void *context)
 {
     struct job_pool *pool = context;
 
+    pthread_setname_np(pthread_self(), "kelvin-job");
     meter_join(pool->engine->meter);
     pthread_mutex_lock(&pool->lock);
     for (;;) {

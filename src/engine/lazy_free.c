@@ -28,6 +28,7 @@ static void *lazy_main(void *context)
 {
     struct lazy_free *lazy = context;
 
+    pthread_setname_np(pthread_self(), "kelvin-free");
     meter_join(lazy->meter);
     pthread_mutex_lock(&lazy->lock);
     for (;;) {

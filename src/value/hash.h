@@ -37,6 +37,8 @@ bool hash_set_keeping(struct value *hash, const struct value_limits *limits, str
 int64_t hash_next_death(const struct value *hash);
 /* When the last field dies; HASH_NO_TIME if one lives on. */
 int64_t hash_last_death(const struct value *hash);
+/* True if the times of more than `count` fields have come and it is a table; of a listpack, which is small, never. */
+bool hash_has_many_dead(const struct value *hash, int64_t now_ms, size_t count);
 /* Removes fields whose time has come, the earliest first, at most `count_max`; tells each one before it goes. Returns how many. */
 typedef void hash_died(void *context, struct bytes field);
 size_t hash_remove_dead(struct value *hash, int64_t now_ms, size_t count_max, hash_died *died, void *context);

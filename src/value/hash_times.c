@@ -260,6 +260,16 @@ int64_t hash_last_death(const struct value *hash)
     return time_ms > 0 ? time_ms : HASH_NO_TIME;
 }
 
+bool hash_has_many_dead(const struct value *hash, int64_t now_ms, size_t count)
+{
+    const struct btree *times;
+
+    if (!hash_has_times(hash) || hash_is_pack(hash))
+        return false;
+    times = hash_timed(hash)->times;
+    return btree_count(times) > count && time_of_rank(times, count) <= now_ms;
+}
+
 static size_t pack_remove_dead(struct value *hash, int64_t now_ms, size_t count_max, hash_died *died, void *context)
 {
     const struct listpack *pack = hash_pack(hash);

@@ -428,6 +428,29 @@ class HashExpireTest(ServerCase):
         if type(self) is HashExpireTest:        # who comes back from the store lies more densely
             self.assertEqual(self.c.must("MEMORY", "USAGE", "big", "SAMPLES", 0), usage)
 
+    def test_very_many_dead_fields_go_in_steps_and_are_never_seen(self):
+        """Each opening removes some of them and makes room for others; the one who opened gets his answer when all are gone."""
+        count = 5000
+        fields = ["dead:%d" % i for i in range(count)]
+        commands = [(["HLEN"], 1), (["HRANDFIELD"], b"alive"), (["HGET", "dead:1"], None), (["HKEYS"], [b"alive"]), (["HSETNX", "dead:2", "x"], 1),
+                    (["HINCRBY", "dead:3", 7], 7), (["HEXISTS", "dead:4999"], 0), (["HSCAN", 0, "COUNT", 100000], [b"0", [b"alive", b"1"]])]
+        self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+        deadline = int(time.time() * 1000) + 4000
+        for number in range(len(commands)):
+            self.c.must("HSET", "many:%d" % number, "alive", 1, *[word for field in fields for word in (field, 1)])
+            self.assertEqual(self.c.must("HPEXPIREAT", "many:%d" % number, deadline, "FIELDS", count, *fields), [1] * count)
+        while time.time() * 1000 <= deadline + 1:
+            time.sleep(0.01)
+        for number, ((name, *words), wanted) in enumerate(commands):
+            self.before_command()
+            before = self.server.info("stats")
+            replies = self.c.pipeline([[name, "many:%d" % number] + words, ["PING"], ["HLEN", "many:%d" % number]])
+            after = self.server.info("stats")
+            self.assertEqual(plain(replies[0]), wanted, name)
+            self.assertEqual(replies[1:], [Status(b"PONG"), 2 if name in ("HSETNX", "HINCRBY") else 1])
+            self.assertEqual(int(after["expired_subkeys"]) - int(before["expired_subkeys"]), count)
+            self.assertGreater(int(after["eventloop_cycles"]) - int(before["eventloop_cycles"]), count // 512)
+
     def test_rows_and_docs(self):
         flags = {"w": {b"write", b"denyoom", b"fast"}, "u": {b"write", b"fast"}, "r": {b"readonly", b"fast"}}
         for name, arity, kind, key_flags in (

@@ -243,6 +243,33 @@ static void encodings_come_and_go_with_the_times(void **state)
     value_free(&hash);
 }
 
+static void many_dead_are_told_from_few(void **state)
+{
+    struct value hash = hash_create();
+    char digits[TEXT_INT_SIZE];
+
+    for (int i = 0; i < 40; i++) {
+        struct bytes field = bytes_of(digits, text_of_int(i, digits));
+
+        hash_set(&hash, &limits, field, BYTES("v"));
+        if (i == 10)
+            assert_false(hash_has_many_dead(&hash, 1000, 0));       /* a listpack */
+        if (i < 30)
+            hash_set_time(&hash, &limits, field, 100 + i);
+    }
+    assert_int_equal(hash.encoding, HASH_TABLE_TIMES);
+    assert_false(hash_has_many_dead(&hash, 99, 0));
+    assert_true(hash_has_many_dead(&hash, 100, 0));
+    assert_false(hash_has_many_dead(&hash, 109, 10));
+    assert_true(hash_has_many_dead(&hash, 110, 10));
+    assert_true(hash_has_many_dead(&hash, 1000, 29));
+    assert_false(hash_has_many_dead(&hash, 1000, 30));
+    value_free(&hash);
+    hash = hash_create();
+    assert_false(hash_has_many_dead(&hash, 1000, 0));
+    value_free(&hash);
+}
+
 static enum status decode(struct bytes payload, const struct value_limits *to, struct value *hash)
 {
     struct buffer scratch = { 0 };
@@ -339,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hash_with_times_is_what_the_model_says),
         cmocka_unit_test(encodings_come_and_go_with_the_times),
+        cmocka_unit_test(many_dead_are_told_from_few),
         cmocka_unit_test(all_four_payloads_are_read),
         cmocka_unit_test(a_payload_that_lies_is_refused),
     };

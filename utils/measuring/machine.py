@@ -54,6 +54,13 @@ def rss_peak_reset(pid):
         return False
 
 
+def real_time(pid, names=None):
+    """The process, or its threads of these names, go before all that is ordinary: on a busy machine others do not count then."""
+    for path in glob.glob("/proc/%d/task/*/comm" % pid):
+        if names is None or names.fullmatch(read_text(path).strip()):
+            os.sched_setscheduler(int(path.split("/")[-2]), os.SCHED_FIFO, os.sched_param(1))
+
+
 def cpu_seconds(pid):
     """All threads that live, in ns resolution; those that ended meanwhile are not in it."""
     total = 0

@@ -103,7 +103,8 @@ void call_ask_for_keys(struct call *call, const struct bytes *names, int count);
 
 /* Nothing can be answered now: the client waits until one of the keys changes and has a value of that type; then the command runs again, with
  * wait->args, for the client and on any worker, and may call this again. When the time is up the answer is a null array. The handler has
- * replied nothing, and returns; what it has changed (XREADGROUP makes a consumer) is logged. Where nobody may wait (CLIENT_NO_BLOCKING) the null array is replied at once. */
+ * replied nothing, and returns; what it has changed (XREADGROUP makes a consumer) is logged. Where nobody may wait
+ * (CLIENT_NO_BLOCKING) the null array is replied at once. */
 void call_wait(struct call *call, const struct call_wait *wait);
 /* The argument as seconds from when the request first ran: a deadline for call_wait. */
 bool arg_timeout(struct call *call, int index, int64_t *deadline_us);

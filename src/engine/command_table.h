@@ -17,7 +17,8 @@ enum { LATENCY_BUCKETS = 256 };
 
 struct command_table;
 
-/* Copies the rows and ties subcommands to their containers. `families` are arrays of rows, each ended by a row without a name; the list ends with NULL. */
+/* Copies the rows and ties subcommands to their containers. `families` are arrays of rows, each ended by a row without a name; the list
+ * ends with NULL. */
 struct command_table *command_table_create(const struct command *const *families);
 void command_table_destroy(struct command_table *table);
 

@@ -8,7 +8,12 @@
 #include "engine/save.h"
 #include "tier/checkpoint.h"
 
-enum { PARTITION_WORDS = 64, MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_REPLAYED = 8, ARGS_SHOWN_MAX = 128, BIG_CALL_COLD_KEYS = 512, BIG_CALL_SHARE = 4 };
+enum {
+    PARTITION_WORDS = 64,
+    MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_REPLAYED = 8,
+    ARGS_SHOWN_MAX = 128,
+    BIG_CALL_COLD_KEYS = 512, BIG_CALL_SHARE = 4,
+};
 
 /* The partitions a call needs, as a set; locked in ascending order. */
 struct partition_set {

@@ -238,7 +238,8 @@ enum status import_rdb(struct engine *engine, int fd, enum import_expired expire
     engine->imported_keys += result->keys;
     engine->imported_expired += result->expired;
     if (status == STATUS_OK)
-        log_write(engine->log, LOG_LEVEL_NOTICE, "Done loading RDB, keys loaded: %" PRIu64 ", keys expired: %" PRIu64 ".", result->keys, result->expired);
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Done loading RDB, keys loaded: %" PRIu64 ", keys expired: %" PRIu64 ".",
+            result->keys, result->expired);
     return status;
 }
 

@@ -85,7 +85,8 @@ static void replay_progress(void *context, uint64_t done, uint64_t total)
     if (now - replay->told_ms < PROGRESS_LOG_MS)
         return;
     replay->told_ms = now;
-    log_write(replay->engine->log, LOG_LEVEL_NOTICE, "Replaying the AOF: %.1f %% of %.1f MB", total > 0 ? 100.0 * (double)done / (double)total : 100.0,
+    log_write(replay->engine->log, LOG_LEVEL_NOTICE, "Replaying the AOF: %.1f %% of %.1f MB",
+        total > 0 ? 100.0 * (double)done / (double)total : 100.0,
         (double)total / 1e6);
 }
 

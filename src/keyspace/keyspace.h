@@ -82,8 +82,8 @@ static inline void keyspace_mark_dirty(struct keyspace *keyspace, struct entry *
 void keyspace_set_probation(struct keyspace *keyspace, struct entry *entry, bool on);
 
 /* The active expiry: looks at up to `bucket_count` buckets from where it left off and calls `found` for each entry that
- * has expired, or has fields that have, and is not held; `found` removes it, or them (and then calls keyspace_note_times). Only buckets with something due are read beyond their line. True when it
- * came round to the start. */
+ * has expired, or has fields that have, and is not held; `found` removes it, or them (and then calls keyspace_note_times). Only
+ * buckets with something due are read beyond their line. True when it came round to the start. */
 typedef void keyspace_expired(void *context, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
 bool keyspace_expire_step(struct keyspace *keyspace, int64_t now_ms, uint32_t bucket_count, keyspace_expired *found, void *context);
 

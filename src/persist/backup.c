@@ -200,8 +200,9 @@ static enum status describe(const struct backup_places *places, const char *dir,
         return status;
     gmtime_r(&seconds, &utc);
     strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
-    buffer_append_format(&listing.text, "kelvin-backup 1\n# The data of a Kelvin server as of one instant. To come back, into a directory that has no "
-        "data yet:\n#     kelvin-server <its configuration> --appendonly yes --restore <this directory>\n# docs/operating.md has more. "
+    buffer_append_format(&listing.text,
+        "kelvin-backup 1\n# The data of a Kelvin server as of one instant. To come back, into a directory that has no data yet:\n"
+        "#     kelvin-server <its configuration> --appendonly yes --restore <this directory>\n# docs/operating.md has more. "
         "kelvin-check <this directory> verifies it.\nid %s\ntime %s\ntime_ms %lld\nversion %s\nlogdir %s\nlogname %s\nimage %s\n",
         result->id, when, (long long)result->time_ms, KELVIN_VERSION, places->log_dir, places->log_name, strrchr(image, '/') + 1);
     for (int db = 0; db < keys.db_count; db++) {

@@ -4,8 +4,8 @@
  *   while ((status = rdb_read(reader, &part, message)) == STATUS_OK && part.kind != RDB_PART_END) ...
  *
  * In memory is what was read ahead (64 KiB and more) and the one part at hand. Nothing in the file is trusted: memory grows with the
- * bytes that are really there, never with what a length claims. What a value's bytes mean is the codec's business (value/codec.h): here only its end is
- * found, which works for every type of Redis up to 8.0 but the values of modules of before 4.0's release.
+ * bytes that are really there, never with what a length claims. What a value's bytes mean is the codec's business (value/codec.h):
+ * here only its end is found, which works for every type of Redis up to 8.0 but the values of modules of before 4.0's release.
  *
  * Owner: one thread.
  */

@@ -516,7 +516,8 @@ static void note_unused(void *context, const char *name, struct bytes value)
 {
     struct server *server = context;
 
-    log_write(server->engine.log, LOG_LEVEL_WARNING, "The directive '%s %.*s' is known but does nothing in Kelvin yet.", name, (int)value.size, value.data);
+    log_write(server->engine.log, LOG_LEVEL_WARNING, "The directive '%s %.*s' is known but does nothing in Kelvin yet.", name,
+        (int)value.size, value.data);
 }
 
 static void say_hello(struct server *server)
@@ -531,7 +532,8 @@ static void say_hello(struct server *server)
     config_unused(engine->config, note_unused, server);
     points = config_string(engine->config, CONFIG_SAVE);
     if (!config_number(engine->config, CONFIG_APPENDONLY) && points[0] == '\0')
-        log_write(engine->log, LOG_LEVEL_WARNING, "appendonly is no, and there are no save points: the data does not survive the end of this process.");
+        log_write(engine->log, LOG_LEVEL_WARNING,
+            "appendonly is no, and there are no save points: the data does not survive the end of this process.");
     mem_free(points);
 }
 

@@ -68,7 +68,8 @@ uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t sh
         ranks[i] = heat_now(&heat, entry->heat, entry->heat_minutes, minutes);
         if (!(entry->flags & ENTRY_PROBATION))
             ranks[i] += 256;
-        if (entry->flags & (ENTRY_PINNED | ENTRY_WRITING | ENTRY_LATCHED) || checkpoint_bars(tier, keyspace, entry) || (clean_only && entry_record(entry) != RECORD_CLEAN))
+        if (entry->flags & (ENTRY_PINNED | ENTRY_WRITING | ENTRY_LATCHED) || checkpoint_bars(tier, keyspace, entry) ||
+            (clean_only && entry_record(entry) != RECORD_CLEAN))
             ranks[i] = RANKS;
         else
             histogram[ranks[i]]++;

@@ -760,6 +760,9 @@ struct chunk_view chunk_list_view(const struct chunk_list *list, size_t index)
     switch (chunk->form) {
     case CHUNK_PACK: return (struct chunk_view){ .form = CHUNK_PACK, .bytes = listpack_bytes(pack_of(chunk)) };
     case CHUNK_PLAIN: return (struct chunk_view){ .form = CHUNK_PLAIN, .bytes = plain_bytes(chunk) };
-    default: return (struct chunk_view){ .form = CHUNK_COMPRESSED, .bytes = bytes_of(compressed->bytes, compressed->size), .size = compressed->pack_size };
+    default: break;
     }
+    return (struct chunk_view){
+        .form = CHUNK_COMPRESSED, .bytes = bytes_of(compressed->bytes, compressed->size), .size = compressed->pack_size,
+    };
 }

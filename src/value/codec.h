@@ -4,8 +4,8 @@
  *   DUMP    = payload | RDB version u16 | CRC-64 (Jones) of everything before, u64      (little-endian)
  *
  * Written: strings raw or as RDB integers (never LZF); lists as chunks that are listpacks (LZF where the list has compressed them);
- * hashes as listpack or as field/value pairs; sets as intset or member by member, for Redis 7.0 knows no listpacks of members; sorted sets as listpack, or member by member with scores of eight bytes;
- * streams as their nodes lie in memory.
+ * hashes as listpack or as field/value pairs; sets as intset or member by member, for Redis 7.0 knows no listpacks of members;
+ * sorted sets as listpack, or member by member with scores of eight bytes; streams as their nodes lie in memory.
  * Of streams, records say when each consumer was last active (type 21); dumps do not (type 19), for Redis 7.0 knows no 21.
  * Read: these, and what Redis 7.2 and older write for the types Kelvin has (LZF, ziplists, zipmaps).
  *

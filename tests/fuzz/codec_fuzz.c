@@ -188,6 +188,49 @@ static void count_pair(void *context, struct bytes field, struct bytes value)
     (*(size_t *)context)++;
 }
 
+static void note_dead(void *context, struct bytes field)
+{
+    buffer_append_bytes(context, field);
+}
+
+/* Times come and go; then all that is mortal dies, the earliest first. */
+static void use_times(struct random *random, const struct value_limits *limits, struct value *hash)
+{
+    size_t count = hash_count(hash), mortal = 0, gone = 0;
+    char digits[TEXT_INT_SIZE], more_digits[TEXT_INT_SIZE];
+    struct buffer dead = { 0 };
+    struct hash_iterator iterator;
+    struct bytes field, value;
+    int64_t next;
+
+    for (int i = 0; i < 6; i++) {
+        struct buffer copy = { 0 };
+        int64_t time_ms = random_below(random, 3) == 0 ? HASH_NO_TIME : (int64_t)random_below(random, 1ull << random_below(random, 46));
+
+        hash_random(hash, random, &field, &value, digits, more_digits);
+        buffer_append_bytes(&copy, field);
+        hash_set_time(hash, limits, buffer_bytes(&copy), time_ms);
+        CHECK(hash_time(hash, buffer_bytes(&copy)) == (time_ms == 0 ? 1 : time_ms));
+        if (random_below(random, 2)) {
+            CHECK(!hash_set_keeping(hash, limits, buffer_bytes(&copy), BYTES("another value")));
+            CHECK(hash_time(hash, buffer_bytes(&copy)) == (time_ms == 0 ? 1 : time_ms));
+        }
+        buffer_release(&copy);
+    }
+    hash_iterate(&iterator, hash);
+    while (hash_next(&iterator, &field, &value))
+        mortal += hash_time(hash, field) != HASH_NO_TIME;
+    CHECK(hash_count(hash) == count && (mortal > 0) == hash_has_times(hash));
+    while ((next = hash_next_death(hash)) != HASH_NO_TIME) {
+        size_t more = hash_remove_dead(hash, next, 1 + random_below(random, 4), note_dead, &dead);
+
+        CHECK(more > 0);
+        gone += more;
+    }
+    CHECK(gone == mortal && hash_count(hash) == count - mortal);
+    buffer_release(&dead);
+}
+
 static void use_hash(struct random *random, const struct value_limits *limits, struct value *hash)
 {
     struct hash_iterator iterator;
@@ -213,6 +256,7 @@ static void use_hash(struct random *random, const struct value_limits *limits, s
     hash_set(hash, limits, BYTES("a field that was not there"), BYTES("12"));
     CHECK(hash_delete(hash, BYTES("a field that was not there")));
     CHECK(hash_count(hash) == count);
+    use_times(random, limits, hash);
 }
 
 static void count_member(void *context, struct bytes member)

@@ -265,12 +265,12 @@ class ReplayTest(unittest.TestCase):
 
     @kelvin_only
     def test_a_replayed_log_gives_the_same_data(self):
-        self.replays(self.options(**{"auto-aof-rewrite-percentage": "0"}), scaled(12000), 4)
+        self.replays(self.options(**{"auto-aof-rewrite-percentage": "0"}), scaled(8000), 3)
 
     @kelvin_only
     def test_a_replayed_log_gives_the_same_data_while_memory_is_tiny(self):
         self.replays(self.options(**{"auto-aof-rewrite-percentage": "0", "maxmemory": "16mb", "tier-high-watermark": "20", "tier-low-watermark": "10"}),
-                     scaled(6000), 3)
+                     scaled(4000), 3)
 
     @kelvin_only
     def test_a_checkpoint_gives_the_same_data(self):
@@ -278,7 +278,7 @@ class ReplayTest(unittest.TestCase):
         with Server(self.options()) as server:
             writer = Writer(self.seed, commands_of(server), field_times=True)
             for kill in (True, False, True):
-                self.write(server, writer, scaled(8000))
+                self.write(server, writer, scaled(4000))
                 before = self.settled(server)
                 with server.client() as client:
                     client.must("BGREWRITEAOF")
@@ -291,7 +291,7 @@ class ReplayTest(unittest.TestCase):
         print("  seed %d" % self.seed, file=sys.stderr)
         with Server(self.options(appendonly="no")) as ours, Server(ENCODINGS, binary=REDIS, start=False) as redis:
             writer = Writer(self.seed, commands_of(ours), field_times=False)
-            self.write(ours, writer, scaled(20000))
+            self.write(ours, writer, scaled(8000))
             before = self.settled(ours, field_times=False)
             with ours.client() as client:
                 client.must("SAVE")
@@ -312,7 +312,7 @@ class ReplayTest(unittest.TestCase):
         with Server(self.options(**{"auto-aof-rewrite-percentage": "0"})) as ours, \
                 Server(dict(ENCODINGS, appendonly="yes"), binary=REDIS, start=False) as redis:
             writer = Writer(self.seed, commands_of(ours), field_times=False)
-            self.write(ours, writer, scaled(15000))
+            self.write(ours, writer, scaled(8000))
             before = self.settled(ours, field_times=False)
             folder = os.path.join(redis.folder, "appendonlydir")
             shutil.copytree(os.path.join(ours.folder, "appendonlydir"), folder)
@@ -334,9 +334,9 @@ class ReplayTest(unittest.TestCase):
             draw = writer.random
             for number in range(3):
                 with server.client() as client:
-                    self.seen += writer.run(client, scaled(1500))
+                    self.seen += writer.run(client, scaled(800))
                     keys = client.must("KEYS", "*")
-                    for _ in range(scaled(1500)):
+                    for _ in range(scaled(800)):
                         key = draw.choice(keys)
                         dump = client.call("DUMP", key)
                         if isinstance(dump, bytes) and not isinstance(dump, Error) and len(dump) < 3000:
@@ -353,7 +353,7 @@ class ReplayTest(unittest.TestCase):
                 before = self.settled(server)
                 server.restart(kill=True)
                 self.same(before, self.settled(server), "after kill -9 and replay (round %d)" % number)
-        self.assertGreater(taken, scaled(500))
+        self.assertGreater(taken, scaled(200))
 
     @kelvin_only
     def test_what_wraps_or_fails_half_way_stops_no_restart(self):

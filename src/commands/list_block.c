@@ -78,19 +78,16 @@ void blmpop_command(struct call *call)
     wait_for_lists(call, 3, (int)key_count, deadline_us);
 }
 
-static void move_or_wait(struct call *call, enum list_end from, enum list_end to, int64_t deadline_us)
+/* `words` go to the log. */
+static void move_or_wait(struct call *call, enum list_end from, enum list_end to, int64_t deadline_us, const struct bytes *words, int word_count)
 {
     struct key source;
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_LIST, &source))
         return;
     if (source.present) {
-        if (list_move(&source, from, to)) {
-            const struct bytes words[] = { BYTES("LMOVE"), call->args[1], call->args[2], from == LIST_HEAD ? BYTES("LEFT") : BYTES("RIGHT"),
-                to == LIST_HEAD ? BYTES("LEFT") : BYTES("RIGHT") };
-
-            call_propagate(call, words, 5);
-        }
+        if (list_move(&source, from, to))
+            call_propagate(call, words, word_count);
     } else if (call->client->flags & CLIENT_NO_BLOCKING) {
         reply_null(call->reply);        /* not the array that comes when the time is up; as Redis */
     } else {
@@ -103,14 +100,20 @@ void blmove_command(struct call *call)
     enum list_end from, to;
     int64_t deadline_us;
 
-    if (arg_list_end(call, 3, &from) && arg_list_end(call, 4, &to) && arg_timeout(call, 5, &deadline_us))
-        move_or_wait(call, from, to, deadline_us);
+    if (arg_list_end(call, 3, &from) && arg_list_end(call, 4, &to) && arg_timeout(call, 5, &deadline_us)) {
+        const struct bytes words[] = { BYTES("LMOVE"), call->args[1], call->args[2], call->args[3], call->args[4] };
+
+        move_or_wait(call, from, to, deadline_us, words, 5);
+    }
 }
 
 void brpoplpush_command(struct call *call)
 {
     int64_t deadline_us;
 
-    if (arg_timeout(call, 3, &deadline_us))
-        move_or_wait(call, LIST_TAIL, LIST_HEAD, deadline_us);
+    if (arg_timeout(call, 3, &deadline_us)) {
+        const struct bytes words[] = { BYTES("RPOPLPUSH"), call->args[1], call->args[2] };
+
+        move_or_wait(call, LIST_TAIL, LIST_HEAD, deadline_us, words, 3);
+    }
 }

@@ -1,7 +1,9 @@
 """What surrounds clients that wait for keys: whatever makes a key serves them, nobody comes between a push and its service, and what
 ends streams, disks, memory and patience does to them. tests/spec/blocking_test.py has order and storms."""
+import glob
 import os
 import random
+import re
 import sys
 import threading
 import time
@@ -384,6 +386,35 @@ class ReadersOfGroupsTest(ServerCase):
         self.told(reader)
         self.told(second)
         self.assertEqual(counts(), ("2", "0"))
+
+
+class LogOrderTest(PairCase):
+    options = {"appendonly": "yes", "appendfsync": "always"}
+
+    def logged(self, server):
+        """The words of the log, without those that only surround others."""
+        with open(sorted(glob.glob(os.path.join(server.folder, "appendonlydir", "*.incr.aof")))[-1], "rb") as file:
+            words = [word.upper() for word in re.findall(rb"\$\d+\r\n([^\r]*)\r\n", file.read())]
+        return b" ".join(words).replace(b"SELECT 0 ", b"").replace(b"MULTI ", b"").replace(b" EXEC", b"")
+
+    def test_what_serves_stands_behind_the_push_and_before_what_follows(self):
+        logs = []
+        for server, watcher in ((self.server, self.c), (self.oracle, self.r)):
+            waiters = [server.client() for _ in range(6)]
+            commands = ["BLMOVE a b LEFT LEFT 0", "BLPOP b 0", "BLMPOP 0 1 a RIGHT COUNT 2", "BZPOPMAX z 0", "BRPOPLPUSH b c 0", "BRPOP c 0"]
+            for index, (waiter, command) in enumerate(zip(waiters, commands)):
+                waiter.send(encode(command.split()))
+                until(lambda: blocked(watcher) == index + 1, what="a client waits")
+            watcher.pipeline([["SET", "before", 1], ["RPUSH", "a", 1, 2, 3, 4], ["SET", "between", 1], ["LPUSH", "b", 5], ["ZADD", "z", 1, "m"],
+                              ["SET", "after", 1]])
+            for waiter in waiters:
+                waiter.receive()
+                waiter.close()
+            log = self.logged(server)
+            logs.append(log[log.index(b"SET BEFORE"):])
+        self.assertEqual(logs[0], logs[1])
+        self.assertEqual(logs[0], b"SET BEFORE 1 RPUSH A 1 2 3 4 LMOVE A B LEFT LEFT RPOP A 2 LPOP B SET BETWEEN 1 LPUSH B 5 "
+                         b"RPOPLPUSH B C RPOP C ZADD Z 1 M ZPOPMAX Z SET AFTER 1")
 
 
 @kelvin_only

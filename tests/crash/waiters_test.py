@@ -1,7 +1,7 @@
 """Clients that wait for keys, while the server is killed, or its disk is full: what was delivered does not come back, and what
 was pushed and not delivered is there, once.
 
-Pushers push numbered elements; poppers wait for them on several lists; movers move them on. Those who are cut off while they wait take by
+Pushers push numbered elements; poppers wait for them on several lists; movers move them on; readers of a group wait for entries. Those who are cut off while they wait take by
 BLMOVE, into lists that nobody empties: so what they took without hearing of it is seen afterwards. Only what a popper was just
 waiting for at a kill may be gone with its reply.
 """
@@ -25,6 +25,7 @@ from support.server import Server, is_sanitized, scaled, seed_new, until        
 
 LISTS = ["list:%d" % number for number in range(4)]
 ZSETS = ["zset:%d" % number for number in range(2)]
+STREAM = "stream"
 POPS_MAX = 3
 
 
@@ -35,6 +36,7 @@ class Book:
         self.lock = threading.Lock()
         self.sent, self.acknowledged, self.next = set(), set(), 0
         self.delivered = collections.Counter()
+        self.entries, self.read = set(), collections.Counter()      # of the stream: acknowledged, and read for the group
         self.may_be_gone = 0            # elements that may have been popped for a reply that never came
 
     def numbers(self, count):
@@ -64,7 +66,7 @@ class Storm:
     def __init__(self, server, book, seed):
         self.server, self.book, self.seed = server, book, seed
         self.stop, self.failures, self.is_killed = threading.Event(), [], False
-        kinds = [self.push] * 3 + [self.pop] * 5 + [self.move] * 2 + [self.cut, self.cut, self.demote]
+        kinds = [self.push] * 3 + [self.pop] * 5 + [self.move] * 2 + [self.cut, self.cut, self.demote, self.add] + [self.read] * 3
         self.threads = [threading.Thread(target=self.run, args=(kind, number)) for number, kind in enumerate(kinds)]
 
     def start(self):
@@ -128,6 +130,19 @@ class Storm:
         if not self.refused(reply) and isinstance(reply, bytes):
             self.book.pushed([reply], True)         # whoever has seen it may rely on it
 
+    def add(self, client, chance):
+        reply = client.call("XADD", STREAM, "*", "field", "value")
+        if not self.refused(reply):
+            with self.book.lock:
+                self.book.entries.add(reply)
+        time.sleep(chance.random() * 0.004)
+
+    def read(self, client, chance):
+        reply = client.call("XREADGROUP", "GROUP", "readers", "reader", "COUNT", 2, "BLOCK", chance.choice((5, 50)), "STREAMS", STREAM, ">")
+        if not self.refused(reply) and isinstance(reply, list):
+            with self.book.lock:
+                self.book.read.update(entry[0] for entry in reply[0][1])
+
     def cut(self, client, chance):
         """Some who are cut off, killed or unblocked while they wait."""
         with contextlib.ExitStack() as stack:
@@ -144,7 +159,7 @@ class Storm:
             other.close()
 
     def demote(self, client, chance):
-        client.call("TIER", "DEMOTE", *chance.sample(LISTS + ZSETS, 3))
+        client.call("TIER", "DEMOTE", *chance.sample(LISTS + ZSETS + [STREAM], 3))
         if chance.random() < 0.05:
             client.call("BGREWRITEAOF")
         time.sleep(0.002)
@@ -159,6 +174,8 @@ class WaitersTest(unittest.TestCase):
             until(lambda: b"blocked_clients:0\r" in client.must("INFO", "clients"), 30, "nobody waits")
             for key in LISTS + ["taken:%d" % index for index in range(3)]:
                 left.update(client.must("LRANGE", key, 0, -1))
+            entries = {entry[0] for entry in client.must("XRANGE", STREAM, "-", "+")}
+            pending = {entry[0] for entry in client.must("XPENDING", STREAM, "readers", "-", "+", 10000000)}
             for key in ZSETS:
                 left.update(client.must("ZRANGE", key, 0, -1))
             info = server.info("clients")
@@ -170,18 +187,26 @@ class WaitersTest(unittest.TestCase):
         self.assertEqual(sorted(unknown)[:5], [], "%s: nobody pushed these" % what)
         lost = book.acknowledged - set(everywhere)
         self.assertLessEqual(len(lost), book.may_be_gone, "%s: lost %s" % (what, sorted(lost)[:5]))
+        self.assertEqual(sorted(book.entries - entries)[:5], [], "%s: entries are lost" % what)
+        self.assertEqual(sorted(set(book.read) - pending)[:5], [], "%s: what was read is not pending" % what)
+        self.assertEqual([entry for entry, count in book.read.items() if count > 1][:5], [], "%s: read twice" % what)
         book.acknowledged -= lost
         book.sent = set(everywhere)             # what was neither acknowledged nor kept is not there, and stays so
         book.may_be_gone = 0
         return len(left)
+
+    def make_group(self, server):
+        with server.client() as client:
+            client.must("XGROUP", "CREATE", STREAM, "readers", "$", "MKSTREAM")
 
     def kills(self, options, rounds):
         seed = seed_new()
         chance = random.Random(seed)
         settings = {"appendonly": "yes", "io-threads": "4", "maxmemory": "16mb"}
         settings.update(options)
-        server, book, lost = Server(settings), Book(), 0
+        server, book = Server(settings), Book()
         self.addCleanup(server.discard)
+        self.make_group(server)
         for round_ in range(rounds):
             storm = Storm(server, book, "%d/%d" % (seed, round_))
             storm.start()
@@ -193,14 +218,15 @@ class WaitersTest(unittest.TestCase):
             self.check(server, book, "seed %d, round %d" % (seed, round_))
             self.assertIsNone(server.alarm())
         server.stop()
-        self.assertGreater(len(book.delivered), rounds, "hardly anything was delivered, so hardly anything was tested")
-        print("  %s: %d kills, %d elements delivered (seed %d)" % (options, rounds, len(book.delivered), seed), file=sys.stderr)
+        self.assertGreater(len(book.delivered) + len(book.read), rounds, "hardly anything was delivered, so hardly anything was tested")
+        print("  %s: %d kills, %d elements delivered, %d entries read (seed %d)" % (
+            options, rounds, len(book.delivered), len(book.read), seed), file=sys.stderr)
 
     def test_kills_always(self):
-        self.kills({"appendfsync": "always"}, scaled(8))
+        self.kills({"appendfsync": "always"}, max(3, scaled(8)))
 
     def test_kills_everysec(self):
-        self.kills({"appendfsync": "everysec"}, scaled(8))
+        self.kills({"appendfsync": "everysec"}, max(3, scaled(8)))
 
     @unittest.skipIf(is_sanitized(), "a sanitizer and the shim want to be loaded first, both")
     def test_a_disk_that_is_full_for_a_while(self):
@@ -214,6 +240,7 @@ class WaitersTest(unittest.TestCase):
         self.addCleanup(disk.remove)
         self.addCleanup(server.discard)
         book = Book()
+        self.make_group(server)
         for round_ in range(scaled(8)):
             what = "seed %d, round %d" % (seed, round_)
             killed = round_ % 3 == 2

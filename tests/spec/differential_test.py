@@ -116,6 +116,14 @@ class DifferentialTest(unittest.TestCase):
         self.differ({}, scaled(30000), protocol=3)
 
     @kelvin_only
+    def test_four_workers_in_resp3_with_random_demotions(self):
+        self.differ({"io-threads": "4"}, scaled(20000), demote=True, protocol=3)
+
+    @kelvin_only
+    def test_four_workers_while_memory_is_tiny(self):
+        self.differ({"io-threads": "4", "maxmemory": "24mb"}, scaled(6000), demote=True, filler=(20000, 3000), protocol=3)
+
+    @kelvin_only
     def test_with_random_demotions_between_commands(self):
         self.differ({}, scaled(60000), demote=True)
 

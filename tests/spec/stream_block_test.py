@@ -1,11 +1,15 @@
 """XREAD and XREADGROUP that wait: what serves them, and what ends their waiting."""
+import itertools
 import os
+import random
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from support.case import ServerCase, main                                                           # noqa: E402
-from support.resp import Error, NULL_ARRAY, encode                                                          # noqa: E402
+from support.case import ServerCase, kelvin_only, main                                              # noqa: E402
+from support.play import PlayCase                                                                   # noqa: E402
+from support.resp import Error, NULL_ARRAY, encode                                                  # noqa: E402
+from support.server import scaled, seed_new, until                                                   # noqa: E402
 
 
 class StreamBlockTest(ServerCase):
@@ -61,6 +65,103 @@ class StreamBlockTest(ServerCase):
         with self.server.client() as client:
             self.assertEqual(client.must("DEBUG", "DIGEST-VALUE", "s"), digest)
             self.assertEqual(client.must("XPENDING", "s", "g")[0], 3)
+
+    def test_databases_are_swapped_under_a_group(self):
+        """As 7.2 has it: the command is run again, on what is there now."""
+        for made, text in (([], b"NOGROUP"), (["SET", "s", "x"], b"WRONGTYPE"), (["XADD", "s", "1-1", "a", "1"], b"NOGROUP"),
+                           (["XGROUP", "CREATE", "s", "g", "$", "MKSTREAM"], None)):
+            self.c.must("FLUSHALL")
+            self.c.must("SELECT", 1)
+            if made:
+                self.c.must(*made)
+            self.c.must("SELECT", 0)
+            self.c.must("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+            reader = self.waiting("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">")
+            self.c.must("SWAPDB", 0, 1)
+            if text is None:                # there is such a group: it waits there
+                self.c.must("XADD", "s", "5-1", "a", "1")
+                self.assertEqual(reader.receive(), [[b"s", [[b"5-1", [b"a", b"1"]]]]])
+            else:
+                self.assertTrue(reader.receive().startswith(text), (made, text))
+
+    def test_readers_of_other_groups_and_of_none_go_on_waiting(self):
+        self.c.must("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+        self.c.must("XGROUP", "CREATE", "s", "h", "$")
+        gone = self.waiting("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">")
+        other = self.waiting("XREADGROUP", "GROUP", "h", "c", "BLOCK", 0, "STREAMS", "s", ">", count=2)
+        plain = self.waiting("XREAD", "BLOCK", 0, "STREAMS", "s", "$", count=3)
+        self.c.must("XGROUP", "DESTROY", "s", "g")
+        self.assertTrue(gone.receive().startswith(b"NOGROUP No such key 's' or consumer group 'g'"))
+        self.assertEqual(self.server.info()["blocked_clients"], "2")
+        self.c.must("XADD", "s", "1-1", "a", "1")
+        for reader in (other, plain):
+            self.assertEqual(reader.receive(), [[b"s", [[b"1-1", [b"a", b"1"]]]]])
+
+    def test_a_reader_that_is_unblocked(self):
+        for how, text in (([], NULL_ARRAY), (["TIMEOUT"], NULL_ARRAY), (["ERROR"], Error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK"))):
+            reader = self.client()
+            number = reader.must("CLIENT", "ID")
+            reader.send(encode(["XREAD", "BLOCK", 0, "STREAMS", "s", "$"]))
+            until(lambda: self.server.info()["blocked_clients"] == "1", what="it waits")
+            self.assertEqual(self.c.must("CLIENT", "UNBLOCK", number, *how), 1)
+            self.assertEqual(reader.receive(), text)
+
+
+def refused(reply):
+    """What a group's reader is told whose stream or group has gone: 7.0 has texts of its own, 7.2 runs the command again."""
+    if isinstance(reply, Error) and reply.startswith((b"UNBLOCKED the stream key", b"NOGROUP", b"WRONGTYPE")):
+        return Error(b"gone")
+    return reply
+
+
+class StreamPlayTest(PlayCase):
+    """Random plays of readers that wait, and of all that may serve them or take their streams away. Without XSETID: after an ID that no
+    entry has, 7.0 serves with no entries; 7.2 runs the command again, and waits. And either streams only or one key a reader: when one of
+    its others has become a string, 7.2, which runs it again, tells it so."""
+
+    def normal(self, reply):
+        return refused(reply)
+
+    def step(self, rand, ids, strings):
+        key = lambda: rand.choice("stu")
+        group = lambda: rand.choice(("g", "g", "h"))
+        if rand.random() < 0.35:
+            keys = rand.sample("stu", 1 if strings else rand.choice((1, 2, 3)))
+            count = ["COUNT", str(rand.randrange(1, 3))] if rand.random() < 0.5 else []
+            if rand.random() < 0.5:
+                return None, ["XREAD"] + count + ["BLOCK", "0", "STREAMS"] + keys + [rand.choice(("$", "$", "0", "9999999")) for _ in keys]
+            no_ack = ["NOACK"] if rand.random() < 0.3 else []
+            return None, ["XREADGROUP", "GROUP", group(), rand.choice("abc")] + count + no_ack + ["BLOCK", "0", "STREAMS"] + keys[:1] + [">"]
+        what = rand.randrange(22)
+        number = next(ids)
+        if what < 9:
+            return "p", ["XADD", key(), "%d-%s" % (number, rand.choice(("1", "*"))), "n", str(number)]
+        if what < 13:
+            return "p", ["XGROUP", "CREATE", key(), group(), rand.choice(("0", "$")), "MKSTREAM"]
+        return "p", [["XGROUP", "DESTROY", key(), group()], ["DEL", key()], ["SET", key(), "x"] if strings else ["XLEN", key()], ["RENAME", key(), key()],
+                     ["COPY", key(), key(), "REPLACE"], ["XTRIM", key(), "MAXLEN", "1"], ["XACK", key(), group(), "%d-0" % (number - 3)],
+                     ["XPENDING", key(), group()], ["XGROUP", "SETID", key(), group(), "0"]][what - 13]
+
+    def test_a_random_play(self):
+        seed = seed_new()
+        rand, ids = random.Random(seed), itertools.count(1)
+        print("  seed %d" % seed, file=sys.stderr)
+        for round_ in range(scaled(12)):
+            steps = [self.step(rand, ids, round_ % 4 < 2) for _ in range(80)]
+            self.play([(name or "w%d" % index, args) for index, (name, args) in enumerate(steps)], protocol=2 + round_ % 2)
+            self.c.must("FLUSHALL")
+            self.r.must("FLUSHALL")
+
+
+@kelvin_only
+class ColdStreamPlayTest(StreamPlayTest):
+    """The same with every key cold before every command."""
+    demote = True
+
+
+@kelvin_only
+class WorkersStreamPlayTest(StreamPlayTest):
+    options = {"io-threads": "4"}
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ A row of TEMPLATES is a command as a person would write its syntax; a word in lo
 of that kind (the methods of Generator), `[...]` is there half of the time, `a|b` is either, `x+` is one or more.
 """
 import random
+import re
 
 # Shapes of arguments where a number is expected, none of which makes a server ask for hundreds of megabytes.
 ODD_NUMBERS = [b"", b" ", b"-", b"abc", b"1 ", b" 1", b"+1", b"01", b"-0", b"0x10", b"1.0", b"1e3", b"\x00", b"nan", b"inf",
@@ -11,6 +12,9 @@ ODD_NUMBERS = [b"", b" ", b"-", b"abc", b"1 ", b" 1", b"+1", b"01", b"-0", b"0x1
                b"18446744073709551615", b"18446744073709551616", b"1" * 30, b"4294967296", b"2147483648", b"-2147483649"]
 ODD_FLOATS = [b"", b"abc", b"nan", b"inf", b"-inf", b"+inf", b"1e400", b"-1e400", b"1e308", b"5e-324", b"0x1p4", b"1.5 ",
               b" 1.5", b"1e", b".5", b"-.5", b"5.", b"1" * 300, b"3.0e3", b"1,5", b"1e-10", b"0.1", b"-0.0"]
+
+NEED_GROUP = (b"xreadgroup", b"xack", b"xclaim", b"xautoclaim", b"xpending")
+NEW_ID = re.compile(rb"[0-9]+-[0-9]+")
 
 TEMPLATES = {
     # Strings
@@ -88,12 +92,13 @@ TEMPLATES = {
              "key [NOMKSTREAM] xtrim xnewid xsamefields", "key [nomkstream] [xtrim] [xtrim] xnewid fieldvalue+"],
     "xautoclaim": "key xgroupname xconsumer xidle xborder [COUNT count] [JUSTID]",
     "xclaim": ["key xgroupname xconsumer xidle xid+ [FORCE] [JUSTID] [RETRYCOUNT small] [LASTID xid]",
-               "key xgroupname xconsumer xidle xid+ [IDLE small] [TIME small] [foo] [force]"],
+               "key xgroupname xconsumer xidle xid+ [IDLE small] [TIME small] [foo] [force]",
+               "key xgroupname xconsumer 0 xid+ [FORCE] [TIME small] [RETRYCOUNT count] [LASTID xid] [JUSTID] [IDLE xidle]"],
     "xdel": "key xid+",
     "xgroup": ["CREATE key xgroupname xid|$ [MKSTREAM]", "CREATE key xgroupname 0 [ENTRIESREAD small]", "SETID key xgroupname xid|$ [ENTRIESREAD small]",
                "DESTROY|destroy key xgroupname", "CREATECONSUMER key xgroupname xconsumer", "DELCONSUMER key xgroupname xconsumer",
-               "CREATE key xgroupname $ MKSTREAM", "foo key xgroupname", "CREATE key xgroupname 0 foo"],
-    "xinfo": ["STREAM key [FULL] [COUNT small]", "STREAM key FULL COUNT 0", "GROUPS key", "CONSUMERS key xgroupname", "foo key"],
+               "CREATE key xgroupname $ MKSTREAM", "CREATE key xgroupname xid [MKSTREAM] [ENTRIESREAD small]", "foo key xgroupname", "CREATE key xgroupname 0 foo"],
+    "xinfo": ["STREAM key [FULL] [COUNT small]", "STREAM key FULL COUNT 0", "STREAM key FULL COUNT small", "STREAM key FULL", "GROUPS key", "CONSUMERS key xgroupname", "foo key"],
     "xlen": "key",
     "xpending": ["key xgroupname", "key xgroupname [IDLE xidle] xborder xborder count [xconsumer]"],
     "xrange": "key xborder xborder [COUNT count]", "xrevrange": "key xborder xborder [COUNT count]",
@@ -121,7 +126,7 @@ WEIGHTS = {"flushall": 2, "flushdb": 6, "select": 60, "swapdb": 25, "set": 600, 
            "copy": 150, "rename": 150, "keys": 20, "scan": 20, "time": 5, "lastsave": 2, "echo": 10, "ping": 10,
            "randomkey": 20, "dump": 10, "del": 60, "unlink": 60, "expire": 150, "getdel": 60, "restore": 100,
            "setrange": 150, "append": 150, "hdel": 150, "lcs": 50, "dbsize": 60, "sadd": 900, "spop": 100, "pfadd": 300, "pfdebug": 10,
-           "xadd": 1800, "xgroup": 300, "xreadgroup": 400, "xsetid": 20, "xtrim": 60,
+           "xadd": 1800, "xgroup": 200, "xreadgroup": 700, "xack": 200, "xclaim": 300, "xautoclaim": 200, "xdel": 200, "xsetid": 20, "xtrim": 60,
            "zadd": 1500, "geoadd": 700, "zunionstore": 150, "rpush": 900, "lpush": 600, "ltrim": 40, "linsert": 250, "lset": 250, "lmove": 150,
            "blpop": 30, "brpop": 30, "blmove": 30, "brpoplpush": 30, "blmpop": 30, "bzpopmin": 30, "bzpopmax": 30, "bzmpop": 30}
 
@@ -167,6 +172,8 @@ class Generator:
         self.family = b"s"
         self.databases = databases
         self.stream_ms = 1
+        self.stream_ids = {}            # by key: IDs that XADD was given not long ago
+        self.at_key = b""               # the key that was drawn last
         self.coming = []
 
     def chance(self, share):
@@ -178,6 +185,11 @@ class Generator:
     def next(self):
         if not self.coming:
             args = self.command()
+            # Groups are made all the time: without one, all that these say is NOGROUP.
+            if args[0].lower() in NEED_GROUP and len(args) > 3 and self.chance(0.8):
+                keys = args[args.index(b"STREAMS") + 1:-1] if b"STREAMS" in args else [args[1]]
+                group = args[2 + args[1:].index(b"GROUP")] if b"GROUP" in args[1:-1] else args[2]
+                self.coming += [[b"XGROUP", b"CREATE", key, group, b"0", b"MKSTREAM"] for key in keys]
             # Since 7.2 these always make the consumer, and in 7.0 only if it gets something: here it is always there.
             if args[0].lower() in (b"xclaim", b"xautoclaim") and len(args) > 3:
                 self.coming.append([b"XGROUP", b"CREATECONSUMER"] + args[1:4])
@@ -205,6 +217,8 @@ class Generator:
         if isinstance(template, list):
             template = self.random.choice(template)
         args = [name.upper().encode() if self.chance(0.9) else name.encode()] + self.expand(template)
+        if name == "xadd":
+            self.stream_ids[args[1]] = (self.stream_ids.get(args[1], []) + [arg for arg in args[2:] if NEW_ID.fullmatch(arg)][:1])[-25:]
         if len(args) > 1 and args[-1] != b"ANY" and self.chance(0.015):
             args.pop()
         if name in BLOCKING:
@@ -266,7 +280,8 @@ class Generator:
         if self.chance(0.04):
             return self.random.choice(self.odd_keys)
         family = self.family if self.chance(0.93) else self.pick(*FAMILIES)
-        return self.random.choice(self.keys[family])
+        self.at_key = self.random.choice(self.keys[family])
+        return self.at_key
 
     def value(self):
         if self.family == b"n" and self.chance(0.8):
@@ -363,7 +378,7 @@ class Generator:
         return bound if self.chance(0.7) else b"(" + bound
 
     def xnewid(self):
-        self.stream_ms += self.pick(0, 0, 0, 1, 1, 2)
+        self.stream_ms += self.pick(0, 1, 1, 1, 2, 3)
         kind = self.random.random()
         if kind < 0.15:
             return b"%d-*" % self.stream_ms
@@ -373,6 +388,9 @@ class Generator:
 
     def xid(self):
         kind = self.random.random()
+        ids = self.stream_ids.get(self.at_key)
+        if ids and kind < 0.8:
+            return self.random.choice(ids[-12:] if self.chance(0.7) else ids)
         if kind < 0.9:
             return b"%d-%d" % (max(0, self.stream_ms - self.random.randrange(30)), self.random.randrange(1000))
         return self.pick(b"0-0", b"0", b"1-1", b"%d" % self.stream_ms, b"%d" % self.stream_ms, b"abc", b"", b"1-*", b"18446744073709551615-1",
@@ -389,7 +407,7 @@ class Generator:
         return self.xid() if kind < 0.9 else b"%d" % max(0, self.stream_ms - self.random.randrange(30))
 
     def xgroupname(self):
-        return b"g%d" % self.random.randrange(3) if self.chance(0.97) else self.pick(b"", b"g\xff\r\n")
+        return b"g%d" % self.random.randrange(2) if self.chance(0.97) else self.pick(b"", b"g\xff\r\n")
 
     def xconsumer(self):
         return b"c%d" % self.random.randrange(4) if self.chance(0.95) else self.pick(b"", b"a consumer\x00\xff", b"12")

@@ -115,11 +115,20 @@ void store_say(char *message, const std::string &sentence)
         snprintf(message, STORE_MESSAGE_SIZE, "%s", sentence.c_str());
 }
 
+/* LevelDB waits for what it has scheduled, which ends at once when it is being closed. */
+static void db_close(struct store *store)
+{
+    if (store->overlay != nullptr)
+        store->overlay->release_work();
+    store->db.reset();
+    store->overlay.reset();
+}
+
 store::~store()
 {
     if (env_owned != nullptr)
-        env_owned->release_work();  /* LevelDB waits for what it has scheduled, which ends at once when it is being closed */
-    db.reset();                     /* before the cache and the env it uses */
+        env_owned->release_work();
+    db_close(this);                 /* before the cache and the env it uses */
     pthread_rwlock_destroy(&lock);
 }
 
@@ -549,13 +558,46 @@ static void apply_tuning(struct store *store)
     store->options.block_cache = store->cache.get();
 }
 
+/* Whether the store has come back with the last batch that was written: `applied` says that the failed one is in it, too. */
+static enum status number_check(struct store *store, bool *applied, char *message)
+{
+    uint64_t number, expected = store->number.load();
+    std::string value;
+    enum status status = meta_get(store, "number", 8, &value, message);
+
+    if (status != STATUS_OK)
+        return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
+    number = key_u64(value.data());
+    if (store->numbers_rare ? number > expected : number != expected && number != expected + 1) {
+        store_say(message, "store '" + store->dir + "' came back with batch " + std::to_string(number) + " instead of " +
+            std::to_string(expected) + ": what was written is lost");
+        return STATUS_CORRUPT;
+    }
+    *applied = !store->numbers_rare && number == expected + 1;
+    return STATUS_OK;
+}
+
+/* The disk takes nothing: what opening has to write goes to memory, so that the store can be read at least. `db` stays NULL if it can't. */
+static void open_for_reading(struct store *store)
+{
+    leveldb::Options options = store->options;
+    leveldb::DB *db = nullptr;
+    bool applied;
+
+    store->overlay = std::make_unique<struct store_overlay>(store->env);
+    options.env = store->overlay.get();
+    options.create_if_missing = false;
+    if (!has_lost_current(store) && leveldb::DB::Open(options, store->dir, &db).ok())
+        store->db.reset(db);
+    if (store->db == nullptr || number_check(store, &applied, nullptr) != STATUS_OK)
+        db_close(store);
+}
+
 static enum status reopen_locked(struct store *store, bool *applied, char *message)
 {
-    std::string value;
     enum status status = STATUS_OK;
-    uint64_t number, expected = store->number.load();
 
-    store->db.reset();
+    db_close(store);
     store->down_status = STATUS_CLOSED;
     apply_tuning(store);
     if (store->numbers_rare && !store->env->logs_are_intact(store->dir)) {
@@ -565,28 +607,18 @@ static enum status reopen_locked(struct store *store, bool *applied, char *messa
     if (status == STATUS_OK)
         status = db_open(store, false, message);
     if (status == STATUS_OK)
-        status = meta_get(store, "number", 8, &value, message);
-    if (status != STATUS_OK) {
-        store->db.reset();
-        if (status == STATUS_NOT_FOUND)
-            status = STATUS_CORRUPT;
-        if (status == STATUS_CORRUPT)
-            store->down_status = status;
-        return status;
+        status = number_check(store, applied, message);
+    if (status == STATUS_OK) {
+        if (*applied)
+            store->number++;
+        return STATUS_OK;
     }
-    number = key_u64(value.data());
-    if (store->numbers_rare ? number > expected : number != expected && number != expected + 1) {
-        store->db.reset();
-        store->down_status = STATUS_CORRUPT;
-        store_say(message, "store '" + store->dir + "' came back with batch " + std::to_string(number) + " instead of " +
-            std::to_string(expected) + ": what was written is lost");
-        return STATUS_CORRUPT;
-    }
-    if (!store->numbers_rare) {
-        *applied = number == expected + 1;
-        store->number = number;
-    }
-    return STATUS_OK;
+    db_close(store);
+    if (status == STATUS_CORRUPT)
+        store->down_status = status;
+    else
+        open_for_reading(store);
+    return status;
 }
 
 enum status store_reopen(struct store *store, bool *applied, char *message)

@@ -11,7 +11,8 @@
  * they were opened.
  *
  * Errors: a failed write closes the store for writing (STATUS_CLOSED from then on) until store_reopen succeeded.
- * Reads go on as long as LevelDB can serve them.
+ * Reads go on all the while: where LevelDB can't be opened because the disk takes nothing, what it has to write then is kept in memory
+ * (store_overlay.h).
  *
  * What is believed: every block that is read has its checksum verified, whoever reads it. LevelDB verifies filter and
  * index blocks, the inputs of compactions and the logs only with paranoid_checks, so these are always on: without them a bit
@@ -68,7 +69,7 @@ struct hash_seed store_seed(const struct store *store);
 bool store_is_new(const struct store *store);           /* store_open made it: there was none */
 
 /* The record of a key appended to `record`; STATUS_NOT_FOUND is certain. STATUS_IO, STATUS_CORRUPT otherwise;
- * STATUS_CLOSED when a reopening failed. */
+ * STATUS_CLOSED when a reopening failed, and the disk can't even be read. */
 enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, struct bytes key, struct buffer *record);
 
 /* A batch: all of it or nothing. Owner: the writer. Order matters: a later operation on a key wins.
@@ -103,7 +104,8 @@ void store_tune(struct store *store, const struct store_tuning *tuning);
  * the batch that failed is in. STATUS_OK: writable again; `*applied` says whether the failed batch is there (then it must
  * not be written again); with `numbers_rare` it never does: writing a batch twice does no harm. STATUS_CORRUPT: the store came back
  * without something that was written (another number; with `numbers_rare`, a log whose bytes are not those that went there); it stays
- * closed, for reading too, as what it would say may be outdated. Any other failure: try again later.
+ * closed, for reading too, as what it would say may be outdated. Any other failure: try again later; it can be read meanwhile, unless the
+ * disk can't.
  * First sees whether the disk takes enough to start LevelDB; if not, answers so and leaves reads as they are.
  * Waits until other threads have closed their iterators, and holds up store_get and store_scan for the while.
  * The writer's own iterators must be closed. */

@@ -16,6 +16,7 @@
 
 #include "tier/store.h"
 #include "tier/store_disk.h"
+#include "tier/store_overlay.h"
 
 struct store {
     ~store();
@@ -31,7 +32,8 @@ struct store {
     struct hash_seed seed {};
 
     pthread_rwlock_t lock {};               /* held for reading by who uses `db`, for writing by store_reopen */
-    std::unique_ptr<leveldb::DB> db;        /* lock. NULL after a failed reopening */
+    std::unique_ptr<struct store_overlay> overlay;      /* lock. What `db` writes to while the disk takes nothing; else NULL */
+    std::unique_ptr<leveldb::DB> db;        /* lock. NULL after a failed reopening, if it can't even be read */
     enum status down_status = STATUS_OK;    /* lock. Why `db` is NULL */
 
     std::mutex users_mutex;                 /* guards the next two */

@@ -302,12 +302,38 @@ void tier_forget(struct tier *tier, struct keyspace *keyspace)
     keyspace->tier = NULL;
 }
 
+/* What a checkpoint that did not come to its end had kept for the store. */
+static void release_unsealed(struct tier *tier)
+{
+    while (tier->handed_first != NULL) {
+        struct handed *next = tier->handed_first->next;
+
+        buffer_release(&tier->handed_first->record);
+        mem_free(tier->handed_first);
+        tier->handed_first = next;
+    }
+    tier->handed_last = NULL;
+    for (uint32_t i = 0; tier->partitions != NULL && i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        while (partition->flushed != NULL) {
+            struct keyspace *keyspace = partition->flushed;
+
+            partition->flushed = keyspace->next_flushed;
+            release_keyspace(tier, keyspace->tier);
+            keyspace->tier = NULL;
+            keyspace_destroy(keyspace);
+        }
+    }
+}
+
 void tier_close(struct tier *tier)
 {
     if (tier == NULL)
         return;
     tier_stop(tier);
     warm_destroy(tier->warm);
+    release_unsealed(tier);
     for (uint32_t i = 0; tier->partitions != NULL && i < tier->partitions->count; i++) {
         for (int db = 0; db < tier->partitions->db_count; db++) {
             struct keyspace *keyspace = tier->partitions->partitions[i].keyspaces[db];

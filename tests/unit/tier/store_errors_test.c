@@ -117,10 +117,44 @@ static void a_failed_compaction_closes_for_writing_until_reopened(void **state)
     box_verify(box, box->store, STATUS_OK);
     assert_int_equal(store_reopen(box->store, &applied, box->message), STATUS_NO_SPACE);
     assert_non_null(strstr(box->message, "No space"));
-    box_verify(box, box->store, STATUS_CLOSED);     /* LevelDB is away now: errors, but no wrong answers */
+    box_verify(box, box->store, STATUS_OK);         /* opened over memory, it can still be read */
     store_env_set_faults(box->env, NULL);
     assert_false(box_reopen(box));
     box_write_many(box, 100);
+    reopen_and_verify_twice(box);
+}
+
+/* LevelDB can't be opened without writing, and a store that fails to reopen has been closed before. */
+static void a_store_that_can_not_be_reopened_can_be_read(void **state)
+{
+    struct box *box = *state;
+    const struct store_faults cases[] = {
+        { .only = ".ldb", .write_no_space = 1000 }, { .only = ".ldb", .write_short = 1000 }, { .only = ".ldb", .sync_error = 1000 },
+        { .only = "MANIFEST", .write_no_space = 1000 }, { .only = "MANIFEST", .sync_error = 1000 }, { .only = ".dbtmp", .write_error = 1000 },
+        { .only = ".dbtmp", .sync_error = 1000 },
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct store_faults no_log = { .only = ".log", .write_no_space = 1000 };
+        uint64_t number;
+        bool applied;
+
+        box_write_many(box, 60);
+        number = store_number(box->store);
+        store_env_set_faults(box->env, &no_log);
+        assert_int_equal(box_write(box), STATUS_NO_SPACE);
+        store_env_set_faults(box->env, &cases[i]);
+        for (int attempt = 0; attempt < 3; attempt++) {
+            assert_int_not_equal(store_reopen(box->store, &applied, box->message), STATUS_OK);
+            assert_false(store_is_writable(box->store));
+            assert_int_equal(store_number(box->store), number);
+            box_verify(box, box->store, STATUS_OK);
+            assert_int_equal(box_write(box), STATUS_CLOSED);
+        }
+        store_env_set_faults(box->env, NULL);
+        assert_false(box_reopen(box));
+        box_verify(box, box->store, STATUS_OK);
+    }
     reopen_and_verify_twice(box);
 }
 
@@ -671,6 +705,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failed_write_closes_for_writing_until_reopened, setup, teardown),
         cmocka_unit_test_setup_teardown(a_write_that_arrived_although_it_failed_is_applied, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_compaction_closes_for_writing_until_reopened, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_store_that_can_not_be_reopened_can_be_read, setup, teardown),
         cmocka_unit_test_setup_teardown(compacting_tells_of_its_failure, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_purge_can_be_repeated, setup, teardown),
         cmocka_unit_test_setup_teardown(reads_go_on_while_the_disk_is_full, setup, teardown),

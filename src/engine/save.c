@@ -126,6 +126,7 @@ static enum status dump(struct save *save, const char *image, int64_t taken_us, 
         .with_freq = policy_is_lfu(engine->config),
         .lfu_decay_minutes = (uint32_t)config_number(engine->config, CONFIG_LFU_DECAY_TIME),
         .without_checksum = !config_number(engine->config, CONFIG_RDBCHECKSUM),
+        .compress = config_number(engine->config, CONFIG_RDBCOMPRESSION) != 0,
         .key_delay_us = config_number(engine->config, CONFIG_RDB_KEY_SAVE_DELAY),
     };
     enum status status = rdb_save(&options, &save->progress, message);

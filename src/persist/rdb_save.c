@@ -102,7 +102,9 @@ static enum status open_file(struct saving *saving)
 {
     char *copy = mem_string(bytes_of_string(saving->options->path));
     int size = snprintf(saving->temp, sizeof(saving->temp), "%s/temp-%d.rdb", dirname(copy), (int)getpid());
-    struct rdb_writer_options options = { .without_checksum = saving->options->without_checksum };
+    struct rdb_writer_options options = {
+        .without_checksum = saving->options->without_checksum, .compress = saving->options->compress,
+    };
 
     mem_free(copy);
     if (size >= PATH_SIZE) {

@@ -31,6 +31,7 @@ struct rdb_save_options {
     bool with_freq;                 /* each key's heat as its LFU counter: if maxmemory-policy is an LFU one */
     uint32_t lfu_decay_minutes;     /* to decay it to now; 0: it does not */
     bool without_checksum;          /* rdbchecksum no */
+    bool compress;                  /* rdbcompression yes */
     int64_t key_delay_us;           /* rdb-key-save-delay: a pause after each key, to see what happens meanwhile; -n: 1 us after n keys */
 };
 

@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "persist/rdb_compress.h"
 #include "persist/rdb_format.h"
 #include "value/codec.h"
 
@@ -16,6 +17,7 @@ struct rdb_writer {
     bool with_checksum;
     ssize_t (*write)(void *context, int fd, const void *data, size_t size);
     void *context;
+    struct rdb_compress *compress;      /* NULL: strings stay as they are */
     struct buffer out;
     uint64_t written;           /* bytes handed to the file */
     uint64_t crc;               /* of these */
@@ -36,6 +38,8 @@ struct rdb_writer *rdb_writer_create(const struct rdb_writer_options *options)
 
     writer->fd = options->fd;
     writer->with_checksum = !options->without_checksum;
+    if (options->compress)
+        writer->compress = rdb_compress_create();
     writer->write = options->write != NULL ? options->write : system_write;
     writer->context = options->context;
     writer->version = writer->version_needed = CODEC_RDB_VERSION;
@@ -48,6 +52,7 @@ void rdb_writer_destroy(struct rdb_writer *writer)
 {
     if (writer == NULL)
         return;
+    rdb_compress_destroy(writer->compress);
     buffer_release(&writer->out);
     mem_free(writer);
 }
@@ -138,10 +143,14 @@ static int version_of_type(uint8_t type)
 
 enum status rdb_write_key(struct rdb_writer *writer, const struct rdb_key *key)
 {
+    struct bytes body;
     uint8_t type;
 
     CHECK(key->payload.size > 0);
     type = (uint8_t)key->payload.data[0];
+    body = bytes_of(key->payload.data + 1, key->payload.size - 1);
+    if (writer->compress != NULL)
+        rdb_compress_body(writer->compress, type, body, &body);
     if (version_of_type(type) > writer->version_needed)
         writer->version_needed = version_of_type(type);
     if (key->expire_ms >= 0) {
@@ -154,7 +163,7 @@ enum status rdb_write_key(struct rdb_writer *writer, const struct rdb_key *key)
     }
     buffer_append_u8(&writer->out, type);
     append_string(writer, key->key);
-    append(writer, bytes_of(key->payload.data + 1, key->payload.size - 1));
+    append(writer, body);
     return settle(writer);
 }
 

@@ -23,6 +23,7 @@ struct rdb_writer;
 struct rdb_writer_options {
     int fd;                     /* at its beginning; stays the caller's */
     bool without_checksum;      /* rdbchecksum no: the checksum is 0 */
+    bool compress;              /* rdbcompression yes: long strings of values as LZF */
     /* For tests: in place of write(2); NULL: that. */
     ssize_t (*write)(void *context, int fd, const void *data, size_t size);
     void *context;

@@ -59,7 +59,10 @@ enum status lzf_decode(struct bytes input, size_t size, struct buffer *out)
 }
 
 /* Writing: the last place at which each hash of three bytes was seen is the only candidate for a reference. */
-enum { TABLE_BITS = 13, BACK_MAX = 8192, LENGTH_MAX = 264, LITERALS_MAX = 32, LENGTH_MIN = 3 };
+enum {
+    TABLE_BITS_MIN = 6, TABLE_BITS_MAX = 13, BACK_MAX = 8192, LENGTH_MAX = 264, LITERALS_MAX = 32, LENGTH_MIN = 3,
+    SKIP_SHIFT = 6,                 /* after 64 bytes without a reference every second place is tried, and so on */
+};
 
 struct encoder {
     const uint8_t *in;
@@ -110,18 +113,30 @@ static bool put_reference(struct encoder *encoder, size_t at, size_t from, size_
     return true;
 }
 
+/* The table is no larger than the input is worth, as it has to be emptied each time. */
+static int table_bits(size_t size)
+{
+    int bits = TABLE_BITS_MIN;
+
+    while (bits < TABLE_BITS_MAX && ((size_t)1 << bits) < size)
+        bits++;
+    return bits;
+}
+
 size_t lzf_encode(struct bytes input, char *out, size_t room)
 {
     struct encoder encoder = { .in = (const uint8_t *)input.data, .size = input.size, .out = (uint8_t *)out, .room = room };
-    uint32_t seen[1 << TABLE_BITS] = { 0 };     /* place + 1 */
+    uint32_t seen[1 << TABLE_BITS_MAX];         /* place + 1 */
+    int bits = table_bits(input.size);
 
+    memset(seen, 0, sizeof(seen[0]) << bits);
     for (size_t at = 0; at + LENGTH_MIN < encoder.size; ) {
-        uint32_t bytes = three_bytes(encoder.in + at), *slot = &seen[bytes * 2654435761u >> (32 - TABLE_BITS)];
+        uint32_t bytes = three_bytes(encoder.in + at), *slot = &seen[bytes * 2654435761u >> (32 - bits)];
         size_t from = *slot, length = LENGTH_MIN, length_max = encoder.size - at < LENGTH_MAX ? encoder.size - at : LENGTH_MAX;
 
         *slot = (uint32_t)at + 1;
         if (from == 0 || at - (from - 1) > BACK_MAX || three_bytes(encoder.in + from - 1) != bytes) {
-            at++;
+            at += 1 + ((at - encoder.literals_at) >> SKIP_SHIFT);
             continue;
         }
         from--;

@@ -1,5 +1,5 @@
-/* LZF: the compression of long strings in RDB, and of the inner chunks of lists (list-compress-depth). Strings are only read: what
- * Kelvin writes of them is not compressed.
+/* LZF: the compression of long strings in RDB files, and of the inner chunks of lists (list-compress-depth). What DUMP and the store's
+ * records hold is not compressed.
  *
  * The format is that of Marc Lehmann's library: runs of literal bytes, and references to three or more bytes at most 8192 back.
  */
@@ -15,7 +15,7 @@
 enum status lzf_decode(struct bytes input, size_t size, struct buffer *out);
 
 /* Writes `input` compressed into `out`, which has room for `room` bytes. Returns how many there are; 0 if it needs more room than
- * that. Inputs of less than 4 bytes never get smaller. */
+ * that. Inputs of less than 4 bytes never get smaller. Of what does not compress, less and less is looked at. At most 2 GiB. */
 size_t lzf_encode(struct bytes input, char *out, size_t room);
 
 #endif

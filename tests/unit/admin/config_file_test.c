@@ -371,10 +371,10 @@ static void what_was_given_and_does_nothing_is_listed(void **state)
     struct fixture *fixture = *state;
     struct buffer out = { 0 };
 
-    assert_load(fixture, "activedefrag yes\nappendonly yes\nactiverehashing yes\nrdbcompression no\nlist-max-ziplist-entries 5\n");
+    assert_load(fixture, "activedefrag yes\nappendonly yes\nactiverehashing yes\nrdb-del-sync-files yes\nlist-max-ziplist-entries 5\n");
     config_unused(fixture->config, list_unused, &out);
     buffer_append_u8(&out, 0);
-    assert_string_equal(out.data, "rdbcompression=no;activedefrag=yes;list-max-ziplist-entries=;");
+    assert_string_equal(out.data, "rdb-del-sync-files=yes;activedefrag=yes;list-max-ziplist-entries=;");
     buffer_release(&out);
 }
 

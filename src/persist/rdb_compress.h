@@ -1,0 +1,24 @@
+/* RDB compress: a value's body with its long strings as LZF, as `rdbcompression yes` writes them.
+ *
+ * Owner: one thread.
+ */
+#ifndef KELVIN_PERSIST_RDB_COMPRESS_H
+#define KELVIN_PERSIST_RDB_COMPRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+
+struct rdb_compress;
+
+struct rdb_compress *rdb_compress_create(void);
+void rdb_compress_destroy(struct rdb_compress *compress);       /* NULL is fine */
+
+/* The body of a value of an RDB type, from its payload. False: take the body as it is; nothing in it got smaller, its type holds no
+ * strings that are known here, or it is larger than 64 MiB (which would need as much memory again). `*smaller` is set only if the answer is
+ * true, and valid until the next call. */
+bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes body, struct bytes *smaller);
+
+#endif

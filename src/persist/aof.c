@@ -328,6 +328,7 @@ enum status aof_start(struct aof *aof, char *message)
         status = history_drop(aof, message);
     if (status != STATUS_OK)
         return status;
+    aof_manifest_clean(aof->dir_fd, aof->manifest_name);
     for (int i = 0; i < aof->manifest.count; i++) {
         aof->manifest.files[i].first_lsn = 0;
         file_trim(aof, &aof->manifest.files[i]);

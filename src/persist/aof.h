@@ -98,8 +98,8 @@ void aof_on_import(struct aof *aof, aof_import *import, void *context);     /* b
 typedef void aof_ahead(void *context, const struct bytes *args, int arg_count);
 void aof_on_ahead(struct aof *aof, aof_ahead *ahead);
 
-/* The name of the base file when it is Kelvin's own (a name that ends in ".base.image"), else NULL. Valid until
- * aof_commit. */
+/* The name of the base file when it is Kelvin's own (a name that ends in ".base.image"), else NULL. Before aof_start: from then on the
+ * flusher's thread may change it. */
 const char *aof_base(struct aof *aof);
 
 /* What the log has to say to whoever runs the server: once when writes stop getting through (with the reason), once

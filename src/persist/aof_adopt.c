@@ -69,7 +69,8 @@ static enum status bring_in(struct aof *aof, int fd, const char *name)
     enum status status;
     int to;
 
-    if (linkat(AT_FDCWD, aof->adopted, aof->dir_fd, name, 0) == 0)
+    /* What a symbolic link points at, not the link: seen from the directory it may point nowhere. */
+    if (linkat(AT_FDCWD, aof->adopted, aof->dir_fd, name, AT_SYMLINK_FOLLOW) == 0)
         return STATUS_OK;
     if (errno == EEXIST) {
         if (fstat(fd, &ours) == 0 && fstatat(aof->dir_fd, name, &theirs, 0) == 0 && ours.st_ino == theirs.st_ino &&

@@ -129,7 +129,7 @@ static enum status increment_fill(struct aof *aof, int fd, uint64_t *size)
         status = stretch_copy(aof, &aof->unsynced, aof->durable_size + aof->syncing.size, fd);
     if (status == STATUS_OK && (aof->disk.fdatasync(aof->disk.context, fd) != 0
         || aof->disk.fsync(aof->disk.context, aof->dir_fd) != 0))
-        status = STATUS_IO;
+        status = status_of_errno(errno);
     *size = select_size + aof->syncing.size + aof->unsynced.size;
     return status;
 }
@@ -209,11 +209,11 @@ enum status aof_increment_add(struct aof *aof, int *result, char *message)
     char *name = NULL;
     uint64_t seq = 0;
     bool replaced = false;
-    int fd = increment_create(aof, &seq, &name);
+    int fd = increment_create(aof, &seq, &name), error = errno;
 
     aof_manifest_copy(&next, &aof->manifest);
     if (fd < 0) {
-        status = status_of_errno(errno);
+        status = status_of_errno(error);
         goto out;
     }
     aof_manifest_add(&next, bytes_of_string(name), seq, AOF_FILE_INCREMENT);
@@ -222,12 +222,13 @@ enum status aof_increment_add(struct aof *aof, int *result, char *message)
         status = status_of_errno(errno);
     else
         status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, &aof->disk, &replaced);
+    error = errno;
 out:
     if (status == STATUS_OK) {
         manifest_saved(aof, &next);
         *result = fd;
     } else {
-        snprintf(message, AOF_MESSAGE_SIZE, "Can't create an AOF increment in %s: %s", aof->dir, strerror(errno));
+        snprintf(message, AOF_MESSAGE_SIZE, "Can't create an AOF increment in %s: %s", aof->dir, strerror(error));
         increment_give_up(aof, fd, name, replaced);
     }
     aof_manifest_release(&next);

@@ -333,39 +333,53 @@ static bool text_write(const struct aof_disk *disk, int fd, struct bytes text)
     return true;
 }
 
+/* What the manifest is written as, before it takes its name. */
+static void temporary_name(const char *file_name, struct buffer *name)
+{
+    buffer_init(name);
+    buffer_append_format(name, "temp-%s", file_name);
+    buffer_append_u8(name, 0);
+}
+
+void aof_manifest_clean(int dir_fd, const char *file_name)
+{
+    struct buffer temporary;
+
+    temporary_name(file_name, &temporary);
+    unlinkat(dir_fd, temporary.data, 0);
+    buffer_release(&temporary);
+}
+
 enum status aof_manifest_save(const struct aof_manifest *manifest, int dir_fd, const char *file_name,
     const struct aof_disk *disk, bool *replaced)
 {
-    enum status status = STATUS_OK;
     struct buffer text, temporary;
-    int fd;
+    int fd, error = 0;
 
     *replaced = false;
     buffer_init(&text);
-    buffer_init(&temporary);
-    buffer_append_format(&temporary, "temp-%s", file_name);
-    buffer_append_u8(&temporary, 0);
+    temporary_name(file_name, &temporary);
     fd = openat(dir_fd, temporary.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0) {
-        status = status_of_errno(errno);
+        error = errno;
         goto out;
     }
     aof_manifest_print(manifest, &text);
+    errno = ENOSPC;                 /* what a write that takes nothing means */
     if (!text_write(disk, fd, buffer_bytes(&text)) || disk->fsync(disk->context, fd) != 0)
-        status = status_of_errno(errno);
+        error = errno;
     close(fd);
     /* A rename that fails may have taken place all the same. */
-    *replaced = status == STATUS_OK;
-    if (status == STATUS_OK && renameat(dir_fd, temporary.data, dir_fd, file_name) != 0)
-        status = status_of_errno(errno);
-    if (status != STATUS_OK) {
+    *replaced = error == 0;
+    if (error == 0 && renameat(dir_fd, temporary.data, dir_fd, file_name) != 0)
+        error = errno;
+    if (error != 0)
         unlinkat(dir_fd, temporary.data, 0);
-        goto out;
-    }
-    if (disk->fsync(disk->context, dir_fd) != 0)
-        status = status_of_errno(errno);
+    else if (disk->fsync(disk->context, dir_fd) != 0)
+        error = errno;
 out:
     buffer_release(&temporary);
     buffer_release(&text);
-    return status;
+    errno = error;                  /* for the caller's message */
+    return error == 0 ? STATUS_OK : status_of_errno(error);
 }

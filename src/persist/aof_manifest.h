@@ -55,6 +55,9 @@ void aof_manifest_print(const struct aof_manifest *manifest, struct buffer *text
 /* STATUS_NOT_FOUND: there is no such file. */
 enum status aof_manifest_load(struct aof_manifest *manifest, int dir_fd, const char *file_name, char *message);
 
+/* Removes what a save left behind that was killed. Only where the manifest itself is good: else it may be all that there is. */
+void aof_manifest_clean(int dir_fd, const char *file_name);
+
 /* Written aside, synced, renamed over the old one, and the directory synced. `*replaced` says whether the rename was
  * tried: on failure with *replaced the new text may be what a killed process would find, or what a power cut leaves; or the old. */
 enum status aof_manifest_save(const struct aof_manifest *manifest, int dir_fd, const char *file_name,

@@ -264,9 +264,13 @@ enum status backup_make(struct tier *tier, struct partitions *partitions, const 
         return fail(message, "can't create", dir);
     if (!created && !is_empty_dir(dir))
         return refuse(message, "'%.150s' exists and is not an empty directory", dir);
-    status = mkdir(log, 0755) == 0 ? STATUS_OK : fail(message, "can't create", log);
-    if (status == STATUS_OK)
-        status = fill(tier, partitions, places, dir, log, stop, result, message);
+    if (mkdir(log, 0755) != 0) {        /* if somebody else is at it, it is his */
+        status = fail(message, "can't create", log);
+        if (created)
+            rmdir(dir);
+        return status;
+    }
+    status = fill(tier, partitions, places, dir, log, stop, result, message);
     if (status == STATUS_OK)
         status = tree_sync(log, message);
     if (status == STATUS_OK && rename(log, done) != 0)

@@ -256,9 +256,10 @@ enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct part
         checkpoint_remove(image);           /* no manifest names it */
     else
         status = commit(aof, lsn, base, message);
-    /* A commit that failed may be on the disk all the same: its image stays until one succeeds, or the next start. */
+    /* A commit that failed may be on the disk all the same: its image stays until one succeeds, or the next start. (aof_base may change
+     * under us here: the flusher replaces the manifest when an fsync fails.) */
     if (status == STATUS_OK)
-        checkpoint_clean(dir, aof_base(aof));
+        checkpoint_clean(dir, base);
     if (status != STATUS_OK && message[0] == '\0')
         snprintf(message, 256, "%s", status_name(status));
     return status;

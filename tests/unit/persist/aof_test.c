@@ -809,6 +809,22 @@ static void history_is_deleted_at_the_start(void **state)
     bench_release(&bench);
 }
 
+static void a_manifest_that_was_being_written_goes_at_the_start(void **state)
+{
+    struct bench bench;
+    char path[PATH_SIZE * 2];
+
+    bench_init(&bench);
+    bench_start(&bench);
+    aof_close(bench.aof);
+    bench.aof = NULL;
+    file_put_string(&bench, "temp-appendonly.aof.manifest", "file app");
+    bench_start(&bench);
+    file_path(&bench, "temp-appendonly.aof.manifest", path);
+    assert_int_equal(access(path, F_OK), -1);
+    bench_release(&bench);
+}
+
 /* Cut at every byte: what comes back is exactly the commands and groups that were whole. */
 static void a_tail_torn_at_any_byte_is_cut_to_whole_commands(void **state)
 {
@@ -1245,6 +1261,7 @@ int main(void)
         cmocka_unit_test(a_disk_that_fails_while_a_base_is_adopted_loses_nothing),
         cmocka_unit_test(missing_files_and_refused_commands_stop_the_replay),
         cmocka_unit_test(history_is_deleted_at_the_start),
+        cmocka_unit_test(a_manifest_that_was_being_written_goes_at_the_start),
         cmocka_unit_test(a_tail_torn_at_any_byte_is_cut_to_whole_commands),
         cmocka_unit_test(a_tail_of_zeros_is_cut_like_a_torn_one),
         cmocka_unit_test(only_the_last_file_with_bytes_may_be_torn),

@@ -2,10 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <linux/fs.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +32,11 @@ struct aof_switch {
     pthread_t thread;
     bool started;                   /* lock: the thread is to be joined */
     bool wanted;                    /* lock */
+    bool was_asked;                 /* lock: before the first time `wanted` means nothing */
+    uint64_t attempts;              /* lock: that came to an end */
+    uint64_t attempts_held;         /* lock: so many they were when it was held */
+    _Atomic bool held;              /* changed with the lock. What is under way comes to its end, and nothing else begins */
+    _Atomic bool has_failed;        /* the last attempt did */
     _Atomic bool running, ending;   /* changed with the lock */
     struct retired *retired;        /* the thread's, or after it */
 };
@@ -66,14 +74,20 @@ struct aof_switch *aof_switch_create(struct engine *engine)
     return at;
 }
 
+/* The log's directory, with a suffix. Where that is a symbolic link (to another disk, say), it is what the link points at: beside that is
+ * where a new log has to be made, and what it takes the place of. */
 static char *path_of(struct engine *engine, const char *suffix)
 {
-    char *dir = config_string(engine->config, CONFIG_APPENDDIRNAME), *path;
+    char *dir = config_string(engine->config, CONFIG_APPENDDIRNAME), *target = NULL, *path;
     struct buffer text = { 0 };
+    struct stat info;
 
-    buffer_append_format(&text, "%s%s", dir, suffix);
+    if (lstat(dir, &info) == 0 && S_ISLNK(info.st_mode))
+        target = realpath(dir, NULL);
+    buffer_append_format(&text, "%s%s", target != NULL ? target : dir, suffix);
     path = mem_string(buffer_bytes(&text));
     buffer_release(&text);
+    free(target);
     mem_free(dir);
     return path;
 }
@@ -120,24 +134,41 @@ static uint64_t first_number(const struct aof_switch *at)
     return at->retired != NULL ? aof_appended(at->retired->aof) : 0;
 }
 
-/* `path` takes the place of the log's directory, in one step. */
+static bool exchange(const char *path, const char *place)
+{
+    return syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, place, RENAME_EXCHANGE) == 0;
+}
+
+static int open_parent(const char *path)
+{
+    char *copy = mem_string(bytes_of_string(path));
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    mem_free(copy);
+    return fd;
+}
+
+/* `path` takes the place of the log's directory, in one step. What was there before is removed once that is durable; if it does not become
+ * so, all is put back. */
 static bool take_place(const char *path, const char *place, char *message)
 {
-    int parent;
-    bool good = syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, place, RENAME_EXCHANGE) == 0;
+    int parent = open_parent(place), error = 0;
+    bool exchanged = parent >= 0 && exchange(path, place);
+    bool renamed = parent >= 0 && !exchanged && errno == ENOENT && rename(path, place) == 0;
 
-    if (!good && errno == ENOENT)
-        good = rename(path, place) == 0;
-    parent = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (good)
-        good = parent >= 0 && fsync(parent) == 0;
-    if (!good)
-        snprintf(message, CONFIG_MESSAGE_SIZE, "can't put '%s' in its place: %s", path, strerror(errno));
+    if (!exchanged && !renamed) {
+        error = errno;
+    } else if (fsync(parent) != 0) {
+        error = errno;
+        (void)(exchanged ? exchange(path, place) : rename(place, path) == 0);
+    }
+    if (error != 0)
+        snprintf(message, CONFIG_MESSAGE_SIZE, "can't put '%.100s' in its place: %s", path, strerror(error));
     if (parent >= 0)
         close(parent);
-    if (good)
+    if (error == 0)
         checkpoint_remove(path);    /* the one that was there before, if any */
-    return good;
+    return error == 0;
 }
 
 static bool begin_log(struct aof_switch *at, char *message)
@@ -178,8 +209,15 @@ static void nap(struct aof_switch *at, int ms)
 {
     struct timespec pause = { 0, NAP_MS * 1000000L };
 
-    for (int i = 0; i < ms / NAP_MS && !at->ending; i++)
+    for (int i = 0; i < ms / NAP_MS && !at->ending && (i == 0 || !at->held); i++)
         nanosleep(&pause, NULL);
+}
+
+static void note_attempt(struct aof_switch *at)
+{
+    pthread_mutex_lock(&at->lock);
+    at->attempts++;
+    pthread_mutex_unlock(&at->lock);
 }
 
 static void turn_on(struct aof_switch *at)
@@ -190,8 +228,12 @@ static void turn_on(struct aof_switch *at)
     log_write(engine->log, LOG_LEVEL_NOTICE, "Enabling AOF: a checkpoint is taken as its base");
     if (begin_log(at, message)) {
         log_write(engine->log, LOG_LEVEL_NOTICE, "AOF is enabled");
+        at->has_failed = false;
+        note_attempt(at);
         return;
     }
+    at->has_failed = true;
+    note_attempt(at);
     if (at->ending)
         return;
     log_write(engine->log, LOG_LEVEL_WARNING, "AOF can't be enabled: %s. Trying again.", message);
@@ -212,6 +254,8 @@ static void turn_off(struct aof_switch *at)
     }
     aof_stop(aof);
     log_write(engine->log, LOG_LEVEL_NOTICE, "AOF is disabled; its files stay as they are");
+    at->has_failed = false;
+    note_attempt(at);
 }
 
 static bool is_done(struct aof_switch *at)
@@ -219,7 +263,7 @@ static bool is_done(struct aof_switch *at)
     bool done;
 
     pthread_mutex_lock(&at->lock);
-    done = at->ending || at->wanted == (at->engine->aof != NULL);
+    done = at->ending || (at->held && at->attempts != at->attempts_held) || at->wanted == (at->engine->aof != NULL);
     if (done)
         at->running = false;
     pthread_mutex_unlock(&at->lock);
@@ -251,15 +295,38 @@ static void join(struct aof_switch *at)
     at->started = false;
 }
 
+/* With the lock. */
+static void start(struct aof_switch *at)
+{
+    if (!at->was_asked || at->running || at->ending || at->held || at->wanted == (at->engine->aof != NULL))
+        return;
+    join(at);
+    at->running = at->started = true;
+    CHECK(pthread_create(&at->thread, NULL, switch_main, at) == 0);
+}
+
 void aof_switch_start(struct aof_switch *at, bool on)
 {
     pthread_mutex_lock(&at->lock);
     at->wanted = on;
-    if (!at->running && !at->ending && on != (at->engine->aof != NULL)) {
-        join(at);
-        at->running = at->started = true;
-        CHECK(pthread_create(&at->thread, NULL, switch_main, at) == 0);
-    }
+    at->was_asked = true;
+    start(at);
+    pthread_mutex_unlock(&at->lock);
+}
+
+void aof_switch_hold(struct aof_switch *at)
+{
+    pthread_mutex_lock(&at->lock);
+    at->held = true;
+    at->attempts_held = at->attempts;
+    pthread_mutex_unlock(&at->lock);
+}
+
+void aof_switch_go_on(struct aof_switch *at)
+{
+    pthread_mutex_lock(&at->lock);
+    at->held = false;
+    start(at);
     pthread_mutex_unlock(&at->lock);
 }
 
@@ -268,13 +335,18 @@ bool aof_switch_is_running(const struct aof_switch *at)
     return at->running;
 }
 
+bool aof_switch_has_failed(const struct aof_switch *at)
+{
+    return at->has_failed;
+}
+
 void aof_switch_stop(struct aof_switch *at)
 {
     pthread_mutex_lock(&at->lock);
     at->ending = true;
     pthread_mutex_unlock(&at->lock);
     if (at->running && at->engine->tier != NULL)
-        tier_image_cancel(at->engine->tier);
+        tier_image_cancel(at->engine->tier, true);
     join(at);
 }
 

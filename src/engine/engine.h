@@ -124,8 +124,8 @@ void engine_set_active_expire(struct engine *engine, bool on);
 /* Replays the log into the engine, on the calling thread, while the state is ENGINE_LOADING. */
 enum status engine_replay(struct engine *engine, char *message);
 
-/* What is to be done before the process may end (`flags`: enum config_shutdown, 0 is the default): with save points or
- * CONFIG_SHUTDOWN_SAVE a dump. False: it failed, the server should go on, and does, as if nothing had been asked; `message`
+/* What is to be done before the process may end (`flags`: enum config_shutdown, 0 is the default): a log that is being switched on or off
+ * comes to where it goes; with save points or CONFIG_SHUTDOWN_SAVE a dump. False: it failed, the server should go on, and does, as if nothing had been asked; `message`
  * (CONFIG_MESSAGE_SIZE bytes) says why. Not if flags has CONFIG_SHUTDOWN_FORCE. Blocks; not on a worker. */
 bool engine_prepare_exit(struct engine *engine, int flags, char *message);
 

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "engine/engine.h"
 #include "engine/internal.h"
+#include "persist/rdb_format.h"
 #include "persist/rdb_reader.h"
 #include "value/codec.h"
 
@@ -155,6 +156,35 @@ static enum status put_in(struct import *import, const struct rdb_part *part, co
     return status;
 }
 
+/* Collections without an element: old versions of Redis could write such keys, and newer ones leave them out when they load. (Empty
+ * intsets and zipmaps are damage to Redis, too.) */
+static bool is_empty(struct bytes payload)
+{
+    struct bytes body = bytes_of(payload.data + 1, payload.size - 1);
+    uint64_t count;
+    bool is_special;
+
+    switch ((uint8_t)payload.data[0]) {
+    case RDB_TYPE_LIST:
+    case RDB_TYPE_SET:
+    case RDB_TYPE_ZSET:
+    case RDB_TYPE_HASH:
+    case RDB_TYPE_ZSET_2:
+    case RDB_TYPE_LIST_QUICKLIST:
+    case RDB_TYPE_LIST_QUICKLIST_2:
+        return codec_read_length(&body, &count, &is_special) == STATUS_OK && count == 0 && !is_special;
+    case RDB_TYPE_LIST_ZIPLIST:
+    case RDB_TYPE_ZSET_ZIPLIST:
+    case RDB_TYPE_HASH_ZIPLIST:
+        return bytes_equal(body, BYTES("\x0b\x0b\0\0\0\x0a\0\0\0\0\0\xff"));
+    case RDB_TYPE_HASH_LISTPACK:
+    case RDB_TYPE_ZSET_LISTPACK:
+    case RDB_TYPE_SET_LISTPACK:
+        return bytes_equal(body, BYTES("\x07\x07\0\0\0\0\0\xff"));
+    }
+    return false;
+}
+
 static enum status take_key(struct import *import, const struct rdb_part *part)
 {
     struct value value;
@@ -168,6 +198,10 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
             "version of Kelvin does not have", shown(part->name), part->name.data, part->db, rdb_type_name(part->type), part->type, part->offset);
     if (import->expired == IMPORT_DROPS_EXPIRED && part->expire_ms >= 0 && part->expire_ms <= import->worker.turn.now_ms) {
         import->result->expired++;
+        return STATUS_OK;
+    }
+    if (is_empty(part->payload)) {
+        import->result->empty++;
         return STATUS_OK;
     }
     import->scratch.size = 0;
@@ -238,8 +272,8 @@ enum status import_rdb(struct engine *engine, int fd, enum import_expired expire
     engine->imported_keys += result->keys;
     engine->imported_expired += result->expired;
     if (status == STATUS_OK)
-        log_write(engine->log, LOG_LEVEL_NOTICE, "Done loading RDB, keys loaded: %" PRIu64 ", keys expired: %" PRIu64 ".",
-            result->keys, result->expired);
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Done loading RDB, keys loaded: %" PRIu64 ", keys expired: %" PRIu64
+            ", empty keys skipped: %" PRIu64 ".", result->keys, result->expired, result->empty);
     return status;
 }
 

@@ -25,6 +25,7 @@ enum import_expired {
 
 struct import_result {
     uint64_t keys, expired;     /* put in, and dropped */
+    uint64_t empty;             /* left out: collections without an element */
     uint64_t size;              /* bytes of the file up to the end of the RDB */
 };
 

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -11,7 +12,7 @@
 #include "persist/checkpoint.h"
 #include "tier/checkpoint.h"
 
-enum { AFTER_FAILURE_MS = 60000 };
+enum { AFTER_FAILURE_MS = 60000, LAST_TAIL_MIN = 1 << 20, LAST_POLL_MS = 5 };
 
 struct rewrite {
     struct engine *engine;
@@ -106,6 +107,27 @@ bool rewrite_is_running(const struct rewrite *rewrite)
     return rewrite->running;
 }
 
+void rewrite_cancel(struct rewrite *rewrite, bool cancel)
+{
+    if (rewrite->engine->tier != NULL)
+        tier_image_cancel(rewrite->engine->tier, cancel);
+}
+
+void rewrite_last(struct rewrite *rewrite)
+{
+    struct timespec pause = { 0, LAST_POLL_MS * 1000000L };
+    struct engine *engine = rewrite->engine;
+    struct aof *aof = engine->aof;
+
+    if (aof == NULL || engine->tier == NULL || engine->state != ENGINE_READY ||
+        !config_number(engine->config, CONFIG_CHECKPOINT_ON_SHUTDOWN) || aof_stats(aof).tail_size < LAST_TAIL_MIN)
+        return;
+    log_write(engine->log, LOG_LEVEL_NOTICE, "A last checkpoint before exiting, so that the next start has little to replay");
+    rewrite_start(rewrite);         /* or the one that is under way */
+    while (rewrite->running)
+        nanosleep(&pause, NULL);
+}
+
 /* Why a checkpoint is due, or NULL. */
 static const char *reason(struct rewrite *rewrite, struct aof *aof)
 {
@@ -168,8 +190,7 @@ void rewrite_destroy(struct rewrite *rewrite)
 {
     if (rewrite == NULL)
         return;
-    if (rewrite->engine->tier != NULL)
-        tier_image_cancel(rewrite->engine->tier);
+    rewrite_cancel(rewrite, true);
     join(rewrite);
     pthread_mutex_destroy(&rewrite->lock);
     mem_free(rewrite);

@@ -15,6 +15,11 @@ void rewrite_destroy(struct rewrite *rewrite);      /* gives the one that runs u
 bool rewrite_start(struct rewrite *rewrite);
 /* BGREWRITEAOF while a save runs: as soon as that has ended. Any thread. */
 void rewrite_schedule(struct rewrite *rewrite);
+/* Before the process ends: a checkpoint, if checkpoint-on-shutdown says so and there is something to replay. Returns when it is done, or
+ * has failed, which does no harm. Any thread that may wait. */
+void rewrite_last(struct rewrite *rewrite);
+/* From any thread: the one that runs, and all that are begun until it is taken back, fail soon. */
+void rewrite_cancel(struct rewrite *rewrite, bool cancel);
 bool rewrite_is_running(const struct rewrite *rewrite);
 /* Starts one if it is scheduled, or the log has grown, or time gone by, as auto-aof-rewrite-*, checkpoint-log-size and
  * checkpoint-seconds say. Those do not wait for the end of a save, which may take long: only its image is taken first. Main

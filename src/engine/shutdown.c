@@ -2,9 +2,12 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 #include "base/mem.h"
+#include "engine/aof_switch.h"
 #include "engine/engine.h"
+#include "engine/rewrite.h"
 #include "engine/save.h"
 
 struct shutdown {
@@ -18,6 +21,10 @@ struct shutdown {
     bool aborted;                   /* lock */
     int flags, status;              /* lock */
     struct job *waiting;            /* lock: list */
+    /* Who asked after it was called off, and before that had come through: another one follows. */
+    bool again;                     /* lock */
+    int again_flags;                /* lock */
+    struct job *again_waiting;      /* lock: list */
 };
 
 struct shutdown *shutdown_create(struct engine *engine)
@@ -57,36 +64,59 @@ static void say_refused(const struct shutdown *shutdown)
         log_write(log, LOG_LEVEL_WARNING, "Errors trying to shut down the server. Check the logs for more information.");
 }
 
+/* With the lock: all goes on as if nothing had been asked. */
+static void refuse(struct shutdown *shutdown)
+{
+    struct engine *engine = shutdown->engine;
+
+    say_refused(shutdown);
+    shutdown->running = shutdown->aborted = false;
+    save_reopen(engine->save);
+    rewrite_cancel(engine->rewrite, false);
+    aof_switch_go_on(engine->aof_switch);
+    engine->frozen = false;
+    if (!shutdown->again)
+        return;
+    log_write(engine->log, LOG_LEVEL_NOTICE, "User requested shutdown...");
+    shutdown->again = false;
+    shutdown->running = true;
+    shutdown->flags = shutdown->again_flags;
+    shutdown->waiting = shutdown->again_waiting;
+    shutdown->again_waiting = NULL;
+}
+
 static void *shutdown_main(void *context)
 {
     struct shutdown *shutdown = context;
     struct engine *engine = shutdown->engine;
     char message[CONFIG_MESSAGE_SIZE] = "";
-    struct job *refused = NULL;
-    bool good;
-    int flags, status;
+    bool ends = false, goes_on = true;
+    int status = 0;
 
     pthread_setname_np(pthread_self(), "kelvin-end");
-    meter_join(engine->meter);
-    pthread_mutex_lock(&shutdown->lock);
-    flags = shutdown->flags;
-    pthread_mutex_unlock(&shutdown->lock);
-    good = engine_prepare_exit(engine, flags, message);
-    meter_leave(engine->meter);
-    pthread_mutex_lock(&shutdown->lock);
-    shutdown->ending = shutdown->insisted || (good && !shutdown->aborted);
-    if (!shutdown->ending) {
-        say_refused(shutdown);
-        refused = take_waiting(shutdown);
-        shutdown->running = shutdown->aborted = false;
-        save_reopen(engine->save);
-        engine->frozen = false;
+    while (goes_on) {
+        struct job *refused = NULL;
+        bool good;
+        int flags;
+
+        pthread_mutex_lock(&shutdown->lock);
+        flags = shutdown->flags;
+        pthread_mutex_unlock(&shutdown->lock);
+        meter_join(engine->meter);
+        good = engine_prepare_exit(engine, flags, message);
+        meter_leave(engine->meter);
+        pthread_mutex_lock(&shutdown->lock);
+        ends = shutdown->ending = shutdown->insisted || (good && !shutdown->aborted);
+        if (!ends) {
+            refused = take_waiting(shutdown);
+            refuse(shutdown);
+        }
+        status = shutdown->status;
+        goes_on = !ends && shutdown->running;
+        pthread_mutex_unlock(&shutdown->lock);
+        answer(engine, refused);
     }
-    good = shutdown->ending;
-    status = shutdown->status;
-    pthread_mutex_unlock(&shutdown->lock);
-    answer(engine, refused);
-    if (good)
+    if (ends)
         engine->end(engine->end_context, status);
     return NULL;
 }
@@ -102,14 +132,23 @@ static void join(struct shutdown *shutdown)
 /* With the lock. */
 static void ask(struct shutdown *shutdown, int flags, struct job *wait)
 {
+    bool again = shutdown->running && shutdown->aborted && !(flags & CONFIG_SHUTDOWN_NOSAVE);
+    struct job **waiting = again ? &shutdown->again_waiting : &shutdown->waiting;
+
     if (wait != NULL) {
-        wait->next = shutdown->waiting;
-        shutdown->waiting = wait;
+        wait->next = *waiting;
+        *waiting = wait;
+    }
+    if (again) {
+        shutdown->again = true;
+        shutdown->again_flags = flags;
+        return;
     }
     if (shutdown->running) {
         if (flags & CONFIG_SHUTDOWN_NOSAVE) {
             shutdown->insisted = true;
             save_cancel(shutdown->engine->save);
+            rewrite_cancel(shutdown->engine->rewrite, true);
         }
         return;
     }
@@ -152,7 +191,16 @@ bool shutdown_abort(struct shutdown *shutdown)
     possible = shutdown->running && !shutdown->ending && !shutdown->insisted;
     if (possible) {
         shutdown->aborted = true;
+        shutdown->again = false;
+        while (shutdown->again_waiting != NULL) {
+            struct job *job = shutdown->again_waiting;
+
+            shutdown->again_waiting = job->next;
+            job->next = shutdown->waiting;
+            shutdown->waiting = job;
+        }
         save_cancel(shutdown->engine->save);
+        rewrite_cancel(shutdown->engine->rewrite, true);
     }
     pthread_mutex_unlock(&shutdown->lock);
     return possible;
@@ -164,22 +212,52 @@ void shutdown_destroy(struct shutdown *shutdown)
         return;
     join(shutdown);
     answer(shutdown->engine, take_waiting(shutdown));
+    answer(shutdown->engine, shutdown->again_waiting);
     pthread_mutex_destroy(&shutdown->lock);
     mem_free(shutdown);
+}
+
+/* CONFIG SET appendonly was answered, but the log is still being begun, or left: until that is done the data may be nowhere on the disk.
+ * False if it can't be begun. */
+static bool await_switch(struct engine *engine)
+{
+    const struct timespec pause = { 0, 5000000 };
+    struct shutdown *shutdown = engine->shutdown;
+    bool given_up = false, waits;
+
+    aof_switch_hold(engine->aof_switch);
+    waits = aof_switch_is_running(engine->aof_switch);
+    if (waits)
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Waiting for the AOF to be switched before exiting.");
+    while (aof_switch_is_running(engine->aof_switch) && !given_up) {
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&shutdown->lock);
+        given_up = shutdown->insisted || shutdown->aborted;
+        pthread_mutex_unlock(&shutdown->lock);
+    }
+    return !waits || !aof_switch_has_failed(engine->aof_switch);
 }
 
 bool engine_prepare_exit(struct engine *engine, int flags, char *message)
 {
     /* Before the data is there, there is nothing to save, and a dump would replace a good one by half of it. */
-    bool loading = engine->state == ENGINE_LOADING, nosave = loading || flags & CONFIG_SHUTDOWN_NOSAVE;
-    bool wanted = !nosave && (flags & CONFIG_SHUTDOWN_SAVE || (engine->aof == NULL && save_has_points(engine->save)));
+    bool loading = engine->state == ENGINE_LOADING, nosave = loading || flags & CONFIG_SHUTDOWN_NOSAVE, wanted;
 
+    if (!nosave && !await_switch(engine)) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "The AOF can't be begun. %s", flags & CONFIG_SHUTDOWN_FORCE ? "Exit anyway." : "Can't exit.");
+        if (!(flags & CONFIG_SHUTDOWN_FORCE))
+            return false;
+    }
+    wanted = !nosave && (flags & CONFIG_SHUTDOWN_SAVE || (engine->aof == NULL && save_has_points(engine->save)));
     if (wanted) {
         log_write(engine->log, LOG_LEVEL_NOTICE, "Saving the final RDB snapshot before exiting.");
         engine->frozen = true;
     }
-    if (save_last(engine->save, wanted, message))
+    if (save_last(engine->save, wanted, message)) {
+        if (!nosave)
+            rewrite_last(engine->rewrite);
         return true;
+    }
     log_write(engine->log, LOG_LEVEL_WARNING, "The last dump failed: %s", message);
     if (flags & CONFIG_SHUTDOWN_FORCE) {
         log_write(engine->log, LOG_LEVEL_WARNING, "Error trying to save the DB. Exit anyway.");

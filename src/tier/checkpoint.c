@@ -239,9 +239,9 @@ enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, cha
     return status;
 }
 
-void tier_image_cancel(struct tier *tier)
+void tier_image_cancel(struct tier *tier, bool cancel)
 {
-    tier->image_cancelled = true;
+    tier->image_cancelled = cancel;
 }
 
 bool tier_handed_is_full(struct tier *tier)

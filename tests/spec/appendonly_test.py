@@ -1,7 +1,9 @@
 """The log is switched on and off while the server runs: what was written while it was on is there after a kill."""
 import os
 import random
+import shutil
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -152,6 +154,59 @@ class SwitchTest(unittest.TestCase):
             self.assertEqual(client.must("MGET", "k", "k2"), [b"v", b"v"])
         server.stop()
 
+    def test_an_end_waits_for_the_log_that_is_being_begun(self):
+        server = self.start()
+        with server.client() as client:
+            for first in range(0, scaled(30000), 1000):
+                client.pipeline(["SET", "k%d" % i, "%d" % i + "x" * 300] for i in range(first, first + 1000))
+            size = client.must("DBSIZE")
+            client.must("CONFIG", "SET", "appendonly", "yes")
+        self.assertEqual(server.terminate(), 0)
+        self.start_again(server, kill=False)
+        with server.client() as client:
+            self.assertEqual(client.must("DBSIZE"), size)
+        server.stop()
+
+    def test_no_end_while_the_log_can_not_be_begun(self):
+        server = self.start()
+        blocker = os.path.join(server.folder, "appendonlydir.new")
+        with open(blocker, "w") as file:
+            file.write("in the way")
+        with server.client() as client:
+            client.must("SET", "k", "v")
+            client.must("CONFIG", "SET", "appendonly", "yes")
+            until(lambda: b"can't be enabled" in server.log(), what="a failure")
+            self.assertIn(b"Errors trying to SHUTDOWN", client.call("SHUTDOWN"))
+            self.assertEqual(client.must("GET", "k"), b"v")
+            os.unlink(blocker)
+        self.assertEqual(server.terminate(), 0)
+        self.start_again(server, kill=False)
+        with server.client() as client:
+            self.assertEqual(client.must("GET", "k"), b"v")
+        server.stop()
+
+    def test_a_directory_behind_a_link_stays_there(self):
+        """The log was put on another disk: a new one is made there, too."""
+        elsewhere = tempfile.mkdtemp(prefix="kelvin-test-")
+        self.addCleanup(shutil.rmtree, elsewhere, True)
+        server = self.start()
+        link = os.path.join(server.folder, "appendonlydir")
+        os.mkdir(os.path.join(elsewhere, "log"))
+        os.symlink(os.path.join(elsewhere, "log"), link)
+        for value in ("1", "2"):
+            with server.client() as client:
+                client.must("SET", "k", value)
+                self.switch(server, client, True)
+                client.must("SET", "later", value)
+                self.switch(server, client, False)
+            self.assertTrue(os.path.islink(link))
+            self.assertIn("appendonly.aof.manifest", os.listdir(os.path.join(elsewhere, "log")))
+            self.assertEqual(os.listdir(elsewhere), ["log"])
+        self.start_again(server)
+        with server.client() as client:
+            self.assertEqual(client.must("MGET", "k", "later"), [b"2", b"2"])
+        server.stop()
+
     def test_a_log_that_was_not_finished_is_removed_at_the_start(self):
         server = self.start(appendonly="yes")
         with server.client() as client:
@@ -165,6 +220,66 @@ class SwitchTest(unittest.TestCase):
             self.assertEqual(client.must("GET", "k"), b"v")
         self.assertFalse(os.path.exists(os.path.join(server.folder, "appendonlydir.new")))
         server.stop()
+
+
+@kelvin_only
+class LastCheckpointTest(unittest.TestCase):
+    """SHUTDOWN leaves little to replay."""
+
+    def fill(self, **options):
+        settings = {"appendonly": "yes", "save": "", "auto-aof-rewrite-percentage": "0"}
+        settings.update(options)
+        server = Server(settings)
+        self.addCleanup(server.discard)
+        client = server.client()
+        self.addCleanup(client.close)
+        client.pipeline(["SET", "k%d" % i, "x" * 1000] for i in range(5000))
+        return server, client
+
+    def log_size(self, server):
+        folder = os.path.join(server.folder, "appendonlydir")
+        return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder) if name.endswith(".incr.aof"))
+
+    def has_image(self, server):
+        return any(name.endswith(".base.image") for name in os.listdir(os.path.join(server.folder, "appendonlydir")))
+
+    def expect(self, server):
+        server.start()
+        with server.client() as client:
+            self.assertEqual(client.must("DBSIZE"), 5000)
+            self.assertEqual(client.must("GET", "k4999"), b"x" * 1000)
+        server.stop()
+
+    def test_a_signal(self):
+        server, _ = self.fill()
+        server.terminate()
+        self.assertTrue(self.has_image(server))
+        self.assertLess(self.log_size(server), 1000)
+        self.expect(server)
+
+    def test_shutdown_nosave_does_without(self):
+        server, client = self.fill()
+        client.send(b"SHUTDOWN NOSAVE\r\n")
+        server.wait_end()
+        self.assertFalse(self.has_image(server))
+        self.assertGreater(self.log_size(server), 5000000)
+        self.expect(server)
+
+    def test_so_does_a_configuration(self):
+        server, client = self.fill(**{"checkpoint-on-shutdown": "no"})
+        client.send(b"SHUTDOWN\r\n")
+        server.wait_end()
+        self.assertFalse(self.has_image(server))
+        self.expect(server)
+
+    def test_by_size_and_by_time(self):
+        for options in ({"checkpoint-log-size": "1mb"}, {"checkpoint-seconds": "1", "checkpoint-log-size": "0"}):
+            with self.subTest(**options):
+                server, client = self.fill(**options)
+                until(lambda: self.has_image(server), what="a checkpoint")
+                until(lambda: not int(server.info("persistence")["aof_rewrite_in_progress"]), what="its end")
+                server.kill9()
+                self.expect(server)
 
 
 if __name__ == "__main__":

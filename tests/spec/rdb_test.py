@@ -389,6 +389,23 @@ class RdbTest(unittest.TestCase):
             self.assertEqual(len(state(server)), 2)
             server.stop()
 
+    def test_empty_collections_are_left_out(self):
+        ziplist = b"\x0b\x00\x00\x00\x0a\x00\x00\x00\x00\x00\xff"
+        bodies = [(4, b"\x00"), (13, string(ziplist)), (16, string(b"\x07\x00\x00\x00\x00\x00\xff"))]
+        if "SADD" in types():
+            bodies += [(2, b"\x00")]
+        if "ZADD" in types():
+            bodies += [(3, b"\x00"), (5, b"\x00"), (12, string(ziplist)), (17, string(b"\x07\x00\x00\x00\x00\x00\xff"))]
+        if "RPUSH" in types():
+            bodies += [(1, b"\x00"), (10, string(ziplist)), (14, b"\x00"), (18, b"\x00")]
+        file = b"\xfe\x00" + b"".join(bytes([kind]) + string("empty %d" % kind) + body for kind, body in bodies)
+        server = self.kelvin(start=False)
+        self.put(server, rdb(file + b"\x00" + string("k") + string("v")))
+        server.start()
+        self.assertEqual(state(server), {(0, b"k"): (b"v", -1)})
+        self.assertIn(b"empty keys skipped: %d" % len(bodies), server.log())
+        server.stop()
+
     def test_heat_comes_along(self):
         redis = self.redis(maxmemory_policy="allkeys-lfu", lfu_decay_time=0)
         with redis.client() as client:

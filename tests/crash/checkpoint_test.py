@@ -53,7 +53,8 @@ class CheckpointTest(unittest.TestCase):
     def test_kill_9_while_checkpoints_are_taken(self):
         first = int(os.environ.get("SEED", random.SystemRandom().randrange(1 << 30)))
         for seed in range(first, first + (2 if SHORT else int(os.environ.get("SEEDS", 6)))):
-            self.run_seed(seed, 3)
+            with self.subTest(seed=seed):
+                self.run_seed(seed, 3)
 
     def test_a_restart_begins_with_the_image(self):
         with Server({"appendonly": "yes", "auto-aof-rewrite-percentage": "0"}) as server:

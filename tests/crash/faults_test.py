@@ -194,9 +194,10 @@ class FaultsTest(unittest.TestCase):
     def test_a_disk_that_fails_and_comes_back(self):
         first, total, count, refused = seed_new(), 0, 0, 0
         for seed in range(first, first + SEEDS):
-            count += self.all_faults(seed)
-            total += self.load.acknowledged
-            refused += self.load.refused
+            with self.subTest(seed=seed):
+                count += self.all_faults(seed)
+                total += self.load.acknowledged
+                refused += self.load.refused
         print("  %d faults, %d commands acknowledged, none lost, %d refused (seeds from %d)" % (count, total, refused, first),
               file=sys.stderr)
         self.assertGreater(refused, 0)

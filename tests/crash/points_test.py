@@ -227,11 +227,12 @@ class PointsTest(unittest.TestCase):
     def test_a_kill_at_every_point(self):
         first, total, kills, met, beyond = seed_new(), 0, 0, set(), 0
         for seed in range(first, first + SEEDS):
-            count, more = self.all_points(seed)
-            met |= more
-            kills += count
-            total += self.load.acknowledged
-            beyond += self.load.beyond
+            with self.subTest(seed=seed):
+                count, more = self.all_points(seed)
+                met |= more
+                kills += count
+                total += self.load.acknowledged
+                beyond += self.load.beyond
         print("  %d kills, %d points of recovery met, %d commands acknowledged, none lost, %d more kept (seeds from %d)" % (
             kills, len(met), total, beyond, first), file=sys.stderr)
         if SEEDS >= 3:

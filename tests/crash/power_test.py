@@ -230,7 +230,8 @@ class PowerTest(unittest.TestCase):
     def seeds(self, policy, few):
         first, count, total = seed_new(), SEEDS or scaled(few), 0
         for seed in range(first, first + count):
-            total += self.one_seed(seed, policy)
+            with self.subTest(seed=seed):
+                total += self.one_seed(seed, policy)
         print("  %s: %d commands acknowledged, %d states of the disk (seeds from %d)" % (policy, total, count * CUTS, first),
               file=sys.stderr)
 

@@ -20,6 +20,7 @@ enum {
     BLOOM_BITS = 10,
 };
 static const size_t size_mib = 1 << 20;
+static const size_t SYNCED_MIN = 4 << 20;           /* bytes: a batch that is synced at once */
 static const size_t BATCH_KEPT_MAX = 4 << 20;       /* bytes: what a batch that was written keeps for the next one */
 
 struct store_batch {
@@ -457,12 +458,16 @@ static void put_number(leveldb::WriteBatch *batch, uint64_t number)
 
 static enum status write(struct store *store, leveldb::WriteBatch *batch, uint64_t number)
 {
+    leveldb::WriteOptions options;
     Status status;
 
     if (!store->is_writable.load())
         return STATUS_CLOSED;
+    /* When LevelDB drops a log that is full, what of it is not on the disk yet gets there (store_file.cc), with LevelDB's mutex held:
+     * all reads wait for that. A value of a hundred megabytes is synced here, where only the writer waits. */
+    options.sync = batch->ApproximateSize() >= SYNCED_MIN;
     /* No lock: only the writer replaces `db`, and it is here. */
-    status = store->db->Write(leveldb::WriteOptions(), batch);
+    status = store->db->Write(options, batch);
     if (!status.ok()) {
         /* LevelDB 1.23 might take the next one and lose it: nothing more until it is opened again. */
         store->is_writable = false;

@@ -154,14 +154,14 @@ class Side:
             self.evict()
 
     def press(self):
-        """Others go, too: the coldest of some is not the coldest of all. So the limit is lowered until the big one has gone."""
-        limit, step = int(self.info("used_memory", "memory")), self.bench.options.big_size // 8
+        """The limit comes down to what makes the tier demote, but not so low that whoever needs memory has to wait. Others go, too: the
+        coldest of some is not the coldest of all. So that is done until the big one has gone."""
+        high = int(self.client.must("CONFIG", "GET", "tier-high-watermark")[1])
         started = time.monotonic()
         while not self.is_cold():
-            limit -= step
-            if limit < step or time.monotonic() - started > LIMIT_S:
+            if time.monotonic() - started > LIMIT_S:
                 raise Failed("%s: the big value does not go when memory is short" % self.label)
-            self.client.must("CONFIG", "SET", "maxmemory", limit)
+            self.client.must("CONFIG", "SET", "maxmemory", int(self.info("used_memory", "memory")) * 100 // (high + 1))
             time.sleep(POLL_S * 10)
         self.client.must("CONFIG", "SET", "maxmemory", 0)
 

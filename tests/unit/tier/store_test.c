@@ -95,6 +95,42 @@ static void what_was_put_is_found_until_it_is_deleted(void **state)
     store_batch_destroy(batch);
 }
 
+static uint64_t syncs_of(struct box *box)
+{
+    return store_env_stats(box->env).syncs;
+}
+
+/* Else it would be synced when the log is full, and all who read would wait. */
+static void a_big_record_is_synced_at_once_and_its_batch_is_used_again(void **state)
+{
+    struct box *box = *state;
+    struct store_batch *batch = store_batch_create();
+    struct buffer big = { 0 }, found = { 0 };
+    uint64_t syncs = syncs_of(box);
+
+    for (int i = 0; i < 700000; i++)
+        buffer_append_format(&big, "%08d", i);
+    store_batch_put(batch, 1, 5, BYTES("a"), BYTES("small"));
+    assert_int_equal(store_write(box->store, batch), STATUS_OK);
+    assert_int_equal(syncs_of(box), syncs);
+    store_batch_clear(batch);
+    store_batch_put(batch, 1, 6, BYTES("big"), buffer_bytes(&big));
+    assert_int_equal(store_write(box->store, batch), STATUS_OK);
+    assert_true(syncs_of(box) > syncs);
+    store_batch_clear(batch);
+    assert_int_equal(store_batch_count(batch), 0);
+    assert_true(store_batch_size(batch) < 100);
+    store_batch_put(batch, 1, 5, BYTES("b"), BYTES("after"));
+    assert_int_equal(store_write(box->store, batch), STATUS_OK);
+    assert_record(box, 1, 5, "a", "small");
+    assert_record(box, 1, 5, "b", "after");
+    assert_int_equal(store_get(box->store, 1, 6, BYTES("big"), &found), STATUS_OK);
+    assert_true(bytes_equal(buffer_bytes(&found), buffer_bytes(&big)));
+    buffer_release(&big);
+    buffer_release(&found);
+    store_batch_destroy(batch);
+}
+
 static void keys_and_records_may_hold_any_bytes(void **state)
 {
     struct box *box = *state;
@@ -662,6 +698,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_was_put_is_found_until_it_is_deleted, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_big_record_is_synced_at_once_and_its_batch_is_used_again, setup, teardown),
         cmocka_unit_test_setup_teardown(keys_and_records_may_hold_any_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reopened_store_has_seed_number_and_records, setup, teardown),
         cmocka_unit_test_setup_teardown(a_scan_goes_by_hash_from_where_it_is_told_within_the_incarnation, setup, teardown),

@@ -23,6 +23,11 @@ struct btree *btree_create(const struct hash_seed *seed)
     return tree;
 }
 
+void btree_reserve(struct btree *tree, size_t count)
+{
+    index_reserve(&tree->index, count);
+}
+
 static void destroy_below(struct btree *tree, uint32_t id, uint32_t height)
 {
     struct inner *inner;

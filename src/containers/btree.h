@@ -39,6 +39,8 @@ struct btree;
 
 /* The tree keeps a copy of the seed. Scans of trees of one seed go through the members in the same order. */
 struct btree *btree_create(const struct hash_seed *seed);
+/* So many elements will come, as it seems: the index of an empty tree need not grow step by step. */
+void btree_reserve(struct btree *tree, size_t count);
 void btree_destroy(struct btree *tree);                     /* NULL is fine; takes time by the number of leaves */
 struct btree *btree_copy(const struct btree *tree);
 size_t btree_count(const struct btree *tree);

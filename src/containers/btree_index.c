@@ -174,6 +174,15 @@ void index_init(struct index *index)
     buckets_init(&index->buckets);
 }
 
+void index_reserve(struct index *index, size_t count)
+{
+    void *half;
+
+    CHECK(index->count == 0);
+    while ((size_t)index->buckets.count * LOAD_MAX < count)
+        buckets_append(&index->buckets, &half);         /* there is nothing to move there yet */
+}
+
 void index_release(struct index *index)
 {
     for (size_t i = 0; i < index->buckets.count; i++)

@@ -164,6 +164,7 @@ struct inner *inner_copy(const struct inner *inner);
 /* The index (btree_index.c): from the hash of a member to its leaf. Elements are in their leaves before they are added, and still
  * there when they are removed. */
 void index_init(struct index *index);
+void index_reserve(struct index *index, size_t count);      /* the index is empty */
 void index_release(struct index *index);
 void index_copy(struct index *to, const struct index *from);
 void index_add(struct btree *tree, uint64_t hash, uint32_t leaf);

@@ -63,6 +63,7 @@ static enum status read_pairs(uint8_t type, struct bytes *input, struct buffer *
 
     if (status != STATUS_OK || count == 0 || count > input->size / 2)      /* two bytes at least each */
         return STATUS_CORRUPT;
+    zset_build_reserve(zset, count);
     for (; status == STATUS_OK && count > 0; count--) {
         size_t mark = scratch->size;
         char digits[TEXT_INT_SIZE];

@@ -4,6 +4,8 @@
 #include "containers/listpack.h"
 #include "value/type.h"
 
+enum { BUILD_RESERVE_MAX = 1 << 20 };
+
 static inline bool is_listpack(const struct value *zset)
 {
     return zset->encoding == ZSET_LISTPACK;
@@ -381,6 +383,12 @@ void zset_compact(struct value *zset, const struct value_limits *limits)
 struct value zset_build(const struct value_limits *limits)
 {
     return value_of_tree(btree_create(&limits->seed));
+}
+
+/* The count is somebody's word: beyond some megabytes the index grows as members really come. */
+void zset_build_reserve(struct value *zset, size_t count)
+{
+    btree_reserve(tree_of(zset), count < BUILD_RESERVE_MAX ? count : BUILD_RESERVE_MAX);
 }
 
 bool zset_build_add(struct value *zset, struct bytes member, double score)

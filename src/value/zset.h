@@ -55,6 +55,7 @@ void zset_compact(struct value *zset, const struct value_limits *limits);
 /* Building one from bytes that nobody vouches for; used by the codec. `zset` begins as zset_build; false if the score is NaN or the
  * member was there. Ends with zset_compact. */
 struct value zset_build(const struct value_limits *limits);
+void zset_build_reserve(struct value *zset, size_t count);      /* it is still empty; so many are said to come */
 bool zset_build_add(struct value *zset, struct bytes member, double score);
 /* From the bytes of a listpack, which are copied; a tree if it has too many members. STATUS_CORRUPT for an invalid one, an empty one,
  * one that is not in order, a score that is no number, a member that is there twice. */

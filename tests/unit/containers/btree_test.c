@@ -230,6 +230,35 @@ static void put_number(struct btree *tree, int number, double score)
     btree_put(tree, bytes_of(room, (size_t)sprintf(room, "member:%07d", number)), score);
 }
 
+static void with_room_reserved_a_tree_is_as_any_other(void **state)
+{
+    static const size_t rooms[] = { 0, 5, 1000, 100000 };
+
+    for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++) {
+        struct btree *tree = btree_create(&seed_of_trees);
+        struct btree_place place;
+        char member[16];
+
+        btree_reserve(tree, rooms[i]);
+        btree_verify(tree);
+        for (int n = 2000; n > 0; n--)
+            assert_true(btree_put(tree, bytes_of(member, (size_t)snprintf(member, sizeof(member), "%d", n)), n));
+        btree_verify(tree);
+        assert_false(btree_put(tree, BYTES("7"), 7));
+        for (int n = 1; n <= 2000; n++) {
+            struct bytes name = bytes_of(member, (size_t)snprintf(member, sizeof(member), "%d", n));
+
+            assert_true(btree_find(tree, name, &place));
+            assert_int_equal(btree_rank(tree, place), n <= 10 ? n - 1 : 10);
+            if (n > 10)
+                assert_true(btree_remove(tree, name));
+        }
+        btree_verify(tree);
+        assert_int_equal(btree_count(tree), 10);
+        btree_destroy(tree);
+    }
+}
+
 static void members_that_come_in_order_fill_their_leaves(void **state)
 {
     for (int direction = -1; direction <= 1; direction += 2) {
@@ -448,6 +477,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(does_what_a_sorted_array_does),
+        cmocka_unit_test(with_room_reserved_a_tree_is_as_any_other),
         cmocka_unit_test(members_that_come_in_order_fill_their_leaves),
         cmocka_unit_test(a_high_tree_holds_while_it_grows_and_goes),
         cmocka_unit_test(members_are_ordered_as_bytes_when_scores_are_equal),

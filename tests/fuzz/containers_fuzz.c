@@ -71,7 +71,7 @@ static void hll_random(struct random *random, struct buffer *hll)
     size_t sparse_max = random_below(random, 4) == 0 ? 20000 : 3000;
 
     hll_create(hll);
-    for (uint64_t i = random_below(random, random_below(random, 4) == 0 ? 5000 : 100); i > 0; i--) {
+    for (uint64_t i = random_below(random, random_below(random, 40) == 0 ? 5000 : 100); i > 0; i--) {
         uint64_t element = random_next(random);
 
         CHECK(hll_add(hll, bytes_of(&element, sizeof(element)), sparse_max) != HLL_CORRUPT);

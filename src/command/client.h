@@ -30,6 +30,7 @@ enum client_flag {
     CLIENT_PROXY = 1 << 10,             /* runs the command of a client that waits (engine/blocking.h); is never parked for long */
     CLIENT_HELD_BACK = 1 << 11,         /* of a proxy: writes are held back, it may try again */
     CLIENT_NO_BLOCKING = 1 << 12,       /* what would wait for a key is answered as if its time were up: transactions, scripts */
+    CLIENT_MONITOR = 1 << 13,           /* is told of all commands (engine/monitor.h) */
     CLIENT_PROTECTED = 1 << 9,          /* told that protected mode is on, about to go */
 };
 

@@ -3,6 +3,7 @@
 #include "admin/info.h"
 #include "base/mem.h"
 #include "engine/engine.h"
+#include "engine/monitor.h"
 #include "engine/shutdown.h"
 
 void admin_reply_usage(struct call *call, const char *command)
@@ -68,6 +69,15 @@ void info_command(struct call *call)
     info_write(call->engine->info, call->args + 1, call->arg_count - 1, call->engine, &text);
     reply_verbatim(call->reply, "txt", buffer_bytes(&text));
     buffer_release(&text);
+}
+
+/* A monitor that asks to be one gets no answer, as in Redis. */
+void monitor_command(struct call *call)
+{
+    if (call->client->flags & CLIENT_MONITOR)
+        return;
+    monitor_begin(call->client);
+    reply_ok(call->reply);
 }
 
 /* ROLE: always a master, and nobody follows. */

@@ -11,7 +11,7 @@
 extern const struct command admin_commands[];
 
 /* Private: the handlers of the rows. */
-command_run info_command, role_command, replicaof_command, shutdown_command;
+command_run info_command, monitor_command, role_command, replicaof_command, shutdown_command;
 command_run config_get_command, config_set_command, config_resetstat_command, config_rewrite_command, config_help_command;
 command_run slowlog_get_command, slowlog_len_command, slowlog_reset_command, slowlog_help_command;
 command_run latency_latest_command, latency_history_command, latency_reset_command, latency_graph_command,

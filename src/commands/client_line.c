@@ -12,6 +12,8 @@ static void flag_letters(char *letters, const struct client *client, uint64_t as
 
     if (client->parked && client->id != asker)
         *at++ = 'b';
+    if (client->flags & CLIENT_MONITOR)
+        *at++ = 'O';
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
         *at++ = 'c';
     if (client->flags & CLIENT_CLOSE_NOW)

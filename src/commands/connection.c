@@ -5,6 +5,7 @@
 #include "command/call.h"
 #include "commands/client.h"
 #include "engine/engine.h"
+#include "engine/monitor.h"
 
 const struct command connection_commands[] = {
 #define COMMAND COMMAND_ROW
@@ -88,6 +89,7 @@ void reset_command(struct call *call)
     struct client *client = call->client;
 
     client->flags &= ~(uint32_t)(CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_NO_TOUCH | CLIENT_NO_EVICT);
+    monitor_end(client);
     client->db = 0;
     client->authenticated = !needs_password(call);
     mem_free(client->name);

@@ -12,6 +12,7 @@
 #include "engine/lazy_free.h"
 #include "engine/rewrite.h"
 #include "engine/save.h"
+#include "engine/secrets.h"
 
 enum {
     EXPIRE_BUCKETS_A_STEP = 512,
@@ -77,7 +78,8 @@ void engine_note_call(struct call *call, int64_t us)
     if (call->failed)
         engine_note_error(call);
     if (slow_us >= 0 && us >= slow_us && !(call->command->flags & COMMAND_SKIP_SLOWLOG)) {
-        slowlog_note(call->engine->slowlog, (size_t)config_number(config, CONFIG_SLOWLOG_MAX_LEN), call->args, call->arg_count, us,
+        slowlog_note(call->engine->slowlog, (size_t)config_number(config, CONFIG_SLOWLOG_MAX_LEN), secrets_hide(call),
+            call->arg_count, us,
             call->turn->now_ms / 1000, call->client->address, call->client->name);
     }
     if (latency_ms > 0 && us / 1000 >= latency_ms)

@@ -68,6 +68,7 @@ struct engine {
     _Atomic int state;              /* enum engine_state */
     _Atomic uint64_t client_last_id;
     _Atomic int64_t client_count;
+    _Atomic int64_t monitor_count;  /* engine/monitor.h */
     _Atomic int64_t blocked_count;  /* clients that wait: parked */
     _Atomic uint64_t dirty;         /* changes since the last save */
     _Atomic int64_t last_save_ms;

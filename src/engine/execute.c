@@ -5,6 +5,7 @@
 #include "engine/engine.h"
 #include "engine/internal.h"
 #include "engine/keys.h"
+#include "engine/monitor.h"
 #include "engine/save.h"
 #include "tier/checkpoint.h"
 
@@ -105,6 +106,10 @@ static bool is_allowed(struct call *call)
     }
     if (engine->state == ENGINE_LOADING && !(flags & COMMAND_LOADING)) {
         reply_error(call, ERR_NOT_LOADED);
+        return false;
+    }
+    if (__builtin_expect(call->client->flags & CLIENT_MONITOR, 0) && flags & (COMMAND_READONLY | COMMAND_WRITE)) {
+        reply_errorf(call, "ERR Replica can't interact with the keyspace");     /* as Redis says it: a monitor is a kind of replica there */
         return false;
     }
     if (__builtin_expect(engine->save_failed || (aof != NULL && aof_error(aof) != STATUS_OK), 0))
@@ -631,6 +636,13 @@ static enum run_result end_blocking(struct call *call, struct worker *worker)
     return RUN_DONE;
 }
 
+/* What has run, or begins to wait for a key, is told. */
+static void tell_monitors(struct call *call, struct worker *worker)
+{
+    if (__builtin_expect(atomic_load_explicit(&call->engine->monitor_count, memory_order_relaxed) > 0, 0))
+        monitor_tell(call, worker);
+}
+
 /* What the call changed is served now, before anything else that its client has asked for. */
 static void serve_waiters(struct worker *worker, const struct client *client)
 {
@@ -654,7 +666,7 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         .reply_start = client->reply.out.size,
     };
     int64_t started_ns;
-    bool parked = false, was_parked = client->parked;
+    bool parked = false, ran = false, was_parked = client->parked;
 
     if (client->waiter != NULL)
         return end_blocking(&call, worker);
@@ -686,7 +698,8 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
             note_rejected(&call);
     } else {
         run_locked(&call, worker, &parked);
-        if (!parked) {
+        ran = !parked;
+        if (ran) {
             finish_call(&call, worker, started_ns);
             turn_count(&worker->turn, STAT_COMMANDS, 1);
             client->commands++;
@@ -702,6 +715,8 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
             return RUN_PARKED;
         if (client->waiter != NULL)
             end_waiting(engine, client);        /* what it had loaded need not stay until somebody comes */
+        if (client->waiter != NULL)
+            tell_monitors(&call, worker);
         client->parked = true;
         atomic_fetch_add_explicit(&engine->blocked_count, 1, memory_order_relaxed);
         serve_waiters(worker, client);      /* of a key that was found to have expired */
@@ -709,6 +724,8 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
     }
     drop_unwanted_reply(&call);
     end_waiting(engine, client);
+    if (ran)
+        tell_monitors(&call, worker);
     serve_waiters(worker, client);
     return RUN_DONE;
 }

@@ -6,6 +6,7 @@
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/internal.h"
+#include "engine/monitor.h"
 
 void worker_init(struct worker *worker, struct engine *engine, int index)
 {
@@ -297,6 +298,7 @@ bool worker_remove_client(struct worker *worker, struct client *client)
         client->next->prev = client->prev;
     worker->client_count--;
     leave_memory_queue(worker, client);
+    monitor_end(client);
     if (client->waiter != NULL)
         blocking_forget(client);
     if (client->parked)

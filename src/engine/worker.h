@@ -41,6 +41,8 @@ struct worker {
     /* Bytes, measured about once a second: all memory of its clients' buffers; the largest of each kind. Atomic. */
     _Atomic uint64_t clients_memory, input_buffer_max, output_buffer_max;
 
+    _Atomic int monitor_count;      /* of its clients: engine/monitor.h. Changed by this worker */
+
     pthread_mutex_t mail_lock;      /* leaf */
     struct client *ready_first, *ready_last;        /* mail_lock */
     struct message *messages, *messages_last;       /* mail_lock */
@@ -52,6 +54,7 @@ struct worker {
     void (*resume)(struct client *client);          /* run its parked request again */
     void (*discard)(struct client *client);         /* a dead client's memory may go */
     void (*close)(struct client *client);           /* CLIENT KILL, limits */
+    void (*output_came)(struct client *client);     /* something was appended to its output that none of its own requests wrote */
 };
 
 void worker_init(struct worker *worker, struct engine *engine, int index);

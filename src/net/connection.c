@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "engine/internal.h"
+#include "engine/monitor.h"
 
 enum {
     INLINE_MAX = 64 * 1024,
@@ -301,7 +302,7 @@ static void check_output_limit(struct connection *connection)
     uint64_t soft = (uint64_t)config_output_limit(config, CONFIG_CLIENT_NORMAL, CONFIG_OUTPUT_SOFT);
     int64_t soft_ms = config_output_limit(config, CONFIG_CLIENT_NORMAL, CONFIG_OUTPUT_SOFT_SECONDS) * 1000;
     int64_t now_ms = connection->loop->worker.turn.now_ms;
-    bool over = hard > 0 && size > hard;
+    bool over = (hard > 0 && size > hard) || (client->flags & CLIENT_MONITOR && size > MONITOR_OUTPUT_MAX);
 
     if (soft > 0 && size > soft) {
         if (connection->over_soft_limit_ms == 0)
@@ -399,7 +400,7 @@ void connection_check(struct connection *connection, int64_t now_ms)
 {
     int64_t timeout_s = config_number(connection->loop->engine->config, CONFIG_TIMEOUT);
 
-    if (timeout_s > 0 && !connection->client.parked && now_ms - connection->client.active_ms > timeout_s * 1000) {
+    if (timeout_s > 0 && !connection->client.parked && !(connection->client.flags & CLIENT_MONITOR) && now_ms - connection->client.active_ms > timeout_s * 1000) {
         connection_close(connection);
         return;
     }

@@ -162,6 +162,14 @@ static void close_client(struct client *client)
     connection_close((struct connection *)client);
 }
 
+static void output_came(struct client *client)
+{
+    struct connection *connection = (struct connection *)client;
+
+    if (!connection->closing)
+        connection_mark_dirty(connection);
+}
+
 struct loop *loop_create(struct engine *engine, int index)
 {
     struct loop *loop = mem_zalloc(sizeof(*loop));
@@ -186,6 +194,7 @@ struct loop *loop_create(struct engine *engine, int index)
     loop->worker.resume = resume;
     loop->worker.discard = connection_discard;
     loop->worker.close = close_client;
+    loop->worker.output_came = output_came;
     return loop;
 }
 

@@ -18,7 +18,7 @@ DEPRECATED_SINCE_7_2 = {"quit"}
 # What is not there, as docs/differences.md says: the oracle's whole list is ours, these, and their subcommands.
 NOT_HERE = {"migrate", "wait", "restore-asking", "multi", "exec", "discard", "watch", "unwatch", "eval", "evalsha", "eval_ro", "evalsha_ro", "script",
             "fcall", "fcall_ro", "function", "subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe",
-            "publish", "spublish", "pubsub", "acl", "monitor", "module", "failover", "psync", "sync", "replconf", "cluster", "asking",
+            "publish", "spublish", "pubsub", "acl", "module", "failover", "psync", "sync", "replconf", "cluster", "asking",
             "readonly", "readwrite"}
 
 # ... and those that take more arguments since.

@@ -98,6 +98,8 @@ class DifferentialTest(unittest.TestCase):
             try:
                 runner.run(sequence)
             except Difference as difference:
+                # Said at once: shrinking takes a while, and may find that it was a matter of time.
+                print("  after %d commands: %s" % (difference.done, difference), file=sys.stderr, flush=True)
                 report = explain(runner, sequence, difference, seed)
                 ours.expect_crash = True
                 self.fail(report)

@@ -102,12 +102,20 @@ void call_ask_for_keys(struct call *call, const struct bytes *names, int count)
     call->asks = true;
 }
 
+void reply_wait_end(struct reply *reply, enum call_wait_end end)
+{
+    if (end == CALL_WAIT_ZERO)
+        reply_integer(reply, 0);
+    else
+        reply_null_array(reply);
+}
+
 void call_wait(struct call *call, const struct call_wait *wait)
 {
     struct call_wait *copy;
 
     if (call->client->flags & (CLIENT_NO_BLOCKING | CLIENT_REPLAY)) {
-        reply_null_array(call->reply);
+        reply_wait_end(call->reply, wait->end);
         return;
     }
     copy = arena_alloc(call->arena, sizeof(*copy));

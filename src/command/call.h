@@ -33,10 +33,14 @@ struct propagation {
     int arg_count;
 };
 
+/* What is answered when the time is up. */
+enum call_wait_end { CALL_WAIT_NULL_ARRAY, CALL_WAIT_ZERO };
+
 /* What a call that can't be served now waits for: see call_wait. */
 struct call_wait {
     uint8_t type;                   /* enum value_type of the keys that may serve it */
-    int key_first, key_count;       /* arguments; keys by the command's row */
+    int key_first, key_count;       /* arguments; keys by the command's row. No keys: nothing but the time ends it */
+    enum call_wait_end end;
     bool even_without;              /* run again also when a key has gone, or become of another type */
     int64_t deadline_us;            /* monotonic clock; 0: none */
     const struct bytes *args;       /* what is to be run then, in place of the call's own words */
@@ -102,10 +106,11 @@ void call_propagate_nothing(struct call *call);
 void call_ask_for_keys(struct call *call, const struct bytes *names, int count);
 
 /* Nothing can be answered now: the client waits until one of the keys changes and has a value of that type; then the command runs again, with
- * wait->args, for the client and on any worker, and may call this again. When the time is up the answer is a null array. The handler has
+ * wait->args, for the client and on any worker, and may call this again. When the time is up the answer is wait->end. The handler has
  * replied nothing, and returns; what it has changed (XREADGROUP makes a consumer) is logged. Where nobody may wait
- * (CLIENT_NO_BLOCKING) the null array is replied at once. */
+ * (CLIENT_NO_BLOCKING) that is replied at once. */
 void call_wait(struct call *call, const struct call_wait *wait);
+void reply_wait_end(struct reply *reply, enum call_wait_end end);
 /* The argument as seconds from when the request first ran: a deadline for call_wait. */
 bool arg_timeout(struct call *call, int index, int64_t *deadline_us);
 bool arg_timeout_ms(struct call *call, int index, int64_t *deadline_us);        /* the same in whole milliseconds */

@@ -23,6 +23,20 @@ void time_command(struct call *call)
     reply_bulk_integer(call->reply, now_us % 1000000);
 }
 
+/* Nobody follows, so more than none never come, and only the time ends the waiting. */
+void wait_command(struct call *call)
+{
+    struct call_wait wait = { .end = CALL_WAIT_ZERO, .args = call->args, .arg_count = call->arg_count };
+    int64_t count;
+
+    if (!arg_integer(call, 1, &count) || !arg_timeout_ms(call, 2, &wait.deadline_us))
+        return;
+    if (count <= 0)
+        reply_integer(call->reply, 0);
+    else
+        call_wait(call, &wait);
+}
+
 enum { COLUMNS = 64, ROWS = 16, SIDE_MAX = 200, EMBERS_MAX = 5 };
 
 /* A glowing thing in the dark: where it is and how far its warmth reaches, in rows. */

@@ -8,6 +8,6 @@
 extern const struct command misc_commands[];
 
 /* Private: the handlers of the rows. */
-command_run time_command, lolwut_command;
+command_run time_command, lolwut_command, wait_command;
 
 #endif

@@ -37,6 +37,7 @@ struct waiter {
     uint32_t flags;
     int db, protocol;
     uint8_t type;                   /* enum value_type: of values that may serve it */
+    enum call_wait_end end;
     bool even_without;              /* so may a key that is gone, or of another type */
     int64_t deadline_us;            /* monotonic clock; 0: none */
     const struct command *command;
@@ -389,6 +390,7 @@ void blocking_register(struct call *call, struct worker *worker)
         .db = call->db,
         .protocol = client->reply.protocol,
         .type = wait->type,
+        .end = wait->end,
         .even_without = wait->even_without,
         .deadline_us = wait->deadline_us,
         .command = call->command,
@@ -781,7 +783,7 @@ void blocking_take_reply(struct worker *worker, struct client *client)
         if (waiter->lsn > worker->turn.lsn_seen)
             worker->turn.lsn_seen = waiter->lsn;
         break;
-    case BLOCKING_TIMED_OUT: reply_null_array(&client->reply); break;
+    case BLOCKING_TIMED_OUT: reply_wait_end(&client->reply, waiter->end); break;
     case BLOCKING_UNBLOCKED: reply_error_text(&client->reply, bytes_of_string(unblocked_error)); break;
     }
     note_end(worker, waiter);

@@ -314,6 +314,33 @@ class EndTest(PairCase):
         """)
         self.assertTrue(all(isinstance(reply, Error) for reply in replies))
 
+    def test_waiting_for_replicas_that_are_not_there(self):
+        for protocol in (2, 3):
+            self.both("""
+                WAIT 0 0
+                WAIT -1 0
+                WAIT 1 5
+                WAIT 9223372036854775807 5
+                WAIT abc abc
+                WAIT 9223372036854775808 1
+                WAIT 0 -1
+                WAIT 1 -1
+                WAIT 0 abc
+                WAIT 1 1.5
+                WAIT 1
+            """, self.clients(protocol=protocol))
+        for server, watcher in ((self.server, self.c), (self.oracle, self.r)):
+            for how, expected in (([], 0), (["TIMEOUT"], 0), (["ERROR"], Error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK"))):
+                with server.client() as client:
+                    identity = client.must("CLIENT", "ID")
+                    client.send(b"*3\r\n$4\r\nWAIT\r\n$1\r\n2\r\n$1\r\n0\r\n")
+                    until(lambda: watcher.must("CLIENT", "UNBLOCK", identity, *how) == 1, what="the unblocking")
+                    self.assertEqual(client.receive(), expected)
+            with server.client() as client:
+                client.send(b"*3\r\n$4\r\nWAIT\r\n$1\r\n2\r\n$1\r\n0\r\n")
+                until(lambda: b"blocked_clients:1" in bytes(watcher.must("INFO", "clients")), what="the waiter")
+            until(lambda: b"blocked_clients:0" in bytes(watcher.must("INFO", "clients")), what="the end of the waiter that has gone")
+
     @kelvin_only
     def test_a_timeout_too_large(self):
         for timeout in ("1e17", "inf", "9223372036854775807"):

@@ -16,7 +16,7 @@ FIELD_TIMES = {"hexpire", "hpexpire", "hexpireat", "hpexpireat", "httl", "hpttl"
 
 DEPRECATED_SINCE_7_2 = {"quit"}
 # What is not there, as docs/differences.md says: the oracle's whole list is ours, these, and their subcommands.
-NOT_HERE = {"migrate", "wait", "restore-asking", "multi", "exec", "discard", "watch", "unwatch", "eval", "evalsha", "eval_ro", "evalsha_ro", "script",
+NOT_HERE = {"migrate", "restore-asking", "multi", "exec", "discard", "watch", "unwatch", "eval", "evalsha", "eval_ro", "evalsha_ro", "script",
             "fcall", "fcall_ro", "function", "subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe",
             "publish", "spublish", "pubsub", "acl", "module", "failover", "psync", "sync", "replconf", "cluster", "asking",
             "readonly", "readwrite"}

@@ -204,6 +204,22 @@ enum status codec_read_string(struct bytes *input, struct buffer *scratch, char 
     return STATUS_OK;
 }
 
+bool codec_skip_string(struct bytes *input)
+{
+    uint64_t length, unpacked;
+    struct bytes taken;
+    bool is_special;
+
+    if (codec_read_length(input, &length, &is_special) != STATUS_OK)
+        return false;
+    if (!is_special)
+        return codec_take(input, length, &taken);
+    if (length <= SPECIAL_INT_32)
+        return codec_take(input, (size_t)1 << length, &taken);
+    return length == SPECIAL_LZF && codec_read_size(input, &length) == STATUS_OK && codec_read_size(input, &unpacked) == STATUS_OK &&
+        codec_take(input, length, &taken);
+}
+
 static enum status read_string(uint8_t rdb_type, struct bytes *input, const struct value_limits *limits,
     struct buffer *scratch, struct value *value)
 {

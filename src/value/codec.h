@@ -62,7 +62,7 @@ enum codec_rdb_type {
 /* Appends the payload, as records have it. Only reads the value. */
 void codec_encode(const struct value *value, struct buffer *out);
 
-/* A payload of codec_encode as a dump has it, so that Redis 7.0 reads it: `*dumped` is the same bytes, or others, appended to `room`.
+/* A payload that codec_decode reads as a dump has it, so that Redis 7.0 reads it: `*dumped` is the same bytes, or others, appended to `room`.
  * STATUS_CORRUPT: it is no whole payload. */
 enum status codec_for_dump(struct bytes payload, struct buffer *room, struct bytes *dumped);
 

@@ -20,6 +20,8 @@ enum status codec_stream_for_dump(struct bytes payload, struct buffer *out);
 
 /* The next `size` bytes; false, and nothing taken, if there are not as many. */
 bool codec_take(struct bytes *input, size_t size, struct bytes *taken);
+/* Past a string of any form. */
+bool codec_skip_string(struct bytes *input);
 /* A length that is one, no special form. */
 enum status codec_read_size(struct bytes *input, uint64_t *size);
 /* A string as it is, with its length in front. */

@@ -319,14 +319,6 @@ static bool skip_sizes(struct bytes *input, int count)
     return count == 0;
 }
 
-/* One that codec_write_raw wrote. */
-static bool skip_raw(struct bytes *input)
-{
-    uint64_t size;
-
-    return codec_read_size(input, &size) == STATUS_OK && skip(input, size);
-}
-
 static bool skip_pending(struct bytes *input)
 {
     uint64_t count;
@@ -349,7 +341,7 @@ static bool convert_consumer(struct bytes *input, struct buffer *out, const char
 {
     uint64_t count;
 
-    if (!skip_raw(input) || !skip(input, 8))
+    if (!codec_skip_string(input) || !skip(input, 8))
         return false;
     copy_passed(out, from, input);
     if (!skip(input, 8))
@@ -369,13 +361,13 @@ enum status codec_stream_for_dump(struct bytes payload, struct buffer *out)
     buffer_append_u8(out, CODEC_RDB_STREAM_2);
     from = payload.data + 1;
     for (; nodes > 0; nodes--) {
-        if (!skip_raw(&input) || !skip_raw(&input))
+        if (!codec_skip_string(&input) || !codec_skip_string(&input))
             return STATUS_CORRUPT;
     }
     if (!skip_sizes(&input, 8) || codec_read_size(&input, &groups) != STATUS_OK)
         return STATUS_CORRUPT;
     for (; groups > 0; groups--) {
-        if (!skip_raw(&input) || !skip_sizes(&input, 3) || !skip_pending(&input) || codec_read_size(&input, &consumers) != STATUS_OK)
+        if (!codec_skip_string(&input) || !skip_sizes(&input, 3) || !skip_pending(&input) || codec_read_size(&input, &consumers) != STATUS_OK)
             return STATUS_CORRUPT;
         for (; consumers > 0; consumers--) {
             if (!convert_consumer(&input, out, &from))

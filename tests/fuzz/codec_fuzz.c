@@ -386,6 +386,19 @@ static void use_stream(struct random *random, const struct value_limits *limits,
     stream_verify(stream);
 }
 
+/* A record of it, made a dump of, is the dump. */
+static void check_dump(const struct value *value, struct bytes dump)
+{
+    struct buffer record = { 0 }, room = { 0 };
+    struct bytes dumped;
+
+    codec_encode(value, &record);
+    CHECK(codec_for_dump(buffer_bytes(&record), &room, &dumped) == STATUS_OK);
+    CHECK(bytes_equal(dumped, bytes_of(dump.data, dump.size - CODEC_DUMP_FOOTER_SIZE)));
+    buffer_release(&record);
+    buffer_release(&room);
+}
+
 static void use(struct random *random, const struct value_limits *limits, struct value *value)
 {
     struct value copy = value_copy(value), decoded;
@@ -396,6 +409,7 @@ static void use(struct random *random, const struct value_limits *limits, struct
     value_digest(&copy, digest_copy);
     CHECK(memcmp(digest, digest_copy, 20) == 0);
     codec_dump(&copy, &out);
+    check_dump(value, buffer_bytes(&out));
     CHECK(codec_restore(buffer_bytes(&out), limits, &scratch, &decoded) == STATUS_OK);
     value_digest(&decoded, digest_decoded);
     CHECK(memcmp(digest, digest_decoded, 20) == 0);
@@ -421,7 +435,8 @@ static bool run(uint64_t seed)
 {
     struct random random;
     struct value_limits limits;
-    struct buffer payload = { 0 }, scratch = { 0 };
+    struct buffer payload = { 0 }, scratch = { 0 }, room = { 0 };
+    struct bytes dumped;
     struct value value;
     char *exact;
     enum status status;
@@ -449,11 +464,14 @@ static bool run(uint64_t seed)
     status = codec_decode(bytes_of(exact, payload.size), &limits, &scratch, &value);
     CHECK(status == STATUS_OK || status == STATUS_CORRUPT);
     CHECK(scratch.capacity <= 4096 + 200 * payload.size);
+    if (codec_for_dump(bytes_of(exact, payload.size), &room, &dumped) != STATUS_OK)
+        CHECK(status != STATUS_OK);
     if (status == STATUS_OK) {
         use(&random, &limits, &value);
         value_free(&value);
     }
     mem_free(exact);
+    buffer_release(&room);
     buffer_release(&payload);
     buffer_release(&scratch);
     return status == STATUS_OK;

@@ -16,6 +16,8 @@ HOT_KEYS = 10000
 WINDOW_S = 1.0                      # a run lasts as long as what happens, but at least that long
 LEAD_S = 0.1                        # it begins so long before it
 POLL_S = 0.01
+STEP_S = 0.5                        # between two steps down of maxmemory
+FREE_S = 0.5                        # freeing takes less, mostly
 LIMIT_S = 120
 BATCH = 500
 WORKERS = re.compile(r"redis-server|kelvin-server|kelvin-worker")      # threads that serve clients
@@ -103,7 +105,11 @@ class Side:
             time.sleep(POLL_S)
 
     def freed(self):
+        """INFO memory has jemalloc add up its statistics, with all its locks, in the thread that serves: not while a value is freed."""
+        started = time.monotonic()
+        time.sleep(FREE_S)
         self.until(lambda: self.info("lazyfree_pending_objects", "memory") == "0")
+        self.waited = time.monotonic() - started
 
     def change(self, kind):
         self.changes += 1
@@ -155,14 +161,18 @@ class Side:
 
     def press(self):
         """The limit comes down to what makes the tier demote, but not so low that whoever needs memory has to wait. Others go, too: the
-        coldest of some is not the coldest of all. So that is done until the big one has gone."""
-        high = int(self.client.must("CONFIG", "GET", "tier-high-watermark")[1])
-        started = time.monotonic()
+        coldest of some is not the coldest of all. So that is done until the big one has gone. INFO is asked but once, see `freed`."""
+        low, high = (int(self.client.must("CONFIG", "GET", "tier-%s-watermark" % name)[1]) for name in ("low", "high"))
+        limit = int(self.info("used_memory", "memory")) * 100 // (high + 1)
+        started = stepped = time.monotonic()
+        self.client.must("CONFIG", "SET", "maxmemory", limit)
         while not self.is_cold():
             if time.monotonic() - started > LIMIT_S:
                 raise Failed("%s: the big value does not go when memory is short" % self.label)
-            self.client.must("CONFIG", "SET", "maxmemory", int(self.info("used_memory", "memory")) * 100 // (high + 1))
-            time.sleep(POLL_S * 10)
+            if time.monotonic() - stepped > STEP_S:
+                stepped, limit = time.monotonic(), limit * low // (high + 1)
+                self.client.must("CONFIG", "SET", "maxmemory", limit)
+            time.sleep(POLL_S)
         self.client.must("CONFIG", "SET", "maxmemory", 0)
 
     def evict(self):
@@ -181,6 +191,7 @@ class Side:
 
     def measure(self, event, kind):
         self.prepare(event, kind)
+        self.waited = 0
         commands = int(self.info("total_commands_processed", "stats"))
         cold = self.cold_hits()
         with self.bench.begin(self.server, *self.words(LIMIT_S), "--rps", self.bench.options.big_rps) as running:
@@ -192,8 +203,8 @@ class Side:
             started = time.monotonic()
             if running.process.poll() is None:
                 self.happen(event, kind)
-            took = time.monotonic() - started
-            time.sleep(max(0, WINDOW_S - took))
+            took = time.monotonic() - started - self.waited
+            time.sleep(max(0, WINDOW_S - took - self.waited))
             found = running.stop()
         return {**figures(found), "max": found["latency_us"]["max"], "took": took, "seconds": found["seconds"],
                 "cold": self.cold_hits() - cold}
@@ -245,7 +256,7 @@ def print_tables(bench, data):
     report.note("## While a big value moves\n")
     report.note("A value of about %s MB (%s elements) is demoted when it has changed (*demote*, *pressure*: because memory is needed), promoted by a "
                 "read of one element, demoted unchanged (*drop*), and freed, while %s GET/s for %s other keys are due on %d connections; latency counts "
-                "from when a request was due, over at least %g s. *took*: until it is done, memory freed included. *cold*: GETs that "
+                "from when a request was due, over at least %g s. *took*: until it is done; of what is freed, until the key has gone. *cold*: GETs that "
                 "waited for the disk. Medians of %d runs.\n" % (
                     mb(data["size"]), count(data["elements"]), count(data["rps"]), count(HOT_KEYS), options.clients, WINDOW_S, options.runs))
     for name in options.big_types:

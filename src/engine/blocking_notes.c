@@ -1,0 +1,128 @@
+/* What has changed: notes on keys that may serve somebody, and the promise that each of them is until it is served. */
+#include "engine/blocking_private.h"
+
+#include <sched.h>
+
+#include "base/mem.h"
+
+struct noted_key *noted_add(struct worker *worker, int db, uint64_t hash, struct bytes key)
+{
+    struct noted_key *last = worker->noted_last, *noted;
+
+    if (last != NULL && last->hash == hash && last->db == db && bytes_equal(bytes_of(last->key, last->size), key))
+        return last;
+    noted = mem_alloc(sizeof(*noted) + key.size);
+    *noted = (struct noted_key){ .hash = hash, .db = db, .size = key.size };
+    memcpy(noted->key, key.data, key.size);
+    if (last != NULL)
+        last->next = noted;
+    else
+        worker->noted_first = noted;
+    worker->noted_last = noted;
+    return noted;
+}
+
+/* The partition is locked: until the note is served, others keep off. */
+static void promise(struct blocking *blocking, struct noted_key *noted)
+{
+    if (noted->is_promised)
+        return;
+    noted->is_promised = true;
+    blocking->tables[partition_of(blocking, noted->hash)->index].promises++;
+    blocking->engine->promise_count++;
+}
+
+void promise_end(struct blocking *blocking, struct noted_key *noted)
+{
+    if (!noted->is_promised)
+        return;
+    noted->is_promised = false;
+    blocking->tables[partition_of(blocking, noted->hash)->index].promises--;
+    blocking->engine->promise_count--;
+}
+
+bool blocking_is_promised(const struct engine *engine, uint32_t partition)
+{
+    return engine->blocking->tables[partition].promises > 0;
+}
+
+void blocking_let_serve(struct engine *engine)
+{
+    /* Who has promised is about to take the lock, or has it. */
+    pthread_mutex_lock(&engine->blocking->serving);
+    pthread_mutex_unlock(&engine->blocking->serving);
+    sched_yield();
+}
+
+/* What is done to a stream's groups and to its old entries, and its time of expiry, brings a reader nothing. His command is not even tried: it
+ * would make a consumer again that was just deleted. The end of a group is another matter. */
+static bool is_no_news(const struct key *key, const char *event)
+{
+    if (!key->present || key->value.type != VALUE_STREAM)
+        return false;
+    if (event[0] == 'x')
+        return strcmp(event, "xadd") != 0 && strcmp(event, "xgroup-destroy") != 0;
+    return strcmp(event, "expire") == 0 || strcmp(event, "persist") == 0;
+}
+
+void blocking_note(struct engine *engine, const struct key *key, const char *event)
+{
+    struct blocking *blocking = engine->blocking;
+    const struct keyspace *keyspace = key->keyspace;
+
+    if (__builtin_expect(atomic_load_explicit(&blocking->key_count, memory_order_relaxed) == 0, 1))
+        return;
+    if (waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, key->hash, key->name) == NULL || is_no_news(key, event))
+        return;
+    promise(blocking, noted_add(key->call->client->worker, keyspace->db, key->hash, key->name));
+}
+
+void blocking_note_removed(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct blocking *blocking = engine->blocking;
+    const struct waited *waited;
+    struct noted_key *noted;
+
+    if (blocking == NULL || blocking->even_without_count == 0)
+        return;
+    waited = waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, hash, key);
+    if (waited == NULL || waited->even_without == 0)
+        return;
+    noted = mem_alloc(sizeof(*noted) + key.size);
+    *noted = (struct noted_key){ .hash = hash, .db = keyspace->db, .size = key.size };
+    memcpy(noted->key, key.data, key.size);
+    pthread_mutex_lock(&blocking->registry);
+    noted->next = blocking->removed;
+    blocking->removed = noted;
+    pthread_mutex_unlock(&blocking->registry);
+    blocking->any_stalled = true;
+}
+
+void blocking_note_database(struct call *call, int db)
+{
+    struct blocking *blocking = call->engine->blocking;
+
+    if (blocking == NULL || blocking->key_count == 0)
+        return;
+    for (uint32_t i = 0; i < call->partitions->count; i++) {
+        const struct waited_table *table = &blocking->tables[i];
+
+        for (uint32_t j = 0; j < table->capacity; j++) {
+            for (const struct waited *waited = table->buckets[j]; waited != NULL; waited = waited->next) {
+                if (waited->db == db)
+                    promise(blocking, noted_add(call->client->worker, db, waited->hash, waited->key));
+            }
+        }
+    }
+}
+
+void blocking_drop_notes(struct worker *worker)
+{
+    while (worker->noted_first != NULL) {
+        struct noted_key *noted = worker->noted_first;
+
+        worker->noted_first = noted->next;
+        mem_free(noted);
+    }
+    worker->noted_last = NULL;
+}

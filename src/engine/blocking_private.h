@@ -1,0 +1,124 @@
+/* Blocking, private: the waiters, what they wait for, and what the files of blocking share. blocking.h says what it is and why. */
+#ifndef KELVIN_ENGINE_BLOCKING_PRIVATE_H
+#define KELVIN_ENGINE_BLOCKING_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/buffer.h"
+#include "engine/blocking.h"
+#include "engine/engine.h"
+
+/* A key that somebody waits for. Under its partition's lock. */
+struct waited {
+    struct waited *next;            /* in its bucket */
+    struct place *first, *last;     /* the queue; never empty */
+    uint32_t even_without;          /* waiters in it that the key's absence serves */
+    uint64_t hash;
+    int db;
+    struct bytes key;               /* lies behind the struct */
+};
+
+/* Where a waiter stands in one queue. */
+struct place {
+    struct place *prev, *next;      /* the partition's lock */
+    struct waited *waited;          /* immutable */
+    struct waiter *waiter;          /* immutable */
+};
+
+struct waiter {
+    struct message message;         /* brings the answer home */
+    struct engine *engine;
+    struct worker *worker;          /* the client's. Immutable, as all up to `places` */
+    uint64_t client_id;
+    char *address;
+    uint32_t flags;
+    int db, protocol;
+    uint8_t type;                   /* enum value_type: of values that may serve it */
+    enum call_wait_end end;
+    bool even_without;              /* so may a key that is gone, or of another type */
+    int64_t deadline_us;            /* monotonic clock; 0: none */
+    const struct command *command;
+    struct bytes *args;
+    int arg_count;
+    struct place *places;
+    int place_count;
+
+    bool is_done;                   /* `serving`; up to the message, then its worker */
+    enum blocking_end how;
+    struct buffer reply;            /* if it was served */
+    uint64_t lsn, lsn_written;
+    struct client *client;          /* its worker; NULL: gone */
+    bool has_come_home;             /* its worker: the message has run, or is not needed */
+    int deadline_at;                /* its worker: place in the heap, -1: none */
+    struct waiter *prev, *next;     /* `registry` */
+};
+
+/* A key that has changed and may serve somebody: in a list of its worker, or of those that wait for better times. */
+struct noted_key {
+    struct noted_key *next;
+    uint64_t hash;
+    int db;
+    bool is_promised;               /* counted in its partition's table */
+    size_t size;
+    char key[];
+};
+
+struct waited_table {
+    struct waited **buckets;
+    uint32_t capacity, count;       /* a power of two, or 0 */
+    uint32_t promises;              /* notes on keys of the partition that are still to be served */
+};
+
+struct blocking {
+    struct engine *engine;
+    pthread_mutex_t serving;        /* before the partitions */
+    pthread_mutex_t registry;       /* leaf */
+    struct waiter *waiters;         /* `registry`: all that there are */
+    struct waited_table *tables;    /* by partition, under its lock */
+    struct noted_key *stalled;      /* `serving` */
+    struct noted_key *removed;      /* `registry`: keys that no command removed */
+    _Atomic bool any_stalled;
+    _Atomic uint64_t key_count;     /* written under any partition's lock */
+    _Atomic uint64_t even_without_count;    /* the same: keys with waiters that their absence serves */
+    _Atomic uint64_t waiting_count;
+    _Atomic uint64_t with_deadline;
+};
+
+static inline struct partition *partition_of(const struct blocking *blocking, uint64_t hash)
+{
+    const struct partitions *all = blocking->engine->partitions;
+
+    return &all->partitions[partition_index(all, hash)];
+}
+
+/* blocking_queues.c */
+
+/* Under the lock of the table's partition. NULL: nobody waits for the key. */
+struct waited *waited_find(const struct waited_table *table, int db, uint64_t hash, struct bytes key);
+/* The waiter stands in the key's queue, as its last, at `place`, one of its own. The key's partition is locked. */
+void queue_join(struct blocking *blocking, struct waiter *waiter, struct place *place, uint64_t hash, struct bytes key);
+/* With `serving` held; locks the partition. */
+void queue_leave(struct blocking *blocking, struct place *place);
+
+/* blocking_deadlines.c. On the waiter's worker. Without a deadline they do nothing. */
+void deadline_add(struct worker *worker, struct waiter *waiter);
+void deadline_remove(struct worker *worker, struct waiter *waiter);
+
+/* blocking_notes.c */
+
+/* Puts a note into the worker's list, on the worker; it may be the one that is the last there already. */
+struct noted_key *noted_add(struct worker *worker, int db, uint64_t hash, struct bytes key);
+/* The note was served, or has to wait for better times: others may look at the key. Its partition is locked. */
+void promise_end(struct blocking *blocking, struct noted_key *noted);
+
+/* blocking_waiter.c */
+
+/* It waits no more, and leaves its queues. With `serving` held. */
+void waiter_finish(struct blocking *blocking, struct waiter *waiter, enum blocking_end how);
+/* One that is done with goes back to its worker. `worker` is the one we are on. */
+void waiter_send_home(struct worker *worker, struct waiter *waiter);
+/* Whom nobody can find any more but in the registry, which it leaves. */
+void waiter_free(struct waiter *waiter);
+
+#endif

@@ -1,0 +1,173 @@
+/* Serving: the waiters' commands are run, by a proxy, for the keys that were noted. All with `serving` held. */
+#include "engine/blocking_private.h"
+
+#include "base/mem.h"
+
+enum presence { ABSENT, PRESENT, UNREADABLE };
+
+/* Whether the key, which is brought into RAM if need be, is there, and the type of its value. */
+static enum presence look_at_key(struct engine *engine, struct keyspace *keyspace, const struct noted_key *noted, uint8_t *type)
+{
+    const struct key_hooks *hooks = &engine->hooks;
+    struct bytes key = bytes_of(noted->key, noted->size);
+    uint32_t handle;
+    struct value value;
+
+    if (keyspace == NULL)
+        return ABSENT;
+    handle = keyspace_find(keyspace, noted->hash, key);
+    if (handle == 0) {
+        if (!hooks->load_in_place(hooks->context, keyspace, noted->hash, key))
+            return UNREADABLE;
+        handle = keyspace_find(keyspace, noted->hash, key);
+    }
+    if (handle == 0)
+        return ABSENT;
+    value = entry_value(keyspace_entry(keyspace, handle));
+    *type = value.type;
+    return PRESENT;
+}
+
+/* Where one goes on in a queue. */
+struct turn_in_queue {
+    bool begun;
+    struct place *next;
+};
+
+/* A key that can't be read serves everybody, with an error: that is what who asks for it anew is told. */
+static bool may_be_served(const struct waiter *waiter, enum presence presence, uint8_t type)
+{
+    return presence == UNREADABLE || waiter->even_without || (presence == PRESENT && waiter->type == type);
+}
+
+/* The next waiter whom the key, as it is now, may serve; NULL if there is none, and then the promise is kept. */
+static struct waiter *next_waiter(struct blocking *blocking, struct noted_key *noted, struct turn_in_queue *turn)
+{
+    struct partition *partition = partition_of(blocking, noted->hash);
+    struct waiter *found = NULL;
+    struct waited *waited;
+    uint8_t type = 0;
+
+    partition_lock(partition);
+    waited = waited_find(&blocking->tables[partition->index], noted->db, noted->hash, bytes_of(noted->key, noted->size));
+    if (waited != NULL && !turn->begun)
+        turn->next = waited->first;
+    turn->begun = true;
+    if (waited != NULL && turn->next != NULL) {
+        enum presence presence = look_at_key(blocking->engine, partition_keyspace_if(partition, noted->db), noted, &type);
+
+        if (presence == ABSENT && waited->even_without == 0)
+            turn->next = NULL;          /* a long queue is not walked for nothing */
+        for (; turn->next != NULL && found == NULL; turn->next = turn->next->next) {
+            if (may_be_served(turn->next->waiter, presence, type))
+                found = turn->next->waiter;
+        }
+    }
+    if (found == NULL)
+        promise_end(blocking, noted);
+    partition_unlock(partition);
+    return found;
+}
+
+enum service { SERVED, NOT_SERVED, HELD_BACK };
+
+/* Runs the waiter's command. */
+static enum service serve(struct blocking *blocking, struct worker *worker, struct waiter *waiter)
+{
+    struct client proxy = {
+        .id = waiter->client_id,
+        .worker = worker,
+        .flags = waiter->flags | CLIENT_PROXY,
+        .db = waiter->db,
+        .authenticated = true,
+        .address = waiter->address,
+        .fd = -1,
+    };
+
+    reply_init(&proxy.reply, waiter->protocol);
+    if (engine_run(worker, &proxy, waiter->args, waiter->arg_count) == RUN_PARKED) {
+        reply_release(&proxy.reply);
+        return proxy.flags & CLIENT_HELD_BACK ? HELD_BACK : NOT_SERVED;
+    }
+    waiter->reply = proxy.reply.out;
+    waiter->lsn = proxy.lsn_needed;
+    waiter->lsn_written = proxy.lsn_written;
+    waiter_finish(blocking, waiter, BLOCKING_SERVED);
+    waiter_send_home(worker, waiter);
+    return SERVED;
+}
+
+/* False if writes are held back: then it is to be tried again, and whoever only reads need not wait for that. */
+static bool serve_key(struct blocking *blocking, struct worker *worker, struct noted_key *noted)
+{
+    struct partition *partition = partition_of(blocking, noted->hash);
+    struct turn_in_queue turn = { 0 };
+    struct waiter *waiter;
+
+    while ((waiter = next_waiter(blocking, noted, &turn)) != NULL) {
+        if (serve(blocking, worker, waiter) != HELD_BACK)
+            continue;
+        partition_lock(partition);
+        promise_end(blocking, noted);
+        partition_unlock(partition);
+        return false;
+    }
+    return true;
+}
+
+static void serve_noted(struct blocking *blocking, struct worker *worker)
+{
+    while (worker->noted_first != NULL) {
+        struct noted_key *noted = worker->noted_first;
+
+        worker->noted_first = noted->next;
+        if (worker->noted_first == NULL)
+            worker->noted_last = NULL;
+        if (serve_key(blocking, worker, noted)) {
+            mem_free(noted);
+        } else {
+            noted->next = blocking->stalled;
+            blocking->stalled = noted;
+            blocking->any_stalled = true;
+        }
+    }
+}
+
+void blocking_serve(struct worker *worker)
+{
+    struct blocking *blocking = worker->engine->blocking;
+
+    pthread_mutex_lock(&blocking->serving);
+    serve_noted(blocking, worker);
+    pthread_mutex_unlock(&blocking->serving);
+}
+
+static void renote(struct worker *worker, struct noted_key **list)
+{
+    while (*list != NULL) {
+        struct noted_key *noted = *list;
+
+        *list = noted->next;
+        noted_add(worker, noted->db, noted->hash, bytes_of(noted->key, noted->size));
+        mem_free(noted);
+    }
+}
+
+void blocking_retry(struct worker *worker)
+{
+    struct blocking *blocking = worker->engine->blocking;
+    struct noted_key *removed;
+
+    if (blocking == NULL || !blocking->any_stalled || worker->engine->frozen)
+        return;
+    pthread_mutex_lock(&blocking->serving);
+    blocking->any_stalled = false;
+    renote(worker, &blocking->stalled);
+    pthread_mutex_lock(&blocking->registry);
+    removed = blocking->removed;
+    blocking->removed = NULL;
+    pthread_mutex_unlock(&blocking->registry);
+    renote(worker, &removed);
+    serve_noted(blocking, worker);
+    pthread_mutex_unlock(&blocking->serving);
+}

@@ -1,0 +1,233 @@
+/* A waiter from beginning to end: it is registered, is done with, comes home to its worker, and its client takes the answer or dies. */
+#include "engine/blocking_private.h"
+
+#include "admin/error_stats.h"
+#include "base/check.h"
+#include "base/mem.h"
+
+static void registry_add(struct blocking *blocking, struct waiter *waiter)
+{
+    pthread_mutex_lock(&blocking->registry);
+    waiter->next = blocking->waiters;
+    if (waiter->next != NULL)
+        waiter->next->prev = waiter;
+    blocking->waiters = waiter;
+    pthread_mutex_unlock(&blocking->registry);
+    if (waiter->deadline_us > 0)
+        blocking->with_deadline++;
+}
+
+static void registry_remove(struct blocking *blocking, struct waiter *waiter)
+{
+    pthread_mutex_lock(&blocking->registry);
+    if (waiter->prev != NULL)
+        waiter->prev->next = waiter->next;
+    else
+        blocking->waiters = waiter->next;
+    if (waiter->next != NULL)
+        waiter->next->prev = waiter->prev;
+    pthread_mutex_unlock(&blocking->registry);
+    if (waiter->deadline_us > 0)
+        blocking->with_deadline--;
+}
+
+void waiter_free(struct waiter *waiter)
+{
+    registry_remove(waiter->engine->blocking, waiter);
+    buffer_release(&waiter->reply);
+    mem_free(waiter->address);
+    mem_free(waiter->places);
+    mem_free(waiter->args);
+    mem_free(waiter);
+}
+
+/* In one block. */
+static struct bytes *copy_args(const struct bytes *args, int arg_count)
+{
+    size_t size = (size_t)arg_count * sizeof(*args);
+    struct bytes *copy;
+    char *at;
+
+    for (int i = 0; i < arg_count; i++)
+        size += args[i].size;
+    copy = mem_alloc(size);
+    at = (char *)(copy + arg_count);
+    for (int i = 0; i < arg_count; i++) {
+        memcpy(at, args[i].data, args[i].size);
+        copy[i] = bytes_of(at, args[i].size);
+        at += args[i].size;
+    }
+    return copy;
+}
+
+void blocking_register(struct call *call, struct worker *worker)
+{
+    struct blocking *blocking = call->engine->blocking;
+    const struct call_wait *wait = call->wait;
+    struct client *client = call->client;
+    struct waiter *waiter = mem_zalloc(sizeof(*waiter));
+
+    CHECK(client->waiter == NULL);
+    *waiter = (struct waiter){
+        .engine = call->engine,
+        .worker = worker,
+        .client_id = client->id,
+        .address = mem_string(bytes_of_string(client->address)),
+        .flags = client->flags & CLIENT_NO_TOUCH,
+        .db = call->db,
+        .protocol = client->reply.protocol,
+        .type = wait->type,
+        .end = wait->end,
+        .even_without = wait->even_without,
+        .deadline_us = wait->deadline_us,
+        .command = call->command,
+        .args = copy_args(wait->args, wait->arg_count),
+        .arg_count = wait->arg_count,
+        .places = mem_alloc((size_t)wait->key_count * sizeof(struct place)),
+        .client = client,
+    };
+    client->waiter = waiter;
+    deadline_add(worker, waiter);
+    for (int i = 0; i < wait->key_count; i++) {
+        struct bytes key = call->args[wait->key_first + i];
+
+        queue_join(blocking, waiter, &waiter->places[waiter->place_count], hash_bytes(&call->partitions->seed, key), key);
+    }
+    blocking->waiting_count++;
+    registry_add(blocking, waiter);         /* now others may find it there; in its queues they do when the locks are given back */
+}
+
+/* With `serving` held. */
+void waiter_finish(struct blocking *blocking, struct waiter *waiter, enum blocking_end how)
+{
+    CHECK(!waiter->is_done);
+    for (int i = 0; i < waiter->place_count; i++)
+        queue_leave(blocking, &waiter->places[i]);
+    waiter->how = how;
+    waiter->is_done = true;
+    blocking->waiting_count--;
+}
+
+/* On the waiter's worker. */
+static void come_home(struct message *message, struct worker *worker)
+{
+    struct waiter *waiter = (struct waiter *)message;
+
+    if (waiter->client == NULL) {
+        waiter_free(waiter);
+        return;
+    }
+    waiter->has_come_home = true;
+    worker->resume(waiter->client);
+}
+
+/* `worker` is the one we are on: its own clients get theirs at the end of the turn, without a bell. */
+void waiter_send_home(struct worker *worker, struct waiter *waiter)
+{
+    waiter->message = (struct message){ .run = come_home };
+    if (waiter->worker != worker) {
+        worker_post(waiter->worker, &waiter->message);
+        return;
+    }
+    if (worker->home_last != NULL)
+        worker->home_last->next = &waiter->message;
+    else
+        worker->home_first = &waiter->message;
+    worker->home_last = &waiter->message;
+}
+
+void blocking_bring_home(struct worker *worker)
+{
+    while (worker->home_first != NULL) {
+        struct message *message = worker->home_first;
+
+        worker->home_first = message->next;
+        if (worker->home_first == NULL)
+            worker->home_last = NULL;
+        message->run(message, worker);
+    }
+}
+
+bool blocking_is_over(const struct waiter *waiter)
+{
+    return waiter->has_come_home;
+}
+
+static const char unblocked_error[] = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+
+static void note_end(struct worker *worker, struct waiter *waiter)
+{
+    struct command_stats *stats = command_stats_of(waiter->engine->commands, waiter->command);
+
+    if (waiter->how == BLOCKING_SERVED)
+        return;                         /* the proxy's call was counted */
+    atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
+    if (waiter->how != BLOCKING_UNBLOCKED)
+        return;
+    atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
+    turn_count(&worker->turn, STAT_ERROR_REPLIES, 1);
+    error_stats_note(waiter->engine->errors, bytes_of_string(unblocked_error));
+}
+
+void blocking_take_reply(struct worker *worker, struct client *client)
+{
+    struct waiter *waiter = client->waiter;
+
+    CHECK(waiter->has_come_home);
+    switch (waiter->how) {
+    case BLOCKING_SERVED:
+        buffer_append_bytes(&client->reply.out, buffer_bytes(&waiter->reply));
+        if (waiter->lsn > client->lsn_needed)
+            client->lsn_needed = waiter->lsn;
+        if (waiter->lsn_written > client->lsn_written)
+            client->lsn_written = waiter->lsn_written;
+        if (waiter->lsn > worker->turn.lsn_seen)
+            worker->turn.lsn_seen = waiter->lsn;
+        break;
+    case BLOCKING_TIMED_OUT: reply_wait_end(&client->reply, waiter->end); break;
+    case BLOCKING_UNBLOCKED: reply_error_text(&client->reply, bytes_of_string(unblocked_error)); break;
+    }
+    note_end(worker, waiter);
+    client->waiter = NULL;
+    deadline_remove(worker, waiter);
+    waiter_free(waiter);
+}
+
+void blocking_forget(struct client *client)
+{
+    struct waiter *waiter = client->waiter;
+    struct blocking *blocking = waiter->engine->blocking;
+
+    client->waiter = NULL;
+    waiter->client = NULL;
+    deadline_remove(waiter->worker, waiter);
+    pthread_mutex_lock(&blocking->serving);
+    if (!waiter->is_done) {
+        waiter_finish(blocking, waiter, BLOCKING_TIMED_OUT);
+        waiter->has_come_home = true;
+    }
+    pthread_mutex_unlock(&blocking->serving);
+    if (waiter->has_come_home)
+        waiter_free(waiter);            /* else the message is on its way, and frees it */
+}
+
+bool blocking_unblock(struct worker *worker, uint64_t client_id, enum blocking_end how)
+{
+    struct blocking *blocking = worker->engine->blocking;
+    struct waiter *waiter;
+
+    /* A waiter is freed by its worker, after it was done with under `serving`: one that is not done stays as long as that is held. */
+    pthread_mutex_lock(&blocking->serving);
+    pthread_mutex_lock(&blocking->registry);
+    for (waiter = blocking->waiters; waiter != NULL; waiter = waiter->next) {
+        if (waiter->client_id == client_id && !waiter->is_done)
+            break;
+    }
+    pthread_mutex_unlock(&blocking->registry);
+    if (waiter != NULL) {
+        waiter_finish(blocking, waiter, how);
+        waiter_send_home(worker, waiter);
+    }
+    pthread_mutex_unlock(&blocking->serving);
+    return waiter != NULL;
+}

@@ -112,14 +112,15 @@ static int spec_begin(const struct key_spec *spec, const struct bytes *args, int
     return 0;
 }
 
-/* First and last key of a spec that begins at `begin`; false: the arguments make no sense. first > last (a range): no keys. */
-static bool spec_range(const struct key_spec *spec, const struct bytes *args, int arg_count, int begin, int *first, int *last)
+/* First and last key of a spec that begins at `begin`; false: the arguments make no sense. first > last: no keys. */
+static bool spec_range(const struct command *command, const struct key_spec *spec, const struct bytes *args, int arg_count, int begin,
+    int *first, int *last)
 {
-    int64_t count;
+    int64_t count, least = command->flags & COMMAND_NO_MANDATORY_KEYS ? 0 : 1;
 
     *first = begin;
     if (spec->numbered) {
-        if (begin >= arg_count || !text_to_int(args[begin], &count) || count < 1 || count > arg_count)
+        if (begin >= arg_count || !text_to_int(args[begin], &count) || count < least || count > arg_count)
             return false;
         *first = begin + 1;
         *last = begin + 1 + ((int)count - 1) * spec->step;
@@ -153,7 +154,7 @@ static bool add_spec(const struct command *command, const struct key_spec *spec,
     begin = spec_begin(spec, args, arg_count);
     if (begin <= 0)
         return spec->keyword != NULL;
-    if (!spec_range(spec, args, arg_count, begin, &first, &last))
+    if (!spec_range(command, spec, args, arg_count, begin, &first, &last))
         return false;
     flags = variable_flags(command, args, arg_count, spec->flags);
     for (int arg = first; arg <= last; arg += spec->step)

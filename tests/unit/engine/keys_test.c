@@ -17,7 +17,7 @@ static const struct command mget = { .name = "mget", .keys = KEYS(KEY_RANGE(1, -
 static const struct command mset = { .name = "mset", .keys = KEYS(KEY_RANGE(1, -1, 2, OW)) };
 static const struct command lcs = { .name = "lcs", .keys = KEYS(KEY_RANGE(1, 1, 1, RO)) };
 static const struct command copy = { .name = "copy", .keys = KEYS(KEY_RANGE(1, 0, 1, RO), KEY_RANGE(2, 0, 1, OW)) };
-static const struct command eval = { .name = "eval", .keys = KEYS(KEY_NUMBERED(2, 1, RW)) };
+static const struct command eval = { .name = "eval", .flags = COMMAND_NO_MANDATORY_KEYS, .keys = KEYS(KEY_NUMBERED(2, 1, RW)) };
 static const struct command zunionstore = { .name = "zunionstore", .keys = KEYS(KEY_RANGE(1, 0, 1, OW), KEY_NUMBERED(2, 1, RO)) };
 static const struct command blpop = { .name = "blpop", .keys = KEYS(KEY_RANGE(1, -2, 1, RW)) };
 static const struct command xread = { .name = "xread", .keys = KEYS(KEY_AFTER("STREAMS", 1, -1, 1, 2, RO)) };
@@ -74,6 +74,7 @@ static void counted_keys_are_counted(void **state)
 {
     assert_keys(&eval, "eval s 2 a b arg", 2, ARGS(3, 4), FLAGS(RW, RW));
     assert_keys(&eval, "eval s 0 arg", 0, NULL, NULL);
+    assert_int_equal(keys_of(&zunionstore, "zunionstore d 0", NULL, 0), -1);
     assert_keys(&zunionstore, "zunionstore d 2 a b WEIGHTS 1 2", 3, ARGS(1, 3, 4), FLAGS(OW, RO, RO));
 }
 

@@ -1,0 +1,124 @@
+/* The keys of a call that are not simply there: held, cold, too many, or asked for by its handler (tier rules 7 to 9). */
+#include "engine/execute_private.h"
+
+#include "engine/internal.h"
+#include "tier/checkpoint.h"
+
+enum { BIG_CALL_SHARE = 4 };
+
+/* The writer is told that somebody waits. */
+bool execute_is_held(struct call *call, struct keyspace *keyspace, const struct call_key *key)
+{
+    const struct entry *entry = keyspace_entry(keyspace, key->handle);
+
+    /* Reading changes a hash with dead fields: they go first. */
+    if ((key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO &&
+        (!entry_has_times(entry) || call->turn->clock_stopped || entry_due_ms(entry) > call->turn->now_ms))
+        return false;
+    tier_hurry(call->engine->tier, keyspace, key->hash, call->args[key->arg]);
+    return true;
+}
+
+/* Whoever opens a hash removes its dead fields first, all in one step under the lock. Of very many that takes long, so that they go a
+ * step at a time, with the lock given back in between. A hash that is dead as a whole goes as such. */
+bool execute_reap(struct call *call, struct keyspace *keyspace, const struct call_key *key)
+{
+    const struct entry *entry = keyspace_entry(keyspace, key->handle);
+    int64_t death_ms, now_ms = call->turn->now_ms;
+    struct value value;
+
+    if (call->turn->clock_stopped)
+        return false;
+    value = entry_value(entry);
+    death_ms = entry_death_ms(entry);
+    if (!hash_has_many_dead(&value, now_ms, EXPIRE_FIELDS_A_STEP) || (death_ms >= 0 && death_ms <= now_ms))
+        return false;
+    turn_count(call->turn, STAT_EXPIRED_FIELDS, engine_expire_fields(call->engine, keyspace, key->hash, key->handle, now_ms));
+    return true;
+}
+
+/* Tier rule 7: a call may pin a small share of the budget. One that needs more takes the one big-call token first, and one that
+ * needs too much is told so, before anything is pinned. */
+enum residency execute_weigh(struct call *call)
+{
+    struct engine *engine = call->engine;
+    int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
+    uint64_t cold = 0, needed;
+    struct client *free_token = NULL;
+
+    for (int i = 0; i < call->key_count; i++) {
+        const struct call_key *key = &call->keys[i];
+        struct keyspace *keyspace =
+            partition_keyspace_if(&call->partitions->partitions[partition_index(call->partitions, key->hash)], call->db);
+
+        if (keyspace != NULL && !(key->flags & (KEY_OW | KEY_NOT_KEY)) &&
+            keyspace_find(keyspace, key->hash, call->args[key->arg]) == 0 &&
+            tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))
+            cold++;
+    }
+    if (cold < BIG_CALL_COLD_KEYS || engine->big_client == call->client)
+        return RESIDENT;
+    needed = cold * tier_record_size(engine->tier);
+    if (limit > 0 && needed > (uint64_t)limit / BIG_CALL_SHARE) {
+        reply_errorf(call, "ERR this call needs about %llu bytes of cold keys in RAM at once, more than a quarter of maxmemory; "
+            "ask for fewer keys", (unsigned long long)needed);
+        return TOO_BIG;
+    }
+    return atomic_compare_exchange_strong(&engine->big_client, &free_token, call->client) ? RESIDENT : QUEUED;
+}
+
+/* A load needs memory, too. Whoever has pins already goes on: nobody waits for memory while holding them. */
+bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const struct call_key *key)
+{
+    struct engine *engine = call->engine;
+
+    if (call->client->waits != NULL)
+        return false;
+    if (!tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))
+        return false;
+    call->turn->over_memory = engine_memory_is_short(engine);
+    return call->turn->over_memory && engine_may_wait_for_memory(engine);
+}
+
+/* A proxy waits for nothing: what is cold is loaded in place (tier rule 8), what is latched is copied (rule 9). False: it can't be read.
+ * The key may be another argument, too, which was looked up before and only overwrites it: what was found for that holds no longer. */
+bool execute_make_resident(struct call *call, struct keyspace *keyspace, struct call_key *key)
+{
+    const struct key_hooks *hooks = call->turn->hooks;
+    struct bytes name = call->args[key->arg];
+
+    if (key->handle == 0) {
+        if (!hooks->load_in_place(hooks->context, keyspace, key->hash, name))
+            return false;
+        key->handle = keyspace_find(keyspace, key->hash, name);
+        call->handles_stale = true;
+    }
+    if (key->handle != 0 && (key->flags & (KEY_RO | KEY_CHANGED)) != KEY_RO && keyspace_entry(keyspace, key->handle)->flags & ENTRY_LATCHED) {
+        hooks->unlatch(hooks->context, keyspace, key->hash, name);
+        key->handle = keyspace_find(keyspace, key->hash, name);
+        call->handles_stale = true;
+    }
+    return true;
+}
+
+/* What the handler asked for stands behind its own arguments and keys from now on. */
+void execute_take_asked(struct call *call)
+{
+    int own = call->own_key_count, first = call->arg_count;
+    struct bytes *args = arena_alloc(call->arena, ((size_t)first + (size_t)call->asked_count) * sizeof(*args));
+    struct call_key *keys = arena_alloc(call->arena, ((size_t)own + (size_t)call->asked_count) * sizeof(*keys));
+
+    memcpy(args, call->args, (size_t)first * sizeof(*args));
+    memcpy(args + first, call->asked, (size_t)call->asked_count * sizeof(*args));
+    memcpy(keys, call->keys, (size_t)own * sizeof(*keys));
+    for (int i = 0; i < call->asked_count; i++)
+        keys[own + i] = (struct call_key){ .arg = first + i, .flags = KEY_RO | KEY_ACCESS,
+            .hash = hash_bytes(&call->partitions->seed, args[first + i]) };
+    call->args = args;
+    call->keys = keys;
+    call->key_count = own + call->asked_count;
+    call->key_next = 0;
+    call->handles_stale = false;
+    call->expired = call->expired_last = NULL;      /* they are in the log */
+    call->asks = false;
+}

@@ -1,0 +1,244 @@
+/* A call while its partitions are locked: its keys are found, the command runs, and what it changed goes into the log. */
+#include "engine/execute_private.h"
+
+#include "engine/blocking.h"
+#include "engine/internal.h"
+#include "tier/checkpoint.h"
+
+enum { PARTITION_WORDS = 64 };
+
+/* The partitions a call needs, as a set; locked in ascending order. */
+struct partition_set {
+    uint64_t words[PARTITION_WORDS];
+    bool wide;                      /* `words` is in use: there may be more than one */
+    uint32_t single;                /* when there is just one */
+    uint32_t count;                 /* keys; 0: none */
+};
+
+/* One key needs no set of words: the hot path does not touch them. */
+static void set_init(struct partition_set *set, int key_count)
+{
+    set->count = 0;
+    set->wide = key_count > 1;
+    if (set->wide)
+        memset(set->words, 0, sizeof(set->words));
+}
+
+static void set_add(struct partition_set *set, const struct partitions *all, uint64_t hash)
+{
+    uint32_t index = partition_index(all, hash);
+
+    if (set->count++ == 0)
+        set->single = index;
+    if (set->wide)
+        set->words[index / 64] |= 1ull << (index % 64);
+}
+
+static void set_lock(const struct partition_set *set, struct partitions *all, bool lock)
+{
+    if (set->count == 1) {
+        if (lock)
+            partition_lock(&all->partitions[set->single]);
+        else
+            partition_unlock(&all->partitions[set->single]);
+        return;
+    }
+    for (uint32_t word = 0; word < (all->count + 63) / 64; word++) {
+        for (uint64_t bits = set->words[word]; bits != 0; bits &= bits - 1) {
+            struct partition *partition = &all->partitions[word * 64 + (uint32_t)__builtin_ctzll(bits)];
+
+            if (lock)
+                partition_lock(partition);
+            else
+                partition_unlock(partition);
+        }
+    }
+}
+
+static void lock_keys(struct call *call, const struct partition_set *set, bool lock)
+{
+    bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
+
+    if (exclusive && lock)
+        partitions_lock_all(call->partitions);
+    else if (exclusive)
+        partitions_unlock_all(call->partitions);
+    else if (call->key_count > 0)
+        set_lock(set, call->partitions, lock);
+}
+
+/* Another worker's call has changed a key hereabouts that somebody waits for, who is still to be served. */
+static bool is_promised(const struct call *call, const struct worker *worker, const struct partition_set *set)
+{
+    if (__builtin_expect(atomic_load_explicit(&call->engine->promise_count, memory_order_relaxed) == 0, 1))
+        return false;
+    /* Who serves, or will serve what it has noted itself, must not wait for it. */
+    if (call->client->flags & CLIENT_PROXY || worker->noted_first != NULL)
+        return false;
+    if (call->command->flags & COMMAND_EXCLUSIVE)
+        return true;
+    if (set->count == 1)
+        return blocking_is_promised(call->engine, set->single);
+    for (uint32_t i = 0; i < call->partitions->count && set->count > 0; i++) {
+        if (set->words[i / 64] >> (i % 64) & 1 && blocking_is_promised(call->engine, i))
+            return true;
+    }
+    return false;
+}
+
+/* With the partitions locked: finds each key's entry, and asks the tier for those that may be away. A key that is only
+ * overwritten needs nothing from there. */
+static enum residency look_up(struct call *call, struct worker *worker)
+{
+    enum residency result = RESIDENT;
+    struct tier *tier = call->engine->tier;
+
+    for (int i = 0; i < call->key_count; i++) {
+        struct call_key *key = &call->keys[i];
+        struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, key->hash)];
+        struct keyspace *keyspace = partition_keyspace_if(partition, call->db);
+
+        key->handle = 0;
+        if (partition->last_lsn > call->turn->lsn_seen)
+            call->turn->lsn_seen = partition->last_lsn;
+        if (partition->last_lsn > call->client->lsn_needed)
+            call->client->lsn_needed = partition->last_lsn;
+        if (keyspace == NULL)
+            continue;
+        key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
+        if (__builtin_expect(call->client->flags & CLIENT_PROXY, 0)) {
+            if (!execute_make_resident(call, keyspace, key))
+                return UNREADABLE;
+            continue;
+        }
+        if (key->handle != 0) {
+            const struct entry *entry = keyspace_entry(keyspace, key->handle);
+
+            if (__builtin_expect(entry_is_held(keyspace, entry), 0) && execute_is_held(call, keyspace, key))
+                return HELD;
+            if (__builtin_expect(entry_has_times(entry), 0) && execute_reap(call, keyspace, key))
+                return REAPED;
+            continue;
+        }
+        if (tier == NULL || key->flags & KEY_NOT_KEY || (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW)
+            continue;
+        if (call->client->flags & CLIENT_REPLAY) {
+            if (tier_is_loading(tier, keyspace, key->hash, call->args[key->arg])) {
+                result = WAITING;       /* it was seen ahead (replay.c), and is on its way */
+                continue;
+            }
+            if (tier_load_in_place(tier, keyspace, key->hash, call->args[key->arg]) != STATUS_OK)
+                return UNREADABLE;
+            key->handle = keyspace_find(keyspace, key->hash, call->args[key->arg]);
+            call->handles_stale = true;         /* as in execute_make_resident */
+            continue;
+        }
+        if (__builtin_expect(call->turn->over_memory, 0) && execute_lacks_memory(call, keyspace, key))
+            return SHORT;
+        switch (tier_want(tier, keyspace, key->hash, call->args[key->arg], call->client, &worker->loads)) {
+        case TIER_ABSENT:
+            break;
+        case TIER_WAIT:
+            result = WAITING;
+            break;
+        case TIER_FAILED:
+            return UNREADABLE;
+        }
+    }
+    return result;
+}
+
+/* Several commands in place of one are replayed all or none. */
+static uint64_t log_list(struct aof *aof, const struct propagation *list)
+{
+    struct aof_group group;
+    uint64_t lsn;
+
+    if (list->next == NULL)
+        return aof_append(aof, list->db, list->args, list->arg_count);
+    aof_group_init(&group);
+    for (; list != NULL; list = list->next)
+        aof_group_add(&group, list->db, list->args, list->arg_count);
+    lsn = aof_append_group(aof, &group);
+    aof_group_release(&group);
+    return lsn;
+}
+
+/* With the partitions still locked, so that the log's order is an order of execution. */
+static void propagate(struct call *call, const struct partition_set *set, bool exclusive)
+{
+    struct partitions *all = call->partitions;
+    uint64_t lsn = 0;
+
+    if (call->engine->aof == NULL || call->client->flags & CLIENT_REPLAY)
+        return;
+    if (call->expired != NULL)
+        lsn = log_list(call->engine->aof, call->expired);
+    if (call->change_count > 0 && !call->propagate_nothing) {
+        if (call->first != NULL)
+            lsn = log_list(call->engine->aof, call->first);
+        else
+            lsn = aof_append(call->engine->aof, call->db, call->args, call->arg_count);
+    }
+    if (lsn == 0)
+        return;
+    call->turn->lsn_seen = lsn;
+    call->client->lsn_needed = lsn;
+    call->client->lsn_written = lsn;
+    if (set->count == 1 && !exclusive) {
+        all->partitions[set->single].last_lsn = lsn;
+        return;
+    }
+    for (uint32_t i = 0; i < all->count; i++) {
+        if (exclusive || (set->wide && set->words[i / 64] >> (i % 64) & 1))
+            all->partitions[i].last_lsn = lsn;
+    }
+}
+
+void execute_once(struct call *call, struct worker *worker, bool *parked)
+{
+    bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
+    struct partition_set set;
+    enum residency residency = RESIDENT;
+    bool must_queue;
+
+    set_init(&set, call->key_count);
+    for (int i = 0; i < call->key_count && !exclusive; i++)
+        set_add(&set, call->partitions, call->keys[i].hash);
+    lock_keys(call, &set, true);
+    while (is_promised(call, worker, &set)) {
+        lock_keys(call, &set, false);
+        blocking_let_serve(call->engine);
+        lock_keys(call, &set, true);
+    }
+    if (__builtin_expect(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed), 0) &&
+        call->command->flags & COMMAND_WRITE && !(call->client->flags & CLIENT_REPLAY))
+        residency = FROZEN;
+    if (residency == RESIDENT && call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL &&
+        !(call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY)))
+        residency = execute_weigh(call);
+    /* No load can end before the locks are given back, so nobody is woken too early. */
+    if (call->key_count > 0 && residency == RESIDENT)
+        residency = look_up(call, worker);
+    if (residency == RESIDENT)
+        call->command->run(call);
+    else if (residency == UNREADABLE)
+        reply_error(call, ERR_TIER_READ);
+    if (residency == RESIDENT && (call->change_count > 0 || call->expired != NULL))
+        propagate(call, &set, exclusive);
+    if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY))
+        blocking_register(call, worker);
+    lock_keys(call, &set, false);
+    must_queue = residency == HELD || residency == QUEUED || residency == SHORT || residency == FROZEN;
+    if (must_queue && call->client->flags & CLIENT_PROXY)
+        call->client->flags |= CLIENT_HELD_BACK;
+    else if (must_queue && !(call->client->flags & CLIENT_REPLAY))
+        execute_park(call, worker);
+    if (residency == SHORT) {
+        turn_count(call->turn, STAT_THROTTLED, 1);
+        tier_nudge(call->engine->tier);
+    }
+    if (residency == REAPED)
+        worker_wake(worker, call->client);
+    *parked = call->parked || must_queue || residency == WAITING || residency == REAPED || call->wait != NULL;
+}

@@ -1,0 +1,55 @@
+/* Execute, private: what the files of execute share. What every call goes through stays together, where it is inlined: in execute.c, and
+ * from the locks on in execute_locked.c. The others have what few calls need. All on the call's worker.
+ */
+#ifndef KELVIN_ENGINE_EXECUTE_PRIVATE_H
+#define KELVIN_ENGINE_EXECUTE_PRIVATE_H
+
+#include "engine/engine.h"
+
+enum { BIG_CALL_COLD_KEYS = 512 };
+
+enum residency {
+    RESIDENT,
+    WAITING,        /* for loads */
+    UNREADABLE,
+    REAPED,         /* some of a hash's many dead fields were removed: the call starts again from the top, others come in between */
+    HELD,           /* a key that is to be changed is needed as it is, and too big to be copied (tier rule 9) */
+    QUEUED,         /* another call that needs many cold keys is running (tier rule 7) */
+    TOO_BIG,        /* it would need too much memory at once */
+    SHORT,          /* a key is to be loaded, and there is no memory for it just now (tier rule 7) */
+    FROZEN,         /* the last dump before the end is being taken: no write may come after it */
+};
+
+/* execute_locked.c. Locks, runs, unlocks. Afterwards the call is parked, asks for more keys, or is done. */
+void execute_once(struct call *call, struct worker *worker, bool *parked);
+
+/* execute_refuse.c */
+
+void execute_reply_unknown(struct call *call);
+/* Asked when a dump or the log has failed. False: the call is refused, and told so. */
+bool execute_disks_allow(struct call *call, struct aof *aof);
+
+/* execute_gate.c. Without locks. */
+
+/* Until memory came. */
+void execute_park(struct call *call, struct worker *worker);
+/* Asked when the reserve for a checkpoint's old values seemed used up. False: the call is parked. */
+bool execute_wait_for_reserve(struct call *call, struct worker *worker);
+/* Asked when memory seemed short. True if the call may go on; else it is parked, or was refused. */
+bool execute_make_room(struct call *call, struct worker *worker);
+
+/* execute_keys.c. With the partitions locked. */
+
+/* Of a key that is held (entry_is_held): this call can't do with it as it is. */
+bool execute_is_held(struct call *call, struct keyspace *keyspace, const struct call_key *key);
+/* Of a hash with times: some of very many dead fields were removed. */
+bool execute_reap(struct call *call, struct keyspace *keyspace, const struct call_key *key);
+/* Of a call for BIG_CALL_COLD_KEYS keys and more: RESIDENT, TOO_BIG (it is told so) or QUEUED. */
+enum residency execute_weigh(struct call *call);
+/* Of a key that is not in RAM, when memory seemed short. */
+bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const struct call_key *key);
+bool execute_make_resident(struct call *call, struct keyspace *keyspace, struct call_key *key);
+/* Without locks: the call is to be run again, with what its handler asked for. */
+void execute_take_asked(struct call *call);
+
+#endif

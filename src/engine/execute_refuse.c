@@ -1,0 +1,45 @@
+/* What is said to whom a call is refused. */
+#include "engine/execute_private.h"
+
+#include "engine/save.h"
+
+enum { ARGS_SHOWN_MAX = 128 };
+
+void execute_reply_unknown(struct call *call)
+{
+    struct buffer text = { 0 };
+    size_t begin;
+
+    buffer_append_format(&text, "ERR unknown command '%.*s', with args beginning with: ",
+        (int)(call->args[0].size < ARGS_SHOWN_MAX ? call->args[0].size : ARGS_SHOWN_MAX), call->args[0].data);
+    begin = text.size;
+    for (int i = 1; i < call->arg_count && text.size - begin < ARGS_SHOWN_MAX; i++) {
+        int left = ARGS_SHOWN_MAX - (int)(text.size - begin);
+
+        buffer_append_format(&text, "'%.*s' ", (int)call->args[i].size < left ? (int)call->args[i].size : left, call->args[i].data);
+    }
+    call->failed = true;
+    reply_error_text(call->reply, buffer_bytes(&text));
+    buffer_release(&text);
+}
+
+/* A disk does not take what it should: nothing is written, and PING tells it to whoever watches. */
+bool execute_disks_allow(struct call *call, struct aof *aof)
+{
+    struct engine *engine = call->engine;
+
+    if (!(call->command->flags & COMMAND_WRITE) && strcmp(call->command->name, "ping") != 0)
+        return true;
+    if (engine->save_failed && save_denies_writes(engine->save)) {
+        reply_errorf(call, "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. "
+            "Commands that may modify the data set are disabled, because this instance is configured to report errors during "
+            "writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details "
+            "about the RDB error.");
+        return false;
+    }
+    if (aof != NULL && aof_error(aof) != STATUS_OK) {
+        reply_errorf(call, "MISCONF Errors writing to the AOF file: %s", strerror(aof_error_number(aof)));
+        return false;
+    }
+    return true;
+}

@@ -1,6 +1,5 @@
 #include "server/server.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,135 +24,16 @@
 #include "engine/shutdown.h"
 #include "net/connection.h"
 #include "net/listener.h"
-#include "persist/backup.h"
-#include "persist/checkpoint.h"
 #include "server/backups.h"
 #include "server/families.h"
+#include "server/hooks.h"
 #include "server/info_rows.h"
 #include "server/process.h"
 #include "server/provenance.h"
+#include "server/server_private.h"
 #include "server/tuning.h"
 
 enum { JOB_THREADS = 2, DESCRIPTORS_RESERVED = 256, DESCRIPTORS_STORE = 1024 };
-
-struct server {
-    struct engine engine;
-    struct loop **loops;
-    int loop_count;
-    struct listener *listener;
-    uv_signal_t on_term, on_int;
-    uv_async_t loaded, ended;
-    uv_thread_t loader;
-    bool loading;                   /* the replay's thread is to be joined */
-    enum status load_status;
-    char *image;                    /* path of the log's base, a checkpoint's image; NULL: none */
-    char *dump;                     /* path of the dump to load, without a log; NULL: none */
-    char load_message[CONFIG_MESSAGE_SIZE * 2];
-    int64_t load_began_us;
-    _Atomic int exit_status;
-    _Atomic bool stopping;
-};
-
-/* What lower rooms tell upwards. */
-
-static uint64_t hook_memory_used(void *context)
-{
-    struct engine *engine = context;
-
-    return engine_memory_used(engine) + engine->memory_excess;
-}
-
-static void hook_wake(void *context, struct client *client)
-{
-    (void)context;
-    worker_wake(client->worker, client);
-}
-
-static void hook_memory_freed(void *context)
-{
-    struct engine *engine = context;
-
-    for (int i = 0; i < engine->worker_count; i++)
-        worker_memory_came(engine->workers[i]);
-}
-
-static void hook_expired(void *context, struct keyspace *keyspace, struct bytes key)
-{
-    struct engine *engine = context;
-    struct bytes words[2] = { BYTES("DEL"), key };
-
-    if (engine->aof != NULL)
-        keyspace->partition->last_lsn = aof_append(engine->aof, keyspace->db, words, 2);
-    blocking_note_removed(engine, keyspace, hash_bytes(&engine->partitions->seed, key), key);
-    engine->dirty++;
-}
-
-static void hook_thread_started(void *context, const char *name)
-{
-    struct engine *engine = context;
-
-    pthread_setname_np(pthread_self(), name);
-    meter_join(engine->meter);
-}
-
-static void hook_free_keyspace(void *context, struct keyspace *keyspace)
-{
-    struct engine *engine = context;
-
-    lazy_free_keyspace(engine->lazy_free, keyspace);
-}
-
-static void hook_log(void *context, const char *text)
-{
-    struct engine *engine = context;
-
-    log_write(engine->log, LOG_LEVEL_WARNING, "%s", text);
-}
-
-static void hook_thread_ended(void *context)
-{
-    struct engine *engine = context;
-
-    meter_leave(engine->meter);
-}
-
-static void hook_notice(void *context, const char *text)
-{
-    struct engine *engine = context;
-
-    log_write(engine->log, LOG_LEVEL_NOTICE, "%s", text);
-}
-
-static void hook_changed(void *context, struct key *key, const char *event)
-{
-    blocking_note(context, key, event);
-}
-
-static void hook_free_later(void *context, struct value value)
-{
-    struct engine *engine = context;
-
-    lazy_free_value(engine->lazy_free, value);
-}
-
-static bool hook_load_in_place(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
-{
-    struct engine *engine = context;
-
-    if (engine->tier == NULL || tier_load_in_place(engine->tier, keyspace, hash, key) == STATUS_OK)
-        return true;
-    log_write(engine->log, LOG_LEVEL_WARNING, "A record can't be read from the store");
-    return false;
-}
-
-static void hook_unlatch(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
-{
-    struct engine *engine = context;
-
-    tier_unlatch(engine->tier, keyspace, hash, key);
-}
-
-/* Starting. Each returns false after having logged why. */
 
 static void raise_descriptors(struct server *server)
 {
@@ -172,177 +52,6 @@ static void raise_descriptors(struct server *server)
         log_write(server->engine.log, LOG_LEVEL_WARNING, "The limit of open files is %llu; maxclients and the store would like %llu.",
             (unsigned long long)limit.rlim_cur, (unsigned long long)wanted);
     }
-}
-
-static bool open_tier(struct server *server, struct hash_seed *seed)
-{
-    struct engine *engine = &server->engine;
-    struct config *config = engine->config;
-    char *dir = config_string(config, CONFIG_TIER_DIR), message[CONFIG_MESSAGE_SIZE] = "";
-    struct tier_options options = {
-        .dir = dir,
-        .image = server->image,
-        .write_buffer_size = tuning_write_buffer(config),
-        .block_cache_size = (size_t)config_number(config, CONFIG_TIER_BLOCK_CACHE),
-        .compression = config_number(config, CONFIG_TIER_COMPRESSION),
-        .loader_count = (int)config_number(config, CONFIG_TIER_LOAD_THREADS),
-        .hooks = {
-            .context = engine,
-            .memory_used = hook_memory_used,
-            .wake = hook_wake,
-            .memory_freed = hook_memory_freed,
-            .expired = hook_expired,
-            .thread_started = hook_thread_started,
-            .thread_ended = hook_thread_ended,
-            .notice = hook_notice,
-            .free_keyspace = hook_free_keyspace,
-            .log = hook_log,
-        },
-    };
-
-    backup_clean(dir);
-    engine->tier = tier_open(&options, message);
-    if (engine->tier == NULL) {
-        log_write(engine->log, LOG_LEVEL_WARNING, "Can't open the cold tier's store '%s': %s", dir, message);
-        mem_free(dir);
-        return false;
-    }
-    *seed = tier_seed(engine->tier);
-    mem_free(dir);
-    return true;
-}
-
-static enum aof_fsync fsync_policy(const struct config *config)
-{
-    switch (config_number(config, CONFIG_APPENDFSYNC)) {
-    case CONFIG_FSYNC_ALWAYS: return AOF_FSYNC_ALWAYS;
-    case CONFIG_FSYNC_NO: return AOF_FSYNC_NO;
-    default: return AOF_FSYNC_EVERYSEC;
-    }
-}
-
-/* The log begins with an image, or with nothing. */
-static void find_image(struct server *server, const char *dir)
-{
-    const char *base = aof_base(server->engine.aof);
-    struct buffer path = { 0 };
-
-    checkpoint_clean(dir, base);
-    if (base == NULL)
-        return;
-    buffer_append_format(&path, "%s/%s", dir, base);
-    server->image = mem_string(buffer_bytes(&path));
-    buffer_release(&path);
-}
-
-/* What the image holds becomes the data, cold; the log's increments follow. */
-static bool restore_image(struct server *server)
-{
-    struct engine *engine = &server->engine;
-    char message[CONFIG_MESSAGE_SIZE] = "";
-    uint64_t number = 0;
-    enum status status;
-
-    if (server->image == NULL)
-        return true;
-    if (checkpoint_dataset(server->image, engine->partitions, &number, message) != STATUS_OK) {
-        log_write(engine->log, LOG_LEVEL_WARNING, "The image can't be restored: %s", message);
-        return false;
-    }
-    status = tier_restore(engine->tier, server->image, number);
-    if (status != STATUS_OK) {
-        log_write(engine->log, LOG_LEVEL_WARNING, "The image '%s' can't be restored: %s", server->image, status_name(status));
-        return false;
-    }
-    log_write(engine->log, LOG_LEVEL_NOTICE, "Restored the image '%s'", server->image);
-    return true;
-}
-
-/* A dump lies there. Without a log it is the data, as with Redis. With a log that is yet to be made it becomes its base (redis-server
- * would start empty, and the data would seem to be lost). With a log that is there already the log is the data:
- * provenance_check. */
-static void find_dump(struct server *server)
-{
-    struct engine *engine = &server->engine;
-    char *name = config_string(engine->config, CONFIG_DBFILENAME);
-
-    if (name[0] != '\0' && access(name, F_OK) == 0) {
-        if (engine->aof == NULL) {
-            server->dump = mem_string(bytes_of_string(name));
-        } else if (aof_is_new(engine->aof)) {
-            log_write(engine->log, LOG_LEVEL_WARNING, "There is no append only file yet: '%s' is imported, and the log begins with it. "
-                "(redis-server would start empty here.)", name);
-            aof_adopt(engine->aof, name);
-        }
-    }
-    mem_free(name);
-}
-
-static bool open_aof(struct server *server)
-{
-    struct engine *engine = &server->engine;
-    struct config *config = engine->config;
-    char *dir = config_string(config, CONFIG_APPENDDIRNAME), *name = config_string(config, CONFIG_APPENDFILENAME);
-    char message[CONFIG_MESSAGE_SIZE] = "";
-    struct aof_options options = {
-        .dir = dir,
-        .name = name,
-        .fsync = fsync_policy(config),
-        .load_truncated = config_number(config, CONFIG_AOF_LOAD_TRUNCATED),
-    };
-    struct aof *aof = NULL;
-    bool good = true;
-
-    aof_switch_clean(engine);
-    if (config_number(config, CONFIG_APPENDONLY)) {
-        good = aof_open(&options, &aof, message) == STATUS_OK;
-        engine->aof = aof;
-        if (!good)
-            log_write(engine->log, LOG_LEVEL_WARNING, "%s", message);
-    }
-    if (good && engine->aof != NULL) {
-        engine_attach_aof(engine, aof);
-        aof_on_import(engine->aof, import_base, engine);
-        if (aof_adopted(engine->aof) != NULL)
-            log_write(engine->log, LOG_LEVEL_NOTICE, "'%s' is of before Redis 7: it is loaded, and goes into the directory '%s'",
-                aof_adopted(engine->aof), dir);
-    }
-    if (good)
-        find_dump(server);
-    if (good && engine->aof != NULL)
-        find_image(server, dir);
-    mem_free(dir);
-    mem_free(name);
-    return good;
-}
-
-/* --restore: what a backup holds becomes this directory's data, before anything looks at it. */
-static bool restore_backup(struct server *server, const char *from)
-{
-    struct engine *engine = &server->engine;
-    struct config *config = engine->config;
-    char *dir = config_string(config, CONFIG_APPENDDIRNAME), *name = config_string(config, CONFIG_APPENDFILENAME);
-    char *store = config_string(config, CONFIG_TIER_DIR), *rdb = config_string(config, CONFIG_DBFILENAME), message[CONFIG_MESSAGE_SIZE];
-    struct backup_places places = { dir, name, store };
-    struct backup_result result;
-    bool good = false;
-
-    if (!config_number(config, CONFIG_APPENDONLY)) {
-        log_write(engine->log, LOG_LEVEL_WARNING, "--restore needs appendonly yes: what was restored would not be served. Nothing was touched.");
-    } else if (rdb[0] != '\0' && access(rdb, F_OK) == 0) {
-        log_write(engine->log, LOG_LEVEL_WARNING, "--restore: there is data already, in '%s': nothing was touched.", rdb);
-    } else if (backup_restore(&places, from, (int)config_number(config, CONFIG_DATABASES), &result, message) != STATUS_OK) {
-        log_write(engine->log, LOG_LEVEL_WARNING, "The backup '%s' can't be restored: %s", from, message);
-    } else {
-        log_write(engine->log, LOG_LEVEL_NOTICE, "Restored the backup %s from '%s': %llu keys as of its cut, %llu bytes, %llu of them copied",
-            result.id, from, (unsigned long long)result.keys, (unsigned long long)result.bytes, (unsigned long long)result.copied_bytes);
-        good = true;
-    }
-    mem_free(dir);
-    mem_free(name);
-    mem_free(store);
-    mem_free(rdb);
-    return good;
 }
 
 static void rename_one(void *context, const struct bytes *words, int count)
@@ -374,7 +83,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->save = save_create(engine);
     engine->shutdown = shutdown_create(engine);
     save_clean(engine);
-    engine->hooks = (struct key_hooks){ engine, hook_changed, hook_free_later, hook_load_in_place, hook_unlatch };
+    engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
     engine->started_ms = engine->last_save_ms = clock_wall_ms();
     server->loop_count = (int)config_number(config, CONFIG_IO_THREADS);
@@ -615,8 +324,8 @@ int server_run(struct config *config, const char *executable, const char *restor
     process_make_id(engine->run_id);
     say_hello(server);
     raise_descriptors(server);
-    if ((restore != NULL && !restore_backup(server, restore)) || !open_aof(server) || !provenance_check(engine) ||
-        !open_tier(server, &seed)) {
+    if ((restore != NULL && !server_restore_backup(server, restore)) || !server_open_aof(server) || !provenance_check(engine) ||
+        !server_open_tier(server, &seed)) {
         aof_close(engine->aof);
         goto out;
     }
@@ -625,7 +334,7 @@ int server_run(struct config *config, const char *executable, const char *restor
     info_start(engine);
     if (engine->tier != NULL)
         tier_start(engine->tier, engine->partitions);
-    if (restore_image(server)) {
+    if (server_restore_image(server)) {
         watch_signals(server);
         server->listener = listener_open(server->loops[0], server->loops, server->loop_count, message);
         if (server->listener == NULL)

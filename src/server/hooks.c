@@ -1,0 +1,124 @@
+#include "server/hooks.h"
+
+#include <pthread.h>
+
+#include "engine/blocking.h"
+#include "engine/lazy_free.h"
+
+static uint64_t hook_memory_used(void *context)
+{
+    struct engine *engine = context;
+
+    return engine_memory_used(engine) + engine->memory_excess;
+}
+
+static void hook_wake(void *context, struct client *client)
+{
+    (void)context;
+    worker_wake(client->worker, client);
+}
+
+static void hook_memory_freed(void *context)
+{
+    struct engine *engine = context;
+
+    for (int i = 0; i < engine->worker_count; i++)
+        worker_memory_came(engine->workers[i]);
+}
+
+static void hook_expired(void *context, struct keyspace *keyspace, struct bytes key)
+{
+    struct engine *engine = context;
+    struct bytes words[2] = { BYTES("DEL"), key };
+
+    if (engine->aof != NULL)
+        keyspace->partition->last_lsn = aof_append(engine->aof, keyspace->db, words, 2);
+    blocking_note_removed(engine, keyspace, hash_bytes(&engine->partitions->seed, key), key);
+    engine->dirty++;
+}
+
+static void hook_thread_started(void *context, const char *name)
+{
+    struct engine *engine = context;
+
+    pthread_setname_np(pthread_self(), name);
+    meter_join(engine->meter);
+}
+
+static void hook_free_keyspace(void *context, struct keyspace *keyspace)
+{
+    struct engine *engine = context;
+
+    lazy_free_keyspace(engine->lazy_free, keyspace);
+}
+
+static void hook_log(void *context, const char *text)
+{
+    struct engine *engine = context;
+
+    log_write(engine->log, LOG_LEVEL_WARNING, "%s", text);
+}
+
+static void hook_thread_ended(void *context)
+{
+    struct engine *engine = context;
+
+    meter_leave(engine->meter);
+}
+
+static void hook_notice(void *context, const char *text)
+{
+    struct engine *engine = context;
+
+    log_write(engine->log, LOG_LEVEL_NOTICE, "%s", text);
+}
+
+static void hook_changed(void *context, struct key *key, const char *event)
+{
+    blocking_note(context, key, event);
+}
+
+static void hook_free_later(void *context, struct value value)
+{
+    struct engine *engine = context;
+
+    lazy_free_value(engine->lazy_free, value);
+}
+
+static bool hook_load_in_place(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct engine *engine = context;
+
+    if (engine->tier == NULL || tier_load_in_place(engine->tier, keyspace, hash, key) == STATUS_OK)
+        return true;
+    log_write(engine->log, LOG_LEVEL_WARNING, "A record can't be read from the store");
+    return false;
+}
+
+static void hook_unlatch(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct engine *engine = context;
+
+    tier_unlatch(engine->tier, keyspace, hash, key);
+}
+
+struct tier_hooks hooks_of_tier(struct engine *engine)
+{
+    return (struct tier_hooks){
+        .context = engine,
+        .memory_used = hook_memory_used,
+        .wake = hook_wake,
+        .memory_freed = hook_memory_freed,
+        .expired = hook_expired,
+        .thread_started = hook_thread_started,
+        .thread_ended = hook_thread_ended,
+        .notice = hook_notice,
+        .free_keyspace = hook_free_keyspace,
+        .log = hook_log,
+    };
+}
+
+struct key_hooks hooks_of_keys(struct engine *engine)
+{
+    return (struct key_hooks){ engine, hook_changed, hook_free_later, hook_load_in_place, hook_unlatch };
+}

@@ -1,0 +1,170 @@
+/* The data is opened at the start: the store, its image, the log, a dump, a backup. */
+#include "server/server_private.h"
+
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "engine/aof_switch.h"
+#include "engine/import.h"
+#include "persist/backup.h"
+#include "persist/checkpoint.h"
+#include "server/hooks.h"
+#include "server/tuning.h"
+
+bool server_open_tier(struct server *server, struct hash_seed *seed)
+{
+    struct engine *engine = &server->engine;
+    struct config *config = engine->config;
+    char *dir = config_string(config, CONFIG_TIER_DIR), message[CONFIG_MESSAGE_SIZE] = "";
+    struct tier_options options = {
+        .dir = dir,
+        .image = server->image,
+        .write_buffer_size = tuning_write_buffer(config),
+        .block_cache_size = (size_t)config_number(config, CONFIG_TIER_BLOCK_CACHE),
+        .compression = config_number(config, CONFIG_TIER_COMPRESSION),
+        .loader_count = (int)config_number(config, CONFIG_TIER_LOAD_THREADS),
+        .hooks = hooks_of_tier(engine),
+    };
+
+    backup_clean(dir);
+    engine->tier = tier_open(&options, message);
+    if (engine->tier == NULL) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "Can't open the cold tier's store '%s': %s", dir, message);
+        mem_free(dir);
+        return false;
+    }
+    *seed = tier_seed(engine->tier);
+    mem_free(dir);
+    return true;
+}
+
+static enum aof_fsync fsync_policy(const struct config *config)
+{
+    switch (config_number(config, CONFIG_APPENDFSYNC)) {
+    case CONFIG_FSYNC_ALWAYS: return AOF_FSYNC_ALWAYS;
+    case CONFIG_FSYNC_NO: return AOF_FSYNC_NO;
+    default: return AOF_FSYNC_EVERYSEC;
+    }
+}
+
+/* The log begins with an image, or with nothing. */
+static void find_image(struct server *server, const char *dir)
+{
+    const char *base = aof_base(server->engine.aof);
+    struct buffer path = { 0 };
+
+    checkpoint_clean(dir, base);
+    if (base == NULL)
+        return;
+    buffer_append_format(&path, "%s/%s", dir, base);
+    server->image = mem_string(buffer_bytes(&path));
+    buffer_release(&path);
+}
+
+bool server_restore_image(struct server *server)
+{
+    struct engine *engine = &server->engine;
+    char message[CONFIG_MESSAGE_SIZE] = "";
+    uint64_t number = 0;
+    enum status status;
+
+    if (server->image == NULL)
+        return true;
+    if (checkpoint_dataset(server->image, engine->partitions, &number, message) != STATUS_OK) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "The image can't be restored: %s", message);
+        return false;
+    }
+    status = tier_restore(engine->tier, server->image, number);
+    if (status != STATUS_OK) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "The image '%s' can't be restored: %s", server->image, status_name(status));
+        return false;
+    }
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Restored the image '%s'", server->image);
+    return true;
+}
+
+/* A dump lies there. Without a log it is the data, as with Redis. With a log that is yet to be made it becomes its base (redis-server
+ * would start empty, and the data would seem to be lost). With a log that is there already the log is the data:
+ * provenance_check. */
+static void find_dump(struct server *server)
+{
+    struct engine *engine = &server->engine;
+    char *name = config_string(engine->config, CONFIG_DBFILENAME);
+
+    if (name[0] != '\0' && access(name, F_OK) == 0) {
+        if (engine->aof == NULL) {
+            server->dump = mem_string(bytes_of_string(name));
+        } else if (aof_is_new(engine->aof)) {
+            log_write(engine->log, LOG_LEVEL_WARNING, "There is no append only file yet: '%s' is imported, and the log begins with it. "
+                "(redis-server would start empty here.)", name);
+            aof_adopt(engine->aof, name);
+        }
+    }
+    mem_free(name);
+}
+
+bool server_open_aof(struct server *server)
+{
+    struct engine *engine = &server->engine;
+    struct config *config = engine->config;
+    char *dir = config_string(config, CONFIG_APPENDDIRNAME), *name = config_string(config, CONFIG_APPENDFILENAME);
+    char message[CONFIG_MESSAGE_SIZE] = "";
+    struct aof_options options = {
+        .dir = dir,
+        .name = name,
+        .fsync = fsync_policy(config),
+        .load_truncated = config_number(config, CONFIG_AOF_LOAD_TRUNCATED),
+    };
+    struct aof *aof = NULL;
+    bool good = true;
+
+    aof_switch_clean(engine);
+    if (config_number(config, CONFIG_APPENDONLY)) {
+        good = aof_open(&options, &aof, message) == STATUS_OK;
+        engine->aof = aof;
+        if (!good)
+            log_write(engine->log, LOG_LEVEL_WARNING, "%s", message);
+    }
+    if (good && engine->aof != NULL) {
+        engine_attach_aof(engine, aof);
+        aof_on_import(engine->aof, import_base, engine);
+        if (aof_adopted(engine->aof) != NULL)
+            log_write(engine->log, LOG_LEVEL_NOTICE, "'%s' is of before Redis 7: it is loaded, and goes into the directory '%s'",
+                aof_adopted(engine->aof), dir);
+    }
+    if (good)
+        find_dump(server);
+    if (good && engine->aof != NULL)
+        find_image(server, dir);
+    mem_free(dir);
+    mem_free(name);
+    return good;
+}
+
+bool server_restore_backup(struct server *server, const char *from)
+{
+    struct engine *engine = &server->engine;
+    struct config *config = engine->config;
+    char *dir = config_string(config, CONFIG_APPENDDIRNAME), *name = config_string(config, CONFIG_APPENDFILENAME);
+    char *store = config_string(config, CONFIG_TIER_DIR), *rdb = config_string(config, CONFIG_DBFILENAME), message[CONFIG_MESSAGE_SIZE];
+    struct backup_places places = { dir, name, store };
+    struct backup_result result;
+    bool good = false;
+
+    if (!config_number(config, CONFIG_APPENDONLY)) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "--restore needs appendonly yes: what was restored would not be served. Nothing was touched.");
+    } else if (rdb[0] != '\0' && access(rdb, F_OK) == 0) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "--restore: there is data already, in '%s': nothing was touched.", rdb);
+    } else if (backup_restore(&places, from, (int)config_number(config, CONFIG_DATABASES), &result, message) != STATUS_OK) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "The backup '%s' can't be restored: %s", from, message);
+    } else {
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Restored the backup %s from '%s': %llu keys as of its cut, %llu bytes, %llu of them copied",
+            result.id, from, (unsigned long long)result.keys, (unsigned long long)result.bytes, (unsigned long long)result.copied_bytes);
+        good = true;
+    }
+    mem_free(dir);
+    mem_free(name);
+    mem_free(store);
+    mem_free(rdb);
+    return good;
+}

@@ -216,6 +216,47 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
     return freed > 0;
 }
 
+static uint64_t sum_live(struct tier *tier)
+{
+    uint64_t live = 0;
+
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            if (partition->keyspaces[db] != NULL)
+                live += partition->keyspaces[db]->heap.live_bytes;
+        }
+        partition_unlock(partition);
+    }
+    return live;
+}
+
+/* Which share of each window has to go, so that `need` bytes do. What can go is the heaps, and values beside them, which are not
+ * counted; of all that is used the rest is buffers and the store's own. Too little is made up for by another round of the windows, too
+ * much takes what is hot. */
+static uint32_t demote_share(struct tier *tier, uint64_t need)
+{
+    uint64_t live = sum_live(tier), half = used(tier) / 2, movable = live > half ? live : half;
+    uint64_t share = movable > need ? need * DEMOTE_SHARE_ONE / movable + 1 : DEMOTE_SHARE_ONE / 2;
+
+    if (share < SHARE_MIN)
+        return SHARE_MIN;
+    return share > DEMOTE_SHARE_ONE / 2 ? DEMOTE_SHARE_ONE / 2 : (uint32_t)share;
+}
+
+/* Somebody waits for the writer. */
+static bool is_asked(struct tier *tier)
+{
+    bool asked;
+
+    pthread_mutex_lock(&tier->writer_lock);
+    asked = tier->image != NULL || tier->requests != NULL;
+    pthread_mutex_unlock(&tier->writer_lock);
+    return asked;
+}
+
 /* Nothing could be demoted: all that is left is pinned, or can't be written. */
 static void note_fruitless(struct tier *tier)
 {
@@ -239,7 +280,8 @@ static void yield_to_counters(struct tier *tier)
 /* From above the high mark down to the low one. */
 static void demote_to_low(struct tier *tier)
 {
-    uint64_t need, total, share;
+    uint64_t need;
+    uint32_t share;
     int fruitless = 0, batches = 0;
 
     if (!tier->settings.enabled || !over(tier, tier->settings.high_percent, &need)) {
@@ -248,15 +290,9 @@ static void demote_to_low(struct tier *tier)
         return;
     }
     over(tier, tier->settings.low_percent, &need);
-    /* Of each window that share: of all that is used, as values beside the heaps count, too. What can't go is made up for by more rounds. */
-    total = used(tier);
-    share = total > need ? need * DEMOTE_SHARE_ONE / total + 1 : DEMOTE_SHARE_ONE / 2;
-    if (share < SHARE_MIN)
-        share = SHARE_MIN;
-    if (share > DEMOTE_SHARE_ONE / 2)
-        share = DEMOTE_SHARE_ONE / 2;
+    share = demote_share(tier, need);
     while (!tier->stopping && over(tier, tier->settings.low_percent, &need)) {
-        if (!demote_batch(tier, (uint32_t)share, need)) {
+        if (!demote_batch(tier, share, need)) {
             if (++fruitless > 3) {
                 note_fruitless(tier);
                 break;
@@ -271,8 +307,10 @@ static void demote_to_low(struct tier *tier)
         pthread_mutex_unlock(&tier->counting_lock);
         yield_to_counters(tier);
         pthread_mutex_lock(&tier->counting_lock);
-        if (tier->sealing != NULL && ++batches >= BATCHES_WHILE_SEALING)
-            break;              /* the checkpoint goes on, too: what it writes can be dropped without another write */
+        /* Clients may fill what is freed as quickly, for ever. A checkpoint goes on, and begins, all the same: what it writes can be
+         * dropped without another write. */
+        if (++batches >= BATCHES_WHILE_SEALING && (tier->sealing != NULL || is_asked(tier)))
+            break;
     }
 }
 

@@ -33,10 +33,10 @@ struct aof_switch {
     bool started;                   /* lock: the thread is to be joined */
     bool wanted;                    /* lock */
     bool was_asked;                 /* lock: before the first time `wanted` means nothing */
-    uint64_t attempts;              /* lock: that came to an end */
-    uint64_t attempts_held;         /* lock: so many they were when it was held */
     _Atomic bool held;              /* changed with the lock. What is under way comes to its end, and nothing else begins */
-    _Atomic bool has_failed;        /* the last attempt did */
+    bool begun_held;                /* lock: the attempt began when it was held already */
+    bool over;                      /* lock: an attempt to switch on came to its end since it was held, and counts */
+    _Atomic bool has_failed;        /* changed with the lock: the last attempt did, and it is still wanted */
     _Atomic bool running, ending;   /* changed with the lock */
     struct retired *retired;        /* the thread's, or after it */
 };
@@ -213,10 +213,20 @@ static void nap(struct aof_switch *at, int ms)
         nanosleep(&pause, NULL);
 }
 
-static void note_attempt(struct aof_switch *at)
+static void begin_attempt(struct aof_switch *at)
 {
     pthread_mutex_lock(&at->lock);
-    at->attempts++;
+    at->begun_held = at->held;
+    pthread_mutex_unlock(&at->lock);
+}
+
+/* One that failed counts only if it began when it was held: the one before may have failed because an earlier end was called off, which
+ * cancels the images that are being taken, and that does not stand in the way of this end. */
+static void end_attempt(struct aof_switch *at, bool good)
+{
+    pthread_mutex_lock(&at->lock);
+    at->has_failed = !good;
+    at->over = at->over || good || at->begun_held;
     pthread_mutex_unlock(&at->lock);
 }
 
@@ -224,17 +234,15 @@ static void turn_on(struct aof_switch *at)
 {
     struct engine *engine = at->engine;
     char message[CONFIG_MESSAGE_SIZE] = "";
+    bool good;
 
     log_write(engine->log, LOG_LEVEL_NOTICE, "Enabling AOF: a checkpoint is taken as its base");
-    if (begin_log(at, message)) {
+    begin_attempt(at);
+    good = begin_log(at, message);
+    if (good)
         log_write(engine->log, LOG_LEVEL_NOTICE, "AOF is enabled");
-        at->has_failed = false;
-        note_attempt(at);
-        return;
-    }
-    at->has_failed = true;
-    note_attempt(at);
-    if (at->ending)
+    end_attempt(at, good);
+    if (good || at->ending)
         return;
     log_write(engine->log, LOG_LEVEL_WARNING, "AOF can't be enabled: %s. Trying again.", message);
     nap(at, TRY_AGAIN_MS);
@@ -254,16 +262,17 @@ static void turn_off(struct aof_switch *at)
     }
     aof_stop(aof);
     log_write(engine->log, LOG_LEVEL_NOTICE, "AOF is disabled; its files stay as they are");
-    at->has_failed = false;
-    note_attempt(at);
 }
 
 static bool is_done(struct aof_switch *at)
 {
-    bool done;
+    bool done, reached;
 
     pthread_mutex_lock(&at->lock);
-    done = at->ending || (at->held && at->attempts != at->attempts_held) || at->wanted == (at->engine->aof != NULL);
+    reached = at->wanted == (at->engine->aof != NULL);
+    if (reached)
+        at->has_failed = false;     /* a log that could not be begun, and is wanted no more, is no failure */
+    done = at->ending || (at->held && at->over) || reached;
     if (done)
         at->running = false;
     pthread_mutex_unlock(&at->lock);
@@ -318,7 +327,7 @@ void aof_switch_hold(struct aof_switch *at)
 {
     pthread_mutex_lock(&at->lock);
     at->held = true;
-    at->attempts_held = at->attempts;
+    at->begun_held = at->over = false;
     pthread_mutex_unlock(&at->lock);
 }
 

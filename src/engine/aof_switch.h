@@ -23,9 +23,10 @@ void aof_switch_destroy(struct aof_switch *at);     /* after all other threads h
 /* Begins to switch, in the background, unless it is so already. Any thread. */
 void aof_switch_start(struct aof_switch *at, bool on);
 bool aof_switch_is_running(const struct aof_switch *at);
-bool aof_switch_has_failed(const struct aof_switch *at);        /* the last attempt to switch it on did */
+bool aof_switch_has_failed(const struct aof_switch *at);        /* the last attempt to switch it on did, and it is still wanted */
 
-/* Before an end: what is under way comes to its end, whichever, and nothing else begins until it goes on. Any thread. */
+/* Before an end: what is under way comes to its end, whichever (one that fails is tried once more), and nothing else begins until it goes
+ * on. Any thread. */
 void aof_switch_hold(struct aof_switch *at);
 void aof_switch_go_on(struct aof_switch *at);
 

@@ -248,6 +248,14 @@ void loop_stop(struct loop *loop)
     worker_post(&loop->worker, &stop->message);
 }
 
+void loop_sweep(struct loop *loop)
+{
+    loop_enter_turn(loop);
+    worker_read_mail(&loop->worker);
+    end_turn(loop);                             /* lets go of clients whose output still waited for the log when they were closed */
+    uv_run(&loop->uv, UV_RUN_DEFAULT);          /* closes the sockets that were among the mail */
+}
+
 struct accept_message {
     struct message message;
     struct loop *loop;

@@ -51,6 +51,9 @@ void loop_run(struct loop *loop);           /* on the calling thread, until loop
 void loop_start(struct loop *loop);         /* on a thread of its own; loop_join waits for its end */
 void loop_join(struct loop *loop);
 void loop_stop(struct loop *loop);          /* any thread: closes its clients, runs out */
+/* When all loops have run out, and while the engine is whole: frees what was posted to this one after it had closed its clients (lines for
+ * its monitors, answers for clients that had waited, surveys, sockets just accepted) and clients that were still needed then. */
+void loop_sweep(struct loop *loop);
 
 /* A socket was accepted: its connection lives in this loop from now on. Any thread. */
 struct accepted {

@@ -271,6 +271,8 @@ static void serve(struct server *server)
     loop_run(server->loops[0]);
     for (int i = 1; i < server->loop_count; i++)
         loop_join(server->loops[i]);
+    for (int i = 0; i < server->loop_count; i++)
+        loop_sweep(server->loops[i]);
 }
 
 /* In the opposite order of starting. */

@@ -185,6 +185,19 @@ class SwitchTest(unittest.TestCase):
             self.assertEqual(client.must("GET", "k"), b"v")
         server.stop()
 
+    def test_a_log_that_could_not_be_begun_and_is_wanted_no_more_stops_no_end(self):
+        server = self.start()
+        with open(os.path.join(server.folder, "appendonlydir.new"), "w") as file:
+            file.write("in the way")
+        with server.client() as client:
+            client.must("SET", "k", "v")
+            client.must("CONFIG", "SET", "appendonly", "yes")
+            until(lambda: b"Trying again" in server.log(), what="a failure")
+            client.must("CONFIG", "SET", "appendonly", "no")
+        # While it naps before it would try again.
+        self.assertEqual(server.terminate(), 0)
+        self.assertNotIn(b"can't be begun", server.log())
+
     def test_a_directory_behind_a_link_stays_there(self):
         """The log was put on another disk: a new one is made there, too."""
         elsewhere = tempfile.mkdtemp(prefix="kelvin-test-")

@@ -673,6 +673,52 @@ class ListenTest(ServerCase):
                 thread.join()
             self.assertEqual(failed, [])
 
+    @kelvin_only
+    def test_an_end_in_the_middle_of_it_all(self):
+        """Workers post each other lines for monitors, surveys, answers for who waited, new sockets. The server ends, and nothing of that is
+        left (this is for the leak finder of the AddressSanitizer build; others see that it ends well)."""
+        seed = seed_new()
+        chance = random.Random(seed)
+
+        def keep_on(server, work):
+            try:
+                with server.client() as client:
+                    while True:
+                        work(client)
+            except OSError:
+                pass                                                        # the end
+
+        def come_and_go(server):
+            with server.client() as client:
+                client.call("PING")
+
+        def watch(monitor):
+            try:
+                while True:
+                    monitor.receive()
+            except OSError:
+                monitor.close()
+
+        for _ in range(6):
+            server = Server({"io-threads": "4", "appendonly": "yes", "appendfsync": "always"})
+            self.addCleanup(server.discard)
+            threads = []
+            for _ in range(12):
+                monitor = server.client()
+                self.assertEqual(monitor.must("MONITOR"), OK)
+                threads.append(threading.Thread(target=watch, args=(monitor,)))
+            works = [lambda client: client.pipeline([["ECHO", "x" * 100]] * 30), lambda client: client.call("CLIENT", "LIST"),
+                     lambda client: client.pipeline([["LPUSH", "l", "1"], ["LPUSH", "m", "1"]]), lambda client: come_and_go(server)]
+            works += [lambda client: client.call("BLPOP", "l", "m", 0.01)] * 3
+            threads += [threading.Thread(target=keep_on, args=(server, work)) for work in works + works[:1]]
+            for thread in threads:
+                thread.start()
+            time.sleep(chance.uniform(0.05, 0.3))
+            code = server.terminate()
+            for thread in threads:
+                thread.join(30)
+            self.assertEqual((code, server.alarm()), (0, None), "SEED=%d" % seed)
+
 
 if __name__ == "__main__":
     main()

@@ -1,0 +1,122 @@
+/* A stream from nodes that others wrote: they are checked to the last element. */
+#include "value/stream_private.h"
+
+#include "base/check.h"
+#include "value/stream_group.h"
+
+/* The number at *at, which must be one and not be below `low`; goes on behind it. */
+static bool take_number(const struct listpack *pack, size_t *at, int64_t low, int64_t *number)
+{
+    if (*at == LISTPACK_NONE || !listpack_get_int(pack, *at, number) || *number < low)
+        return false;
+    *at = listpack_next(pack, *at);
+    return true;
+}
+
+/* `count` elements; false if there are less. */
+static bool take_elements(const struct listpack *pack, size_t *at, int64_t count)
+{
+    for (; count > 0 && *at != LISTPACK_NONE; count--)
+        *at = listpack_next(pack, *at);
+    return count == 0;
+}
+
+static bool entry_check(const struct listpack *pack, size_t *at, struct stream_id node_id, int64_t node_field_count, struct stream_id *id,
+    int64_t *flags)
+{
+    int64_t ms, seq, pair_count = node_field_count, element_count, count_told;
+
+    if (!take_number(pack, at, 0, flags) || *flags > (ENTRY_DELETED | ENTRY_SAME_FIELDS) || !take_number(pack, at, INT64_MIN, &ms) ||
+        !take_number(pack, at, INT64_MIN, &seq))
+        return false;
+    *id = (struct stream_id){ node_id.ms + (uint64_t)ms, node_id.seq + (uint64_t)seq };
+    if (*flags & ENTRY_SAME_FIELDS) {
+        element_count = pair_count;
+    } else {
+        if (!take_number(pack, at, 0, &pair_count) || pair_count > LISTPACK_SIZE_MAX)
+            return false;
+        element_count = 1 + pair_count * 2;
+    }
+    return take_elements(pack, at, *flags & ENTRY_SAME_FIELDS ? pair_count : pair_count * 2) &&
+        take_number(pack, at, 0, &count_told) && count_told == element_count + 3;
+}
+
+/* All of it; says which entry is the last, deleted or not, and which live one. */
+static bool node_check(const struct listpack *pack, struct stream_id node_id, struct stream_id *last, uint64_t *live_count)
+{
+    size_t at = listpack_first(pack);
+    int64_t live, deleted, field_count, zero, flags;
+    uint64_t deleted_count = 0, count = 0;
+    struct stream_id id;
+
+    *live_count = 0;
+    if (!take_number(pack, &at, 0, &live) || !take_number(pack, &at, 0, &deleted) || !take_number(pack, &at, 0, &field_count) ||
+        !take_elements(pack, &at, field_count) || !take_number(pack, &at, 0, &zero) || zero != 0)
+        return false;
+    for (; at != LISTPACK_NONE; count++) {
+        if (!entry_check(pack, &at, node_id, field_count, &id, &flags) || stream_id_compare(id, count == 0 ? node_id : *last) < (count > 0))
+            return false;
+        *last = id;
+        if (flags & ENTRY_DELETED)
+            deleted_count++;
+        else
+            ++*live_count;
+    }
+    return count > 0 && *live_count == (uint64_t)live && deleted_count == (uint64_t)deleted;
+}
+
+bool stream_build_node(struct stream *stream, struct stream_id id, struct bytes listpack)
+{
+    struct idmap_place place;
+    struct stream_id last;
+    struct listpack *pack, **node;
+    uint64_t live;
+    bool is_new;
+
+    if (idmap_last(&stream->nodes, &place) &&
+        stream_id_compare(node_last_id(*node_at(stream, place), idmap_id(&stream->nodes, place)), id) >= 0)
+        return false;
+    if (!listpack_is_valid(listpack))
+        return false;
+    pack = listpack_of_bytes(listpack);
+    if (!node_check(pack, id, &last, &live)) {
+        listpack_destroy(pack);
+        return false;
+    }
+    if (live == 0) {
+        listpack_destroy(pack);
+        return true;
+    }
+    node = idmap_put(&stream->nodes, id, &is_new);
+    CHECK(is_new);
+    *node = pack;
+    stream->length += live;
+    return true;
+}
+
+bool stream_build_end(struct stream *stream)
+{
+    stream_note_first(stream);
+    return stream_id_compare(stream_last_kept_id(stream), stream->last_id) <= 0;
+}
+
+void stream_verify(const struct stream *stream)
+{
+    struct idmap_place place;
+    struct stream_id last = { 0, 0 };
+    uint64_t length = 0, live;
+
+    idmap_verify(&stream->nodes);
+    for (bool more = idmap_first(&stream->nodes, &place); more; more = idmap_next(&stream->nodes, &place)) {
+        struct stream_id id = idmap_id(&stream->nodes, place);
+
+        CHECK(listpack_is_valid(listpack_bytes(*node_at(stream, place))));
+        CHECK(length == 0 || stream_id_compare(last, id) < 0);
+        CHECK(node_check(*node_at(stream, place), id, &last, &live) && live > 0);
+        length += live;
+    }
+    CHECK(length == stream->length);
+    CHECK(stream_id_compare(stream_last_live_id(stream), stream->last_id) <= 0);
+    CHECK(stream->length > 0 || stream_id_is_zero(stream->first_id));
+    stream_groups_verify(stream);
+}

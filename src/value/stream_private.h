@@ -1,0 +1,110 @@
+/* Stream, private: how nodes and entries are read. stream.h says what they look like. Inline: walking does it for each entry.
+ *
+ * What is read here has been checked (stream_build.c), or was written by us: anything else is a bug.
+ */
+#ifndef KELVIN_VALUE_STREAM_PRIVATE_H
+#define KELVIN_VALUE_STREAM_PRIVATE_H
+
+#include "base/check.h"
+#include "value/stream.h"
+
+enum {
+    ENTRY_DELETED = 1,
+    ENTRY_SAME_FIELDS = 2,
+
+    NODE_HEAD = 4,              /* elements of a node beside its fields and entries */
+    ENTRY_HEAD = 5,             /* of an entry beside its fields and values, at most */
+    NODE_SIZE_MAX = LISTPACK_SIZE_MAX - (1 << 16),
+};
+
+static inline struct listpack **node_at(const struct stream *stream, struct idmap_place place)
+{
+    return idmap_value(&stream->nodes, place);
+}
+
+static inline int64_t number_at(const struct listpack *pack, size_t at)
+{
+    int64_t number = 0;
+
+    CHECK(at != LISTPACK_NONE && listpack_get_int(pack, at, &number));
+    return number;
+}
+
+static inline uint64_t node_live(const struct listpack *pack)
+{
+    return (uint64_t)number_at(pack, listpack_first(pack));
+}
+
+static inline size_t skip(const struct listpack *pack, size_t at, size_t count)
+{
+    for (; count > 0 && at != LISTPACK_NONE; count--)
+        at = listpack_next(pack, at);
+    return at;
+}
+
+/* Where the fields begin, and how many there are. */
+static inline size_t node_fields(const struct listpack *pack, size_t *field_count)
+{
+    size_t at = skip(pack, listpack_first(pack), 2);
+
+    *field_count = (size_t)number_at(pack, at);
+    return listpack_next(pack, at);
+}
+
+static inline size_t node_first_entry(const struct listpack *pack)
+{
+    size_t field_count, at = node_fields(pack, &field_count);
+
+    return skip(pack, at, field_count + 1);
+}
+
+/* An entry, looked at. */
+struct entry_view {
+    int64_t flags;
+    struct stream_id id;
+    size_t pair_count;
+    size_t pairs;               /* the first field, or value if the node has the fields; LISTPACK_NONE if there are none */
+};
+
+static inline struct entry_view entry_read(const struct listpack *pack, struct stream_id node_id, size_t at, size_t node_field_count)
+{
+    struct entry_view view = { .flags = number_at(pack, at), .id = node_id, .pair_count = node_field_count };
+
+    at = listpack_next(pack, at);
+    view.id.ms += (uint64_t)number_at(pack, at);
+    at = listpack_next(pack, at);
+    view.id.seq += (uint64_t)number_at(pack, at);
+    if (!(view.flags & ENTRY_SAME_FIELDS)) {
+        at = listpack_next(pack, at);
+        view.pair_count = (size_t)number_at(pack, at);
+    }
+    view.pairs = listpack_next(pack, at);
+    return view;
+}
+
+/* Where the entry behind begins; LISTPACK_NONE: it was the last. */
+static inline size_t entry_skip(const struct listpack *pack, const struct entry_view *view)
+{
+    return skip(pack, view->pairs, view->pair_count * (view->flags & ENTRY_SAME_FIELDS ? 1 : 2) + 1);
+}
+
+/* The last entry begins here; there is one. */
+static inline size_t node_last_entry(const struct listpack *pack)
+{
+    size_t at = listpack_last(pack);
+
+    for (int64_t count = number_at(pack, at); count > 0; count--)
+        at = listpack_previous(pack, at);
+    return at;
+}
+
+/* ID of the last entry, deleted or not. */
+static inline struct stream_id node_last_id(const struct listpack *pack, struct stream_id node_id)
+{
+    return entry_read(pack, node_id, node_last_entry(pack), 0).id;
+}
+
+/* Looks for the first live entry anew. */
+void stream_note_first(struct stream *stream);
+
+#endif

@@ -1,0 +1,107 @@
+/* Walking through a stream, in either direction. */
+#include "value/stream_private.h"
+
+static void enter_node(struct stream_iterator *iterator)
+{
+    const struct listpack *pack = *node_at(iterator->stream, iterator->node);
+
+    iterator->pack = pack;
+    iterator->node_id = idmap_id(&iterator->stream->nodes, iterator->node);
+    iterator->node_fields = node_fields(pack, &iterator->node_field_count);
+    iterator->at = iterator->direction == STREAM_UP ? node_first_entry(pack) : listpack_last(pack);
+}
+
+void stream_iterate(struct stream_iterator *iterator, const struct stream *stream, struct stream_id start, struct stream_id end,
+    enum stream_direction direction)
+{
+    bool found;
+
+    iterator->stream = stream;
+    iterator->start = start;
+    iterator->end = end;
+    iterator->direction = direction;
+    iterator->pack = NULL;
+    if (direction == STREAM_UP)
+        found = idmap_seek_back(&stream->nodes, start, &iterator->node) || idmap_first(&stream->nodes, &iterator->node);
+    else
+        found = idmap_seek_back(&stream->nodes, end, &iterator->node);
+    if (found)
+        enter_node(iterator);
+}
+
+/* Goes to where the next entry begins; false at the node's end. */
+static bool step_within(struct stream_iterator *iterator, struct entry_view *view)
+{
+    const struct listpack *pack = iterator->pack;
+    size_t at = iterator->at;
+
+    if (at == LISTPACK_NONE)
+        return false;
+    if (iterator->direction == STREAM_UP) {
+        *view = entry_read(pack, iterator->node_id, at, iterator->node_field_count);
+        iterator->at = entry_skip(pack, view);
+        return true;
+    }
+    /* The node's own fields end with a 0: no entry is as short. */
+    int64_t count = number_at(pack, at);
+
+    if (count == 0)
+        return false;
+    for (; count > 0; count--)
+        at = listpack_previous(pack, at);
+    *view = entry_read(pack, iterator->node_id, at, iterator->node_field_count);
+    iterator->at = listpack_previous(pack, at);
+    return true;
+}
+
+static bool step_node(struct stream_iterator *iterator)
+{
+    const struct idmap *nodes = &iterator->stream->nodes;
+    bool more = iterator->direction == STREAM_UP ? idmap_next(nodes, &iterator->node) : idmap_previous(nodes, &iterator->node);
+
+    if (more)
+        enter_node(iterator);
+    else
+        iterator->pack = NULL;
+    return more;
+}
+
+bool stream_next(struct stream_iterator *iterator, struct stream_id *id, size_t *pair_count)
+{
+    bool up = iterator->direction == STREAM_UP;
+    struct entry_view view;
+
+    while (iterator->pack != NULL) {
+        if (!step_within(iterator, &view)) {
+            step_node(iterator);
+            continue;
+        }
+        if (up ? stream_id_compare(view.id, iterator->end) > 0 : stream_id_compare(view.id, iterator->start) < 0)
+            break;
+        if (view.flags & ENTRY_DELETED ||
+            (up ? stream_id_compare(view.id, iterator->start) < 0 : stream_id_compare(view.id, iterator->end) > 0))
+            continue;
+        *id = view.id;
+        *pair_count = view.pair_count;
+        iterator->value_at = view.pairs;
+        iterator->field_at = view.flags & ENTRY_SAME_FIELDS ? iterator->node_fields : LISTPACK_NONE;
+        return true;
+    }
+    iterator->pack = NULL;
+    return false;
+}
+
+void stream_pair(struct stream_iterator *iterator, struct bytes *field, struct bytes *value)
+{
+    const struct listpack *pack = iterator->pack;
+
+    if (iterator->field_at != LISTPACK_NONE) {
+        *field = listpack_get(pack, iterator->field_at, iterator->field_digits);
+        iterator->field_at = listpack_next(pack, iterator->field_at);
+    } else {
+        *field = listpack_get(pack, iterator->value_at, iterator->field_digits);
+        iterator->value_at = listpack_next(pack, iterator->value_at);
+    }
+    *value = listpack_get(pack, iterator->value_at, iterator->value_digits);
+    iterator->value_at = listpack_next(pack, iterator->value_at);
+}

@@ -23,7 +23,8 @@ enum status tier_clean(struct tier *tier);
  * is opened. Blocks until it is done; not on a worker. On failure the tier goes on as if there had been no checkpoint, and `dir` is
  * the caller's to remove. `message` has 256 bytes. */
 enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, char *message);
-/* From any thread: the image that is being made, or cleaned for, and all that are asked for until this is taken back, fail soon. */
+/* From any thread: the image that is being made, or cleaned for, and all that are asked for until this is taken back, fail soon, with
+ * STATUS_CANCELLED. */
 void tier_image_cancel(struct tier *tier, bool cancel);
 
 /* So much was handed over to the writer that further changes have to wait: a client is called again when memory came. Any thread. */

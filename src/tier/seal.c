@@ -374,7 +374,7 @@ bool seal_step(struct tier *tier, struct batch *batch)
     commit(sealing);
     while (more && sealing->status == STATUS_OK && clock_mono_us() < until_us) {
         if (tier->image_cancelled)
-            sealing->status = STATUS_CLOSED;
+            sealing->status = STATUS_CANCELLED;
         if (!is_clean_pass(sealing)) {
             sealing->handed += seal_handed(tier, batch, &sealing->status);
             write_hurried(sealing);

@@ -127,7 +127,7 @@ static void await_state(struct rig *rig, enum tier_state state)
 static void fail_image(struct rig *rig)
 {
     rig->box.tier->image_cancelled = true;
-    assert_int_equal(take_image(rig), STATUS_CLOSED);
+    assert_int_equal(take_image(rig), STATUS_CANCELLED);
     rig->box.tier->image_cancelled = false;
 }
 

@@ -112,7 +112,7 @@ static bool appendonly_changed(void *context, enum config_id id, char *message)
     struct engine *engine = context;
 
     if (engine->state != ENGINE_READY) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, "The data is still being loaded");
+        snprintf(message, CONFIG_MESSAGE_SIZE, engine->state == ENGINE_STOPPING ? "The server is ending" : "The data is still being loaded");
         return false;
     }
     aof_switch_start(engine->aof_switch, config_number(engine->config, id) != 0);

@@ -499,9 +499,9 @@ static bool writer_round(struct tier *tier)
 }
 
 /* A checkpoint in no hurry leaves half of the time to others: there may be few cores, and clients come first. */
-static void wait_for_work(struct tier *tier, bool more)
+static void wait_for_work(struct tier *tier, bool more, bool sealing)
 {
-    int64_t pause_ms = !more ? ROUND_MS : tier->sealing != NULL ? SEAL_PAUSE_MS : 0;
+    int64_t pause_ms = !more ? ROUND_MS : sealing ? SEAL_PAUSE_MS : 0;
     struct timespec until;
 
     pthread_mutex_lock(&tier->writer_lock);
@@ -512,7 +512,7 @@ static void wait_for_work(struct tier *tier, bool more)
             until.tv_sec++;
             until.tv_nsec -= 1000000000;
         }
-        while (!tier->stopping && !tier->nudged && tier->requests == NULL && (tier->image == NULL || tier->sealing != NULL)) {
+        while (!tier->stopping && !tier->nudged && tier->requests == NULL && (tier->image == NULL || sealing)) {
             if (pthread_cond_timedwait(&tier->writer_asked, &tier->writer_lock, &until) == ETIMEDOUT)
                 break;
         }
@@ -533,12 +533,13 @@ void *writer_main(void *context)
     batch_init(&writing->batch);
     tier->writing = writing;
     while (!tier->stopping) {
-        bool more;
+        bool more, sealing;
 
         pthread_mutex_lock(&tier->counting_lock);
         more = writer_round(tier);
+        sealing = tier->sealing != NULL;        /* a test that holds the writer makes it do a step */
         pthread_mutex_unlock(&tier->counting_lock);
-        wait_for_work(tier, more);
+        wait_for_work(tier, more, sealing);
         yield_to_counters(tier);
     }
     serve_requests(tier);       /* nobody is left waiting */

@@ -181,8 +181,10 @@ static void verify(struct image_box *wanted, const char *dir)
     for (int db = 0; db < wanted->box->partitions->db_count; db++)
         add_records(&found, store, db, false);
     CHECK(found.status == STATUS_OK);
-    qsort(wanted->items, wanted->count, sizeof(struct item), compare);
-    qsort(found.items, found.count, sizeof(struct item), compare);
+    if (wanted->count > 0)
+        qsort(wanted->items, wanted->count, sizeof(struct item), compare);
+    if (found.count > 0)
+        qsort(found.items, found.count, sizeof(struct item), compare);
     for (size_t i = 0; i < wanted->count || i < found.count; i++) {
         const struct item *there = i < found.count ? &found.items[i] : NULL, *was = i < wanted->count ? &wanted->items[i] : NULL;
         int order = there == NULL ? -1 : was == NULL ? 1 : compare(was, there);

@@ -16,6 +16,7 @@
 #include "persist/aof.h"
 #include "persist/aof_manifest.h"
 #include "persist/aof_tail.h"
+#include "support/fuzz.h"
 
 struct fuzz {
     struct random random;
@@ -186,23 +187,14 @@ static void manifests(struct fuzz *fuzz)
 int main(int argc, char **argv)
 {
     struct fuzz fuzz = { .root = "/tmp/kelvin-aof-fuzz-XXXXXX" };
-    int64_t until;
-    uint64_t seed, rounds = 0;
+    struct fuzz_time time;
+    uint64_t rounds = 0;
     char path[256];
 
-    if (argc < 2) {
-        fprintf(stderr, "usage: aof_fuzz SECONDS [SEED]\n");
-        return 2;
-    }
-    random_system(&seed, sizeof(seed));
-    if (argc > 2)
-        seed = strtoull(argv[2], NULL, 10);
-    printf("aof_fuzz seed %" PRIu64 "\n", seed);
-    fflush(stdout);
-    random_init(&fuzz.random, seed);
+    random_init(&fuzz.random, fuzz_begin(&time, "aof_fuzz", argc, argv));
     CHECK(mkdtemp(fuzz.root) != NULL);
     snprintf(fuzz.dir, sizeof(fuzz.dir), "%s", fuzz.root);
-    for (until = clock_mono_us() + atoll(argv[1]) * 1000000; clock_mono_us() < until; rounds++) {
+    for (; fuzz_goes_on(&time); rounds++) {
         for (int i = 0; i < 20; i++)
             manifests(&fuzz);
         increments(&fuzz);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "support/fuzz.h"
 #include "value/codec.h"
 #include "value/hash.h"
 #include "value/list.h"
@@ -479,20 +480,13 @@ static bool run(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    int64_t seconds = argc > 1 ? atoll(argv[1]) : 10, end = clock_mono_us() + seconds * 1000000;
-    uint64_t seed, first, good = 0;
+    struct fuzz_time time;
+    uint64_t seed = fuzz_begin(&time, "codec_fuzz", argc, argv), first = seed, good = 0;
 
-    if (argc > 2)
-        seed = strtoull(argv[2], NULL, 0);
-    else
-        random_system(&seed, sizeof(seed));
-    first = seed;
-    printf("codec_fuzz: seed %" PRIu64 "\n", seed);
-    fflush(stdout);
     do {
         for (int i = 0; i < 100; i++)
             good += run(seed++);
-    } while (clock_mono_us() < end);
+    } while (fuzz_goes_on(&time));
     printf("codec_fuzz: %" PRIu64 " payloads, %" PRIu64 " of them good\n", seed - first, good);
     return 0;
 }

@@ -13,6 +13,7 @@
 #include "containers/intset.h"
 #include "containers/listpack.h"
 #include "containers/ziplist.h"
+#include "support/fuzz.h"
 #include "value/lzf.h"
 
 enum { BYTES_MAX = 1 << 16, ELEMENTS_MAX = 300 };
@@ -297,16 +298,9 @@ int main(int argc, char **argv)
     static bool (*const targets[])(struct random *) = { hlls, lzfs, old_lists, intsets, listpacks };
     static const char *const names[] = { "HyperLogLogs", "LZF", "ziplists and zipmaps", "intsets", "listpacks" };
     enum { TARGETS = sizeof(targets) / sizeof(targets[0]) };
-    int64_t seconds = argc > 1 ? atoll(argv[1]) : 10, end = clock_mono_us() + seconds * 1000000;
-    uint64_t seed, first, good[TARGETS] = { 0 };
+    struct fuzz_time time;
+    uint64_t seed = fuzz_begin(&time, "containers_fuzz", argc, argv), first = seed, good[TARGETS] = { 0 };
 
-    if (argc > 2)
-        seed = strtoull(argv[2], NULL, 0);
-    else
-        random_system(&seed, sizeof(seed));
-    first = seed;
-    printf("containers_fuzz: seed %" PRIu64 "\n", seed);
-    fflush(stdout);
     do {
         for (int i = 0; i < 20; i++, seed++) {
             for (size_t target = 0; target < TARGETS; target++) {
@@ -316,7 +310,7 @@ int main(int argc, char **argv)
                 good[target] += targets[target](&random);
             }
         }
-    } while (clock_mono_us() < end);
+    } while (fuzz_goes_on(&time));
     printf("containers_fuzz: %" PRIu64 " of each; good:", seed - first);
     for (size_t target = 0; target < TARGETS; target++)
         printf(" %" PRIu64 " %s%s", good[target], names[target], target + 1 < TARGETS ? "," : "\n");

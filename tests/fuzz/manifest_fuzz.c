@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "persist/aof_manifest.h"
 #include "persist/dataset_file.h"
+#include "support/fuzz.h"
 #include "tier/recordmap.h"
 #include "tier/tags.h"
 #include "value/codec.h"
@@ -219,17 +220,10 @@ static void run_tags(struct fuzz *fuzz)
 
 int main(int argc, char **argv)
 {
-    int64_t seconds = argc > 1 ? atoll(argv[1]) : 10, end = clock_mono_us() + seconds * 1000000;
+    struct fuzz_time time;
     struct fuzz fuzz = { 0 };
-    uint64_t seed, first;
+    uint64_t seed = fuzz_begin(&time, "manifest_fuzz", argc, argv), first = seed;
 
-    if (argc > 2)
-        seed = strtoull(argv[2], NULL, 0);
-    else
-        random_system(&seed, sizeof(seed));
-    first = seed;
-    printf("manifest_fuzz: seed %" PRIu64 "\n", seed);
-    fflush(stdout);
     do {
         for (int i = 0; i < 100; i++) {
             random_init(&fuzz.random, seed++);
@@ -237,7 +231,7 @@ int main(int argc, char **argv)
             run_dataset(&fuzz);
             run_tags(&fuzz);
         }
-    } while (clock_mono_us() < end);
+    } while (fuzz_goes_on(&time));
     printf("manifest_fuzz: %" PRIu64 " of each; accepted: %" PRIu64 " manifests, %" PRIu64 " datasets, %" PRIu64 " tags\n", seed - first,
         fuzz.manifests, fuzz.datasets, fuzz.tags);
     return 0;

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "keyspace/partition.h"
+#include "support/fuzz.h"
 #include "tier/record.h"
 #include "value/hash.h"
 #include "value/string.h"
@@ -176,24 +177,17 @@ static void run(struct fuzz *fuzz, uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    int64_t seconds = argc > 1 ? atoll(argv[1]) : 10, end = clock_mono_us() + seconds * 1000000;
+    struct fuzz_time time;
     struct fuzz *fuzz = mem_zalloc(sizeof(*fuzz));
-    uint64_t seed, first;
+    uint64_t seed = fuzz_begin(&time, "record_fuzz", argc, argv), first = seed;
 
-    if (argc > 2)
-        seed = strtoull(argv[2], NULL, 0);
-    else
-        random_system(&seed, sizeof(seed));
-    first = seed;
-    printf("record_fuzz: seed %" PRIu64 "\n", seed);
-    fflush(stdout);
     fuzz->limits = (struct value_limits){ .hash_listpack_entries_max = 16, .hash_listpack_value_max = 64 };
     fuzz->all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
     partition_lock(&fuzz->all->partitions[0]);
     do {
         for (int i = 0; i < 100; i++)
             run(fuzz, seed++);
-    } while (clock_mono_us() < end);
+    } while (fuzz_goes_on(&time));
     printf("record_fuzz: %" PRIu64 " records, %" PRIu64 " of them accepted\n", seed - first, fuzz->accepted);
     partition_unlock(&fuzz->all->partitions[0]);
     partitions_destroy(fuzz->all);

@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "resp/request.h"
+#include "support/fuzz.h"
 
 static const struct bytes corpus[] = {
     BYTES("*1\r\n$4\r\nPING\r\n"),
@@ -231,23 +232,14 @@ static bool round_run(uint64_t seed)
 
 int main(int count, char **arguments)
 {
-    int64_t end_ns;
-    uint64_t seed, rounds = 0;
+    struct fuzz_time time;
+    uint64_t seed = fuzz_begin(&time, "request_fuzz", count, arguments), rounds = 0;
 
-    if (count < 2) {
-        fprintf(stderr, "usage: request_fuzz SECONDS [SEED]\n");
-        return 2;
-    }
-    random_system(&seed, sizeof(seed));
-    seed = count > 2 ? strtoull(arguments[2], NULL, 10) : seed >> 16;
-    printf("request_fuzz: seed %" PRIu64 "\n", seed);
-    fflush(stdout);
-    end_ns = clock_mono_ns() + (int64_t)(strtod(arguments[1], NULL) * 1e9);
     do {
         if (!round_run(seed + rounds))
             return 1;
         rounds++;
-    } while (clock_mono_ns() < end_ns);
+    } while (fuzz_goes_on(&time));
     printf("request_fuzz: %" PRIu64 " rounds\n", rounds);
     return 0;
 }

@@ -50,8 +50,8 @@ static void edit_begin(struct edit *edit, struct key *key)
     *edit = (struct edit){ .key = key, .hll = &edit->held };
     if (!key->present) {
         hll_create(edit->hll);
-    } else if (key->value.encoding == STRING_BIG && !hll_is_sparse(hll_of(key))) {
-        edit->hll = &((struct big_string *)key->value.object)->buffer;
+    } else if (key->value.encoding == STRING_BIG && !hll_is_sparse(hll_of(key)) && !blob_is_shared(key->value.object)) {
+        edit->hll = &((struct blob *)key->value.object)->buffer;
     } else {
         buffer_append_bytes(edit->hll, hll_of(key));
     }

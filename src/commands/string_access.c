@@ -19,13 +19,11 @@ char *string_make(struct call *call, size_t size, struct value *value)
 {
     *value = (struct value){ .type = VALUE_STRING };
     if (size > STRING_INLINE_MAX) {
-        struct big_string *big = mem_zalloc(sizeof(*big));
+        struct blob *blob = blob_create(size);
 
-        buffer_reserve(&big->buffer, size);
-        big->buffer.size = size;
-        value->encoding = STRING_BIG;
-        value->object = big;
-        return big->buffer.data;
+        blob->buffer.size = size;
+        *value = string_value_of_blob(blob);
+        return blob->buffer.data;
     } else {
         char *data = arena_alloc(call->arena, size);
 
@@ -36,9 +34,9 @@ char *string_make(struct call *call, size_t size, struct value *value)
 }
 
 /* In place: doubling, then growing by a quarter, so that many small steps do not copy it each time. */
-static struct string_edit edit_big(struct big_string *big, size_t size_min)
+static struct string_edit edit_big(struct blob *blob, size_t size_min)
 {
-    struct buffer *buffer = &big->buffer;
+    struct buffer *buffer = &blob->buffer;
     bool grown = size_min > buffer->size;
 
     if (grown) {
@@ -57,7 +55,7 @@ struct string_edit string_edit_begin(struct key *key, size_t size_min)
     struct string_edit edit = { .grown = !key->present || size_min > old.size };
     struct value value;
 
-    if (key->present && key->value.encoding == STRING_BIG)
+    if (key->present && key->value.encoding == STRING_BIG && !blob_is_shared(key->value.object))
         return edit_big(key->value.object, size_min);
     edit.recoded = key->present && key->value.encoding != STRING_RAW;
     edit.size = size_min > old.size ? size_min : old.size;

@@ -18,6 +18,8 @@ static inline void reply_string(struct reply *reply, const struct value *value)
 
     if (__builtin_expect(value->encoding == STRING_EMBEDDED, 1))
         reply_bulk(reply, value->bytes);
+    else if (value->encoding == STRING_BIG)
+        reply_bulk_blob(reply, value->object);
     else
         reply_bulk(reply, string_bytes(value, digits));
 }

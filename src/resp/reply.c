@@ -4,18 +4,33 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "base/mem.h"
 
 enum { LATER_GAP = 4 };     /* "*5\r\n" */
 
 void reply_init(struct reply *reply, int protocol)
 {
-    buffer_init(&reply->out);
-    reply->protocol = protocol;
+    *reply = (struct reply){ .protocol = protocol };
 }
 
 void reply_release(struct reply *reply)
 {
+    reply_truncate(reply, 0);
+    mem_free(reply->shares);
+    reply->shares = NULL;
+    reply->share_capacity = 0;
     buffer_release(&reply->out);
+}
+
+void reply_truncate(struct reply *reply, size_t size)
+{
+    while (reply->share_count > 0 && reply->shares[reply->share_count - 1].at > size) {
+        struct blob *blob = reply->shares[--reply->share_count].blob;
+
+        reply->shared_size -= blob->buffer.size;
+        blob_release(blob);
+    }
+    reply->out.size = size;
 }
 
 static void append_header(struct reply *reply, char type, size_t number)
@@ -49,6 +64,22 @@ void reply_error_text(struct reply *reply, struct bytes text)
     while (text.size > 0 && (text.data[text.size - 1] == '\r' || text.data[text.size - 1] == '\n'))
         text.size--;
     append_line(reply, '-', text);
+}
+
+void reply_bulk_blob(struct reply *reply, struct blob *blob)
+{
+    if (!reply->may_share || blob->buffer.size < REPLY_SHARE_MIN) {
+        reply_bulk(reply, buffer_bytes(&blob->buffer));
+        return;
+    }
+    append_header(reply, '$', blob->buffer.size);
+    if (reply->share_count == reply->share_capacity) {
+        reply->share_capacity = reply->share_capacity * 2 + 4;
+        reply->shares = mem_realloc(reply->shares, reply->share_capacity * sizeof(*reply->shares));
+    }
+    reply->shares[reply->share_count++] = (struct reply_share){ blob_hold(blob), reply->out.size };
+    reply->shared_size += blob->buffer.size;
+    buffer_append(&reply->out, "\r\n", 2);
 }
 
 void reply_bulk_string(struct reply *reply, const char *string)
@@ -208,6 +239,10 @@ static void later_end(struct reply *reply, struct reply_later later, char type, 
         buffer_reserve(out, header_size);
         memmove(out->data + later.at + header_size, out->data + behind, out->size - behind);
         out->size += header_size - LATER_GAP;
+        for (size_t i = 0; i < reply->share_count; i++) {
+            if (reply->shares[i].at >= behind)
+                reply->shares[i].at += header_size - LATER_GAP;
+        }
     }
     memcpy(out->data + later.at, header, header_size);
 }

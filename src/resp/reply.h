@@ -10,25 +10,45 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/blob.h"
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/text.h"
 
 enum { REPLY_HEADER_SIZE = TEXT_INT_SIZE + 3 };     /* the longest ":-9223372036854775808" with CRLF */
 
+/* Bytes that are not copied into `out`: they come before out.data[at]. */
+struct reply_share {
+    struct blob *blob;      /* held */
+    size_t at;
+};
+
+enum { REPLY_SHARE_MIN = 64 * 1024 };
+
 struct reply {
     struct buffer out;
     int protocol;           /* 2 or 3 */
+    bool may_share;         /* its reader knows of shares; else everything is in `out` */
+    struct reply_share *shares;     /* in the order of `at` */
+    size_t share_count, share_capacity;
+    uint64_t shared_size;   /* bytes of all shares */
 };
 
 void reply_init(struct reply *reply, int protocol);                 /* holds no memory yet */
 void reply_release(struct reply *reply);
+
+/* Bytes that are still to be sent. */
+static inline uint64_t reply_size(const struct reply *reply) { return reply->out.size + reply->shared_size; }
+/* Takes back what was written after out.size was `size`. */
+void reply_truncate(struct reply *reply, size_t size);
 
 void reply_status(struct reply *reply, struct bytes text);          /* +text; CR and LF in it become spaces */
 static inline void reply_ok(struct reply *reply);
 void reply_error_text(struct reply *reply, struct bytes text);      /* -text; likewise, and those at its end go */
 static inline void reply_integer(struct reply *reply, int64_t number);
 static inline void reply_bulk(struct reply *reply, struct bytes bytes);
+/* A long one is not copied, where the reply's reader can do with that: the reply holds the blob until it is sent. */
+void reply_bulk_blob(struct reply *reply, struct blob *blob);
 void reply_bulk_string(struct reply *reply, const char *string);
 void reply_bulk_integer(struct reply *reply, int64_t number);       /* the number as a bulk string */
 void reply_bulk_format(struct reply *reply, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -11,12 +11,14 @@ static struct value value_of_bytes(enum value_encoding encoding, struct bytes by
     return (struct value){ .type = VALUE_STRING, .encoding = (uint8_t)encoding, .bytes = bytes };
 }
 
+struct value string_value_of_blob(struct blob *blob)
+{
+    return (struct value){ .type = VALUE_STRING, .encoding = STRING_BIG, .object = blob };
+}
+
 static struct value value_of_big(struct bytes bytes)
 {
-    struct big_string *big = mem_zalloc(sizeof(*big));
-
-    buffer_append_bytes(&big->buffer, bytes);
-    return (struct value){ .type = VALUE_STRING, .encoding = STRING_BIG, .object = big };
+    return string_value_of_blob(blob_copy(bytes));
 }
 
 struct value string_value(struct bytes bytes)
@@ -43,7 +45,7 @@ struct bytes string_bytes(const struct value *value, char digits[TEXT_INT_SIZE])
     CHECK(value->type == VALUE_STRING);
     switch (value->encoding) {
     case STRING_INT: return bytes_of(digits, text_of_int(value->integer, digits));
-    case STRING_BIG: return buffer_bytes(&((const struct big_string *)value->object)->buffer);
+    case STRING_BIG: return buffer_bytes(&((const struct blob *)value->object)->buffer);
     default: return value->bytes;
     }
 }
@@ -81,13 +83,12 @@ static const char *string_encoding_name(const struct value *string)
 
 static void string_free(struct value *string)
 {
-    buffer_release(&((struct big_string *)string->object)->buffer);
-    mem_free(string->object);
+    blob_release(string->object);
 }
 
 static size_t string_memory(const struct value *string, size_t samples)
 {
-    const struct big_string *big = string->object;
+    const struct blob *big = string->object;
 
     return mem_size(big) + (big->buffer.data != NULL ? mem_size(big->buffer.data) : 0);
 }
@@ -99,9 +100,7 @@ static size_t string_effort(const struct value *string)
 
 static struct value string_copy(const struct value *string)
 {
-    const struct big_string *big = string->object;
-
-    return value_of_big(buffer_bytes(&big->buffer));
+    return string_value_of_blob(blob_hold(string->object));
 }
 
 static void string_digest(const struct value *string, struct value_sum *sum)

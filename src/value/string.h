@@ -2,19 +2,21 @@
 #ifndef KELVIN_VALUE_STRING_H
 #define KELVIN_VALUE_STRING_H
 
+#include "base/blob.h"
 #include "base/text.h"
 #include "value/value.h"
 
-/* A string over STRING_INLINE_MAX; grows like a buffer. It may become shorter in place: string_* take what it holds. */
-struct big_string {
-    struct buffer buffer;
-};
+/* A string over STRING_INLINE_MAX is a blob (base/blob.h). It grows like a buffer, and may become shorter in place. While a reply or the
+ * log holds it, too, it is copied before it is changed. */
 
 /* The best encoding for the bytes: integer if it is one (and at most 20 characters), inline (borrowed), or big (copied). */
 struct value string_value(struct bytes bytes);
 struct value string_value_of_int(int64_t number);
 /* For what was changed in place: never an integer, says raw. Inline (borrowed) or big (copied). */
 struct value string_value_raw(struct bytes bytes);
+
+/* A value that takes one hold of the blob over. */
+struct value string_value_of_blob(struct blob *blob);
 
 /* The string's bytes; an integer is printed into `digits`, so the result may point there. */
 struct bytes string_bytes(const struct value *value, char digits[TEXT_INT_SIZE]);

@@ -31,7 +31,7 @@ enum value_encoding {   /* four bits in an entry; meaning depends on the type */
     STRING_INT = 0,         /* `integer` */
     STRING_EMBEDDED = 1,    /* `bytes`; OBJECT ENCODING says embstr up to 44 bytes, then raw */
     STRING_RAW = 2,         /* `bytes`; says raw: it was changed in place once */
-    STRING_BIG = 3,         /* `object` is a struct big_string; says raw */
+    STRING_BIG = 3,         /* `object` is a struct blob; says raw */
 
     HASH_LISTPACK = 0,      /* `object` is a listpack: field, value, field, value ... */
     HASH_TABLE = 1,         /* `object` is a struct dict */
@@ -95,7 +95,7 @@ size_t value_memory(const struct value *value, size_t samples);
 /* How much work freeing is: 1 for one block (0 for none), the number of elements for a table. Lazy free goes by it. */
 size_t value_effort(const struct value *value);
 
-/* A deep copy; inline strings stay borrowed. */
+/* A copy that does not change with the original: long strings share their blob until one of them is changed; inline strings stay borrowed. */
 struct value value_copy(const struct value *value);
 
 /* Order-independent 20-byte digest for DEBUG DIGEST: equal data, equal digest, whatever the encoding, in every process.

@@ -31,6 +31,7 @@ enum statistic {
     STAT_THROTTLED,             /* calls that had to wait for memory */
     STAT_READS_PROCESSED, STAT_WRITES_PROCESSED,
     STAT_QUERY_BUFFER_LIMIT, STAT_OUTPUT_BUFFER_LIMIT,  /* clients closed for it */
+    STAT_EVICTED_CLIENTS,       /* closed because the buffers of all clients took too much */
     STAT_TURNS, STAT_TURN_US,   /* turns of the loop, and microseconds spent in them */
     STAT_EXPIRE_US, STAT_EXPIRE_CUT,    /* active expiry: microseconds, and steps ended by their budget of time */
     STAT_EXPIRED_FIELDS,        /* of hashes */
@@ -45,6 +46,7 @@ struct turn {
     int64_t now_us;             /* monotonic */
     uint16_t minutes;           /* heat_minutes(now_ms) */
     bool clock_stopped;         /* replaying, or a replica: nothing expires by the clock */
+    int memory_fill;            /* from the high watermark to maxmemory, see engine/pace.h; -1: requests need not be slowed down */
     bool over_memory;           /* used memory is beyond maxmemory */
     bool over_reserve;          /* too much waits to be written by a checkpoint */
     struct heat_settings heat;

@@ -13,6 +13,7 @@
 #include "command/key.h"
 #include "engine/command_table.h"
 #include "engine/job.h"
+#include "engine/pace.h"
 #include "engine/worker.h"
 #include "persist/aof.h"
 #include "persist/identity.h"
@@ -80,6 +81,7 @@ struct engine {
     _Atomic uint64_t loading_total, loading_done;
     _Atomic int64_t loading_started_ms;
     _Atomic uint64_t imported_keys, imported_expired;       /* of an RDB file at the start: put in, and dropped */
+    struct pace pace;               /* of requests that take memory; thread-safe */
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
     _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
@@ -108,6 +110,9 @@ void engine_prefetch(struct worker *worker, const struct client *client, const s
 
 /* Bytes: memory used, as maxmemory counts it: everything the allocator gave out, and entries; free room inside of the heaps not. */
 uint64_t engine_memory_used(const struct engine *engine);
+/* Bytes that the buffers of all clients take, and may take at most: maxmemory-clients; if that is 0, half of maxmemory, or any number. */
+uint64_t engine_client_memory(const struct engine *engine);
+uint64_t engine_client_memory_max(const struct engine *engine);
 /* A few times a second, by one worker: how much more is resident than is used, beyond the base and a twentieth of maxmemory. The
  * tier counts it as used, so that RSS stays near maxmemory whatever fragments. */
 void engine_memory_watch(struct engine *engine);

@@ -7,7 +7,7 @@
 #include "engine/keys.h"
 #include "engine/monitor.h"
 
-enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_REPLAYED = 8 };
+enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_PACED = 8 };
 
 static const struct command *find_command(struct call *call)
 {
@@ -88,14 +88,14 @@ static bool pass_memory_gate(struct call *call, struct worker *worker)
 
     if (call->client->flags & CLIENT_PROXY || (!(call->command->flags & (COMMAND_DENYOOM | COMMAND_WRITE)) && call->key_count == 0))
         return true;
-    if (++worker->writes_since_check >= (is_replay ? MEMORY_CHECK_REPLAYED : MEMORY_CHECK_WRITES)) {
-        worker->writes_since_check = 0;
-        call->turn->over_memory = engine_memory_is_short(engine);
+    if (++worker->writes_since_check >= (is_replay || call->turn->memory_fill >= 0 ? MEMORY_CHECK_PACED : MEMORY_CHECK_WRITES)) {
+        worker_check_memory(worker);
         call->turn->over_reserve = engine_reserve_is_used_up(engine);
     }
     if (__builtin_expect(call->turn->over_reserve, 0) && !execute_wait_for_reserve(call, worker))
         return false;
-    if (__builtin_expect(!call->turn->over_memory, 1) || (!(call->command->flags & COMMAND_DENYOOM) && !is_replay))
+    if (__builtin_expect(call->turn->memory_fill < 0 && !call->turn->over_memory, 1) ||
+        (!(call->command->flags & COMMAND_DENYOOM) && !is_replay))
         return true;
     return execute_make_room(call, worker);
 }
@@ -151,7 +151,7 @@ static void drop_unwanted_reply(struct call *call)
     struct client *client = call->client;
 
     if (client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP))
-        client->reply.out.size = call->reply_start;
+        reply_truncate(&client->reply, call->reply_start);
     client->flags &= (uint32_t)~CLIENT_REPLY_SKIP;
     if (client->flags & CLIENT_REPLY_SKIP_NEXT) {
         client->flags &= (uint32_t)~CLIENT_REPLY_SKIP_NEXT;

@@ -4,6 +4,8 @@
 #include "engine/internal.h"
 #include "tier/checkpoint.h"
 
+enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024 };
+
 /* Nobody holds pins while he waits here: he starts from the top, and loads again what has gone by then (tier rule 7). */
 void execute_park(struct call *call, struct worker *worker)
 {
@@ -13,6 +15,27 @@ void execute_park(struct call *call, struct worker *worker)
     }
     worker_park_for_memory(worker, call->client);
     call->parked = true;
+}
+
+/* The same for one that the pace holds back: it goes on within milliseconds. */
+void execute_park_paced(struct call *call, struct worker *worker)
+{
+    execute_park(call, worker);
+    call->client->waits_for_pace = true;
+    if (worker->pace_soon != NULL)
+        worker->pace_soon(worker->ring_context);
+    if (!tier_is_demoting(call->engine->tier))
+        tier_nudge(call->engine->tier);
+}
+
+/* Bytes of memory that the request may take, about. What is large was let in with room for it (engine_admit). */
+static uint64_t request_weight(const struct call *call)
+{
+    uint64_t size = (uint64_t)call->key_count * KEY_WEIGHT;
+
+    for (int i = 1; i < call->arg_count && size < WEIGHT_MAX; i++)
+        size += call->args[i].size;
+    return size < WEIGHT_MAX ? size : WEIGHT_MAX;
 }
 
 /* Old values that a checkpoint still has to write take memory, too: changes wait until some are written. */
@@ -35,19 +58,20 @@ bool execute_make_room(struct call *call, struct worker *worker)
 {
     struct engine *engine = call->engine;
 
-    call->turn->over_memory = engine_memory_is_short(engine);
-    if (!call->turn->over_memory)
-        return true;
     if (call->client->flags & CLIENT_REPLAY) {
-        engine_wait_for_memory(engine);     /* whatever it is: its keys may have to be loaded */
+        if (engine_memory_is_short(engine))
+            engine_wait_for_memory(engine);     /* whatever it is: its keys may have to be loaded */
         return true;
     }
-    if (engine_may_wait_for_memory(engine)) {
+    if (call->turn->memory_fill >= 0 && engine_may_wait_for_memory(engine)) {
+        if (pace_take(engine, call->turn->memory_fill, request_weight(call)))
+            return true;
         turn_count(call->turn, STAT_THROTTLED, 1);
-        execute_park(call, worker);
-        tier_nudge(engine->tier);
+        execute_park_paced(call, worker);
         return false;
     }
+    if (!call->turn->over_memory)
+        return true;
     if (engine_evict(engine, worker, call)) {
         call->turn->over_memory = false;
         return true;

@@ -72,12 +72,14 @@ bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const st
 {
     struct engine *engine = call->engine;
 
-    if (call->client->waits != NULL)
+    uint64_t size = tier_record_size(engine->tier);
+
+    if (!engine_may_wait_for_memory(engine) || !tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))
         return false;
-    if (!tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))
-        return false;
-    call->turn->over_memory = engine_memory_is_short(engine);
-    return call->turn->over_memory && engine_may_wait_for_memory(engine);
+    if (call->client->waits == NULL)
+        return !pace_take(engine, call->turn->memory_fill, size);
+    pace_charge(engine, size);
+    return false;
 }
 
 /* A proxy waits for nothing: what is cold is loaded in place (tier rule 8), what is latched is copied (rule 9). False: it can't be read.

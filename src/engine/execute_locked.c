@@ -133,7 +133,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
             call->handles_stale = true;         /* as in execute_make_resident */
             continue;
         }
-        if (__builtin_expect(call->turn->over_memory, 0) && execute_lacks_memory(call, keyspace, key))
+        if (__builtin_expect(call->turn->memory_fill >= 0, 0) && execute_lacks_memory(call, keyspace, key))
             return SHORT;
         switch (tier_want(tier, keyspace, key->hash, call->args[key->arg], call->client, &worker->loads)) {
         case TIER_ABSENT:
@@ -232,12 +232,12 @@ void execute_once(struct call *call, struct worker *worker, bool *parked)
     must_queue = residency == HELD || residency == QUEUED || residency == SHORT || residency == FROZEN;
     if (must_queue && call->client->flags & CLIENT_PROXY)
         call->client->flags |= CLIENT_HELD_BACK;
+    else if (residency == SHORT && !(call->client->flags & CLIENT_REPLAY))
+        execute_park_paced(call, worker);
     else if (must_queue && !(call->client->flags & CLIENT_REPLAY))
         execute_park(call, worker);
-    if (residency == SHORT) {
+    if (residency == SHORT)
         turn_count(call->turn, STAT_THROTTLED, 1);
-        tier_nudge(call->engine->tier);
-    }
     if (residency == REAPED)
         worker_wake(worker, call->client);
     *parked = call->parked || must_queue || residency == WAITING || residency == REAPED || call->wait != NULL;

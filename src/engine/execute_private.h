@@ -33,9 +33,10 @@ bool execute_disks_allow(struct call *call, struct aof *aof);
 
 /* Until memory came. */
 void execute_park(struct call *call, struct worker *worker);
+void execute_park_paced(struct call *call, struct worker *worker);
 /* Asked when the reserve for a checkpoint's old values seemed used up. False: the call is parked. */
 bool execute_wait_for_reserve(struct call *call, struct worker *worker);
-/* Asked when memory seemed short. True if the call may go on; else it is parked, or was refused. */
+/* Asked when memory is over the high watermark, or short. True if the call may go on; else it is parked, or was refused. */
 bool execute_make_room(struct call *call, struct worker *worker);
 
 /* execute_keys.c. With the partitions locked. */

@@ -13,6 +13,24 @@ uint64_t engine_memory_used(const struct engine *engine)
     return meter_used(engine->meter) + segment_pool_used(engine->partitions->pool);
 }
 
+uint64_t engine_client_memory(const struct engine *engine)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < engine->worker_count; i++)
+        sum += atomic_load_explicit(&engine->workers[i]->buffer_bytes, memory_order_relaxed);
+    return sum;
+}
+
+uint64_t engine_client_memory_max(const struct engine *engine)
+{
+    int64_t given = config_number(engine->config, CONFIG_MAXMEMORY_CLIENTS), limit = config_number(engine->config, CONFIG_MAXMEMORY);
+
+    if (given > 0)
+        return (uint64_t)given;
+    return limit > 0 ? (uint64_t)limit / 2 : UINT64_MAX;
+}
+
 void engine_memory_watch(struct engine *engine)
 {
     uint64_t used = engine_memory_used(engine), resident = meter_resident();
@@ -27,11 +45,11 @@ void engine_memory_watch(struct engine *engine)
 bool engine_memory_is_short(const struct engine *engine)
 {
     int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
-
-    uint64_t used = engine_memory_used(engine);
+    uint64_t used;
 
     if (limit <= 0)
         return false;
+    used = engine_memory_used(engine);
     if (engine_may_wait_for_memory(engine))
         used += engine->memory_excess;
     return used > (uint64_t)limit;

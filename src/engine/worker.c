@@ -55,7 +55,6 @@ void worker_begin_turn(struct worker *worker)
     struct engine *engine = worker->engine;
     struct turn *turn = &worker->turn;
     const struct config *config = engine->config;
-    int64_t limit = config_number(config, CONFIG_MAXMEMORY);
 
     turn->now_ms = clock_wall_ms();
     turn->now_us = clock_mono_us();
@@ -72,16 +71,19 @@ void worker_begin_turn(struct worker *worker)
     turn->string_size_max = config_number(config, CONFIG_PROTO_MAX_BULK_LEN);
     turn->hll_sparse_size_max = (size_t)config_number(config, CONFIG_HLL_SPARSE_MAX_BYTES);
     turn->lsn_seen = 0;
-    turn->over_memory = false;
     turn->over_reserve = engine_reserve_is_used_up(engine);
-    if (limit > 0) {
-        uint64_t used = engine_memory_used(engine);
+    worker_check_memory(worker);
+    if (turn->memory_fill >= 0 && !tier_is_demoting(engine->tier))
+        tier_nudge(engine->tier);
+}
 
-        turn->over_memory = used > (uint64_t)limit;
-        if (engine->tier != NULL &&
-            used > (uint64_t)limit / 100 * (uint64_t)config_number(config, CONFIG_TIER_HIGH_WATERMARK))
-            tier_nudge(engine->tier);
-    }
+void worker_check_memory(struct worker *worker)
+{
+    struct turn *turn = &worker->turn;
+
+    worker->writes_since_check = 0;
+    turn->memory_fill = pace_fill(worker->engine);
+    turn->over_memory = turn->memory_fill >= PACE_FILL_ONE || (turn->memory_fill < 0 && engine_memory_is_short(worker->engine));
 }
 
 uint64_t worker_covered(const struct worker *worker)
@@ -170,6 +172,7 @@ void worker_memory_came(struct worker *worker)
 void worker_park_for_memory(struct worker *worker, struct client *client)
 {
     client->waits_for_memory = true;
+    client->waits_for_pace = false;
     client->prev_waiting = worker->memory_last;
     client->next_waiting = NULL;
     if (worker->memory_last != NULL)
@@ -194,21 +197,58 @@ static void leave_memory_queue(struct worker *worker, struct client *client)
         worker->memory_last = client->prev_waiting;
 }
 
-/* First come, first served, as long as there is room. */
+static void move_to_front(struct worker *worker, struct client *client)
+{
+    if (worker->memory_first == client)
+        return;
+    client->prev_waiting->next_waiting = client->next_waiting;
+    if (client->next_waiting != NULL)
+        client->next_waiting->prev_waiting = client->prev_waiting;
+    else
+        worker->memory_last = client->prev_waiting;
+    client->prev_waiting = NULL;
+    client->next_waiting = worker->memory_first;
+    worker->memory_first->prev_waiting = client;
+    worker->memory_first = client;
+}
+
+/* The first in the line waits for the pace, which holds it back still. */
+static bool is_held_back(struct worker *worker)
+{
+    struct engine *engine = worker->engine;
+    int fill;
+
+    if (!worker->memory_first->waits_for_pace || !engine_may_wait_for_memory(engine))
+        return false;
+    fill = pace_fill(engine);
+    return fill >= 0 && !pace_has_credit(engine, fill);
+}
+
+/* First come, first served, each once. One that could do nothing keeps its place. */
 static void resume_for_memory(struct worker *worker)
 {
     struct client *last = worker->memory_last;
 
-    while (worker->memory_first != NULL) {
+    worker_check_memory(worker);
+    while (worker->memory_first != NULL && !is_held_back(worker)) {
         struct client *client = worker->memory_first;
+        uint64_t commands = client->commands;
 
         leave_memory_queue(worker, client);
         worker->resume(client);
-        if (client == last || worker->memory_first == NULL)
+        if (client->waits_for_pace && client->waits_for_memory && client->commands == commands) {
+            move_to_front(worker, client);
             break;
-        if (engine_memory_is_short(worker->engine) && engine_may_wait_for_memory(worker->engine))
+        }
+        if (client == last)
             break;
     }
+}
+
+bool worker_resume_paced(struct worker *worker)
+{
+    resume_for_memory(worker);
+    return worker->memory_first != NULL && worker->memory_first->waits_for_pace;
 }
 
 /* What it was parked for has come. A wake-up may be left from a call that was answered without waiting for all it had asked
@@ -256,6 +296,12 @@ void worker_read_mail(struct worker *worker)
     }
     if (memory_came)
         resume_for_memory(worker);
+}
+
+void worker_count_buffers(struct worker *worker, int64_t by)
+{
+    atomic_store_explicit(&worker->buffer_bytes, atomic_load_explicit(&worker->buffer_bytes, memory_order_relaxed) + (uint64_t)by,
+        memory_order_relaxed);
 }
 
 void worker_measure_clients(struct worker *worker)

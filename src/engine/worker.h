@@ -41,12 +41,15 @@ struct worker {
     /* Bytes, measured about once a second: all memory of its clients' buffers; the largest of each kind. Atomic. */
     _Atomic uint64_t clients_memory, input_buffer_max, output_buffer_max;
 
+    _Atomic uint64_t buffer_bytes;  /* of all its clients' buffers, exactly. Changed by this worker */
+
     _Atomic int monitor_count;      /* of its clients: engine/monitor.h. Changed by this worker */
 
     pthread_mutex_t mail_lock;      /* leaf */
     struct client *ready_first, *ready_last;        /* mail_lock */
     struct message *messages, *messages_last;       /* mail_lock */
     bool memory_came;               /* mail_lock */
+    void (*pace_soon)(void *context);       /* immutable: calls worker_resume_paced in about a millisecond; NULL: the mail does it */
     void (*ring)(void *context);    /* immutable: wakes the loop; any thread */
     void *ring_context;
     void (*set_alarm)(void *context, int64_t at_us);    /* immutable: calls blocking_alarm then (monotonic clock); replaces an earlier one */
@@ -61,6 +64,8 @@ void worker_init(struct worker *worker, struct engine *engine, int index);
 void worker_release(struct worker *worker);
 
 void worker_begin_turn(struct worker *worker);
+/* Looks at the memory in use: refreshes turn.memory_fill and turn.over_memory. */
+void worker_check_memory(struct worker *worker);
 /* Posts loads, brings the log up to what was touched. Returns the LSN that the log covers now: output of clients that need more
  * has to wait (engine->on_durable rings). */
 uint64_t worker_end_turn(struct worker *worker);
@@ -76,9 +81,13 @@ void worker_post(struct worker *worker, struct message *message);
 
 /* The client waits until there is memory; it is resumed in its turn. On the worker. */
 void worker_park_for_memory(struct worker *worker, struct client *client);
+/* Resumes those whom the pace lets go on now. On the worker. Returns whether there are others that it holds back. */
+bool worker_resume_paced(struct worker *worker);
 /* Memory was freed: the worker resumes some who wait. Any thread. */
 void worker_memory_came(struct worker *worker);
 
+/* The buffers of its clients have grown by so many bytes. On the worker. */
+void worker_count_buffers(struct worker *worker, int64_t by);
 /* Measures the clients' buffers. On the worker. */
 void worker_measure_clients(struct worker *worker);
 

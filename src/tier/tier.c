@@ -427,6 +427,16 @@ bool tier_is_stuck(struct tier *tier)
     return tier->stuck;
 }
 
+uint64_t tier_demoted_bytes(const struct tier *tier)
+{
+    return tier->demoted_bytes;
+}
+
+bool tier_is_demoting(const struct tier *tier)
+{
+    return tier->demoting;
+}
+
 static uint64_t percentile(const uint64_t counts[LOAD_LATENCY_BUCKETS], uint64_t total, unsigned percent)
 {
     uint64_t rank = (total * percent + 99) / 100, seen = 0;

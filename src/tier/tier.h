@@ -188,6 +188,9 @@ bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t has
 uint64_t tier_record_size(struct tier *tier);
 /* The last attempt to get below the low mark freed nothing: all that is left is pinned or can't be moved. */
 bool tier_is_stuck(struct tier *tier);
+/* Bytes that demotion has freed since the start; whether the writer is at it: memory was over the high mark and is not yet below the low one. */
+uint64_t tier_demoted_bytes(const struct tier *tier);
+bool tier_is_demoting(const struct tier *tier);
 /* The writer is asked to look at the memory now. */
 void tier_nudge(struct tier *tier);
 

@@ -94,6 +94,8 @@ struct tier {
     bool writer_running, nudged;
     _Atomic bool stopping;              /* also read without the lock */
     _Atomic bool stuck;                 /* nothing more could be demoted, though memory is over the mark */
+    _Atomic bool demoting;              /* memory was over the high mark and is not below the low one yet */
+    _Atomic uint64_t demoted_bytes;     /* freed by demotion, in all */
     _Atomic bool expire_cold;           /* not while replaying */
     struct demote_request *requests;
     uint32_t *purges;                   /* incarnations */

@@ -213,6 +213,7 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
     }
     put_big(tier);
     commit(tier);
+    atomic_fetch_add_explicit(&tier->demoted_bytes, freed, memory_order_relaxed);
     return freed > 0;
 }
 
@@ -287,9 +288,11 @@ static void demote_to_low(struct tier *tier)
     if (!tier->settings.enabled || !over(tier, tier->settings.high_percent, &need)) {
         tier->writing->fruitless_since_ms = 0;
         tier->stuck = false;
+        tier->demoting = false;
         return;
     }
     over(tier, tier->settings.low_percent, &need);
+    tier->demoting = true;
     share = demote_share(tier, need);
     while (!tier->stopping && over(tier, tier->settings.low_percent, &need)) {
         if (!demote_batch(tier, share, need)) {
@@ -310,8 +313,9 @@ static void demote_to_low(struct tier *tier)
         /* Clients may fill what is freed as quickly, for ever. A checkpoint goes on, and begins, all the same: what it writes can be
          * dropped without another write. */
         if (++batches >= BATCHES_WHILE_SEALING && (tier->sealing != NULL || is_asked(tier)))
-            break;
+            return;
     }
+    tier->demoting = false;
 }
 
 static enum tier_move demote_one(struct tier *tier, struct demote_request *request)

@@ -1,0 +1,46 @@
+/* Pace: how fast requests may take memory while the cold tier makes room (tier rule 7).
+ *
+ * Below tier-high-watermark nothing is counted. Between it and maxmemory, a request takes its bytes from a credit that grows with time:
+ *
+ *     bytes a second = 2 x drain x (1 - fill)
+ *     fill           0 at the high watermark, 1 at maxmemory
+ *     drain          bytes a second that demotion has freed lately, while it was at it
+ *
+ * In a steady overload the memory in use settles where as much is admitted as is freed, so that every write is delayed a little, in order
+ * of arrival, and none waits for a whole pass of demotion. When the store stalls, writes slow down as memory fills.
+ *
+ * Thread-safe without a lock: workers race for a refill, and the credit is one atomic number.
+ */
+#ifndef KELVIN_ENGINE_PACE_H
+#define KELVIN_ENGINE_PACE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
+
+enum { PACE_FILL_ONE = 1024 };
+
+/* All zero is ready for use. */
+struct pace {
+    _Atomic int64_t credit;             /* bytes that may be taken; negative: owed by a request that took more than there was */
+    _Atomic int64_t refilled_us;        /* monotonic clock */
+    _Atomic int64_t drain;              /* bytes a second; 0: nothing was measured yet */
+    _Atomic int64_t sampled_us;         /* when the drain was looked at last; 0: nothing was being demoted then */
+    _Atomic uint64_t sampled_bytes;     /* what had been demoted in all by then */
+};
+
+/* Where memory is between the high watermark (0) and maxmemory (PACE_FILL_ONE) and beyond; -1 below the watermark, or if there is no
+ * maxmemory or no tier that could make room. */
+int pace_fill(const struct engine *engine);
+
+/* Takes `bytes` if there is any credit; the rest is owed. False: wait. `fill` is at least 0. */
+bool pace_take(struct engine *engine, int fill, uint64_t bytes);
+/* The same for one who can't wait any more. */
+void pace_charge(struct engine *engine, uint64_t bytes);
+
+/* Whether pace_take would succeed now. */
+bool pace_has_credit(struct engine *engine, int fill);
+
+#endif

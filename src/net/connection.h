@@ -20,10 +20,15 @@ struct connection {
     struct request_parser parser;
     struct buffer query;            /* received, not run: begins with the current request at `query_at` */
     size_t query_at;
-    struct buffer writing;          /* handed to the kernel; `written` bytes of it are gone */
-    size_t written;
+    struct reply writing;           /* handed to the kernel: `writing_size` bytes, `written` of them are gone */
+    uint64_t writing_size, written, write_part;
     uv_write_t write;
     bool write_busy;
+    bool reading;                   /* libuv reads from it */
+    bool output_full;               /* its next request waits until replies have been sent */
+    bool queued;                    /* in loop->backlog */
+    struct connection *prev_queued, *next_queued;
+    uint64_t counted;               /* bytes of its buffers, as they are in the worker's sum */
     bool in_dirty;
     struct connection *next_dirty;
     bool closing;
@@ -36,8 +41,10 @@ struct connection {
 void connection_open(struct loop *loop, struct accepted accepted);
 void connection_close(struct connection *connection);
 
-/* Runs what has been received, as far as it goes. */
+/* Runs what has been received, as far as it goes; also a request that was parked. */
 void connection_process(struct connection *connection);
+/* Its turn in loop->backlog has come: reads and runs on. */
+void connection_go_on(struct connection *connection);
 /* Sends what may be sent: the log covers `covered`. While the log can't be written, only those wait who changed something themselves:
  * reading goes on. True if there is nothing left to wait for. */
 bool connection_flush(struct connection *connection, uint64_t covered, bool log_failing);

@@ -11,7 +11,11 @@
 #include "engine/internal.h"
 #include "net/connection.h"
 
-static void end_turn(struct loop *loop)
+enum { READ_SIZE_MIN = 4 * 1024, OUTPUT_MAX_MIN = 16 * 1024 };
+
+static void on_visit(uv_idle_t *handle);
+
+void loop_end_turn(struct loop *loop)
 {
     struct connection *dirty;
     struct turn *turn = &loop->worker.turn;
@@ -27,6 +31,7 @@ static void end_turn(struct loop *loop)
     covered = worker_end_turn(&loop->worker);
     log_failing = aof != NULL && aof_error(aof) != STATUS_OK;
     loop->in_turn = false;
+    loop->turn_output = 0;
     loop->dirty = NULL;
     while (dirty != NULL) {
         struct connection *connection = dirty;
@@ -42,16 +47,100 @@ static void end_turn(struct loop *loop)
     }
 }
 
+/* What each client may have in its buffers before it has to wait: little if they are many. */
+static void share_memory(struct loop *loop)
+{
+    struct engine *engine = loop->engine;
+    uint64_t clients = (uint64_t)atomic_load_explicit(&engine->client_count, memory_order_relaxed), share = engine_client_memory_max(engine) / 4;
+    uint64_t most = (uint64_t)config_number(engine->config, CONFIG_CLIENT_OUTPUT_PENDING_MAX);
+
+    share = clients > 1 ? share / clients : share;
+    loop->read_size = share >= LOOP_READ_SIZE ? LOOP_READ_SIZE : share < READ_SIZE_MIN ? READ_SIZE_MIN : (size_t)share;
+    loop->output_max = most == 0 ? UINT64_MAX : share >= most ? most : share < OUTPUT_MAX_MIN ? OUTPUT_MAX_MIN : share;
+}
+
 void loop_enter_turn(struct loop *loop)
 {
     if (loop->in_turn)
         return;
     loop->in_turn = true;
     worker_begin_turn(&loop->worker);
+    share_memory(loop);
 }
 
-static void on_prepare(uv_prepare_t *handle) { end_turn(handle->data); }
-static void on_check(uv_check_t *handle) { end_turn(handle->data); }
+void loop_queue(struct connection *connection)
+{
+    struct loop *loop = connection->loop;
+
+    if (connection->queued || connection->closing)
+        return;
+    connection->queued = true;
+    connection->next_queued = NULL;
+    connection->prev_queued = loop->backlog_last;
+    if (loop->backlog_last != NULL)
+        loop->backlog_last->next_queued = connection;
+    else
+        loop->backlog = connection;
+    loop->backlog_last = connection;
+    loop->backlog_count++;
+    if (!uv_is_closing((uv_handle_t *)&loop->visit))
+        uv_idle_start(&loop->visit, on_visit);
+}
+
+void loop_unqueue(struct connection *connection)
+{
+    struct loop *loop = connection->loop;
+
+    if (!connection->queued)
+        return;
+    connection->queued = false;
+    loop->backlog_count--;
+    if (connection->prev_queued != NULL)
+        connection->prev_queued->next_queued = connection->next_queued;
+    else
+        loop->backlog = connection->next_queued;
+    if (connection->next_queued != NULL)
+        connection->next_queued->prev_queued = connection->prev_queued;
+    else
+        loop->backlog_last = connection->prev_queued;
+}
+
+/* Before the loop looks for new input: one visit to each of those that were in the backlog. */
+static void on_visit(uv_idle_t *handle)
+{
+    struct loop *loop = handle->data;
+
+    loop_enter_turn(loop);
+    for (size_t visits = loop->backlog_count; visits > 0 && loop->backlog != NULL; visits--) {
+        struct connection *connection = loop->backlog;
+
+        loop_unqueue(connection);
+        connection_go_on(connection);
+        loop_enter_turn(loop);
+    }
+    if (loop->backlog == NULL)
+        uv_idle_stop(handle);
+}
+
+static void on_prepare(uv_prepare_t *handle) { loop_end_turn(handle->data); }
+static void on_check(uv_check_t *handle) { loop_end_turn(handle->data); }
+
+static void on_pace(uv_timer_t *handle)
+{
+    struct loop *loop = handle->data;
+
+    loop_enter_turn(loop);
+    if (worker_resume_paced(&loop->worker))
+        uv_timer_start(handle, on_pace, 1, 0);
+}
+
+static void pace_soon(void *context)
+{
+    struct loop *loop = context;
+
+    if (!uv_is_active((uv_handle_t *)&loop->pace) && !uv_is_closing((uv_handle_t *)&loop->pace))
+        uv_timer_start(&loop->pace, on_pace, 1, 0);
+}
 
 static void close_all(struct loop *loop)
 {
@@ -68,6 +157,8 @@ static void close_all(struct loop *loop)
     uv_close((uv_handle_t *)&loop->check, NULL);
     uv_close((uv_handle_t *)&loop->cron, NULL);
     uv_close((uv_handle_t *)&loop->alarm, NULL);
+    uv_close((uv_handle_t *)&loop->visit, NULL);
+    uv_close((uv_handle_t *)&loop->pace, NULL);
 }
 
 static void on_bell(uv_poll_t *handle, int status, int events)
@@ -82,7 +173,7 @@ static void on_bell(uv_poll_t *handle, int status, int events)
     loop_enter_turn(loop);
     worker_read_mail(&loop->worker);
     if (loop->stopping && !uv_is_closing((uv_handle_t *)&loop->bell)) {
-        end_turn(loop);
+        loop_end_turn(loop);
         close_all(loop);
     }
 }
@@ -170,6 +261,72 @@ static void output_came(struct client *client)
         connection_mark_dirty(connection);
 }
 
+/* The one of this loop whose buffers are the largest, but for those that are not to be evicted. */
+static struct connection *find_largest(struct loop *loop)
+{
+    struct connection *found = NULL;
+
+    for (struct client *client = loop->worker.clients; client != NULL; client = client->next) {
+        struct connection *connection = (struct connection *)client;
+
+        if (!connection->closing && !(client->flags & CLIENT_NO_EVICT) && (found == NULL || connection->counted > found->counted))
+            found = connection;
+    }
+    return found;
+}
+
+struct relief {
+    struct message message;
+    struct loop *loop;
+};
+
+static void run_relief(struct message *message, struct worker *worker)
+{
+    struct relief *relief = (struct relief *)message;
+
+    (void)worker;
+    loop_relieve(relief->loop);
+    mem_free(relief);
+}
+
+/* The clients of another loop take more than those of this one. */
+static bool pass_on(struct loop *loop)
+{
+    struct engine *engine = loop->engine;
+    struct worker *most = &loop->worker;
+    struct relief *relief;
+
+    for (int i = 0; i < engine->worker_count; i++) {
+        if (engine->workers[i]->buffer_bytes > most->buffer_bytes)
+            most = engine->workers[i];
+    }
+    if (most == &loop->worker)
+        return false;
+    relief = mem_zalloc(sizeof(*relief));
+    relief->message.run = run_relief;
+    relief->loop = most->ring_context;
+    worker_post(most, &relief->message);
+    return true;
+}
+
+void loop_relieve(struct loop *loop)
+{
+    struct engine *engine = loop->engine;
+    uint64_t most = engine_client_memory_max(engine), all;
+
+    while ((all = engine_client_memory(engine)) > most && !pass_on(loop)) {
+        struct connection *largest = find_largest(loop);
+
+        if (largest == NULL || all - largest->counted <= most)
+            return;
+        log_write(engine->log, LOG_LEVEL_WARNING, "Evicting client: id=%llu addr=%s: its buffers take %llu bytes, those of all clients %llu, "
+            "more than maxmemory-clients allows", (unsigned long long)largest->client.id, largest->client.address,
+            (unsigned long long)largest->counted, (unsigned long long)all);
+        turn_count(&loop->worker.turn, STAT_EVICTED_CLIENTS, 1);
+        connection_close(largest);
+    }
+}
+
 struct loop *loop_create(struct engine *engine, int index)
 {
     struct loop *loop = mem_zalloc(sizeof(*loop));
@@ -184,12 +341,18 @@ struct loop *loop_create(struct engine *engine, int index)
     uv_check_init(&loop->uv, &loop->check);
     uv_timer_init(&loop->uv, &loop->cron);
     uv_timer_init(&loop->uv, &loop->alarm);
+    uv_timer_init(&loop->uv, &loop->pace);
+    uv_idle_init(&loop->uv, &loop->visit);
     loop->bell.data = loop->prepare.data = loop->check.data = loop->cron.data = loop->alarm.data = loop;
+    loop->pace.data = loop->visit.data = loop;
+    loop->read_size = LOOP_READ_SIZE;
+    loop->output_max = UINT64_MAX;
     uv_prepare_start(&loop->prepare, on_prepare);
     uv_check_start(&loop->check, on_check);
     uv_timer_start(&loop->cron, on_cron, 1, 0);
     loop->worker.ring = ring;
     loop->worker.ring_context = loop;
+    loop->worker.pace_soon = pace_soon;
     loop->worker.set_alarm = set_alarm;
     loop->worker.resume = resume;
     loop->worker.discard = connection_discard;
@@ -252,7 +415,7 @@ void loop_sweep(struct loop *loop)
 {
     loop_enter_turn(loop);
     worker_read_mail(&loop->worker);
-    end_turn(loop);                             /* lets go of clients whose output still waited for the log when they were closed */
+    loop_end_turn(loop);                             /* lets go of clients whose output still waited for the log when they were closed */
     uv_run(&loop->uv, UV_RUN_DEFAULT);          /* closes the sockets that were among the mail */
 }
 

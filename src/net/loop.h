@@ -37,6 +37,14 @@ struct loop {
     bool in_turn;
     bool stopping;
     struct connection *dirty;       /* have output, or wait for the log */
+    struct connection *backlog, *backlog_last;      /* have more to run or to read, one visit each and turn by turn */
+    size_t backlog_count;
+    uv_idle_t visit;                /* runs while there is a backlog */
+    uv_timer_t pace;                /* lets clients go on that memory's pace held back */
+    /* As of this turn's begin, by how many clients share the memory: */
+    size_t read_size;               /* bytes that are read from a client at once */
+    uint64_t output_max;            /* a client's next request waits while more of its output is pending */
+    uint64_t turn_output;           /* bytes of replies that this turn has gathered, about */
     struct ahead ahead[LOOP_BATCH];
     int64_t next_client_check_ms;
     void (*on_cron)(struct loop *loop, void *context);      /* main loop only; may be NULL */
@@ -64,7 +72,18 @@ struct accepted {
 };
 void loop_accept(struct loop *loop, struct accepted accepted);
 
-/* On the loop's own thread: begins a turn if none is open. Its end comes by itself. */
+/* On the loop's own thread, all of these. */
+
+/* Begins a turn if none is open. Its end comes by itself, or now: loads are posted, the log is brought up to date, replies are sent. */
 void loop_enter_turn(struct loop *loop);
+void loop_end_turn(struct loop *loop);
+
+/* The connection is visited (connection_go_on) after the others have had their turn. Once, however often it is asked. */
+void loop_queue(struct connection *connection);
+void loop_unqueue(struct connection *connection);
+
+/* While the buffers of all clients of the server take more than maxmemory-clients says, those of the largest not counted, closes the
+ * client with the largest ones; or asks the loop to do it whose clients take most. */
+void loop_relieve(struct loop *loop);
 
 #endif

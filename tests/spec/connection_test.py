@@ -432,7 +432,7 @@ class NeighboursTest(ServerCase):
         old = self.c.must("CONFIG", "GET", "client-output-buffer-limit")[1]
         self.c.must("CONFIG", "SET", "client-output-buffer-limit", "normal 2000000 0 0")
         try:
-            self.c.must("SET", "big", "z" * 1000000)
+            self.c.must("SET", "big", "z" * 20000000)      # more than the sockets' buffers take
             slow = self.client()
             slow.send(encode(["GET", "big"]) * 100)
             identity = b"addr=%s:%d " % (slow.socket.getsockname()[0].encode(), slow.socket.getsockname()[1])

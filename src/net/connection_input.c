@@ -1,0 +1,326 @@
+/* What a client sends: read, parsed, run, and kept as long as it has to wait.
+ *
+ * A connection is in one of these states, by what its next request waits for:
+ *
+ *   nothing          read on; a visit runs a bounded number of requests, and the rest has its turn after the other clients (loop->backlog)
+ *   memory, a key    (parked) read on until a small buffer is full, then not any more: the client's own writes block
+ *   its own output   (more than loop->output_max is pending) read on, not run, so that a client that writes a whole pipeline before
+ *                    it reads a reply does not block for ever; within the memory that all clients may take (loop_relieve)
+ */
+#include "net/connection_private.h"
+
+#include <poll.h>
+
+#include "engine/internal.h"
+
+enum {
+    INLINE_MAX = 64 * 1024,
+    QUERY_KEEP = 16 * 1024,         /* room a connection keeps when it is idle */
+    BIG_READ = 256 * 1024,          /* most that is read at once into a connection's own buffer */
+    VISIT_REQUESTS = 1024,          /* and bytes: what one client may run before the others have their turn */
+    VISIT_BYTES = 1024 * 1024,
+    TURN_US_MAX = 2000,             /* replies of a turn that has lasted longer are sent before the next client is looked at */
+    TURN_OUTPUT_MAX = 4 * 1024 * 1024,
+};
+
+static struct request_limits request_limits(const struct connection *connection)
+{
+    return (struct request_limits){
+        .bulk_size_max = config_number(connection->loop->engine->config, CONFIG_PROTO_MAX_BULK_LEN),
+        .arg_count_max = INT32_MAX,
+        .inline_size_max = INLINE_MAX,
+        .authenticated = connection->client.authenticated,
+    };
+}
+
+static void protocol_error(struct connection *connection)
+{
+    struct buffer text = { 0 };
+
+    buffer_append_format(&text, "ERR %s", connection->parser.error);
+    reply_error_text(&connection->client.reply, buffer_bytes(&text));
+    buffer_release(&text);
+    connection->client.flags |= CLIENT_CLOSE_AFTER_REPLY;
+}
+
+/* Parses requests ahead, at most `capacity`; prefetches for them when there are several. Returns their number; *size is where the last
+ * one ends. A long one ends the batch, for its arguments stay in the parser. */
+static int parse_ahead(struct connection *connection, const char *data, size_t size, size_t *at, bool *more)
+{
+    struct loop *loop = connection->loop;
+    struct request_limits limits = request_limits(connection);
+    int capacity = limits.authenticated ? LOOP_BATCH : 1, count = 0;
+
+    *more = true;
+    while (count < capacity && *at < size) {
+        struct ahead *ahead = &loop->ahead[count];
+        size_t consumed = 0, wanted = 0;
+        enum request_result result = request_parse(&connection->parser, &limits, data + *at, size - *at, &consumed, &wanted);
+
+        if (result == REQUEST_MORE) {
+            *more = false;
+            break;
+        }
+        if (result == REQUEST_ERROR) {
+            *more = false;
+            ahead->arg_count = -1;
+            ahead->begins = *at;
+            *at = size;
+            return count + 1;
+        }
+        ahead->begins = *at;
+        ahead->arg_count = connection->parser.arg_count;
+        *at += consumed;
+        if (ahead->arg_count == 0)
+            continue;
+        count++;
+        if (ahead->arg_count > LOOP_BATCH_ARGS)
+            break;
+        memcpy(ahead->args, connection->parser.args, (size_t)ahead->arg_count * sizeof(struct bytes));
+        if (connection->parser.inline_text.size > 0)
+            break;                  /* the next call would take its arguments away */
+    }
+    if (*at >= size)
+        *more = false;
+    if (count > 1) {
+        for (int stage = 0; stage < 2; stage++) {
+            for (int i = 0; i < count; i++) {
+                if (loop->ahead[i].arg_count > 0 && loop->ahead[i].arg_count <= LOOP_BATCH_ARGS)
+                    engine_prefetch(&loop->worker, &connection->client, loop->ahead[i].args, loop->ahead[i].arg_count, stage);
+            }
+        }
+    }
+    return count;
+}
+
+/* Why running stopped. */
+enum run_end {
+    RUN_NEEDS_MORE,     /* all complete requests have run */
+    RUN_WAITS,          /* the next one is parked */
+    RUN_OUTPUT_FULL,    /* the next one waits until the client has read replies */
+    RUN_VISIT_OVER,     /* others have their turn first */
+    RUN_CLOSING,
+};
+
+static bool is_leaving(const struct connection *connection)
+{
+    return connection->closing || connection->client.flags & (CLIENT_CLOSE_AFTER_REPLY | CLIENT_CLOSE_NOW);
+}
+
+/* Runs requests from `data`; *done is how many bytes are done with. */
+static enum run_end run_requests(struct connection *connection, const char *data, size_t size, size_t *done)
+{
+    struct loop *loop = connection->loop;
+    struct client *client = &connection->client;
+    size_t at = 0;
+    bool more = true;
+    int run = 0;
+
+    *done = size;
+    if (is_leaving(connection))
+        return RUN_CLOSING;
+    while (more && at < size) {
+        int count = parse_ahead(connection, data, size, &at, &more);
+
+        loop->worker.clock_ns = 0;
+        for (int i = 0; i < count; i++) {
+            struct ahead *ahead = &loop->ahead[i];
+            bool is_long = ahead->arg_count > LOOP_BATCH_ARGS || connection->parser.inline_text.size > 0;
+            const struct bytes *args = is_long && i == count - 1 ? connection->parser.args : ahead->args;
+            enum run_end end = RUN_NEEDS_MORE;
+
+            if (ahead->arg_count < 0) {
+                protocol_error(connection);
+                return RUN_CLOSING;
+            }
+            if (connection_output_pending(connection) > loop->output_max)
+                end = RUN_OUTPUT_FULL;
+            else if (run++ >= VISIT_REQUESTS || ahead->begins > VISIT_BYTES)
+                end = RUN_VISIT_OVER;
+            else if (engine_run(&loop->worker, client, args, ahead->arg_count) == RUN_PARKED)
+                end = RUN_WAITS;
+            if (end != RUN_NEEDS_MORE) {
+                request_restart(&connection->parser);       /* it may have begun a request after those that wait */
+                *done = ahead->begins;
+                return end;
+            }
+            if (is_leaving(connection))
+                return RUN_CLOSING;
+        }
+    }
+    *done = at;
+    return RUN_NEEDS_MORE;
+}
+
+static void set_reading(struct connection *connection, bool wanted)
+{
+    if (connection->reading == wanted)
+        return;
+    connection->reading = wanted;
+    if (wanted)
+        uv_read_start(&connection->uv.stream, connection_on_alloc, connection_on_read);
+    else
+        uv_read_stop(&connection->uv.stream);
+}
+
+/* After running: what comes next for this connection. */
+static void settle(struct connection *connection, enum run_end end)
+{
+    struct client *client = &connection->client;
+    struct buffer *query = &connection->query;
+
+    if (query->size == connection->query_at) {
+        query->size = connection->query_at = 0;
+        buffer_shrink(query, QUERY_KEEP);
+    }
+    client->query_size = query->size - connection->query_at;
+    client->query_room = query->capacity;
+    if (client->flags & CLIENT_CLOSE_NOW)
+        connection_close(connection);
+    if (connection->closing)
+        return;
+    connection->output_full = end == RUN_OUTPUT_FULL;
+    connection->loop->turn_output += client->reply.out.size;
+    if (end == RUN_VISIT_OVER)
+        loop_queue(connection);
+    set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < connection->loop->read_size));
+    connection_count_memory(connection);
+}
+
+void connection_process(struct connection *connection)
+{
+    struct buffer *query = &connection->query;
+    enum run_end end = RUN_NEEDS_MORE;
+    size_t done = 0;
+
+    if (query->size > connection->query_at) {
+        end = run_requests(connection, query->data + connection->query_at, query->size - connection->query_at, &done);
+        connection->query_at += done;
+        if (connection->query_at < query->size && connection->query_at > query->size / 2) {
+            memmove(query->data, query->data + connection->query_at, query->size - connection->query_at);
+            query->size -= connection->query_at;
+            connection->query_at = 0;
+        }
+    }
+    settle(connection, end);
+}
+
+void connection_go_on(struct connection *connection)
+{
+    if (connection->closing)
+        return;
+    if (connection->client.parked)
+        settle(connection, RUN_WAITS);
+    else
+        connection_process(connection);
+    if (!connection->closing)
+        connection_mark_dirty(connection);
+}
+
+void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+    struct connection *connection = handle->data;
+    struct buffer *query = &connection->query;
+    struct loop *loop = connection->loop;
+    size_t room;
+
+    (void)suggested;
+    if (query->size == connection->query_at) {
+        *buffer = uv_buf_init(loop->read_buffer, (unsigned)loop->read_size);
+        return;
+    }
+    room = query->capacity - query->size;
+    if (room < loop->read_size / 4) {
+        buffer_reserve(query, query->size < BIG_READ ? loop->read_size : BIG_READ);
+        room = query->capacity - query->size;
+    }
+    *buffer = uv_buf_init(query->data + query->size, (unsigned)(room < BIG_READ ? room : BIG_READ));
+}
+
+static bool is_over_query_limit(struct connection *connection)
+{
+    struct loop *loop = connection->loop;
+    struct client *client = &connection->client;
+
+    if (client->query_size <= (uint64_t)config_number(loop->engine->config, CONFIG_CLIENT_QUERY_BUFFER_LIMIT))
+        return false;
+    log_write(loop->engine->log, LOG_LEVEL_WARNING, "Closing client that reached max query buffer length: id=%llu addr=%s",
+        (unsigned long long)client->id, client->address);
+    turn_count(&loop->worker.turn, STAT_QUERY_BUFFER_LIMIT, 1);
+    connection_close(connection);
+    return true;
+}
+
+/* A turn that has become long, or has gathered much output, ends here; the next one begins with the next client. */
+static void end_long_turn(struct loop *loop)
+{
+    if (loop->worker.clock_ns / 1000 - loop->worker.turn.now_us > TURN_US_MAX || loop->turn_output > TURN_OUTPUT_MAX)
+        loop_end_turn(loop);
+}
+
+void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
+{
+    struct connection *connection = stream->data;
+    struct client *client = &connection->client;
+    struct loop *loop = connection->loop;
+
+    if (got < 0) {
+        connection_close(connection);
+        return;
+    }
+    if (got == 0 || connection->closing)
+        return;
+    loop_enter_turn(loop);
+    client->active_ms = loop->worker.turn.now_ms;
+    client->net_input += (uint64_t)got;
+    turn_count(&loop->worker.turn, STAT_NET_INPUT, (uint64_t)got);
+    turn_count(&loop->worker.turn, STAT_READS_PROCESSED, 1);
+    if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
+        return;                     /* whatever it says now, it is on its way out */
+    if (buffer->base == loop->read_buffer) {
+        enum run_end end = client->parked ? RUN_WAITS : RUN_NEEDS_MORE;
+        size_t done = 0;
+
+        if (!client->parked)
+            end = run_requests(connection, buffer->base, (size_t)got, &done);
+        buffer_append(&connection->query, buffer->base + done, (size_t)got - done);     /* what was not run */
+        settle(connection, end);
+    } else {
+        connection->query.size += (size_t)got;
+        if (connection->output_full)
+            settle(connection, RUN_OUTPUT_FULL);
+        else if (client->parked)
+            settle(connection, RUN_WAITS);
+        else
+            connection_process(connection);
+    }
+    if (connection->closing || is_over_query_limit(connection))
+        return;
+    connection_mark_dirty(connection);
+    /* libuv would read on as long as there is something: others first. */
+    if (connection->reading && (size_t)got == buffer->len) {
+        set_reading(connection, false);
+        loop_queue(connection);
+    }
+    end_long_turn(loop);
+}
+
+/* One that waits for a key and is not read any more has no other way to learn that its client has gone. */
+void connection_check_input(struct connection *connection)
+{
+    struct pollfd at = { .fd = connection->client.fd, .events = POLLRDHUP };
+
+    if (connection->reading || connection->client.waiter == NULL)
+        return;
+    if (poll(&at, 1, 0) > 0 && at.revents & (POLLRDHUP | POLLHUP | POLLERR))
+        connection_close(connection);
+}
+
+void connection_trim_input(struct connection *connection)
+{
+    if (connection->query.size != 0)
+        return;
+    buffer_release(&connection->query);
+    connection->client.query_room = 0;
+    request_trim(&connection->parser);
+}

@@ -1,0 +1,193 @@
+/* What a client is sent: replies of a turn leave in one write, with long strings straight from where they are kept. */
+#include "net/connection_private.h"
+
+#include "engine/internal.h"
+#include "engine/monitor.h"
+
+enum {
+    OUT_KEEP = 16 * 1024,           /* room a connection keeps when nothing is pending */
+    PIECES_MAX = 64,                /* of one write */
+};
+
+static void count_output(struct connection *connection, size_t size)
+{
+    connection->client.net_output += size;
+    /* One that has waited long for a key is not idle as soon as it has its reply. */
+    connection->client.active_ms = connection->loop->worker.turn.now_ms;
+    turn_count(&connection->loop->worker.turn, STAT_NET_OUTPUT, size);
+    turn_count(&connection->loop->worker.turn, STAT_WRITES_PROCESSED, 1);
+}
+
+void connection_check_output(struct connection *connection)
+{
+    const struct config *config = connection->loop->engine->config;
+    struct client *client = &connection->client;
+    uint64_t size = connection_output_pending(connection);
+    uint64_t hard = (uint64_t)config_output_limit(config, CONFIG_CLIENT_NORMAL, CONFIG_OUTPUT_HARD);
+    uint64_t soft = (uint64_t)config_output_limit(config, CONFIG_CLIENT_NORMAL, CONFIG_OUTPUT_SOFT);
+    int64_t soft_ms = config_output_limit(config, CONFIG_CLIENT_NORMAL, CONFIG_OUTPUT_SOFT_SECONDS) * 1000;
+    int64_t now_ms = connection->loop->worker.turn.now_ms;
+    bool over = (hard > 0 && size > hard) || (client->flags & CLIENT_MONITOR && size > MONITOR_OUTPUT_MAX);
+
+    if (soft > 0 && size > soft) {
+        if (connection->over_soft_limit_ms == 0)
+            connection->over_soft_limit_ms = now_ms;
+        over = over || now_ms - connection->over_soft_limit_ms > soft_ms;
+    } else {
+        connection->over_soft_limit_ms = 0;
+    }
+    if (!over || connection->closing)
+        return;
+    log_write(connection->loop->engine->log, LOG_LEVEL_WARNING,
+        "Client id=%llu addr=%s scheduled to be closed ASAP for overcoming of output buffer limits.", (unsigned long long)client->id,
+        client->address);
+    turn_count(&connection->loop->worker.turn, STAT_OUTPUT_BUFFER_LIMIT, 1);
+    connection_close(connection);
+}
+
+/* The pieces of what `reply` has to send after its first `from` bytes; at most PIECES_MAX. */
+static unsigned collect(const struct reply *reply, uint64_t from, uv_buf_t pieces[PIECES_MAX])
+{
+    unsigned count = 0;
+    size_t at = 0;
+
+    for (size_t i = 0; i <= reply->share_count; i++) {
+        struct bytes parts[2] = { bytes_of(NULL, 0), bytes_of(NULL, 0) };
+        size_t end = i < reply->share_count ? reply->shares[i].at : reply->out.size;
+
+        if (end > at)
+            parts[0] = bytes_of(reply->out.data + at, end - at);
+        if (i < reply->share_count)
+            parts[1] = buffer_bytes(&reply->shares[i].blob->buffer);
+        at = end;
+        for (int n = 0; n < 2; n++) {
+            if (parts[n].size <= from) {
+                from -= parts[n].size;
+                continue;
+            }
+            if (count == PIECES_MAX)
+                return count;
+            pieces[count++] = (uv_buf_t){ .base = (char *)parts[n].data + from, .len = parts[n].size - from };
+            from = 0;
+        }
+    }
+    return count;
+}
+
+static uint64_t size_of(const uv_buf_t *pieces, unsigned count)
+{
+    uint64_t size = 0;
+
+    for (unsigned i = 0; i < count; i++)
+        size += pieces[i].len;
+    return size;
+}
+
+static void writing_is_done(struct connection *connection)
+{
+    reply_truncate(&connection->writing, 0);
+    buffer_shrink(&connection->writing.out, OUT_KEEP);
+    connection->writing_size = connection->written = 0;
+}
+
+static void on_written(uv_write_t *write, int status);
+
+/* Gives the kernel what is left of `writing`, or a part of it. */
+static void write_rest(struct connection *connection)
+{
+    uv_buf_t pieces[PIECES_MAX];
+    unsigned count = collect(&connection->writing, connection->written, pieces);
+
+    connection->write.data = connection;
+    connection->write_busy = true;
+    connection->write_part = size_of(pieces, count);
+    count_output(connection, connection->write_part);
+    if (uv_write(&connection->write, &connection->uv.stream, pieces, count, on_written) != 0)
+        connection_close(connection);
+}
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct connection *connection = write->data;
+
+    connection->write_busy = false;
+    if (connection->closing)
+        return;
+    if (status < 0) {
+        connection_close(connection);
+        return;
+    }
+    connection->written += connection->write_part;
+    if (connection->written < connection->writing_size) {
+        write_rest(connection);
+        return;
+    }
+    writing_is_done(connection);
+    loop_enter_turn(connection->loop);
+    connection_mark_dirty(connection);
+}
+
+/* Sends what the socket takes at once; the rest is written when it takes more. */
+static void send_replies(struct connection *connection)
+{
+    struct reply *reply = &connection->client.reply;
+    uint64_t size = reply_size(reply);
+    uv_buf_t pieces[PIECES_MAX];
+    struct reply spare;
+    int sent;
+
+    sent = uv_try_write(&connection->uv.stream, pieces, collect(reply, 0, pieces));
+    if (sent < 0 && sent != UV_EAGAIN) {
+        connection_close(connection);
+        return;
+    }
+    if (sent > 0)
+        count_output(connection, (size_t)sent);
+    if (sent >= 0 && (uint64_t)sent == size) {
+        reply_truncate(reply, 0);
+        buffer_shrink(&reply->out, OUT_KEEP);
+        return;
+    }
+    spare = connection->writing;
+    connection->writing = *reply;
+    spare.protocol = reply->protocol;
+    spare.may_share = reply->may_share;
+    *reply = spare;
+    connection->writing_size = size;
+    connection->written = sent > 0 ? (uint64_t)sent : 0;
+    write_rest(connection);
+}
+
+bool connection_flush(struct connection *connection, uint64_t covered, bool log_failing)
+{
+    struct client *client = &connection->client;
+
+    if (connection->closing) {
+        connection_free_if_done(connection);
+        return true;
+    }
+    if (client->reply.out.size > 0 && (log_failing ? client->lsn_written : client->lsn_needed) > covered)
+        return false;
+    if (connection->write_busy) {
+        connection_check_output(connection);
+        return true;                /* on_written comes back to it */
+    }
+    if (client->reply.out.size > 0)
+        send_replies(connection);
+    if (connection->closing)
+        return true;
+    connection_count_memory(connection);
+    if (client->flags & CLIENT_CLOSE_AFTER_REPLY && !connection->write_busy)
+        connection_close(connection);
+    else if (connection->output_full && connection_output_pending(connection) <= connection->loop->output_max / 2)
+        loop_queue(connection);     /* the client reads: it may ask for more */
+    return true;
+}
+
+void connection_trim_output(struct connection *connection)
+{
+    if (connection->client.reply.out.size == 0)
+        buffer_release(&connection->client.reply.out);
+    if (!connection->write_busy)
+        buffer_release(&connection->writing.out);
+}

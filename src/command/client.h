@@ -13,6 +13,7 @@
 #include "resp/reply.h"
 
 struct command;
+struct request_large;
 struct tier_wait;
 struct waiter;
 struct worker;
@@ -48,6 +49,8 @@ struct client {
     const struct command *last_command;
     uint64_t query_size, query_room, arguments_size;    /* bytes, kept up to date by net for CLIENT LIST */
     uint64_t net_input, net_output, commands;           /* totals */
+    const struct request_large *large;      /* large arguments of the request that runs: they need not be copied. Set by net */
+    int large_count;
 
     /* Waiting. A parked client's request is run again from the top when it is woken. */
     bool parked;

@@ -1,6 +1,7 @@
 #include "command/key.h"
 
 #include "base/check.h"
+#include "resp/request.h"
 #include "value/hash.h"
 #include "value/string.h"
 
@@ -278,8 +279,19 @@ void key_replace(struct key *key, struct value value)
     key->value = value;
 }
 
+/* A large argument has memory of its own, which becomes the value: nothing is copied under the lock. */
 void key_set_string(struct key *key, struct bytes bytes)
 {
+    const struct client *client = key->call->client;
+
+    for (int i = 0; i < client->large_count; i++) {
+        struct blob *blob = client->large[i].blob;
+
+        if (blob->buffer.data == bytes.data && blob->buffer.size == bytes.size) {
+            key_replace(key, string_value_of_blob(blob_hold(blob)));
+            return;
+        }
+    }
     key_replace(key, string_value(bytes));
 }
 

@@ -86,6 +86,8 @@ struct engine {
     _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
 
+    struct client *_Atomic large_client;    /* its request is being received although it does not fit into maxmemory; NULL: none */
+    _Atomic uint64_t memory_wanted;         /* bytes of a request that is received as soon as there is room: demotion makes it */
     struct client *_Atomic big_client;      /* holds the one big-call token (tier rule 7); NULL: free */
 
     _Atomic bool save_failed;       /* the last background save */
@@ -113,6 +115,10 @@ uint64_t engine_memory_used(const struct engine *engine);
 /* Bytes that the buffers of all clients take, and may take at most: maxmemory-clients; if that is 0, half of maxmemory, or any number. */
 uint64_t engine_client_memory(const struct engine *engine);
 uint64_t engine_client_memory_max(const struct engine *engine);
+/* A request of `size` bytes and more may be received: it fits into maxmemory, or it is the only one that does not. False: ask again soon; room
+ * is being made. On the client's worker; engine_end_large when the request has run or its client is gone. */
+bool engine_admit_large(struct engine *engine, struct client *client, uint64_t size);
+void engine_end_large(struct engine *engine, struct client *client);
 /* A few times a second, by one worker: how much more is resident than is used, beyond the base and a twentieth of maxmemory. The
  * tier counts it as used, so that RSS stays near maxmemory whatever fragments. */
 void engine_memory_watch(struct engine *engine);

@@ -31,6 +31,30 @@ uint64_t engine_client_memory_max(const struct engine *engine)
     return limit > 0 ? (uint64_t)limit / 2 : UINT64_MAX;
 }
 
+bool engine_admit_large(struct engine *engine, struct client *client, uint64_t size)
+{
+    int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
+    struct client *nobody = NULL;
+
+    if (limit <= 0 || engine->large_client == client)
+        return true;
+    if (engine_memory_used(engine) + size <= (uint64_t)limit || atomic_compare_exchange_strong(&engine->large_client, &nobody, client)) {
+        engine->memory_wanted = 0;
+        return true;
+    }
+    engine->memory_wanted = size < (uint64_t)limit / 2 ? size : (uint64_t)limit / 2;
+    if (engine->tier != NULL && !tier_is_demoting(engine->tier))
+        tier_nudge(engine->tier);
+    return false;
+}
+
+void engine_end_large(struct engine *engine, struct client *client)
+{
+    struct client *holder = client;
+
+    atomic_compare_exchange_strong(&engine->large_client, &holder, NULL);
+}
+
 void engine_memory_watch(struct engine *engine)
 {
     uint64_t used = engine_memory_used(engine), resident = meter_resident();

@@ -91,6 +91,8 @@ void connection_close(struct connection *connection)
     worker_count_buffers(&connection->loop->worker, -(int64_t)connection->counted);
     connection->counted = 0;
     loop_unqueue(connection);
+    loop_leave_room(connection);
+    engine_end_large(connection->loop->engine, &connection->client);
     atomic_fetch_sub(&connection->loop->engine->client_count, 1);
     connection->removed = worker_remove_client(&connection->loop->worker, &connection->client);
     uv_close(&connection->uv.handle, on_closed);
@@ -136,7 +138,8 @@ void connection_check(struct connection *connection, int64_t now_ms)
 {
     int64_t timeout_s = config_number(connection->loop->engine->config, CONFIG_TIMEOUT);
 
-    if (timeout_s > 0 && !connection->client.parked && !(connection->client.flags & CLIENT_MONITOR) && now_ms - connection->client.active_ms > timeout_s * 1000) {
+    if (timeout_s > 0 && !connection->client.parked && !connection->waits_for_room &&
+        !(connection->client.flags & CLIENT_MONITOR) && now_ms - connection->client.active_ms > timeout_s * 1000) {
         connection_close(connection);
         return;
     }

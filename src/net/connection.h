@@ -27,7 +27,8 @@ struct connection {
     bool reading;                   /* libuv reads from it */
     bool output_full;               /* its next request waits until replies have been sent */
     bool queued;                    /* in loop->backlog */
-    struct connection *prev_queued, *next_queued;
+    bool waits_for_room;            /* in loop->room, in the middle of a request */
+    struct connection *prev_queued, *next_queued;   /* in the one or the other */
     uint64_t counted;               /* bytes of its buffers, as they are in the worker's sum */
     bool in_dirty;
     struct connection *next_dirty;
@@ -43,6 +44,8 @@ void connection_close(struct connection *connection);
 
 /* Runs what has been received, as far as it goes; also a request that was parked. */
 void connection_process(struct connection *connection);
+/* It waits in loop->room. True: it goes on. */
+bool connection_let_in(struct connection *connection);
 /* Its turn in loop->backlog has come: reads and runs on. */
 void connection_go_on(struct connection *connection);
 /* Sends what may be sent: the log covers `covered`. While the log can't be written, only those wait who changed something themselves:

@@ -77,7 +77,7 @@ static int parse_ahead(struct connection *connection, const char *data, size_t s
         if (ahead->arg_count > LOOP_BATCH_ARGS)
             break;
         memcpy(ahead->args, connection->parser.args, (size_t)ahead->arg_count * sizeof(struct bytes));
-        if (connection->parser.inline_text.size > 0)
+        if (connection->parser.inline_text.size > 0 || connection->parser.large_count > 0)
             break;                  /* the next call would take its arguments away */
     }
     if (*at >= size)
@@ -107,6 +107,15 @@ static bool is_leaving(const struct connection *connection)
     return connection->closing || connection->client.flags & (CLIENT_CLOSE_AFTER_REPLY | CLIENT_CLOSE_NOW);
 }
 
+/* A request with large arguments has run. */
+static void end_large(struct connection *connection)
+{
+    request_drop_large(&connection->parser);
+    connection->client.large_count = 0;
+    connection->client.arguments_size = 0;
+    engine_end_large(connection->loop->engine, &connection->client);
+}
+
 /* Runs requests from `data`; *done is how many bytes are done with. */
 static enum run_end run_requests(struct connection *connection, const char *data, size_t size, size_t *done)
 {
@@ -123,6 +132,8 @@ static enum run_end run_requests(struct connection *connection, const char *data
         int count = parse_ahead(connection, data, size, &at, &more);
 
         loop->worker.clock_ns = 0;
+        client->large = connection->parser.large;
+        client->large_count = count > 0 ? connection->parser.large_count : 0;
         for (int i = 0; i < count; i++) {
             struct ahead *ahead = &loop->ahead[i];
             bool is_long = ahead->arg_count > LOOP_BATCH_ARGS || connection->parser.inline_text.size > 0;
@@ -140,10 +151,15 @@ static enum run_end run_requests(struct connection *connection, const char *data
             else if (engine_run(&loop->worker, client, args, ahead->arg_count) == RUN_PARKED)
                 end = RUN_WAITS;
             if (end != RUN_NEEDS_MORE) {
-                request_restart(&connection->parser);       /* it may have begun a request after those that wait */
+                if (client->large_count > 0)
+                    request_again(&connection->parser, data + ahead->begins, at - ahead->begins);
+                else
+                    request_restart(&connection->parser);       /* it may have begun a request after those that wait */
                 *done = ahead->begins;
                 return end;
             }
+            if (client->large_count > 0)
+                end_large(connection);
             if (is_leaving(connection))
                 return RUN_CLOSING;
         }
@@ -161,6 +177,31 @@ static void set_reading(struct connection *connection, bool wanted)
         uv_read_start(&connection->uv.stream, connection_on_alloc, connection_on_read);
     else
         uv_read_stop(&connection->uv.stream);
+}
+
+/* A large argument counts against the memory there is before it is read: it gets memory of its own, of just its size. False: it has to
+ * wait for that. */
+static bool receive_large(struct connection *connection)
+{
+    struct buffer *query = &connection->query;
+    struct request_parser *parser = &connection->parser;
+
+    if (!engine_admit_large(connection->loop->engine, &connection->client, request_large_wanted(parser)))
+        return false;
+    query->size = connection->query_at +
+        request_large_begin(parser, query->data + connection->query_at, query->size - connection->query_at);
+    connection->client.query_size = query->size - connection->query_at;
+    connection->client.arguments_size = parser->large_size;
+    return true;
+}
+
+bool connection_let_in(struct connection *connection)
+{
+    if (!receive_large(connection))
+        return false;
+    loop_leave_room(connection);
+    set_reading(connection, true);
+    return true;
 }
 
 /* After running: what comes next for this connection. */
@@ -183,6 +224,11 @@ static void settle(struct connection *connection, enum run_end end)
     connection->loop->turn_output += client->reply.out.size;
     if (end == RUN_VISIT_OVER)
         loop_queue(connection);
+    if (end == RUN_NEEDS_MORE && request_large_wanted(&connection->parser) > 0 && !receive_large(connection)) {
+        set_reading(connection, false);
+        loop_wait_for_room(connection);
+        return;
+    }
     set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < connection->loop->read_size));
     connection_count_memory(connection);
 }
@@ -224,7 +270,13 @@ void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer
     struct loop *loop = connection->loop;
     size_t room;
 
+    char *large = request_large_room(&connection->parser, &room);
+
     (void)suggested;
+    if (large != NULL) {
+        *buffer = uv_buf_init(large, (unsigned)(room < BIG_READ ? room : BIG_READ));
+        return;
+    }
     if (query->size == connection->query_at) {
         *buffer = uv_buf_init(loop->read_buffer, (unsigned)loop->read_size);
         return;
@@ -242,7 +294,7 @@ static bool is_over_query_limit(struct connection *connection)
     struct loop *loop = connection->loop;
     struct client *client = &connection->client;
 
-    if (client->query_size <= (uint64_t)config_number(loop->engine->config, CONFIG_CLIENT_QUERY_BUFFER_LIMIT))
+    if (client->query_size + client->arguments_size <= (uint64_t)config_number(loop->engine->config, CONFIG_CLIENT_QUERY_BUFFER_LIMIT))
         return false;
     log_write(loop->engine->log, LOG_LEVEL_WARNING, "Closing client that reached max query buffer length: id=%llu addr=%s",
         (unsigned long long)client->id, client->address);
@@ -285,6 +337,9 @@ void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer
             end = run_requests(connection, buffer->base, (size_t)got, &done);
         buffer_append(&connection->query, buffer->base + done, (size_t)got - done);     /* what was not run */
         settle(connection, end);
+    } else if (buffer->base < connection->query.data || buffer->base >= connection->query.data + connection->query.capacity) {
+        if (request_large_add(&connection->parser, (size_t)got))
+            connection_process(connection);
     } else {
         connection->query.size += (size_t)got;
         if (connection->output_full)

@@ -14,6 +14,7 @@
 enum { READ_SIZE_MIN = 4 * 1024, OUTPUT_MAX_MIN = 16 * 1024 };
 
 static void on_visit(uv_idle_t *handle);
+static void pace_soon(void *context);
 
 void loop_end_turn(struct loop *loop)
 {
@@ -68,20 +69,37 @@ void loop_enter_turn(struct loop *loop)
     share_memory(loop);
 }
 
+static void link_last(struct connection **first, struct connection **last, struct connection *connection)
+{
+    connection->next_queued = NULL;
+    connection->prev_queued = *last;
+    if (*last != NULL)
+        (*last)->next_queued = connection;
+    else
+        *first = connection;
+    *last = connection;
+}
+
+static void unlink_from(struct connection **first, struct connection **last, struct connection *connection)
+{
+    if (connection->prev_queued != NULL)
+        connection->prev_queued->next_queued = connection->next_queued;
+    else
+        *first = connection->next_queued;
+    if (connection->next_queued != NULL)
+        connection->next_queued->prev_queued = connection->prev_queued;
+    else
+        *last = connection->prev_queued;
+}
+
 void loop_queue(struct connection *connection)
 {
     struct loop *loop = connection->loop;
 
-    if (connection->queued || connection->closing)
+    if (connection->queued || connection->waits_for_room || connection->closing)
         return;
     connection->queued = true;
-    connection->next_queued = NULL;
-    connection->prev_queued = loop->backlog_last;
-    if (loop->backlog_last != NULL)
-        loop->backlog_last->next_queued = connection;
-    else
-        loop->backlog = connection;
-    loop->backlog_last = connection;
+    link_last(&loop->backlog, &loop->backlog_last, connection);
     loop->backlog_count++;
     if (!uv_is_closing((uv_handle_t *)&loop->visit))
         uv_idle_start(&loop->visit, on_visit);
@@ -95,14 +113,27 @@ void loop_unqueue(struct connection *connection)
         return;
     connection->queued = false;
     loop->backlog_count--;
-    if (connection->prev_queued != NULL)
-        connection->prev_queued->next_queued = connection->next_queued;
-    else
-        loop->backlog = connection->next_queued;
-    if (connection->next_queued != NULL)
-        connection->next_queued->prev_queued = connection->prev_queued;
-    else
-        loop->backlog_last = connection->prev_queued;
+    unlink_from(&loop->backlog, &loop->backlog_last, connection);
+}
+
+void loop_wait_for_room(struct connection *connection)
+{
+    loop_unqueue(connection);
+    connection->waits_for_room = true;
+    link_last(&connection->loop->room, &connection->loop->room_last, connection);
+    pace_soon(connection->loop);
+}
+
+void loop_leave_room(struct connection *connection)
+{
+    struct loop *loop = connection->loop;
+
+    if (!connection->waits_for_room)
+        return;
+    connection->waits_for_room = false;
+    unlink_from(&loop->room, &loop->room_last, connection);
+    if (loop->room == NULL)
+        loop->engine->memory_wanted = 0;
 }
 
 /* Before the loop looks for new input: one visit to each of those that were in the backlog. */
@@ -130,7 +161,9 @@ static void on_pace(uv_timer_t *handle)
     struct loop *loop = handle->data;
 
     loop_enter_turn(loop);
-    if (worker_resume_paced(&loop->worker))
+    while (loop->room != NULL && connection_let_in(loop->room))
+        ;
+    if (worker_resume_paced(&loop->worker) || loop->room != NULL)
         uv_timer_start(handle, on_pace, 1, 0);
 }
 

@@ -39,6 +39,7 @@ struct loop {
     struct connection *dirty;       /* have output, or wait for the log */
     struct connection *backlog, *backlog_last;      /* have more to run or to read, one visit each and turn by turn */
     size_t backlog_count;
+    struct connection *room, *room_last;            /* wait to be let in with a large request, in order */
     uv_idle_t visit;                /* runs while there is a backlog */
     uv_timer_t pace;                /* lets clients go on that memory's pace held back */
     /* As of this turn's begin, by how many clients share the memory: */
@@ -81,6 +82,10 @@ void loop_end_turn(struct loop *loop);
 /* The connection is visited (connection_go_on) after the others have had their turn. Once, however often it is asked. */
 void loop_queue(struct connection *connection);
 void loop_unqueue(struct connection *connection);
+
+/* The connection waits until there is room for a large request (connection_let_in), behind others that do. */
+void loop_wait_for_room(struct connection *connection);
+void loop_leave_room(struct connection *connection);
 
 /* While the buffers of all clients of the server take more than maxmemory-clients says, those of the largest not counted, closes the
  * client with the largest ones; or asks the loop to do it whose clients take most. */

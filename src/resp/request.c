@@ -26,6 +26,8 @@ void request_init(struct request_parser *parser)
 
 void request_release(struct request_parser *parser)
 {
+    request_drop_large(parser);
+    mem_free(parser->large);
     mem_free(parser->args);
     buffer_release(&parser->inline_text);
     request_init(parser);
@@ -50,8 +52,16 @@ static void request_end(struct request_parser *parser)
     parser->line_scanned = 0;
 }
 
+void request_drop_large(struct request_parser *parser)
+{
+    while (parser->large_count > 0)
+        blob_release(parser->large[--parser->large_count].blob);
+    parser->large_size = 0;
+}
+
 void request_restart(struct request_parser *parser)
 {
+    CHECK(parser->large_count == 0);        /* their bytes are not in the data any more */
     request_end(parser);
     parser->arg_count = 0;
 }
@@ -89,18 +99,97 @@ static inline void args_push(struct request_parser *parser, const char *data, si
     parser->args[parser->arg_count++] = bytes_of(data, size);
 }
 
-/* Addresses become offsets while the data may move, and back. An argument is converted once each way, however many
- * pieces the request comes in. */
+/* Addresses become offsets while the data may move, and back, but for those of large arguments, which stay where they are. An argument
+ * is converted once each way, however many pieces the request comes in. */
 static void args_to_offsets(struct request_parser *parser, int first, const char *data)
 {
-    for (int i = first; i < parser->arg_count; i++)
-        parser->args[i].data = (const char *)((uintptr_t)parser->args[i].data - (uintptr_t)data);
+    int large = 0;
+
+    for (int i = first; i < parser->arg_count; i++) {
+        while (large < parser->large_count && parser->large[large].arg < i)
+            large++;
+        if (large == parser->large_count || parser->large[large].arg != i)
+            parser->args[i].data = (const char *)((uintptr_t)parser->args[i].data - (uintptr_t)data);
+    }
 }
 
 static void args_to_addresses(struct request_parser *parser, int count, const char *data)
 {
-    for (int i = 0; i < count; i++)
-        parser->args[i].data = data + (uintptr_t)parser->args[i].data;
+    int large = 0;
+
+    for (int i = 0; i < count; i++) {
+        if (large < parser->large_count && parser->large[large].arg == i)
+            large++;
+        else
+            parser->args[i].data = data + (uintptr_t)parser->args[i].data;
+    }
+}
+
+/* ---- large arguments ---- */
+
+size_t request_large_wanted(const struct request_parser *parser)
+{
+    if (parser->args_expected < 0 || parser->bulk_expected < REQUEST_LARGE_MIN)
+        return 0;
+    if (parser->large_count > 0 && parser->large[parser->large_count - 1].arg == parser->arg_count)
+        return 0;               /* it is being received already */
+    return (size_t)parser->bulk_expected + 2;
+}
+
+size_t request_large_begin(struct request_parser *parser, const char *data, size_t size)
+{
+    size_t wanted = request_large_wanted(parser);
+    struct blob *blob = blob_create(wanted);
+
+    CHECK(wanted > 0 && size >= parser->scanned && size - parser->scanned < wanted);
+    buffer_append(&blob->buffer, data + parser->scanned, size - parser->scanned);
+    if (parser->large_count == parser->large_capacity) {
+        parser->large_capacity = parser->large_capacity * 2 + 2;
+        parser->large = mem_realloc(parser->large, (size_t)parser->large_capacity * sizeof(*parser->large));
+    }
+    parser->large[parser->large_count++] = (struct request_large){ blob, parser->arg_count };
+    parser->large_size += wanted;
+    return parser->scanned;
+}
+
+static struct buffer *filling(struct request_parser *parser)
+{
+    struct request_large *last = parser->large_count > 0 ? &parser->large[parser->large_count - 1] : NULL;
+
+    return last != NULL && last->arg == parser->arg_count && parser->args_expected >= 0 ? &last->blob->buffer : NULL;
+}
+
+char *request_large_room(struct request_parser *parser, size_t *room)
+{
+    struct buffer *buffer = filling(parser);
+
+    if (buffer == NULL)
+        return NULL;
+    *room = buffer->capacity - buffer->size;
+    return buffer->data + buffer->size;
+}
+
+bool request_large_add(struct request_parser *parser, size_t size)
+{
+    struct buffer *buffer = filling(parser);
+
+    CHECK(buffer != NULL && size <= buffer->capacity - buffer->size);
+    buffer->size += size;
+    if (buffer->size < buffer->capacity)
+        return false;
+    buffer->size -= 2;          /* what the two bytes after the argument are is not checked, as for others */
+    args_push(parser, buffer->data, buffer->size);
+    parser->bulk_expected = -1;
+    return true;
+}
+
+void request_again(struct request_parser *parser, const char *data, size_t size)
+{
+    args_to_offsets(parser, 0, data);
+    parser->args_expected = parser->arg_count;
+    parser->bulk_expected = -1;
+    parser->scanned = size;
+    parser->line_scanned = 0;
 }
 
 /* ---- inline commands ---- */
@@ -386,6 +475,7 @@ static enum request_result args_read(struct request_parser *parser, const struct
 static inline void request_begin(struct request_parser *parser)
 {
     parser->arg_count = 0;
+    request_drop_large(parser);
     if (parser->arg_capacity > ARGS_KEEP || parser->inline_text.capacity > INLINE_KEEP)
         request_trim(parser);
 }

@@ -13,10 +13,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/blob.h"
 #include "base/buffer.h"
 #include "base/bytes.h"
 
-enum { REQUEST_ERROR_SIZE = 128 };
+enum { REQUEST_ERROR_SIZE = 128, REQUEST_LARGE_MIN = 64 * 1024 };
+
+/* An argument that was received into memory of its own: args[arg] is its blob's bytes. */
+struct request_large {
+    struct blob *blob;          /* held by the parser until the next request begins */
+    int arg;
+};
 
 struct request_limits {
     int64_t bulk_size_max;      /* proto-max-bulk-len */
@@ -36,6 +43,9 @@ struct request_parser {
     size_t scanned;             /* bytes of the request that are done with */
     size_t line_scanned;        /* no line that is still open ends before this */
     struct buffer inline_text;  /* arguments that had quotes or escapes */
+    struct request_large *large;    /* in the order of `arg`; the last one may still be filling: its `arg` is arg_count then */
+    int large_count, large_capacity;
+    size_t large_size;          /* bytes of all of them */
     char error[REQUEST_ERROR_SIZE];
 };
 
@@ -51,6 +61,21 @@ void request_trim(struct request_parser *parser);
 /* Forgets what was read of a request that is not complete: the next call starts at a request's first byte again. For who reads
  * ahead and then has to go back. */
 void request_restart(struct request_parser *parser);
+
+/* Large arguments need not be in `data`. After REQUEST_MORE: the size of the argument that is incomplete, with its line end, if it is
+ * worth to be received apart from the others (REQUEST_LARGE_MIN and more); else 0. */
+size_t request_large_wanted(const struct request_parser *parser);
+/* Begins that: what has come of the argument is copied. Returns how many bytes of `data`, counted from the request's first one, are to be kept for
+ * the next call of request_parse; those after them are done with. */
+size_t request_large_begin(struct request_parser *parser, const char *data, size_t size);
+/* Where the next bytes of the argument go, `*room` of them; NULL: none is being received. Then: so many have come; true if it is complete. */
+char *request_large_room(struct request_parser *parser, size_t *room);
+bool request_large_add(struct request_parser *parser, size_t size);
+/* The request that was complete is to be given once more by the next call, with the same data: request_restart for one with large
+ * arguments. `size` is what request_parse said it consumed. */
+void request_again(struct request_parser *parser, const char *data, size_t size);
+/* The request has run: its large arguments are not needed any more. */
+void request_drop_large(struct request_parser *parser);
 
 /* `data` begins where the current request begins (the same bytes as last time, maybe more of them, maybe elsewhere in
  * memory). REQUEST_COMPLETE: `*consumed` is the request's size. REQUEST_MORE: `*wanted` is a hint of how many bytes

@@ -9,7 +9,7 @@ static uint64_t hook_memory_used(void *context)
 {
     struct engine *engine = context;
 
-    return engine_memory_used(engine) + engine->memory_excess;
+    return engine_memory_used(engine) + engine->memory_excess + engine->memory_wanted;
 }
 
 static void hook_wake(void *context, struct client *client)

@@ -5,6 +5,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "resp/reply.h"
@@ -239,6 +240,39 @@ static void later_counts_nest(void **state)
 #undef OK11
 }
 
+static void a_long_string_is_held_where_the_reader_can_do_with_that(void **state)
+{
+    struct reply *reply = *state;
+    struct blob *blob = blob_create(REPLY_SHARE_MIN);
+    struct reply_later later;
+    char header[32];
+    int size = snprintf(header, sizeof(header), "$%d\r\n", REPLY_SHARE_MIN);
+
+    memset(blob->buffer.data, 'x', REPLY_SHARE_MIN);
+    blob->buffer.size = REPLY_SHARE_MIN;
+    reply_bulk_blob(reply, blob);               /* copied */
+    assert_false(blob_is_shared(blob));
+    assert_int_equal(reply_size(reply), size + REPLY_SHARE_MIN + 2);
+    reply_truncate(reply, 0);
+    reply->may_share = true;
+    later = reply_later_begin(reply);
+    reply_bulk_blob(reply, blob);
+    assert_true(blob_is_shared(blob));
+    reply_later_array(reply, later, 100);       /* a longer header than there was a gap for: what follows moves */
+    assert_int_equal(reply->share_count, 1);
+    assert_int_equal(reply->shares[0].at, 6 + size);
+    assert_int_equal(reply_size(reply), 6 + size + REPLY_SHARE_MIN + 2);
+    assert_memory_equal(reply->out.data, "*100\r\n", 6);
+    reply_bulk_blob(reply, blob);
+    reply_truncate(reply, 6 + (size_t)size + 2);       /* the second one is taken back, with its hold */
+    assert_int_equal(reply->share_count, 1);
+    assert_int_equal(reply->shared_size, REPLY_SHARE_MIN);
+    reply_truncate(reply, 0);
+    assert_false(blob_is_shared(blob));
+    assert_int_equal(reply_size(reply), 0);
+    blob_release(blob);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(newer_shapes_are_themselves_in_resp3, make, unmake),
         cmocka_unit_test_setup_teardown(a_count_can_be_told_later, make, unmake),
         cmocka_unit_test_setup_teardown(later_counts_nest, make, unmake),
+        cmocka_unit_test_setup_teardown(a_long_string_is_held_where_the_reader_can_do_with_that, make, unmake),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

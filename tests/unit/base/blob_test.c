@@ -1,0 +1,66 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+
+#include "base/blob.h"
+
+static void the_last_holder_frees_it(void **state)
+{
+    struct blob *blob = blob_copy(BYTES("hello"));
+
+    (void)state;
+    assert_false(blob_is_shared(blob));
+    assert_ptr_equal(blob_hold(blob), blob);
+    assert_true(blob_is_shared(blob));
+    blob_release(blob);
+    assert_false(blob_is_shared(blob));
+    assert_true(bytes_equal(buffer_bytes(&blob->buffer), BYTES("hello")));
+    blob_release(blob);                 /* a sanitizer's build tells whether it went, and once */
+    blob_release(NULL);
+}
+
+static void it_has_just_the_room_that_was_asked_for(void **state)
+{
+    struct blob *blob = blob_create(100001);
+
+    (void)state;
+    assert_int_equal(blob->buffer.capacity, 100001);
+    assert_int_equal(blob->buffer.size, 0);
+    blob_release(blob);
+}
+
+static void *hold_and_release(void *context)
+{
+    for (int i = 0; i < 100000; i++)
+        blob_release(blob_hold(context));
+    return NULL;
+}
+
+static void holders_may_be_on_any_thread(void **state)
+{
+    struct blob *blob = blob_copy(BYTES("hello"));
+    pthread_t threads[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, hold_and_release, blob), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_false(blob_is_shared(blob));
+    blob_release(blob);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_last_holder_frees_it),
+        cmocka_unit_test(it_has_just_the_room_that_was_asked_for),
+        cmocka_unit_test(holders_may_be_on_any_thread),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -692,6 +692,14 @@ uint64_t store_memory(struct store *store)
     return strtoull(property(store, "leveldb.approximate-memory-usage").c_str(), nullptr, 10);
 }
 
+/* LevelDB does not say so, but its thread works then, and the two memtables together are not smaller than one write buffer. */
+bool store_is_flushing(struct store *store)
+{
+    uint64_t size = store_memory(store), cached = store->cache->TotalCharge();
+
+    return size > cached && size - cached >= store->options.write_buffer_size && store->env->has_work();
+}
+
 char *store_stats(struct store *store)
 {
     std::string stats = property(store, "leveldb.stats");

@@ -155,6 +155,8 @@ uint64_t store_disk_size(struct store *store);
 /* Bytes of memory LevelDB itself says it uses: memtables and block cache. Index and filter blocks of open tables are
  * not among them. Any thread. */
 uint64_t store_memory(struct store *store);
+/* Whether a full memtable is probably on its way to a table, so that its memory comes back soon. By the writer. */
+bool store_is_flushing(struct store *store);
 /* A table of LevelDB's own statistics for the curious; freed with mem_free. Any thread. */
 char *store_stats(struct store *store);
 

@@ -422,11 +422,6 @@ bool tier_is_blocked(struct tier *tier)
     return tier->state != TIER_OK || !tier->settings.enabled;
 }
 
-bool tier_is_stuck(struct tier *tier)
-{
-    return tier->stuck;
-}
-
 static uint64_t percentile(const uint64_t counts[LOAD_LATENCY_BUCKETS], uint64_t total, unsigned percent)
 {
     uint64_t rank = (total * percent + 99) / 100, seen = 0;

@@ -186,7 +186,7 @@ bool tier_is_blocked(struct tier *tier);
 bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* Bytes of an average record, about; for guessing what a call will need in RAM. */
 uint64_t tier_record_size(struct tier *tier);
-/* The last attempt to get below the low mark freed nothing: all that is left is pinned or can't be moved. */
+/* Nothing was left to demote when the writer last looked, and memory has not grown by much since: waiting for memory is of no use. */
 bool tier_is_stuck(struct tier *tier);
 /* The writer is asked to look at the memory now. */
 void tier_nudge(struct tier *tier);

@@ -50,7 +50,7 @@ struct store_options {
     size_t block_cache_size;        /* bytes. 0: 1 MiB */
     size_t block_size;              /* bytes. 0: 8 KiB */
     size_t file_size_max;           /* bytes of a table file. 0: 32 MiB */
-    int open_files_max;             /* 0: 10000; at most half of RLIMIT_NOFILE, at least 74 */
+    int tables_open_max;            /* tables kept open, at least 64. 0: 10000, but at most half of RLIMIT_NOFILE */
     bool compression;               /* snappy */
     bool numbers_rare;              /* see store_number */
     bool without_merging;           /* it is only read, and closed soon: its tables stay as they are. With `env` NULL only */

@@ -77,6 +77,8 @@ struct tier_options {
     struct store_env *env;          /* NULL: the machine's disk */
     size_t write_buffer_size, block_cache_size;
     bool compression;
+    size_t table_size_max;          /* bytes of a file of the store; 0: store_options' default */
+    int tables_open_max;            /* files of the store that are kept open; 0: store_options' default */
     int loader_count;               /* at first; see tier_settings */
     struct tier_hooks hooks;
 };

@@ -240,6 +240,7 @@ static void serve(struct server *server)
         loop_start(server->loops[i]);
     log_write(server->engine.log, LOG_LEVEL_NOTICE, "Server initialized");
     server->engine.memory_base = program_size(&server->engine);
+    tuning_look_at_memory(&server->engine);
     if (server->engine.aof != NULL || server->dump != NULL) {
         server->engine.state = ENGINE_LOADING;
         server->loading = true;

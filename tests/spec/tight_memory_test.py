@@ -1,6 +1,7 @@
 """maxmemory below what the server needs for itself: it starts, it says so, and nobody waits for memory that can't come."""
 import os
 import random
+import re
 import sys
 import time
 
@@ -81,6 +82,42 @@ class TightMemoryTest(unittest.TestCase):
             self.assertEqual(client.must("CONFIG", "SET", "maxmemory", "64mb"), OK)
             self.assertEqual(client.must("SET", "more", "v" * 100), OK)
         server.stop()
+
+    def test_a_limit_below_what_the_server_needs_is_named(self):
+        server = self.start(maxmemory=LIMIT)
+        said = self.warnings(server)
+        self.assertEqual(len(said), 1, said)
+        with server.client() as client:
+            self.assertEqual(client.must("CONFIG", "SET", "maxmemory", said[0]), OK)
+            self.assertEqual(len(self.warnings(server)), 1)
+            # It counts all that is in use, so it follows the settings.
+            self.assertEqual(client.must("CONFIG", "SET", "tier-block-cache", "40mb"), OK)
+            self.assertEqual(client.must("CONFIG", "SET", "maxmemory", "20mb"), OK)
+            said = self.warnings(server)
+            self.assertEqual(len(said), 2)
+            self.assertGreater(int(said[1][:-2]), 40)
+            self.assertEqual(client.must("CONFIG", "SET", "maxmemory", "0"), OK)
+            self.assertEqual(len(self.warnings(server)), 2)
+        server.stop()
+
+    def test_at_the_smallest_sensible_value_writes_and_reads_work(self):
+        server = self.start(maxmemory=LIMIT)
+        limit = self.warnings(server)[0]
+        server.stop()
+        server = self.start(maxmemory=limit, appendonly="yes")
+        self.assertEqual(self.warnings(server), [])
+        with server.client(timeout=120) as client:
+            for number in range(20000):
+                self.assertEqual(client.call("SET", "k%d" % number, "v%d" % number + "." * 200), OK, number)
+            for number in range(0, 20000, 37):
+                self.assertEqual(client.must("GET", "k%d" % number), b"v%d" % number + b"." * 200)
+            self.assertEqual(client.must("DBSIZE"), 20000)
+        server.stop()
+
+    def warnings(self, server):
+        """The values that the log has named so far."""
+        return re.findall(r"maxmemory \d+ is less than the server needs for itself: .* smallest sensible value is (\d+mb)\.",
+                          server.log().decode())
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/internal.h"
+#include "engine/lazy_free.h"
 #include "tier/checkpoint.h"
 
 enum { EVICT_SAMPLES = 16, EVICT_KEYS_MAX = 1000, REPLAY_WAIT_MS_MAX = 10000, EXCESS_SHARE = 20, EXCESS_MAX_SHARE = 8 };
@@ -86,7 +87,8 @@ bool engine_reserve_is_used_up(const struct engine *engine)
 
 bool engine_may_wait_for_memory(const struct engine *engine)
 {
-    return engine->tier != NULL && !tier_is_blocked(engine->tier) && !tier_is_stuck(engine->tier);
+    return engine->tier != NULL && !tier_is_blocked(engine->tier) &&
+           (!tier_is_stuck(engine->tier) || lazy_free_pending(engine->lazy_free) > 0);
 }
 
 void engine_wait_for_memory(struct engine *engine)

@@ -14,7 +14,7 @@
 
 #include "base/mem.h"
 
-enum { SOCKETS_MAX = 17, ACCEPT_A_TURN = 1000 };
+enum { SOCKETS_MAX = 17, ACCEPT_A_TURN = 1000, PAUSE_MS = 100 };
 
 struct listening {
     uv_poll_t poll;
@@ -30,6 +30,8 @@ struct listener {
     int loop_count, next_loop;
     struct listening sockets[SOCKETS_MAX];
     int count;
+    uv_timer_t pause;               /* runs while nobody is accepted, for want of descriptors or memory */
+    int spare_fd;                   /* given up for a moment to write the log when there is no other; -1: none */
     int port;
     char *unix_path;
 };
@@ -70,6 +72,41 @@ static void refuse(struct listener *listener, int fd)
     close(fd);
 }
 
+static void on_knock(uv_poll_t *poll, int status, int events);
+
+static void take_spare(struct listener *listener)
+{
+    if (listener->spare_fd < 0)
+        listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    struct listener *listener = timer->data;
+
+    take_spare(listener);
+    for (int i = 0; i < listener->count; i++)
+        uv_poll_start(&listener->sockets[i].poll, UV_READABLE, on_knock);
+}
+
+/* The sockets stay readable: polling them would spin, and take the CPU from the clients whose end would give descriptors back. */
+static void pause_accepting(struct listener *listener, int error)
+{
+    for (int i = 0; i < listener->count; i++)
+        uv_poll_stop(&listener->sockets[i].poll);
+    uv_timer_start(&listener->pause, on_pause_over, PAUSE_MS, 0);
+    if (listener->spare_fd >= 0)
+        close(listener->spare_fd);
+    listener->spare_fd = -1;
+    log_write(listener->engine->log, LOG_LEVEL_WARNING, "Accepting client connection: %s", strerror(error));
+    take_spare(listener);
+}
+
+static bool is_shortage(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 static void on_knock(uv_poll_t *poll, int status, int events)
 {
     struct listening *listening = poll->data;
@@ -85,7 +122,9 @@ static void on_knock(uv_poll_t *poll, int status, int events)
         struct loop *loop;
 
         if (fd < 0) {
-            if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+            if (is_shortage(errno))
+                pause_accepting(listener, errno);
+            else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
                 log_write(engine->log, LOG_LEVEL_WARNING, "Accepting client connection: %s", strerror(errno));
             return;
         }
@@ -210,6 +249,10 @@ struct listener *listener_open(struct loop *main_loop, struct loop **loops, int 
     listener->loop_count = loop_count;
     listener->port = (int)config_number(config, CONFIG_PORT);
     listener->unix_path = config_string(config, CONFIG_UNIXSOCKET);
+    listener->spare_fd = -1;
+    take_spare(listener);
+    uv_timer_init(&main_loop->uv, &listener->pause);
+    listener->pause.data = listener;
     if ((listener->port != 0 && !listen_all_tcp(listener, message)) || (listener->unix_path[0] != '\0' && !listen_unix(listener, message)))
         goto failed;
     if (listener->count == 0) {
@@ -236,6 +279,10 @@ void listener_close(struct listener *listener)
             unlink(listener->unix_path);
     }
     listener->count = 0;
+    uv_close((uv_handle_t *)&listener->pause, NULL);
+    if (listener->spare_fd >= 0)
+        close(listener->spare_fd);
+    listener->spare_fd = -1;
 }
 
 void listener_destroy(struct listener *listener)

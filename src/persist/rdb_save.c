@@ -62,7 +62,7 @@ static enum status write_failed(struct saving *saving, enum status status)
 static enum status open_image(struct saving *saving)
 {
     const char *image = saving->options->image;
-    struct store_options options = { .dir = saving->reading, .write_buffer_size = 1 << 20, .open_files_max = 100, .without_merging = true };
+    struct store_options options = { .dir = saving->reading, .write_buffer_size = 1 << 20, .tables_open_max = 64, .without_merging = true };
     char path[PATH_SIZE];
     struct image_databases databases;
     enum status status = checkpoint_databases(image, &databases, saving->message);

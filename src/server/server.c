@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syslog.h>
 #include <unistd.h>
 
@@ -33,26 +32,7 @@
 #include "server/server_private.h"
 #include "server/tuning.h"
 
-enum { JOB_THREADS = 2, DESCRIPTORS_RESERVED = 256, DESCRIPTORS_STORE = 1024 };
-
-static void raise_descriptors(struct server *server)
-{
-    struct rlimit limit;
-    rlim_t wanted = (rlim_t)config_number(server->engine.config, CONFIG_MAXCLIENTS) + DESCRIPTORS_RESERVED + DESCRIPTORS_STORE;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
-        return;
-    limit.rlim_cur = wanted;
-    if (limit.rlim_max < wanted)
-        limit.rlim_max = wanted;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        getrlimit(RLIMIT_NOFILE, &limit);
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-        log_write(server->engine.log, LOG_LEVEL_WARNING, "The limit of open files is %llu; maxclients and the store would like %llu.",
-            (unsigned long long)limit.rlim_cur, (unsigned long long)wanted);
-    }
-}
+enum { JOB_THREADS = 2 };
 
 static void rename_one(void *context, const struct bytes *words, int count)
 {
@@ -260,6 +240,7 @@ static void serve(struct server *server)
         loop_start(server->loops[i]);
     log_write(server->engine.log, LOG_LEVEL_NOTICE, "Server initialized");
     server->engine.memory_base = program_size(&server->engine);
+    tuning_look_at_memory(&server->engine);
     if (server->engine.aof != NULL || server->dump != NULL) {
         server->engine.state = ENGINE_LOADING;
         server->loading = true;
@@ -325,7 +306,8 @@ int server_run(struct config *config, const char *executable, const char *restor
     engine->end_context = server;
     process_make_id(engine->run_id);
     say_hello(server);
-    raise_descriptors(server);
+    if (!descriptors_arrange(&server->descriptors, config, engine->log))
+        goto out;
     if ((restore != NULL && !server_restore_backup(server, restore)) || !server_open_aof(server) || !provenance_check(engine) ||
         !server_open_tier(server, &seed)) {
         aof_close(engine->aof);
@@ -333,6 +315,7 @@ int server_run(struct config *config, const char *executable, const char *restor
     }
     make_engine(server, seed);
     tuning_apply(engine);
+    descriptors_watch(&server->descriptors);
     info_start(engine);
     if (engine->tier != NULL)
         tier_start(engine->tier, engine->partitions);

@@ -22,6 +22,8 @@ bool server_open_tier(struct server *server, struct hash_seed *seed)
         .write_buffer_size = tuning_write_buffer(config),
         .block_cache_size = (size_t)config_number(config, CONFIG_TIER_BLOCK_CACHE),
         .compression = config_number(config, CONFIG_TIER_COMPRESSION),
+        .table_size_max = (size_t)config_number(config, CONFIG_TIER_TABLE_SIZE),
+        .tables_open_max = (int)server->descriptors.tables,
         .loader_count = (int)config_number(config, CONFIG_TIER_LOAD_THREADS),
         .hooks = hooks_of_tier(engine),
     };

@@ -6,6 +6,7 @@
 
 #include "engine/engine.h"
 #include "net/loop.h"
+#include "server/descriptors.h"
 #include "server/server.h"
 
 struct server {
@@ -13,6 +14,7 @@ struct server {
     struct loop **loops;
     int loop_count;
     struct listener *listener;
+    struct descriptors descriptors;
     uv_signal_t on_term, on_int;
     uv_async_t loaded, ended;
     uv_thread_t loader;

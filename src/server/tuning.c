@@ -34,7 +34,14 @@ static const struct tier_row tier_rows[] = {
     { CONFIG_TIER_COMPRESSION, offsetof(struct tier_settings, compression) },
 };
 
-enum { TIER_ROWS = sizeof(tier_rows) / sizeof(tier_rows[0]), WRITE_BUFFER_MIN = 256 * 1024 };
+enum {
+    TIER_ROWS = sizeof(tier_rows) / sizeof(tier_rows[0]),
+    WRITE_BUFFER_MIN = 256 * 1024,
+    MIB = 1 << 20,
+    KEYSPACE_SIZE = 1536,           /* bytes of a database in a partition, with no key in RAM; measured */
+};
+
+static const uint64_t CACHE_MAX = UINT64_C(1) << 50;        /* bytes: more is nonsense, and would overflow */
 
 static void tier_number(struct engine *engine, const struct tier_row *row)
 {
@@ -42,13 +49,47 @@ static void tier_number(struct engine *engine, const struct tier_row *row)
         *(_Atomic int64_t *)((char *)tier_settings(engine->tier) + row->offset) = config_number(engine->config, row->id);
 }
 
-size_t tuning_write_buffer(const struct config *config)
+static size_t write_buffer_at(const struct config *config, int64_t limit)
 {
-    int64_t size = config_number(config, CONFIG_TIER_WRITE_BUFFER), limit = config_number(config, CONFIG_MAXMEMORY);
+    int64_t size = config_number(config, CONFIG_TIER_WRITE_BUFFER);
 
     if (limit > 0 && size > limit / 16)
         size = limit / 16;
     return (size_t)(size > WRITE_BUFFER_MIN ? size : WRITE_BUFFER_MIN);
+}
+
+size_t tuning_write_buffer(const struct config *config)
+{
+    return write_buffer_at(config, config_number(config, CONFIG_MAXMEMORY));
+}
+
+uint64_t tuning_memory_min(const struct engine *engine)
+{
+    const struct config *config = engine->config;
+    uint64_t low = (uint64_t)config_number(config, CONFIG_TIER_LOW_WATERMARK);
+    uint64_t cache = (uint64_t)config_number(config, CONFIG_TIER_BLOCK_CACHE);
+    uint64_t fixed = engine->memory_startup + (cache < CACHE_MAX ? cache : CACHE_MAX) +
+        2 * (uint64_t)config_number(config, CONFIG_TIER_BATCH_SIZE) + (uint64_t)engine->partitions->count * KEYSPACE_SIZE;
+    uint64_t limit = MIB, needed;
+
+    for (;;) {
+        needed = fixed + 2 * write_buffer_at(config, (int64_t)limit);
+        if (needed <= limit / 100 * low)
+            return limit;
+        /* The write buffers grow with the limit, but only up to tier-write-buffer: so this ends. */
+        needed = needed / low * 100;
+        limit = (needed > limit ? needed : limit) / MIB * MIB + MIB;
+    }
+}
+
+void tuning_look_at_memory(struct engine *engine)
+{
+    uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY), least = tuning_memory_min(engine);
+
+    if (limit > 0 && limit < least)
+        log_write(engine->log, LOG_LEVEL_WARNING, "maxmemory %llu is less than the server needs for itself: hardly any key can stay in RAM, and "
+            "writes may be refused. With these settings the smallest sensible value is %llumb.", (unsigned long long)limit,
+            (unsigned long long)(least / MIB));
 }
 
 static void tier_rest(struct engine *engine)
@@ -72,6 +113,8 @@ static bool tier_changed(void *context, enum config_id id, char *message)
         tier_rest(engine);
         tier_nudge(engine->tier);
     }
+    if (id == CONFIG_MAXMEMORY)
+        tuning_look_at_memory(engine);
     return true;
 }
 

@@ -68,11 +68,14 @@ uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t sh
         ranks[i] = heat_now(&heat, entry->heat, entry->heat_minutes, minutes);
         if (!(entry->flags & ENTRY_PROBATION))
             ranks[i] += 256;
-        if (entry->flags & (ENTRY_PINNED | ENTRY_WRITING | ENTRY_LATCHED) || checkpoint_bars(tier, keyspace, entry) ||
-            (clean_only && entry_record(entry) != RECORD_CLEAN))
+        if (entry->flags & (ENTRY_PINNED | ENTRY_WRITING | ENTRY_LATCHED) || checkpoint_bars(tier, keyspace, entry)) {
             ranks[i] = RANKS;
-        else
+            tier->passed_over++;
+        } else if (clean_only && entry_record(entry) != RECORD_CLEAN) {
+            ranks[i] = RANKS;
+        } else {
             histogram[ranks[i]]++;
+        }
     }
     quota = (int)(((uint64_t)count * share + random_below(random, DEMOTE_SHARE_ONE)) / DEMOTE_SHARE_ONE);
     at_limit = quota;

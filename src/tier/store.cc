@@ -18,6 +18,7 @@ using leveldb::Status;
 enum {
     STORE_VERSION = 1,
     BLOOM_BITS = 10,
+    LEVELDB_OTHER_FILES = 10,       /* of max_open_files, which LevelDB does not use for tables */
 };
 static const size_t size_mib = 1 << 20;
 static const size_t SYNCED_MIN = 4 << 20;           /* bytes: a batch that is synced at once */
@@ -273,15 +274,15 @@ static size_t or_default(size_t value, size_t fallback)
     return value != 0 ? value : fallback;
 }
 
-/* A table that can't be opened is an error for a client, so stay well below the limit of the process. */
-static int open_files(int wanted)
+/* A table that can't be opened is an error for a client. Who names no number leaves half of the limit to others. */
+static int open_files(int tables)
 {
     struct rlimit limit;
-    int count = wanted != 0 ? wanted : 10000;
+    int count = tables != 0 ? tables : 10000;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < static_cast<rlim_t>(count))
+    if (tables == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < static_cast<rlim_t>(count))
         count = static_cast<int>(limit.rlim_cur / 2);
-    return count;
+    return count + LEVELDB_OTHER_FILES;
 }
 
 enum status store_open(const struct store_options *options, struct store **store, char *message)
@@ -315,7 +316,7 @@ enum status store_open(const struct store_options *options, struct store **store
     db_options.block_size = or_default(options->block_size, 8 * 1024);
     db_options.write_buffer_size = or_default(options->write_buffer_size, 16 * size_mib);
     db_options.max_file_size = or_default(options->file_size_max, 32 * size_mib);
-    db_options.max_open_files = open_files(options->open_files_max);
+    db_options.max_open_files = open_files(options->tables_open_max);
     db_options.compression = options->compression ? leveldb::kSnappyCompression : leveldb::kNoCompression;
     opened->tuning = { db_options.write_buffer_size, or_default(options->block_cache_size, size_mib), options->compression };
     db_options.paranoid_checks = true;      /* see the header */
@@ -690,6 +691,14 @@ static std::string property(struct store *store, const char *name)
 uint64_t store_memory(struct store *store)
 {
     return strtoull(property(store, "leveldb.approximate-memory-usage").c_str(), nullptr, 10);
+}
+
+/* LevelDB does not say so, but its thread works then, and the two memtables together are not smaller than one write buffer. */
+bool store_is_flushing(struct store *store)
+{
+    uint64_t size = store_memory(store), cached = store->cache->TotalCharge();
+
+    return size > cached && size - cached >= store->options.write_buffer_size && store->env->has_work();
 }
 
 char *store_stats(struct store *store)

@@ -50,7 +50,7 @@ struct store_options {
     size_t block_cache_size;        /* bytes. 0: 1 MiB */
     size_t block_size;              /* bytes. 0: 8 KiB */
     size_t file_size_max;           /* bytes of a table file. 0: 32 MiB */
-    int open_files_max;             /* 0: 10000; at most half of RLIMIT_NOFILE, at least 74 */
+    int tables_open_max;            /* tables kept open, at least 64. 0: 10000, but at most half of RLIMIT_NOFILE */
     bool compression;               /* snappy */
     bool numbers_rare;              /* see store_number */
     bool without_merging;           /* it is only read, and closed soon: its tables stay as they are. With `env` NULL only */
@@ -155,6 +155,8 @@ uint64_t store_disk_size(struct store *store);
 /* Bytes of memory LevelDB itself says it uses: memtables and block cache. Index and filter blocks of open tables are
  * not among them. Any thread. */
 uint64_t store_memory(struct store *store);
+/* Whether a full memtable is probably on its way to a table, so that its memory comes back soon. By the writer. */
+bool store_is_flushing(struct store *store);
 /* A table of LevelDB's own statistics for the curious; freed with mem_free. Any thread. */
 char *store_stats(struct store *store);
 

@@ -78,6 +78,7 @@ struct store_env final : public leveldb::EnvWrapper {
     /* Background work waits: for a store that is only read, and soon closed. */
     void hold_work();
     void release_work();
+    bool has_work();                                        /* LevelDB merges tables, or is about to. Any thread */
     void hold_removal();
     void release_removal();
 
@@ -108,7 +109,7 @@ private:
     std::condition_variable work_there;
     std::deque<std::pair<void (*)(void *), void *>> work;
     pthread_t thread {};
-    bool is_running = false, is_ending = false, work_waits = false;
+    bool is_running = false, is_ending = false, work_waits = false, is_working = false;
 };
 
 #endif

@@ -475,6 +475,13 @@ void store_env::release_work()
     work_there.notify_one();
 }
 
+bool store_env::has_work()
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+
+    return is_working || !work.empty();
+}
+
 void store_env::Schedule(void (*function)(void *), void *argument)
 {
     std::lock_guard<std::mutex> guard(work_mutex);
@@ -511,9 +518,11 @@ void store_env::run()
             return;
         auto [function, argument] = work.front();
         work.pop_front();
+        is_working = true;
         lock.unlock();
         function(argument);
         lock.lock();
+        is_working = false;
     }
 }
 

@@ -115,6 +115,8 @@ struct tier *tier_open(const struct tier_options *options, char *message)
         .write_buffer_size = options->write_buffer_size,
         .block_cache_size = options->block_cache_size,
         .compression = options->compression,
+        .file_size_max = options->table_size_max,
+        .tables_open_max = options->tables_open_max,
         .numbers_rare = true,
     };
     pthread_condattr_t monotonic;
@@ -420,11 +422,6 @@ void tier_nudge(struct tier *tier)
 bool tier_is_blocked(struct tier *tier)
 {
     return tier->state != TIER_OK || !tier->settings.enabled;
-}
-
-bool tier_is_stuck(struct tier *tier)
-{
-    return tier->stuck;
 }
 
 uint64_t tier_demoted_bytes(const struct tier *tier)

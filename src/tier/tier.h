@@ -77,6 +77,8 @@ struct tier_options {
     struct store_env *env;          /* NULL: the machine's disk */
     size_t write_buffer_size, block_cache_size;
     bool compression;
+    size_t table_size_max;          /* bytes of a file of the store; 0: store_options' default */
+    int tables_open_max;            /* files of the store that are kept open; 0: store_options' default */
     int loader_count;               /* at first; see tier_settings */
     struct tier_hooks hooks;
 };
@@ -186,7 +188,7 @@ bool tier_is_blocked(struct tier *tier);
 bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* Bytes of an average record, about; for guessing what a call will need in RAM. */
 uint64_t tier_record_size(struct tier *tier);
-/* The last attempt to get below the low mark freed nothing: all that is left is pinned or can't be moved. */
+/* Nothing was left to demote when the writer last looked, and memory has not grown by much since: waiting for memory is of no use. */
 bool tier_is_stuck(struct tier *tier);
 /* Bytes that demotion has freed since the start; whether the writer is at it: memory was over the high mark and is not yet below the low one. */
 uint64_t tier_demoted_bytes(const struct tier *tier);

@@ -93,7 +93,9 @@ struct tier {
     pthread_t writer;
     bool writer_running, nudged;
     _Atomic bool stopping;              /* also read without the lock */
-    _Atomic bool stuck;                 /* nothing more could be demoted, though memory is over the mark */
+    _Atomic bool stuck;                 /* nothing more could be demoted, though memory is over the mark; see stuck.h */
+    _Atomic uint64_t stuck_bytes;       /* memory that was used then */
+    uint64_t passed_over;               /* the writer's: entries held for the moment that demotion met since its last progress */
     _Atomic bool demoting;              /* memory was over the high mark and is not below the low one yet */
     _Atomic uint64_t demoted_bytes;     /* freed by demotion, in all */
     _Atomic bool expire_cold;           /* not while replaying */

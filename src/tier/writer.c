@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "tier/batch.h"
 #include "tier/demote.h"
+#include "tier/stuck.h"
 #include "tier/sweep.h"
 
 enum {
@@ -27,7 +28,6 @@ enum {
     HOLE_PERCENT = 4,               /* of the heaps may be holes before compaction starts */
     REOPEN_EVERY_MS = 1000,
     SIZE_EVERY_MS = 500,
-    STUCK_AFTER_MS = 2000,          /* LevelDB may be about to give a memtable back: that long there is hope */
     YIELDS_MAX = 1000,
     SHARE_MIN = DEMOTE_SHARE_ONE / 100,
     STORE_FULL_AGAIN_PERCENT = 95,  /* after the store was full, it is written again below that */
@@ -40,7 +40,7 @@ struct writer_state {
     struct random random;
     uint32_t next_demote, next_grave, next_unknown;
     int64_t reopen_at_ms, size_at_ms;
-    int64_t fruitless_since_ms;     /* 0: the last attempt to demote was not in vain */
+    struct stuck stuck;
     bool purging;
 };
 
@@ -258,19 +258,6 @@ static bool is_asked(struct tier *tier)
     return asked;
 }
 
-/* Nothing could be demoted: all that is left is pinned, or can't be written. */
-static void note_fruitless(struct tier *tier)
-{
-    int64_t now_ms = clock_wall_ms();
-
-    if (tier->writing->fruitless_since_ms == 0)
-        tier->writing->fruitless_since_ms = now_ms;
-    if (now_ms - tier->writing->fruitless_since_ms < STUCK_AFTER_MS)
-        return;
-    tier->stuck = true;
-    tier->hooks.memory_freed(tier->hooks.context);
-}
-
 /* Who counts waits for a place between two batches; a mutex alone would hardly ever give it to him. */
 static void yield_to_counters(struct tier *tier)
 {
@@ -281,31 +268,30 @@ static void yield_to_counters(struct tier *tier)
 /* From above the high mark down to the low one. */
 static void demote_to_low(struct tier *tier)
 {
+    struct stuck *stuck = &tier->writing->stuck;
     uint64_t need;
     uint32_t share;
-    int fruitless = 0, batches = 0;
+    int batches = 0;
 
     if (!tier->settings.enabled || !over(tier, tier->settings.high_percent, &need)) {
-        tier->writing->fruitless_since_ms = 0;
-        tier->stuck = false;
+        stuck_end(tier, stuck);
         tier->demoting = false;
         return;
     }
+    if (stuck_pauses(tier, stuck))
+        return;
     over(tier, tier->settings.low_percent, &need);
     tier->demoting = true;
     share = demote_share(tier, need);
     while (!tier->stopping && over(tier, tier->settings.low_percent, &need)) {
-        if (!demote_batch(tier, share, need)) {
-            if (++fruitless > 3) {
-                note_fruitless(tier);
-                break;
-            }
-            share = DEMOTE_SHARE_ONE;
+        if (demote_batch(tier, share, need)) {
+            stuck_progress(tier, stuck);
+            tier->hooks.memory_freed(tier->hooks.context);
+        } else if (stuck_fruitless(tier, stuck)) {
+            break;
         } else {
-            tier->writing->fruitless_since_ms = 0;
-            tier->stuck = false;
+            share = DEMOTE_SHARE_ONE;
         }
-        tier->hooks.memory_freed(tier->hooks.context);
         sweep_compact(tier, COMPACT_BLOCKS, HOLE_PERCENT);
         pthread_mutex_unlock(&tier->counting_lock);
         yield_to_counters(tier);

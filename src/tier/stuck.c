@@ -1,0 +1,99 @@
+#include "tier/stuck.h"
+
+#include "tier/demote.h"
+
+enum { STEP_SHARE = 64, STEP_MIN = 1 << 20, STEP_MAX = 8 << 20 };
+
+static uint64_t step(const struct tier *tier)
+{
+    uint64_t size = (uint64_t)tier->settings.memory_max / STEP_SHARE;
+
+    return size < STEP_MIN ? STEP_MIN : size > STEP_MAX ? STEP_MAX : size;
+}
+
+static uint64_t used(const struct tier *tier)
+{
+    return tier->hooks.memory_used(tier->hooks.context);
+}
+
+bool tier_is_stuck(struct tier *tier)
+{
+    return tier->stuck && used(tier) < tier->stuck_bytes + step(tier);
+}
+
+bool stuck_pauses(struct tier *tier, struct stuck *stuck)
+{
+    int64_t now_us = clock_mono_us();
+
+    if (now_us < stuck->pause_until_us)
+        return true;
+    /* A pause that memory's growth may cut short. */
+    if (stuck->since_us != 0 && tier_is_stuck(tier) && now_us < stuck->pause_until_us + (STUCK_RETRY_MS - STUCK_PAUSE_MS) * 1000)
+        return true;
+    stuck->began_us = now_us;
+    return false;
+}
+
+void stuck_end(struct tier *tier, struct stuck *stuck)
+{
+    *stuck = (struct stuck){ 0 };
+    tier->stuck = false;
+}
+
+void stuck_progress(struct tier *tier, struct stuck *stuck)
+{
+    uint64_t now;
+
+    stuck->since_us = 0;
+    stuck->windows = 0;
+    tier->passed_over = 0;
+    if (!tier->stuck)
+        return;
+    now = used(tier);
+    if (now <= (uint64_t)tier->settings.memory_max || now + step(tier) <= tier->stuck_bytes)
+        tier->stuck = false;
+}
+
+/* Windows of the largest keyspace, at least. */
+static uint64_t windows_max(struct tier *tier)
+{
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            const struct keyspace *keyspace = partition->keyspaces[db];
+
+            if (keyspace != NULL && keyspace->table.count > 0 && keyspace->table.leaf_bytes > bytes)
+                bytes = keyspace->table.leaf_bytes;
+        }
+        partition_unlock(partition);
+    }
+    return bytes / sizeof(struct bucket) / DEMOTE_WINDOW_BUCKETS + 1;
+}
+
+bool stuck_fruitless(struct tier *tier, struct stuck *stuck)
+{
+    int64_t now_us = clock_mono_us(), took_us = now_us - stuck->began_us, patience_us = STUCK_SETTLE_MS * 1000;
+    int64_t pause_us = took_us * STUCK_PAUSE_SHARE;
+
+    if (++stuck->windows <= windows_max(tier))
+        return false;
+    if (stuck->since_us == 0)
+        stuck->since_us = now_us;
+    if (tier->passed_over > 0)
+        patience_us = STUCK_HELD_MS * 1000;
+    if (store_is_flushing(tier->store))
+        patience_us = STUCK_FLUSHING_MS * 1000;
+    stuck->windows = 0;
+    tier->passed_over = 0;
+    stuck->pause_until_us = now_us + (pause_us > STUCK_PAUSE_MS * 1000 ? pause_us : STUCK_PAUSE_MS * 1000);
+    if (now_us - stuck->since_us < patience_us)
+        return true;
+    tier->stuck_bytes = used(tier);
+    tier->stuck = true;
+    tier->hooks.memory_freed(tier->hooks.context);      /* who waits for memory has to learn that none comes */
+    return true;
+}

@@ -83,6 +83,7 @@ struct engine {
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
     _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
+    _Atomic int64_t paused_count;   /* clients whose requests it holds back */
 
     struct client *_Atomic big_client;      /* holds the one big-call token (tier rule 7); NULL: free */
 

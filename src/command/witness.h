@@ -10,7 +10,8 @@
 
 /* Notes the value of a present key, unless it is inline (it can only be replaced) or large (that would take too long). In the call's arena. */
 void witness_note(const struct key *key);
-/* True if the values are what they were; their keys are still there. */
+/* True if the values are what they were; their keys are still there. An object that was moved and not put back is the address sanitizer's
+ * to find. */
 bool witness_agrees(const struct call *call);
 
 #else

@@ -13,6 +13,7 @@ enum {
     INT_DIGITS_MAX = 19,            /* as many always fit a uint64_t */
     DOUBLE_COPY_SIZE = 128,         /* longer numbers are copied to the heap */
     LONG_DOUBLE_TEXT_MAX = 5119,    /* what Redis still reads */
+    PATTERN_STARS_MAX = 1000,       /* runs of stars with something behind them; as deep as Redis follows them */
 };
 
 static inline bool is_digit(char c)
@@ -339,22 +340,28 @@ bool text_matches(struct bytes pattern, struct bytes text, enum text_case mode)
     const char *star = NULL;        /* behind the last star */
     const char *star_from = NULL;   /* the text that it has not taken */
     const char *next;
+    int stars = 0;
 
     /* An empty text is taken by "" and "*", but not by "**". */
     if (text.size == 0)
         return pattern.size == 0 || (pattern.size == 1 && *at == '*');
     while (from < text_end) {
         if (at < end && *at == '*') {
-            star = ++at;
-            star_from = from;
-            if (star == end)
+            while (at < end && *at == '*')
+                at++;
+            if (at == end)
                 return true;
+            /* Redis 7.2.6 matches nothing with a pattern of more stars, whatever the text. */
+            if (++stars > PATTERN_STARS_MAX)
+                return false;
+            star = at;
+            star_from = from;
         } else if (at < end && step_takes(at, end, *from, mode, &next)) {
             at = next;
             from++;
         } else if (star != NULL) {
             star_from++;
-            if (mode == TEXT_CASE_EXACT && *star != '?' && *star != '[' && *star != '\\' && *star != '*') {
+            if (mode == TEXT_CASE_EXACT && *star != '?' && *star != '[' && *star != '\\') {
                 star_from = memchr(star_from, *star, (size_t)(text_end - star_from));
                 if (star_from == NULL)
                     return false;

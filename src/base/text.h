@@ -31,7 +31,8 @@ size_t text_of_double(double number, char *out);
 /* As INCRBYFLOAT answers: fixed, 17 digits behind the point, trailing zeros cut, 0 for -0. NUL added. */
 size_t text_of_long_double(long double number, char *out);
 
-/* Glob: * ? [a-z] [^a] \x, as KEYS knows it. The work is at most pattern size times text size, whatever the pattern. */
+/* Glob: * ? [a-z] [^a] \x, as KEYS knows it; a pattern with more than 1000 runs of stars before something else matches nothing.
+ * The work is at most pattern size times text size, whatever the pattern. */
 enum text_case { TEXT_CASE_EXACT, TEXT_CASE_IGNORED };
 bool text_matches(struct bytes pattern, struct bytes text, enum text_case mode);
 

@@ -17,6 +17,7 @@
 #include "value/value.h"
 
 struct engine;
+struct witness;
 
 /* A key argument, found by the executor. */
 struct call_key {
@@ -69,6 +70,8 @@ struct call {
 
     /* What the call did. */
     uint64_t change_count;              /* keys changed; what INFO calls dirty */
+    bool changed;                       /* a key was changed by it, even if that counts for nothing; not by expiry */
+    struct witness *witnesses;          /* command/witness.h */
     bool propagate_nothing;
     struct propagation *first, *last;   /* in place of the call's own words, if there are any */
     struct propagation *expired, *expired_last;     /* DELs of keys that had expired: go first */

@@ -54,6 +54,7 @@ struct client {
 
     /* Waiting. A parked client's request is run again from the top when it is woken. */
     bool parked;
+    bool paused;                            /* CLIENT PAUSE holds its request back; counted in engine->paused_count */
     struct tier_wait *waits;                /* keys it waits for or has pinned: list; see tier/load.c */
     _Atomic int pending;                    /* loads still to come */
     struct client *ready_next;              /* in its worker's list of those to wake. Under that list's lock */

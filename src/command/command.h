@@ -63,6 +63,7 @@ enum command_flag {
     COMMAND_NO_ASYNC_LOADING = 1 << 18,
     /* Kelvin's own, not shown to clients. */
     COMMAND_EXCLUSIVE = 1 << 24,        /* runs with all partitions locked */
+    COMMAND_MAY_REPLICATE = 1 << 26,    /* held back by CLIENT PAUSE WRITE, like writes: in Redis, replicas may be sent something */
     COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */
 };
 

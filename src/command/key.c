@@ -1,6 +1,7 @@
 #include "command/key.h"
 
 #include "base/check.h"
+#include "command/witness.h"
 #include "resp/request.h"
 #include "value/hash.h"
 #include "value/string.h"
@@ -181,6 +182,8 @@ static void open_live(struct key *key, struct entry *entry, enum key_access acce
     /* Objects are changed in place before key_changed is called: a checkpoint needs the old value now. */
     if (access == KEY_FOR_WRITING || access == KEY_FOR_OVERWRITING)
         partition_changing(key->keyspace, key->hash, key->handle);
+    if (access == KEY_FOR_WRITING)
+        witness_note(key);
 }
 
 static bool open_found(struct key *key, enum key_access access)
@@ -344,6 +347,7 @@ void key_changed(struct key *key, const char *event)
     const struct key_hooks *hooks = key->call->turn->hooks;
 
     store(key);
+    key->call->changed = true;
     key->call->change_count++;
     hooks->changed(hooks->context, key, event);
 }
@@ -380,6 +384,7 @@ void key_remove(struct key *key, enum key_removal removal, const char *event)
     else
         bury_unseen(key);
     forget(key);
+    call->changed = true;
     call->change_count++;
     call->turn->hooks->changed(call->turn->hooks->context, key, event);
 }
@@ -395,6 +400,7 @@ struct value key_detach(struct key *key, const char *event)
         value.bytes = arena_copy(call->arena, value.bytes);
     cut_out(key);
     forget(key);
+    call->changed = true;
     call->turn->hooks->changed(call->turn->hooks->context, key, event);
     return value;
 }

@@ -77,8 +77,13 @@ static bool parse_ttl(struct call *call, struct restore *restore)
 
 static bool parse_payload(struct call *call, struct buffer *scratch, struct restore *restore)
 {
-    enum status status = codec_restore(call->args[3], &call->turn->limits, scratch, &restore->value);
+    struct value_limits limits = call->turn->limits;
+    enum status status;
 
+    /* As for all strings: what the log has was allowed when it came. */
+    if (!(call->client->flags & CLIENT_REPLAY))
+        limits.string_unpacked_max = (size_t)call->turn->string_size_max;
+    status = codec_restore(call->args[3], &limits, scratch, &restore->value);
     if (status == STATUS_INVALID)
         reply_errorf(call, "ERR DUMP payload version or checksum are wrong");
     else if (status != STATUS_OK)

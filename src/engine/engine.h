@@ -85,6 +85,7 @@ struct engine {
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
     _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
+    _Atomic int64_t paused_count;   /* clients whose requests it holds back */
 
     struct client *_Atomic large_client;    /* its request is being received although it does not fit into maxmemory; NULL: none */
     _Atomic uint64_t memory_wanted;         /* bytes of a request that is received as soon as there is room: demotion makes it */

@@ -109,9 +109,18 @@ static bool is_paused(struct call *call)
         return false;
     if (call->turn->now_ms >= until || call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY))
         return false;
-    if (engine->pause_writes_only && !(call->command->flags & COMMAND_WRITE))
+    if (engine->pause_writes_only && !(call->command->flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE)))
         return false;
     return bytes_of_string(call->command->name).size < 6 || memcmp(call->command->name, "client", 6) != 0;
+}
+
+/* Counted once, however often the request is looked at while the pause lasts. */
+static void note_paused(struct client *client, struct engine *engine, bool paused)
+{
+    if (__builtin_expect(client->paused == paused, 1))
+        return;
+    client->paused = paused;
+    atomic_fetch_add_explicit(&engine->paused_count, paused ? 1 : -1, memory_order_relaxed);
 }
 
 /* A handler that asks for more keys is run again with them: tier rule 8, for nothing was changed yet. */
@@ -213,7 +222,7 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         .reply_start = client->reply.out.size,
     };
     int64_t started_ns;
-    bool parked = false, ran = false, was_parked = client->parked;
+    bool parked = false, ran = false, paused, was_parked = client->parked;
 
     if (client->waiter != NULL)
         return end_blocking(&call, worker);
@@ -230,13 +239,16 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
     if (find_command(&call) == NULL || !is_allowed(&call)) {
         note_rejected(&call);
         drop_unwanted_reply(&call);
+        note_paused(client, engine, false);
         end_waiting(engine, client);
         return RUN_DONE;
     }
     client->last_command = call.command;
     if (call.command->keys != NULL)
         find_keys(&call, worker);
-    if (is_paused(&call)) {
+    paused = is_paused(&call);
+    note_paused(client, engine, paused);
+    if (paused) {
         execute_park(&call, worker);     /* the cron lets them go on */
         parked = true;
     } else if (!pass_memory_gate(&call, worker)) {

@@ -1,6 +1,10 @@
 /* A call while its partitions are locked: its keys are found, the command runs, and what it changed goes into the log. */
 #include "engine/execute_private.h"
 
+#include <stdio.h>
+
+#include "base/check.h"
+#include "command/witness.h"
 #include "engine/blocking.h"
 #include "engine/internal.h"
 #include "tier/checkpoint.h"
@@ -195,6 +199,31 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
     }
 }
 
+/* What has failed must have left everything as it was: the replay of a log in which a command fails stops. What had expired, or was loaded,
+ * is not the handler's doing. */
+#ifdef KELVIN_DEBUG
+static void check_failed_call(const struct call *call)
+{
+    char text[128];
+
+    if (!call->failed || (!call->changed && call->change_count == 0 && witness_agrees(call)))
+        return;
+    snprintf(text, sizeof(text), "'%s' has changed something and then replied an error", call->command->name);
+    check_failed(__FILE__, __LINE__, text);
+}
+#else
+static void check_failed_call(const struct call *call)
+{
+}
+#endif
+
+static void run(struct call *call)
+{
+    call->witnesses = NULL;
+    call->command->run(call);
+    check_failed_call(call);
+}
+
 void execute_once(struct call *call, struct worker *worker, bool *parked)
 {
     bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
@@ -221,7 +250,7 @@ void execute_once(struct call *call, struct worker *worker, bool *parked)
     if (call->key_count > 0 && residency == RESIDENT)
         residency = look_up(call, worker);
     if (residency == RESIDENT)
-        call->command->run(call);
+        run(call);
     else if (residency == UNREADABLE)
         reply_error(call, ERR_TIER_READ);
     if (residency == RESIDENT && (call->change_count > 0 || call->expired != NULL))

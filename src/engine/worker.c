@@ -350,6 +350,9 @@ bool worker_remove_client(struct worker *worker, struct client *client)
     if (client->parked)
         atomic_fetch_sub(&engine->blocked_count, 1);
     client->parked = false;
+    if (client->paused)
+        atomic_fetch_sub(&engine->paused_count, 1);
+    client->paused = false;
     if (client->waits != NULL) {
         tier_submit(engine->tier, &worker->loads);      /* a load that nobody posts would never end */
         tier_release(engine->tier, client);

@@ -281,7 +281,7 @@ static bool take_string(struct rdb_reader *reader, struct buffer *out)
     size = reader->at - reader->begin;
     input = bytes_of(reader->window.data + reader->begin, size);
     reader->scratch.size = 0;
-    if (codec_read_string(&input, &reader->scratch, digits, &string) != STATUS_OK)
+    if (codec_read_string(&input, 0, &reader->scratch, digits, &string) != STATUS_OK)
         return fail(reader, STATUS_CORRUPT, "a compressed string is damaged");
     out->size = 0;
     buffer_append_bytes(out, string);

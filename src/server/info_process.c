@@ -111,7 +111,7 @@ void info_clients(struct buffer *out, void *context)
     info_number(out, "maxclients", config_number(engine->config, CONFIG_MAXCLIENTS));
     info_number(out, "client_recent_max_input_buffer", (int64_t)input_max);
     info_number(out, "client_recent_max_output_buffer", (int64_t)output_max);
-    info_number(out, "blocked_clients", (int64_t)waiting.waiters);
+    info_number(out, "blocked_clients", (int64_t)waiting.waiters + engine->paused_count);
     info_number(out, "tracking_clients", 0);
     info_number(out, "clients_in_timeout_table", (int64_t)waiting.with_deadline);
     info_number(out, "total_blocking_keys", (int64_t)waiting.keys);

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "containers/listpack.h"
 #include "value/codec_private.h"
 #include "value/hash.h"
 #include "value/lzf.h"
@@ -166,7 +167,7 @@ enum status codec_read_size(struct bytes *input, uint64_t *size)
     return status == STATUS_OK && is_special ? STATUS_CORRUPT : status;
 }
 
-static enum status read_lzf(struct bytes *input, struct buffer *scratch, struct bytes *string)
+static enum status read_lzf(struct bytes *input, size_t unpacked_max, struct buffer *scratch, struct bytes *string)
 {
     uint64_t packed_size, size;
     struct bytes packed;
@@ -176,7 +177,7 @@ static enum status read_lzf(struct bytes *input, struct buffer *scratch, struct 
         status = codec_read_size(input, &size);
     if (status != STATUS_OK)
         return status;
-    if (!codec_take(input, packed_size, &packed))
+    if (!codec_take(input, packed_size, &packed) || (unpacked_max > 0 && size > unpacked_max))
         return STATUS_CORRUPT;
     status = lzf_decode(packed, size, scratch);
     if (status == STATUS_OK)
@@ -184,7 +185,7 @@ static enum status read_lzf(struct bytes *input, struct buffer *scratch, struct 
     return status;
 }
 
-enum status codec_read_string(struct bytes *input, struct buffer *scratch, char digits[TEXT_INT_SIZE],
+enum status codec_read_string(struct bytes *input, size_t unpacked_max, struct buffer *scratch, char digits[TEXT_INT_SIZE],
     struct bytes *string)
 {
     uint64_t length;
@@ -197,7 +198,7 @@ enum status codec_read_string(struct bytes *input, struct buffer *scratch, char 
     if (!is_special)
         return codec_take(input, length, string) ? STATUS_OK : STATUS_CORRUPT;
     if (length == SPECIAL_LZF)
-        return read_lzf(input, scratch, string);
+        return read_lzf(input, unpacked_max, scratch, string);
     if (length > SPECIAL_INT_32 || !codec_take(input, (size_t)1 << length, &taken))
         return STATUS_CORRUPT;
     *string = bytes_of(digits, text_of_int(number_le(taken), digits));
@@ -226,7 +227,7 @@ static enum status read_string(uint8_t rdb_type, struct bytes *input, const stru
     char digits[TEXT_INT_SIZE];
     size_t mark = scratch->size;
     struct bytes bytes;
-    enum status status = codec_read_string(input, scratch, digits, &bytes);
+    enum status status = codec_read_string(input, limits->string_unpacked_max, scratch, digits, &bytes);
 
     if (status != STATUS_OK)
         return status;
@@ -240,7 +241,7 @@ enum status codec_read_blob(struct bytes *input, struct buffer *scratch, struct 
 {
     size_t mark = scratch->size;
     char digits[TEXT_INT_SIZE];
-    enum status status = codec_read_string(input, scratch, digits, blob);
+    enum status status = codec_read_string(input, LISTPACK_SIZE_MAX, scratch, digits, blob);
 
     scratch->size = mark;
     if (status == STATUS_OK && blob->data == digits)    /* a number is no blob, and ends with this function */

@@ -13,7 +13,10 @@
  * fields have times, which Redis 7.4 restores. What needs 11 (a type that is yet to come) will have to say 11. Read is up to 12.
  *
  * Decoding trusts nothing: any bytes give a value or STATUS_CORRUPT, in time and memory bounded by their size (memory
- * is at most some hundred times as much, where LZF was used, which reaches 1 : 88).
+ * is at most some hundred times as much, where LZF was used, which reaches 1 : 88). A size that LZF claims is checked before memory
+ * is asked for: it must be what the input gives, at most LISTPACK_SIZE_MAX for a listpack and its like, and at most
+ * `string_unpacked_max` of the limits for a string. Files and records set no such limit: a string in them was allowed when it came,
+ * whatever proto-max-bulk-len is now, and Redis loads it, too.
  *
  * A payload does not tell how a string was kept: it comes back in its best encoding. Who must know that one was
  * STRING_RAW remembers it beside the payload and gives the bytes to string_value_raw. Nor does it tell a set in a listpack from
@@ -89,8 +92,9 @@ enum status codec_restore(struct bytes dump, const struct value_limits *limits, 
 enum status codec_read(uint8_t rdb_type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
     struct value *value);
 
-/* Reads an RDB string of any form from the front of `*input`: borrowed from there, from `digits` or from `scratch`. */
-enum status codec_read_string(struct bytes *input, struct buffer *scratch, char digits[TEXT_INT_SIZE],
+/* Reads an RDB string of any form from the front of `*input`: borrowed from there, from `digits` or from `scratch`.
+ * `unpacked_max` is for one that is compressed, as in struct value_limits. */
+enum status codec_read_string(struct bytes *input, size_t unpacked_max, struct buffer *scratch, char digits[TEXT_INT_SIZE],
     struct bytes *string);
 /* Writes one, as an integer if it is a canonical one of 32 bits. */
 void codec_write_string(struct buffer *out, struct bytes string);

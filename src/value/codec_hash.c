@@ -59,6 +59,7 @@ struct pairs {
     uint8_t type;
     uint64_t left;                      /* plain pairs; the others know their end */
     struct bytes *input;
+    size_t unpacked_max;
     struct buffer *scratch;
     struct ziplist_reader ziplist;
     struct zipmap_reader zipmap;
@@ -72,10 +73,10 @@ static enum status pairs_next_plain(struct pairs *pairs, struct bytes *field, st
 
     if (pairs->left-- == 0)
         return STATUS_NOT_FOUND;
-    status = codec_read_string(pairs->input, pairs->scratch, pairs->field_digits, field);
+    status = codec_read_string(pairs->input, pairs->unpacked_max, pairs->scratch, pairs->field_digits, field);
     mark_value = pairs->scratch->size;
     if (status == STATUS_OK)
-        status = codec_read_string(pairs->input, pairs->scratch, pairs->value_digits, value);
+        status = codec_read_string(pairs->input, pairs->unpacked_max, pairs->scratch, pairs->value_digits, value);
     if (mark_value > mark)
         field->data = pairs->scratch->data + mark;      /* reading the value may have moved it */
     pairs->scratch->size = mark;                        /* what is there stays until the next pair */
@@ -151,7 +152,7 @@ static enum status read_timed(struct pairs *pairs, uint64_t earliest, const stru
 static enum status read_with_times(uint8_t type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
     struct value *value)
 {
-    struct pairs pairs = { .type = type, .input = input, .scratch = scratch };
+    struct pairs pairs = { .type = type, .input = input, .unpacked_max = limits->string_unpacked_max, .scratch = scratch };
     uint64_t earliest = 0;
     struct bytes taken;
     enum status status;
@@ -174,7 +175,7 @@ static enum status read_with_times(uint8_t type, struct bytes *input, const stru
 enum status codec_read_hash(uint8_t type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
     struct value *value)
 {
-    struct pairs pairs = { .type = type, .input = input, .scratch = scratch };
+    struct pairs pairs = { .type = type, .input = input, .unpacked_max = limits->string_unpacked_max, .scratch = scratch };
     struct bytes blob;
     enum status status;
 

@@ -41,12 +41,12 @@ void codec_write_list(const struct value *value, struct buffer *out)
         write_chunk(out, chunk_list_view(value->object, i));
 }
 
-static enum status read_element(struct bytes *input, struct buffer *scratch, struct value *list)
+static enum status read_element(struct bytes *input, const struct value_limits *limits, struct buffer *scratch, struct value *list)
 {
     size_t mark = scratch->size;
     char digits[TEXT_INT_SIZE];
     struct bytes element;
-    enum status status = codec_read_string(input, scratch, digits, &element);
+    enum status status = codec_read_string(input, limits->string_unpacked_max, scratch, digits, &element);
 
     scratch->size = mark;       /* what is there stays until the next one is read */
     if (status == STATUS_OK)
@@ -79,7 +79,7 @@ static enum status read_chunk(struct bytes *input, const struct value_limits *li
     if (status != STATUS_OK)
         return status;
     if (form == PLAIN)
-        return read_element(input, scratch, list);
+        return read_element(input, limits, scratch, list);
     if (form != PACKED)
         return STATUS_CORRUPT;
     status = codec_read_blob(input, scratch, &blob);
@@ -90,7 +90,7 @@ static enum status read_one(uint8_t type, struct bytes *input, const struct valu
     struct value *list)
 {
     switch (type) {
-    case CODEC_RDB_LIST: return read_element(input, scratch, list);
+    case CODEC_RDB_LIST: return read_element(input, limits, scratch, list);
     case CODEC_RDB_LIST_QUICKLIST_2: return read_chunk(input, limits, scratch, list);
     default: return read_ziplist(input, scratch, list);
     }

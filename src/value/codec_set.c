@@ -37,7 +37,7 @@ static enum status read_members(struct bytes *input, const struct value_limits *
         return STATUS_CORRUPT;
     set = set_build(limits, count);
     for (; count > 0 && status == STATUS_OK; count--) {
-        status = codec_read_string(input, scratch, digits, &member);
+        status = codec_read_string(input, limits->string_unpacked_max, scratch, digits, &member);
         if (status == STATUS_OK && !set_build_add(&set, limits, member))
             status = STATUS_CORRUPT;
         scratch->size = mark;

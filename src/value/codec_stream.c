@@ -177,16 +177,16 @@ static bool read_nodes(struct bytes *input, struct buffer *scratch, struct strea
     return true;
 }
 
-static bool read_name(struct bytes *input, struct buffer *scratch, char digits[TEXT_INT_SIZE], struct bytes *name)
+static bool read_name(struct bytes *input, size_t unpacked_max, struct buffer *scratch, char digits[TEXT_INT_SIZE], struct bytes *name)
 {
     size_t mark = scratch->size;
-    enum status status = codec_read_string(input, scratch, digits, name);
+    enum status status = codec_read_string(input, unpacked_max, scratch, digits, name);
 
     scratch->size = mark;
     return status == STATUS_OK;
 }
 
-static bool read_consumer(uint8_t type, struct bytes *input, struct buffer *scratch, struct stream_group *group)
+static bool read_consumer(uint8_t type, struct bytes *input, size_t unpacked_max, struct buffer *scratch, struct stream_group *group)
 {
     struct stream_consumer *consumer;
     char digits[TEXT_INT_SIZE];
@@ -195,7 +195,7 @@ static bool read_consumer(uint8_t type, struct bytes *input, struct buffer *scra
     uint64_t count;
     bool is_new;
 
-    if (!read_name(input, scratch, digits, &name) || !read_past(input, &seen_ms))
+    if (!read_name(input, unpacked_max, scratch, digits, &name) || !read_past(input, &seen_ms))
         return false;
     active_ms = seen_ms;        /* what Redis 7.2 takes for it */
     if (type == CODEC_RDB_STREAM_3 && !read_time(input, &active_ms))
@@ -241,7 +241,7 @@ static bool read_pending(struct bytes *input, struct stream_group *group)
     return true;
 }
 
-static bool read_group(uint8_t type, struct bytes *input, struct buffer *scratch, struct stream *stream)
+static bool read_group(uint8_t type, struct bytes *input, size_t unpacked_max, struct buffer *scratch, struct stream *stream)
 {
     char digits[TEXT_INT_SIZE];
     struct bytes name;
@@ -250,7 +250,7 @@ static bool read_group(uint8_t type, struct bytes *input, struct buffer *scratch
     uint64_t entries_read, consumers;
     size_t owned = 0;
 
-    if (!read_name(input, scratch, digits, &name) || !read_id(input, &last_id))
+    if (!read_name(input, unpacked_max, scratch, digits, &name) || !read_id(input, &last_id))
         return false;
     if (type == CODEC_RDB_STREAM)
         entries_read = (uint64_t)stream_entries_up_to(stream, last_id);
@@ -260,7 +260,7 @@ static bool read_group(uint8_t type, struct bytes *input, struct buffer *scratch
     if (group == NULL || !read_pending(input, group) || codec_read_size(input, &consumers) != STATUS_OK)
         return false;
     for (; consumers > 0; consumers--) {
-        if (!read_consumer(type, input, scratch, group))
+        if (!read_consumer(type, input, unpacked_max, scratch, group))
             return false;
     }
     for (uint32_t i = 0; i < group->consumer_count; i++)
@@ -292,7 +292,7 @@ enum status codec_read_stream(uint8_t type, struct bytes *input, const struct va
     bool good = read_nodes(input, scratch, stream) && read_state(type, input, stream) && codec_read_size(input, &groups) == STATUS_OK;
 
     for (; good && groups > 0; groups--)
-        good = read_group(type, input, scratch, stream);
+        good = read_group(type, input, limits->string_unpacked_max, scratch, stream);
     if (!good) {
         value_free(&result);
         return STATUS_CORRUPT;

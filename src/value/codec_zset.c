@@ -56,7 +56,8 @@ static enum status read_binary_score(struct bytes *input, double *score)
     return STATUS_OK;
 }
 
-static enum status read_pairs(uint8_t type, struct bytes *input, struct buffer *scratch, struct value *zset)
+static enum status read_pairs(uint8_t type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
+    struct value *zset)
 {
     uint64_t count;
     enum status status = codec_read_size(input, &count);
@@ -70,7 +71,7 @@ static enum status read_pairs(uint8_t type, struct bytes *input, struct buffer *
         struct bytes member;
         double score;
 
-        status = codec_read_string(input, scratch, digits, &member);
+        status = codec_read_string(input, limits->string_unpacked_max, scratch, digits, &member);
         scratch->size = mark;           /* the member stays there until the next one */
         if (status == STATUS_OK)
             status = type == CODEC_RDB_ZSET ? read_text_score(input, &score) : read_binary_score(input, &score);
@@ -113,7 +114,7 @@ enum status codec_read_zset(uint8_t type, struct bytes *input, const struct valu
     if (type == CODEC_RDB_ZSET_LISTPACK)
         return zset_of_listpack(blob, limits, value);
     zset = zset_build(limits);
-    status = type == CODEC_RDB_ZSET_ZIPLIST ? read_ziplist(blob, &zset) : read_pairs(type, input, scratch, &zset);
+    status = type == CODEC_RDB_ZSET_ZIPLIST ? read_ziplist(blob, &zset) : read_pairs(type, input, limits, scratch, &zset);
     if (status != STATUS_OK) {
         value_free(&zset);
         return status;

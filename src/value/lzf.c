@@ -8,14 +8,37 @@
  *       | lllooooo oooooooo: l + 2 bytes, o + 1 back in what was already given
  *       | 111ooooo l oooooooo: l + 9 bytes, likewise
  */
-enum { RATIO_MAX = 88 };        /* 264 bytes for a token of three */
+enum {
+    RATIO_MAX = 88,                 /* 264 bytes for a token of three */
+    CLAIM_CHECKED_MIN = 1 << 20,    /* from here on the size is checked before memory is asked for; below it that costs more than it saves */
+};
+
+/* True if the tokens give exactly `size` bytes; only their lengths are looked at. */
+static bool gives(const uint8_t *in, const uint8_t *in_end, size_t size)
+{
+    while (in < in_end) {
+        unsigned token = *in++;
+        size_t length = token < 32 ? token + 1 : (token >> 5) + 2, skip = token < 32 ? length : 1;
+
+        if (length == 9 && token >= 32) {
+            if (in == in_end)
+                return false;
+            length += *in++;
+        }
+        if (skip > (size_t)(in_end - in) || length > size)
+            return false;
+        in += skip;
+        size -= length;
+    }
+    return size == 0;
+}
 
 enum status lzf_decode(struct bytes input, size_t size, struct buffer *out)
 {
     const uint8_t *in = (const uint8_t *)input.data, *in_end = in + input.size;
     uint8_t *start, *to, *to_end;
 
-    if (size / RATIO_MAX > input.size)
+    if (size / RATIO_MAX > input.size || (size >= CLAIM_CHECKED_MIN && !gives(in, in_end, size)))
         return STATUS_CORRUPT;
     start = to = (uint8_t *)buffer_reserve(out, size);
     to_end = to + size;

@@ -10,8 +10,8 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-/* Appends exactly `size` bytes to `out`. STATUS_CORRUPT if the input does not give exactly as many; a size that no input
- * of this length could give is refused before memory is asked for. `out` is as it was then. */
+/* Appends exactly `size` bytes to `out`. STATUS_CORRUPT if the input does not give exactly as many; if `size` is 1 MiB or more, that is
+ * found out before memory is asked for. `out` is as it was then. How much may be unpacked at all is the caller's to say. */
 enum status lzf_decode(struct bytes input, size_t size, struct buffer *out);
 
 /* Writes `input` compressed into `out`, which has room for `room` bytes. Returns how many there are; 0 if it needs more room than

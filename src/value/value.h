@@ -71,6 +71,8 @@ struct value_limits {
     size_t set_intset_entries_max, set_listpack_entries_max, set_listpack_value_max;
     size_t zset_listpack_entries_max, zset_listpack_value_max;
     size_t stream_node_size_max, stream_node_entries_max;       /* 0: no limit. Only for what adds entries */
+    /* Bytes of a string that decoding unpacks, 0: no limit. For what clients send. What has a listpack's limit keeps to that. */
+    size_t string_unpacked_max;
     int list_fill, list_depth;      /* list-max-listpack-size, list-compress-depth: value/chunk_list.h */
     enum { LIST_BY_SIZE, LIST_KEPT_LISTPACK, LIST_KEPT_CHUNKS } list_kept;      /* what is decoded was that, whatever its size */
     struct hash_seed seed;

@@ -51,8 +51,8 @@ static void assert_same(struct bytes one, struct bytes two, int count, int numbe
         for (int n = 0; n < strings; n++) {
             struct bytes a, b;
 
-            assert_int_equal(codec_read_string(&one, &scratch_one, digits_one, &a), STATUS_OK);
-            assert_int_equal(codec_read_string(&two, &scratch_two, digits_two, &b), STATUS_OK);
+            assert_int_equal(codec_read_string(&one, 0, &scratch_one, digits_one, &a), STATUS_OK);
+            assert_int_equal(codec_read_string(&two, 0, &scratch_two, digits_two, &b), STATUS_OK);
             assert_true(bytes_equal(a, b));
         }
         assert_memory_equal(one.data, two.data, plain);

@@ -1,0 +1,117 @@
+"""CLIENT PAUSE: what it holds back, and where the clients that it holds back are seen. Redis' own tests wait for blocked_clients."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import PairCase, main                                                             # noqa: E402
+from support.play import blocked                                                                    # noqa: E402
+from support.resp import NULL_ARRAY, OK, encode                                                     # noqa: E402
+from support.server import until                                                                    # noqa: E402
+
+LONG_MS = 100000
+WAIT_S = 5
+
+
+class PauseTest(PairCase):
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.c.must, "CLIENT", "UNPAUSE")
+        self.addCleanup(self.r.must, "CLIENT", "UNPAUSE")
+
+    def each(self, play, clients=2):
+        """The same on both: a watcher, and further clients."""
+        for server in (self.server, self.oracle):
+            others = [server.client() for _ in range(clients)]
+            with server.client() as watcher:
+                play(watcher, *others)
+                watcher.must("CLIENT", "UNPAUSE")
+            for other in others:
+                other.close()
+
+    def wait(self, watcher, count):
+        until(lambda: blocked(watcher) == count, WAIT_S, "that blocked_clients is %d" % count)
+
+    def hold(self, watcher, client, *command):
+        """Sends a command that is to be held back."""
+        before = blocked(watcher)
+        client.send(encode(command))
+        self.wait(watcher, before + 1)
+
+    @staticmethod
+    def line_of(watcher, client):
+        port = client.socket.getsockname()[1]
+        line = [line for line in watcher.must("CLIENT", "LIST").splitlines() if b" addr=127.0.0.1:%d " % port in line][0]
+        return dict(word.split(b"=", 1) for word in line.split() if b"=" in word)
+
+    def test_paused_clients_are_blocked_clients(self):
+        def play(watcher, one, two):
+            watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
+            self.hold(watcher, one, "SET", "k", "v")
+            self.hold(watcher, two, "PFCOUNT", "none")
+            for client, command in ((one, b"set"), (two, b"pfcount")):
+                line = self.line_of(watcher, client)
+                self.assertEqual([line[b"flags"], line[b"cmd"]], [b"b", command])
+            clients = watcher.must("INFO", "clients")
+            self.assertIn(b"clients_in_timeout_table:0", clients)
+            self.assertEqual(watcher.must("EXISTS", "k"), 0)
+            watcher.must("CLIENT", "UNPAUSE")
+            self.assertEqual([one.receive(), two.receive()], [OK, 0])
+            self.wait(watcher, 0)
+            self.assertEqual(self.line_of(watcher, one)[b"flags"], b"N")
+        self.each(play)
+
+    def test_a_pause_that_ends_by_itself_leaves_none(self):
+        def play(watcher, one, two):
+            watcher.must("CLIENT", "PAUSE", 300, "WRITE")
+            self.hold(watcher, one, "SET", "k", "v")
+            self.assertEqual(one.receive(), OK)
+            self.wait(watcher, 0)
+        self.each(play)
+
+    def test_a_paused_client_that_closes_is_counted_no_more(self):
+        def play(watcher, one, two):
+            watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
+            self.hold(watcher, one, "SET", "k", "v")
+            self.hold(watcher, two, "SET", "k", "w")
+            one.close()
+            self.wait(watcher, 1)
+            watcher.must("CLIENT", "UNPAUSE")
+            self.assertEqual(two.receive(), OK)
+            self.wait(watcher, 0)
+            self.assertEqual(watcher.must("GET", "k"), b"w")
+        self.each(play)
+
+    def test_who_waits_for_a_key_and_who_is_paused_are_counted_together(self):
+        def play(watcher, one, two):
+            self.hold(watcher, one, "BLPOP", "list", 0)
+            watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
+            self.hold(watcher, two, "BLPOP", "list", 0.001)      # its time does not begin before the pause is over
+            self.assertEqual(blocked(watcher), 2)
+            watcher.must("CLIENT", "UNPAUSE")
+            self.assertEqual(two.receive(), NULL_ARRAY)
+            self.wait(watcher, 1)
+            watcher.must("RPUSH", "list", 1)
+            self.assertEqual(one.receive(), [b"list", b"1"])
+            self.wait(watcher, 0)
+            watcher.must("DEL", "list")
+        self.each(play)
+
+    def test_a_pipeline_counts_once(self):
+        def play(watcher, one, two):
+            watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
+            one.send(encode(["SET", "k", "v"]))
+            self.hold(watcher, two, "SET", "k", "v")
+            self.wait(watcher, 2)
+            one.send(encode(["SET", "k", "w"]) * 3)
+            watcher.must("PING")
+            self.assertEqual(blocked(watcher), 2)
+            watcher.must("CLIENT", "UNPAUSE")
+            self.assertEqual([one.receive() for _ in range(4)], [OK] * 4)
+            self.assertEqual(two.receive(), OK)
+            self.wait(watcher, 0)
+        self.each(play)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+/* Debug and sanitizer builds stop at a handler that changes something and then replies an error, and at no other. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "admin/error_stats.h"
+#include "admin/latency.h"
+#include "admin/slowlog.h"
+#include "base/check.h"
+#include "base/mem.h"
+#include "command/key.h"
+#include "commands/hash.h"
+#include "engine/blocking.h"
+#include "engine/engine.h"
+#include "value/hash.h"
+
+#ifdef KELVIN_DEBUG
+enum { IS_CHECKED = true };
+#else
+enum { IS_CHECKED = false };
+#endif
+
+/* Commands that no server has. */
+
+static void store_then_fail(struct call *call)
+{
+    struct key key;
+
+    key_open(call, 1, KEY_FOR_OVERWRITING, &key);
+    key_set_string(&key, BYTES("x"));
+    key_changed(&key, "set");
+    reply_error(call, ERR_SYNTAX);
+}
+
+/* It counts no change, but there is one. */
+static void store_uncounted_then_fail(struct call *call)
+{
+    store_then_fail(call);
+    call->change_count = 0;
+}
+
+static void remove_then_fail(struct call *call)
+{
+    struct key key;
+
+    key_open(call, 1, KEY_FOR_WRITING, &key);
+    key_remove(&key, KEY_REMOVE_NOW, "del");
+    reply_error(call, ERR_SYNTAX);
+}
+
+static void change_in_place_then_fail(struct call *call)
+{
+    struct key key;
+
+    key_open(call, 1, KEY_FOR_WRITING, &key);
+    hash_set(&key.value, &call->turn->limits, BYTES("f"), BYTES("w"));     /* in as many bytes: it does not move */
+    reply_error(call, ERR_SYNTAX);
+}
+
+static void look_then_fail(struct call *call)
+{
+    struct key key;
+
+    key_open(call, 1, KEY_FOR_WRITING, &key);
+    key_open(call, 1, KEY_FOR_READING, &key);
+    reply_error(call, ERR_SYNTAX);
+}
+
+static void store_and_succeed(struct call *call)
+{
+    struct key key;
+
+    key_open(call, 1, KEY_FOR_OVERWRITING, &key);
+    key_set_string(&key, BYTES("x"));
+    key_changed(&key, "set");
+    reply_ok(call->reply);
+}
+
+#define ROW(name, run) COMMAND_ROW(name, run, 2, COMMAND_WRITE, 0, KEYS(KEY_RANGE(1, 0, 1, KEY_RW)), "test", "1", "", "", "key:key")
+
+static const struct command odd_commands[] = {
+    ROW("store-then-fail", store_then_fail)
+    ROW("store-uncounted-then-fail", store_uncounted_then_fail)
+    ROW("remove-then-fail", remove_then_fail)
+    ROW("change-in-place-then-fail", change_in_place_then_fail)
+    ROW("look-then-fail", look_then_fail)
+    ROW("store-and-succeed", store_and_succeed)
+    { .name = NULL }
+};
+
+/* One worker on this thread, without log, tier or sockets. */
+struct box {
+    struct engine engine;
+    struct worker worker;
+    struct worker *workers[1];
+    struct client client;
+};
+
+static void changed(void *context, struct key *key, const char *event)
+{
+}
+
+static void free_at_once(void *context, struct value value)
+{
+    value_free(&value);
+}
+
+static int box_open(void **state)
+{
+    static const struct command *const families[] = { hash_commands, odd_commands, NULL };
+    struct box *box = mem_zalloc(sizeof(*box));
+    struct engine *engine = &box->engine;
+
+    engine->config = config_create();
+    engine->partitions = partitions_create(4, 2, (struct hash_seed){ 1, 2 });
+    engine->commands = command_table_create(families);
+    engine->slowlog = slowlog_create();
+    engine->latency = latency_create();
+    engine->errors = error_stats_create();
+    engine->blocking = blocking_create(engine);
+    engine->state = ENGINE_READY;
+    engine->hooks = (struct key_hooks){ .context = box, .changed = changed, .free_later = free_at_once };
+    engine->workers = box->workers;
+    engine->worker_count = 1;
+    box->workers[0] = &box->worker;
+    worker_init(&box->worker, engine, 0);
+    worker_begin_turn(&box->worker);
+    box->client = (struct client){ .id = 1, .authenticated = true, .address = "" };
+    reply_init(&box->client.reply, 2);
+    worker_add_client(&box->worker, &box->client);
+    *state = box;
+    return 0;
+}
+
+static int box_close(void **state)
+{
+    struct box *box = *state;
+    struct engine *engine = &box->engine;
+
+    worker_remove_client(&box->worker, &box->client);
+    reply_release(&box->client.reply);
+    worker_release(&box->worker);
+    blocking_destroy(engine->blocking);
+    partitions_destroy(engine->partitions);
+    command_table_destroy(engine->commands);
+    slowlog_destroy(engine->slowlog);
+    latency_destroy(engine->latency);
+    error_stats_destroy(engine->errors);
+    config_destroy(engine->config);
+    mem_free(box);
+    return 0;
+}
+
+static void run(struct box *box, const struct bytes *args, int count)
+{
+    box->client.reply.out.size = 0;
+    CHECK(engine_run(&box->worker, &box->client, args, count) == RUN_DONE);
+}
+
+/* On a hash with one field. What the child says of the CHECK is read. */
+static bool stops(struct box *box, const char *command)
+{
+    const struct bytes args[] = { bytes_of_string(command), BYTES("k") };
+    char said[256] = { 0 };
+    int status, ends[2];
+    pid_t child;
+
+    CHECK(pipe(ends) == 0);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        struct rlimit none = { 0, 0 };
+
+        setrlimit(RLIMIT_CORE, &none);
+        signal(SIGABRT, SIG_DFL);
+        dup2(ends[1], STDERR_FILENO);
+        run(box, (struct bytes[]){ BYTES("hset"), BYTES("k"), BYTES("f"), BYTES("v") }, 4);
+        run(box, args, 2);
+        _exit(0);
+    }
+    close(ends[1]);
+    CHECK(read(ends[0], said, sizeof(said) - 1) >= 0);
+    close(ends[0]);
+    CHECK(waitpid(child, &status, 0) == child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return false;
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    assert_non_null(strstr(said, "CHECK failed"));
+    assert_non_null(strstr(said, command));
+    return true;
+}
+
+static void what_fails_has_changed_nothing(void **state)
+{
+    if (!IS_CHECKED)
+        skip();
+    assert_true(stops(*state, "store-then-fail"));
+    assert_true(stops(*state, "store-uncounted-then-fail"));
+    assert_true(stops(*state, "remove-then-fail"));
+    assert_true(stops(*state, "change-in-place-then-fail"));
+}
+
+static void what_succeeds_and_what_only_looks_may_go_on(void **state)
+{
+    assert_false(stops(*state, "look-then-fail"));
+    assert_false(stops(*state, "store-and-succeed"));
+}
+
+#define WITH_BOX(test) cmocka_unit_test_setup_teardown(test, box_open, box_close)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_BOX(what_fails_has_changed_nothing),
+        WITH_BOX(what_succeeds_and_what_only_looks_may_go_on),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

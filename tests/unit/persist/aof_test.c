@@ -881,6 +881,82 @@ static void a_tail_torn_at_any_byte_is_cut_to_whole_commands(void **state)
     bench_release(&bench);
 }
 
+/* Whichever bit of a log is turned: nothing is cut off but the last command. */
+static void a_turned_bit_is_damage_and_not_a_torn_end(void **state)
+{
+    struct bytes incr[2] = { BYTES("INCR"), BYTES("n") };
+    struct bench bench;
+    struct aof_group group;
+    struct buffer text;
+    int commands, refused = 0;
+
+    bench_init(&bench);
+    bench_start(&bench);
+    set(&bench, 0, "a", "1");
+    set(&bench, 0, "b", "a value of some length");
+    aof_group_init(&group);
+    for (int i = 0; i < 3; i++)
+        aof_group_add(&group, 0, incr, 2);
+    aof_append_group(bench.aof, &group);
+    aof_group_release(&group);
+    set(&bench, 0, "c", "");
+    set(&bench, 0, "d", "4");
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    commands = bench.commands;
+    text = file_get(&bench, INCR1);
+    for (size_t bit = 0; bit < text.size * 8; bit++) {
+        enum status status;
+
+        text.data[bit / 8] = (char)(text.data[bit / 8] ^ 1 << bit % 8);
+        file_put(&bench, INCR1, text.data, text.size);
+        text.data[bit / 8] = (char)(text.data[bit / 8] ^ 1 << bit % 8);
+        status = bench_replay(&bench);
+        if (status == STATUS_OK && bench.commands < commands - 1)
+            fail_msg("byte %zu, bit %zu: %s", bit / 8, bit % 8, bench.message);
+        else if (status != STATUS_OK)
+            assert_int_equal(status, STATUS_CORRUPT);
+        refused += status != STATUS_OK;
+    }
+    assert_true(refused > 500);
+    buffer_release(&text);
+    bench_release(&bench);
+}
+
+/* A value of more than what is read at once lies between the turned bit and the next command; and a torn one of that size is torn. */
+static void a_turned_bit_before_a_large_value_is_damage_too(void **state)
+{
+    enum { SIZE = 3 << 20 };
+    struct bench bench;
+    struct buffer text;
+    char *value = mem_alloc(SIZE + 1), *length;
+
+    memset(value, 'v', SIZE);
+    value[SIZE] = 0;
+    bench_init(&bench);
+    bench_start(&bench);
+    set(&bench, 0, "a", "1");
+    set(&bench, 0, "b", value);
+    set(&bench, 0, "c", "3");
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    aof_close(bench.aof);
+    bench.aof = NULL;
+    text = file_get(&bench, INCR1);
+    length = strstr(text.data, "$3145728");
+    assert_non_null(length);
+    length[1] = '7';
+    file_put(&bench, INCR1, text.data, text.size);
+    replay_fails(&bench, STATUS_CORRUPT, "whole ones go on at offset");
+    file_put(&bench, INCR1, text.data, text.size - 27);         /* the last command now */
+    replay_fails(&bench, STATUS_CORRUPT, "a command with a wrong length, the last one");
+    length[1] = '3';
+    file_put(&bench, INCR1, text.data, text.size - 100);
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    replayed_is(&bench, "SELECT 0\nSET a 1\n");
+    mem_free(value);
+    buffer_release(&text);
+    bench_release(&bench);
+}
+
 /* A power cut may leave a file its size without its bytes. */
 static void a_tail_of_zeros_is_cut_like_a_torn_one(void **state)
 {
@@ -1291,6 +1367,8 @@ int main(void)
         cmocka_unit_test(history_is_deleted_at_the_start),
         cmocka_unit_test(a_manifest_that_was_being_written_goes_at_the_start),
         cmocka_unit_test(a_tail_torn_at_any_byte_is_cut_to_whole_commands),
+        cmocka_unit_test(a_turned_bit_is_damage_and_not_a_torn_end),
+        cmocka_unit_test(a_turned_bit_before_a_large_value_is_damage_too),
         cmocka_unit_test(a_tail_of_zeros_is_cut_like_a_torn_one),
         cmocka_unit_test(only_the_last_file_with_bytes_may_be_torn),
         cmocka_unit_test(the_rest_is_written_after_a_short_write),

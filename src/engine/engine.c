@@ -7,6 +7,7 @@
 #include "admin/rates.h"
 #include "admin/slowlog.h"
 #include "base/clock.h"
+#include "engine/aof_switch.h"
 #include "engine/blocking.h"
 #include "engine/internal.h"
 #include "engine/lazy_free.h"
@@ -288,6 +289,8 @@ void engine_cron(struct worker *worker)
         expire(worker);
     note_memory(engine, worker->turn.now_us);
     engine_memory_watch(engine);
+    if (engine->aof_switch != NULL)
+        aof_switch_retry(engine->aof_switch);
     if (engine->rewrite != NULL)
         rewrite_consider(engine->rewrite);
     if (engine->save != NULL)

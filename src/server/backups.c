@@ -85,24 +85,24 @@ static void join(struct backups *backups)
     backups->dir = NULL;
 }
 
-bool backups_start(struct backups *backups, const char *dir, struct job *job, struct backup_done *done)
+enum backups_start backups_start(struct backups *backups, const char *dir, struct job *job, struct backup_done *done)
 {
-    bool starts;
+    enum backups_start result = BACKUPS_BUSY;
 
     pthread_mutex_lock(&backups->lock);
-    starts = !backups->stats.running && !backups->stop;
-    if (starts) {
+    if (!backups->stats.running && !backups->stop) {
         join(backups);              /* its thread has ended but for its last lines */
         backups->stats.running = true;
         backups->began_ms = clock_wall_ms();
         backups->dir = mem_string(bytes_of_string(dir));
         backups->job = job;
         backups->done = done;
-        CHECK(pthread_create(&backups->thread, NULL, backups_main, backups) == 0);
-        backups->started = true;
+        backups->started = pthread_create(&backups->thread, NULL, backups_main, backups) == 0;
+        backups->stats.running = backups->started;
+        result = backups->started ? BACKUPS_STARTED : BACKUPS_NO_THREAD;
     }
     pthread_mutex_unlock(&backups->lock);
-    return starts;
+    return result;
 }
 
 void backups_stats(struct backups *backups, struct backups_stats *stats)

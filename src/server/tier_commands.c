@@ -217,6 +217,7 @@ static void reply_backup(struct call *call, const struct backup_result *result)
 static void tier_backup_command(struct call *call)
 {
     struct backup_job *job = call_job(call);
+    enum backups_start started;
     char *dir;
 
     if (job == NULL && !is_on(call))
@@ -236,9 +237,10 @@ static void tier_backup_command(struct call *call)
     job->job.release = release_backup;
     call_wait_job(call, &job->job);
     dir = mem_string(call->args[2]);
-    if (!backups_start(call->engine->backups, dir, &job->job, &job->done)) {
+    started = backups_start(call->engine->backups, dir, &job->job, &job->done);
+    if (started != BACKUPS_STARTED) {
         call_end_wait(call);
-        reply_errorf(call, "ERR a backup is under way already");
+        reply_errorf(call, started == BACKUPS_BUSY ? "ERR a backup is under way already" : "ERR the system gives no more threads");
     }
     mem_free(dir);
 }

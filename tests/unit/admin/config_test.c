@@ -107,7 +107,7 @@ static void get_all_shows_what_redis_shows_and_ours(void **state)
     int redis = sizeof(redis_defaults) / sizeof(*redis_defaults) + 1;       /* dir */
     int ours = CONFIG_PARTITIONS - CONFIG_TIER_ENABLED + 1;
 
-    assert_int_equal(ours, 16);
+    assert_int_equal(ours, 17);
     assert_int_equal(get(*state, "*").count, redis + ours);
 }
 

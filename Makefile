@@ -27,7 +27,7 @@ OBJECTS := $(SOURCES:%=$(BUILD)/%.o)
 LIBRARY := $(BUILD)/libkelvin.a
 SERVER  := $(BUILD)/kelvin-server
 SUPPORT := $(patsubst %,$(BUILD)/%.o,$(filter-out %_shim.c,$(wildcard tests/support/*.c tests/support/*.cc)))
-SHIM    := $(BUILD)/tests/disk_shim.so
+SHIM    := $(patsubst tests/support/%.c,$(BUILD)/tests/%.so,$(wildcard tests/support/*_shim.c))
 UNITS   := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/*/*_test.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/*_fuzz.c))
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
@@ -95,8 +95,8 @@ $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.c.o $(SUPPORT) $(LIBRARY)
 $(BUILD)/kelvin-benchmark: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/benchmark/*.c)) $(LIBRARY)
 	$(CXX) $(LDFLAGS) -o $@ $^ -lhiredis $(MALLOC) -lpthread -lm
 
-# Preloaded by tests that pull the plug; it holds no code of the server's, and the server none of it.
-$(SHIM): tests/support/disk_shim.c
+# Preloaded by tests that pull the plug, or leave the server without threads; they hold no code of the server's, and the server none of theirs.
+$(BUILD)/tests/%_shim.so: tests/support/%_shim.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O1 -g -fPIC -shared $(WARN) -D_GNU_SOURCE $< -o $@ -lpthread
 

@@ -12,6 +12,8 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 
+enum { MESSAGE_SIZE = 1024, LINE_SIZE = 4 * MESSAGE_SIZE };
+
 struct log {
     pthread_mutex_t lock;
     char *path;
@@ -50,10 +52,26 @@ void log_set_level(struct log *log, enum log_level level)
     log->level = level;
 }
 
+/* `out` has LINE_SIZE bytes. */
+static void escape(const char *text, char *out)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char byte = (unsigned char)*text;
+
+        if (byte >= ' ' && byte != 0x7f)
+            *out++ = (char)byte;
+        else if (byte == '\n' || byte == '\r' || byte == '\t')
+            out += sprintf(out, "\\%c", byte == '\n' ? 'n' : byte == '\r' ? 'r' : 't');
+        else
+            out += sprintf(out, "\\x%02x", byte);
+    }
+    *out = '\0';
+}
+
 void log_write(struct log *log, enum log_level level, const char *format, ...)
 {
     static const int priorities[] = { LOG_DEBUG, LOG_INFO, LOG_NOTICE, LOG_WARNING };
-    char text[1024], stamp[64];
+    char message[MESSAGE_SIZE], text[LINE_SIZE], stamp[64];
     struct timespec now;
     struct tm local;
     va_list arguments;
@@ -62,8 +80,9 @@ void log_write(struct log *log, enum log_level level, const char *format, ...)
     if ((int)level < log->level)
         return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
+    escape(message, text);
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &local);
     strftime(stamp, sizeof(stamp), "%d %b %Y %H:%M:%S", &local);

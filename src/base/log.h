@@ -12,6 +12,8 @@ struct log;
 struct log *log_create(const char *path, enum log_level level, const char *syslog_ident, int syslog_facility);
 void log_destroy(struct log *log);
 void log_set_level(struct log *log, enum log_level level);
+/* Control characters in the message are written as \n, \r, \t or \x1b: what comes from a client can't forge a line, or act on a
+ * terminal. A message is cut after 1023 bytes. */
 void log_write(struct log *log, enum log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

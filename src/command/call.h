@@ -27,6 +27,12 @@ struct call_key {
     uint32_t handle;            /* its entry as the call began; 0: none */
 };
 
+/* A copy of a value, which lives as long as the call. */
+struct call_copy {
+    struct call_copy *next;
+    struct value value;
+};
+
 struct propagation {
     struct propagation *next;
     int db;
@@ -66,6 +72,8 @@ struct call {
     int asked_count;
     bool asks;                  /* it did so just now */
     bool handles_stale;         /* something changed: call_key.handle no longer holds */
+    bool keeps_expired;         /* nothing that has expired is deleted, as the log can't take it now: it only reads as absent */
+    struct call_copy *copies;   /* of hashes, without the fields that have expired; the executor frees them */
     struct arena *arena;
 
     /* What the call did. */

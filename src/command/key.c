@@ -117,6 +117,24 @@ static void bury_hash(struct key *key)
     call->turn->hooks->changed(call->turn->hooks->context, key, "del");
 }
 
+static void ignore_dead(void *context, struct bytes field)
+{
+    (void)context;
+    (void)field;
+}
+
+/* The fields that have expired have to stay in the hash: the caller reads a copy without them. */
+static void hide_dead_fields(struct key *key)
+{
+    struct call *call = key->call;
+    struct call_copy *copy = arena_alloc(call->arena, sizeof(*copy));
+
+    *copy = (struct call_copy){ .next = call->copies, .value = value_copy(&key->value) };
+    hash_remove_dead(&copy->value, call->turn->now_ms, SIZE_MAX, ignore_dead, NULL);
+    call->copies = copy;
+    key->value = copy->value;
+}
+
 /* Fields whose time has come are not there any more for whoever opens the key. Who neither reads nor changes the value leaves them.
  * The entry; NULL if nothing is left of the key. */
 static struct entry *remove_dead_fields(struct key *key, enum key_access access)
@@ -130,6 +148,14 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
         return entry;
     if ((last_ms < 0 || last_ms > call->turn->now_ms) && access != KEY_FOR_READING && access != KEY_FOR_WRITING)
         return entry;
+    if (call->keeps_expired) {
+        if (last_ms >= 0 && last_ms <= call->turn->now_ms) {
+            forget(key);
+            return NULL;
+        }
+        hide_dead_fields(key);
+        return entry;
+    }
     if (entry->flags & ENTRY_LATCHED) {     /* the executor has not waited: it did not know */
         call->turn->hooks->unlatch(call->turn->hooks->context, key->keyspace, key->hash, key->name);
         key->handle = keyspace_find(key->keyspace, key->hash, key->name);
@@ -195,7 +221,9 @@ static bool open_found(struct key *key, enum key_access access)
         entry = keyspace_entry(key->keyspace, key->handle);
         key->expire_ms = entry_expire_ms(entry);
         if (key->expire_ms >= 0 && key->expire_ms <= call->turn->now_ms && !call->turn->clock_stopped) {
-            if (entry->flags & ENTRY_LATCHED ||
+            if (call->keeps_expired) {
+                forget(key);
+            } else if (entry->flags & ENTRY_LATCHED ||
                 (entry_is_held(key->keyspace, entry) && (access == KEY_FOR_READING || access == KEY_FOR_LOOKING))) {
                 /* It is gone for all who ask; who encodes it still needs its object. What is made of its absence must not be made of
                  * its presence in a replay. */

@@ -18,6 +18,11 @@ static void reply_saving(struct call *call)
     reply_errorf(call, "ERR Background save already in progress");
 }
 
+static void reply_no_thread(struct call *call)
+{
+    reply_errorf(call, "ERR Can't save: the system gives no more threads. Please check the server logs for more information.");
+}
+
 static void release_wait(struct job *job)
 {
     mem_free(job);
@@ -40,7 +45,10 @@ void save_command(struct call *call)
         wait = mem_zalloc(sizeof(*wait));
         wait->job.release = release_wait;
         call_wait_job(call, &wait->job);
-        save_start(engine->save, wait);
+        if (!save_start(engine->save, wait)) {
+            call_end_wait(call);
+            reply_no_thread(call);
+        }
     }
 }
 
@@ -63,8 +71,10 @@ void bgsave_command(struct call *call)
     } else if (!save_claim(engine->save)) {
         reply_saving(call);
     } else {
-        save_start(engine->save, NULL);
-        reply_status(call->reply, BYTES("Background saving started"));
+        if (save_start(engine->save, NULL))
+            reply_status(call->reply, BYTES("Background saving started"));
+        else
+            reply_no_thread(call);
     }
 }
 
@@ -76,6 +86,7 @@ void lastsave_command(struct call *call)
 void bgrewriteaof_command(struct call *call)
 {
     struct engine *engine = call->engine;
+    enum rewrite_start started;
 
     if (engine->aof == NULL) {
         reply_errorf(call, "ERR appendonly is no: there is no log to rewrite");
@@ -84,9 +95,13 @@ void bgrewriteaof_command(struct call *call)
     } else if (save_is_running(engine->save)) {
         rewrite_schedule(engine->rewrite);
         reply_status(call->reply, BYTES("Background append only file rewriting scheduled"));
-    } else if (!rewrite_start(engine->rewrite)) {
-        reply_errorf(call, "ERR Background append only file rewriting already in progress");
     } else {
-        reply_status(call->reply, BYTES("Background append only file rewriting started"));
+        started = rewrite_start(engine->rewrite);
+        if (started == REWRITE_STARTED)
+            reply_status(call->reply, BYTES("Background append only file rewriting started"));
+        else if (started == REWRITE_BUSY)
+            reply_errorf(call, "ERR Background append only file rewriting already in progress");
+        else
+            reply_errorf(call, "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.");
     }
 }

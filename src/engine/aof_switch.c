@@ -38,6 +38,7 @@ struct aof_switch {
     bool over;                      /* lock: an attempt to switch on came to its end since it was held, and counts */
     _Atomic bool has_failed;        /* changed with the lock: the last attempt did, and it is still wanted */
     _Atomic bool running, ending;   /* changed with the lock */
+    _Atomic bool lacks_thread;      /* changed with the lock: it is to be begun, and could not be for want of a thread */
     struct retired *retired;        /* the thread's, or after it */
 };
 
@@ -304,22 +305,47 @@ static void join(struct aof_switch *at)
     at->started = false;
 }
 
-/* With the lock. */
-static void start(struct aof_switch *at)
+/* With the lock. False: there is no thread. */
+static bool start(struct aof_switch *at)
 {
+    int error;
+
+    at->lacks_thread = false;
     if (!at->was_asked || at->running || at->ending || at->held || at->wanted == (at->engine->aof != NULL))
-        return;
+        return true;
     join(at);
-    at->running = at->started = true;
-    CHECK(pthread_create(&at->thread, NULL, switch_main, at) == 0);
+    at->running = true;
+    error = pthread_create(&at->thread, NULL, switch_main, at);
+    if (error == 0) {
+        at->started = true;
+        return true;
+    }
+    at->running = false;
+    log_write(at->engine->log, LOG_LEVEL_WARNING, "AOF can't be switched %s: no thread: %s", at->wanted ? "on" : "off", strerror(error));
+    return false;
 }
 
-void aof_switch_start(struct aof_switch *at, bool on)
+bool aof_switch_start(struct aof_switch *at, bool on)
 {
+    bool wanted_before, good;
+
     pthread_mutex_lock(&at->lock);
+    wanted_before = at->was_asked ? at->wanted : at->engine->aof != NULL;
     at->wanted = on;
     at->was_asked = true;
-    start(at);
+    good = start(at);
+    if (!good)
+        at->wanted = wanted_before;
+    pthread_mutex_unlock(&at->lock);
+    return good;
+}
+
+void aof_switch_retry(struct aof_switch *at)
+{
+    if (!at->lacks_thread)
+        return;
+    pthread_mutex_lock(&at->lock);
+    at->lacks_thread = !start(at);
     pthread_mutex_unlock(&at->lock);
 }
 
@@ -335,7 +361,7 @@ void aof_switch_go_on(struct aof_switch *at)
 {
     pthread_mutex_lock(&at->lock);
     at->held = false;
-    start(at);
+    at->lacks_thread = !start(at);
     pthread_mutex_unlock(&at->lock);
 }
 

@@ -20,8 +20,10 @@ struct aof_switch *aof_switch_create(struct engine *engine);
 void aof_switch_stop(struct aof_switch *at);        /* ends what is under way, and nothing begins any more */
 void aof_switch_destroy(struct aof_switch *at);     /* after all other threads have ended: closes the log, too. NULL is fine */
 
-/* Begins to switch, in the background, unless it is so already. Any thread. */
-void aof_switch_start(struct aof_switch *at, bool on);
+/* Begins to switch, in the background, unless it is so already. False: the system gives no thread, and all stays as it is. Any thread. */
+bool aof_switch_start(struct aof_switch *at, bool on);
+/* Begins with what is wanted, but had no thread when it was to go on. Main worker's cron. */
+void aof_switch_retry(struct aof_switch *at);
 bool aof_switch_is_running(const struct aof_switch *at);
 bool aof_switch_has_failed(const struct aof_switch *at);        /* the last attempt to switch it on did, and it is still wanted */
 

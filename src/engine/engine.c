@@ -7,6 +7,7 @@
 #include "admin/rates.h"
 #include "admin/slowlog.h"
 #include "base/clock.h"
+#include "engine/aof_switch.h"
 #include "engine/blocking.h"
 #include "engine/internal.h"
 #include "engine/lazy_free.h"
@@ -229,6 +230,18 @@ static void expire_hot(struct worker *worker)
         turn_count(&worker->turn, STAT_EXPIRED_FIELDS, expiry.field_count);
 }
 
+/* Cold keys are expired by the tier's writer. */
+static void expire(struct worker *worker)
+{
+    struct engine *engine = worker->engine;
+    bool expires = engine->active_expire && !engine_keeps_expired(engine);
+
+    if (engine->tier != NULL)
+        tier_set_expiry(engine->tier, expires);
+    if (expires)
+        expire_hot(worker);
+}
+
 static void note_rates(struct engine *engine, int64_t now_us)
 {
     uint64_t totals[RATE_COUNT] = {
@@ -272,10 +285,12 @@ void engine_cron(struct worker *worker)
         note_rates(engine, worker->turn.now_us);
     if (pause != 0 && worker->turn.now_ms >= pause)
         engine->pause_until_ms = 0;
-    if (engine->active_expire && engine->state == ENGINE_READY)
-        expire_hot(worker);
+    if (engine->state == ENGINE_READY)
+        expire(worker);
     note_memory(engine, worker->turn.now_us);
     engine_memory_watch(engine);
+    if (engine->aof_switch != NULL)
+        aof_switch_retry(engine->aof_switch);
     if (engine->rewrite != NULL)
         rewrite_consider(engine->rewrite);
     if (engine->save != NULL)

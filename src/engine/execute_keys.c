@@ -13,7 +13,7 @@ bool execute_is_held(struct call *call, struct keyspace *keyspace, const struct 
 
     /* Reading changes a hash with dead fields: they go first. */
     if ((key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO &&
-        (!entry_has_times(entry) || call->turn->clock_stopped || entry_due_ms(entry) > call->turn->now_ms))
+        (!entry_has_times(entry) || call->turn->clock_stopped || call->keeps_expired || entry_due_ms(entry) > call->turn->now_ms))
         return false;
     tier_hurry(call->engine->tier, keyspace, key->hash, call->args[key->arg]);
     return true;
@@ -27,7 +27,7 @@ bool execute_reap(struct call *call, struct keyspace *keyspace, const struct cal
     int64_t death_ms, now_ms = call->turn->now_ms;
     struct value value;
 
-    if (call->turn->clock_stopped)
+    if (call->turn->clock_stopped || call->keeps_expired)
         return false;
     value = entry_value(entry);
     death_ms = entry_death_ms(entry);

@@ -224,6 +224,13 @@ static void run(struct call *call)
     check_failed_call(call);
 }
 
+static void free_copies(struct call *call)
+{
+    for (struct call_copy *copy = call->copies; copy != NULL; copy = copy->next)
+        call->turn->hooks->free_later(call->turn->hooks->context, copy->value);
+    call->copies = NULL;
+}
+
 void execute_once(struct call *call, struct worker *worker, bool *parked)
 {
     bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
@@ -231,6 +238,8 @@ void execute_once(struct call *call, struct worker *worker, bool *parked)
     enum residency residency = RESIDENT;
     bool must_queue;
 
+    /* Calls that change something have been refused (execute_disks_allow), or have begun before the log was in error. */
+    call->keeps_expired = !(call->command->flags & COMMAND_WRITE) && engine_keeps_expired(call->engine);
     set_init(&set, call->key_count);
     for (int i = 0; i < call->key_count && !exclusive; i++)
         set_add(&set, call->partitions, call->keys[i].hash);
@@ -253,6 +262,8 @@ void execute_once(struct call *call, struct worker *worker, bool *parked)
         run(call);
     else if (residency == UNREADABLE)
         reply_error(call, ERR_TIER_READ);
+    if (__builtin_expect(call->copies != NULL, 0))
+        free_copies(call);
     if (residency == RESIDENT && (call->change_count > 0 || call->expired != NULL))
         propagate(call, &set, exclusive);
     if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY))

@@ -13,7 +13,17 @@ void engine_note_error(struct call *call);
 
 /* The replay waits here until demotion made room, within reason. */
 void engine_wait_for_memory(struct engine *engine);
-/* maxmemory-policy: deletes keys until memory is below the limit. False if that is not possible (noeviction, nothing left). */
+/* The log is in error: what expires stays, reading as absent, and nothing is evicted. Each deletion would be appended to the log's tail in
+ * memory, which has no limit of its own. Any thread. */
+static inline bool engine_keeps_expired(const struct engine *engine)
+{
+    struct aof *aof = engine->aof;
+
+    return aof != NULL && __builtin_expect(aof_error(aof) != STATUS_OK, 0);
+}
+
+/* maxmemory-policy: deletes keys until memory is below the limit. False if that is not possible (noeviction, nothing left, the log
+ * in error). */
 bool engine_evict(struct engine *engine, struct worker *worker, struct call *call);
 
 /* Gives the big-call token back, if the client has it, and lets those who wait for it try. */

@@ -200,7 +200,7 @@ bool engine_evict(struct engine *engine, struct worker *worker, struct call *cal
     enum config_policy policy = (enum config_policy)config_number(engine->config, CONFIG_MAXMEMORY_POLICY);
 
     (void)call;
-    if (policy == CONFIG_POLICY_NOEVICTION)
+    if (policy == CONFIG_POLICY_NOEVICTION || engine_keeps_expired(engine))
         return false;
     for (int i = 0; i < EVICT_KEYS_MAX && engine_memory_is_short(engine); i++) {
         if (!evict_one(engine, worker, policy))

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -74,8 +75,20 @@ static void join(struct rewrite *rewrite)
     rewrite->started = false;
 }
 
-bool rewrite_start(struct rewrite *rewrite)
+/* With the lock. */
+static enum rewrite_start no_thread(struct rewrite *rewrite, int error)
 {
+    rewrite->last_failed = true;
+    rewrite->failures++;
+    rewrite->failed_ms = clock_wall_ms();
+    rewrite->running = false;
+    log_write(rewrite->engine->log, LOG_LEVEL_WARNING, "Can't rewrite append only file in background: no thread: %s", strerror(error));
+    return REWRITE_NO_THREAD;
+}
+
+enum rewrite_start rewrite_start(struct rewrite *rewrite)
+{
+    enum rewrite_start result = REWRITE_BUSY;
     bool starts;
 
     pthread_mutex_lock(&rewrite->lock);
@@ -87,14 +100,17 @@ bool rewrite_start(struct rewrite *rewrite)
         starts = rewrite->running = rewrite->aof != NULL;
     }
     if (starts) {
+        int error;
+
         join(rewrite);
         rewrite->scheduled = false;
         rewrite->began_ms = clock_wall_ms();
-        CHECK(pthread_create(&rewrite->thread, NULL, rewrite_main, rewrite) == 0);
-        rewrite->started = true;
+        error = pthread_create(&rewrite->thread, NULL, rewrite_main, rewrite);
+        rewrite->started = error == 0;
+        result = error == 0 ? REWRITE_STARTED : no_thread(rewrite, error);
     }
     pthread_mutex_unlock(&rewrite->lock);
-    return starts;
+    return result;
 }
 
 void rewrite_schedule(struct rewrite *rewrite)

@@ -11,8 +11,10 @@ struct rewrite;
 struct rewrite *rewrite_create(struct engine *engine);
 void rewrite_destroy(struct rewrite *rewrite);      /* gives the one that runs up; NULL is fine */
 
-/* False if one runs already, or the log is just being switched on or off. Any thread. */
-bool rewrite_start(struct rewrite *rewrite);
+/* REWRITE_BUSY: one runs already, or the log is just being switched on or off. REWRITE_NO_THREAD: the system gives no thread; it counts as a
+ * rewrite that failed. Any thread. */
+enum rewrite_start { REWRITE_STARTED, REWRITE_BUSY, REWRITE_NO_THREAD };
+enum rewrite_start rewrite_start(struct rewrite *rewrite);
 /* BGREWRITEAOF while a save runs: as soon as that has ended. Any thread. */
 void rewrite_schedule(struct rewrite *rewrite);
 /* Before the process ends: a checkpoint, if checkpoint-on-shutdown says so and there is something to replay. Returns when it is done, or

@@ -257,8 +257,10 @@ static void join(struct save *save)
     save->started = false;
 }
 
-void save_start(struct save *save, struct save_wait *wait)
+bool save_start(struct save *save, struct save_wait *wait)
 {
+    int error;
+
     pthread_mutex_lock(&save->lock);
     CHECK(save->running);
     join(save);
@@ -266,11 +268,19 @@ void save_start(struct save *save, struct save_wait *wait)
     if (wait == NULL) {
         save->scheduled = false;
         save->tried_ms = save->began_ms;
-        log_write(save->engine->log, LOG_LEVEL_NOTICE, "Background saving started");
     }
-    CHECK(pthread_create(&save->thread, NULL, save_main, save) == 0);
-    save->started = true;
+    error = pthread_create(&save->thread, NULL, save_main, save);
+    save->started = error == 0;
+    if (error == 0 && wait == NULL)
+        log_write(save->engine->log, LOG_LEVEL_NOTICE, "Background saving started");
     pthread_mutex_unlock(&save->lock);
+    if (error == 0)
+        return true;
+    log_write(save->engine->log, LOG_LEVEL_WARNING, "Can't save%s: no thread: %s", wait == NULL ? " in background" : "", strerror(error));
+    if (wait == NULL)
+        save->engine->save_failed = true;
+    give_turn_back(save);
+    return false;
 }
 
 void save_schedule(struct save *save)

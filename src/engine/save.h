@@ -35,9 +35,10 @@ struct save_wait {
 };
 
 /* The turn to save. False: a save runs. Whoever has it has to start: in the background (`wait` NULL), or for a client that waits
- * (call_wait_job was called with it). */
+ * (call_wait_job was called with it). False: the system gives no thread; the turn is given back, and in the background it counts as a save
+ * that failed. */
 bool save_claim(struct save *save);
-void save_start(struct save *save, struct save_wait *wait);
+bool save_start(struct save *save, struct save_wait *wait);
 /* BGSAVE SCHEDULE: as soon as no rewrite runs. */
 void save_schedule(struct save *save);
 /* Starts one if it is scheduled or a save point is reached. */

@@ -85,15 +85,14 @@ static void refuse(struct shutdown *shutdown)
     shutdown->again_waiting = NULL;
 }
 
-static void *shutdown_main(void *context)
+/* Blocks till the end, or till it is refused. */
+static void prepare_end(struct shutdown *shutdown)
 {
-    struct shutdown *shutdown = context;
     struct engine *engine = shutdown->engine;
     char message[CONFIG_MESSAGE_SIZE] = "";
     bool ends = false, goes_on = true;
     int status = 0;
 
-    pthread_setname_np(pthread_self(), "kelvin-end");
     while (goes_on) {
         struct job *refused = NULL;
         bool good;
@@ -118,6 +117,12 @@ static void *shutdown_main(void *context)
     }
     if (ends)
         engine->end(engine->end_context, status);
+}
+
+static void *shutdown_main(void *context)
+{
+    pthread_setname_np(pthread_self(), "kelvin-end");
+    prepare_end(context);
     return NULL;
 }
 
@@ -129,8 +134,8 @@ static void join(struct shutdown *shutdown)
     shutdown->started = false;
 }
 
-/* With the lock. */
-static void ask(struct shutdown *shutdown, int flags, struct job *wait)
+/* With the lock. False: there is no thread for it, so that the caller has to prepare the end itself. */
+static bool ask(struct shutdown *shutdown, int flags, struct job *wait)
 {
     bool again = shutdown->running && shutdown->aborted && !(flags & CONFIG_SHUTDOWN_NOSAVE);
     struct job **waiting = again ? &shutdown->again_waiting : &shutdown->waiting;
@@ -142,7 +147,7 @@ static void ask(struct shutdown *shutdown, int flags, struct job *wait)
     if (again) {
         shutdown->again = true;
         shutdown->again_flags = flags;
-        return;
+        return true;
     }
     if (shutdown->running) {
         if (flags & CONFIG_SHUTDOWN_NOSAVE) {
@@ -150,26 +155,34 @@ static void ask(struct shutdown *shutdown, int flags, struct job *wait)
             save_cancel(shutdown->engine->save);
             rewrite_cancel(shutdown->engine->rewrite, true);
         }
-        return;
+        return true;
     }
     log_write(shutdown->engine->log, LOG_LEVEL_NOTICE, "User requested shutdown...");
     join(shutdown);
-    shutdown->running = shutdown->started = true;
+    shutdown->running = true;
     shutdown->flags = flags;
-    CHECK(pthread_create(&shutdown->thread, NULL, shutdown_main, shutdown) == 0);
+    shutdown->started = pthread_create(&shutdown->thread, NULL, shutdown_main, shutdown) == 0;
+    if (!shutdown->started)
+        log_write(shutdown->engine->log, LOG_LEVEL_WARNING, "The system gives no more threads: a worker prepares the end, and serves nobody meanwhile");
+    return shutdown->started;
 }
 
 void shutdown_ask(struct shutdown *shutdown, int flags, struct job *wait)
 {
+    bool has_thread;
+
     pthread_mutex_lock(&shutdown->lock);
-    ask(shutdown, flags, wait);
+    has_thread = ask(shutdown, flags, wait);
     pthread_mutex_unlock(&shutdown->lock);
+    if (!has_thread)
+        prepare_end(shutdown);
 }
 
 void shutdown_signal(struct shutdown *shutdown, int number)
 {
     struct engine *engine = shutdown->engine;
     int flags = (int)config_number(engine->config, number == SIGINT ? CONFIG_SHUTDOWN_ON_SIGINT : CONFIG_SHUTDOWN_ON_SIGTERM);
+    bool has_thread;
 
     pthread_mutex_lock(&shutdown->lock);
     if (number == SIGINT && shutdown->running) {
@@ -179,8 +192,10 @@ void shutdown_signal(struct shutdown *shutdown, int number)
     } else {
         log_write(engine->log, LOG_LEVEL_WARNING, "Received %s scheduling shutdown...", number == SIGINT ? "SIGINT" : "SIGTERM");
     }
-    ask(shutdown, flags, NULL);
+    has_thread = ask(shutdown, flags, NULL);
     pthread_mutex_unlock(&shutdown->lock);
+    if (!has_thread)
+        prepare_end(shutdown);
 }
 
 bool shutdown_abort(struct shutdown *shutdown)

@@ -11,8 +11,8 @@
  * order. aof_flush writes the tail with write(2), under a lock of its own. The flusher thread syncs: each second
  * (everysec), or as soon as somebody waits (always: one fsync serves all who wait).
  *
- * Failures. A short or failed write: the file is cut back at once to where that write began (whole commands and whole
- * groups), the tail stays in memory and is tried again by the flusher each second; aof_error is set meanwhile (the
+ * Failures. A short write is continued: one write(2) moves at most 2 GiB - 4 KiB. A failed write: the file is cut back at once to where
+ * its chunk began (whole commands and whole groups), the tail stays in memory and is tried again by the flusher each second; aof_error is set meanwhile (the
  * engine refuses writes with MISCONF, as Redis does) and cleared by the first write that succeeds. The tail's size has
  * no limit of its own: refusing writes while aof_error is set, or while `buffer_size` is over the engine's limit, is
  * what bounds it.

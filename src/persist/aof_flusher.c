@@ -68,23 +68,27 @@ static bool file_cut_back(struct aof *aof)
     return !aof->torn;
 }
 
-/* One chunk with one write(2). A signal may interrupt it before its first byte, nothing else is taken for success. */
+/* Writes one chunk. One write(2) moves at most 2 GiB - 4 KiB, and a signal may interrupt it, so a short write says nothing yet: if
+ * the disk is full, writing the rest fails. Then the file is cut back to where the chunk began. */
 static bool chunk_write(struct aof *aof, struct aof_chunk *chunk)
 {
     const char *data = chunk->data + chunk->start;
-    size_t size = chunk->end - chunk->start;
-    ssize_t done = 0;
-    int error;
+    size_t size = chunk->end - chunk->start, done = 0;
+    int error = 0;
 
-    while (size > 0) {
-        done = aof->disk.write(aof->disk.context, aof->fd, data, size);
-        if (done >= 0 || errno != EINTR)
-            break;
+    while (done < size && error == 0) {
+        ssize_t written = aof->disk.write(aof->disk.context, aof->fd, data + done, size - done);
+
+        if (written > 0)
+            done += (size_t)written;
+        else if (written == 0)
+            error = ENOSPC;
+        else if (errno != EINTR)
+            error = errno;
     }
-    if (done != (ssize_t)size) {
-        error = done < 0 ? errno : ENOSPC;      /* a short write is how a disk says that it is full */
+    if (error != 0) {
         file_cut_back(aof);
-        error_set(aof, status_of_errno(error), done < 0 ? "a write failed" : "a write was cut short", error);
+        error_set(aof, status_of_errno(error), "a write failed", error);
         return false;
     }
     stream_sum_add(&aof->unsynced.sum, aof->unsynced.size, bytes_of(data, size));

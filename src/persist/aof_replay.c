@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "persist/aof_tear.h"
 #include "persist/rdb_reader.h"
 
 enum {
@@ -303,6 +304,33 @@ static void keep_ahead(struct player *player)
         read_ahead(player);     /* one that is larger than all that */
 }
 
+/* An EXEC with a bit changed; no command has such a name. */
+static bool is_nearly_exec(struct player *player, const struct parsed *command)
+{
+    const struct bytes name = args_of(player, command)[0];
+    int bits = 0;
+
+    if (command->arg_count != 1 || name.size != 4)
+        return false;
+    for (int i = 0; i < 4; i++)
+        bits += __builtin_popcount((unsigned char)((name.data[i] ^ "EXEC"[i]) & ~('a' ^ 'A')));
+    return bits == 1;
+}
+
+/* A MULTI without its EXEC: torn, unless the EXEC is there and damaged. Then the log goes on after it. */
+static enum record group_end(struct player *player, uint64_t *where)
+{
+    *where = player->commands[player->command_first].where;
+    for (size_t i = player->command_first + 1; i < player->command_end; i++) {
+        if (!is_nearly_exec(player, &player->commands[i]))
+            continue;
+        player->problem = "a MULTI without its EXEC, but with a command of nearly that name";
+        return RECORD_BAD;
+    }
+    player->problem = "a MULTI without its EXEC";
+    return RECORD_TORN;
+}
+
 /* The number of commands between the MULTI, which is the first, and its EXEC; false: there is no such group, and how it ended is
  * in *result and *where. */
 static bool group_find(struct player *player, size_t *count, enum record *result, uint64_t *where)
@@ -315,11 +343,8 @@ static bool group_find(struct player *player, size_t *count, enum record *result
                 continue;
             *result = player->ended;
             *where = player->ahead;
-            if (player->ended != RECORD_BAD) {
-                player->problem = "a MULTI without its EXEC";
-                *where = player->commands[player->command_first].where;
-                *result = RECORD_TORN;
-            }
+            if (player->ended != RECORD_BAD)
+                *result = group_end(player, where);
             return false;
         }
         command = &player->commands[player->command_first + i];
@@ -502,12 +527,38 @@ static enum record zeros_try(struct player *player, uint64_t *where)
     return file_play(player, where) == RECORD_BAD ? RECORD_BAD : RECORD_TORN;
 }
 
+/* A torn end, if the log does not go on after it (aof_tear.h). On RECORD_BAD `problem`, of MESSAGE_SIZE, says where. */
+static enum record tear_judge(struct player *player, char *problem)
+{
+    struct reader *reader = &player->reader;
+    uint64_t from = player->ahead, left = reader->size - from;
+    size_t size = left < AOF_TEAR_SIZE_MAX ? (size_t)left : AOF_TEAR_SIZE_MAX, again;
+    enum record result = RECORD_TORN;
+
+    reader->offset = from;
+    reader->begin = reader->data.size = 0;
+    if (size > 0 && reader_need(reader, size) && aof_tear_is_damage(reader->data.data, size, &again)) {
+        result = RECORD_BAD;
+        if (again < size)
+            snprintf(problem, MESSAGE_SIZE, "a command with a wrong length; whole ones go on at offset %" PRIu64, from + again);
+        else
+            snprintf(problem, MESSAGE_SIZE, "a command with a wrong length, the last one");
+    }
+    return result;
+}
+
 static enum status file_end(struct player *player, const struct aof_file *file, bool may_be_torn, enum record result,
     uint64_t where, uint64_t size, char *message)
 {
     const struct aof_replay *replay = player->replay;
     struct reader *reader = &player->reader;
+    const char *problem = player->problem;
+    char tear[MESSAGE_SIZE];
 
+    if (result == RECORD_TORN && !reader->failed) {
+        result = tear_judge(player, tear);
+        problem = tear;
+    }
     if (replay->damaged_at != NULL && result != RECORD_NOTHING)
         *replay->damaged_at = where;
     if (reader->failed) {
@@ -520,8 +571,8 @@ static enum status file_end(struct player *player, const struct aof_file *file, 
         snprintf(message, MESSAGE_SIZE, "The command at offset %" PRIu64 " of the AOF file %s was refused", where, file->name);
         return STATUS_INVALID;
     case RECORD_BAD:
-        snprintf(message, MESSAGE_SIZE, "Bad file format in the AOF file %s at offset %" PRIu64 ": %s. redis-check-aof can "
-            "repair it at the price of what follows", file->name, where, player->problem);
+        snprintf(message, MESSAGE_SIZE, "Bad file format in the AOF file %.60s at offset %" PRIu64 ": %.90s. kelvin-check can "
+            "repair it at the price of what follows", file->name, where, problem);
         return STATUS_CORRUPT;
     case RECORD_TORN: break;
     }

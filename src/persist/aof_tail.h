@@ -1,8 +1,8 @@
 /* The log's tail: what was appended and is not in a file yet.
  *
  * A list of chunks, so that a tail that grows (the disk does not take it) is never copied while partitions are locked.
- * A chunk holds whole commands, and whole groups; it is what one write(2) takes, and what is cut off again when that
- * write fails. Chunks come back and are used again.
+ * A chunk holds whole commands, and whole groups; it is what is written at a time (with one write(2), unless that
+ * is short), and what is cut off again when writing it fails. Chunks come back and are used again.
  *
  *   append: lock, memcpy into the last chunk, unlock        take: lock, take the list, unlock; the writer does the rest
  *

@@ -82,6 +82,31 @@ static bool lies_in(const char *path, const char *dir)
     return inside;
 }
 
+static bool is_within(const char *path, const char *dir)
+{
+    char *root = realpath(dir, NULL);
+    size_t size = root != NULL ? strlen(root) : 0;
+    bool within;
+
+    if (size == 1)
+        size = 0;               /* "/" */
+    within = root != NULL && strncmp(path, root, size) == 0 && (path[size] == '\0' || path[size] == '/');
+    free(root);
+    return within;
+}
+
+bool backup_is_below(const char *dir, const char *one, const char *other)
+{
+    char copy[TREE_PATH_SIZE], *path = realpath(dir, NULL);
+    bool below;
+
+    if (path == NULL && snprintf(copy, sizeof(copy), "%s", dir) < (int)sizeof(copy))
+        path = realpath(dirname(copy), NULL);       /* it is to be made there */
+    below = path != NULL && (is_within(path, one) || (other[0] != '\0' && is_within(path, other)));
+    free(path);
+    return below;
+}
+
 /* The log of a backup or of restored data: an image, increments that are there already or a first empty one, the manifest. */
 
 static ssize_t plain_write(void *context, int fd, const void *data, size_t size) { return write(fd, data, size); }

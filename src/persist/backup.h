@@ -34,6 +34,10 @@ struct backup_result {
     uint64_t copied_bytes;              /* of those, in files of its own: not shared with the store or other backups */
 };
 
+/* Whether `dir`, which need not exist, is below one of two directories, or that directory (`other` may be empty: there is none). Symbolic
+ * links are followed. False, too, if its parent can't be found. Reads the disk. */
+bool backup_is_below(const char *dir, const char *one, const char *other);
+
 /* `dir` does not exist, or is empty; its parent exists. Blocks for as long as it takes, not on a worker, no lock held; waits its turn
  * with checkpoints. If no links can be made there (another file system), the image is linked beside the store first and then copied,
  * so that demotion stands still for the links only. `stop` ends the copying. On failure `dir` is as it was. */

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -17,6 +18,7 @@ struct backups {
     struct backups_stats stats;     /* running_ms is filled in when asked for */
     /* Of the one that runs. */
     char *dir;
+    enum backups_place place;
     struct job *job;
     struct backup_done *done;
 };
@@ -48,6 +50,21 @@ static void note_end(struct backups *backups, const struct backup_done *done)
     pthread_mutex_unlock(&backups->lock);
 }
 
+static enum status make(struct backups *backups, const struct backup_places *places)
+{
+    struct engine *engine = backups->engine;
+    struct backup_done *done = backups->done;
+    char *root = config_string(engine->config, CONFIG_BACKUP_DIR);
+    bool allowed = backups->place == BACKUPS_ANYWHERE || backup_is_below(backups->dir, ".", root);
+
+    mem_free(root);
+    if (allowed)
+        return backup_make(engine->tier, engine->partitions, places, backups->dir, &backups->stop, &done->result, done->message);
+    snprintf(done->message, sizeof(done->message), "'%.100s' is not below dir or backup-dir; another place needs "
+        "enable-protected-configs", backups->dir);
+    return STATUS_INVALID;
+}
+
 static void *backups_main(void *context)
 {
     struct backups *backups = context;
@@ -60,7 +77,7 @@ static void *backups_main(void *context)
 
     meter_join(engine->meter);
     log_write(engine->log, LOG_LEVEL_NOTICE, "Backup to '%s' started", backups->dir);
-    done->status = backup_make(engine->tier, engine->partitions, &places, backups->dir, &backups->stop, &done->result, done->message);
+    done->status = make(backups, &places);
     if (done->status == STATUS_OK)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Backup %s to '%s' finished: %llu keys, %llu bytes, %llu of them in files of its own",
             done->result.id, backups->dir, (unsigned long long)done->result.keys, (unsigned long long)done->result.bytes,
@@ -85,24 +102,25 @@ static void join(struct backups *backups)
     backups->dir = NULL;
 }
 
-bool backups_start(struct backups *backups, const char *dir, struct job *job, struct backup_done *done)
+enum backups_start backups_start(struct backups *backups, const char *dir, enum backups_place place, struct job *job, struct backup_done *done)
 {
-    bool starts;
+    enum backups_start result = BACKUPS_BUSY;
 
     pthread_mutex_lock(&backups->lock);
-    starts = !backups->stats.running && !backups->stop;
-    if (starts) {
+    if (!backups->stats.running && !backups->stop) {
         join(backups);              /* its thread has ended but for its last lines */
         backups->stats.running = true;
         backups->began_ms = clock_wall_ms();
         backups->dir = mem_string(bytes_of_string(dir));
+        backups->place = place;
         backups->job = job;
         backups->done = done;
-        CHECK(pthread_create(&backups->thread, NULL, backups_main, backups) == 0);
-        backups->started = true;
+        backups->started = pthread_create(&backups->thread, NULL, backups_main, backups) == 0;
+        backups->stats.running = backups->started;
+        result = backups->started ? BACKUPS_STARTED : BACKUPS_NO_THREAD;
     }
     pthread_mutex_unlock(&backups->lock);
-    return starts;
+    return result;
 }
 
 void backups_stats(struct backups *backups, struct backups_stats *stats)

@@ -14,14 +14,17 @@ struct backups;
 struct backups *backups_create(struct engine *engine);
 void backups_destroy(struct backups *backups);      /* ends the one that runs, early if it copies; NULL is fine */
 
-/* Makes a backup on a thread of its own and says job_finish(job) afterwards; the job then reads `done`. False: one runs already, and
- * nothing is done. `dir` is copied; `done` stays valid as long as the job does. Any thread. */
+/* Makes a backup on a thread of its own and says job_finish(job) afterwards; the job then reads `done`. BACKUPS_BUSY: one runs already;
+ * BACKUPS_NO_THREAD: the system gives none. Nothing is done then. Without
+ * BACKUPS_ANYWHERE it fails unless `dir` is below the working directory or backup-dir. `dir` is copied; `done` stays valid as long as the job does. Any thread. */
 struct backup_done {
     enum status status;
     struct backup_result result;
     char message[BACKUP_MESSAGE_SIZE];
 };
-bool backups_start(struct backups *backups, const char *dir, struct job *job, struct backup_done *done);
+enum backups_start { BACKUPS_STARTED, BACKUPS_BUSY, BACKUPS_NO_THREAD };
+enum backups_place { BACKUPS_GUARDED, BACKUPS_ANYWHERE };
+enum backups_start backups_start(struct backups *backups, const char *dir, enum backups_place place, struct job *job, struct backup_done *done);
 
 struct backups_stats {
     bool running, last_failed;

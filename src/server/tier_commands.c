@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "commands/admin.h"
 #include "engine/engine.h"
 #include "server/backups.h"
 #include "server/info_rows.h"
@@ -214,9 +215,19 @@ static void reply_backup(struct call *call, const struct backup_result *result)
     reply_integer(call->reply, (int64_t)result->copied_bytes);
 }
 
+/* As for CONFIG SET of a protected directive. */
+static enum backups_place backup_place(const struct call *call)
+{
+    int64_t permission = config_number(call->engine->config, CONFIG_ENABLE_PROTECTED_CONFIGS);
+
+    return permission == CONFIG_PERMISSION_YES || (permission == CONFIG_PERMISSION_LOCAL && admin_is_local(call)) ? BACKUPS_ANYWHERE
+                                                                                                        : BACKUPS_GUARDED;
+}
+
 static void tier_backup_command(struct call *call)
 {
     struct backup_job *job = call_job(call);
+    enum backups_start started;
     char *dir;
 
     if (job == NULL && !is_on(call))
@@ -236,9 +247,10 @@ static void tier_backup_command(struct call *call)
     job->job.release = release_backup;
     call_wait_job(call, &job->job);
     dir = mem_string(call->args[2]);
-    if (!backups_start(call->engine->backups, dir, &job->job, &job->done)) {
+    started = backups_start(call->engine->backups, dir, backup_place(call), &job->job, &job->done);
+    if (started != BACKUPS_STARTED) {
         call_end_wait(call);
-        reply_errorf(call, "ERR a backup is under way already");
+        reply_errorf(call, started == BACKUPS_BUSY ? "ERR a backup is under way already" : "ERR the system gives no more threads");
     }
     mem_free(dir);
 }

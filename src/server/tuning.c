@@ -158,8 +158,10 @@ static bool appendonly_changed(void *context, enum config_id id, char *message)
         snprintf(message, CONFIG_MESSAGE_SIZE, engine->state == ENGINE_STOPPING ? "The server is ending" : "The data is still being loaded");
         return false;
     }
-    aof_switch_start(engine->aof_switch, config_number(engine->config, id) != 0);
-    return true;
+    if (aof_switch_start(engine->aof_switch, config_number(engine->config, id) != 0))
+        return true;
+    snprintf(message, CONFIG_MESSAGE_SIZE, "The system gives no more threads. Check server logs.");
+    return false;
 }
 
 void tuning_apply(struct engine *engine)

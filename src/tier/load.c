@@ -471,7 +471,12 @@ void loaders_adjust(struct tier *tier)
         struct loader *loader = mem_alloc(sizeof(*loader));
 
         *loader = (struct loader){ tier, tier->loader_count };
-        CHECK(pthread_create(&tier->loaders[tier->loader_count++], NULL, loader_main, loader) == 0);
+        if (pthread_create(&tier->loaders[tier->loader_count], NULL, loader_main, loader) != 0) {
+            CHECK(tier->loader_count > 0);
+            mem_free(loader);
+            break;                  /* the system gives no more threads: the writer tries again in its next round */
+        }
+        tier->loader_count++;
     }
 }
 

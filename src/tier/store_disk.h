@@ -79,16 +79,19 @@ struct store_env final : public leveldb::EnvWrapper {
     void hold_work();
     void release_work();
     bool has_work();                                        /* LevelDB merges tables, or is about to. Any thread */
+    void on_thread(void (*started)(void *context, const char *name), void *context);
     void hold_removal();
     void release_removal();
 
     fault_dice dice;
     power_book power;
     disk_counters counters;
+
+private:
     void (*thread_started)(void *context, const char *name) = nullptr;
     void *thread_context = nullptr;
 
-private:
+    void start_thread();
     static void *thread_main(void *env);
     void run();
 

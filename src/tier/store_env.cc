@@ -482,15 +482,30 @@ bool store_env::has_work()
     return is_working || !work.empty();
 }
 
+void store_env::on_thread(void (*started)(void *context, const char *name), void *context)
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+
+    thread_started = started;
+    thread_context = context;
+    start_thread();             /* now, at the start: LevelDB can't be told later that there is no thread for its work */
+}
+
+/* With the lock. */
+void store_env::start_thread()
+{
+    if (is_running)
+        return;
+    CHECK(pthread_create(&thread, nullptr, thread_main, this) == 0);
+    pthread_setname_np(thread, "kelvin-compact");
+    is_running = true;
+}
+
 void store_env::Schedule(void (*function)(void *), void *argument)
 {
     std::lock_guard<std::mutex> guard(work_mutex);
 
-    if (!is_running) {
-        CHECK(pthread_create(&thread, nullptr, thread_main, this) == 0);
-        pthread_setname_np(thread, "kelvin-compact");
-        is_running = true;
-    }
+    start_thread();
     work.emplace_back(function, argument);
     work_there.notify_one();
 }
@@ -538,8 +553,7 @@ void store_env_destroy(struct store_env *env)
 
 void store_env_on_thread(struct store_env *env, void (*started)(void *context, const char *name), void *context)
 {
-    env->thread_started = started;
-    env->thread_context = context;
+    env->on_thread(started, context);
 }
 
 void store_env_hold_removal(struct store_env *env)

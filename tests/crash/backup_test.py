@@ -49,7 +49,7 @@ class InterruptedTest(unittest.TestCase):
         return True
 
     def test_a_backup(self):
-        with Server({"appendonly": "yes"}) as server:
+        with Server({"appendonly": "yes", "enable-protected-configs": "yes"}) as server:
             with server.client() as client:
                 self.fill(client)
             for round_ in range(ROUNDS):
@@ -67,7 +67,7 @@ class InterruptedTest(unittest.TestCase):
                     self.assertEqual(self.serves_all_or_refuses(place, "interrupted"), whole, self.seed)
 
     def test_a_restore(self):
-        with Server({"appendonly": "yes"}) as server, server.client() as client:
+        with Server({"appendonly": "yes", "enable-protected-configs": "yes"}) as server, server.client() as client:
             self.fill(client)
             client.must("TIER", "BACKUP", self.path("b"))
         for round_ in range(ROUNDS):
@@ -86,7 +86,7 @@ class InterruptedTest(unittest.TestCase):
             self.assertTrue(self.serves_all_or_refuses(place, ""), self.seed)
 
     def test_a_repair(self):
-        with Server({"appendonly": "yes", "tier-write-buffer": "64kb", "auto-aof-rewrite-percentage": "0"}) as server:
+        with Server({"appendonly": "yes", "tier-write-buffer": "64kb", "auto-aof-rewrite-percentage": "0", "enable-protected-configs": "yes"}) as server:
             with server.client() as client:
                 self.fill(client)
                 client.must("BGREWRITEAOF")

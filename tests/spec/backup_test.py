@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
@@ -238,17 +239,17 @@ class BackupTests(Backups):
 
 @kelvin_only
 class WithLogTest(BackupTests, ServerCase):
-    options = {"appendonly": "yes", "tier-write-buffer": "256kb"}
+    options = {"appendonly": "yes", "tier-write-buffer": "256kb", "enable-protected-configs": "local"}
 
 
 @kelvin_only
 class WithoutLogTest(BackupTests, ServerCase):
-    options = {"appendonly": "no", "tier-write-buffer": "256kb"}
+    options = {"appendonly": "no", "tier-write-buffer": "256kb", "enable-protected-configs": "yes"}
 
 
 @kelvin_only
 class UnderLoadTest(Backups, ServerCase):
-    options = {"appendonly": "yes", "maxmemory": "24mb", "io-threads": "2"}
+    options = {"appendonly": "yes", "maxmemory": "24mb", "io-threads": "2", "enable-protected-configs": "yes"}
 
     def test_a_backup_under_full_load_at_maxmemory_is_of_one_instant(self):
         """Each writer counts up over its keys, round by round: at any instant they hold one round, or that and the one before it, with
@@ -311,8 +312,50 @@ class UnderLoadTest(Backups, ServerCase):
 
 
 @kelvin_only
+class GuardTest(unittest.TestCase):
+    """Where a client may put a backup."""
+
+    def setUp(self):
+        self.folder = os.path.realpath(tempfile.mkdtemp(prefix="kelvin-backups-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        for name in ("allowed", "allowed-too", "else"):
+            os.mkdir(os.path.join(self.folder, name))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def refused(self, client, place):
+        reply = client.call("TIER", "BACKUP", place)
+        self.assertIsInstance(reply, Error, place)
+        self.assertIn("needs enable-protected-configs", str(reply))
+
+    def test_places_outside_need_a_permission(self):
+        with Server({"appendonly": "yes", "backup-dir": self.path("allowed")}) as server, server.client() as client:
+            client.must("SET", "k", "v")
+            os.symlink(self.path("else"), os.path.join(server.folder, "way-out"))
+            os.symlink(self.path("allowed"), self.path("else/way-in"))
+            for place in (self.path("else/b"), self.path("else"), self.path("allowed-too/b"), self.path("allowed/../else/b"), "../b", "..",
+                          "way-out/b", "way-out", self.path("no/such")):
+                self.refused(client, place)
+            self.assertEqual(os.listdir(self.path("else")), ["way-in"])
+            for place in ("b", self.path("allowed/b"), self.path("else/way-in/c"), os.path.join(server.folder, "c"), "d/", "./e"):
+                client.must("TIER", "BACKUP", place)
+            self.assertEqual(sorted(os.listdir(self.path("allowed"))), ["b", "c"])
+
+    def test_without_backup_dir_only_dir_is_left(self):
+        with Server({"appendonly": "yes"}) as server, server.client() as client:
+            self.refused(client, self.path("allowed/b"))
+            client.must("TIER", "BACKUP", "b")
+
+    def test_a_permission_opens_all_places(self):
+        for permission in ("yes", "local"):
+            with Server({"appendonly": "no", "enable-protected-configs": permission}) as server, server.client() as client:
+                client.must("TIER", "BACKUP", self.path("else/" + permission))
+
+
+@kelvin_only
 class StartTest(Backups, ServerCase):
-    options = {"appendonly": "yes"}
+    options = {"appendonly": "yes", "enable-protected-configs": "local"}
 
     def test_what_an_interrupted_backup_left_is_not_served(self):
         self.c.must("SET", "k", "v")

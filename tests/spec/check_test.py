@@ -423,7 +423,7 @@ class CheckTest(Damage, unittest.TestCase):
 
 @kelvin_only
 class BackupCheckTest(ServerCase):
-    options = {"appendonly": "no"}
+    options = {"appendonly": "no", "enable-protected-configs": "yes"}
 
     def test_a_backup_and_an_interrupted_one(self):
         folder = tempfile.mkdtemp(prefix="kelvin-check-")

@@ -69,11 +69,13 @@ static ssize_t disk_write(void *context, int fd, const void *data, size_t size)
     if (fd_size(fd) == 0)
         *aof_disk_inode(disk, fd) = (struct aof_disk_inode){ .number = aof_disk_inode(disk, fd)->number };       /* a new file */
     cut = size > 1 && happens(disk, &disk->next_write_short, disk->write_short);
-    fails = happens(disk, &disk->next_write_fails, disk->write_fails);
+    fails = !cut && happens(disk, &disk->next_write_fails, disk->write_fails);
     if (cut)
         size = 1 + random_below(&disk->random, size - 1);
+    if (disk->write_max > 0 && size > disk->write_max)
+        size = disk->write_max;
     pthread_mutex_unlock(&disk->lock);
-    if (fails && !cut) {
+    if (fails) {
         errno = ENOSPC;
         return -1;
     }

@@ -22,6 +22,7 @@ struct aof_disk_test {
     int write_short, write_fails, sync_fails, truncate_fails, fsync_fails;
     /* The next so many calls fail. */
     int next_write_short, next_write_fails, next_sync_fails, next_truncate_fails;
+    size_t write_max;               /* a write takes at most so many bytes, as write(2) does; 0: no limit */
     bool sync_held;                 /* fdatasync waits */
     bool sync_zeroes;               /* a failing fdatasync loses what it should have synced */
     int syncs, syncs_waiting;

@@ -13,8 +13,6 @@
 #include "persist/aof_replay.h"
 #include "persist/rdb_reader.h"
 
-enum { RESYNC_MAX = 64 << 20, COMMANDS_TO_BELIEVE = 2 };
-
 struct counting {
     uint64_t commands;
 };
@@ -27,58 +25,6 @@ static bool count_command(void *context, const struct bytes *args, int arg_count
     return true;
 }
 
-static bool number_take(struct bytes *text, char kind, uint64_t *number)
-{
-    size_t at = 1;
-
-    if (text->size < 4 || text->data[0] != kind)
-        return false;
-    *number = 0;
-    for (; at < text->size && text->data[at] >= '0' && text->data[at] <= '9' && at < 12; at++)
-        *number = *number * 10 + (uint64_t)(text->data[at] - '0');
-    if (at == 1 || at + 1 >= text->size || text->data[at] != '\r' || text->data[at + 1] != '\n')
-        return false;
-    *text = bytes_of(text->data + at + 2, text->size - at - 2);
-    return true;
-}
-
-/* Takes a whole command off; false if there is none. */
-static bool command_take(struct bytes *text)
-{
-    struct bytes rest = *text;
-    uint64_t count, size;
-
-    if (!number_take(&rest, '*', &count) || count == 0 || count > 1 << 20)
-        return false;
-    for (; count > 0; count--) {
-        if (!number_take(&rest, '$', &size) || size > rest.size || rest.size - size < 2 || memcmp(rest.data + size, "\r\n", 2) != 0)
-            return false;
-        rest = bytes_of(rest.data + size + 2, rest.size - size - 2);
-    }
-    *text = rest;
-    return true;
-}
-
-/* A torn end has nothing behind it; behind a turned bit the log goes on. Where whole commands begin again, or 0. (Commands inside of
- * a value that was torn can look the same: whoever reads this decides.) */
-static uint64_t find_commands(struct bytes file, uint64_t from)
-{
-    const char *end = file.data + file.size, *limit = file.size - from > RESYNC_MAX ? file.data + from + RESYNC_MAX : end;
-
-    for (const char *at = file.data + from + 1; at < limit && (at = memchr(at, '*', (size_t)(limit - at))) != NULL; at++) {
-        struct bytes rest = bytes_of(at, (size_t)(end - at));
-        int found = 0;
-
-        if (at[-1] != '\n')
-            continue;
-        while (found < COMMANDS_TO_BELIEVE && rest.size > 0 && command_take(&rest))
-            found++;
-        if (found > 0 && (found == COMMANDS_TO_BELIEVE || rest.size == 0))
-            return (uint64_t)(at - file.data);
-    }
-    return 0;
-}
-
 /* One file of commands, as the server's own reader sees it. */
 static enum trouble commands_check(struct check *check, const struct aof_file *file, bool may_be_torn, uint64_t *where, uint64_t *commands,
     uint64_t *size)
@@ -88,7 +34,6 @@ static enum trouble commands_check(struct check *check, const struct aof_file *f
     char message[CHECK_MESSAGE_SIZE] = "", path[CHECK_PATH_SIZE];
     struct mapped mapped;
     enum status status;
-    uint64_t again;
 
     *where = 0;
     snprintf(path, sizeof(path), "%s/%s", check->dir, file->name);
@@ -110,11 +55,7 @@ static enum trouble commands_check(struct check *check, const struct aof_file *f
     }
     if (status == STATUS_CORRUPT && file->valid_size != UINT64_MAX && mapped.bytes.size < file->valid_size)
         *where = mapped.bytes.size;
-    again = status == STATUS_TRUNCATED ? find_commands(mapped.bytes, *where) : 0;
-    if (again > 0)
-        check_damage(check, file->name, "offset %llu: a command with a wrong length; whole ones go on at offset %llu", (unsigned long long)*where,
-            (unsigned long long)again);
-    else if (status == STATUS_TRUNCATED && may_be_torn)
+    if (status == STATUS_TRUNCATED && may_be_torn)
         check_damage(check, file->name, "offset %llu: torn: the last %llu bytes are a part of a command. The server cuts them off (aof-load-truncated yes)",
             (unsigned long long)*where, (unsigned long long)(mapped.bytes.size - *where));
     else if (status == STATUS_TRUNCATED)
@@ -122,7 +63,7 @@ static enum trouble commands_check(struct check *check, const struct aof_file *f
     else
         check_damage(check, file->name, "offset %llu: %s", (unsigned long long)*where, message);
     mapped_close(&mapped);
-    return status == STATUS_TRUNCATED && again == 0 ? TROUBLE_TORN : TROUBLE_BAD;
+    return status == STATUS_TRUNCATED ? TROUBLE_TORN : TROUBLE_BAD;
 }
 
 static bool is_played(const struct aof_file *file)

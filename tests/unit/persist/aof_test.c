@@ -881,6 +881,82 @@ static void a_tail_torn_at_any_byte_is_cut_to_whole_commands(void **state)
     bench_release(&bench);
 }
 
+/* Whichever bit of a log is turned: nothing is cut off but the last command. */
+static void a_turned_bit_is_damage_and_not_a_torn_end(void **state)
+{
+    struct bytes incr[2] = { BYTES("INCR"), BYTES("n") };
+    struct bench bench;
+    struct aof_group group;
+    struct buffer text;
+    int commands, refused = 0;
+
+    bench_init(&bench);
+    bench_start(&bench);
+    set(&bench, 0, "a", "1");
+    set(&bench, 0, "b", "a value of some length");
+    aof_group_init(&group);
+    for (int i = 0; i < 3; i++)
+        aof_group_add(&group, 0, incr, 2);
+    aof_append_group(bench.aof, &group);
+    aof_group_release(&group);
+    set(&bench, 0, "c", "");
+    set(&bench, 0, "d", "4");
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    commands = bench.commands;
+    text = file_get(&bench, INCR1);
+    for (size_t bit = 0; bit < text.size * 8; bit++) {
+        enum status status;
+
+        text.data[bit / 8] = (char)(text.data[bit / 8] ^ 1 << bit % 8);
+        file_put(&bench, INCR1, text.data, text.size);
+        text.data[bit / 8] = (char)(text.data[bit / 8] ^ 1 << bit % 8);
+        status = bench_replay(&bench);
+        if (status == STATUS_OK && bench.commands < commands - 1)
+            fail_msg("byte %zu, bit %zu: %s", bit / 8, bit % 8, bench.message);
+        else if (status != STATUS_OK)
+            assert_int_equal(status, STATUS_CORRUPT);
+        refused += status != STATUS_OK;
+    }
+    assert_true(refused > 500);
+    buffer_release(&text);
+    bench_release(&bench);
+}
+
+/* A value of more than what is read at once lies between the turned bit and the next command; and a torn one of that size is torn. */
+static void a_turned_bit_before_a_large_value_is_damage_too(void **state)
+{
+    enum { SIZE = 3 << 20 };
+    struct bench bench;
+    struct buffer text;
+    char *value = mem_alloc(SIZE + 1), *length;
+
+    memset(value, 'v', SIZE);
+    value[SIZE] = 0;
+    bench_init(&bench);
+    bench_start(&bench);
+    set(&bench, 0, "a", "1");
+    set(&bench, 0, "b", value);
+    set(&bench, 0, "c", "3");
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    aof_close(bench.aof);
+    bench.aof = NULL;
+    text = file_get(&bench, INCR1);
+    length = strstr(text.data, "$3145728");
+    assert_non_null(length);
+    length[1] = '7';
+    file_put(&bench, INCR1, text.data, text.size);
+    replay_fails(&bench, STATUS_CORRUPT, "whole ones go on at offset");
+    file_put(&bench, INCR1, text.data, text.size - 27);         /* the last command now */
+    replay_fails(&bench, STATUS_CORRUPT, "a command with a wrong length, the last one");
+    length[1] = '3';
+    file_put(&bench, INCR1, text.data, text.size - 100);
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    replayed_is(&bench, "SELECT 0\nSET a 1\n");
+    mem_free(value);
+    buffer_release(&text);
+    bench_release(&bench);
+}
+
 /* A power cut may leave a file its size without its bytes. */
 static void a_tail_of_zeros_is_cut_like_a_torn_one(void **state)
 {
@@ -932,7 +1008,35 @@ static void only_the_last_file_with_bytes_may_be_torn(void **state)
 
 /* A disk that fails */
 
-static void a_short_write_is_cut_back_and_tried_again(void **state)
+/* As write(2), which moves at most 2 GiB - 4 KiB. */
+static void the_rest_is_written_after_a_short_write(void **state)
+{
+    enum { SIZE = 1 << 20, WRITE_MAX = 100000 };
+    struct bench bench;
+    char *value = mem_alloc(SIZE + 1);
+
+    memset(value, 'v', SIZE);
+    value[SIZE] = 0;
+    bench_init(&bench);
+    bench.tick_us = INT64_C(3600000000);             /* no second try */
+    bench_start(&bench);
+    bench.disk.write_max = WRITE_MAX;
+    assert_true(aof_flush(bench.aof, set(&bench, 0, "a", value)));
+    bench.disk.next_write_short = 3;
+    assert_true(aof_flush(bench.aof, set(&bench, 0, "b", "2")));
+    assert_int_equal(aof_error(bench.aof), STATUS_OK);
+    assert_int_equal(bench.notices.size, 0);
+    assert_int_equal(aof_stats(bench.aof).current_size, aof_appended(bench.aof));
+    bench.disk.write_max = 0;
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    assert_string_equal(bench.message, "");
+    assert_int_equal(bench.replayed.size, 9 + 6 + SIZE + 1 + 8);
+    assert_int_equal(bench.commands, 3);
+    mem_free(value);
+    bench_release(&bench);
+}
+
+static void a_short_write_is_cut_back_if_the_rest_fails(void **state)
 {
     struct bench bench;
     struct buffer text;
@@ -942,12 +1046,12 @@ static void a_short_write_is_cut_back_and_tried_again(void **state)
     bench.tick_us = INT64_C(3600000000);             /* no second try before we look */
     bench_start(&bench);
     assert_true(aof_flush(bench.aof, set(&bench, 0, "a", "1")));
-    bench.disk.next_write_short = 1;
+    bench.disk.next_write_short = bench.disk.next_write_fails = 1;
     lsn = set(&bench, 0, "b", "2");
     assert_false(aof_flush(bench.aof, lsn));
     assert_int_equal(aof_error(bench.aof), STATUS_NO_SPACE);
     assert_int_equal(aof_error_number(bench.aof), ENOSPC);
-    assert_true(notices_say(&bench, "cut short"));
+    assert_true(notices_say(&bench, "a write failed"));
     text = file_get(&bench, INCR1);
     assert_int_equal(text.size, aof_written(bench.aof));
     buffer_release(&text);
@@ -986,7 +1090,7 @@ static void half_a_command_that_could_not_be_cut_off_is_cut_before_the_next(void
 
     bench_init(&bench);
     bench_start(&bench);
-    bench.disk.next_write_short = 1;
+    bench.disk.next_write_short = bench.disk.next_write_fails = 1;
     bench.disk.next_truncate_fails = 4;
     lsn = set(&bench, 0, "a", "1");
     assert_false(aof_flush(bench.aof, lsn));
@@ -1263,9 +1367,12 @@ int main(void)
         cmocka_unit_test(history_is_deleted_at_the_start),
         cmocka_unit_test(a_manifest_that_was_being_written_goes_at_the_start),
         cmocka_unit_test(a_tail_torn_at_any_byte_is_cut_to_whole_commands),
+        cmocka_unit_test(a_turned_bit_is_damage_and_not_a_torn_end),
+        cmocka_unit_test(a_turned_bit_before_a_large_value_is_damage_too),
         cmocka_unit_test(a_tail_of_zeros_is_cut_like_a_torn_one),
         cmocka_unit_test(only_the_last_file_with_bytes_may_be_torn),
-        cmocka_unit_test(a_short_write_is_cut_back_and_tried_again),
+        cmocka_unit_test(the_rest_is_written_after_a_short_write),
+        cmocka_unit_test(a_short_write_is_cut_back_if_the_rest_fails),
         cmocka_unit_test(writes_that_fail_are_tried_again_by_the_flusher),
         cmocka_unit_test(half_a_command_that_could_not_be_cut_off_is_cut_before_the_next),
         cmocka_unit_test(after_a_failed_fsync_the_log_goes_on_in_a_new_increment),

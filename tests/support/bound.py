@@ -24,7 +24,8 @@ from .server import SHORT, Server, is_redis, is_sanitized
 MB = 1 << 20
 LONG = bool(os.environ.get("KELVIN_LONG"))
 FIXED = 16 * MB                     # what the bound has beside maxmemory + 10 %
-RUNAWAY = 1536 * MB                 # a server that is this much above its bound is killed: others use this machine, too
+# A server that is this much above its bound is killed: others use this machine, too. redis-server has no bound.
+RUNAWAY = (8192 if is_redis() else 1536) * MB
 UNLIMITED = 4096 * MB               # without maxmemory; only so that nothing runs away
 PING_LIMIT_S = 10.0 if is_sanitized() else 1.0
 BLOCK = random.Random(1).randbytes(2 * MB)

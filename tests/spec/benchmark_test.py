@@ -267,6 +267,12 @@ class LoadTest(ToolCase):
         self.assertGreater(test["requests"], 200)
         self.assertGreaterEqual(test["seconds"], 0.49)
 
+    def test_the_series_of_several_threads_is_one(self):
+        tests = self.bench("--series", 20, "-t", "ping,get", "-n", 5000, "-c", 8, "--threads", 3)
+        for test in tests:
+            self.assertEqual(sum(test["series"]["replies"]), 5000)
+            self.assertLessEqual(len(test["series"]["replies"]), test["seconds"] * 50 + 1)
+
     def test_more_clients_than_requests_and_a_ragged_pipeline(self):
         self.assertEqual(self.bench("-t", "ping", "-n", 3, "-c", 20, "--threads", 3)[0]["requests"], 3)
         self.assertEqual(self.bench("-t", "ping", "-n", 1003, "-c", 3, "-P", 100)[0]["requests"], 1003)
@@ -322,7 +328,7 @@ class LoadTest(ToolCase):
                      ["-t", "get,,set"], ["--hot-percent", "101"], ["--hot-percent", "nan"], ["--hot-percent", "-1"],
                      ["-r", "10", "--hot-keys", "11"], ["--key-size", "4"], ["-r", "10000000", "--key-size", "10"],
                      ["--ratio", "3"], ["--ratio", "0:0"], ["--ratio", "1:x"], ["--resp", "4"], ["--distribution", "even"],
-                     ["--zipf-theta", "0"], ["--hot-keys", "5", "--distribution", "zipfian"], ["-q", "--json"],
+                     ["--zipf-theta", "0"], ["--hot-keys", "5", "--distribution", "zipfian"], ["-q", "--json"], ["--series", "100"],
                      ["--json=1"], ["--user", "me"], ["--allow-missing"], ["-t", "get", "GET", "x"], ["--threads", "0"]):
             code, out, err = run(self.server.port, *line)
             self.assertEqual((code, out), (2, ""), line)
@@ -464,6 +470,21 @@ class OtherServersTest(unittest.TestCase):
         test = json.loads(out)["tests"][0]
         self.assertEqual((code, test["requests"]), (0, 20))
         self.assertGreater(test["latency_us"]["p50"], 200000)
+
+    def test_a_stall_shows_in_the_series(self):
+        """The second reply takes 0.5 s: periods of 50 ms without any."""
+        gate, seen = threading.Event(), []
+
+        def answer(words):
+            seen.append(words)
+            if len(seen) == 2:
+                gate.wait(0.5)
+            return b"+PONG\r\n"
+        code, out, _ = self.fake(answer, "--json", "--series", 50, "-t", "ping", "-n", 20, "-c", 1)
+        series = json.loads(out)["tests"][0]["series"]
+        self.assertEqual((code, series["period_ms"], sum(series["replies"])), (0, 50, 20))
+        self.assertGreaterEqual(series["replies"].count(0), 8)
+        self.assertGreater(series["replies"][-1], 0)
 
 
 if __name__ == "__main__":

@@ -105,6 +105,8 @@ static const struct row rows[] = {
     OPTION(KIND_FLAG, 0, "csv", NULL, csv, "comma separated, with a header line"),
     OPTION(KIND_FLAG, 0, "json", NULL, json, "one JSON object"),
     OPTION(KIND_FLAG, 0, "info", NULL, info, "ask INFO before and after each test: hits, misses, tier, memory"),
+    OPTION(KIND_COUNT, 0, "series", "MS", period_ms,
+        "count the replies of each MS milliseconds (JSON): shows when a server stalls", LIMITS(1, 1e6)),
     OPTION(KIND_COUNT, 0, "server-pid", "PID", server_pid, "process whose CPU time a request to report",
         LIMITS(1, 1e9)),
     OPTION(KIND_FLAG, 0, "progress", NULL, progress, "show progress on stderr though it is no terminal"),
@@ -276,6 +278,8 @@ static const char *options_settle(struct options *options)
         return "--user needs --pass";
     if (options->allow_missing && !options->verify)
         return "--allow-missing means nothing without --verify";
+    if (options->period_ms && !options->json)
+        return "--series goes with --json only";
     if (options->threads > options->clients)
         options->threads = options->clients;
     if (!options->seed_given)

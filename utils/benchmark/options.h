@@ -31,6 +31,7 @@ struct options {
     uint64_t clients, threads, pipeline;
     bool pipeline_given;
     double rps;                     /* 0: as fast as it goes */
+    uint64_t period_ms;             /* of the series of replies in JSON; 0: none */
     uint64_t read_share, write_share;
     uint64_t ttl_s;                 /* 0: none */
     uint64_t seed;

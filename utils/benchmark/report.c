@@ -264,7 +264,15 @@ static void json_info(const struct run *run)
     printf("}");
 }
 
-static void json_run(const char *name, const struct run *run, const struct tally *total, size_t index)
+static void json_series(const struct options *options, const struct result *result)
+{
+    printf(",\n   \"series\": {\"period_ms\": %llu, \"replies\": [", big(options->period_ms));
+    for (size_t i = 0; i < result->series_count; i++)
+        printf("%s%llu", i ? ", " : "", big(result->series[i]));
+    printf("]}");
+}
+
+static void json_run(const struct options *options, const char *name, const struct run *run, const struct tally *total, size_t index)
 {
     const struct result *result = &run->result;
 
@@ -298,6 +306,8 @@ static void json_run(const char *name, const struct run *run, const struct tally
             us_each(run->server_cpu_ns, total->replies), (double)run->server_cpu_ns / 1e9);
     if (run->has_info)
         json_info(run);
+    if (options->period_ms > 0)
+        json_series(options, &run->result);
     printf("}");
 }
 
@@ -320,7 +330,7 @@ void report_run(const struct options *options, const char *name, const struct ru
     case FORMAT_TEXT: text_run(options, name, run, &total); break;
     case FORMAT_QUIET: quiet_run(name, run, &total); break;
     case FORMAT_CSV: csv_run(name, run, &total); break;
-    case FORMAT_JSON: json_run(name, run, &total, index); break;
+    case FORMAT_JSON: json_run(options, name, run, &total, index); break;
     }
     fflush(stdout);
     tally_release(&total);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/mem.h"
 #include "histogram.h"
 
 void result_init(struct result *result)
@@ -15,6 +16,19 @@ void result_release(struct result *result)
 {
     for (int i = 0; i < REQUEST_CLASSES; i++)
         tally_release(&result->tallies[i]);
+    mem_free(result->series);
+    result->series = NULL;
+    result->series_count = 0;
+}
+
+void result_note(struct result *result, size_t index, uint64_t replies)
+{
+    if (index >= result->series_count) {
+        result->series = mem_realloc(result->series, (index + 1) * sizeof(*result->series));
+        memset(result->series + result->series_count, 0, (index + 1 - result->series_count) * sizeof(*result->series));
+        result->series_count = index + 1;
+    }
+    result->series[index] += replies;
 }
 
 void tally_release(struct tally *tally)
@@ -43,6 +57,8 @@ void result_add(struct result *result, const struct result *other)
 {
     for (int i = 0; i < REQUEST_CLASSES; i++)
         tally_add(&result->tallies[i], &other->tallies[i]);
+    for (size_t i = 0; i < other->series_count; i++)
+        result_note(result, i, other->series[i]);
     first_keep(result->error_first, other->error_first, sizeof(result->error_first));
     first_keep(result->wrong_first, other->wrong_first, sizeof(result->wrong_first));
     first_keep(result->missing_first, other->missing_first, sizeof(result->missing_first));

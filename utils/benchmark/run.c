@@ -64,7 +64,8 @@ static void plan_make(struct stage *stage, const struct workload *workload, size
     plan->stop_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     plan->done_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     CHECK(plan->stop_event >= 0 && plan->done_event >= 0);
-    stage->start_ns = clock_mono_ns();
+    stage->start_ns = plan->start_ns = clock_mono_ns();
+    plan->period_ns = (int64_t)options->period_ms * 1000000;
     plan->end_ns = timed ? stage->start_ns + (int64_t)(options->duration_s * 1e9) : INT64_MAX;
 }
 

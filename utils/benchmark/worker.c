@@ -283,6 +283,9 @@ static void input_read(struct worker *worker, size_t index)
     if (connection->answered == before)
         return;
     atomic_fetch_add_explicit(&worker->replies, connection->answered - before, memory_order_relaxed);
+    if (worker->plan->period_ns > 0)
+        result_note(&worker->result, (size_t)((clock_mono_ns() - worker->plan->start_ns) / worker->plan->period_ns),
+            connection->answered - before);
     if (connection->answered == connection->sent) {
         worker->idle[(worker->idle_first + worker->idle_count) % worker->count] = index;
         worker->idle_count++;

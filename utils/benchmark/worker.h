@@ -19,6 +19,8 @@ struct worker_plan {
     const struct workload *workload;
     size_t pipeline;
     uint64_t requests;              /* tickets there are */
+    int64_t start_ns;               /* of the first period, on the monotonic clock */
+    int64_t period_ns;              /* of the series of replies; 0: none is kept */
     int64_t end_ns;                 /* no batch is sent at or after this, on the monotonic clock */
     double interval_ns;             /* between a worker's requests; 0: none */
     uint64_t seed;

@@ -111,7 +111,7 @@ benches: $(BENCHES)
 unit: deps
 	@$(MAKE) --no-print-directory units
 	@tests/run unit $(BUILD)
-spec: all
+spec: all shim
 	@tests/run spec $(BUILD)
 crash: all shim
 	@tests/run crash $(BUILD)

@@ -14,6 +14,7 @@
 struct blob {
     struct buffer buffer;
     _Atomic uint32_t holders;
+    _Atomic uint32_t senders;       /* of these, replies that are being sent */
 };
 
 struct blob *blob_create(size_t capacity);          /* empty, with one holder; not zeroed */

@@ -89,6 +89,8 @@ struct engine {
 
     struct client *_Atomic large_client;    /* its request is being received although it does not fit into maxmemory; NULL: none */
     _Atomic uint64_t memory_wanted;         /* bytes of a request that is received as soon as there is room: demotion makes it */
+    _Atomic uint64_t reply_held;    /* bytes of long strings that replies hold until they are sent */
+    _Atomic int64_t reply_wanted_ms;        /* wall clock: when a client last had to wait because they are too many; 0: never */
     struct client *_Atomic big_client;      /* holds the one big-call token (tier rule 7); NULL: free */
 
     _Atomic bool save_failed;       /* the last background save */
@@ -120,6 +122,8 @@ uint64_t engine_client_memory_max(const struct engine *engine);
  * is being made. On the client's worker; engine_end_large when the request has run or its client is gone. */
 bool engine_admit_large(struct engine *engine, struct client *client, uint64_t size);
 void engine_end_large(struct engine *engine, struct client *client);
+/* Replies hold as much of the memory as they may: one more long string has to wait until others have been sent. */
+bool engine_replies_are_full(const struct engine *engine);
 /* A few times a second, by one worker: how much more is resident than is used, beyond the base and a twentieth of maxmemory. The
  * tier counts it as used, so that RSS stays near maxmemory whatever fragments. */
 void engine_memory_watch(struct engine *engine);

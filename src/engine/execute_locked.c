@@ -231,11 +231,26 @@ static void free_copies(struct call *call)
     call->copies = NULL;
 }
 
+/* A reply that holds long strings while others hold enough has to wait, unless they are held already or nothing else is: what the call has
+ * found is taken back, and it runs again. A call that has changed something goes on. */
+static bool may_hold(struct call *call, uint64_t held_before)
+{
+    struct engine *engine = call->engine;
+
+    if (held_before == 0 || engine->reply_held <= held_before || call->change_count > 0 || call->expired != NULL || !engine_replies_are_full(engine))
+        return true;
+    reply_truncate(call->reply, call->reply_start);
+    engine->reply_wanted_ms = call->turn->now_ms;
+    return false;
+}
+
 void execute_once(struct call *call, struct worker *worker, bool *parked)
 {
     bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
     struct partition_set set;
     enum residency residency = RESIDENT;
+    size_t shares_before = call->client->reply.share_count;
+    uint64_t held_before = call->engine->reply_held;
     bool must_queue;
 
     /* Calls that change something have been refused (execute_disks_allow), or have begun before the log was in error. */
@@ -262,6 +277,8 @@ void execute_once(struct call *call, struct worker *worker, bool *parked)
         run(call);
     else if (residency == UNREADABLE)
         reply_error(call, ERR_TIER_READ);
+    if (__builtin_expect(call->client->reply.share_count > shares_before, 0) && !may_hold(call, held_before))
+        residency = REPLIES_FULL;
     if (__builtin_expect(call->copies != NULL, 0))
         free_copies(call);
     if (residency == RESIDENT && (call->change_count > 0 || call->expired != NULL))
@@ -269,7 +286,7 @@ void execute_once(struct call *call, struct worker *worker, bool *parked)
     if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY))
         blocking_register(call, worker);
     lock_keys(call, &set, false);
-    must_queue = residency == HELD || residency == QUEUED || residency == SHORT || residency == FROZEN;
+    must_queue = residency == HELD || residency == QUEUED || residency == SHORT || residency == FROZEN || residency == REPLIES_FULL;
     if (must_queue && call->client->flags & CLIENT_PROXY)
         call->client->flags |= CLIENT_HELD_BACK;
     else if (residency == SHORT && !(call->client->flags & CLIENT_REPLAY))

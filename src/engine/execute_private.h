@@ -17,6 +17,7 @@ enum residency {
     QUEUED,         /* another call that needs many cold keys is running (tier rule 7) */
     TOO_BIG,        /* it would need too much memory at once */
     SHORT,          /* a key is to be loaded, and there is no memory for it just now (tier rule 7) */
+    REPLIES_FULL,   /* its reply holds a long string, and replies hold too many already; nothing was changed */
     FROZEN,         /* the last dump before the end is being taken: no write may come after it */
 };
 

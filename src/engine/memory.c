@@ -7,7 +7,7 @@
 #include "engine/lazy_free.h"
 #include "tier/checkpoint.h"
 
-enum { EVICT_SAMPLES = 16, EVICT_KEYS_MAX = 1000, REPLAY_WAIT_MS_MAX = 10000, EXCESS_SHARE = 20, EXCESS_MAX_SHARE = 8 };
+enum { EVICT_SAMPLES = 16, EVICT_KEYS_MAX = 1000, REPLAY_WAIT_MS_MAX = 10000, EXCESS_SHARE = 20, EXCESS_MAX_SHARE = 8, REPLY_SHARE = 4 };
 
 uint64_t engine_memory_used(const struct engine *engine)
 {
@@ -54,6 +54,13 @@ void engine_end_large(struct engine *engine, struct client *client)
     struct client *holder = client;
 
     atomic_compare_exchange_strong(&engine->large_client, &holder, NULL);
+}
+
+bool engine_replies_are_full(const struct engine *engine)
+{
+    int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
+
+    return limit > 0 && engine->reply_held > (uint64_t)limit / REPLY_SHARE;
 }
 
 void engine_memory_watch(struct engine *engine)

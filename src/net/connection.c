@@ -152,6 +152,8 @@ void connection_check(struct connection *connection, int64_t now_ms)
         connection_check_input(connection);
     if (!connection->closing)
         connection_check_output(connection);
+    if (!connection->closing)
+        connection_check_stalled(connection);
 }
 
 static void set_options(struct connection *connection, int fd, bool is_unix)
@@ -187,6 +189,7 @@ void connection_open(struct loop *loop, struct accepted accepted)
     connection->loop = loop;
     reply_init(&client->reply, 2);
     client->reply.may_share = true;
+    client->reply.held = &engine->reply_held;
     request_init(&connection->parser);
     client->id = accepted.id;
     client->fd = accepted.fd;

@@ -22,6 +22,8 @@ struct connection {
     size_t query_at;
     struct reply writing;           /* handed to the kernel: `writing_size` bytes, `written` of them are gone */
     uint64_t writing_size, written, write_part;
+    size_t queue_size;              /* of libuv, when it was looked at last */
+    int64_t progress_ms;            /* when it had become less since then */
     uv_write_t write;
     bool write_busy;
     bool reading;                   /* libuv reads from it */

@@ -16,6 +16,8 @@
 enum {
     INLINE_MAX = 64 * 1024,
     QUERY_KEEP = 16 * 1024,         /* room a connection keeps when it is idle */
+    READ_UNAUTHENTICATED = 4 * 1024,
+    UNAUTHENTICATED_MAX = 16 * 1024 + 256,      /* of a request before AUTH: a password of 16 KiB, and the words around it */
     BIG_READ = 256 * 1024,          /* most that is read at once into a connection's own buffer */
     VISIT_REQUESTS = 1024,          /* and bytes: what one client may run before the others have their turn */
     VISIT_BYTES = 1024 * 1024,
@@ -268,7 +270,7 @@ void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer
     struct connection *connection = handle->data;
     struct buffer *query = &connection->query;
     struct loop *loop = connection->loop;
-    size_t room;
+    size_t room, most = connection->client.authenticated ? loop->read_size : READ_UNAUTHENTICATED;
 
     char *large = request_large_room(&connection->parser, &room);
 
@@ -278,12 +280,12 @@ void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer
         return;
     }
     if (query->size == connection->query_at) {
-        *buffer = uv_buf_init(loop->read_buffer, (unsigned)loop->read_size);
+        *buffer = uv_buf_init(loop->read_buffer, (unsigned)most);
         return;
     }
     room = query->capacity - query->size;
-    if (room < loop->read_size / 4) {
-        buffer_reserve(query, query->size < BIG_READ ? loop->read_size : BIG_READ);
+    if (room < most / 4) {
+        buffer_reserve(query, query->size < BIG_READ ? most : BIG_READ);
         room = query->capacity - query->size;
     }
     *buffer = uv_buf_init(query->data + query->size, (unsigned)(room < BIG_READ ? room : BIG_READ));
@@ -294,6 +296,12 @@ static bool is_over_query_limit(struct connection *connection)
     struct loop *loop = connection->loop;
     struct client *client = &connection->client;
 
+    if (!client->authenticated && client->query_size > UNAUTHENTICATED_MAX) {
+        reply_error_text(&client->reply, BYTES("ERR Protocol error: unauthenticated request too big"));
+        client->flags |= CLIENT_CLOSE_AFTER_REPLY;
+        connection_mark_dirty(connection);
+        return true;
+    }
     if (client->query_size + client->arguments_size <= (uint64_t)config_number(loop->engine->config, CONFIG_CLIENT_QUERY_BUFFER_LIMIT))
         return false;
     log_write(loop->engine->log, LOG_LEVEL_WARNING, "Closing client that reached max query buffer length: id=%llu addr=%s",

@@ -6,6 +6,7 @@
 
 enum {
     OUT_KEEP = 16 * 1024,           /* room a connection keeps when nothing is pending */
+    STALLED_MS = 10000,
     PIECES_MAX = 64,                /* of one write */
 };
 
@@ -83,11 +84,24 @@ static uint64_t size_of(const uv_buf_t *pieces, unsigned count)
     return size;
 }
 
+/* Strings that replies have held are free: those who wait for that look again. */
+static void tell_waiting(struct engine *engine)
+{
+    if (engine->reply_wanted_ms == 0 || engine_replies_are_full(engine))
+        return;
+    for (int i = 0; i < engine->worker_count; i++)
+        worker_memory_came(engine->workers[i]);
+}
+
 static void writing_is_done(struct connection *connection)
 {
+    bool held = connection->writing.share_count > 0;
+
     reply_truncate(&connection->writing, 0);
     buffer_shrink(&connection->writing.out, OUT_KEEP);
     connection->writing_size = connection->written = 0;
+    if (held)
+        tell_waiting(connection->loop->engine);
 }
 
 static void on_written(uv_write_t *write, int status);
@@ -144,7 +158,11 @@ static void send_replies(struct connection *connection)
     if (sent > 0)
         count_output(connection, (size_t)sent);
     if (sent >= 0 && (uint64_t)sent == size) {
+        bool held = reply->share_count > 0;
+
         reply_truncate(reply, 0);
+        if (held)
+            tell_waiting(connection->loop->engine);
         buffer_shrink(&reply->out, OUT_KEEP);
         return;
     }
@@ -152,6 +170,7 @@ static void send_replies(struct connection *connection)
     connection->writing = *reply;
     spare.protocol = reply->protocol;
     spare.may_share = reply->may_share;
+    spare.held = reply->held;
     *reply = spare;
     connection->writing_size = size;
     connection->written = sent > 0 ? (uint64_t)sent : 0;
@@ -182,6 +201,24 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
     else if (connection->output_full && connection_output_pending(connection) <= connection->loop->output_max / 2)
         loop_queue(connection);     /* the client reads: it may ask for more */
     return true;
+}
+
+/* One that holds long strings and does not read, while others wait for the memory, goes after a while. */
+void connection_check_stalled(struct connection *connection)
+{
+    struct engine *engine = connection->loop->engine;
+    int64_t now_ms = connection->loop->worker.turn.now_ms;
+    size_t left = uv_stream_get_write_queue_size(&connection->uv.stream);
+
+    if (!connection->write_busy || left != connection->queue_size || connection->writing.share_count == 0) {
+        connection->queue_size = left;
+        connection->progress_ms = now_ms;
+        return;
+    }
+    if (now_ms - connection->progress_ms < STALLED_MS || now_ms - engine->reply_wanted_ms > STALLED_MS || !engine_replies_are_full(engine) ||
+        connection->client.flags & CLIENT_NO_EVICT)
+        return;
+    loop_evict(connection, "does not read its replies, and others wait for the memory that they hold");
 }
 
 void connection_trim_output(struct connection *connection)

@@ -14,6 +14,7 @@ void connection_trim_input(struct connection *connection);
 
 /* connection_output.c */
 void connection_check_output(struct connection *connection);        /* client-output-buffer-limit: may close it */
+void connection_check_stalled(struct connection *connection);       /* about once a second */
 void connection_trim_output(struct connection *connection);
 /* Bytes of replies that are not sent yet. */
 static inline uint64_t connection_output_pending(const struct connection *connection)

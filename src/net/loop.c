@@ -1,6 +1,7 @@
 #include "net/loop.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -342,21 +343,30 @@ static bool pass_on(struct loop *loop)
     return true;
 }
 
+void loop_evict(struct connection *connection, const char *why)
+{
+    struct loop *loop = connection->loop;
+
+    log_write(loop->engine->log, LOG_LEVEL_WARNING, "Evicting client: id=%llu addr=%s: it %s", (unsigned long long)connection->client.id,
+        connection->client.address, why);
+    turn_count(&loop->worker.turn, STAT_EVICTED_CLIENTS, 1);
+    connection_close(connection);
+}
+
 void loop_relieve(struct loop *loop)
 {
     struct engine *engine = loop->engine;
     uint64_t most = engine_client_memory_max(engine), all;
+    char why[160];
 
     while ((all = engine_client_memory(engine)) > most && !pass_on(loop)) {
         struct connection *largest = find_largest(loop);
 
-        if (largest == NULL || all - largest->counted <= most)
+        if (largest == NULL || (largest->query.capacity <= LOOP_READ_SIZE && all - largest->counted <= most))
             return;
-        log_write(engine->log, LOG_LEVEL_WARNING, "Evicting client: id=%llu addr=%s: its buffers take %llu bytes, those of all clients %llu, "
-            "more than maxmemory-clients allows", (unsigned long long)largest->client.id, largest->client.address,
+        snprintf(why, sizeof(why), "has buffers of %llu bytes, and all clients together %llu, more than maxmemory-clients allows",
             (unsigned long long)largest->counted, (unsigned long long)all);
-        turn_count(&loop->worker.turn, STAT_EVICTED_CLIENTS, 1);
-        connection_close(largest);
+        loop_evict(largest, why);
     }
 }
 

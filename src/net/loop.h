@@ -87,8 +87,10 @@ void loop_unqueue(struct connection *connection);
 void loop_wait_for_room(struct connection *connection);
 void loop_leave_room(struct connection *connection);
 
-/* While the buffers of all clients of the server take more than maxmemory-clients says, those of the largest not counted, closes the
- * client with the largest ones; or asks the loop to do it whose clients take most. */
+/* While the buffers of all clients of the server take more than maxmemory-clients says, closes the client with the largest ones; or
+ * asks the loop to do it whose clients take most. A single large reply is not enough for that. */
 void loop_relieve(struct loop *loop);
+/* Closes it for want of memory: logged and counted. */
+void loop_evict(struct connection *connection, const char *why);
 
 #endif

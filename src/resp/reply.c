@@ -28,6 +28,8 @@ void reply_truncate(struct reply *reply, size_t size)
         struct blob *blob = reply->shares[--reply->share_count].blob;
 
         reply->shared_size -= blob->buffer.size;
+        if (atomic_fetch_sub(&blob->senders, 1) == 1 && reply->held != NULL)
+            atomic_fetch_sub(reply->held, blob->buffer.size);
         blob_release(blob);
     }
     reply->out.size = size;
@@ -79,6 +81,8 @@ void reply_bulk_blob(struct reply *reply, struct blob *blob)
     }
     reply->shares[reply->share_count++] = (struct reply_share){ blob_hold(blob), reply->out.size };
     reply->shared_size += blob->buffer.size;
+    if (atomic_fetch_add(&blob->senders, 1) == 0 && reply->held != NULL)
+        atomic_fetch_add(reply->held, blob->buffer.size);
     buffer_append(&reply->out, "\r\n", 2);
 }
 

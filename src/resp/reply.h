@@ -32,6 +32,7 @@ struct reply {
     struct reply_share *shares;     /* in the order of `at` */
     size_t share_count, share_capacity;
     uint64_t shared_size;   /* bytes of all shares */
+    _Atomic uint64_t *held; /* the server's: bytes of strings that replies hold, each string once; NULL: nobody counts */
 };
 
 void reply_init(struct reply *reply, int protocol);                 /* holds no memory yet */

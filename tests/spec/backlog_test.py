@@ -25,8 +25,8 @@ from support.resp import OK, Closed                                             
 from support.server import is_redis, is_sanitized, until                                            # noqa: E402
 
 # INFO's count of clients that were closed as the input of all took its whole share, and what the log says of each.
-STAT_CLOSED = "client_query_buffer_limit_disconnections"
-LOG_CLOSED = rb"(?i)clos[^\n]*\b%s\b"
+STAT_CLOSED = "evicted_clients"
+LOG_CLOSED = rb"Evicting client: [^\n]*addr=%s\b"
 SMALL_BUFFER = 256 << 10            # what is read at most from a client that waits
 BEFORE_AUTH = 16 << 10              # and from one that has not authenticated
 

@@ -53,6 +53,14 @@ static int window_collect(struct keyspace *keyspace, uint32_t handles[DEMOTE_WIN
     return count;
 }
 
+/* Its record would be larger than the store takes. Asked of every entry, so it looks closer only at those that may be. */
+static bool is_too_large(struct tier *tier, struct keyspace *keyspace, const struct entry *entry)
+{
+    if (entry->key_size != ENTRY_KEY_EXTENDED && (tier->oversized.count == 0 || !entry_is_big(entry)))
+        return false;
+    return oversized_is(tier, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry, OVERSIZED_PROBABLY);
+}
+
 uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t share, bool clean_only, struct batch *batch,
     struct unknowns *unknowns, struct unknowns *big, struct random *random, int64_t now_ms)
 {
@@ -69,7 +77,7 @@ uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t sh
         if (!(entry->flags & ENTRY_PROBATION))
             ranks[i] += 256;
         if (entry->flags & (ENTRY_PINNED | ENTRY_WRITING | ENTRY_LATCHED) || checkpoint_bars(tier, keyspace, entry) ||
-            (clean_only && entry_record(entry) != RECORD_CLEAN))
+            (entry_record(entry) != RECORD_CLEAN && (clean_only || is_too_large(tier, keyspace, entry))))
             ranks[i] = RANKS;
         else
             histogram[ranks[i]]++;

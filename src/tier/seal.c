@@ -126,6 +126,17 @@ static void put_piece(struct sealing *sealing)
     sealing->piece_count = 0;
 }
 
+/* There is no image without this key. */
+static void fail_too_large(struct sealing *sealing, struct bytes key)
+{
+    char text[OVERSIZED_TEXT_SIZE];
+
+    oversized_text(sealing->tier, key, text);
+    tier_note_message(sealing->tier, text);
+    snprintf(sealing->request->message, STORE_MESSAGE_SIZE, "%s", text);
+    sealing->status = STATUS_TOO_LARGE;
+}
+
 /* Big values, one by one, each in a batch of its own. */
 static void write_big(struct sealing *sealing, struct unknowns *big)
 {
@@ -134,8 +145,11 @@ static void write_big(struct sealing *sealing, struct unknowns *big)
     for (size_t i = 0; i < big->count && sealing->status == STATUS_OK; i++) {
         struct unknown_key *at = &big->keys[i];
 
-        batch_put_big(sealing->tier, sealing->batch, at->partition, at->incarnation, at->hash,
-            bytes_of(big->text.data + at->key_at, at->key_size), BATCH_CLEAN, NULL);
+        struct bytes key = bytes_of(big->text.data + at->key_at, at->key_size);
+
+        if (batch_put_big(sealing->tier, sealing->batch, at->partition, at->incarnation, at->hash, key, BATCH_CLEAN, NULL) ==
+            STATUS_TOO_LARGE)
+            fail_too_large(sealing, key);
         commit(sealing);
     }
     big->count = 0;
@@ -474,14 +488,17 @@ size_t seal_handed(struct tier *tier, struct batch *batch, enum status *status)
                 *status = STATUS_IO;
                 break;
             }
-            batch_put_handed(batch, handed);
+            if (batch_put_handed(tier, batch, handed) == STATUS_TOO_LARGE && !tier->checkpoint_over) {
+                fail_too_large(tier->sealing, handed->key);
+                *status = STATUS_TOO_LARGE;
+            }
         }
         tier->handed_bytes -= handed_size(handed);
         buffer_release(&handed->record);
         mem_free(handed);
         handed = next;
         count++;
-        if (store_batch_size(batch->store) >= (size_t)tier->settings.batch_size)
+        if (*status == STATUS_OK && store_batch_size(batch->store) >= (size_t)tier->settings.batch_size)
             *status = batch_commit(tier, batch);
     }
     if (*status == STATUS_OK || !batch->failed) {

@@ -418,6 +418,7 @@ static Slice batch_expiry_key(struct store_batch *batch, int64_t expire_ms, uint
 
 void store_batch_put(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes record)
 {
+    CHECK(key.size + record.size <= STORE_RECORD_SIZE_MAX);
     batch->batch.Put(batch_key(batch, incarnation, hash, key), Slice(record.data, record.size));
 }
 

@@ -40,6 +40,11 @@ extern "C" {
 
 enum { STORE_INCARNATION_FIRST = 1, STORE_MESSAGE_SIZE = 256 };
 
+/* Bytes of the largest record with its key. LevelDB counts the sizes of keys and values, and the places in a block, in 32 bits, and does
+ * not notice when they wrap: the batch is then corrupt in the log, and the store can't be opened again. A block is its last record
+ * with its key and up to `block_size` of others, with their lengths and restart points; 256 MiB are left for all that. */
+#define STORE_RECORD_SIZE_MAX 0xf0000000ull
+
 struct store;
 struct store_env;       /* the door to the disk; see tier/store_env.h */
 
@@ -78,6 +83,7 @@ struct store_batch;
 struct store_batch *store_batch_create(void);
 void store_batch_destroy(struct store_batch *batch);    /* NULL is fine */
 void store_batch_clear(struct store_batch *batch);
+/* Key and record are STORE_RECORD_SIZE_MAX bytes at most. */
 void store_batch_put(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes record);
 void store_batch_delete(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key);
 void store_batch_put_expiry(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key);

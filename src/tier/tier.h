@@ -33,6 +33,7 @@ struct tier_settings {
     _Atomic int64_t high_percent, low_percent;      /* tier-high-watermark, tier-low-watermark */
     _Atomic int64_t batch_size;             /* tier-batch-size */
     _Atomic int64_t store_size_max;         /* tier-max-size */
+    _Atomic int64_t record_size_max;        /* of a big value's record with its key; 0: STORE_RECORD_SIZE_MAX, less for tests only */
     _Atomic int64_t lfu_log_factor, lfu_decay_minutes;
     /* The *-max-* settings of the encodings, as in struct value_limits. */
     _Atomic int64_t hash_listpack_entries_max, hash_listpack_value_max;
@@ -161,6 +162,7 @@ bool tier_has_cold(struct tier *tier, int db);      /* false is certain at that 
 void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_t cursor, size_t count, struct scan_page *page);
 
 enum tier_state { TIER_OFF, TIER_OK, TIER_FULL, TIER_ERROR };
+enum { TIER_ERROR_SIZE = 256 };
 enum tier_warmup { TIER_WARMUP_IDLE, TIER_WARMUP_RUNNING, TIER_WARMUP_OFF, TIER_WARMUP_DONE };
 struct tier_stats {
     enum tier_state state;
@@ -173,7 +175,7 @@ struct tier_stats {
     enum tier_warmup warmup;                /* idle: there is nothing to bring back */
     uint64_t warmup_keys, warmup_loaded;    /* hot at the image; of them back, by whatever way */
     int64_t warmup_us;                      /* so far, pauses by tier-warmup not counted */
-    char last_error[128];
+    char last_error[TIER_ERROR_SIZE];
 };
 void tier_stats(struct tier *tier, struct tier_stats *stats);
 /* Counts of hot keys by heat, decayed to now. Locks each partition in turn. */

@@ -465,8 +465,8 @@ static enum status write(struct store *store, leveldb::WriteBatch *batch, uint64
     if (!store->is_writable.load())
         return STATUS_CLOSED;
     /* When LevelDB drops a log that is full, what of it is not on the disk yet gets there (store_file.cc), with LevelDB's mutex held:
-     * all reads wait for that. A value of a hundred megabytes is synced here, where only the writer waits. */
-    options.sync = batch->ApproximateSize() >= SYNCED_MIN;
+     * all reads wait for that. A value of a hundred megabytes is synced here, where only the writer waits. Watched logs are never synced. */
+    options.sync = !store->numbers_rare && batch->ApproximateSize() >= SYNCED_MIN;
     /* No lock: only the writer replaces `db`, and it is here. */
     status = store->db->Write(options, batch);
     if (!status.ok()) {

@@ -26,6 +26,7 @@ struct tier;
 struct load;
 struct load_batch;
 struct unknowns;
+struct worker;
 
 /* All in bytes or as said; 0 is off. Any thread sets them, any reads them. */
 struct tier_settings {
@@ -51,7 +52,9 @@ struct tier_settings {
 struct tier_hooks {
     void *context;
     uint64_t (*memory_used)(void *context);                     /* bytes, all of the process */
-    void (*wake)(void *context, struct client *client);         /* what it waited for has come; any lock may be held */
+    /* What it waited for has come; any lock may be held. Returns the worker that has to be rung, if possible when no partition is locked:
+     * that is a system call, and what the worker does first is to lock the partition. NULL: none. */
+    struct worker *(*wake)(void *context, struct client *client);
     void (*memory_freed)(void *context);                        /* some of those who wait for memory may go on */
     /* Under the partition's lock: an expired cold key is deleted: log it. */
     void (*expired)(void *context, struct keyspace *keyspace, struct bytes key);
@@ -60,6 +63,7 @@ struct tier_hooks {
     void (*thread_ended)(void *context);                        /* the same for a thread that ends before the tier; NULL is fine */
     void (*notice)(void *context, const char *text);            /* the same, but nothing to worry about; NULL is fine */
     void (*free_keyspace)(void *context, struct keyspace *keyspace);    /* in the background; only checkpoints need it */
+    void (*ring)(void *context, struct worker *worker);         /* of `wake`; any thread */
 };
 
 struct tier_keyspace {

@@ -8,6 +8,9 @@
 
 #include "tier/tier_private.h"
 
+/* Bytes that are encoded under one hold of a partition's lock: enough is reached with the value that exceeds it. */
+enum { BATCH_HOLD_ENOUGH = 256 * 1024 };
+
 enum batch_kind { BATCH_DEMOTE, BATCH_CLEAN, BATCH_BURY, BATCH_HANDED };
 
 struct batch_item {

@@ -68,6 +68,7 @@ uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t sh
     uint16_t minutes = heat_minutes(now_ms), ranks[DEMOTE_WINDOW_MAX], histogram[RANKS] = { 0 };
     uint32_t handles[DEMOTE_WINDOW_MAX];
     int count = window_collect(keyspace, handles), quota, limit = 0, at_limit;
+    size_t before = store_batch_size(batch->store);
     uint64_t freed = 0;
 
     for (int i = 0; i < count; i++) {
@@ -86,7 +87,8 @@ uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t sh
     at_limit = quota;
     while (limit < RANKS - 1 && at_limit > histogram[limit])
         at_limit -= histogram[limit++];
-    for (int i = 0; i < count && quota > 0; i++) {
+    /* What is left of its share for the sake of those who wait for the lock, the next round of the windows takes. */
+    for (int i = 0; i < count && quota > 0 && store_batch_size(batch->store) - before < BATCH_HOLD_ENOUGH; i++) {
         struct entry *entry = keyspace_entry(keyspace, handles[i]);
         struct bytes key = entry_key(entry);
         uint64_t hash;

@@ -105,16 +105,23 @@ static int compare_found(const void *a, const void *b)
     return left->hash < right->hash ? -1 : left->hash > right->hash;
 }
 
-/* In the store's order: tables that don't overlap need not be merged with each other. */
-static void put_piece(struct sealing *sealing)
+/* In the store's order: tables that don't overlap need not be merged with each other. False if there was more than should be encoded
+ * under one hold of the lock: the next piece begins with the first that is left. `begins` is where this one began. */
+static bool put_piece(struct sealing *sealing, uint64_t begins)
 {
     struct keyspace *keyspace = sealing->keyspace;
+    size_t before = store_batch_size(sealing->batch->store), i;
+    bool whole;
 
     qsort(sealing->piece, sealing->piece_count, sizeof(sealing->piece[0]), compare_found);
-    for (size_t i = 0; i < sealing->piece_count; i++) {
+    for (i = 0; i < sealing->piece_count && store_batch_size(sealing->batch->store) - before < BATCH_HOLD_ENOUGH; i++) {
         struct entry *entry = keyspace_entry(keyspace, sealing->piece[i].handle);
         uint64_t hash = sealing->piece[i].hash;
 
+        /* Of a bucket that was begun: it has been looked at, and was changed again. Left to the next pass, else clients that are quick
+         * could keep the pass in one place. */
+        if (hash < begins && is_clean_pass(sealing))
+            continue;
         if (entry_record(entry) == RECORD_UNKNOWN)
             unknowns_add(&sealing->unknowns, keyspace, hash, entry_key(entry));
         else if (entry_is_big(entry))
@@ -122,8 +129,12 @@ static void put_piece(struct sealing *sealing)
         else
             batch_put(sealing->batch, keyspace, hash, sealing->piece[i].handle, BATCH_CLEAN, NULL);
     }
-    sealing->found += sealing->piece_count;
+    whole = i == sealing->piece_count;
+    if (!whole)
+        sealing->from = sealing->piece[i].hash;
+    sealing->found += i;
     sealing->piece_count = 0;
+    return whole;
 }
 
 /* There is no image without this key. */
@@ -243,7 +254,8 @@ static bool seal_buckets(struct sealing *sealing)
     struct partitions *all = sealing->tier->partitions;
     struct partition *partition = &all->partitions[sealing->partition];
     struct table_cursor cursor;
-    bool more;
+    uint64_t begins = sealing->from;
+    bool more, whole;
 
     if (sealing->at == sealing->count)
         return false;
@@ -257,8 +269,12 @@ static bool seal_buckets(struct sealing *sealing)
         sealing->from = cursor.last_hash + 1;
         more = table_next(&sealing->keyspace->table, &cursor);
     }
-    put_piece(sealing);
+    whole = put_piece(sealing, begins);
     partition_unlock(partition);
+    if (!whole) {
+        write_collected(sealing);       /* who waits for the lock gets it meanwhile */
+        return true;
+    }
     if (!more && sealing->partition + 1 < all->count) {
         go_to(sealing, sealing->partition + 1);
     } else if (!more) {

@@ -15,6 +15,7 @@ const char *status_name(enum status status)
     case STATUS_INVALID: return "invalid argument";
     case STATUS_TRUNCATED: return "truncated";
     case STATUS_CLOSED: return "not open";
+    case STATUS_TOO_LARGE: return "too large";
     case STATUS_CANCELLED: return "it was cancelled";
     }
     return "unknown status";

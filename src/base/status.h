@@ -19,6 +19,7 @@ enum STATUS_USED status {
     STATUS_INVALID,     /* an argument from outside makes no sense */
     STATUS_TRUNCATED,   /* ends in the middle of a record */
     STATUS_CLOSED,      /* the thing is not open (any more) */
+    STATUS_TOO_LARGE,   /* beyond a limit of ours on the size of one thing */
     STATUS_CANCELLED,   /* given up half way, as was asked for */
 };
 

@@ -116,20 +116,20 @@ uint64_t worker_end_turn(struct worker *worker)
     return worker_covered(worker);
 }
 
-static void ring(struct worker *worker)
+void worker_ring(struct worker *worker)
 {
     if (worker->ring != NULL)
         worker->ring(worker->ring_context);
 }
 
-void worker_wake(struct worker *worker, struct client *client)
+bool worker_enqueue(struct worker *worker, struct client *client)
 {
     bool first;
 
     pthread_mutex_lock(&worker->mail_lock);
     if (client->ready_queued) {
         pthread_mutex_unlock(&worker->mail_lock);
-        return;
+        return false;
     }
     client->ready_queued = true;
     client->ready_next = NULL;
@@ -140,8 +140,13 @@ void worker_wake(struct worker *worker, struct client *client)
         worker->ready_first = client;
     worker->ready_last = client;
     pthread_mutex_unlock(&worker->mail_lock);
-    if (first)
-        ring(worker);
+    return first && worker->ring != NULL;
+}
+
+void worker_wake(struct worker *worker, struct client *client)
+{
+    if (worker_enqueue(worker, client))
+        worker_ring(worker);
 }
 
 void worker_post(struct worker *worker, struct message *message)
@@ -154,7 +159,7 @@ void worker_post(struct worker *worker, struct message *message)
         worker->messages = message;
     worker->messages_last = message;
     pthread_mutex_unlock(&worker->mail_lock);
-    ring(worker);
+    worker_ring(worker);
 }
 
 void worker_memory_came(struct worker *worker)
@@ -166,7 +171,7 @@ void worker_memory_came(struct worker *worker)
     worker->memory_came = true;
     pthread_mutex_unlock(&worker->mail_lock);
     if (first)
-        ring(worker);
+        worker_ring(worker);
 }
 
 void worker_park_for_memory(struct worker *worker, struct client *client)

@@ -77,6 +77,10 @@ uint64_t worker_covered(const struct worker *worker);
 void worker_read_mail(struct worker *worker);
 /* Any thread, any lock. */
 void worker_wake(struct worker *worker, struct client *client);
+/* The same in two steps: true if the worker has to be rung, which should happen without a lock. It is then one that ends after all who
+ * wake its clients. */
+bool worker_enqueue(struct worker *worker, struct client *client);
+void worker_ring(struct worker *worker);
 void worker_post(struct worker *worker, struct message *message);
 
 /* The client waits until there is memory; it is resumed in its turn. On the worker. */

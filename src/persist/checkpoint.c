@@ -193,7 +193,7 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
     enum status status;
 
     tier_image_begin(tier);
-    status = tier_clean(tier);
+    status = tier_clean(tier, message);
     if (status != STATUS_OK)
         goto out;
     partitions_lock_all(partitions);

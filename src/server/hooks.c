@@ -12,10 +12,16 @@ static uint64_t hook_memory_used(void *context)
     return engine_memory_used(engine) + engine->memory_excess + engine->memory_wanted;
 }
 
-static void hook_wake(void *context, struct client *client)
+static struct worker *hook_wake(void *context, struct client *client)
 {
     (void)context;
-    worker_wake(client->worker, client);
+    return worker_enqueue(client->worker, client) ? client->worker : NULL;
+}
+
+static void hook_ring(void *context, struct worker *worker)
+{
+    (void)context;
+    worker_ring(worker);
 }
 
 static void hook_memory_freed(void *context)
@@ -108,6 +114,7 @@ struct tier_hooks hooks_of_tier(struct engine *engine)
         .context = engine,
         .memory_used = hook_memory_used,
         .wake = hook_wake,
+        .ring = hook_ring,
         .memory_freed = hook_memory_freed,
         .expired = hook_expired,
         .thread_started = hook_thread_started,

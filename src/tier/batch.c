@@ -87,14 +87,17 @@ void batch_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, ui
     note_put(batch, keyspace, hash, handle, kind, request);
 }
 
-void batch_put_handed(struct batch *batch, const struct handed *handed)
+enum status batch_put_handed(struct tier *tier, struct batch *batch, const struct handed *handed)
 {
     struct keyspace place = { .partition = handed->partition, .incarnation = handed->incarnation };
+    bool fits = handed->key.size + handed->record.size <= oversized_limit(tier);
 
-    store_batch_put(batch->store, handed->incarnation, handed->hash, handed->key, buffer_bytes(&handed->record));
+    store_batch_put(batch->store, handed->incarnation, handed->hash, handed->key,
+        fits ? buffer_bytes(&handed->record) : bytes_of("", 0));
     if (handed->expire_ms >= 0)
         store_batch_put_expiry(batch->store, handed->expire_ms, handed->incarnation, handed->hash, handed->key);
     add_item(batch, BATCH_HANDED, &place, handed->hash, handed->key, NULL);
+    return fits ? STATUS_OK : STATUS_TOO_LARGE;
 }
 
 /* Latches the entry and copies its header, which is all that encoding needs of it beside the object. */
@@ -110,14 +113,22 @@ static struct entry *latch_entry(struct tier *tier, struct keyspace *keyspace, u
     return copy;
 }
 
-void batch_put_big(struct tier *tier, struct batch *batch, struct partition *partition, uint32_t incarnation, uint64_t hash,
+/* Frees the memory of a big record. */
+static void drop_record(struct batch *batch)
+{
+    buffer_release(&batch->record);
+    batch->record = (struct buffer){ 0 };
+}
+
+enum status batch_put_big(struct tier *tier, struct batch *batch, struct partition *partition, uint32_t incarnation, uint64_t hash,
     struct bytes key, enum batch_kind kind, struct demote_request *request)
 {
     struct keyspace *keyspace;
     struct entry *copy = NULL;
     struct value value;
     uint32_t handle = 0;
-    bool is_orphan;
+    size_t value_size = 0, record_size;
+    bool is_orphan, fits = true;
 
     CHECK(batch->count == 0);
     partition_lock(partition);
@@ -128,18 +139,24 @@ void batch_put_big(struct tier *tier, struct batch *batch, struct partition *par
         struct entry *entry = keyspace_entry(keyspace, handle);
 
         if (!(entry->flags & ENTRY_WRITING) && (kind == BATCH_CLEAN || !(entry->flags & ENTRY_PINNED)) &&
-            entry_record(entry) != RECORD_UNKNOWN && entry_record(entry) != RECORD_CLEAN && !checkpoint_bars(tier, keyspace, entry))
-            copy = latch_entry(tier, keyspace, hash, key, handle);
+            entry_record(entry) != RECORD_UNKNOWN && entry_record(entry) != RECORD_CLEAN && !checkpoint_bars(tier, keyspace, entry)) {
+            value_size = oversized_value_size(entry);
+            fits = !oversized_is(tier, keyspace, hash, entry, kind == BATCH_CLEAN ? OVERSIZED_SURELY : OVERSIZED_PROBABLY);
+            if (fits)
+                copy = latch_entry(tier, keyspace, hash, key, handle);
+        }
     }
     partition_unlock(partition);
     if (copy == NULL)
-        return;
+        return fits ? STATUS_OK : STATUS_TOO_LARGE;
     /* All that takes long, the copy into the store's batch too, is done here, where nobody waits. */
     batch->record.size = 0;
     record_encode(copy, &batch->record);
-    put_record(batch, incarnation, hash, key, entry_death_ms(copy));
-    buffer_release(&batch->record);
-    batch->record = (struct buffer){ 0 };
+    record_size = batch->record.size + key.size;
+    fits = record_size <= oversized_limit(tier);
+    if (fits)
+        put_record(batch, incarnation, hash, key, entry_death_ms(copy));
+    drop_record(batch);
     value = entry_value(copy);
     mem_free(copy);
 
@@ -149,15 +166,21 @@ void batch_put_big(struct tier *tier, struct batch *batch, struct partition *par
         handle = keyspace_find(keyspace, hash, key);        /* it may have moved, but it is there, as it was */
         CHECK(handle != 0);
         keyspace_entry(keyspace, handle)->flags &= (uint8_t)~ENTRY_LATCHED;
-        note_put(batch, keyspace, hash, handle, kind, request);
+        if (fits)
+            note_put(batch, keyspace, hash, handle, kind, request);
     }
     tier->latch = (struct latch){ 0 };
     partition_unlock(partition);
     if (is_orphan) {
         value_free(&value);
         batch_clear(batch);             /* there is nothing else in it */
+    } else if (fits) {
+        oversized_forget(tier, incarnation, hash);
+    } else {
+        oversized_note(tier, incarnation, hash, key, value_size, record_size);
     }
     tier->hooks.memory_freed(tier->hooks.context);          /* writers may have waited for the key */
+    return fits || is_orphan ? STATUS_OK : STATUS_TOO_LARGE;
 }
 
 void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave)

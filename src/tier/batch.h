@@ -8,6 +8,9 @@
 
 #include "tier/tier_private.h"
 
+/* Bytes that are encoded under one hold of a partition's lock: enough is reached with the value that exceeds it. */
+enum { BATCH_HOLD_ENOUGH = 256 * 1024 };
+
 enum batch_kind { BATCH_DEMOTE, BATCH_CLEAN, BATCH_BURY, BATCH_HANDED };
 
 struct batch_item {
@@ -40,11 +43,13 @@ void batch_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, ui
 void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave);
 
 /* Encodes a big value (tier rule 9) and puts it into the batch, which is empty, if nothing has changed meanwhile. No lock is held by
- * the caller. */
-void batch_put_big(struct tier *tier, struct batch *batch, struct partition *partition, uint32_t incarnation, uint64_t hash,
+ * the caller. STATUS_TOO_LARGE: its record is larger than the store takes, or was not long ago (tier/oversized.h); the entry stays
+ * as it is. STATUS_OK otherwise. */
+enum status batch_put_big(struct tier *tier, struct batch *batch, struct partition *partition, uint32_t incarnation, uint64_t hash,
     struct bytes key, enum batch_kind kind, struct demote_request *request);
-/* A value as of a checkpoint's cut. */
-void batch_put_handed(struct batch *batch, const struct handed *handed);
+/* A value as of a checkpoint's cut. STATUS_TOO_LARGE: there must be no image. The key has a tag already, so it gets a record all the
+ * same, an empty one: nobody reads it, since it is older than the entry, or has a grave. */
+enum status batch_put_handed(struct tier *tier, struct batch *batch, const struct handed *handed);
 
 /* Writes, and draws the conclusions under the partitions' locks. An empty batch is fine. On an error the batch stays. */
 enum status batch_commit(struct tier *tier, struct batch *batch);

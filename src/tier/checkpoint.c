@@ -207,10 +207,11 @@ static enum status ask(struct tier *tier, struct image_request *request)
     return request->status;
 }
 
-enum status tier_clean(struct tier *tier)
+enum status tier_clean(struct tier *tier, char *message)
 {
-    struct image_request request = { .dir = NULL };
+    struct image_request request = { .dir = NULL, .message = message };
 
+    message[0] = '\0';
     return ask(tier, &request);
 }
 

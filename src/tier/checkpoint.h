@@ -16,8 +16,9 @@ bool tier_may_cut(struct tier *tier);
 void tier_cut(struct tier *tier);
 
 /* Before a cut: writes what is dirty to the store, in a few passes, so that little is left to do behind the cut. Blocks; not on a
- * worker. */
-enum status tier_clean(struct tier *tier);
+ * worker. `message` has 256 bytes. STATUS_TOO_LARGE: a key's record is larger than the store takes; the message names the key. So does
+ * tier_image. */
+enum status tier_clean(struct tier *tier, char *message);
 
 /* After tier_cut: seals, and writes the image to `dir` (created): `store/` and `tags`. `*number` is what store_number has to be when it
  * is opened. Blocks until it is done; not on a worker. On failure the tier goes on as if there had been no checkpoint, and `dir` is

@@ -53,6 +53,14 @@ static int window_collect(struct keyspace *keyspace, uint32_t handles[DEMOTE_WIN
     return count;
 }
 
+/* Its record would be larger than the store takes. Asked of every entry, so it looks closer only at those that may be. */
+static bool is_too_large(struct tier *tier, struct keyspace *keyspace, const struct entry *entry)
+{
+    if (entry->key_size != ENTRY_KEY_EXTENDED && (tier->oversized.count == 0 || !entry_is_big(entry)))
+        return false;
+    return oversized_is(tier, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry, OVERSIZED_PROBABLY);
+}
+
 uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t share, bool clean_only, struct batch *batch,
     struct unknowns *unknowns, struct unknowns *big, struct random *random, int64_t now_ms)
 {
@@ -60,6 +68,7 @@ uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t sh
     uint16_t minutes = heat_minutes(now_ms), ranks[DEMOTE_WINDOW_MAX], histogram[RANKS] = { 0 };
     uint32_t handles[DEMOTE_WINDOW_MAX];
     int count = window_collect(keyspace, handles), quota, limit = 0, at_limit;
+    size_t before = store_batch_size(batch->store);
     uint64_t freed = 0;
 
     for (int i = 0; i < count; i++) {
@@ -71,7 +80,7 @@ uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t sh
         if (entry->flags & (ENTRY_PINNED | ENTRY_WRITING | ENTRY_LATCHED) || checkpoint_bars(tier, keyspace, entry)) {
             ranks[i] = RANKS;
             tier->passed_over++;
-        } else if (clean_only && entry_record(entry) != RECORD_CLEAN) {
+        } else if (entry_record(entry) != RECORD_CLEAN && (clean_only || is_too_large(tier, keyspace, entry))) {
             ranks[i] = RANKS;
         } else {
             histogram[ranks[i]]++;
@@ -81,7 +90,8 @@ uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t sh
     at_limit = quota;
     while (limit < RANKS - 1 && at_limit > histogram[limit])
         at_limit -= histogram[limit++];
-    for (int i = 0; i < count && quota > 0; i++) {
+    /* What is left of its share for the sake of those who wait for the lock, the next round of the windows takes. */
+    for (int i = 0; i < count && quota > 0 && store_batch_size(batch->store) - before < BATCH_HOLD_ENOUGH; i++) {
         struct entry *entry = keyspace_entry(keyspace, handles[i]);
         struct bytes key = entry_key(entry);
         uint64_t hash;

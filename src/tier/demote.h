@@ -30,7 +30,7 @@ void unknowns_add(struct unknowns *unknowns, const struct keyspace *keyspace, ui
 
 /* Looks at the next window of one keyspace (its partition is locked) and takes `share` of 1024 of its entries, the coldest: clean
  * ones are dropped at once, dirty ones go into the batch (unless `clean_only`), unknown ones into `unknowns`, and those that are
- * to be encoded without the lock into `big`. Returns the bytes that
+ * to be encoded without the lock into `big`. Stops early when BATCH_HOLD_ENOUGH bytes were encoded. Returns the bytes that
  * are or will be free. */
 uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t share, bool clean_only, struct batch *batch,
     struct unknowns *unknowns, struct unknowns *big, struct random *random, int64_t now_ms);

@@ -7,7 +7,7 @@
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
-enum { LOADER_CHUNK_MAX = 16, BUFFER_KEPT_MAX = 64 * 1024 };
+enum { LOADER_CHUNK_MAX = 16, RINGS_MAX = 16, BUFFER_KEPT_MAX = 64 * 1024 };
 
 struct value_limits tier_limits(const struct tier *tier)
 {
@@ -39,14 +39,38 @@ static void note_latency(struct tier *tier, int64_t us)
     atomic_fetch_add_explicit(&tier->latency[index], 1, memory_order_relaxed);
 }
 
-static void wake_waits(struct tier *tier, struct load *load)
+/* Workers that have to be rung when the lock is given back. */
+struct rings {
+    struct worker *workers[RINGS_MAX];
+    int count;
+};
+
+static void ring_later(struct tier *tier, struct rings *rings, struct worker *worker)
+{
+    if (worker == NULL)
+        return;
+    if (rings != NULL && rings->count < RINGS_MAX)
+        rings->workers[rings->count++] = worker;
+    else
+        tier->hooks.ring(tier->hooks.context, worker);
+}
+
+static void ring_all(struct tier *tier, struct rings *rings)
+{
+    for (int i = 0; i < rings->count; i++)
+        tier->hooks.ring(tier->hooks.context, rings->workers[i]);
+}
+
+/* Only the ringing waits: a client must be in its worker's list before the lock is given back, else it could go away meanwhile. `rings`
+ * NULL: the caller does not know when that will be, so it is done here. */
+static void wake_waits(struct tier *tier, struct load *load, struct rings *rings)
 {
     for (struct tier_wait *wait = load->waits; wait != NULL; wait = wait->of_load) {
         if (!wait->waiting)
             continue;
         wait->waiting = false;
         if (atomic_fetch_sub(&wait->client->pending, 1) == 1)
-            tier->hooks.wake(tier->hooks.context, wait->client);
+            ring_later(tier, rings, tier->hooks.wake(tier->hooks.context, wait->client));
     }
 }
 
@@ -54,7 +78,7 @@ void load_void(struct tier *tier, struct load *load)
 {
     load->state = LOAD_DONE;
     load->ticket++;
-    wake_waits(tier, load);
+    wake_waits(tier, load, NULL);
 }
 
 void load_free_if_unused(struct tier *tier, struct load *load)
@@ -200,7 +224,7 @@ uint64_t tier_loads_ended(struct tier *tier)
 void tier_submit(struct tier *tier, struct load_batch *batch)
 {
     uint64_t count = 0;
-    bool wake;
+    int idle;
 
     if (batch->first == NULL)
         return;
@@ -213,12 +237,15 @@ void tier_submit(struct tier *tier, struct load_batch *batch)
         tier->queue_first = batch->first;
     tier->queue_last = batch->last;
     tier->queue_size += count;
-    wake = tier->loaders_idle > 0;
-    if (wake && count > LOADER_CHUNK_MAX)
-        pthread_cond_broadcast(&tier->queue_filled);
-    else if (wake)
-        pthread_cond_signal(&tier->queue_filled);
+    idle = tier->loaders_idle;
     pthread_mutex_unlock(&tier->queue_lock);
+    /* As many loaders as there are loads: one read takes longer than waking another loader. */
+    if (count < (uint64_t)idle) {
+        for (uint64_t i = 0; i < count; i++)
+            pthread_cond_signal(&tier->queue_filled);
+    } else if (idle > 0) {
+        pthread_cond_broadcast(&tier->queue_filled);
+    }
     batch->first = batch->last = NULL;
 }
 
@@ -321,6 +348,7 @@ static void finish(struct tier *tier, struct loading *loading)
 {
     struct load *load = loading->load;
     struct partition *partition = load->partition;
+    struct rings rings = { .count = 0 };
     bool used = false;
 
     partition_lock(partition);
@@ -334,10 +362,11 @@ static void finish(struct tier *tier, struct loading *loading)
         } else {
             load->state = LOAD_DONE;    /* the ticket was voided, and somebody asked again: let him look again */
         }
-        wake_waits(tier, load);
+        wake_waits(tier, load, &rings);
     }
     load_free_if_unused(tier, load);
     partition_unlock(partition);
+    ring_all(tier, &rings);
     if (!used && loading->status == STATUS_OK)
         value_free(&loading->record.value);
     if (loading->status == STATUS_OK) {
@@ -365,10 +394,10 @@ static void take_one(struct tier *tier, struct loading *loading)
     loading->ticket = load->batch_ticket;
 }
 
-/* A fair share of what waits, so that several loaders read in parallel, but few wake-ups are needed. */
+/* A fair share of what waits, so that all loaders read in parallel, those too that are about to end what they have. */
 static int take_chunk(struct tier *tier, struct loading chunk[LOADER_CHUNK_MAX])
 {
-    uint64_t share = tier->queue_size / (uint64_t)(tier->loaders_idle + 1) + 1;
+    uint64_t loaders = (uint64_t)tier->loaders_wanted, share = (tier->queue_size + loaders - 1) / loaders;
     int count = 0;
 
     while (tier->queue_first != NULL && count < LOADER_CHUNK_MAX && (uint64_t)count < share) {

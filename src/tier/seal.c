@@ -105,16 +105,23 @@ static int compare_found(const void *a, const void *b)
     return left->hash < right->hash ? -1 : left->hash > right->hash;
 }
 
-/* In the store's order: tables that don't overlap need not be merged with each other. */
-static void put_piece(struct sealing *sealing)
+/* In the store's order: tables that don't overlap need not be merged with each other. False if there was more than should be encoded
+ * under one hold of the lock: the next piece begins with the first that is left. `begins` is where this one began. */
+static bool put_piece(struct sealing *sealing, uint64_t begins)
 {
     struct keyspace *keyspace = sealing->keyspace;
+    size_t before = store_batch_size(sealing->batch->store), i;
+    bool whole;
 
     qsort(sealing->piece, sealing->piece_count, sizeof(sealing->piece[0]), compare_found);
-    for (size_t i = 0; i < sealing->piece_count; i++) {
+    for (i = 0; i < sealing->piece_count && store_batch_size(sealing->batch->store) - before < BATCH_HOLD_ENOUGH; i++) {
         struct entry *entry = keyspace_entry(keyspace, sealing->piece[i].handle);
         uint64_t hash = sealing->piece[i].hash;
 
+        /* Of a bucket that was begun: it has been looked at, and was changed again. Left to the next pass, else clients that are quick
+         * could keep the pass in one place. */
+        if (hash < begins && is_clean_pass(sealing))
+            continue;
         if (entry_record(entry) == RECORD_UNKNOWN)
             unknowns_add(&sealing->unknowns, keyspace, hash, entry_key(entry));
         else if (entry_is_big(entry))
@@ -122,8 +129,23 @@ static void put_piece(struct sealing *sealing)
         else
             batch_put(sealing->batch, keyspace, hash, sealing->piece[i].handle, BATCH_CLEAN, NULL);
     }
-    sealing->found += sealing->piece_count;
+    whole = i == sealing->piece_count;
+    if (!whole)
+        sealing->from = sealing->piece[i].hash;
+    sealing->found += i;
     sealing->piece_count = 0;
+    return whole;
+}
+
+/* There is no image without this key. */
+static void fail_too_large(struct sealing *sealing, struct bytes key)
+{
+    char text[OVERSIZED_TEXT_SIZE];
+
+    oversized_text(sealing->tier, key, text);
+    tier_note_message(sealing->tier, text);
+    snprintf(sealing->request->message, STORE_MESSAGE_SIZE, "%s", text);
+    sealing->status = STATUS_TOO_LARGE;
 }
 
 /* Big values, one by one, each in a batch of its own. */
@@ -134,8 +156,11 @@ static void write_big(struct sealing *sealing, struct unknowns *big)
     for (size_t i = 0; i < big->count && sealing->status == STATUS_OK; i++) {
         struct unknown_key *at = &big->keys[i];
 
-        batch_put_big(sealing->tier, sealing->batch, at->partition, at->incarnation, at->hash,
-            bytes_of(big->text.data + at->key_at, at->key_size), BATCH_CLEAN, NULL);
+        struct bytes key = bytes_of(big->text.data + at->key_at, at->key_size);
+
+        if (batch_put_big(sealing->tier, sealing->batch, at->partition, at->incarnation, at->hash, key, BATCH_CLEAN, NULL) ==
+            STATUS_TOO_LARGE)
+            fail_too_large(sealing, key);
         commit(sealing);
     }
     big->count = 0;
@@ -229,7 +254,8 @@ static bool seal_buckets(struct sealing *sealing)
     struct partitions *all = sealing->tier->partitions;
     struct partition *partition = &all->partitions[sealing->partition];
     struct table_cursor cursor;
-    bool more;
+    uint64_t begins = sealing->from;
+    bool more, whole;
 
     if (sealing->at == sealing->count)
         return false;
@@ -243,8 +269,12 @@ static bool seal_buckets(struct sealing *sealing)
         sealing->from = cursor.last_hash + 1;
         more = table_next(&sealing->keyspace->table, &cursor);
     }
-    put_piece(sealing);
+    whole = put_piece(sealing, begins);
     partition_unlock(partition);
+    if (!whole) {
+        write_collected(sealing);       /* who waits for the lock gets it meanwhile */
+        return true;
+    }
     if (!more && sealing->partition + 1 < all->count) {
         go_to(sealing, sealing->partition + 1);
     } else if (!more) {
@@ -474,14 +504,17 @@ size_t seal_handed(struct tier *tier, struct batch *batch, enum status *status)
                 *status = STATUS_IO;
                 break;
             }
-            batch_put_handed(batch, handed);
+            if (batch_put_handed(tier, batch, handed) == STATUS_TOO_LARGE && !tier->checkpoint_over) {
+                fail_too_large(tier->sealing, handed->key);
+                *status = STATUS_TOO_LARGE;
+            }
         }
         tier->handed_bytes -= handed_size(handed);
         buffer_release(&handed->record);
         mem_free(handed);
         handed = next;
         count++;
-        if (store_batch_size(batch->store) >= (size_t)tier->settings.batch_size)
+        if (*status == STATUS_OK && store_batch_size(batch->store) >= (size_t)tier->settings.batch_size)
             *status = batch_commit(tier, batch);
     }
     if (*status == STATUS_OK || !batch->failed) {

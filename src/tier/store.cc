@@ -419,6 +419,7 @@ static Slice batch_expiry_key(struct store_batch *batch, int64_t expire_ms, uint
 
 void store_batch_put(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes record)
 {
+    CHECK(key.size + record.size <= STORE_RECORD_SIZE_MAX);
     batch->batch.Put(batch_key(batch, incarnation, hash, key), Slice(record.data, record.size));
 }
 
@@ -465,8 +466,8 @@ static enum status write(struct store *store, leveldb::WriteBatch *batch, uint64
     if (!store->is_writable.load())
         return STATUS_CLOSED;
     /* When LevelDB drops a log that is full, what of it is not on the disk yet gets there (store_file.cc), with LevelDB's mutex held:
-     * all reads wait for that. A value of a hundred megabytes is synced here, where only the writer waits. */
-    options.sync = batch->ApproximateSize() >= SYNCED_MIN;
+     * all reads wait for that. A value of a hundred megabytes is synced here, where only the writer waits. Watched logs are never synced. */
+    options.sync = !store->numbers_rare && batch->ApproximateSize() >= SYNCED_MIN;
     /* No lock: only the writer replaces `db`, and it is here. */
     status = store->db->Write(options, batch);
     if (!status.ok()) {

@@ -40,6 +40,11 @@ extern "C" {
 
 enum { STORE_INCARNATION_FIRST = 1, STORE_MESSAGE_SIZE = 256 };
 
+/* Bytes of the largest record with its key. LevelDB counts the sizes of keys and values, and the places in a block, in 32 bits, and does
+ * not notice when they wrap: the batch is then corrupt in the log, and the store can't be opened again. A block is its last record
+ * with its key and up to `block_size` of others, with their lengths and restart points; 256 MiB are left for all that. */
+#define STORE_RECORD_SIZE_MAX 0xf0000000ull
+
 struct store;
 struct store_env;       /* the door to the disk; see tier/store_env.h */
 
@@ -52,7 +57,7 @@ struct store_options {
     size_t file_size_max;           /* bytes of a table file. 0: 32 MiB */
     int tables_open_max;            /* tables kept open, at least 64. 0: 10000, but at most half of RLIMIT_NOFILE */
     bool compression;               /* snappy */
-    bool numbers_rare;              /* see store_number */
+    bool numbers_rare;              /* see store_number. For a store that no later start opens: its logs are not synced */
     bool without_merging;           /* it is only read, and closed soon: its tables stay as they are. With `env` NULL only */
 };
 
@@ -78,6 +83,7 @@ struct store_batch;
 struct store_batch *store_batch_create(void);
 void store_batch_destroy(struct store_batch *batch);    /* NULL is fine */
 void store_batch_clear(struct store_batch *batch);
+/* Key and record are STORE_RECORD_SIZE_MAX bytes at most. */
 void store_batch_put(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes record);
 void store_batch_delete(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key);
 void store_batch_put_expiry(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key);
@@ -90,7 +96,10 @@ enum status store_write(struct store *store, struct store_batch *batch);
 
 /* The number of the last batch that was written (each step of a purge is a batch, too). Any thread.
  * Every batch carries its number into the store; with `numbers_rare` only snapshots do: a key that is in every batch makes all of
- * LevelDB's tables overlap at that end, so that what was written in order is merged again and again. */
+ * LevelDB's tables overlap at that end, so that what was written in order is merged again and again.
+ * Such a store's logs are not synced either, as LevelDB would do that with its mutex held, and all reads wait: after a power cut its last
+ * batches may be missing, and others before them. Images are whole: they have copies of the logs, which are synced and compared with
+ * what was written. */
 uint64_t store_number(const struct store *store);
 
 /* Other sizes from the next store_reopen on (which may be called on a store that is well). By the writer. */
@@ -143,7 +152,8 @@ enum status store_purge(struct store *store, uint32_t incarnation, uint64_t coun
 enum status store_compact(struct store *store, uint32_t incarnation);
 
 /* An immutable image of the store in `dir` (must not exist): tables hard-linked, the rest copied and synced.
- * By the writer, between batches. STATUS_CLOSED while closed for writing. Nothing is left behind on failure. */
+ * By the writer, between batches. STATUS_CLOSED while closed for writing. STATUS_CORRUPT: with `numbers_rare`, a log
+ * does not have what was written to it (any more). Nothing is left behind on failure. */
 enum status store_snapshot(struct store *store, const char *dir, char *message);
 
 /* The same from a directory that is not open, such as an image: recovery builds its working store like this.

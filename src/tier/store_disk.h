@@ -66,11 +66,13 @@ struct store_env final : public leveldb::EnvWrapper {
     void mend(const std::string &path);                     /* the directory is opened anew */
     leveldb::Status health(const std::string &path);        /* whether the directory is broken */
 
-    /* LevelDB's logs: what was written to each, in order, so that it can be seen whether it is still there. */
+    /* LevelDB's logs: what was written to each, in order, so that it can be seen whether it is still there. Logs that are watched are
+     * not synced when they are closed. */
     void watch_logs(const std::string &directory);          /* of this directory from now on */
-    void log_begun(const std::string &path);
+    bool log_begun(const std::string &path);                /* true: it is watched */
     void log_written(const std::string &path, uint64_t offset, const char *bytes, size_t size);
     bool logs_are_intact(const std::string &directory);
+    bool is_copy_of_log(const std::string &copy, const std::string &path);      /* true if the log is not watched */
 
     bool is_being_written(const std::string &path);
     void writing_ended(const std::string &path);
@@ -102,7 +104,7 @@ private:
 
     std::mutex mutex;                                       /* guards the next six */
     std::set<std::string> logs_watched;
-    std::map<std::string, log_content> logs;                /* those that were written by this process and not removed */
+    std::map<std::string, log_content> logs;                /* those that were written by this process and are still there */
     std::map<std::string, std::shared_ptr<disk_directory>> directories;
     std::multiset<std::string> being_written;
     std::set<std::string> held;                             /* removed, but kept for now */

@@ -183,11 +183,11 @@ Status store_env::RemoveFile(const std::string &path)
     if (error != 0)
         return disk_status(path, error);
     std::lock_guard<std::mutex> guard(mutex);
-    logs.erase(path);
     if (hold_count > 0) {
         held.insert(path);
         return Status::OK();
     }
+    logs.erase(path);
     error = power.remove(path);
     return error != 0 ? disk_status(path, error) : Status::OK();
 }
@@ -368,12 +368,14 @@ void store_env::watch_logs(const std::string &directory_path)
     logs_watched.insert(directory_path);
 }
 
-void store_env::log_begun(const std::string &path)
+bool store_env::log_begun(const std::string &path)
 {
     std::lock_guard<std::mutex> guard(mutex);
 
-    if (logs_watched.count(path_directory(path)) > 0)
-        logs[path] = log_content();
+    if (logs_watched.count(path_directory(path)) == 0)
+        return false;
+    logs[path] = log_content();
+    return true;
 }
 
 void store_env::log_written(const std::string &path, uint64_t offset, const char *bytes, size_t size)
@@ -422,6 +424,20 @@ bool store_env::logs_are_intact(const std::string &directory_path)
     return true;
 }
 
+bool store_env::is_copy_of_log(const std::string &copy, const std::string &path)
+{
+    log_content wanted;
+
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        auto found = logs.find(path);
+        if (found == logs.end())
+            return true;
+        wanted = found->second;
+    }
+    return log_is_intact(copy, wanted.size, wanted.sum);
+}
+
 bool store_env::is_being_written(const std::string &path)
 {
     std::lock_guard<std::mutex> guard(mutex);
@@ -453,6 +469,7 @@ void store_env::release_removal()
     if (--hold_count > 0)
         return;
     for (const std::string &path : held) {
+        logs.erase(path);
         auto found = directories.find(path_directory(path));
         if (found == directories.end() || found->second->broken.load() == 0)
             power.remove(path);     /* should it fail, LevelDB tries again: it lists its directory each time */

@@ -91,7 +91,7 @@ private:
 };
 
 enum class file_kind {
-    LOG,            /* batches; flushed after each piece of one. LevelDB closes it without sync and without asking */
+    LOG,            /* batches; flushed after each piece of one. LevelDB closes it without sync and without looking at the result */
     MANIFEST,       /* names files, so their directory is synced before it */
     OTHER,          /* tables, CURRENT: nobody reads them before they are synced */
 };
@@ -114,14 +114,14 @@ public:
         : env(its_env), path(its_path), kind(kind_of(its_path)), directory(std::move(its_directory)), fd(its_fd)
     {
         if (kind == file_kind::LOG)
-            env->log_begun(path);
+            watched = env->log_begun(path);
     }
 
     ~writer() override
     {
         if (fd < 0)
             return;
-        /* LevelDB 1.23 drops a rotated log like this. If its end does not reach the disk now, the next log must not
+        /* LevelDB 1.23 drops a rotated log like this, with its mutex held: all reads wait meanwhile. If its end does not reach the disk now, the next log must not
          * get anything: the batches in it would outlive earlier ones. LevelDB can't be told, so the directory is. */
         bool was_fine = failed == 0;
         Status status = Close();
@@ -188,7 +188,9 @@ public:
 
     Status Close() override
     {
-        Status status = kind == file_kind::LOG ? Sync() : flush_buffer();
+        /* A watched log belongs to a store that no later start reads: it needs no sync. Whoever reads it, a reopening or an image, compares
+         * it with what was written to it. */
+        Status status = kind == file_kind::LOG && !watched ? Sync() : flush_buffer();
 
         if (fd >= 0) {
             if (close(fd) != 0 && status.ok()) {
@@ -269,6 +271,7 @@ private:
     struct store_env *env;
     std::string path;
     file_kind kind;
+    bool watched = false;       /* a log of which the env knows what was written to it */
     std::shared_ptr<disk_directory> directory;
     int fd;
     int failed = 0;             /* the errno of the first failure, which stays */

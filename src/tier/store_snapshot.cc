@@ -91,6 +91,11 @@ Status image_fill(struct store_env *env, const std::string &from, const std::str
                 status = file_link(env, source, target);
             break;
         case file_kind::LOG:
+            status = file_copy(env, source, target);
+            /* The kernel may have failed to write the log, and forgotten what was in it: the log was not synced. */
+            if (status.ok() && !env->is_copy_of_log(target, source))
+                status = Status::Corruption(source, "something of what was written to it is lost");
+            break;
         case file_kind::CURRENT:
             status = file_copy(env, source, target);
             break;

@@ -26,6 +26,7 @@ struct tier;
 struct load;
 struct load_batch;
 struct unknowns;
+struct worker;
 
 /* All in bytes or as said; 0 is off. Any thread sets them, any reads them. */
 struct tier_settings {
@@ -33,6 +34,7 @@ struct tier_settings {
     _Atomic int64_t high_percent, low_percent;      /* tier-high-watermark, tier-low-watermark */
     _Atomic int64_t batch_size;             /* tier-batch-size */
     _Atomic int64_t store_size_max;         /* tier-max-size */
+    _Atomic int64_t record_size_max;        /* of a big value's record with its key; 0: STORE_RECORD_SIZE_MAX, less for tests only */
     _Atomic int64_t lfu_log_factor, lfu_decay_minutes;
     /* The *-max-* settings of the encodings, as in struct value_limits. */
     _Atomic int64_t hash_listpack_entries_max, hash_listpack_value_max;
@@ -50,7 +52,9 @@ struct tier_settings {
 struct tier_hooks {
     void *context;
     uint64_t (*memory_used)(void *context);                     /* bytes, all of the process */
-    void (*wake)(void *context, struct client *client);         /* what it waited for has come; any lock may be held */
+    /* What it waited for has come; any lock may be held. Returns the worker that has to be rung, if possible when no partition is locked:
+     * that is a system call, and what the worker does first is to lock the partition. NULL: none. */
+    struct worker *(*wake)(void *context, struct client *client);
     void (*memory_freed)(void *context);                        /* some of those who wait for memory may go on */
     /* Under the partition's lock: an expired cold key is deleted: log it. */
     void (*expired)(void *context, struct keyspace *keyspace, struct bytes key);
@@ -59,6 +63,7 @@ struct tier_hooks {
     void (*thread_ended)(void *context);                        /* the same for a thread that ends before the tier; NULL is fine */
     void (*notice)(void *context, const char *text);            /* the same, but nothing to worry about; NULL is fine */
     void (*free_keyspace)(void *context, struct keyspace *keyspace);    /* in the background; only checkpoints need it */
+    void (*ring)(void *context, struct worker *worker);         /* of `wake`; any thread */
 };
 
 struct tier_keyspace {
@@ -163,6 +168,7 @@ bool tier_has_cold(struct tier *tier, int db);      /* false is certain at that 
 void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_t cursor, size_t count, struct scan_page *page);
 
 enum tier_state { TIER_OFF, TIER_OK, TIER_FULL, TIER_ERROR };
+enum { TIER_ERROR_SIZE = 256 };
 enum tier_warmup { TIER_WARMUP_IDLE, TIER_WARMUP_RUNNING, TIER_WARMUP_OFF, TIER_WARMUP_DONE };
 struct tier_stats {
     enum tier_state state;
@@ -175,7 +181,7 @@ struct tier_stats {
     enum tier_warmup warmup;                /* idle: there is nothing to bring back */
     uint64_t warmup_keys, warmup_loaded;    /* hot at the image; of them back, by whatever way */
     int64_t warmup_us;                      /* so far, pauses by tier-warmup not counted */
-    char last_error[128];
+    char last_error[TIER_ERROR_SIZE];
 };
 void tier_stats(struct tier *tier, struct tier_stats *stats);
 /* Counts of hot keys by heat, decayed to now. Locks each partition in turn. */

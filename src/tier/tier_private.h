@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/buffer.h"
+#include "tier/oversized.h"
 #include "tier/tier.h"
 
 enum { LOAD_LATENCY_BUCKETS = 128, LOADERS_MAX = 64 };
@@ -113,9 +114,10 @@ struct tier {
     uint64_t count_last;                /* counting_lock */
     pthread_mutex_t counting_lock;      /* before partitions: who counts keeps the writer from resolving */
     pthread_mutex_t error_lock;         /* leaf */
-    char last_error[128];
+    char last_error[TIER_ERROR_SIZE];
 
     struct latch latch;
+    struct oversized oversized;         /* the writer's */
 
     /* The checkpoint: see checkpoint.c and seal.c. Turned on with all partitions locked, off by the writer; read under any
      * partition's lock. */
@@ -209,6 +211,7 @@ void count_forget(struct tier_keyspace *in);
 /* writer.c */
 void *writer_main(void *tier);
 void tier_note_error(struct tier *tier, const char *what, enum status status);
+void tier_note_message(struct tier *tier, const char *text);    /* the same, in a sentence */
 
 /* The keyspace with this incarnation, wherever SWAPDB has put it; NULL if it was flushed. Under the lock. */
 struct keyspace *tier_keyspace_of(struct partition *partition, uint32_t incarnation);

@@ -48,10 +48,15 @@ void tier_note_error(struct tier *tier, const char *what, enum status status)
 {
     char text[sizeof(tier->last_error)];
 
-    atomic_fetch_add_explicit(&tier->errors, 1, memory_order_relaxed);
     snprintf(text, sizeof(text), "%s: %s", what, status_name(status));
+    tier_note_message(tier, text);
+}
+
+void tier_note_message(struct tier *tier, const char *text)
+{
+    atomic_fetch_add_explicit(&tier->errors, 1, memory_order_relaxed);
     pthread_mutex_lock(&tier->error_lock);
-    memcpy(tier->last_error, text, sizeof(text));
+    snprintf(tier->last_error, sizeof(tier->last_error), "%s", text);
     pthread_mutex_unlock(&tier->error_lock);
 }
 
@@ -173,8 +178,8 @@ static void put_big(struct tier *tier)
     for (size_t i = 0; i < big->count && !tier->writing->batch.failed; i++) {
         struct unknown_key *at = &big->keys[i];
 
-        batch_put_big(tier, &tier->writing->batch, at->partition, at->incarnation, at->hash,
-            bytes_of(big->text.data + at->key_at, at->key_size), BATCH_DEMOTE, NULL);
+        (void)batch_put_big(tier, &tier->writing->batch, at->partition, at->incarnation, at->hash,
+            bytes_of(big->text.data + at->key_at, at->key_size), BATCH_DEMOTE, NULL);      /* too large: it is passed over from now on */
         commit(tier);
     }
     big->count = 0;
@@ -350,8 +355,9 @@ static enum tier_move demote_one(struct tier *tier, struct demote_request *reque
         commit(tier);
     if (big && writing->batch.failed)
         return TIER_MOVE_FAILED;
-    if (big)
-        batch_put_big(tier, &writing->batch, partition, incarnation, request->hash, request->key, BATCH_DEMOTE, request);
+    if (big && batch_put_big(tier, &writing->batch, partition, incarnation, request->hash, request->key, BATCH_DEMOTE, request) ==
+        STATUS_TOO_LARGE)
+        return TIER_MOVE_FAILED;
     return result;
 }
 

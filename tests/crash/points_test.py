@@ -31,7 +31,6 @@ RUNNING = {
     "demoted: table created": ("create", "store/*.ldb", 1),
     "demoted: table written": ("write", "store/*.ldb", 1),
     "demoted: table synced": ("sync", "store/*.ldb", 1),
-    "demoted: store log synced": ("sync", "store/*.log", 2),
     "demoted: tables named": ("write", "store/MANIFEST*", 1),
     "demoted: table names synced": ("sync", "store", 1),
     "demoted: old store log removed": ("unlink", "store/*.log", 1),

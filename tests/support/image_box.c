@@ -210,7 +210,7 @@ enum status image_box_take(struct tier_box *box, const char *dir, bool clean)
     image.incarnations = mem_zalloc((size_t)box->partitions->db_count * sizeof(uint32_t));
     tier_image_begin(box->tier);
     if (clean)
-        status = tier_clean(box->tier);
+        status = tier_clean(box->tier, message);
     if (status == STATUS_OK) {
         status = STATUS_LOCKED;
         if (cut(&image))

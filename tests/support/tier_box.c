@@ -28,10 +28,16 @@ static uint64_t hook_memory_used(void *context)
     return box->memory_is_real ? engine_memory_used(&box->engine) : segment_pool_used(box->partitions->pool);
 }
 
-static void hook_wake(void *context, struct client *client)
+static struct worker *hook_wake(void *context, struct client *client)
 {
     (void)context;
-    worker_wake(client->worker, client);
+    return worker_enqueue(client->worker, client) ? client->worker : NULL;
+}
+
+static void hook_ring(void *context, struct worker *worker)
+{
+    (void)context;
+    worker_ring(worker);
 }
 
 static void hook_memory_freed(void *context)
@@ -140,7 +146,7 @@ static void open_store(struct tier_box *box, const struct tier_box_options *opti
         .write_buffer_size = options->write_buffer_size > 0 ? options->write_buffer_size : 64 * 1024,
         .loader_count = 2,
         .hooks = { box, hook_memory_used, hook_wake, hook_memory_freed, hook_expired, hook_thread_started, hook_log,
-            .free_keyspace = hook_free_keyspace },
+            .free_keyspace = hook_free_keyspace, .ring = hook_ring },
     };
 
     snprintf(box->root, sizeof(box->root), "%s/tier-XXXXXX", temporary != NULL ? temporary : "/tmp");

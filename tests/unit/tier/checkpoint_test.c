@@ -147,6 +147,7 @@ static void pin_all(struct rig *rig, bool pinned)
 static void an_image_after_one_that_failed_has_everything(void **state)
 {
     struct rig *rig = *state;
+    char message[STORE_MESSAGE_SIZE];
     struct store *store;
     int missing = 0;
 
@@ -157,7 +158,7 @@ static void an_image_after_one_that_failed_has_everything(void **state)
     tier_box_release_writer(&rig->box);
     cut(rig);
     fail_image(rig);
-    assert_int_equal(tier_clean(rig->box.tier), STATUS_OK);
+    assert_int_equal(tier_clean(rig->box.tier, message), STATUS_OK);
     cut(rig);
     assert_int_equal(take_image(rig), STATUS_OK);
     tier_image_end(rig->box.tier);
@@ -306,8 +307,9 @@ static void a_value_over_a_delete_under_way_may_be_deleted_behind_the_cut(void *
 static void *clean(void *context)
 {
     struct rig *rig = context;
+    char message[STORE_MESSAGE_SIZE];
 
-    (void)tier_clean(rig->box.tier);
+    (void)tier_clean(rig->box.tier, message);
     return NULL;
 }
 

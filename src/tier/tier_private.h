@@ -96,9 +96,7 @@ struct tier {
     _Atomic bool stuck;                 /* nothing more could be demoted, though memory is over the mark */
     _Atomic bool expire_cold;           /* not while replaying */
     struct demote_request *requests;
-    uint32_t *purges;                   /* incarnations */
-    size_t purge_count, purge_capacity;
-    bool compact_after_purge;
+    struct purge *purge;                /* see purge.h */
 
     _Atomic uint64_t demotions, clean_demotions, promotions, batches, false_maybes, errors, unplanned_reads, expired_cold,
         resolved, graves, loads_waiting, store_bytes;

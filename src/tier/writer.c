@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "tier/batch.h"
 #include "tier/demote.h"
+#include "tier/purge.h"
 #include "tier/sweep.h"
 
 enum {
@@ -21,7 +22,6 @@ enum {
     GRAVES_A_ROUND = 4096,
     EXPIRED_A_ROUND = 1024,
     UNKNOWN_A_ROUND = 512,
-    PURGE_A_ROUND = 20000,
     BATCHES_WHILE_SEALING = 4,
     COMPACT_BLOCKS = 64,
     HOLE_PERCENT = 4,               /* of the heaps may be holes before compaction starts */
@@ -41,7 +41,6 @@ struct writer_state {
     uint32_t next_demote, next_grave, next_unknown;
     int64_t reopen_at_ms, size_at_ms;
     int64_t fruitless_since_ms;     /* 0: the last attempt to demote was not in vain */
-    bool purging;
 };
 
 void tier_note_error(struct tier *tier, const char *what, enum status status)
@@ -402,33 +401,14 @@ static void serve_requests(struct tier *tier)
     pthread_mutex_unlock(&tier->writer_lock);
 }
 
-static bool purge_step(struct tier *tier)
+static bool purge_some(struct tier *tier)
 {
-    uint32_t incarnation = 0;
-    bool done = false;
     enum status status;
+    bool more = purge_step(tier, &status);
 
-    pthread_mutex_lock(&tier->writer_lock);
-    if (tier->purge_count > 0)
-        incarnation = tier->purges[0];
-    pthread_mutex_unlock(&tier->writer_lock);
-    if (incarnation == 0)
-        return false;
-    status = store_purge(tier->store, incarnation, PURGE_A_ROUND, &done);
-    if (status != STATUS_OK) {
-        enter_error(tier, status);
-        return false;
-    }
-    if (!done)
-        return true;
-    status = store_compact(tier->store, incarnation);
     if (status != STATUS_OK)
         enter_error(tier, status);
-    pthread_mutex_lock(&tier->writer_lock);
-    tier->purge_count--;
-    memmove(tier->purges, tier->purges + 1, tier->purge_count * sizeof(uint32_t));
-    pthread_mutex_unlock(&tier->writer_lock);
-    return true;
+    return more;
 }
 
 /* Sizes were changed by CONFIG SET: the store takes them over as it is opened. */
@@ -487,7 +467,7 @@ static bool writer_round(struct tier *tier)
     commit(tier);
     if (tier->state == TIER_ERROR)
         return false;
-    if (!tier->checkpointing && purge_step(tier))
+    if (!tier->checkpointing && purge_some(tier))
         more = true;
     if (sweep_unknown(tier, UNKNOWN_A_ROUND, &writing->unknowns, &writing->next_unknown) == UNKNOWN_A_ROUND)
         more = true;
@@ -544,6 +524,7 @@ void *writer_main(void *context)
     }
     serve_requests(tier);       /* nobody is left waiting */
     seal_abort(tier, STATUS_CLOSED);
+    purge_stop(tier);
     batch_release(&writing->batch);
     unknowns_release(&writing->unknowns);
     unknowns_release(&writing->big);

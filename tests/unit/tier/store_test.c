@@ -305,7 +305,7 @@ static void a_purge_takes_one_incarnation_in_steps(void **state)
         put(box, 6, i << 56 | i, key, "stays");
     }
     while (!done) {
-        assert_int_equal(store_purge(box->store, 5, 30, &done), STATUS_OK);
+        assert_int_equal(store_purge(box->store, 5, 30, NULL, &done), STATUS_OK);
         steps++;
         assert_true(steps < 10);
     }
@@ -320,9 +320,9 @@ static void a_purge_takes_one_incarnation_in_steps(void **state)
     iterator = store_scan(box->store, 5, 0);
     assert_int_equal(store_next(iterator, &record), STATUS_NOT_FOUND);
     store_scan_close(iterator);
-    assert_int_equal(store_purge(box->store, 5, 30, &done), STATUS_OK);
+    assert_int_equal(store_purge(box->store, 5, 30, NULL, &done), STATUS_OK);
     assert_true(done);
-    assert_int_equal(store_purge(box->store, 4, 1000, &done), STATUS_OK);
+    assert_int_equal(store_purge(box->store, 4, 1000, NULL, &done), STATUS_OK);
     assert_true(done);
     assert_record(box, 4, 0, "k0", NULL);
 }
@@ -337,7 +337,7 @@ static void compacting_after_a_purge_gives_room_back(void **state)
     assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
     before = store_disk_size(box->store);
     do
-        assert_int_equal(store_purge(box->store, BOX_INCARNATION, 1000, &done), STATUS_OK);
+        assert_int_equal(store_purge(box->store, BOX_INCARNATION, 1000, NULL, &done), STATUS_OK);
     while (!done);
     assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
     assert_true(before > BOX_KEYS / 2 * box->record_size);

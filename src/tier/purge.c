@@ -8,6 +8,7 @@
 enum { RECORDS_A_STEP = 20000, INCARNATIONS_A_STEP = 64 };
 
 #define SLICE_SIZE (64ull << 20)
+#define RANGE_SIZE_MAX (4ull << 30)     /* of what is deleted before room is given back */
 
 struct purge {
     pthread_mutex_t lock;               /* leaf */
@@ -15,7 +16,9 @@ struct purge {
     size_t first, end, capacity;        /* lock */
 
     uint32_t current;                   /* these are the writer's. Being deleted, still in the set; 0: none */
-    struct store_span span;             /* deleted since the last slice began */
+    struct store_span span;             /* deleted since the last range was begun */
+    struct store_span range;            /* being compacted */
+    uint64_t slice_next, slice_count;   /* of the range; equal: it is finished */
     struct store_span slice;            /* the thread's while `is_compacting` */
     enum status slice_status;           /* the thread's until `slice_is_done` */
     pthread_t thread;
@@ -224,23 +227,50 @@ static void join_slice(struct purge *purge)
     purge->is_compacting = false;
 }
 
-/* Without a thread it is tried again at the next step; what is deleted meanwhile belongs to the same slice then. */
+/* The place of a slice's beginning: incarnation and hash as one number. */
+static unsigned __int128 place_of_slice(const struct purge *purge, uint64_t slice)
+{
+    const struct store_span *range = &purge->range;
+    unsigned __int128 first = (unsigned __int128)range->first_incarnation << 64 | range->first_hash;
+    unsigned __int128 last = (unsigned __int128)range->last_incarnation << 64 | range->last_hash;
+
+    return slice < purge->slice_count ? first + (last - first) / purge->slice_count * slice : last;
+}
+
+/* Without a thread it is tried again at the next step. */
 static void begin_slice(struct tier *tier)
 {
     struct purge *purge = tier->purge;
+    unsigned __int128 first = place_of_slice(purge, purge->slice_next), last = place_of_slice(purge, purge->slice_next + 1);
 
-    purge->slice = purge->span;
+    purge->slice = (struct store_span){
+        .first_incarnation = (uint32_t)(first >> 64),
+        .last_incarnation = (uint32_t)(last >> 64),
+        .first_hash = (uint64_t)first,
+        .last_hash = (uint64_t)last,
+    };
     purge->slice_is_done = false;
     if (pthread_create(&purge->thread, NULL, compact_main, tier) != 0)
         return;
     purge->is_compacting = true;
+    purge->slice_next++;
+}
+
+/* What was deleted becomes the range to be compacted, if it is much and there is no other. */
+static void begin_range(struct purge *purge, bool more)
+{
+    if (purge->slice_next < purge->slice_count || purge->span.size < (more ? RANGE_SIZE_MAX : SLICE_SIZE))
+        return;
+    purge->range = purge->span;
+    purge->slice_next = 0;
+    purge->slice_count = purge->range.size / SLICE_SIZE;
     purge->span = (struct store_span){ 0 };
 }
 
 bool purge_step(struct tier *tier, enum status *status)
 {
     struct purge *purge = tier->purge;
-    bool more = false;
+    bool more;
 
     *status = STATUS_OK;
     if (purge->is_compacting && purge->slice_is_done) {
@@ -250,15 +280,19 @@ bool purge_step(struct tier *tier, enum status *status)
     }
     if (*status != STATUS_OK)
         return false;
-    if (!purge->is_compacting || purge->span.size < SLICE_SIZE)
-        more = delete_some(tier, status);
-    if (*status == STATUS_OK && !purge->is_compacting && purge->span.size >= SLICE_SIZE)
+    more = delete_some(tier, status);
+    if (*status != STATUS_OK || purge->is_compacting)
+        return more;
+    begin_range(purge, more);
+    if (purge->slice_next < purge->slice_count)
         begin_slice(tier);
     return more;
 }
 
 void purge_stop(struct tier *tier)
 {
-    if (tier->purge->is_compacting)
-        join_slice(tier->purge);
+    if (!tier->purge->is_compacting)
+        return;
+    store_cancel_compactions(tier->store);
+    join_slice(tier->purge);
 }

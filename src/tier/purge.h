@@ -1,9 +1,9 @@
 /* Purge: the records of flushed databases are deleted, and the room that they took is given back to the disk.
  *
  * A flush gives its database a new incarnation; here is the set of the old ones that still have records. The writer deletes these
- * in bounded steps. Each time SLICE_SIZE bytes were deleted, a thread lets LevelDB compact the range where they were: a slice. One
- * slice at a time, and the writer does not delete a second slice's worth before the first is compacted. Less than that stays on the
- * disk until more is deleted next to it, or until LevelDB's own compactions come by.
+ * in bounded steps. When that is done and SLICE_SIZE bytes were deleted, a thread lets LevelDB compact the range where they were, in
+ * slices of about that size, one at a time: between two of them LevelDB's other compactions get their turn. Less than that stays on
+ * the disk until more is deleted next to it, or until LevelDB's own compactions come by.
  */
 #ifndef KELVIN_TIER_PURGE_H
 #define KELVIN_TIER_PURGE_H
@@ -31,7 +31,7 @@ enum status purge_find(struct tier *tier);
 /* Deletes some thousand records at most, and starts or ends the compaction of a slice. By the writer. True if there is more to do
  * at once. A failure is in `status`; the store takes no writes then. */
 bool purge_step(struct tier *tier, enum status *status);
-/* Waits for the slice that is being compacted, if there is one. By the writer, when no step follows. */
+/* Ends the compaction of a slice, if there is one: the store takes no writes then. By the writer, when no step follows. */
 void purge_stop(struct tier *tier);
 
 #endif

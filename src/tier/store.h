@@ -129,9 +129,15 @@ void store_seek(struct store_iterator *iterator, uint64_t from_hash);
 void store_scan_close(struct store_iterator *iterator); /* NULL is fine */
 
 /* The expiry keys with expire_ms <= until_ms, soonest first, at most `count` of them; `found` is called for each.
+ * `from` is a place among them, the caller's: empty is before all, and the call leaves it after the last one found. LevelDB steps
+ * over everything that was deleted after the place, so who deletes what was found goes on from there.
  * Expiry keys may be stale: they only nominate (tier rule 10). Counts as an iterator while it runs. */
 typedef void store_expiry_found(void *context, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key);
-enum status store_expired(struct store *store, int64_t until_ms, int count, store_expiry_found *found, void *context);
+enum status store_expired(struct store *store, struct buffer *from, int64_t until_ms, int count, store_expiry_found *found, void *context);
+/* The place before the first expiry key of that time. */
+void store_expiry_seek(struct buffer *from, int64_t expire_ms);
+/* The soonest expiry that was put since the last call; INT64_MAX if none was. By the writer. */
+int64_t store_expiry_soonest(struct store *store);
 
 /* The lowest incarnation of a database, `from` or above, that has records in the store. STATUS_NOT_FOUND: none has. Costs a seek.
  * Counts as an iterator while it runs. */
@@ -155,6 +161,9 @@ enum status store_purge(struct store *store, uint32_t incarnation, uint64_t coun
  * Any one thread; counts as an iterator while it runs. A failure closes the store for writing. */
 enum status store_compact_span(struct store *store, const struct store_span *span);
 enum status store_compact(struct store *store, uint32_t incarnation);       /* the same for all of an incarnation */
+/* From now on each compaction fails, the one under way too, and with it the store is closed for writing: before store_close, so that
+ * it does not have to wait. Lasts until store_reopen or store_close. Any thread. */
+void store_cancel_compactions(struct store *store);
 
 /* An immutable image of the store in `dir` (must not exist): tables hard-linked, the rest copied and synced.
  * By the writer, between batches. STATUS_CLOSED while closed for writing. Nothing is left behind on failure. */

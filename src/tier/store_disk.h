@@ -78,6 +78,10 @@ struct store_env final : public leveldb::EnvWrapper {
     /* Background work waits: for a store that is only read, and soon closed. */
     void hold_work();
     void release_work();
+    /* Between the two, the background thread can't read tables: a compaction fails at once. */
+    void cancel_work() { work_is_cancelled = true; }
+    void allow_work() { work_is_cancelled = false; }
+    bool is_cancelled() const { return work_is_cancelled && pthread_equal(background, pthread_self()); }
     void hold_removal();
     void release_removal();
 
@@ -95,6 +99,9 @@ private:
         uint64_t size = 0;
         struct stream_sum sum = { 0 };
     };
+
+    std::atomic<bool> work_is_cancelled { false };
+    std::atomic<pthread_t> background {};                   /* set by the background thread as it starts */
 
     std::mutex mutex;                                       /* guards the next six */
     std::set<std::string> logs_watched;

@@ -85,11 +85,28 @@ void store_scan_close(struct store_iterator *iterator)
     delete iterator;
 }
 
-enum status store_expired(struct store *store, int64_t until_ms, int count, store_expiry_found *found, void *context)
+void store_expiry_seek(struct buffer *from, int64_t expire_ms)
+{
+    std::string start;
+
+    key_append_u32(&start, STORE_INCARNATION_EXPIRY);
+    key_append_u64(&start, expire_ms > 0 ? static_cast<uint64_t>(expire_ms) : 0);
+    from->size = 0;
+    buffer_append(from, start.data(), start.size());
+}
+
+int64_t store_expiry_soonest(struct store *store)
+{
+    int64_t soonest = store->expiry_soonest;
+
+    store->expiry_soonest = INT64_MAX;
+    return soonest;
+}
+
+enum status store_expired(struct store *store, struct buffer *from, int64_t until_ms, int count, store_expiry_found *found, void *context)
 {
     store_user user(store);
     std::unique_ptr<leveldb::Iterator> iterator;
-    std::string start;
     enum status status;
 
     pthread_rwlock_rdlock(&store->lock);
@@ -99,8 +116,9 @@ enum status store_expired(struct store *store, int64_t until_ms, int count, stor
     pthread_rwlock_unlock(&store->lock);
     if (iterator == nullptr)
         return status;
-    key_append_u32(&start, STORE_INCARNATION_EXPIRY);
-    for (iterator->Seek(start); count > 0; iterator->Next(), count--) {
+    if (from->size == 0)
+        store_expiry_seek(from, 0);
+    for (iterator->Seek(Slice(from->data, from->size)); count > 0; iterator->Next(), count--) {
         Slice key;
         int64_t expire_ms;
 
@@ -117,6 +135,9 @@ enum status store_expired(struct store *store, int64_t until_ms, int count, stor
             return STATUS_OK;
         found(context, expire_ms, key_u32(key.data() + 12), key_u64(key.data() + 16),
             bytes_of(key.data() + STORE_EXPIRY_PREFIX, key.size() - STORE_EXPIRY_PREFIX));
+        from->size = 0;
+        buffer_append(from, key.data(), key.size());
+        buffer_append_u8(from, 0);      /* the next key there can be */
     }
     return STATUS_OK;
 }
@@ -220,6 +241,11 @@ enum status store_compact(struct store *store, uint32_t incarnation)
     struct store_span span = { incarnation, incarnation, 0, UINT64_MAX, 0 };
 
     return store_compact_span(store, &span);
+}
+
+void store_cancel_compactions(struct store *store)
+{
+    store->env->cancel_work();
 }
 
 static std::string key_after(uint32_t incarnation, uint64_t hash)

@@ -373,6 +373,7 @@ void tier_close(struct tier *tier)
         unknowns_release(tier->hurried);
     mem_free(tier->hurried);
     purge_destroy(tier->purge);
+    buffer_release(&tier->expiry.from);
     mem_free(tier);
 }
 

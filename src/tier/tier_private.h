@@ -68,6 +68,17 @@ struct latch {
     bool orphaned;                  /* the keyspace was flushed away: the object is the writer's to free */
 };
 
+/* Where the expiry of cold keys has got to among the store's expiry keys. What it could not deal with, and what was put before the
+ * place it had reached, is looked at again later, all together: see sweep_expired. */
+struct expiry_walk {
+    struct buffer from;             /* see store_expired */
+    int64_t from_ms;                /* the time of the place; 0: at the beginning */
+    int64_t again_ms;               /* the soonest expiry to be looked at again; INT64_MAX: none */
+    int64_t again_at_ms;            /* not before this time */
+    int64_t pause_ms;               /* until the next one */
+    int64_t rewound_ms;             /* where it went back to the last time */
+};
+
 struct tier {
     struct store *store;
     struct store_env *env;              /* ours; NULL: the caller's, in the store */
@@ -110,6 +121,7 @@ struct tier {
     char last_error[128];
 
     struct latch latch;
+    struct expiry_walk expiry;          /* the writer's */
 
     /* The checkpoint: see checkpoint.c and seal.c. Turned on with all partitions locked, off by the writer; read under any
      * partition's lock. */

@@ -462,8 +462,12 @@ static bool writer_round(struct tier *tier)
         return false;
     if (sweep_graves(tier, GRAVES_A_ROUND, &writing->batch, &writing->next_grave) == GRAVES_A_ROUND)
         more = true;
-    if (tier->expire_cold && !tier->checkpointing && sweep_expired(tier, now_ms, EXPIRED_A_ROUND, &writing->batch) == EXPIRED_A_ROUND)
-        more = true;
+    if (tier->expire_cold && !tier->checkpointing) {
+        bool more_expired;
+
+        sweep_expired(tier, now_ms, EXPIRED_A_ROUND, &writing->batch, &more_expired);
+        more = more || more_expired;
+    }
     commit(tier);
     if (tier->state == TIER_ERROR)
         return false;

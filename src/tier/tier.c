@@ -132,6 +132,8 @@ struct tier *tier_open(const struct tier_options *options, char *message)
         return NULL;
     }
     tier->hooks = options->hooks;
+    tier->dir = mem_string(bytes_of_string(options->dir));
+    tier->images = options->images != NULL ? mem_string(bytes_of_string(options->images)) : NULL;
     tier->tuned = (struct store_tuning){ options->write_buffer_size, options->block_cache_size, options->compression };
     tier->settings.load_threads = options->loader_count;
     tier->settings.write_buffer_size = (int64_t)options->write_buffer_size;
@@ -373,6 +375,8 @@ void tier_close(struct tier *tier)
         unknowns_release(tier->hurried);
     mem_free(tier->hurried);
     purge_destroy(tier->purge);
+    mem_free(tier->dir);
+    mem_free(tier->images);
     buffer_release(&tier->expiry.from);
     mem_free(tier);
 }

@@ -74,6 +74,7 @@ struct tier_keyspace {
 struct tier_options {
     const char *dir;
     const char *image;              /* a checkpoint's directory to begin with; NULL: empty */
+    const char *images;             /* the directory that has the checkpoints: they count in tier-max-size. NULL: none */
     struct store_env *env;          /* NULL: the machine's disk */
     size_t write_buffer_size, block_cache_size;
     bool compression;

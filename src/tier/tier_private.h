@@ -82,6 +82,7 @@ struct expiry_walk {
 struct tier {
     struct store *store;
     struct store_env *env;              /* ours; NULL: the caller's, in the store */
+    char *dir, *images;                 /* see tier_options */
     struct partitions *partitions;
     struct tier_settings settings;
     struct tier_hooks hooks;

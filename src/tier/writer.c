@@ -14,6 +14,7 @@
 #include "tier/demote.h"
 #include "tier/purge.h"
 #include "tier/sweep.h"
+#include "tier/usage.h"
 
 enum {
     ROUND_MS = 50,                  /* how long it sleeps at most */
@@ -125,16 +126,23 @@ static bool try_reopen(struct tier *tier)
     return true;
 }
 
-static void watch_size(struct tier *tier, int64_t now_ms)
+/* Between two rounds, without a lock: there may be many files. At most a twentieth of the time. */
+static void measure_size(struct tier *tier)
+{
+    int64_t began_ms = clock_wall_ms(), took_ms;
+
+    if (began_ms < tier->writing->size_at_ms)
+        return;
+    tier->store_bytes = usage_measure(tier->dir, tier->images);
+    took_ms = clock_wall_ms() - began_ms;
+    tier->writing->size_at_ms = began_ms + (took_ms > SIZE_EVERY_MS / 20 ? took_ms * 20 : SIZE_EVERY_MS);
+}
+
+static void watch_size(struct tier *tier)
 {
     int64_t limit = tier->settings.store_size_max;
-    uint64_t size;
+    uint64_t size = tier->store_bytes;
 
-    if (now_ms < tier->writing->size_at_ms)
-        return;
-    tier->writing->size_at_ms = now_ms + SIZE_EVERY_MS;
-    size = store_disk_size(tier->store);
-    tier->store_bytes = size;
     if (tier->state == TIER_OK && limit > 0 && size > (uint64_t)limit) {
         tier->state = TIER_FULL;
         tell(tier, "The cold tier has reached tier-max-size. Nothing more is demoted until there is room.%s", "");
@@ -451,7 +459,7 @@ static bool writer_round(struct tier *tier)
         retune(tier);
     if (tier->state == TIER_ERROR)
         return false;
-    watch_size(tier, now_ms);
+    watch_size(tier);
     serve_requests(tier);
     more = seal_step(tier, &writing->batch);
     checkpoint_end(tier, &writing->batch);
@@ -519,6 +527,7 @@ void *writer_main(void *context)
     while (!tier->stopping) {
         bool more, sealing;
 
+        measure_size(tier);
         pthread_mutex_lock(&tier->counting_lock);
         more = writer_round(tier);
         sealing = tier->sealing != NULL;        /* a test that holds the writer makes it do a step */

@@ -19,6 +19,10 @@ def store_file_last(server):
     return max(int(number) for name in names for number in re.findall(r"\d+", name))
 
 
+def size_of(folder):
+    return sum(os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder))
+
+
 @kelvin_only
 class PurgeTest(ServerCase):
 
@@ -57,6 +61,23 @@ class PurgeTest(ServerCase):
                 client.must("SET", "k1", "new")
                 self.assertEqual(client.must("TIER", "DEMOTE", "k1"), 1)
                 self.assertEqual(client.must("GET", "k1"), b"new")
+
+    def test_the_size_counts_what_only_the_last_image_holds(self):
+        """All is rewritten after a checkpoint: the image keeps the old tables, the store has new ones."""
+        options = {"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": 0, "tier-write-buffer": "64kb"}
+        with Server(options) as server:
+            with server.client() as client:
+                keys = ["k%d" % number for number in range(1000)]
+                client.pipeline([("SET", key, os.urandom(2000)) for key in keys])
+                client.must("TIER", "DEMOTE", *keys)
+                checkpoint(server, client)
+                alone = size_of(os.path.join(server.folder, "store"))
+                client.must("FLUSHALL")
+                client.pipeline([("SET", key, os.urandom(2000)) for key in keys])
+                client.must("TIER", "DEMOTE", *keys)
+                until(lambda: int(server.info("tiering")["tier_store_bytes"]) > alone * 1.5, what="the image to be counted")
+                client.must("CONFIG", "SET", "tier-max-size", int(alone * 1.5))
+                until(lambda: server.info("tiering")["tier_status"] == "full", what="the limit to be reached")
 
 
 if __name__ == "__main__":

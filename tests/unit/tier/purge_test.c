@@ -24,7 +24,7 @@ struct rig {
 static int open_rig(void **state)
 {
     struct rig *rig = mem_zalloc(sizeof(*rig));
-    struct tier_box_options options = { .seed = seed_new(), .partition_count = 64, .db_count = 16, .write_buffer_size = 4 << 20 };
+    struct tier_box_options options = { .seed = seed_new(), .partition_count = 16, .db_count = 16, .write_buffer_size = 4 << 20 };
 
     tier_box_create(&rig->box, &options);
     rig->client = tier_box_open_client(&rig->box, 0);

@@ -213,26 +213,17 @@ static void flush(struct call *call, int db)
 {
     struct engine *engine = call->engine;
     struct partitions *all = call->partitions;
-    uint32_t incarnation = all->incarnations[db];
     struct keyspace **old = mem_zalloc(all->count * sizeof(*old));
-    bool any = false, kept = false;
 
     partitions_flush(all, db, old);
     for (uint32_t i = 0; i < all->count; i++) {
-        if (old[i] == NULL)
+        if (old[i] == NULL || (engine->tier != NULL && tier_keep_flushed(engine->tier, old[i])))
             continue;
-        any = true;
-        if (engine->tier != NULL && tier_keep_flushed(engine->tier, old[i])) {
-            kept = true;
-            continue;
-        }
         if (engine->tier != NULL)
             tier_forget(engine->tier, old[i]);
         lazy_free_keyspace(engine->lazy_free, old[i]);
     }
     mem_free(old);
-    if (engine->tier != NULL && any && !kept)
-        tier_purge(engine->tier, incarnation);
 }
 
 void dataset_flush(struct call *call, int db)

@@ -1,5 +1,7 @@
 #include "keyspace/partition.h"
 
+#include <stdatomic.h>
+
 #include "base/mem.h"
 
 struct partitions *partitions_create(uint32_t count, int db_count, struct hash_seed seed)
@@ -69,14 +71,38 @@ struct keyspace *partition_keyspace(struct partition *partition, int db)
     return keyspace;
 }
 
-void partitions_flush(struct partitions *all, int db, struct keyspace **old)
+static bool incarnation_is_taken(const struct partitions *all, uint32_t incarnation)
 {
-    all->incarnations[db] = ++all->incarnation_last;
+    for (int db = 0; db < all->db_count; db++) {
+        if (atomic_load_explicit(&all->incarnations[db], memory_order_relaxed) == incarnation)
+            return true;
+    }
+    return all->watch.incarnation_is_taken != NULL && all->watch.incarnation_is_taken(all->watch.context, incarnation);
+}
+
+uint32_t partitions_next_incarnation(struct partitions *all)
+{
+    if (all->incarnation_last < INCARNATION_MAX)
+        return ++all->incarnation_last;
+    do
+        all->incarnation_reused = all->incarnation_reused < INCARNATION_MAX ? all->incarnation_reused + 1 : 1;
+    while (incarnation_is_taken(all, all->incarnation_reused));
+    return all->incarnation_reused;
+}
+
+bool partitions_flush(struct partitions *all, int db, struct keyspace **old)
+{
+    bool any = false;
+
     for (uint32_t i = 0; i < all->count; i++) {
         ASSERT_LOCKED(&all->partitions[i]);
         old[i] = all->partitions[i].keyspaces[db];
         all->partitions[i].keyspaces[db] = NULL;
+        any = any || old[i] != NULL;
     }
+    if (any)
+        all->incarnations[db] = partitions_next_incarnation(all);
+    return any;
 }
 
 void partitions_swap(struct partitions *all, int a, int b)

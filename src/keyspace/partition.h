@@ -35,7 +35,12 @@ struct keyspace_watch {
     void (*keyspace_created)(void *context, struct keyspace *keyspace);
     /* An entry from before the last cut is about to be changed or removed, for the first time since: see partition_changing. */
     void (*changing)(void *context, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
+    /* With all partitions locked: whether records of a former life of this number may still be stored. */
+    bool (*incarnation_is_taken)(void *context, uint32_t incarnation);
 };
+
+/* Incarnations are 1 .. INCARNATION_MAX. */
+enum { INCARNATION_MAX = 0x7fffffff };
 
 struct partitions {
     struct partition *partitions;
@@ -48,7 +53,8 @@ struct partitions {
     uint8_t parity;                 /* turned at each cut, with all locked; read under any partition's lock */
     _Atomic bool sealing;           /* a checkpoint has cut, and not written yet all that was there at the cut */
     _Atomic uint32_t *incarnations; /* by database */
-    _Atomic uint32_t incarnation_last;
+    _Atomic uint32_t incarnation_last;      /* the highest that was ever used */
+    uint32_t incarnation_reused;    /* once that is INCARNATION_MAX: where the search for one that is free goes on. All locked */
 };
 
 struct partitions *partitions_create(uint32_t count, int db_count, struct hash_seed seed);
@@ -118,9 +124,14 @@ static inline struct keyspace *partition_keyspace_if(const struct partition *par
     return partition->keyspaces[db];
 }
 
+/* A number never used before. Once they have run out, one that no database has and that is not taken (see keyspace_watch). With
+ * all locked, or before there are other threads. */
+uint32_t partitions_next_incarnation(struct partitions *all);
+
 /* With all locked. The database is empty from now on, under a new incarnation; the old keyspaces are handed out to
- * whoever frees them: old[partition], NULL where there was none. */
-void partitions_flush(struct partitions *all, int db, struct keyspace **old);
+ * whoever frees them: old[partition], NULL where there was none. A database without any keyspace has nothing stored either, and
+ * keeps its incarnation: flushing it again and again costs no numbers. False then. */
+bool partitions_flush(struct partitions *all, int db, struct keyspace **old);
 void partitions_swap(struct partitions *all, int a, int b);
 
 /* Entries over all partitions, each locked in turn. */

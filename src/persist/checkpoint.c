@@ -156,7 +156,7 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
     for (int db = 0; db < databases.count; db++)
         partitions->incarnations[db] = databases.incarnations[db];
     for (int db = databases.count; db < partitions->db_count; db++)
-        partitions->incarnations[db] = ++partitions->incarnation_last;
+        partitions->incarnations[db] = partitions_next_incarnation(partitions);
     mem_free(databases.incarnations);
     return STATUS_OK;
 }

@@ -8,9 +8,10 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "keyspace/partition.h"
 #include "value/codec.h"
 
-enum { INCARNATION_MAX = 0x7fffffff, SUM_BLOCK = 1 << 18 };
+enum { SUM_BLOCK = 1 << 18 };
 
 /* Takes a line off the text, without its end. False: there is no whole one. */
 static bool line_take(struct bytes *text, struct bytes *line)

@@ -15,10 +15,12 @@ bool server_open_tier(struct server *server, struct hash_seed *seed)
 {
     struct engine *engine = &server->engine;
     struct config *config = engine->config;
-    char *dir = config_string(config, CONFIG_TIER_DIR), message[CONFIG_MESSAGE_SIZE] = "";
+    char *dir = config_string(config, CONFIG_TIER_DIR), *images = config_string(config, CONFIG_APPENDDIRNAME);
+    char message[CONFIG_MESSAGE_SIZE] = "";
     struct tier_options options = {
         .dir = dir,
         .image = server->image,
+        .images = images,
         .write_buffer_size = tuning_write_buffer(config),
         .block_cache_size = (size_t)config_number(config, CONFIG_TIER_BLOCK_CACHE),
         .compression = config_number(config, CONFIG_TIER_COMPRESSION),
@@ -30,6 +32,7 @@ bool server_open_tier(struct server *server, struct hash_seed *seed)
 
     backup_clean(dir);
     engine->tier = tier_open(&options, message);
+    mem_free(images);
     if (engine->tier == NULL) {
         log_write(engine->log, LOG_LEVEL_WARNING, "Can't open the cold tier's store '%s': %s", dir, message);
         mem_free(dir);

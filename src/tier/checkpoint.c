@@ -131,12 +131,10 @@ static void release_flushed(struct tier *tier)
         partition_lock(partition);
         while (partition->flushed != NULL) {
             struct keyspace *keyspace = partition->flushed;
-            uint32_t incarnation = keyspace->incarnation;
 
             partition->flushed = keyspace->next_flushed;
             tier_forget(tier, keyspace);
             tier->hooks.free_keyspace(tier->hooks.context, keyspace);
-            tier_purge(tier, incarnation);
         }
         partition_unlock(partition);
     }

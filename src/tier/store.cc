@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+
 #include "tier/store_body.h"
 
 extern "C" {
@@ -28,6 +30,7 @@ struct store_batch {
     leveldb::WriteBatch batch;
     std::string key;            /* the key being built; kept for its memory */
     uint64_t count = 0;
+    int64_t expiry_soonest = INT64_MAX;
 };
 
 #ifdef __SANITIZE_THREAD__
@@ -131,6 +134,8 @@ store::~store()
     if (env_owned != nullptr)
         env_owned->release_work();
     db_close(this);                 /* before the cache and the env it uses */
+    if (env != nullptr)
+        env->allow_work();
     pthread_rwlock_destroy(&lock);
 }
 
@@ -390,6 +395,7 @@ void store_batch_clear(struct store_batch *batch)
     }
     batch->batch.Clear();
     batch->count = 0;
+    batch->expiry_soonest = INT64_MAX;
 }
 
 static Slice batch_key(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key)
@@ -432,6 +438,7 @@ void store_batch_put_expiry(struct store_batch *batch, int64_t expire_ms, uint32
     struct bytes key)
 {
     batch->batch.Put(batch_expiry_key(batch, expire_ms, incarnation, hash, key), Slice());
+    batch->expiry_soonest = std::min(batch->expiry_soonest, expire_ms);
 }
 
 void store_batch_delete_expiry(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash,
@@ -498,6 +505,8 @@ enum status store_write_number(struct store *store)
 
 enum status store_write(struct store *store, struct store_batch *batch)
 {
+    /* Even if it fails: it may be there after a reopening. */
+    store->expiry_soonest = std::min(store->expiry_soonest, batch->expiry_soonest);
     if (store->numbers_rare)
         return store_write_numbered(store, &batch->batch);      /* as it is: it may be big */
     leveldb::WriteBatch copy(batch->batch);
@@ -605,6 +614,7 @@ static enum status reopen_locked(struct store *store, bool *applied, char *messa
     enum status status = STATUS_OK;
 
     db_close(store);
+    store->env->allow_work();
     store->down_status = STATUS_CLOSED;
     apply_tuning(store);
     if (store->numbers_rare && !store->env->logs_are_intact(store->dir)) {

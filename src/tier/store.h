@@ -7,7 +7,7 @@
  * Incarnations of databases are 1 .. 0xfffffffe.
  *
  * Threads: store_get by any number of threads at once. Everything that writes (store_write, store_reopen,
- * store_snapshot, store_purge) by the writer only; store_compact by any one thread. Iterators see the store as it was when
+ * store_snapshot, store_purge) by the writer only; store_compact_span by any one thread. Iterators see the store as it was when
  * they were opened.
  *
  * Errors: a failed write closes the store for writing (STATUS_CLOSED from then on) until store_reopen succeeded.
@@ -138,18 +138,41 @@ void store_seek(struct store_iterator *iterator, uint64_t from_hash);
 void store_scan_close(struct store_iterator *iterator); /* NULL is fine */
 
 /* The expiry keys with expire_ms <= until_ms, soonest first, at most `count` of them; `found` is called for each.
+ * `from` is a place among them, the caller's: empty is before all, and the call leaves it after the last one found. LevelDB steps
+ * over everything that was deleted after the place, so who deletes what was found goes on from there.
  * Expiry keys may be stale: they only nominate (tier rule 10). Counts as an iterator while it runs. */
 typedef void store_expiry_found(void *context, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key);
-enum status store_expired(struct store *store, int64_t until_ms, int count, store_expiry_found *found, void *context);
+enum status store_expired(struct store *store, struct buffer *from, int64_t until_ms, int count, store_expiry_found *found, void *context);
+/* The place before the first expiry key of that time. */
+void store_expiry_seek(struct buffer *from, int64_t expire_ms);
+/* The soonest expiry that was put since the last call; INT64_MAX if none was. By the writer. */
+int64_t store_expiry_soonest(struct store *store);
+
+/* The lowest incarnation of a database, `from` or above, that has records in the store. STATUS_NOT_FOUND: none has. Costs a seek.
+ * Counts as an iterator while it runs. */
+enum status store_incarnation(struct store *store, uint32_t from, uint32_t *incarnation);
+
+/* A range of the store's keys, both ends included. */
+struct store_span {
+    uint32_t first_incarnation, last_incarnation;
+    uint64_t first_hash, last_hash;
+    uint64_t size;                  /* bytes of keys and records that were deleted in it; 0: the range is empty */
+};
 
 /* Deletes every record of an incarnation, at most `count` (and some MiB) a call; *done when none is left.
  * By the writer; nothing is put into the incarnation any more. One incarnation after the other: each call goes on where the
- * last one ended. Expiry keys stay until they are due. Ask for store_compact afterwards when much was deleted. */
-enum status store_purge(struct store *store, uint32_t incarnation, uint64_t count, bool *done);
+ * last one ended. Expiry keys stay until they are due. `deleted` (NULL is fine) is extended to what was deleted. Ask for
+ * store_compact_span afterwards when that is much. */
+enum status store_purge(struct store *store, uint32_t incarnation, uint64_t count, struct store_span *deleted, bool *done);
 
-/* Gives the room of what was deleted back to the disk. Takes as long as rewriting what is there; others read and write meanwhile.
+/* Gives the room of what was deleted back to the disk. Takes as long as rewriting what is there; others read and write meanwhile,
+ * but LevelDB merges nothing else for so long, and stops writes when too much has gathered: rather some short spans than a long one.
  * Any one thread; counts as an iterator while it runs. A failure closes the store for writing. */
-enum status store_compact(struct store *store, uint32_t incarnation);
+enum status store_compact_span(struct store *store, const struct store_span *span);
+enum status store_compact(struct store *store, uint32_t incarnation);       /* the same for all of an incarnation */
+/* From now on each compaction fails, the one under way too, and with it the store is closed for writing: before store_close, so that
+ * it does not have to wait. Lasts until store_reopen or store_close. Any thread. */
+void store_cancel_compactions(struct store *store);
 
 /* An immutable image of the store in `dir` (must not exist): tables hard-linked, the rest copied and synced.
  * By the writer, between batches. STATUS_CLOSED while closed for writing. STATUS_CORRUPT: with `numbers_rare`, a log

@@ -46,6 +46,7 @@ struct store {
     bool numbers_rare = false;
     bool is_new = false;                    /* made by this opening */
 
+    int64_t expiry_soonest = INT64_MAX;     /* the writer's: see store_expiry_soonest */
     uint32_t purge_incarnation = 0;         /* the writer's: where the purge goes on, after purge_last */
     std::string purge_last;
 };

@@ -85,11 +85,28 @@ void store_scan_close(struct store_iterator *iterator)
     delete iterator;
 }
 
-enum status store_expired(struct store *store, int64_t until_ms, int count, store_expiry_found *found, void *context)
+void store_expiry_seek(struct buffer *from, int64_t expire_ms)
+{
+    std::string start;
+
+    key_append_u32(&start, STORE_INCARNATION_EXPIRY);
+    key_append_u64(&start, expire_ms > 0 ? static_cast<uint64_t>(expire_ms) : 0);
+    from->size = 0;
+    buffer_append(from, start.data(), start.size());
+}
+
+int64_t store_expiry_soonest(struct store *store)
+{
+    int64_t soonest = store->expiry_soonest;
+
+    store->expiry_soonest = INT64_MAX;
+    return soonest;
+}
+
+enum status store_expired(struct store *store, struct buffer *from, int64_t until_ms, int count, store_expiry_found *found, void *context)
 {
     store_user user(store);
     std::unique_ptr<leveldb::Iterator> iterator;
-    std::string start;
     enum status status;
 
     pthread_rwlock_rdlock(&store->lock);
@@ -99,8 +116,9 @@ enum status store_expired(struct store *store, int64_t until_ms, int count, stor
     pthread_rwlock_unlock(&store->lock);
     if (iterator == nullptr)
         return status;
-    key_append_u32(&start, STORE_INCARNATION_EXPIRY);
-    for (iterator->Seek(start); count > 0; iterator->Next(), count--) {
+    if (from->size == 0)
+        store_expiry_seek(from, 0);
+    for (iterator->Seek(Slice(from->data, from->size)); count > 0; iterator->Next(), count--) {
         Slice key;
         int64_t expire_ms;
 
@@ -117,17 +135,63 @@ enum status store_expired(struct store *store, int64_t until_ms, int count, stor
             return STATUS_OK;
         found(context, expire_ms, key_u32(key.data() + 12), key_u64(key.data() + 16),
             bytes_of(key.data() + STORE_EXPIRY_PREFIX, key.size() - STORE_EXPIRY_PREFIX));
+        from->size = 0;
+        buffer_append(from, key.data(), key.size());
+        buffer_append_u8(from, 0);      /* the next key there can be */
     }
     return STATUS_OK;
 }
 
-/* A step is one batch, and a batch is held in memory thrice. */
-static const size_t purge_size_max = 4 << 20;
+enum status store_incarnation(struct store *store, uint32_t from, uint32_t *incarnation)
+{
+    store_user user(store);
+    std::unique_ptr<leveldb::Iterator> iterator;
+    enum status status;
 
-enum status store_purge(struct store *store, uint32_t incarnation, uint64_t count, bool *done)
+    pthread_rwlock_rdlock(&store->lock);
+    if (store->db != nullptr)
+        iterator.reset(store->db->NewIterator(read_options_scan()));
+    status = store->down_status;
+    pthread_rwlock_unlock(&store->lock);
+    if (iterator == nullptr)
+        return status;
+    CHECK(from != STORE_INCARNATION_META);
+    iterator->Seek(key_prefix(from, 0));
+    status = iterator_status(*iterator);
+    if (status != STATUS_OK)
+        return status;
+    if (iterator->key().size() < STORE_KEY_PREFIX)
+        return STATUS_CORRUPT;
+    *incarnation = key_u32(iterator->key().data());
+    return *incarnation == STORE_INCARNATION_EXPIRY ? STATUS_NOT_FOUND : STATUS_OK;
+}
+
+/* A step is one batch, and a batch is held in memory thrice. The records that are deleted are read on the way. */
+static const size_t purge_size_max = 4 << 20, purge_read_max = 16 << 20;
+
+static void span_extend(struct store_span *span, const Slice &key, uint64_t size)
+{
+    uint32_t incarnation = key_u32(key.data());
+    uint64_t hash = key_u64(key.data() + 4);
+
+    if (span->size == 0 || incarnation < span->first_incarnation ||
+        (incarnation == span->first_incarnation && hash < span->first_hash)) {
+        span->first_incarnation = incarnation;
+        span->first_hash = hash;
+    }
+    if (span->size == 0 || incarnation > span->last_incarnation ||
+        (incarnation == span->last_incarnation && hash > span->last_hash)) {
+        span->last_incarnation = incarnation;
+        span->last_hash = hash;
+    }
+    span->size += size;
+}
+
+enum status store_purge(struct store *store, uint32_t incarnation, uint64_t count, struct store_span *deleted, bool *done)
 {
     leveldb::WriteBatch batch;
-    uint64_t deleted = 0;
+    struct store_span span = deleted != nullptr ? *deleted : store_span {};
+    uint64_t taken = 0, read = 0;
     std::string last;
     enum status status;
 
@@ -141,7 +205,8 @@ enum status store_purge(struct store *store, uint32_t incarnation, uint64_t coun
     }
     /* From the last key on, as LevelDB would step over the graves of all former calls otherwise. */
     std::unique_ptr<leveldb::Iterator> iterator(store->db->NewIterator(read_options_scan()));
-    for (iterator->Seek(store->purge_last); deleted < count && batch.ApproximateSize() < purge_size_max; iterator->Next()) {
+    for (iterator->Seek(store->purge_last); taken < count && batch.ApproximateSize() < purge_size_max && read < purge_read_max;
+         iterator->Next()) {
         status = iterator_status(*iterator);
         if (status != STATUS_OK && status != STATUS_NOT_FOUND)
             return status;
@@ -151,16 +216,20 @@ enum status store_purge(struct store *store, uint32_t incarnation, uint64_t coun
         }
         last = iterator->key().ToString();
         batch.Delete(last);
-        deleted++;
+        span_extend(&span, last, last.size() + iterator->value().size());
+        read += last.size() + iterator->value().size();
+        taken++;
     }
     iterator.reset();
-    if (deleted > 0) {
+    if (taken > 0) {
         status = store_write_numbered(store, &batch);
         if (status != STATUS_OK) {
             *done = false;
             return status;
         }
         store->purge_last = last;
+        if (deleted != nullptr)
+            *deleted = span;
     }
     if (*done)
         store->purge_incarnation = 0;
@@ -169,14 +238,32 @@ enum status store_purge(struct store *store, uint32_t incarnation, uint64_t coun
 
 enum status store_compact(struct store *store, uint32_t incarnation)
 {
+    struct store_span span = { incarnation, incarnation, 0, UINT64_MAX, 0 };
+
+    return store_compact_span(store, &span);
+}
+
+void store_cancel_compactions(struct store *store)
+{
+    store->env->cancel_work();
+}
+
+static std::string key_after(uint32_t incarnation, uint64_t hash)
+{
+    return hash < UINT64_MAX ? key_prefix(incarnation, hash + 1) : key_prefix(incarnation + 1, 0);
+}
+
+enum status store_compact_span(struct store *store, const struct store_span *span)
+{
     store_user user(store);
-    std::string from = key_prefix(incarnation, 0), until = key_prefix(incarnation + 1, 0);
+    std::string from = key_prefix(span->first_incarnation, span->first_hash);
+    std::string until = key_after(span->last_incarnation, span->last_hash);
     Slice from_key(from), until_key(until);
     leveldb::WriteBatch nothing;
     leveldb::DB *db;
     Status status;
 
-    CHECK(incarnation != STORE_INCARNATION_META && incarnation != STORE_INCARNATION_EXPIRY);
+    CHECK(span->first_incarnation != STORE_INCARNATION_META && span->last_incarnation != STORE_INCARNATION_EXPIRY);
     pthread_rwlock_rdlock(&store->lock);
     db = store->db.get();           /* stays, as a reopening waits for `user` */
     pthread_rwlock_unlock(&store->lock);

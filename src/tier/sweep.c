@@ -3,7 +3,11 @@
 #include "base/mem.h"
 #include "tier/record.h"
 
-enum { UNKNOWN_LOOKS_MAX = 8192 };     /* entries a round */
+enum {
+    UNKNOWN_LOOKS_MAX = 8192,       /* entries a round */
+    EXPIRY_PAUSE_MS = 1000,         /* before it is looked again at expired keys that could not be dealt with */
+    EXPIRY_PAUSE_MAX_MS = 64000,
+};
 
 static size_t bury_keyspace(struct tier *tier, struct keyspace *keyspace, size_t count, struct batch *batch,
     struct unknowns *unknowns)
@@ -164,20 +168,60 @@ static bool expire_nominee(struct tier *tier, const struct nominee *at, struct b
     return true;
 }
 
-size_t sweep_expired(struct tier *tier, int64_t now_ms, int count, struct batch *batch)
+/* Goes back for what is to be looked at again, now and then only: LevelDB has to step over all that was deleted since. Further and
+ * further apart if what is first in line is always the same: it may be unreadable for good. */
+static void walk_again(struct expiry_walk *walk, int64_t now_ms)
 {
+    if (walk->pause_ms == 0)
+        *walk = (struct expiry_walk){ .again_ms = INT64_MAX, .pause_ms = EXPIRY_PAUSE_MS, .rewound_ms = -1 };
+    if (walk->again_at_ms > now_ms + EXPIRY_PAUSE_MAX_MS)
+        walk->again_at_ms = now_ms;         /* the clock was set back */
+    if (walk->again_ms == INT64_MAX || now_ms < walk->again_at_ms)
+        return;
+    if (walk->again_ms != walk->rewound_ms)
+        walk->pause_ms = EXPIRY_PAUSE_MS;
+    else if (walk->pause_ms < EXPIRY_PAUSE_MAX_MS)
+        walk->pause_ms *= 2;
+    store_expiry_seek(&walk->from, walk->again_ms);
+    walk->from_ms = walk->rewound_ms = walk->again_ms;
+    walk->again_ms = INT64_MAX;
+    walk->again_at_ms = now_ms + walk->pause_ms;
+}
+
+/* An expiry key of this time has to be looked at again. */
+static void note_again(struct expiry_walk *walk, int64_t expire_ms, int64_t now_ms)
+{
+    if (walk->again_ms == INT64_MAX && walk->again_at_ms < now_ms)
+        walk->again_at_ms = now_ms + EXPIRY_PAUSE_MS;
+    if (expire_ms < walk->again_ms)
+        walk->again_ms = expire_ms;
+}
+
+size_t sweep_expired(struct tier *tier, int64_t now_ms, int count, struct batch *batch, bool *more)
+{
+    struct expiry_walk *walk = &tier->expiry;
     struct nominees nominees = { 0 };
     struct buffer record = { 0 };
     size_t done = 0;
-    enum status status = store_expired(tier->store, now_ms, count, nominate, &nominees);
+    int64_t soonest = store_expiry_soonest(tier->store);
+    enum status status;
 
+    walk_again(walk, now_ms);
+    if (soonest <= walk->from_ms)
+        note_again(walk, soonest, now_ms);
+    status = store_expired(tier->store, &walk->from, now_ms, count, nominate, &nominees);
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         tier_note_error(tier, "expired keys can't be looked up", status);
     for (size_t i = 0; i < nominees.count; i++) {
         struct nominee *at = &nominees.list[i];
 
-        done += expire_nominee(tier, at, bytes_of(nominees.text.data + at->key_at, at->key_size), now_ms, &record, batch);
+        if (expire_nominee(tier, at, bytes_of(nominees.text.data + at->key_at, at->key_size), now_ms, &record, batch))
+            done++;
+        else
+            note_again(walk, at->expire_ms, now_ms);
+        walk->from_ms = at->expire_ms;
     }
+    *more = nominees.count == (size_t)count;
     mem_free(nominees.list);
     buffer_release(&nominees.text);
     buffer_release(&record);

@@ -10,9 +10,10 @@
 /* Puts up to `count` graves into the batch. Returns how many. */
 size_t sweep_graves(struct tier *tier, size_t count, struct batch *batch, uint32_t *next_partition);
 
-/* Looks for expired cold keys by the store's expiry keys, at most `count`; deletes, logged, go into the batch. Returns
- * how many it dealt with; the others, which are hot or can't be read, are found again. */
-size_t sweep_expired(struct tier *tier, int64_t now_ms, int count, struct batch *batch);
+/* Looks for expired cold keys by the store's expiry keys, at most `count`, from where the last call ended; deletes, logged, go into
+ * the batch. Returns how many it dealt with; the others, which are hot or can't be read, hold up nobody: they are looked at again a
+ * second later, and if that is in vain ever less often. `*more`: there is more to look at at once. */
+size_t sweep_expired(struct tier *tier, int64_t now_ms, int count, struct batch *batch, bool *more);
 
 /* Collects up to `count` entries whose record is unknown. */
 size_t sweep_unknown(struct tier *tier, size_t count, struct unknowns *unknowns, uint32_t *next_partition);

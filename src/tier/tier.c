@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "keyspace/heat.h"
 #include "tier/demote.h"
+#include "tier/purge.h"
 #include "tier/store_env.h"
 #include "tier/tags.h"
 #include "tier/tier_private.h"
@@ -133,6 +134,8 @@ struct tier *tier_open(const struct tier_options *options, char *message)
         return NULL;
     }
     tier->hooks = options->hooks;
+    tier->dir = mem_string(bytes_of_string(options->dir));
+    tier->images = options->images != NULL ? mem_string(bytes_of_string(options->images)) : NULL;
     tier->tuned = (struct store_tuning){ options->write_buffer_size, options->block_cache_size, options->compression };
     tier->settings.load_threads = options->loader_count;
     tier->settings.write_buffer_size = (int64_t)options->write_buffer_size;
@@ -141,6 +144,7 @@ struct tier *tier_open(const struct tier_options *options, char *message)
     tier->settings.enabled = true;
     tier->settings.warmup = true;
     tier->state = TIER_OK;
+    tier->purge = purge_create();
     pthread_mutex_init(&tier->queue_lock, NULL);
     pthread_cond_init(&tier->queue_filled, NULL);
     pthread_cond_init(&tier->load_ended, NULL);
@@ -171,19 +175,25 @@ enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
         tier->hooks.log(tier->hooks.context, "The image's tags are missing or damaged: they are read from the store.");
         status = tags_rebuild(tier, partitions);
     }
-    /* What was flushed, but not purged yet, at the cut. */
-    for (uint32_t incarnation = 1; status == STATUS_OK && incarnation <= partitions->incarnation_last; incarnation++) {
-        bool known = false;
-
-        for (int db = 0; db < partitions->db_count; db++)
-            known = known || partitions->incarnations[db] == incarnation;
-        if (!known)
-            tier_purge(tier, incarnation);
-    }
+    if (status == STATUS_OK)
+        status = purge_find(tier);      /* what was flushed, but not purged yet, at the cut */
     return status;
 }
 
 void tier_set_expiry(struct tier *tier, bool on) { tier->expire_cold = on; }
+
+/* Records of it are yet to be purged, or belong to a running checkpoint. */
+static bool incarnation_is_taken(void *context, uint32_t incarnation)
+{
+    struct tier *tier = context;
+    bool taken = purge_has(tier->purge, incarnation);
+
+    for (uint32_t i = 0; i < tier->partitions->count && !taken; i++) {
+        for (struct keyspace *keyspace = tier->partitions->partitions[i].flushed; keyspace != NULL; keyspace = keyspace->next_flushed)
+            taken = taken || keyspace->incarnation == incarnation;
+    }
+    return taken;
+}
 
 void tier_start(struct tier *tier, struct partitions *partitions)
 {
@@ -194,6 +204,7 @@ void tier_start(struct tier *tier, struct partitions *partitions)
         .removed = grave_removed,
         .keyspace_created = grave_keyspace_created,
         .changing = checkpoint_changing,
+        .incarnation_is_taken = incarnation_is_taken,
     };
     loaders_adjust(tier);
     CHECK(pthread_create(&tier->writer, NULL, writer_main, tier) == 0);
@@ -300,6 +311,9 @@ void tier_forget(struct tier *tier, struct keyspace *keyspace)
     ASSERT_LOCKED(keyspace->partition);
     if (tier->latch.keyspace == keyspace)
         orphan_latched(tier, keyspace);
+    /* Each record has a tag, from before its put is queued until its delete was applied (tier rule 1). */
+    if (recordmap_count(keyspace->tier->map) > 0)
+        purge_add(tier->purge, keyspace->incarnation);
     release_keyspace(tier, keyspace->tier);
     keyspace->tier = NULL;
 }
@@ -362,19 +376,11 @@ void tier_close(struct tier *tier)
     if (tier->hurried != NULL)
         unknowns_release(tier->hurried);
     mem_free(tier->hurried);
-    mem_free(tier->purges);
+    purge_destroy(tier->purge);
+    mem_free(tier->dir);
+    mem_free(tier->images);
+    buffer_release(&tier->expiry.from);
     mem_free(tier);
-}
-
-void tier_purge(struct tier *tier, uint32_t incarnation)
-{
-    pthread_mutex_lock(&tier->writer_lock);
-    if (tier->purge_count == tier->purge_capacity) {
-        tier->purge_capacity = tier->purge_capacity * 2 + 8;
-        tier->purges = mem_realloc(tier->purges, tier->purge_capacity * sizeof(uint32_t));
-    }
-    tier->purges[tier->purge_count++] = incarnation;
-    pthread_mutex_unlock(&tier->writer_lock);
 }
 
 enum tier_move tier_demote(struct tier *tier, int db, struct bytes key)

@@ -79,6 +79,7 @@ struct tier_keyspace {
 struct tier_options {
     const char *dir;
     const char *image;              /* a checkpoint's directory to begin with; NULL: empty */
+    const char *images;             /* the directory that has the checkpoints: they count in tier-max-size. NULL: none */
     struct store_env *env;          /* NULL: the machine's disk */
     size_t write_buffer_size, block_cache_size;
     bool compression;
@@ -145,10 +146,9 @@ enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uin
  * vain. The partition is locked. */
 void tier_unlatch(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 
-/* The keyspace was taken out by a flush: wakes who waits there, frees the tier's part of it. All partitions locked. The
- * incarnation's records are purged behind. */
+/* The keyspace was taken out by a flush: wakes those who wait there, frees the tier's part of it. Its partition is locked. If it has
+ * records, the writer purges them later. */
 void tier_forget(struct tier *tier, struct keyspace *keyspace);
-void tier_purge(struct tier *tier, uint32_t incarnation);
 
 /* Exact number of keys of a database. Blocks (reads the store if there are unknown records): on a job's thread. */
 enum status tier_count(struct tier *tier, int db, uint64_t *count);

@@ -69,9 +69,21 @@ struct latch {
     bool orphaned;                  /* the keyspace was flushed away: the object is the writer's to free */
 };
 
+/* Where the expiry of cold keys has got to among the store's expiry keys. What it could not deal with, and what was put before the
+ * place it had reached, is looked at again later, all together: see sweep_expired. */
+struct expiry_walk {
+    struct buffer from;             /* see store_expired */
+    int64_t from_ms;                /* the time of the place; 0: at the beginning */
+    int64_t again_ms;               /* the soonest expiry to be looked at again; INT64_MAX: none */
+    int64_t again_at_ms;            /* not before this time */
+    int64_t pause_ms;               /* until the next one */
+    int64_t rewound_ms;             /* where it went back to the last time */
+};
+
 struct tier {
     struct store *store;
     struct store_env *env;              /* ours; NULL: the caller's, in the store */
+    char *dir, *images;                 /* see tier_options */
     struct partitions *partitions;
     struct tier_settings settings;
     struct tier_hooks hooks;
@@ -101,9 +113,7 @@ struct tier {
     _Atomic uint64_t demoted_bytes;     /* freed by demotion, in all */
     _Atomic bool expire_cold;           /* not while replaying */
     struct demote_request *requests;
-    uint32_t *purges;                   /* incarnations */
-    size_t purge_count, purge_capacity;
-    bool compact_after_purge;
+    struct purge *purge;                /* see purge.h */
 
     _Atomic uint64_t demotions, clean_demotions, promotions, batches, false_maybes, errors, unplanned_reads, expired_cold,
         resolved, graves, loads_waiting, store_bytes;
@@ -118,6 +128,7 @@ struct tier {
 
     struct latch latch;
     struct oversized oversized;         /* the writer's */
+    struct expiry_walk expiry;          /* the writer's */
 
     /* The checkpoint: see checkpoint.c and seal.c. Turned on with all partitions locked, off by the writer; read under any
      * partition's lock. */

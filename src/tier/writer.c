@@ -12,8 +12,10 @@
 #include "base/mem.h"
 #include "tier/batch.h"
 #include "tier/demote.h"
+#include "tier/purge.h"
 #include "tier/stuck.h"
 #include "tier/sweep.h"
+#include "tier/usage.h"
 
 enum {
     ROUND_MS = 50,                  /* how long it sleeps at most */
@@ -22,7 +24,6 @@ enum {
     GRAVES_A_ROUND = 4096,
     EXPIRED_A_ROUND = 1024,
     UNKNOWN_A_ROUND = 512,
-    PURGE_A_ROUND = 20000,
     BATCHES_WHILE_SEALING = 4,
     COMPACT_BLOCKS = 64,
     HOLE_PERCENT = 4,               /* of the heaps may be holes before compaction starts */
@@ -41,7 +42,6 @@ struct writer_state {
     uint32_t next_demote, next_grave, next_unknown;
     int64_t reopen_at_ms, size_at_ms;
     struct stuck stuck;
-    bool purging;
 };
 
 void tier_note_error(struct tier *tier, const char *what, enum status status)
@@ -131,16 +131,23 @@ static bool try_reopen(struct tier *tier)
     return true;
 }
 
-static void watch_size(struct tier *tier, int64_t now_ms)
+/* Between two rounds, without a lock: there may be many files. At most a twentieth of the time. */
+static void measure_size(struct tier *tier)
+{
+    int64_t began_ms = clock_wall_ms(), took_ms;
+
+    if (began_ms < tier->writing->size_at_ms)
+        return;
+    tier->store_bytes = usage_measure(tier->dir, tier->images);
+    took_ms = clock_wall_ms() - began_ms;
+    tier->writing->size_at_ms = began_ms + (took_ms > SIZE_EVERY_MS / 20 ? took_ms * 20 : SIZE_EVERY_MS);
+}
+
+static void watch_size(struct tier *tier)
 {
     int64_t limit = tier->settings.store_size_max;
-    uint64_t size;
+    uint64_t size = tier->store_bytes;
 
-    if (now_ms < tier->writing->size_at_ms)
-        return;
-    tier->writing->size_at_ms = now_ms + SIZE_EVERY_MS;
-    size = store_disk_size(tier->store);
-    tier->store_bytes = size;
     if (tier->state == TIER_OK && limit > 0 && size > (uint64_t)limit) {
         tier->state = TIER_FULL;
         tell(tier, "The cold tier has reached tier-max-size. Nothing more is demoted until there is room.%s", "");
@@ -398,33 +405,14 @@ static void serve_requests(struct tier *tier)
     pthread_mutex_unlock(&tier->writer_lock);
 }
 
-static bool purge_step(struct tier *tier)
+static bool purge_some(struct tier *tier)
 {
-    uint32_t incarnation = 0;
-    bool done = false;
     enum status status;
+    bool more = purge_step(tier, &status);
 
-    pthread_mutex_lock(&tier->writer_lock);
-    if (tier->purge_count > 0)
-        incarnation = tier->purges[0];
-    pthread_mutex_unlock(&tier->writer_lock);
-    if (incarnation == 0)
-        return false;
-    status = store_purge(tier->store, incarnation, PURGE_A_ROUND, &done);
-    if (status != STATUS_OK) {
-        enter_error(tier, status);
-        return false;
-    }
-    if (!done)
-        return true;
-    status = store_compact(tier->store, incarnation);
     if (status != STATUS_OK)
         enter_error(tier, status);
-    pthread_mutex_lock(&tier->writer_lock);
-    tier->purge_count--;
-    memmove(tier->purges, tier->purges + 1, tier->purge_count * sizeof(uint32_t));
-    pthread_mutex_unlock(&tier->writer_lock);
-    return true;
+    return more;
 }
 
 /* Sizes were changed by CONFIG SET: the store takes them over as it is opened. */
@@ -467,7 +455,7 @@ static bool writer_round(struct tier *tier)
         retune(tier);
     if (tier->state == TIER_ERROR)
         return false;
-    watch_size(tier, now_ms);
+    watch_size(tier);
     serve_requests(tier);
     more = seal_step(tier, &writing->batch);
     checkpoint_end(tier, &writing->batch);
@@ -478,12 +466,16 @@ static bool writer_round(struct tier *tier)
         return false;
     if (sweep_graves(tier, GRAVES_A_ROUND, &writing->batch, &writing->next_grave) == GRAVES_A_ROUND)
         more = true;
-    if (tier->expire_cold && !tier->checkpointing && sweep_expired(tier, now_ms, EXPIRED_A_ROUND, &writing->batch) == EXPIRED_A_ROUND)
-        more = true;
+    if (tier->expire_cold && !tier->checkpointing) {
+        bool more_expired;
+
+        sweep_expired(tier, now_ms, EXPIRED_A_ROUND, &writing->batch, &more_expired);
+        more = more || more_expired;
+    }
     commit(tier);
     if (tier->state == TIER_ERROR)
         return false;
-    if (!tier->checkpointing && purge_step(tier))
+    if (!tier->checkpointing && purge_some(tier))
         more = true;
     if (sweep_unknown(tier, UNKNOWN_A_ROUND, &writing->unknowns, &writing->next_unknown) == UNKNOWN_A_ROUND)
         more = true;
@@ -531,6 +523,7 @@ void *writer_main(void *context)
     while (!tier->stopping) {
         bool more, sealing;
 
+        measure_size(tier);
         pthread_mutex_lock(&tier->counting_lock);
         more = writer_round(tier);
         sealing = tier->sealing != NULL;        /* a test that holds the writer makes it do a step */
@@ -540,6 +533,7 @@ void *writer_main(void *context)
     }
     serve_requests(tier);       /* nobody is left waiting */
     seal_abort(tier, STATUS_CLOSED);
+    purge_stop(tier);
     batch_release(&writing->batch);
     unknowns_release(&writing->unknowns);
     unknowns_release(&writing->big);

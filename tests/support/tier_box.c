@@ -17,6 +17,7 @@
 #include "engine/lazy_free.h"
 #include "server/families.h"
 #include "support/seed.h"
+#include "tier/purge.h"
 #include "tier/record.h"
 
 enum { TICK_NS = 5000000, WAIT_S_MAX = 120, SETTLE_MS_MAX = 120000 };
@@ -59,7 +60,9 @@ static void hook_expired(void *context, struct keyspace *keyspace, struct bytes 
 
 static void hook_thread_started(void *context, const char *name)
 {
-    (void)context, (void)name;
+    struct tier_box *box = context;
+
+    box->slice_count += strcmp(name, "kelvin-purge") == 0;
 }
 
 static void hook_free_keyspace(void *context, struct keyspace *keyspace)
@@ -368,9 +371,9 @@ static bool is_settled(struct tier_box *box)
     size_t purges, requests;
 
     pthread_mutex_lock(&box->tier->writer_lock);
-    purges = box->tier->purge_count;
     requests = box->tier->requests != NULL;
     pthread_mutex_unlock(&box->tier->writer_lock);
+    purges = purge_count(box->tier->purge);
     tier_stats(box->tier, &stats);
     return purges + requests + stats.unknown_keys + stats.graves + stats.loads_waiting == 0 && stats.state == TIER_OK;
 }
@@ -493,8 +496,6 @@ static void verify_purged(struct tier_box *box)
 
 void tier_box_verify(struct tier_box *box)
 {
-    bool purging;
-
     tier_box_hold_writer(box);
     for (uint32_t i = 0; i < box->partitions->count; i++) {
         struct partition *partition = &box->partitions->partitions[i];
@@ -506,10 +507,7 @@ void tier_box_verify(struct tier_box *box)
         }
         partition_unlock(partition);
     }
-    pthread_mutex_lock(&box->tier->writer_lock);
-    purging = box->tier->purge_count > 0;
-    pthread_mutex_unlock(&box->tier->writer_lock);
-    if (!purging)
+    if (purge_count(box->tier->purge) == 0)
         verify_purged(box);
     tier_box_release_writer(box);
 }

@@ -56,6 +56,7 @@ struct tier_box {
     _Atomic bool memory_is_real;                    /* the tier is told of all memory in use, else of the entries' bytes */
     _Atomic uint64_t expired_count;     /* cold keys that expired */
     _Atomic uint64_t told_count;        /* sentences for the operator */
+    _Atomic uint64_t slice_count;       /* compactions of what was purged that have begun */
 };
 
 struct tier_box_options {

@@ -102,6 +102,53 @@ static void a_flush_hands_the_keys_out_under_a_number_never_used_again(void **st
     partitions_destroy(all);
 }
 
+static bool is_two_or_three(void *context, uint32_t incarnation)
+{
+    (void)context;
+    return incarnation == 2 || incarnation == 3;
+}
+
+static void flush_one(struct partitions *all, int db)
+{
+    struct keyspace *old[4];
+
+    partitions_lock_all(all);
+    partitions_flush(all, db, old);
+    partitions_unlock_all(all);
+    for (int i = 0; i < 4; i++)
+        keyspace_destroy(old[i]);
+}
+
+static void a_flush_of_nothing_costs_no_number(void **state)
+{
+    struct partitions *all = partitions_create(4, 2, (struct hash_seed){ 1, 2 });
+
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        flush_one(all, 0);
+    assert_int_equal(all->incarnations[0], 1);
+    assert_int_equal(all->incarnation_last, 2);
+    partitions_destroy(all);
+}
+
+static void numbers_that_have_run_out_begin_again_with_those_that_are_free(void **state)
+{
+    struct partitions *all = partitions_create(4, 2, (struct hash_seed){ 1, 2 });
+    const uint32_t wanted[] = { INCARNATION_MAX, 4, 5, 6 };     /* 1 is database 0's until it is flushed; 2 and 3 are taken */
+
+    (void)state;
+    all->watch.incarnation_is_taken = is_two_or_three;
+    all->incarnations[0] = 1;
+    all->incarnation_last = INCARNATION_MAX - 1;
+    for (int i = 0; i < 4; i++) {
+        add(all, 1, BYTES("a"), -1);
+        flush_one(all, 1);
+        assert_int_equal(all->incarnations[1], wanted[i]);
+    }
+    assert_int_equal(all->incarnation_last, INCARNATION_MAX);
+    partitions_destroy(all);
+}
+
 static void a_swap_takes_the_number_along(void **state)
 {
     struct partitions *all = partitions_create(4, 3, (struct hash_seed){ 1, 2 });
@@ -130,6 +177,8 @@ int main(void)
         cmocka_unit_test(every_hash_has_its_partition),
         cmocka_unit_test(a_keyspace_comes_with_its_first_use),
         cmocka_unit_test(a_flush_hands_the_keys_out_under_a_number_never_used_again),
+        cmocka_unit_test(a_flush_of_nothing_costs_no_number),
+        cmocka_unit_test(numbers_that_have_run_out_begin_again_with_those_that_are_free),
         cmocka_unit_test(a_swap_takes_the_number_along),
     };
 

@@ -188,15 +188,15 @@ static void a_failed_purge_can_be_repeated(void **state)
     bool done = true;
 
     box_write_many(box, 100);
-    assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, &done), STATUS_OK);
+    assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, NULL, &done), STATUS_OK);
     store_env_set_faults(box->env, &faults);
-    assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, &done), STATUS_IO);
+    assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, NULL, &done), STATUS_IO);
     assert_false(done);
     store_env_set_faults(box->env, NULL);
-    assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, &done), STATUS_CLOSED);
+    assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, NULL, &done), STATUS_CLOSED);
     assert_false(box_reopen(box));
     while (!done)
-        assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, &done), STATUS_OK);
+        assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, NULL, &done), STATUS_OK);
     iterator = store_scan(box->store, BOX_INCARNATION, 0);
     assert_int_equal(store_next(iterator, &record), STATUS_NOT_FOUND);
     store_scan_close(iterator);

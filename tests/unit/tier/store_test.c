@@ -255,6 +255,7 @@ static void expiry_keys_come_soonest_first(void **state)
     struct box *box = *state;
     struct store_batch *batch = store_batch_create();
     struct expired expired = { 0 };
+    struct buffer from = { 0 };
 
     put(box, 0xfffffffeu, UINT64_MAX, "record", "is no expiry key");
     store_batch_put_expiry(batch, 70000, 1, 3, BYTES("third"));
@@ -263,7 +264,7 @@ static void expiry_keys_come_soonest_first(void **state)
     store_batch_put_expiry(batch, 80000, 1, 1, BYTES("fourth"));
     store_batch_put_expiry(batch, -5, 1, 1, BYTES("past"));
     assert_int_equal(store_write(box->store, batch), STATUS_OK);
-    assert_int_equal(store_expired(box->store, 70000, 100, expired_found, &expired), STATUS_OK);
+    assert_int_equal(store_expired(box->store, &from, 70000, 100, expired_found, &expired), STATUS_OK);
     assert_int_equal(expired.count, 4);
     assert_string_equal(expired.key[0], "past");
     assert_int_equal(expired.at[0], 0);
@@ -275,18 +276,30 @@ static void expiry_keys_come_soonest_first(void **state)
     assert_string_equal(expired.key[3], "third");
 
     expired.count = 0;
-    assert_int_equal(store_expired(box->store, INT64_MAX, 2, expired_found, &expired), STATUS_OK);
+    from.size = 0;
+    assert_int_equal(store_expired(box->store, &from, INT64_MAX, 2, expired_found, &expired), STATUS_OK);
     assert_int_equal(expired.count, 2);
+    assert_int_equal(store_expired(box->store, &from, INT64_MAX, 2, expired_found, &expired), STATUS_OK);
+    assert_int_equal(expired.count, 4);
+    assert_string_equal(expired.key[2], "second");
+    assert_string_equal(expired.key[3], "third");
+    store_expiry_seek(&from, 256);
+    assert_int_equal(store_expired(box->store, &from, INT64_MAX, 1, expired_found, &expired), STATUS_OK);
+    assert_string_equal(expired.key[4], "second");
+    assert_int_equal(store_expiry_soonest(box->store), -5);
+    assert_true(store_expiry_soonest(box->store) == INT64_MAX);
 
     store_batch_clear(batch);
     store_batch_delete_expiry(batch, 255, 2, 9, BYTES("first"));
     store_batch_delete_expiry(batch, -5, 1, 1, BYTES("past"));
     assert_int_equal(store_write(box->store, batch), STATUS_OK);
     expired.count = 0;
-    assert_int_equal(store_expired(box->store, 300, 100, expired_found, &expired), STATUS_OK);
+    from.size = 0;
+    assert_int_equal(store_expired(box->store, &from, 300, 100, expired_found, &expired), STATUS_OK);
     assert_int_equal(expired.count, 1);
     assert_string_equal(expired.key[0], "second");
     store_batch_destroy(batch);
+    buffer_release(&from);
 }
 
 static void a_purge_takes_one_incarnation_in_steps(void **state)
@@ -305,7 +318,7 @@ static void a_purge_takes_one_incarnation_in_steps(void **state)
         put(box, 6, i << 56 | i, key, "stays");
     }
     while (!done) {
-        assert_int_equal(store_purge(box->store, 5, 30, &done), STATUS_OK);
+        assert_int_equal(store_purge(box->store, 5, 30, NULL, &done), STATUS_OK);
         steps++;
         assert_true(steps < 10);
     }
@@ -320,9 +333,9 @@ static void a_purge_takes_one_incarnation_in_steps(void **state)
     iterator = store_scan(box->store, 5, 0);
     assert_int_equal(store_next(iterator, &record), STATUS_NOT_FOUND);
     store_scan_close(iterator);
-    assert_int_equal(store_purge(box->store, 5, 30, &done), STATUS_OK);
+    assert_int_equal(store_purge(box->store, 5, 30, NULL, &done), STATUS_OK);
     assert_true(done);
-    assert_int_equal(store_purge(box->store, 4, 1000, &done), STATUS_OK);
+    assert_int_equal(store_purge(box->store, 4, 1000, NULL, &done), STATUS_OK);
     assert_true(done);
     assert_record(box, 4, 0, "k0", NULL);
 }
@@ -337,7 +350,7 @@ static void compacting_after_a_purge_gives_room_back(void **state)
     assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
     before = store_disk_size(box->store);
     do
-        assert_int_equal(store_purge(box->store, BOX_INCARNATION, 1000, &done), STATUS_OK);
+        assert_int_equal(store_purge(box->store, BOX_INCARNATION, 1000, NULL, &done), STATUS_OK);
     while (!done);
     assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
     assert_true(before > BOX_KEYS / 2 * box->record_size);

@@ -917,7 +917,8 @@ static void rule_9_a_big_value_among_others_is_written(void **state)
 /* As the writer would some time later. */
 static size_t sweep_later(struct rig *rig, int64_t now_ms)
 {
-    size_t looked = sweep_expired(rig->box.tier, now_ms, 100, &rig->batch);
+    bool more;
+    size_t looked = sweep_expired(rig->box.tier, now_ms, 100, &rig->batch, &more);
 
     commit(rig);
     return looked;
@@ -975,13 +976,48 @@ static void rule_10_a_key_that_was_hot_as_it_was_nominated_is_nominated_again(vo
     tier_box_release_writer(&rig->box);
     make_cold(rig, 0, "k");                     /* clean: nothing is written */
     tier_box_hold_writer(&rig->box);
-    sweep_later(rig, now_ms + 2 * HOUR_MS);
+    sweep_later(rig, now_ms + 3 * HOUR_MS);
     tier_box_release_writer(&rig->box);
     assert_int_equal(rig->box.expired_count, 1);
     assert_string_equal(tier_box_say(rig->a, "DBSIZE"), ":0\n");
 }
 
 /* Rule 11, beside tier_scan_test.c. */
+
+/* More of them than are looked at in a round, and all due before the one that can be dealt with. */
+static void rule_10_what_cant_be_read_does_not_hold_up_others(void **state)
+{
+    enum { DAMAGED = 250 };
+    struct rig *rig = *state;
+    struct store_batch *batch = store_batch_create();
+    int64_t now_ms = clock_wall_ms();
+    char line[100];
+
+    snprintf(line, sizeof(line), "SET k v PXAT %lld", (long long)now_ms + HOUR_MS);
+    assert_string_equal(tier_box_say(rig->a, line), "+OK\n");
+    make_cold(rig, 0, "k");
+    tier_box_hold_writer(&rig->box);
+    for (uint64_t i = 0; i < DAMAGED; i++) {
+        store_batch_put(batch, 1, i, BYTES("damaged"), BYTES("\xff\xff\xff"));
+        store_batch_put_expiry(batch, now_ms + HOUR_MS / 2, 1, i, BYTES("damaged"));
+    }
+    assert_int_equal(store_write(rig->box.tier->store, batch), STATUS_OK);
+    for (int i = 0; i < DAMAGED / 100 + 1; i++)
+        sweep_later(rig, now_ms + 2 * HOUR_MS);
+    assert_int_equal(rig->box.expired_count, 1);
+    assert_false(has_record(rig, 0, "k"));
+    assert_int_equal(sweep_later(rig, now_ms + 2 * HOUR_MS), 0);
+    /* They can be dealt with at last: these are found again. */
+    store_batch_clear(batch);
+    for (uint64_t i = 0; i < DAMAGED; i++)
+        store_batch_delete(batch, 1, i, BYTES("damaged"));
+    assert_int_equal(store_write(rig->box.tier->store, batch), STATUS_OK);
+    assert_int_equal(sweep_later(rig, now_ms + 3 * HOUR_MS), 100);
+    assert_int_equal(sweep_later(rig, now_ms + 3 * HOUR_MS), 100);
+    assert_int_equal(sweep_later(rig, now_ms + 3 * HOUR_MS), 50);
+    tier_box_release_writer(&rig->box);
+    store_batch_destroy(batch);
+}
 
 static void rule_11_the_record_of_a_live_key_is_never_deleted(void **state)
 {
@@ -1032,6 +1068,7 @@ int main(void)
         RULE(rule_9_a_big_value_among_others_is_written),
         RULE(rule_10_the_expirer_only_nominates),
         RULE(rule_10_a_key_that_was_hot_as_it_was_nominated_is_nominated_again),
+        RULE(rule_10_what_cant_be_read_does_not_hold_up_others),
         RULE(rule_11_the_record_of_a_live_key_is_never_deleted),
     };
 

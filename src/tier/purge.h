@@ -1,0 +1,37 @@
+/* Purge: the records of flushed databases are deleted, and the room that they took is given back to the disk.
+ *
+ * A flush gives its database a new incarnation; here is the set of the old ones that still have records. The writer deletes these
+ * in bounded steps. When that is done and SLICE_SIZE bytes were deleted, a thread lets LevelDB compact the range where they were, in
+ * slices of about that size, one at a time: between two of them LevelDB's other compactions get their turn. Less than that stays on
+ * the disk until more is deleted next to it, or until LevelDB's own compactions come by.
+ */
+#ifndef KELVIN_TIER_PURGE_H
+#define KELVIN_TIER_PURGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct tier;
+struct purge;
+
+struct purge *purge_create(void);
+void purge_destroy(struct purge *purge);        /* after purge_stop; NULL is fine */
+
+/* The set. Any thread, any lock may be held. */
+void purge_add(struct purge *purge, uint32_t incarnation);      /* one that is in it already stays once */
+bool purge_has(struct purge *purge, uint32_t incarnation);
+size_t purge_count(struct purge *purge);
+
+/* Adds all incarnations in the store that no database has. Before the replay; costs a seek for each incarnation that is there. */
+enum status purge_find(struct tier *tier);
+
+/* Deletes some thousand records at most, and starts or ends the compaction of a slice. By the writer. True if there is more to do
+ * at once. A failure is in `status`; the store takes no writes then. */
+bool purge_step(struct tier *tier, enum status *status);
+/* Ends the compaction of a slice, if there is one: the store takes no writes then. By the writer, when no step follows. */
+void purge_stop(struct tier *tier);
+
+#endif

@@ -1,0 +1,88 @@
+#include "tier/usage.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+/* A file with several links, of which others may be met. */
+struct linked {
+    dev_t device;
+    ino_t inode;
+    uint64_t size;
+};
+
+struct usage {
+    uint64_t size;                      /* of files with one link */
+    struct linked *linked;
+    size_t count, capacity;
+};
+
+static void add_file(struct usage *usage, const struct stat *info)
+{
+    if (info->st_nlink < 2) {
+        usage->size += (uint64_t)info->st_size;
+        return;
+    }
+    if (usage->count == usage->capacity) {
+        usage->capacity = usage->capacity * 2 + 256;
+        usage->linked = mem_realloc(usage->linked, usage->capacity * sizeof(struct linked));
+    }
+    usage->linked[usage->count++] = (struct linked){ info->st_dev, info->st_ino, (uint64_t)info->st_size };
+}
+
+enum what { FILES_TOO, DIRECTORIES_ONLY };
+
+/* `depth`: how many levels of directories below. */
+static void add_directory(struct usage *usage, int parent_fd, const char *name, enum what what, int depth)
+{
+    int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *entry;
+    struct stat info;
+
+    if (dir == NULL && fd >= 0)
+        close(fd);
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        if (S_ISREG(info.st_mode) && what == FILES_TOO)
+            add_file(usage, &info);
+        else if (S_ISDIR(info.st_mode) && depth > 0)
+            add_directory(usage, fd, entry->d_name, FILES_TOO, depth - 1);
+    }
+    if (dir != NULL)
+        closedir(dir);
+}
+
+static int compare_linked(const void *a, const void *b)
+{
+    const struct linked *first = a, *second = b;
+
+    if (first->device != second->device)
+        return first->device < second->device ? -1 : 1;
+    return first->inode < second->inode ? -1 : first->inode > second->inode;
+}
+
+uint64_t usage_measure(const char *store, const char *images)
+{
+    struct usage usage = { 0 };
+
+    add_directory(&usage, AT_FDCWD, store, FILES_TOO, 0);
+    if (images != NULL)
+        add_directory(&usage, AT_FDCWD, images, DIRECTORIES_ONLY, 2);
+    if (usage.count > 0)
+        qsort(usage.linked, usage.count, sizeof(struct linked), compare_linked);
+    for (size_t i = 0; i < usage.count; i++) {
+        if (i == 0 || compare_linked(&usage.linked[i - 1], &usage.linked[i]) != 0)
+            usage.size += usage.linked[i].size;
+    }
+    mem_free(usage.linked);
+    return usage.size;
+}

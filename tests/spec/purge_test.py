@@ -1,0 +1,84 @@
+"""What a flush leaves in the store is deleted later; that costs what was stored, not how often something was flushed."""
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from support.case import ServerCase, kelvin_only, main                                               # noqa: E402
+from support.server import Server, scaled, until                                                     # noqa: E402
+
+
+def checkpoint(server, client):
+    client.must("BGREWRITEAOF")
+    until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
+
+
+def store_file_last(server):
+    """LevelDB numbers its files; each switch of the memtable takes a number or two."""
+    names = os.listdir(os.path.join(server.folder, "store"))
+    return max(int(number) for name in names for number in re.findall(r"\d+", name))
+
+
+def size_of(folder):
+    return sum(os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder))
+
+
+@kelvin_only
+class PurgeTest(ServerCase):
+
+    def test_many_flushes_leave_nothing_to_do_after_a_restart(self):
+        with Server({"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": 0}) as server:
+            with server.client() as client:
+                client.pipeline([("SET", "a", "1"), ("FLUSHALL",)] * scaled(1000))
+                client.must("SET", "here", "1")
+                checkpoint(server, client)
+            server.restart()
+            with server.client() as client:
+                before = store_file_last(server)
+                for number in range(100):           # the writer makes a round for each, at least
+                    client.must("SET", "k%d" % number, "v")
+                    self.assertEqual(client.must("TIER", "DEMOTE", "k%d" % number), 1)
+                self.assertLess(store_file_last(server) - before, 20)
+                self.assertEqual(client.must("GET", "here"), b"1")
+
+    def test_what_was_flushed_and_not_purged_yet_is_purged_after_a_restart(self):
+        """The image may have been taken before the records were gone."""
+        with Server({"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": 0}) as server:
+            with server.client() as client:
+                for database in range(3):
+                    client.must("SELECT", database)
+                    client.must("MSET", *[word for i in range(500) for word in ("k%d" % i, "v" * 100)])
+                    client.must("TIER", "DEMOTE", *["k%d" % i for i in range(500)])
+                client.pipeline([("FLUSHDB",), ("BGREWRITEAOF",)])
+                until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", what="the end of the checkpoint")
+                client.must("FLUSHDB")
+            server.restart(kill=True)
+            with server.client() as client:
+                self.assertEqual(client.must("DBSIZE"), 500)
+                client.must("SELECT", 2)
+                self.assertEqual(client.must("DBSIZE"), 0)
+                self.assertEqual(client.must("KEYS", "*"), [])
+                client.must("SET", "k1", "new")
+                self.assertEqual(client.must("TIER", "DEMOTE", "k1"), 1)
+                self.assertEqual(client.must("GET", "k1"), b"new")
+
+    def test_the_size_counts_what_only_the_last_image_holds(self):
+        """All is rewritten after a checkpoint: the image keeps the old tables, the store has new ones."""
+        options = {"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": 0, "tier-write-buffer": "64kb"}
+        with Server(options) as server:
+            with server.client() as client:
+                keys = ["k%d" % number for number in range(1000)]
+                client.pipeline([("SET", key, os.urandom(2000)) for key in keys])
+                client.must("TIER", "DEMOTE", *keys)
+                checkpoint(server, client)
+                alone = size_of(os.path.join(server.folder, "store"))
+                client.must("FLUSHALL")
+                client.pipeline([("SET", key, os.urandom(2000)) for key in keys])
+                client.must("TIER", "DEMOTE", *keys)
+                until(lambda: int(server.info("tiering")["tier_store_bytes"]) > alone * 1.5, what="the image to be counted")
+                client.must("CONFIG", "SET", "tier-max-size", int(alone * 1.5))
+                until(lambda: server.info("tiering")["tier_status"] == "full", what="the limit to be reached")
+
+
+if __name__ == "__main__":
+    main()

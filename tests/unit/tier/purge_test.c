@@ -1,0 +1,310 @@
+/* Purging costs what was stored, not what was counted; giving the room back holds up neither demotion nor the end. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "support/tier_box.h"
+#include "tier/checkpoint.h"
+#include "tier/purge.h"
+
+enum { PATIENCE_US = 60000000, RECORD_SIZE = 1 << 20 };
+
+struct rig {
+    struct tier_box box;
+    struct box_client *client;
+};
+
+static int open_rig(void **state)
+{
+    struct rig *rig = mem_zalloc(sizeof(*rig));
+    struct tier_box_options options = { .seed = seed_new(), .partition_count = 16, .db_count = 16, .write_buffer_size = 4 << 20 };
+
+    tier_box_create(&rig->box, &options);
+    rig->client = tier_box_open_client(&rig->box, 0);
+    *state = rig;
+    return 0;
+}
+
+static int close_rig(void **state)
+{
+    struct rig *rig = *state;
+
+    store_env_set_faults(rig->box.env, NULL);
+    if (rig->box.writer_held)
+        tier_box_release_writer(&rig->box);
+    tier_box_close_client(rig->client);
+    tier_box_turn(&rig->box.workers[0], BOX_NO_WAIT);
+    tier_box_settle(&rig->box);
+    tier_box_verify(&rig->box);
+    tier_box_destroy(&rig->box);
+    mem_free(rig);
+    return 0;
+}
+
+static const char *say(struct rig *rig, const char *line)
+{
+    return tier_box_say(rig->client, line);
+}
+
+/* Records of an incarnation that no database has; the writer is held. */
+static void store_records(struct rig *rig, uint32_t incarnation, int count, size_t size)
+{
+    struct store_batch *batch = store_batch_create();
+    char *record = mem_zalloc(size);
+
+    for (int i = 0; i < count; i++) {
+        char key[20];
+
+        snprintf(key, sizeof(key), "k%d", i);
+        memset(record, 'a' + i % 26, size);
+        store_batch_put(batch, incarnation, (uint64_t)i << 54, bytes_of_string(key), bytes_of(record, size));
+        assert_int_equal(store_write(rig->box.tier->store, batch), STATUS_OK);
+        store_batch_clear(batch);
+    }
+    mem_free(record);
+    store_batch_destroy(batch);
+}
+
+static bool has_records(struct rig *rig, uint32_t incarnation)
+{
+    uint32_t found;
+    enum status status = store_incarnation(rig->box.tier->store, incarnation, &found);
+
+    assert_true(status == STATUS_OK || status == STATUS_NOT_FOUND);
+    return status == STATUS_OK && found == incarnation;
+}
+
+static void flushes_of_what_was_never_stored_cost_no_write(void **state)
+{
+    struct rig *rig = *state;
+    uint64_t syncs = store_env_stats(rig->box.env).syncs, number = store_number(rig->box.tier->store);
+    uint32_t last = rig->box.partitions->incarnation_last;
+
+    for (int i = 0; i < 300; i++) {
+        assert_string_equal(say(rig, "SET a 1"), "+OK\n");
+        assert_string_equal(say(rig, "FLUSHALL"), "+OK\n");
+        assert_string_equal(say(rig, "FLUSHALL"), "+OK\n");
+        assert_int_equal(purge_count(rig->box.tier->purge), 0);
+    }
+    assert_int_equal(rig->box.partitions->incarnation_last, last + 300);    /* not 16 for each, and none for the second */
+    tier_box_settle(&rig->box);
+    assert_int_equal(store_env_stats(rig->box.env).syncs, syncs);
+    assert_int_equal(store_number(rig->box.tier->store), number);
+}
+
+static void a_flush_purges_what_was_stored(void **state)
+{
+    struct rig *rig = *state;
+
+    assert_string_equal(say(rig, "MSET a 1 b 2"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE a b"), ":2\n");
+    assert_true(has_records(rig, 1));
+    assert_string_equal(say(rig, "FLUSHALL"), "+OK\n");
+    tier_box_settle(&rig->box);
+    assert_false(has_records(rig, 1));
+}
+
+static void a_start_looks_for_what_is_there(void **state)
+{
+    struct rig *rig = *state;
+    struct tier *tier = rig->box.tier;
+
+    assert_string_equal(say(rig, "SET live 1"), "+OK\n");
+    assert_string_equal(say(rig, "TIER DEMOTE live"), ":1\n");
+    assert_string_equal(say(rig, "GET live"), "$1\n1\n");       /* an entry of the map, so that it stays as it is below */
+    tier_box_hold_writer(&rig->box);
+    store_records(rig, 1000, 10, 100);
+    store_records(rig, 2000000000, 10, 100);
+    rig->box.partitions->incarnation_last = 2000000001;         /* a count of two billion is not walked through */
+    assert_int_equal(purge_find(tier), STATUS_OK);
+    assert_int_equal(purge_count(tier->purge), 2);
+    assert_true(purge_has(tier->purge, 1000) && purge_has(tier->purge, 2000000000));
+    rig->box.partitions->incarnation_last = 2000;               /* tier_box_verify looks at each */
+    tier_box_release_writer(&rig->box);
+    tier_box_settle(&rig->box);
+    assert_false(has_records(rig, 1000));
+    assert_false(has_records(rig, 2000000000));
+    assert_true(has_records(rig, 1));
+}
+
+static void a_flush_during_a_checkpoint_is_one_purge(void **state)
+{
+    struct rig *rig = *state;
+    char key[20], dir[300], message[STORE_MESSAGE_SIZE];
+    uint64_t number;
+
+    for (int i = 0; i < 1000; i++) {
+        struct bytes words[] = { BYTES("SET"), { key, (size_t)snprintf(key, sizeof(key), "k%d", i) }, BYTES("v") };
+
+        assert_true(tier_box_ask(rig->client, words, 3));
+    }
+    partitions_lock_all(rig->box.partitions);
+    tier_cut(rig->box.tier);
+    partitions_unlock_all(rig->box.partitions);
+    assert_string_equal(say(rig, "FLUSHDB"), "+OK\n");
+    assert_int_equal(purge_count(rig->box.tier->purge), 0);     /* the checkpoint needs them */
+    assert_true(rig->box.partitions->watch.incarnation_is_taken(rig->box.tier, 1));
+    snprintf(dir, sizeof(dir), "%s/image", rig->box.root);
+    assert_int_equal(tier_image(rig->box.tier, dir, &number, message), STATUS_OK);
+    tier_box_hold_writer(&rig->box);
+    assert_in_range(purge_count(rig->box.tier->purge), 0, 1);   /* the writer may have been at it already */
+    tier_box_release_writer(&rig->box);
+    tier_box_settle(&rig->box);
+    assert_false(has_records(rig, 1));
+    assert_false(rig->box.partitions->watch.incarnation_is_taken(rig->box.tier, 1));
+}
+
+static void the_set_keeps_each_number_once(void **state)
+{
+    struct purge *purge = purge_create();
+    struct random random;
+    uint64_t seed = seed_new();
+    bool there[1000] = { 0 };
+    size_t count = 0;
+
+    (void)state;
+    random_init(&random, seed);
+    for (int i = 0; i < 3000; i++) {
+        uint32_t number = (uint32_t)random_below(&random, 999) + 1;
+
+        purge_add(purge, number);
+        count += !there[number];
+        there[number] = true;
+    }
+    if (purge_count(purge) != count)
+        fail_msg("seed %llu", (unsigned long long)seed);
+    for (uint32_t i = 1; i < 1000; i++)
+        assert_int_equal(purge_has(purge, i), there[i]);
+    purge_destroy(purge);
+}
+
+static void await_slices(struct rig *rig, uint64_t count)
+{
+    int64_t began_us = clock_mono_us();
+    struct timespec moment = { 0, 1000000 };
+
+    while (rig->box.slice_count < count) {
+        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US, "no compaction begins");
+        tier_nudge(rig->box.tier);
+        nanosleep(&moment, NULL);
+    }
+}
+
+static uint64_t disk_size(struct rig *rig)
+{
+    return store_disk_size(rig->box.tier->store);
+}
+
+/* A disk on which a slice would take minutes. */
+static void begin_slow_slice(struct rig *rig)
+{
+    tier_box_hold_writer(&rig->box);
+    store_records(rig, 17, 150, RECORD_SIZE);
+    rig->box.partitions->incarnation_last = 17;
+    purge_add(rig->box.tier->purge, 17);
+    store_env_set_faults(rig->box.env, &(struct store_faults){ .only = ".ldb", .read_delay_us = 10000 });
+    tier_box_release_writer(&rig->box);
+    await_slices(rig, 1);
+    store_env_set_faults(rig->box.env, &(struct store_faults){ .only = ".ldb", .read_delay_us = 2000000 });
+}
+
+static void demotion_goes_on_while_room_is_given_back(void **state)
+{
+    struct rig *rig = *state;
+    char line[60];
+
+    begin_slow_slice(rig);
+    for (int i = 0; i < 10; i++) {
+        snprintf(line, sizeof(line), "SET new%d %d", i, i);
+        assert_string_equal(say(rig, line), "+OK\n");
+        snprintf(line, sizeof(line), "TIER DEMOTE new%d", i);
+        assert_string_equal(say(rig, line), ":1\n");
+    }
+    assert_true(disk_size(rig) > 75 * RECORD_SIZE);
+    store_env_set_faults(rig->box.env, NULL);
+}
+
+static void the_end_does_not_wait_for_a_slice(void **state)
+{
+    struct rig *rig = *state;
+    int64_t began_us;
+
+    begin_slow_slice(rig);
+    tier_box_close_client(rig->client);
+    began_us = clock_mono_us();
+    tier_box_destroy(&rig->box);
+    assert_true(clock_mono_us() - began_us < 20000000);     /* one read, and what was begun otherwise */
+    mem_free(rig);
+}
+
+static void room_comes_back_slice_by_slice(void **state)
+{
+    struct rig *rig = *state;
+    int64_t began_us = clock_mono_us();
+    struct timespec moment = { 0, 1000000 };
+    uint64_t before;
+
+    tier_box_hold_writer(&rig->box);
+    store_records(rig, 17, 140, RECORD_SIZE);
+    store_records(rig, 18, 10, RECORD_SIZE);
+    rig->box.partitions->incarnation_last = 18;
+    before = disk_size(rig);
+    purge_add(rig->box.tier->purge, 17);
+    purge_add(rig->box.tier->purge, 18);
+    tier_box_release_writer(&rig->box);
+    await_slices(rig, 2);
+    while (disk_size(rig) > before / 2) {
+        BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US, "%llu bytes of %llu are left",
+            (unsigned long long)disk_size(rig), (unsigned long long)before);
+        tier_nudge(rig->box.tier);
+        nanosleep(&moment, NULL);
+    }
+    tier_box_settle(&rig->box);
+    assert_int_equal(rig->box.slice_count, 2);      /* the last few MiB wait for more */
+}
+
+static void a_little_is_not_compacted(void **state)
+{
+    struct rig *rig = *state;
+    uint64_t syncs;
+
+    tier_box_hold_writer(&rig->box);
+    for (uint32_t i = 0; i < 200; i++) {
+        store_records(rig, 100 + i, 1, 100);
+        purge_add(rig->box.tier->purge, 100 + i);
+    }
+    rig->box.partitions->incarnation_last = 300;
+    syncs = store_env_stats(rig->box.env).syncs;
+    tier_box_release_writer(&rig->box);
+    tier_box_settle(&rig->box);
+    for (uint32_t i = 0; i < 200; i++)
+        assert_false(has_records(rig, 100 + i));
+    assert_int_equal(rig->box.slice_count, 0);
+    assert_int_equal(store_env_stats(rig->box.env).syncs, syncs);
+}
+
+#define WITH_RIG(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_set_keeps_each_number_once),
+        WITH_RIG(flushes_of_what_was_never_stored_cost_no_write),
+        WITH_RIG(a_flush_purges_what_was_stored),
+        WITH_RIG(a_start_looks_for_what_is_there),
+        WITH_RIG(a_flush_during_a_checkpoint_is_one_purge),
+        WITH_RIG(a_little_is_not_compacted),
+        WITH_RIG(room_comes_back_slice_by_slice),
+        WITH_RIG(demotion_goes_on_while_room_is_given_back),
+        cmocka_unit_test_setup(the_end_does_not_wait_for_a_slice, open_rig),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

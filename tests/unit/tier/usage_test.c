@@ -1,0 +1,88 @@
+/* What the store and its images take: each file once, whoever has links to it. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tier/usage.h"
+
+static char root[200];
+
+static const char *path_of(const char *name)
+{
+    static char paths[4][300];
+    static int next;
+    char *path = paths[next++ % 4];
+
+    snprintf(path, 300, "%s/%s", root, name);
+    return path;
+}
+
+static void make_file(const char *name, long size)
+{
+    FILE *file = fopen(path_of(name), "w");
+
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), size), 0);
+    fclose(file);
+}
+
+static int open_root(void **state)
+{
+    const char *temporary = getenv("TMPDIR");
+    static const char *const names[] = { "store", "log", "log/1.base.image", "log/1.base.image/store", "log/2.base.image",
+        "log/2.base.image/store" };
+
+    (void)state;
+    snprintf(root, sizeof(root), "%s/usage-XXXXXX", temporary != NULL ? temporary : "/tmp");
+    assert_non_null(mkdtemp(root));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        assert_int_equal(mkdir(path_of(names[i]), 0755), 0);
+    return 0;
+}
+
+static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *ftw)
+{
+    (void)stat, (void)type, (void)ftw;
+    return remove(path);
+}
+
+static int close_root(void **state)
+{
+    (void)state;
+    return nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void each_file_counts_once(void **state)
+{
+    (void)state;
+    make_file("store/1.ldb", 1000);             /* of the store and both images */
+    assert_int_equal(link(path_of("store/1.ldb"), path_of("log/1.base.image/store/1.ldb")), 0);
+    assert_int_equal(link(path_of("store/1.ldb"), path_of("log/2.base.image/store/1.ldb")), 0);
+    make_file("store/2.log", 200);              /* of the store alone */
+    make_file("log/1.base.image/store/3.ldb", 30000);       /* of an image alone */
+    make_file("log/1.base.image/store/4.ldb", 400000);      /* of both images, but not of the store any more */
+    assert_int_equal(link(path_of("log/1.base.image/store/4.ldb"), path_of("log/2.base.image/store/4.ldb")), 0);
+    make_file("log/1.base.image/tags", 5000000);
+    make_file("log/1.incr.aof", 60000000);      /* the log is not the tier's */
+    assert_int_equal(usage_measure(path_of("store"), path_of("log")), 5431200);
+    assert_int_equal(usage_measure(path_of("store"), NULL), 1200);
+    assert_int_equal(usage_measure(path_of("none"), path_of("neither")), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_file_counts_once, open_root, close_root),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

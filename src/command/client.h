@@ -63,6 +63,7 @@ struct client {
     struct client *prev, *next;             /* in its worker's list of all */
     struct client *prev_waiting, *next_waiting;     /* in its worker's list of those who wait for memory */
     bool waits_for_memory;
+    bool waits_for_replies;                 /* and others' replies have to be sent first */
     bool waits_for_pace;                    /* and it is the pace (engine/pace.h) that holds it back, nothing else */
     uint64_t lsn_written;                   /* of its own last change */
     uint64_t lsn_needed;                    /* its output waits until the log covers this */

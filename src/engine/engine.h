@@ -118,7 +118,7 @@ uint64_t engine_memory_used(const struct engine *engine);
 /* Bytes that the buffers of all clients take, and may take at most: maxmemory-clients; if that is 0, half of maxmemory, or any number. */
 uint64_t engine_client_memory(const struct engine *engine);
 uint64_t engine_client_memory_max(const struct engine *engine);
-/* A request of `size` bytes and more may be received: it fits into maxmemory, or it is the only one that does not. False: ask again soon; room
+/* A request of `size` bytes and more may be received: it fits into maxmemory, or it is the only one for which no room can be made. False: ask again soon; room
  * is being made. On the client's worker; engine_end_large when the request has run or its client is gone. */
 bool engine_admit_large(struct engine *engine, struct client *client, uint64_t size);
 void engine_end_large(struct engine *engine, struct client *client);

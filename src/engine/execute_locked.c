@@ -293,6 +293,8 @@ void execute_once(struct call *call, struct worker *worker, bool *parked)
         execute_park_paced(call, worker);
     else if (must_queue && !(call->client->flags & CLIENT_REPLAY))
         execute_park(call, worker);
+    if (residency == REPLIES_FULL)
+        call->client->waits_for_replies = true;
     if (residency == SHORT)
         turn_count(call->turn, STAT_THROTTLED, 1);
     if (residency == REAPED)

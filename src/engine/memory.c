@@ -8,6 +8,8 @@
 #include "tier/checkpoint.h"
 
 enum { EVICT_SAMPLES = 16, EVICT_KEYS_MAX = 1000, REPLAY_WAIT_MS_MAX = 10000, EXCESS_SHARE = 20, EXCESS_MAX_SHARE = 8, REPLY_SHARE = 4 };
+/* A large value is there twice for a while when it is demoted, so twice its size has to be free before it comes. */
+enum { LARGE_COPIES = 2, LARGE_PERCENT_MAX = 60 };
 
 uint64_t engine_memory_used(const struct engine *engine)
 {
@@ -34,16 +36,19 @@ uint64_t engine_client_memory_max(const struct engine *engine)
 
 bool engine_admit_large(struct engine *engine, struct client *client, uint64_t size)
 {
-    int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
+    uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY), most = limit / 100 * LARGE_PERCENT_MAX;
+    uint64_t wanted = size < most / LARGE_COPIES ? size * LARGE_COPIES : most;
     struct client *nobody = NULL;
+    bool is_hopeless = wanted == most || !engine_may_wait_for_memory(engine);
 
-    if (limit <= 0 || engine->large_client == client)
+    if (limit == 0 || engine->large_client == client)
         return true;
-    if (engine_memory_used(engine) + size <= (uint64_t)limit || atomic_compare_exchange_strong(&engine->large_client, &nobody, client)) {
+    if (engine_memory_used(engine) + wanted <= limit ||
+        (is_hopeless && atomic_compare_exchange_strong(&engine->large_client, &nobody, client))) {
         engine->memory_wanted = 0;
         return true;
     }
-    engine->memory_wanted = size < (uint64_t)limit / 2 ? size : (uint64_t)limit / 2;
+    engine->memory_wanted = wanted;
     if (engine->tier != NULL && !tier_is_demoting(engine->tier))
         tier_nudge(engine->tier);
     return false;

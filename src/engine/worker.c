@@ -177,7 +177,7 @@ void worker_memory_came(struct worker *worker)
 void worker_park_for_memory(struct worker *worker, struct client *client)
 {
     client->waits_for_memory = true;
-    client->waits_for_pace = false;
+    client->waits_for_pace = client->waits_for_replies = false;
     client->prev_waiting = worker->memory_last;
     client->next_waiting = NULL;
     if (worker->memory_last != NULL)
@@ -229,6 +229,12 @@ static bool is_held_back(struct worker *worker)
     return fill >= 0 && !pace_has_credit(engine, fill);
 }
 
+/* It would only find out again that it has to wait. */
+static bool waits_in_vain(const struct worker *worker, const struct client *client)
+{
+    return client->waits_for_replies && engine_replies_are_full(worker->engine);
+}
+
 /* First come, first served, each once. One that could do nothing keeps its place. */
 static void resume_for_memory(struct worker *worker)
 {
@@ -240,6 +246,13 @@ static void resume_for_memory(struct worker *worker)
         uint64_t commands = client->commands;
 
         leave_memory_queue(worker, client);
+        if (waits_in_vain(worker, client)) {
+            worker_park_for_memory(worker, client);
+            client->waits_for_replies = true;
+            if (client == last)
+                break;
+            continue;
+        }
         worker->resume(client);
         if (client->waits_for_pace && client->waits_for_memory && client->commands == commands) {
             move_to_front(worker, client);

@@ -7,7 +7,13 @@
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
-enum { LOADER_CHUNK_MAX = 16, RINGS_MAX = 16, BUFFER_KEPT_MAX = 64 * 1024 };
+enum {
+    LOADER_CHUNK_MAX = 16,
+    RINGS_MAX = 16,
+    BUFFER_KEPT_MAX = 64 * 1024,
+    RECORD_COPIES = 3,              /* of a record while it is read: block, string, buffer or value */
+    LOADS_SHARE = 16,               /* of maxmemory, for all loads under way */
+};
 
 struct value_limits tier_limits(const struct tier *tier)
 {
@@ -437,6 +443,18 @@ struct loader {
     int number;
 };
 
+/* How many loaders may read at a time: as many as there are, but for large records, of which LevelDB and the loader have several copies
+ * each. They are known by their mean size only. */
+static int loads_at_once(const struct tier *tier)
+{
+    uint64_t count = tier->record_count, size = count > 0 ? tier->record_bytes / count * RECORD_COPIES : 0;
+    uint64_t share = (uint64_t)tier->settings.memory_max / LOADS_SHARE;
+
+    if (tier->settings.memory_max <= 0 || size * LOADERS_MAX <= share)
+        return LOADERS_MAX;
+    return size >= share ? 1 : (int)(share / size);
+}
+
 static void *loader_main(void *context)
 {
     struct loader *self = context;
@@ -450,7 +468,7 @@ static void *loader_main(void *context)
     for (;;) {
         int count;
 
-        while (tier->queue_first == NULL && !tier->stopping && number < tier->loaders_wanted) {
+        while ((tier->queue_first == NULL || tier->loading >= loads_at_once(tier)) && !tier->stopping && number < tier->loaders_wanted) {
             tier->loaders_idle++;
             pthread_cond_wait(&tier->queue_filled, &tier->queue_lock);
             tier->loaders_idle--;
@@ -458,6 +476,7 @@ static void *loader_main(void *context)
         if (tier->queue_first == NULL || number >= tier->loaders_wanted)
             break;              /* the first loader always stays until the queue is empty */
         count = take_chunk(tier, chunk);
+        tier->loading++;
         pthread_mutex_unlock(&tier->queue_lock);
         for (int i = 0; i < count; i++) {
             read_record(tier, &chunk[i]);
@@ -467,6 +486,9 @@ static void *loader_main(void *context)
             buffer_shrink(&chunk[i].scratch, BUFFER_KEPT_MAX);
         }
         pthread_mutex_lock(&tier->queue_lock);
+        tier->loading--;
+        if (tier->queue_first != NULL && tier->loaders_idle > 0)
+            pthread_cond_signal(&tier->queue_filled);
     }
     pthread_mutex_unlock(&tier->queue_lock);
     for (int i = 0; i < LOADER_CHUNK_MAX; i++) {

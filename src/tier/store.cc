@@ -24,6 +24,8 @@ enum {
 };
 static const size_t size_mib = 1 << 20;
 static const size_t SYNCED_MIN = 4 << 20;           /* bytes: a batch that is synced at once */
+/* A smaller cache hardly ever has a block that is asked for, and each of its 16 parts keeps the last block it was given, however large. */
+static const size_t CACHE_USEFUL_MIN = 16 << 20;
 static const size_t BATCH_KEPT_MAX = 4 << 20;       /* bytes: what a batch that was written keeps for the next one */
 
 struct store_batch {
@@ -360,6 +362,7 @@ enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, 
 {
     enum status result;
     std::string name, value;
+    leveldb::ReadOptions options = read_options_get();
 
     CHECK(is_database(incarnation));
     name.reserve(STORE_KEY_PREFIX + key.size);
@@ -367,8 +370,8 @@ enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, 
     key_append_u64(&name, hash);
     name.append(key.data, key.size);
     pthread_rwlock_rdlock(&store->lock);
-    result = store->db == nullptr ? store->down_status
-                                  : status_of_leveldb(store->db->Get(read_options_get(), name, &value));
+    options.fill_cache = store->tuning.block_cache_size >= CACHE_USEFUL_MIN;
+    result = store->db == nullptr ? store->down_status : status_of_leveldb(store->db->Get(options, name, &value));
     pthread_rwlock_unlock(&store->lock);
     if (result == STATUS_OK)
         buffer_append(record, value.data(), value.size());
@@ -474,7 +477,7 @@ static enum status write(struct store *store, leveldb::WriteBatch *batch, uint64
         return STATUS_CLOSED;
     /* When LevelDB drops a log that is full, what of it is not on the disk yet gets there (store_file.cc), with LevelDB's mutex held:
      * all reads wait for that. A value of a hundred megabytes is synced here, where only the writer waits. Watched logs are never synced. */
-    options.sync = !store->numbers_rare && batch->ApproximateSize() >= SYNCED_MIN;
+    options.sync = !store->numbers_rare && batch != nullptr && batch->ApproximateSize() >= SYNCED_MIN;
     /* No lock: only the writer replaces `db`, and it is here. */
     status = store->db->Write(options, batch);
     if (!status.ok()) {
@@ -493,6 +496,11 @@ enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch
     if (!store->numbers_rare)
         put_number(batch, number);
     return write(store, batch, number);
+}
+
+enum status store_flush(struct store *store)
+{
+    return write(store, nullptr, store->number.load());       /* LevelDB takes no batch for an order to change the memtable */
 }
 
 enum status store_write_number(struct store *store)

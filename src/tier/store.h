@@ -109,6 +109,9 @@ struct store_tuning {
 };
 void store_tune(struct store *store, const struct store_tuning *tuning);
 
+/* Begins to write the memtable to a table, whatever its size: its memory comes back when that is done. Waits for the one before it. The writer only. */
+enum status store_flush(struct store *store);
+
 /* After a failed store_write, store_purge or store_compact: closes LevelDB and opens it again, and finds out whether
  * the batch that failed is in. STATUS_OK: writable again; `*applied` says whether the failed batch is there (then it must
  * not be written again); with `numbers_rare` it never does: writing a batch twice does no harm. STATUS_CORRUPT: the store came back

@@ -92,7 +92,7 @@ struct tier {
     pthread_cond_t queue_filled;
     struct load *queue_first, *queue_last;
     uint64_t queue_size;
-    int loaders_idle;
+    int loaders_idle, loading;          /* those that wait, and those that read */
     pthread_cond_t load_ended;          /* with queue_lock: for who waits in tier_help */
     _Atomic int helpers;
     _Atomic uint64_t loads_ended;

@@ -29,6 +29,7 @@ enum {
     HOLE_PERCENT = 4,               /* of the heaps may be holes before compaction starts */
     REOPEN_EVERY_MS = 1000,
     SIZE_EVERY_MS = 500,
+    FLUSH_WAIT_MS_MAX = 2000,
     YIELDS_MAX = 1000,
     SHARE_MIN = DEMOTE_SHARE_ONE / 100,
     STORE_FULL_AGAIN_PERCENT = 95,  /* after the store was full, it is written again below that */
@@ -175,6 +176,30 @@ static bool over(struct tier *tier, int64_t percent, uint64_t *by)
     return now > mark;
 }
 
+/* LevelDB keeps what is written in a memtable until the next one is begun. A value that is larger than a memtable should be has it written
+ * out at once. */
+static void commit_big(struct tier *tier)
+{
+    bool is_large = store_batch_size(tier->writing->batch.store) >= tier->tuned.write_buffer_size;
+    enum status status = STATUS_OK;
+
+    commit(tier);
+    if (is_large && !tier->writing->batch.failed)
+        status = store_flush(tier->store);
+    if (status != STATUS_OK)
+        enter_error(tier, status);
+}
+
+/* Several large memtables at a time would be more memory than the values that they make room for. */
+static void wait_for_flush(struct tier *tier)
+{
+    struct timespec pause = { 0, 1000000 };
+    uint64_t by;
+
+    for (int i = 0; i < FLUSH_WAIT_MS_MAX && !tier->stopping && over(tier, 100, &by) && store_is_flushing(tier->store); i++)
+        nanosleep(&pause, NULL);
+}
+
 /* Big values, one after the other; a batch of its own each. */
 static void put_big(struct tier *tier)
 {
@@ -185,9 +210,10 @@ static void put_big(struct tier *tier)
     for (size_t i = 0; i < big->count && !tier->writing->batch.failed; i++) {
         struct unknown_key *at = &big->keys[i];
 
+        wait_for_flush(tier);
         (void)batch_put_big(tier, &tier->writing->batch, at->partition, at->incarnation, at->hash,
             bytes_of(big->text.data + at->key_at, at->key_size), BATCH_DEMOTE, NULL);      /* too large: it is passed over from now on */
-        commit(tier);
+        commit_big(tier);
     }
     big->count = 0;
     big->text.size = 0;

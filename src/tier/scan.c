@@ -123,6 +123,13 @@ static bool page_has(const struct hot_scan *hot, size_t count, uint64_t hash, st
     return false;
 }
 
+static void note_lsn(struct scan_page *page, const struct partition *partition)
+{
+    ASSERT_LOCKED(partition);
+    if (partition->last_lsn > page->lsn)
+        page->lsn = partition->last_lsn;
+}
+
 /* The cold keys in from..until, added behind the hot ones. Returns the last hash covered. */
 static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32_t incarnation, uint64_t from, uint64_t until,
     size_t count, struct hot_scan *hot)
@@ -188,6 +195,7 @@ static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32
         }
         scan_page_add(page, key, at->type, at->expire_ms);
     }
+    note_lsn(page, partition);
     partition_unlock(partition);
     mem_free(hashes);
     scan_page_release(&cold);
@@ -237,6 +245,7 @@ void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_
             cold = tier != NULL && keyspace_has_cold(keyspace);
             incarnation = keyspace->incarnation;
         }
+        note_lsn(page, partition);
         partition_unlock(partition);
         if (cold)
             until = scan_cold(tier, partition, incarnation, from, until, count, &hot);

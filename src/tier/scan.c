@@ -1,4 +1,16 @@
-/* SCAN, DBSIZE and WHERE over both tiers: tier rules 2 and 11. */
+/* SCAN, DBSIZE and WHERE over both tiers: tier rules 2 and 11.
+ *
+ * A page shows every key that exists all the time while it is made. Its hot part is read under the partition's lock, its iterator over
+ * the store is opened without it (opening waits while the store is reopened, and takes LevelDB's mutex). That is as good as one instant
+ * if no record was deleted in between, for then a key that exists and has no entry when the hot part is read has its record when the
+ * iterator is opened:
+ * - it has no grave, so a delete of its record that was put into a batch before that has been applied, and is older than the record;
+ * - later deletes are put into a batch under the lock, which bury_count counts before they are applied.
+ * So the count is compared after the iterator was opened; if it has changed, the page's step begins again. The writer deletes in a
+ * partition once a round at most, which takes much longer than opening an iterator: hardly any step begins a third time.
+ * What changes after the iterator was opened does no harm: the iterator shows the store as it was then, and what it shows is compared
+ * with entries and graves under the lock.
+ */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -130,12 +142,11 @@ static void note_lsn(struct scan_page *page, const struct partition *partition)
         page->lsn = partition->last_lsn;
 }
 
-/* The cold keys in from..until, added behind the hot ones. Returns the last hash covered. */
-static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32_t incarnation, uint64_t from, uint64_t until,
+/* The cold keys in from..until, added behind the hot ones. Closes the iterator. Returns the last hash covered. */
+static uint64_t scan_cold(struct store_iterator *iterator, struct partition *partition, uint32_t incarnation, uint64_t until,
     size_t count, struct hot_scan *hot)
 {
     struct scan_page cold = { 0 };
-    struct store_iterator *iterator = store_scan(tier->store, incarnation, from);
     struct store_record record;
     uint64_t step = (1ull << SCAN_HASH_SHIFT) - 1, cut = until, *hashes = NULL;
     struct scan_page *page = hot->page;
@@ -223,16 +234,32 @@ bool tier_has_cold(struct tier *tier, int db)
     return has;
 }
 
-void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_t cursor, size_t count, struct scan_page *page)
+/* NULL: records were deleted since the hot part was read, and it has to be read again. */
+static struct store_iterator *open_cold(struct tier *tier, struct partition *partition, uint32_t incarnation, uint64_t from,
+    uint64_t bury_count)
 {
-    uint64_t from = cursor << SCAN_HASH_SHIFT;
+    struct store_iterator *iterator = store_scan(tier->store, incarnation, from);
+    struct keyspace *keyspace;
+    bool is_unchanged;
 
-    page->status = STATUS_OK;
-    if (count == 0)
-        count = 1;
+    partition_lock(partition);
+    keyspace = tier_keyspace_of(partition, incarnation);
+    is_unchanged = keyspace == NULL || keyspace->tier->bury_count == bury_count;
+    partition_unlock(partition);
+    if (is_unchanged)
+        return iterator;
+    store_scan_close(iterator);
+    return NULL;
+}
+
+/* Adds the keys of one partition from `from` on, up to about `count`. Returns the last hash covered. */
+static uint64_t scan_step(struct tier *tier, struct partition *partition, int db, uint64_t from, size_t count, struct scan_page *page)
+{
+    size_t base = page->count, text_size = page->text.size;
+
     for (;;) {
-        struct partition *partition = &partitions->partitions[partition_index(partitions, from)];
-        uint64_t last = partition_last_hash(partition), until = last;
+        uint64_t until = partition_last_hash(partition), bury_count = 0;
+        struct store_iterator *iterator = NULL;
         struct keyspace *keyspace;
         struct hot_scan hot = { 0 };
         uint32_t incarnation = 0;
@@ -244,12 +271,33 @@ void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_
             until = scan_hot(keyspace, from, count, page, &hot);
             cold = tier != NULL && keyspace_has_cold(keyspace);
             incarnation = keyspace->incarnation;
+            bury_count = cold ? keyspace->tier->bury_count : 0;
         }
         note_lsn(page, partition);
         partition_unlock(partition);
         if (cold)
-            until = scan_cold(tier, partition, incarnation, from, until, count, &hot);
+            iterator = open_cold(tier, partition, incarnation, from, bury_count);
+        if (iterator != NULL)
+            until = scan_cold(iterator, partition, incarnation, until, count, &hot);
         mem_free(hot.keys);
+        if (!cold || iterator != NULL)
+            return until;
+        page->count = base;
+        page->text.size = text_size;
+    }
+}
+
+void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_t cursor, size_t count, struct scan_page *page)
+{
+    uint64_t from = cursor << SCAN_HASH_SHIFT;
+
+    page->status = STATUS_OK;
+    if (count == 0)
+        count = 1;
+    for (;;) {
+        struct partition *partition = &partitions->partitions[partition_index(partitions, from)];
+        uint64_t until = scan_step(tier, partition, db, from, count, page);
+
         page->cursor = (until + 1) >> SCAN_HASH_SHIFT;
         from = until + 1;
         if (from == 0 || page->count >= count || page->status != STATUS_OK)

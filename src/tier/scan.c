@@ -1,13 +1,14 @@
 /* SCAN, DBSIZE and WHERE over both tiers: tier rules 2 and 11.
  *
- * A page shows every key that exists all the time while it is made. Its hot part is read under the partition's lock, its iterator over
- * the store is opened without it (opening waits while the store is reopened, and takes LevelDB's mutex). That is as good as one instant
- * if no record was deleted in between, for then a key that exists and has no entry when the hot part is read has its record when the
- * iterator is opened:
- * - it has no grave, so a delete of its record that was put into a batch before that has been applied, and is older than the record;
- * - later deletes are put into a batch under the lock, which bury_count counts before they are applied.
- * So the count is compared after the iterator was opened; if it has changed, the page's step begins again. The writer deletes in a
+ * A page's hot part is read under the partition's lock; its iterator over the store is opened without it, as opening waits while the store
+ * is reopened and takes LevelDB's mutex. Nevertheless both are as of one instant, if no record was deleted in between: then a key that
+ * exists and has no entry when the hot part is read has its record when the iterator is opened.
+ * - It has no grave, so a delete of its record that was put into a batch before has been applied, and is older than the record.
+ * - Deletes that follow are put into a batch under the lock, and bury_count counts them, before they are applied.
+ * So the count is compared after the iterator was opened; if it has changed, this step of the page begins again. The writer deletes in a
  * partition once a round at most, which takes much longer than opening an iterator: hardly any step begins a third time.
+ * Without the comparison a key that is deleted and made again in between (a transaction, or an overwrite of a cold key that has just
+ * expired) is in neither part: the new entry has no record, and the old record is gone.
  * What changes after the iterator was opened does no harm: the iterator shows the store as it was then, and what it shows is compared
  * with entries and graves under the lock.
  */

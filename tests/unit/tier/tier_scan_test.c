@@ -5,10 +5,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <sched.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "engine/job.h"
 #include "support/store_hold.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
@@ -270,6 +272,40 @@ static void types_and_expiries_are_known_of_cold_keys(void **state)
     assert_string_equal(tier_box_say(rig->client, "SCAN 0 TYPE string COUNT 100"), "*2\n$1\n0\n*1\n$1\ns\n");
 }
 
+/* A page is read while the key has a time; the time is taken away, and it passes, before the reply is made: the key was there all the
+ * time. */
+static void shown_without_its_time(struct rig *rig, const char *request, const char *reply)
+{
+    struct worker *worker = &rig->box.workers[0].worker;
+    int64_t expire_ms = worker->turn.now_ms + 3600 * 1000;
+    const struct job *job;
+    char line[60];
+
+    snprintf(line, sizeof(line), "PEXPIREAT key:0 %lld", (long long)expire_ms);
+    assert_string_equal(tier_box_say(rig->other, line), ":1\n");
+    assert_false(tier_box_begin(rig->client, request));
+    job = rig->client->client.job;
+    while (!job->done)
+        sched_yield();
+    assert_true(tier_box_begin(rig->other, "PERSIST key:0"));
+    assert_string_equal(tier_box_reply(rig->other), ":1\n");
+    worker->wall_offset_ns += 2 * 3600 * 1000000000ll;         /* until the next turn */
+    while (rig->client->busy)
+        worker_read_mail(worker);
+    assert_string_equal(tier_box_reply(rig->client), reply);
+}
+
+static void a_key_that_loses_its_time_while_a_page_is_made_is_shown(void **state)
+{
+    struct rig *rig = *state;
+
+    fill(rig, 1);
+    assert_string_equal(tier_box_say(rig->other, "SET cold 1"), "+OK\n");
+    assert_string_equal(tier_box_say(rig->other, "TIER DEMOTE cold"), ":1\n");        /* so that a job reads the page */
+    shown_without_its_time(rig, "SCAN 0 COUNT 100 MATCH key:*", "*2\n$1\n0\n*1\n$5\nkey:0\n");
+    shown_without_its_time(rig, "KEYS key:*", "*1\n$5\nkey:0\n");
+}
+
 /* As the cold expirer does: the cold key is gone, and the delete of its record is in a batch. */
 static void bury_cold(struct rig *rig, struct batch *batch, const char *name)
 {
@@ -326,6 +362,7 @@ int main(void)
         TEST(an_empty_database_and_a_cursor_from_nowhere_end_at_once, open_rig),
         TEST(keys_and_randomkey_know_both_tiers, open_rig),
         TEST(types_and_expiries_are_known_of_cold_keys, open_rig),
+        TEST(a_key_that_loses_its_time_while_a_page_is_made_is_shown, open_small),
         TEST(a_key_that_loses_its_record_in_the_middle_of_a_page_is_shown, open_small),
     };
 

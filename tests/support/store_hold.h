@@ -8,12 +8,13 @@ extern "C" {
 #endif
 
 struct store;
+struct store_hold;
 
-/* From here on store_get and store_scan wait, until store_hold_end by the same thread. Writing goes on. */
-void store_hold_begin(struct store *store);
-void store_hold_end(struct store *store);
-/* Waits until an iterator is open or about to be opened: its thread is in store_scan. */
-void store_hold_await_scan(struct store *store);
+/* From here on store_get and store_scan wait, until store_hold_end. Writing goes on. */
+struct store_hold *store_hold_begin(struct store *store);
+void store_hold_end(struct store_hold *hold);
+/* Waits until a thread waits in store_scan. */
+void store_hold_await_scan(struct store_hold *hold);
 
 #ifdef __cplusplus
 }

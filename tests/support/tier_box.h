@@ -56,6 +56,8 @@ struct tier_box {
     _Atomic bool memory_is_real;                    /* the tier is told of all memory in use, else of the entries' bytes */
     _Atomic uint64_t expired_count;     /* cold keys that expired */
     _Atomic uint64_t told_count;        /* sentences for the operator */
+    void (*memory_freed)(void *context);            /* the test's: called with the tier's hook. Set while the writer is held; or NULL */
+    void *memory_freed_context;
 };
 
 struct tier_box_options {

@@ -140,7 +140,6 @@ static void cut(struct rig *rig)
 static void end_beside_holder(struct rig *rig, void (*act)(struct holder *holder))
 {
     struct tier *tier = rig->box.tier;
-    struct tier_hooks hooks = tier->hooks;
     struct holder *holder = &rig->holder;
 
     holder->rig = rig;
@@ -148,11 +147,11 @@ static void end_beside_holder(struct rig *rig, void (*act)(struct holder *holder
     holder->keyspace = tier_box_keyspace(&rig->box, 0, bytes_of_string(rig->key), &holder->hash);
     holder->act = act;
     assert_non_null(tier->handed_first);
-    tier->hooks.context = rig;
-    tier->hooks.memory_freed = start_holder;
+    rig->box.memory_freed_context = rig;
+    rig->box.memory_freed = start_holder;
     checkpoint_stop(tier);
     checkpoint_end(tier, &rig->batch);
-    tier->hooks = hooks;
+    rig->box.memory_freed = NULL;
     assert_true(holder->started);
     pthread_join(holder->thread, NULL);
     assert_int_equal(tier->checkpointing, CHECKPOINT_NONE);

@@ -324,7 +324,7 @@ static void bury_cold(struct rig *rig, struct batch *batch, const char *name)
 static void a_key_that_loses_its_record_in_the_middle_of_a_page_is_shown(void **state)
 {
     struct rig *rig = *state;
-    struct store *store = rig->box.tier->store;
+    struct store_hold *hold;
     struct batch batch;
     uint64_t cursor = 0;
     int key = 1;
@@ -333,13 +333,13 @@ static void a_key_that_loses_its_record_in_the_middle_of_a_page_is_shown(void **
     demote(rig, 0, 2);
     tier_box_hold_writer(&rig->box);
     batch_init(&batch);
-    store_hold_begin(store);
+    hold = store_hold_begin(rig->box.tier->store);
     assert_false(tier_box_begin(rig->client, "SCAN 0 COUNT 100"));
-    store_hold_await_scan(store);               /* it has read the hot part */
+    store_hold_await_scan(hold);                /* it has read the hot part */
     bury_cold(rig, &batch, "key:1");
     do_with(rig, "SET", &key, 1, "overwritten");
     assert_int_equal(batch_commit(rig->box.tier, &batch), STATUS_OK);
-    store_hold_end(store);
+    store_hold_end(hold);
     (void)tier_box_await(rig->client);
     batch_release(&batch);
     tier_box_release_writer(&rig->box);

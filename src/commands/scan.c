@@ -14,35 +14,23 @@ static bool page_is_whole(struct call *call, const struct scan_page *page)
     return false;
 }
 
-static bool has_expired(const struct call *call, const struct scan_key *key)
-{
-    return key->expire_ms >= 0 && key->expire_ms <= call->turn->now_ms && !call->turn->clock_stopped;
-}
-
 void keys_command(struct call *call)
 {
     struct bytes pattern = call->args[1];
-    struct reply_later later;
     struct scan_page *page;
-    size_t count = 0;
 
     if (!dataset_keys(call, bytes_equal(pattern, BYTES("*")) ? NULL : &pattern, &page) || !page_is_whole(call, page))
         return;
-    later = reply_later_begin(call->reply);
-    for (size_t i = 0; i < page->count; i++) {
-        if (has_expired(call, &page->keys[i]))
-            continue;
+    reply_array(call->reply, page->count);
+    for (size_t i = 0; i < page->count; i++)
         reply_bulk(call->reply, scan_page_key(page, i));
-        count++;
-    }
-    reply_later_array(call->reply, later, count);
 }
 
-static bool is_wanted(struct call *call, const struct scan_options *options, const struct scan_page *page, size_t index)
+static bool is_wanted(const struct scan_options *options, const struct scan_page *page, size_t index)
 {
     const struct scan_key *key = &page->keys[index];
 
-    return !has_expired(call, key) && (!options->has_type || bytes_is(options->type, value_type_name((uint8_t)key->type))) &&
+    return (!options->has_type || bytes_is(options->type, value_type_name((uint8_t)key->type))) &&
            scan_options_match(options, scan_page_key(page, index));
 }
 
@@ -55,7 +43,7 @@ static void reply_page(struct call *call, const struct scan_options *options, co
     reply_bulk_integer(call->reply, (int64_t)page->cursor);
     later = reply_later_begin(call->reply);
     for (size_t i = 0; i < page->count; i++) {
-        if (!is_wanted(call, options, page, i))
+        if (!is_wanted(options, page, i))
             continue;
         reply_bulk(call->reply, scan_page_key(page, i));
         count++;

@@ -16,6 +16,7 @@ struct dataset_job {
     int64_t now_ms;
     uint64_t total;
     enum status status;             /* of counting */
+    uint64_t lsn;                   /* of the last change that may be seen in the result */
     struct scan_page page;
 };
 
@@ -44,11 +45,21 @@ static bool has_cold(const struct call *call, int db)
     return call->engine->tier != NULL && tier_has_cold(call->engine->tier, db);
 }
 
+/* As execute_once does for the partitions of a call's keys: the reply waits until the log covers what it shows. */
+static void note_lsn(struct call *call, uint64_t lsn)
+{
+    if (lsn > call->turn->lsn_seen)
+        call->turn->lsn_seen = lsn;
+    if (lsn > call->client->lsn_needed)
+        call->client->lsn_needed = lsn;
+}
+
 static void run_count(struct job *base, struct engine *engine)
 {
     struct dataset_job *job = (struct dataset_job *)base;
 
     job->status = tier_count(engine->tier, job->db, &job->total);
+    job->lsn = partitions_last_lsn(engine->partitions);
 }
 
 static bool is_readable(struct call *call, enum status status)
@@ -64,16 +75,17 @@ bool dataset_count(struct call *call, int db, uint64_t *count)
 
     if (done != NULL) {
         *count = done->total;
+        note_lsn(call, done->lsn);
         return is_readable(call, done->status);
     }
     if (call->engine->tier == NULL) {
         *count = partitions_entry_count(call->partitions, db);
-        return true;
+    } else if (!tier_count_now(call->engine->tier, db, count)) {
+        call_start_job(call, &start(call, run_count, db)->job);
+        return false;
     }
-    if (tier_count_now(call->engine->tier, db, count))
-        return true;
-    call_start_job(call, &start(call, run_count, db)->job);
-    return false;
+    note_lsn(call, partitions_last_lsn(call->partitions));
+    return true;
 }
 
 /* Takes expired keys, and those that do not match, out of a page. */
@@ -99,12 +111,20 @@ static void release_with_call(struct call *call, struct dataset_job *job)
     call->client->job = &job->job;
 }
 
+static void read_page(struct dataset_job *job, struct engine *engine, uint64_t cursor, size_t count, const struct bytes *pattern,
+    struct scan_page *page)
+{
+    tier_scan(engine->tier, engine->partitions, job->db, cursor, count, page);
+    page_filter(page, pattern, job->now_ms);
+    if (page->lsn > job->lsn)
+        job->lsn = page->lsn;
+}
+
 static void run_scan(struct job *base, struct engine *engine)
 {
     struct dataset_job *job = (struct dataset_job *)base;
 
-    tier_scan(engine->tier, engine->partitions, job->db, job->cursor, job->count, &job->page);
-    page_filter(&job->page, NULL, job->now_ms);
+    read_page(job, engine, job->cursor, job->count, NULL, &job->page);
 }
 
 bool dataset_scan(struct call *call, uint64_t cursor, size_t count, struct scan_page **page)
@@ -122,6 +142,7 @@ bool dataset_scan(struct call *call, uint64_t cursor, size_t count, struct scan_
         run_scan(&job->job, call->engine);
         release_with_call(call, job);
     }
+    note_lsn(call, job->lsn);
     *page = &job->page;
     return true;
 }
@@ -136,8 +157,7 @@ static void run_keys(struct job *base, struct engine *engine)
     do {
         struct scan_page page = { 0 };
 
-        tier_scan(engine->tier, engine->partitions, job->db, cursor, 1000, &page);
-        page_filter(&page, job->has_pattern ? &pattern : NULL, job->now_ms);
+        read_page(job, engine, cursor, 1000, job->has_pattern ? &pattern : NULL, &page);
         for (size_t i = 0; i < page.count; i++)
             scan_page_add(&job->page, scan_page_key(&page, i), page.keys[i].type, page.keys[i].expire_ms);
         job->page.status = page.status;
@@ -162,6 +182,7 @@ bool dataset_keys(struct call *call, const struct bytes *pattern, struct scan_pa
         run_keys(&job->job, call->engine);
         release_with_call(call, job);
     }
+    note_lsn(call, job->lsn);
     *page = &job->page;
     return true;
 }
@@ -175,8 +196,7 @@ static void run_random(struct job *base, struct engine *engine)
 
     for (;;) {
         scan_page_release(&job->page);
-        tier_scan(engine->tier, engine->partitions, job->db, cursor, 16, &job->page);
-        page_filter(&job->page, NULL, job->now_ms);
+        read_page(job, engine, cursor, 16, NULL, &job->page);
         if (job->page.count > 0 || job->page.status != STATUS_OK)
             return;
         cursor = job->page.cursor;
@@ -201,6 +221,7 @@ bool dataset_random(struct call *call, bool *found, struct bytes *key)
         run_random(&job->job, call->engine);
         release_with_call(call, job);
     }
+    note_lsn(call, job->lsn);
     if (!is_readable(call, job->page.status))
         return false;
     *found = job->page.count > 0;

@@ -13,7 +13,8 @@
 bool dataset_count(struct call *call, int db, uint64_t *count);
 
 /* One page of SCAN from `cursor` on, about `count` keys. The page is the call's; `page->status` says whether the store could be
- * read. Expired keys are left out. */
+ * read. Keys that had expired when the call was given are left out. The caller must not compare with a later time: a key of the page may
+ * have lost its expiry since, and would be missing although it was there all the time. */
 bool dataset_scan(struct call *call, uint64_t cursor, size_t count, struct scan_page **page);
 
 /* All keys that match (pattern NULL: all). */

@@ -151,6 +151,19 @@ uint64_t partitions_expiring_count(struct partitions *all, int db)
     return count;
 }
 
+uint64_t partitions_last_lsn(struct partitions *all)
+{
+    uint64_t lsn = 0;
+
+    for (uint32_t i = 0; i < all->count; i++) {
+        partition_lock(&all->partitions[i]);
+        if (all->partitions[i].last_lsn > lsn)
+            lsn = all->partitions[i].last_lsn;
+        partition_unlock(&all->partitions[i]);
+    }
+    return lsn;
+}
+
 enum { BIG_EFFORT = 256, BIG_SIZE = 64 * 1024 };
 
 bool entry_is_big(const struct entry *entry)

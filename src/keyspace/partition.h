@@ -138,4 +138,7 @@ void partitions_swap(struct partitions *all, int a, int b);
 uint64_t partitions_entry_count(struct partitions *all, int db);
 uint64_t partitions_expiring_count(struct partitions *all, int db);
 
+/* The largest last_lsn, each partition locked in turn. It covers all changes that the caller has seen in any of them before. */
+uint64_t partitions_last_lsn(struct partitions *all);
+
 #endif

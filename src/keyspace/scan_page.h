@@ -22,6 +22,7 @@ struct scan_page {
     struct scan_key *keys;
     size_t count, capacity;
     uint64_t cursor;                /* where to go on; 0: this was the last */
+    uint64_t lsn;                   /* the largest last_lsn of the partitions that were read: the log must cover it before the page is shown */
     enum status status;             /* not STATUS_OK: the store could not be read */
 };
 

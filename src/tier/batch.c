@@ -187,6 +187,7 @@ void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *gr
 {
     CHECK(!batch->failed && !grave->applying && !grave->unknown);
     grave->applying = true;
+    keyspace->tier->bury_count++;
     store_batch_delete(batch->store, keyspace->incarnation, grave->node.hash, grave->node.key);
     add_item(batch, BATCH_BURY, keyspace, grave->node.hash, grave->node.key, NULL);
 }

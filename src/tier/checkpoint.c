@@ -73,7 +73,7 @@ void checkpoint_changing(void *context, struct keyspace *keyspace, uint64_t hash
     struct entry *entry = keyspace_entry(keyspace, handle);
 
     ASSERT_LOCKED(keyspace->partition);
-    if (tier->checkpointing && !tier->checkpoint_over && entry_record(entry) != RECORD_CLEAN)
+    if (tier->checkpointing == CHECKPOINT_SEALING && entry_record(entry) != RECORD_CLEAN)
         hand_over(tier, keyspace, hash, entry);
     entry->flags ^= ENTRY_EPOCH;
 }
@@ -105,7 +105,7 @@ void tier_cut(struct tier *tier)
     tier->partitions->parity ^= 1;
     tier->epoch++;
     tier->unsealed = true;
-    tier->checkpointing = true;
+    tier->checkpointing = CHECKPOINT_SEALING;
     tier->partitions->sealing = true;
 }
 
@@ -140,15 +140,6 @@ static void release_flushed(struct tier *tier)
     }
 }
 
-/* Whoever has not seen yet that it is over is done with what he hands over. */
-static void await_changes(struct tier *tier)
-{
-    for (uint32_t i = 0; i < tier->partitions->count; i++) {
-        partition_lock(&tier->partitions->partitions[i]);
-        partition_unlock(&tier->partitions->partitions[i]);
-    }
-}
-
 static void give_graves_back(struct tier *tier)
 {
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
@@ -163,21 +154,36 @@ static void give_graves_back(struct tier *tier)
     }
 }
 
+/* With all partitions locked: a call that holds one sees one phase from its beginning to its end. If it saw two, it could hand a value
+ * over after the queue was drained, and the next checkpoint would write it over a newer record; or it could take a late grave for one
+ * from before the cut, and leave it beside an entry that says RECORD_NONE. */
+static void set_phase(struct tier *tier, enum checkpoint_phase phase)
+{
+    partitions_lock_all(tier->partitions);
+    tier->checkpointing = phase;
+    tier->partitions->sealing = phase == CHECKPOINT_SEALING;
+    partitions_unlock_all(tier->partitions);
+}
+
+void checkpoint_stop(struct tier *tier)
+{
+    CHECK(tier->checkpointing == CHECKPOINT_SEALING);
+    set_phase(tier, CHECKPOINT_ENDING);
+}
+
 void checkpoint_end(struct tier *tier, struct batch *batch)
 {
     enum status status = STATUS_OK;
 
-    if (!tier->checkpoint_over || batch->failed)
+    if (tier->checkpointing != CHECKPOINT_ENDING || batch->failed)
         return;
     CHECK(batch->count == 0);
-    await_changes(tier);
     /* What was handed over has its tag already, and must not come after a younger value: all of it is written now. */
     while (status == STATUS_OK && seal_handed(tier, batch, &status) > 0)
         ;
     if (status != STATUS_OK)
         return;                     /* the store is in error: again when it is back */
-    tier->checkpointing = false;
-    tier->checkpoint_over = false;
+    set_phase(tier, CHECKPOINT_NONE);
     if (tier->unsealed)
         give_graves_back(tier);     /* before anything else is put into a batch */
     release_flushed(tier);

@@ -1,4 +1,17 @@
-/* SCAN, DBSIZE and WHERE over both tiers: tier rules 2 and 11. */
+/* SCAN, DBSIZE and WHERE over both tiers: tier rules 2 and 11.
+ *
+ * A page's hot part is read under the partition's lock; its iterator over the store is opened without it, as opening waits while the store
+ * is reopened and takes LevelDB's mutex. Nevertheless both are as of one instant, if no record was deleted in between: then a key that
+ * exists and has no entry when the hot part is read has its record when the iterator is opened.
+ * - It has no grave, so a delete of its record that was put into a batch before has been applied, and is older than the record.
+ * - Deletes that follow are put into a batch under the lock, and bury_count counts them, before they are applied.
+ * So the count is compared after the iterator was opened; if it has changed, this step of the page begins again. The writer deletes in a
+ * partition once a round at most, which takes much longer than opening an iterator: hardly any step begins a third time.
+ * Without the comparison a key that is deleted and made again in between (a transaction, or an overwrite of a cold key that has just
+ * expired) is in neither part: the new entry has no record, and the old record is gone.
+ * What changes after the iterator was opened does no harm: the iterator shows the store as it was then, and what it shows is compared
+ * with entries and graves under the lock.
+ */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -123,12 +136,18 @@ static bool page_has(const struct hot_scan *hot, size_t count, uint64_t hash, st
     return false;
 }
 
-/* The cold keys in from..until, added behind the hot ones. Returns the last hash covered. */
-static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32_t incarnation, uint64_t from, uint64_t until,
+static void note_lsn(struct scan_page *page, const struct partition *partition)
+{
+    ASSERT_LOCKED(partition);
+    if (partition->last_lsn > page->lsn)
+        page->lsn = partition->last_lsn;
+}
+
+/* The cold keys in from..until, added behind the hot ones. Closes the iterator. Returns the last hash covered. */
+static uint64_t scan_cold(struct store_iterator *iterator, struct partition *partition, uint32_t incarnation, uint64_t until,
     size_t count, struct hot_scan *hot)
 {
     struct scan_page cold = { 0 };
-    struct store_iterator *iterator = store_scan(tier->store, incarnation, from);
     struct store_record record;
     uint64_t step = (1ull << SCAN_HASH_SHIFT) - 1, cut = until, *hashes = NULL;
     struct scan_page *page = hot->page;
@@ -188,6 +207,7 @@ static uint64_t scan_cold(struct tier *tier, struct partition *partition, uint32
         }
         scan_page_add(page, key, at->type, at->expire_ms);
     }
+    note_lsn(page, partition);
     partition_unlock(partition);
     mem_free(hashes);
     scan_page_release(&cold);
@@ -215,16 +235,32 @@ bool tier_has_cold(struct tier *tier, int db)
     return has;
 }
 
-void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_t cursor, size_t count, struct scan_page *page)
+/* NULL: records were deleted since the hot part was read, and it has to be read again. */
+static struct store_iterator *open_cold(struct tier *tier, struct partition *partition, uint32_t incarnation, uint64_t from,
+    uint64_t bury_count)
 {
-    uint64_t from = cursor << SCAN_HASH_SHIFT;
+    struct store_iterator *iterator = store_scan(tier->store, incarnation, from);
+    struct keyspace *keyspace;
+    bool is_unchanged;
 
-    page->status = STATUS_OK;
-    if (count == 0)
-        count = 1;
+    partition_lock(partition);
+    keyspace = tier_keyspace_of(partition, incarnation);
+    is_unchanged = keyspace == NULL || keyspace->tier->bury_count == bury_count;
+    partition_unlock(partition);
+    if (is_unchanged)
+        return iterator;
+    store_scan_close(iterator);
+    return NULL;
+}
+
+/* Adds the keys of one partition from `from` on, up to about `count`. Returns the last hash covered. */
+static uint64_t scan_step(struct tier *tier, struct partition *partition, int db, uint64_t from, size_t count, struct scan_page *page)
+{
+    size_t base = page->count, text_size = page->text.size;
+
     for (;;) {
-        struct partition *partition = &partitions->partitions[partition_index(partitions, from)];
-        uint64_t last = partition_last_hash(partition), until = last;
+        uint64_t until = partition_last_hash(partition), bury_count = 0;
+        struct store_iterator *iterator = NULL;
         struct keyspace *keyspace;
         struct hot_scan hot = { 0 };
         uint32_t incarnation = 0;
@@ -236,11 +272,33 @@ void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_
             until = scan_hot(keyspace, from, count, page, &hot);
             cold = tier != NULL && keyspace_has_cold(keyspace);
             incarnation = keyspace->incarnation;
+            bury_count = cold ? keyspace->tier->bury_count : 0;
         }
+        note_lsn(page, partition);
         partition_unlock(partition);
         if (cold)
-            until = scan_cold(tier, partition, incarnation, from, until, count, &hot);
+            iterator = open_cold(tier, partition, incarnation, from, bury_count);
+        if (iterator != NULL)
+            until = scan_cold(iterator, partition, incarnation, until, count, &hot);
         mem_free(hot.keys);
+        if (!cold || iterator != NULL)
+            return until;
+        page->count = base;
+        page->text.size = text_size;
+    }
+}
+
+void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_t cursor, size_t count, struct scan_page *page)
+{
+    uint64_t from = cursor << SCAN_HASH_SHIFT;
+
+    page->status = STATUS_OK;
+    if (count == 0)
+        count = 1;
+    for (;;) {
+        struct partition *partition = &partitions->partitions[partition_index(partitions, from)];
+        uint64_t until = scan_step(tier, partition, db, from, count, page);
+
         page->cursor = (until + 1) >> SCAN_HASH_SHIFT;
         from = until + 1;
         if (from == 0 || page->count >= count || page->status != STATUS_OK)

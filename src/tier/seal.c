@@ -351,8 +351,7 @@ static void finish(struct sealing *sealing)
     if (sealing->batch != NULL && !sealing->batch->failed)
         batch_commit(tier, sealing->batch);     /* what was begun before the failure */
     if (!is_clean_pass(sealing)) {
-        tier->checkpoint_over = true;
-        tier->partitions->sealing = false;
+        checkpoint_stop(tier);
         if (sealing->batch != NULL)
             checkpoint_end(tier, sealing->batch);
     }
@@ -499,7 +498,7 @@ size_t seal_handed(struct tier *tier, struct batch *batch, enum status *status)
         struct handed *next = handed->next;
 
         /* After a failure what is not known about may stay so, and be it because it can't be read. */
-        if (!handed->unknown || !tier->checkpoint_over) {
+        if (!handed->unknown || tier->checkpointing == CHECKPOINT_SEALING) {
             if (handed->unknown && !settle_unknown(tier, handed)) {
                 *status = STATUS_IO;
                 break;

@@ -71,6 +71,7 @@ struct tier_keyspace {
     struct keyed graves;            /* struct grave */
     struct keyed loads;             /* struct load */
     uint64_t unknown_graves;
+    uint64_t bury_count;            /* deletes of records that were put into a batch so far: see scan.c */
     uint64_t counted;               /* number of the count that has looked for unknowns here; see tier_count */
     struct unknowns *noted;         /* those that came up since; NULL: none */
 };

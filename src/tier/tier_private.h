@@ -17,6 +17,12 @@ enum load_state {
     LOAD_FAILED,
 };
 
+enum checkpoint_phase {
+    CHECKPOINT_NONE,
+    CHECKPOINT_SEALING,     /* from the cut on: a value is handed over before it is changed */
+    CHECKPOINT_ENDING,      /* the image is done or has failed: nothing more is handed over, what was handed over is written */
+};
+
 /* A key that somebody waits for: the placeholder of tier rule 4. Fields under the partition's lock. */
 struct load {
     struct keyed_node node;         /* in its keyspace's `loads` while keyspace != NULL */
@@ -130,12 +136,12 @@ struct tier {
     struct oversized oversized;         /* the writer's */
     struct expiry_walk expiry;          /* the writer's */
 
-    /* The checkpoint: see checkpoint.c and seal.c. Turned on with all partitions locked, off by the writer; read under any
-     * partition's lock. */
+    /* The checkpoint: see checkpoint.c and seal.c. */
     pthread_mutex_t image_turn;         /* before all others: one image at a time */
-    _Atomic bool checkpointing;
-    _Atomic bool checkpoint_over;       /* the image is done or has failed: nothing more is handed over; see checkpoint_end */
-    _Atomic uint32_t epoch;             /* cuts so far */
+    /* enum checkpoint_phase. Changed with all partitions locked, so it is constant for a thread that holds one. Only the writer leaves
+     * CHECKPOINT_SEALING and CHECKPOINT_ENDING; it may read them without a lock. */
+    _Atomic int checkpointing;
+    _Atomic uint32_t epoch;             /* cuts so far. Changed with all partitions locked */
     _Atomic bool unsealed;              /* since the last cut not every entry was looked at: ENTRY_EPOCH means nothing yet */
     pthread_mutex_t handed_lock;        /* leaf */
     struct handed *handed_first, *handed_last;      /* handed_lock */
@@ -181,7 +187,10 @@ static inline bool grave_is_late(const struct tier *tier, const struct grave *gr
 bool checkpoint_bars(const struct tier *tier, const struct keyspace *keyspace, const struct entry *entry);
 struct batch;
 struct unknowns;
-/* Ends the checkpoint once all that was handed over is in the store; the writer calls it until then. Its batch is empty, or failed. */
+/* From CHECKPOINT_SEALING to CHECKPOINT_ENDING: the image is done or has failed. By the writer, which holds no partition. */
+void checkpoint_stop(struct tier *tier);
+/* From CHECKPOINT_ENDING to CHECKPOINT_NONE, once all that was handed over is in the store; the writer calls it until then. Its batch is
+ * empty, or failed. */
 void checkpoint_end(struct tier *tier, struct batch *batch);
 size_t handed_size(const struct handed *handed);      /* bytes */
 /* Answers a request. By the writer. */

@@ -47,6 +47,8 @@ static void hook_memory_freed(void *context)
 
     for (int i = 0; i < box->engine.worker_count; i++)
         worker_memory_came(&box->workers[i].worker);
+    if (box->memory_freed != NULL)
+        box->memory_freed(box->memory_freed_context);
 }
 
 static void hook_expired(void *context, struct keyspace *keyspace, struct bytes key)

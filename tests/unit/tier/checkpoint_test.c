@@ -313,13 +313,6 @@ static void *clean(void *context)
     return NULL;
 }
 
-/* What the writer notes first when a checkpoint has failed. */
-static void note_failure(struct rig *rig)
-{
-    rig->box.tier->checkpoint_over = true;
-    rig->box.partitions->sealing = false;
-}
-
 static void older_values_are_written_before_the_next_clean_pass(void **state)
 {
     struct rig *rig = *state;
@@ -333,7 +326,7 @@ static void older_values_are_written_before_the_next_clean_pass(void **state)
     say_all(rig, "SET k%d cut", "+OK\n");
     cut(rig);
     say_all(rig, "SET k%d younger", "+OK\n");
-    note_failure(rig);
+    checkpoint_stop(tier);
     assert_int_equal(pthread_create(&thread, NULL, clean, rig), 0);
     while (!asked) {
         pthread_mutex_lock(&tier->writer_lock);
@@ -366,13 +359,19 @@ static void *change(void *context)
     return NULL;
 }
 
+static void *stop(void *context)
+{
+    checkpoint_stop(context);
+    return NULL;
+}
+
 static void what_is_being_handed_over_as_a_checkpoint_fails_is_not_left_for_the_next(void **state)
 {
     struct rig *rig = *state;
     struct tier *tier = rig->box.tier;
     struct changer changer = { 0 };
     struct batch batch;
-    pthread_t thread;
+    pthread_t thread, stopper;
 
     tier_box_hold_writer(&rig->box);
     batch_init(&batch);
@@ -383,11 +382,12 @@ static void what_is_being_handed_over_as_a_checkpoint_fails_is_not_left_for_the_
     assert_int_equal(pthread_create(&thread, NULL, change, &changer), 0);
     while (tier->handed_bytes == 0)
         ;                                   /* until it is about to hand over */
-    note_failure(rig);
+    assert_int_equal(pthread_create(&stopper, NULL, stop, tier), 0);
     pthread_mutex_unlock(&tier->handed_lock);
+    pthread_join(stopper, NULL);
     checkpoint_end(tier, &batch);
     pthread_join(thread, NULL);
-    assert_false(tier->checkpointing);
+    assert_int_equal(tier->checkpointing, CHECKPOINT_NONE);
     assert_null(tier->handed_first);
     assert_int_equal(tier->handed_bytes, 0);
     batch_release(&batch);

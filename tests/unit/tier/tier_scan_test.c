@@ -5,11 +5,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <sched.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "engine/job.h"
+#include "support/store_hold.h"
 #include "support/tier_box.h"
+#include "tier/batch.h"
 
 enum { KEYS = 1500, WORD_SIZE = 24 };
 
@@ -268,6 +272,82 @@ static void types_and_expiries_are_known_of_cold_keys(void **state)
     assert_string_equal(tier_box_say(rig->client, "SCAN 0 TYPE string COUNT 100"), "*2\n$1\n0\n*1\n$1\ns\n");
 }
 
+/* A page is read while the key has a time; the time is taken away, and it passes, before the reply is made: the key was there all the
+ * time. */
+static void shown_without_its_time(struct rig *rig, const char *request, const char *reply)
+{
+    struct worker *worker = &rig->box.workers[0].worker;
+    int64_t expire_ms = worker->turn.now_ms + 3600 * 1000;
+    const struct job *job;
+    char line[60];
+
+    snprintf(line, sizeof(line), "PEXPIREAT key:0 %lld", (long long)expire_ms);
+    assert_string_equal(tier_box_say(rig->other, line), ":1\n");
+    assert_false(tier_box_begin(rig->client, request));
+    job = rig->client->client.job;
+    while (!job->done)
+        sched_yield();
+    assert_true(tier_box_begin(rig->other, "PERSIST key:0"));
+    assert_string_equal(tier_box_reply(rig->other), ":1\n");
+    worker->wall_offset_ns += 2 * 3600 * 1000000000ll;         /* until the next turn */
+    while (rig->client->busy)
+        worker_read_mail(worker);
+    assert_string_equal(tier_box_reply(rig->client), reply);
+}
+
+static void a_key_that_loses_its_time_while_a_page_is_made_is_shown(void **state)
+{
+    struct rig *rig = *state;
+
+    fill(rig, 1);
+    assert_string_equal(tier_box_say(rig->other, "SET cold 1"), "+OK\n");
+    assert_string_equal(tier_box_say(rig->other, "TIER DEMOTE cold"), ":1\n");        /* so that a job reads the page */
+    shown_without_its_time(rig, "SCAN 0 COUNT 100 MATCH key:*", "*2\n$1\n0\n*1\n$5\nkey:0\n");
+    shown_without_its_time(rig, "KEYS key:*", "*1\n$5\nkey:0\n");
+}
+
+/* As the cold expirer does: the cold key is gone, and the delete of its record is in a batch. */
+static void bury_cold(struct rig *rig, struct batch *batch, const char *name)
+{
+    struct bytes key = bytes_of_string(name);
+    uint64_t hash;
+    struct keyspace *keyspace = tier_box_keyspace(&rig->box, 0, key, &hash);
+
+    partition_lock(keyspace->partition);
+    assert_int_equal(keyspace_find(keyspace, hash, key), 0);
+    grave_removed(rig->box.tier, keyspace, hash, key, RECORD_CLEAN);
+    batch_bury(batch, keyspace, (struct grave *)keyed_find(&keyspace->tier->graves, hash, key));
+    partition_unlock(keyspace->partition);
+}
+
+/* Between the hot part of a page and its iterator, a cold key becomes a hot one without a record. */
+static void a_key_that_loses_its_record_in_the_middle_of_a_page_is_shown(void **state)
+{
+    struct rig *rig = *state;
+    struct store_hold *hold;
+    struct batch batch;
+    uint64_t cursor = 0;
+    int key = 1;
+
+    fill(rig, 3);
+    demote(rig, 0, 2);
+    tier_box_hold_writer(&rig->box);
+    batch_init(&batch);
+    hold = store_hold_begin(rig->box.tier->store);
+    assert_false(tier_box_begin(rig->client, "SCAN 0 COUNT 100"));
+    store_hold_await_scan(hold);                /* it has read the hot part */
+    bury_cold(rig, &batch, "key:1");
+    do_with(rig, "SET", &key, 1, "overwritten");
+    assert_int_equal(batch_commit(rig->box.tier, &batch), STATUS_OK);
+    store_hold_end(hold);
+    (void)tier_box_await(rig->client);
+    batch_release(&batch);
+    tier_box_release_writer(&rig->box);
+    assert_int_equal(note_page(rig, tier_box_reply(rig->client), &cursor), 3);
+    expect_seen(rig, 0, 3, true);
+    assert_int_equal(cursor, 0);
+}
+
 #define TEST(test, open) cmocka_unit_test_setup_teardown(test, open, close_rig)
 
 int main(void)
@@ -282,6 +362,8 @@ int main(void)
         TEST(an_empty_database_and_a_cursor_from_nowhere_end_at_once, open_rig),
         TEST(keys_and_randomkey_know_both_tiers, open_rig),
         TEST(types_and_expiries_are_known_of_cold_keys, open_rig),
+        TEST(a_key_that_loses_its_time_while_a_page_is_made_is_shown, open_small),
+        TEST(a_key_that_loses_its_record_in_the_middle_of_a_page_is_shown, open_small),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,49 @@
+#include "support/store_hold.h"
+
+#include <sched.h>
+
+#include <future>
+#include <thread>
+
+#include "tier/store_body.h"
+
+/* A thread of its own has the lock: the test's may take partitions, which come before it. */
+struct store_hold {
+    struct store *store;
+    std::promise<void> held, ended;
+    std::thread thread;
+};
+
+struct store_hold *store_hold_begin(struct store *store)
+{
+    struct store_hold *hold = new store_hold { store, {}, {}, {} };
+
+    hold->thread = std::thread([hold] {
+        pthread_rwlock_wrlock(&hold->store->lock);
+        hold->held.set_value();
+        hold->ended.get_future().wait();
+        pthread_rwlock_unlock(&hold->store->lock);
+    });
+    hold->held.get_future().wait();
+    return hold;
+}
+
+void store_hold_end(struct store_hold *hold)
+{
+    hold->ended.set_value();
+    hold->thread.join();
+    delete hold;
+}
+
+void store_hold_await_scan(struct store_hold *hold)
+{
+    for (;;) {
+        {
+            std::lock_guard<std::mutex> guard(hold->store->users_mutex);
+
+            if (hold->store->users > 0)
+                return;
+        }
+        sched_yield();
+    }
+}

@@ -1,4 +1,4 @@
-#include "net/connection_private.h"
+#include "net/connection.h"
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "engine/internal.h"
+#include "net/connection_private.h"
 
 enum {
     ADDRESS_SIZE = 128,

@@ -503,7 +503,7 @@ size_t seal_handed(struct tier *tier, struct batch *batch, enum status *status)
                 *status = STATUS_IO;
                 break;
             }
-            if (batch_put_handed(tier, batch, handed) == STATUS_TOO_LARGE && !tier->checkpoint_over) {
+            if (batch_put_handed(tier, batch, handed) == STATUS_TOO_LARGE && tier->checkpointing == CHECKPOINT_SEALING) {
                 fail_too_large(tier->sealing, handed->key);
                 *status = STATUS_TOO_LARGE;
             }

@@ -32,6 +32,14 @@ void buffer_grow(struct buffer *buffer, size_t more)
     buffer->capacity = capacity;
 }
 
+void buffer_reserve_exact(struct buffer *buffer, size_t more)
+{
+    if (buffer->capacity - buffer->size >= more)
+        return;
+    buffer->data = mem_realloc(buffer->data, buffer->size + more);
+    buffer->capacity = buffer->size + more;
+}
+
 void buffer_shrink(struct buffer *buffer, size_t keep)
 {
     if (buffer->capacity <= keep || buffer->size > keep / 2)

@@ -20,6 +20,9 @@ void buffer_release(struct buffer *buffer);     /* frees; usable again afterward
 /* Makes room for `more` bytes behind `size`. */
 void buffer_grow(struct buffer *buffer, size_t more);
 
+/* The same without room to spare: for buffers that are many, or large. */
+void buffer_reserve_exact(struct buffer *buffer, size_t more);
+
 /* Gives memory back when more than `keep` bytes are held and little is used. */
 void buffer_shrink(struct buffer *buffer, size_t keep);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "resp/request.h"
 
 static const char *const error_texts[ERR_COUNT] = {
     [ERR_SYNTAX] = "ERR syntax error",
@@ -80,8 +81,12 @@ void call_propagate(struct call *call, const struct bytes *args, int arg_count)
         .args = arena_alloc(call->arena, (size_t)arg_count * sizeof(struct bytes)),
         .arg_count = arg_count,
     };
-    for (int i = 0; i < arg_count; i++)
-        propagation->args[i] = arena_copy(call->arena, args[i]);
+    /* What is large is an argument of the request, which outlives the call. */
+    for (int i = 0; i < arg_count; i++) {
+        bool is_large = request_large_find(call->client->large, call->client->large_count, args[i]) != NULL;
+
+        propagation->args[i] = is_large ? args[i] : arena_copy(call->arena, args[i]);
+    }
     if (call->last != NULL)
         call->last->next = propagation;
     else

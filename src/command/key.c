@@ -314,16 +314,9 @@ void key_replace(struct key *key, struct value value)
 void key_set_string(struct key *key, struct bytes bytes)
 {
     const struct client *client = key->call->client;
+    struct blob *blob = request_large_find(client->large, client->large_count, bytes);
 
-    for (int i = 0; i < client->large_count; i++) {
-        struct blob *blob = client->large[i].blob;
-
-        if (blob->buffer.data == bytes.data && blob->buffer.size == bytes.size) {
-            key_replace(key, string_value_of_blob(blob_hold(blob)));
-            return;
-        }
-    }
-    key_replace(key, string_value(bytes));
+    key_replace(key, blob != NULL ? string_value_of_blob(blob_hold(blob)) : string_value(bytes));
 }
 
 static void create_entry(struct key *key)

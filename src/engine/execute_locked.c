@@ -152,14 +152,21 @@ static enum residency look_up(struct call *call, struct worker *worker)
     return result;
 }
 
+static inline uint64_t log_one(struct call *call, struct aof *aof, int db, const struct bytes *args, int arg_count)
+{
+    if (__builtin_expect(call->client->large_count > 0, 0))
+        return aof_append_large(aof, db, args, arg_count, call->client->large, call->client->large_count);
+    return aof_append(aof, db, args, arg_count);
+}
+
 /* Several commands in place of one are replayed all or none. */
-static uint64_t log_list(struct aof *aof, const struct propagation *list)
+static uint64_t log_list(struct call *call, struct aof *aof, const struct propagation *list)
 {
     struct aof_group group;
     uint64_t lsn;
 
     if (list->next == NULL)
-        return aof_append(aof, list->db, list->args, list->arg_count);
+        return log_one(call, aof, list->db, list->args, list->arg_count);
     aof_group_init(&group);
     for (; list != NULL; list = list->next)
         aof_group_add(&group, list->db, list->args, list->arg_count);
@@ -177,12 +184,12 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
     if (call->engine->aof == NULL || call->client->flags & CLIENT_REPLAY)
         return;
     if (call->expired != NULL)
-        lsn = log_list(call->engine->aof, call->expired);
+        lsn = log_list(call, call->engine->aof, call->expired);
     if (call->change_count > 0 && !call->propagate_nothing) {
         if (call->first != NULL)
-            lsn = log_list(call->engine->aof, call->first);
+            lsn = log_list(call, call->engine->aof, call->first);
         else
-            lsn = aof_append(call->engine->aof, call->db, call->args, call->arg_count);
+            lsn = log_one(call, call->engine->aof, call->db, call->args, call->arg_count);
     }
     if (lsn == 0)
         return;

@@ -285,7 +285,10 @@ void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer
     }
     room = query->capacity - query->size;
     if (room < most / 4) {
-        buffer_reserve(query, query->size < BIG_READ ? most : BIG_READ);
+        if (connection->client.authenticated)
+            buffer_reserve(query, query->size < BIG_READ ? most : BIG_READ);
+        else
+            buffer_reserve_exact(query, most);
         room = query->capacity - query->size;
     }
     *buffer = uv_buf_init(query->data + query->size, (unsigned)(room < BIG_READ ? room : BIG_READ));

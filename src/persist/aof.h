@@ -120,6 +120,10 @@ void aof_close(struct aof *aof);            /* aof_stop, and frees it; NULL is f
  * command. */
 uint64_t aof_append(struct aof *aof, int db, const struct bytes *args, int arg_count);
 
+/* The same for a request with large arguments (resp/request.h): they are held until they are written, not copied. */
+struct request_large;
+uint64_t aof_append_large(struct aof *aof, int db, const struct bytes *args, int arg_count, const struct request_large *large, int large_count);
+
 /* Commands that are replayed all or none (a transaction, a script): collected by one thread, then appended as one, so
  * that no other worker's command comes between. MULTI and EXEC are put around more than one. The arguments are
  * copied. */

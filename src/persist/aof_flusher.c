@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/blob.h"
 #include "base/check.h"
 #include "base/clock.h"
 
@@ -68,31 +69,57 @@ static bool file_cut_back(struct aof *aof)
     return !aof->torn;
 }
 
-/* Writes one chunk. One write(2) moves at most 2 GiB - 4 KiB, and a signal may interrupt it, so a short write says nothing yet: if
- * the disk is full, writing the rest fails. Then the file is cut back to where the chunk began. */
-static bool chunk_write(struct aof *aof, struct aof_chunk *chunk)
+/* Writes all of `bytes`, or returns the number of the error. One write(2) moves at most 2 GiB - 4 KiB, and a signal may interrupt it, so a
+ * short write says nothing yet: if the disk is full, writing the rest fails. */
+static int bytes_write(struct aof *aof, struct bytes bytes)
 {
-    const char *data = chunk->data + chunk->start;
-    size_t size = chunk->end - chunk->start, done = 0;
-    int error = 0;
+    size_t done = 0;
 
-    while (done < size && error == 0) {
-        ssize_t written = aof->disk.write(aof->disk.context, aof->fd, data + done, size - done);
+    while (done < bytes.size) {
+        ssize_t written = aof->disk.write(aof->disk.context, aof->fd, bytes.data + done, bytes.size - done);
 
         if (written > 0)
             done += (size_t)written;
         else if (written == 0)
-            error = ENOSPC;
+            return ENOSPC;
         else if (errno != EINTR)
-            error = errno;
+            return errno;
+    }
+    return 0;
+}
+
+/* The n-th run of bytes of a chunk: what is before a piece, the piece, ..., what is after the last one. */
+static struct bytes chunk_run(const struct aof_chunk *chunk, int n)
+{
+    int piece = n / 2;
+    size_t from = piece == 0 ? chunk->start : chunk->pieces[piece - 1].at;
+
+    if (n % 2 != 0)
+        return buffer_bytes(&chunk->pieces[piece].blob->buffer);
+    return bytes_of(chunk->data + from, (piece < chunk->piece_count ? chunk->pieces[piece].at : chunk->end) - from);
+}
+
+/* Writes one chunk. If that fails, the file is cut back to where the chunk began. */
+static bool chunk_write(struct aof *aof, struct aof_chunk *chunk)
+{
+    size_t size = 0;
+    int error = 0, runs = chunk->piece_count * 2 + 1;
+
+    for (int n = 0; n < runs && error == 0; n++) {
+        error = bytes_write(aof, chunk_run(chunk, n));
+        size += chunk_run(chunk, n).size;
     }
     if (error != 0) {
         file_cut_back(aof);
         error_set(aof, status_of_errno(error), "a write failed", error);
         return false;
     }
-    stream_sum_add(&aof->unsynced.sum, aof->unsynced.size, bytes_of(data, size));
-    aof->unsynced.size += size;
+    for (int n = 0; n < runs; n++) {
+        struct bytes run = chunk_run(chunk, n);
+
+        stream_sum_add(&aof->unsynced.sum, aof->unsynced.size, run);
+        aof->unsynced.size += run.size;
+    }
     if (size > 0)
         aof->written_db = chunk->db_after;
     atomic_fetch_add(&aof->current_size, size);

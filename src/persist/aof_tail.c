@@ -2,10 +2,12 @@
 
 #include <string.h>
 
+#include "base/blob.h"
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include "persist/aof.h"
+#include "resp/request.h"
 
 enum { SPARE_MAX = 4, OWN_CHUNK_SIZE = AOF_CHUNK_SIZE / 4 };
 
@@ -20,6 +22,9 @@ static void chunks_free(struct aof_chunk *chunk)
     while (chunk != NULL) {
         struct aof_chunk *next = chunk->next;
 
+        for (int i = 0; i < chunk->piece_count; i++)
+            blob_release(chunk->pieces[i].blob);
+        mem_free(chunk->pieces);
         mem_free(chunk);
         chunk = next;
     }
@@ -143,8 +148,8 @@ static inline uint64_t chunk_advance(struct aof_tail *tail, struct aof_chunk *ch
     return lsn;
 }
 
-/* Links a chunk that was filled off the lock; its first AOF_SELECT_SIZE bytes were left free for a SELECT. */
-static uint64_t own_chunk_append(struct aof_tail *tail, struct aof_chunk *chunk, int db_before, int db_after)
+/* Links a chunk that was filled off the lock, with so many bytes in its pieces; its first AOF_SELECT_SIZE bytes were left free for a SELECT. */
+static uint64_t own_chunk_append(struct aof_tail *tail, struct aof_chunk *chunk, size_t piece_bytes, int db_before, int db_after)
 {
     char select[AOF_SELECT_SIZE];
     uint64_t lsn;
@@ -157,7 +162,7 @@ static uint64_t own_chunk_append(struct aof_tail *tail, struct aof_chunk *chunk,
         memcpy(chunk->data + chunk->start, select, size);
     }
     chunk_link(tail, chunk);
-    lsn = chunk_advance(tail, chunk, chunk->end - chunk->start, db_after);
+    lsn = chunk_advance(tail, chunk, chunk->end - chunk->start + piece_bytes, db_after);
     pthread_mutex_unlock(&tail->lock);
     return lsn;
 }
@@ -174,7 +179,7 @@ uint64_t aof_tail_append(struct aof_tail *tail, int db, const struct bytes *args
         chunk = chunk_create(AOF_SELECT_SIZE + size);
         chunk->start = AOF_SELECT_SIZE;
         chunk->end = (size_t)(command_print(chunk->data + AOF_SELECT_SIZE, args, arg_count) - chunk->data);
-        return own_chunk_append(tail, chunk, db, db);
+        return own_chunk_append(tail, chunk, 0, db, db);
     }
     pthread_mutex_lock(&tail->lock);
     chunk = chunk_with_room(tail, size + AOF_SELECT_SIZE);
@@ -184,6 +189,44 @@ uint64_t aof_tail_append(struct aof_tail *tail, int db, const struct bytes *args
     lsn = chunk_advance(tail, chunk, (size_t)(out - start), db);
     pthread_mutex_unlock(&tail->lock);
     return lsn;
+}
+
+uint64_t aof_tail_append_large(struct aof_tail *tail, int db, const struct bytes *args, int arg_count, const struct request_large *large,
+    int large_count)
+{
+    size_t size = command_size(args, arg_count), piece_bytes = 0;
+    struct aof_piece *pieces;
+    struct aof_chunk *chunk;
+    int piece_count = 0;
+    char *out;
+
+    for (int i = 0; i < arg_count; i++) {
+        if (request_large_find(large, large_count, args[i]) == NULL)
+            continue;
+        piece_bytes += args[i].size;
+        piece_count++;
+    }
+    pieces = mem_alloc((size_t)(piece_count + 1) * sizeof(*pieces));
+    piece_count = 0;
+    CHECK(db >= 0 && arg_count > 0);
+    chunk = chunk_create(AOF_SELECT_SIZE + size - piece_bytes);
+    chunk->start = AOF_SELECT_SIZE;
+    out = header_print(chunk->data + chunk->start, '*', (uint64_t)arg_count);
+    for (int i = 0; i < arg_count; i++) {
+        struct blob *blob = request_large_find(large, large_count, args[i]);
+
+        out = header_print(out, '$', args[i].size);
+        if (blob != NULL)
+            pieces[piece_count++] = (struct aof_piece){ blob_hold(blob), (size_t)(out - chunk->data) };
+        else if (args[i].size > 0)
+            out = mempcpy(out, args[i].data, args[i].size);
+        *out++ = '\r';
+        *out++ = '\n';
+    }
+    chunk->end = (size_t)(out - chunk->data);
+    chunk->pieces = pieces;
+    chunk->piece_count = piece_count;
+    return own_chunk_append(tail, chunk, piece_bytes, db, db);
 }
 
 void aof_group_init(struct aof_group *group)
@@ -240,7 +283,7 @@ uint64_t aof_tail_append_group(struct aof_tail *tail, const struct aof_group *gr
         out = mempcpy(out, group->text.data, group->text.size);
         out = mempcpy(out, after.data, after.size);
         chunk->end = (size_t)(out - chunk->data);
-        return own_chunk_append(tail, chunk, group->first_db, group->db);
+        return own_chunk_append(tail, chunk, 0, group->first_db, group->db);
     }
     pthread_mutex_lock(&tail->lock);
     chunk = chunk_with_room(tail, size + AOF_SELECT_SIZE);

@@ -19,12 +19,22 @@
 #include "base/bytes.h"
 
 struct aof_group;
+struct blob;
+struct request_large;
 
 enum { AOF_CHUNK_SIZE = 256 << 10 };
 
+/* A large argument in the middle of a chunk: its bytes come before data[at]. */
+struct aof_piece {
+    struct blob *blob;          /* held */
+    size_t at;
+};
+
 struct aof_chunk {
     struct aof_chunk *next;
-    size_t start, end;          /* data[start..end) is what to write */
+    size_t start, end;          /* data[start..end) is what to write, with the pieces in between */
+    struct aof_piece *pieces;   /* in the order of `at`; NULL: none */
+    int piece_count;
     size_t capacity;
     int db_after;               /* selected behind it; -1: none yet */
     bool begins_file;           /* a cut: this chunk goes into the next file */
@@ -45,6 +55,9 @@ void aof_tail_release(struct aof_tail *tail);
 
 /* The LSN behind what was appended. */
 uint64_t aof_tail_append(struct aof_tail *tail, int db, const struct bytes *args, int arg_count);
+/* The same; those of the arguments that are large ones of the request are held, not copied. */
+uint64_t aof_tail_append_large(struct aof_tail *tail, int db, const struct bytes *args, int arg_count, const struct request_large *large,
+    int large_count);
 uint64_t aof_tail_append_group(struct aof_tail *tail, const struct aof_group *group);
 
 /* What is appended from now on begins a new file, with a SELECT of its own. Returns the LSN of the cut. */

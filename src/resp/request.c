@@ -52,6 +52,15 @@ static void request_end(struct request_parser *parser)
     parser->line_scanned = 0;
 }
 
+struct blob *request_large_find(const struct request_large *large, int count, struct bytes bytes)
+{
+    for (int i = 0; i < count; i++) {
+        if (large[i].blob->buffer.data == bytes.data && large[i].blob->buffer.size == bytes.size)
+            return large[i].blob;
+    }
+    return NULL;
+}
+
 void request_drop_large(struct request_parser *parser)
 {
     while (parser->large_count > 0)

@@ -74,6 +74,8 @@ bool request_large_add(struct request_parser *parser, size_t size);
 /* The request that was complete is to be given once more by the next call, with the same data: request_restart for one with large
  * arguments. `size` is what request_parse said it consumed. */
 void request_again(struct request_parser *parser, const char *data, size_t size);
+/* The blob of the large argument that these bytes are; NULL: they are none. */
+struct blob *request_large_find(const struct request_large *large, int count, struct bytes bytes);
 /* The request has run: its large arguments are not needed any more. */
 void request_drop_large(struct request_parser *parser);
 

@@ -1,0 +1,103 @@
+/* Large arguments in the log: they are held, not copied, and what is in the file is the same. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/blob.h"
+#include "persist/aof_tail.h"
+#include "resp/request.h"
+
+enum { LARGE = REQUEST_LARGE_MIN };
+
+static struct blob *make_blob(char fill)
+{
+    struct blob *blob = blob_create(LARGE);
+
+    memset(blob->buffer.data, fill, LARGE);
+    blob->buffer.size = LARGE;
+    return blob;
+}
+
+/* All that is to be written, in order. */
+static void gather(struct aof_chunk *chunk, struct buffer *out)
+{
+    for (; chunk != NULL; chunk = chunk->next) {
+        size_t at = chunk->start;
+
+        for (int i = 0; i < chunk->piece_count; i++) {
+            buffer_append(out, chunk->data + at, chunk->pieces[i].at - at);
+            buffer_append_bytes(out, buffer_bytes(&chunk->pieces[i].blob->buffer));
+            at = chunk->pieces[i].at;
+        }
+        buffer_append(out, chunk->data + at, chunk->end - at);
+    }
+}
+
+static void what_is_held_is_written_like_what_is_copied(void **state)
+{
+    struct blob *first = make_blob('a'), *second = make_blob('b');
+    struct request_large large[2] = { { first, 2 }, { second, 4 } };
+    struct bytes args[5] = { BYTES("MSET"), BYTES("k"), buffer_bytes(&first->buffer), BYTES("l"), buffer_bytes(&second->buffer) };
+    struct aof_tail held, copied;
+    struct aof_chunk *chunks[2];
+    struct buffer texts[2] = { { 0 } };
+    uint64_t lsns[2];
+
+    (void)state;
+    aof_tail_init(&held);
+    aof_tail_init(&copied);
+    aof_tail_append(&held, 3, (struct bytes[]){ BYTES("PING") }, 1);
+    aof_tail_append(&copied, 3, (struct bytes[]){ BYTES("PING") }, 1);
+    lsns[0] = aof_tail_append_large(&held, 4, args, 5, large, 2);
+    lsns[1] = aof_tail_append(&copied, 4, args, 5);
+    assert_int_equal(lsns[0], lsns[1]);
+    assert_true(blob_is_shared(first) && blob_is_shared(second));
+    assert_int_equal(aof_tail_append(&held, 4, args, 2), aof_tail_append(&copied, 4, args, 2));
+    chunks[0] = aof_tail_take(&held);
+    chunks[1] = aof_tail_take(&copied);
+    gather(chunks[0], &texts[0]);
+    gather(chunks[1], &texts[1]);
+    assert_true(bytes_equal(buffer_bytes(&texts[0]), buffer_bytes(&texts[1])));
+    aof_tail_give_back(&held, chunks[0]);
+    aof_tail_give_back(&copied, chunks[1]);
+    assert_false(blob_is_shared(first) || blob_is_shared(second));
+    aof_tail_release(&held);
+    aof_tail_release(&copied);
+    buffer_release(&texts[0]);
+    buffer_release(&texts[1]);
+    blob_release(first);
+    blob_release(second);
+}
+
+static void the_same_argument_twice_is_held_twice(void **state)
+{
+    struct blob *blob = make_blob('a');
+    struct request_large large = { blob, 1 };
+    struct bytes args[3] = { BYTES("X"), buffer_bytes(&blob->buffer), buffer_bytes(&blob->buffer) };
+    struct aof_tail tail;
+    struct aof_chunk *chunks;
+
+    (void)state;
+    aof_tail_init(&tail);
+    aof_tail_append_large(&tail, 0, args, 3, &large, 1);
+    chunks = aof_tail_take(&tail);
+    assert_int_equal(chunks->piece_count, 2);
+    aof_tail_give_back(&tail, chunks);
+    aof_tail_release(&tail);
+    assert_false(blob_is_shared(blob));
+    blob_release(blob);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_held_is_written_like_what_is_copied),
+        cmocka_unit_test(the_same_argument_twice_is_held_twice),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

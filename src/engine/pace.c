@@ -6,7 +6,9 @@
 enum {
     REFILL_US = 250,
     BURST_US = 2000,                    /* credit never exceeds what comes in that time */
+    ELAPSED_US_MAX = 1000000,           /* what was owed longer ago is forgotten */
     SAMPLE_US = 50000,
+    SAMPLE_US_MAX = 1000000,
     SAMPLE_SHARE = 8,                   /* of a sample in the running mean */
 };
 
@@ -38,42 +40,38 @@ int pace_fill(const struct engine *engine)
 }
 
 /* One sample of how fast demotion frees memory, if it was at it for the whole time since the last one. */
-static void sample_drain(struct engine *engine, int64_t now_us)
+static void sample_drain(struct pace *pace, const struct pace_view *view)
 {
-    struct pace *pace = &engine->pace;
     int64_t since = pace->sampled_us, drain = drain_of(pace), sample;
-    uint64_t bytes;
 
-    if (since != 0 && now_us - since < SAMPLE_US)
+    if (since != 0 && view->now_us - since < SAMPLE_US)
         return;
-    if (!tier_is_demoting(engine->tier)) {
+    if (!view->is_demoting) {
         pace->sampled_us = 0;
         return;
     }
-    if (!atomic_compare_exchange_strong(&pace->sampled_us, &since, now_us))
+    if (!atomic_compare_exchange_strong(&pace->sampled_us, &since, view->now_us))
         return;                         /* another worker does it */
-    bytes = tier_demoted_bytes(engine->tier);
-    if (since != 0 && now_us - since < 20 * SAMPLE_US) {
-        sample = (int64_t)(bytes - pace->sampled_bytes) * 1000000 / (now_us - since);
+    if (since != 0 && view->now_us - since < SAMPLE_US_MAX) {
+        sample = (int64_t)(view->demoted_bytes - pace->sampled_bytes) * 1000000 / (view->now_us - since);
         drain += (sample - drain) / SAMPLE_SHARE;
         pace->drain = drain > DRAIN_MIN ? drain : DRAIN_MIN;
     }
-    pace->sampled_bytes = bytes;
+    pace->sampled_bytes = view->demoted_bytes;
 }
 
-static void refill(struct engine *engine, int fill)
+void pace_refill(struct pace *pace, const struct pace_view *view)
 {
-    struct pace *pace = &engine->pace;
-    int64_t now_us = clock_mono_us(), last = pace->refilled_us, elapsed = now_us - last, rate, most, credit;
+    int64_t last = pace->refilled_us, elapsed = view->now_us - last, rate, most, credit;
 
     if (elapsed < REFILL_US)
         return;
-    sample_drain(engine, now_us);
-    if (!atomic_compare_exchange_strong(&pace->refilled_us, &last, now_us))
+    sample_drain(pace, view);
+    if (!atomic_compare_exchange_strong(&pace->refilled_us, &last, view->now_us))
         return;
-    if (elapsed > 1000000)
-        elapsed = 1000000;
-    rate = fill < PACE_FILL_ONE ? drain_of(pace) * 2 * (PACE_FILL_ONE - fill) / PACE_FILL_ONE : 0;
+    if (elapsed > ELAPSED_US_MAX)
+        elapsed = ELAPSED_US_MAX;
+    rate = view->fill < PACE_FILL_ONE ? drain_of(pace) * 2 * (PACE_FILL_ONE - view->fill) / PACE_FILL_ONE : 0;
     most = rate * BURST_US / 1000000;
     credit = atomic_fetch_add(&pace->credit, rate * elapsed / 1000000) + rate * elapsed / 1000000;
     while (credit > most && !atomic_compare_exchange_weak(&pace->credit, &credit, most))
@@ -82,7 +80,9 @@ static void refill(struct engine *engine, int fill)
 
 bool pace_has_credit(struct engine *engine, int fill)
 {
-    refill(engine, fill);
+    struct pace_view view = { clock_mono_us(), fill, tier_is_demoting(engine->tier), tier_demoted_bytes(engine->tier) };
+
+    pace_refill(&engine->pace, &view);
     return engine->pace.credit > 0;
 }
 

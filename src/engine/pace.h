@@ -31,6 +31,17 @@ struct pace {
     _Atomic uint64_t sampled_bytes;     /* what had been demoted in all by then */
 };
 
+/* What a refill goes by. */
+struct pace_view {
+    int64_t now_us;             /* monotonic clock */
+    int fill;                   /* 0 .. PACE_FILL_ONE */
+    bool is_demoting;           /* memory was over the high mark and is not below the low one yet */
+    uint64_t demoted_bytes;     /* in all */
+};
+
+/* Adds to the credit what has come since the last refill, if that was long enough ago. */
+void pace_refill(struct pace *pace, const struct pace_view *view);
+
 /* Where memory is between the high watermark (0) and maxmemory (PACE_FILL_ONE) and beyond; -1 below the watermark, or if there is no
  * maxmemory or no tier that could make room. */
 int pace_fill(const struct engine *engine);

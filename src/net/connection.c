@@ -116,6 +116,8 @@ void connection_count_memory(struct connection *connection)
     const struct reply *reply = &connection->client.reply, *writing = &connection->writing;
     uint64_t now = connection->query.capacity + reply->out.capacity + writing->out.capacity, before = connection->counted;
 
+    if (connection->closing)
+        return;
     if (reply->share_count + writing->share_count > 0)
         now += shares_alone(reply) + shares_alone(writing);
     if (now == before)

@@ -293,6 +293,5 @@ void purge_stop(struct tier *tier)
 {
     if (!tier->purge->is_compacting)
         return;
-    store_cancel_compactions(tier->store);
     join_slice(tier->purge);
 }

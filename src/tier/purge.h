@@ -31,7 +31,8 @@ enum status purge_find(struct tier *tier);
 /* Deletes some thousand records at most, and starts or ends the compaction of a slice. By the writer. True if there is more to do
  * at once. A failure is in `status`; the store takes no writes then. */
 bool purge_step(struct tier *tier, enum status *status);
-/* Ends the compaction of a slice, if there is one: the store takes no writes then. By the writer, when no step follows. */
+/* Waits for the slice that is being compacted, if there is one. Cancelling it is not possible: LevelDB 1.23 uses a null pointer when something
+ * fails while a range is compacted and another thread waits for that. By the writer, when no step follows. */
 void purge_stop(struct tier *tier);
 
 #endif

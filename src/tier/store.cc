@@ -136,8 +136,6 @@ store::~store()
     if (env_owned != nullptr)
         env_owned->release_work();
     db_close(this);                 /* before the cache and the env it uses */
-    if (env != nullptr)
-        env->allow_work();
     pthread_rwlock_destroy(&lock);
 }
 
@@ -622,7 +620,6 @@ static enum status reopen_locked(struct store *store, bool *applied, char *messa
     enum status status = STATUS_OK;
 
     db_close(store);
-    store->env->allow_work();
     store->down_status = STATUS_CLOSED;
     apply_tuning(store);
     if (store->numbers_rare && !store->env->logs_are_intact(store->dir)) {

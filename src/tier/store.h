@@ -173,9 +173,6 @@ enum status store_purge(struct store *store, uint32_t incarnation, uint64_t coun
  * Any one thread; counts as an iterator while it runs. A failure closes the store for writing. */
 enum status store_compact_span(struct store *store, const struct store_span *span);
 enum status store_compact(struct store *store, uint32_t incarnation);       /* the same for all of an incarnation */
-/* From now on each compaction fails, the one under way too, and with it the store is closed for writing: before store_close, so that
- * it does not have to wait. Lasts until store_reopen or store_close. Any thread. */
-void store_cancel_compactions(struct store *store);
 
 /* An immutable image of the store in `dir` (must not exist): tables hard-linked, the rest copied and synced.
  * By the writer, between batches. STATUS_CLOSED while closed for writing. STATUS_CORRUPT: with `numbers_rare`, a log

@@ -82,10 +82,6 @@ struct store_env final : public leveldb::EnvWrapper {
     void release_work();
     bool has_work();                                        /* LevelDB merges tables, or is about to. Any thread */
     void on_thread(void (*started)(void *context, const char *name), void *context);
-    /* Between the two, the background thread can't read tables: a compaction fails at once. */
-    void cancel_work() { work_is_cancelled = true; }
-    void allow_work() { work_is_cancelled = false; }
-    bool is_cancelled() const { return work_is_cancelled && pthread_equal(background, pthread_self()); }
     void hold_removal();
     void release_removal();
 
@@ -105,9 +101,6 @@ private:
         uint64_t size = 0;
         struct stream_sum sum = { 0 };
     };
-
-    std::atomic<bool> work_is_cancelled { false };
-    std::atomic<pthread_t> background {};                   /* set by the background thread as it starts */
 
     std::mutex mutex;                                       /* guards the next six */
     std::set<std::string> logs_watched;

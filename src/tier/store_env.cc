@@ -531,7 +531,6 @@ void *store_env::thread_main(void *env)
 {
     struct store_env *self = static_cast<struct store_env *>(env);
 
-    self->background = pthread_self();
     /* Merging tables can wait a little, clients can't: where cores are short, this thread gets the smaller share. On Linux a nice
      * value is a thread's. */
     setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), COMPACTION_NICE);

@@ -61,7 +61,7 @@ public:
 
     Status Read(uint64_t offset, size_t size, Slice *result, char *scratch) const override
     {
-        int error = env->is_cancelled() ? ECANCELED : env->dice.on_read(path);
+        int error = env->dice.on_read(path);
         size_t got = 0;
 
         *result = Slice(scratch, 0);

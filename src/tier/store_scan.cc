@@ -243,11 +243,6 @@ enum status store_compact(struct store *store, uint32_t incarnation)
     return store_compact_span(store, &span);
 }
 
-void store_cancel_compactions(struct store *store)
-{
-    store->env->cancel_work();
-}
-
 static std::string key_after(uint32_t incarnation, uint64_t hash)
 {
     return hash < UINT64_MAX ? key_prefix(incarnation, hash + 1) : key_prefix(incarnation + 1, 0);

@@ -9,7 +9,7 @@ enum {
     ELAPSED_US_MAX = 1000000,           /* what was owed longer ago is forgotten */
     SAMPLE_US = 50000,
     SAMPLE_US_MAX = 1000000,
-    SAMPLE_SHARE = 8,                   /* of a sample in the running mean */
+    SAMPLE_SHARE = 20,                   /* of a sample in the running mean */
 };
 
 #define DRAIN_INITIAL (INT64_C(64) << 20)

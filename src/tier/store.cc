@@ -717,6 +717,16 @@ bool store_is_flushing(struct store *store)
     return size > cached && size - cached >= store->options.write_buffer_size && store->env->has_work();
 }
 
+int store_level0_count(struct store *store)
+{
+    store_user user(store);
+    std::string count;
+
+    if (store->db == nullptr || !store->db->GetProperty("leveldb.num-files-at-level0", &count))
+        return 0;
+    return std::atoi(count.c_str());
+}
+
 char *store_stats(struct store *store)
 {
     std::string stats = property(store, "leveldb.stats");

@@ -190,6 +190,8 @@ uint64_t store_disk_size(struct store *store);
 uint64_t store_memory(struct store *store);
 /* Whether a full memtable is probably on its way to a table, so that its memory comes back soon. By the writer. */
 bool store_is_flushing(struct store *store);
+/* Tables at level 0, which LevelDB still has to merge: from 8 on it slows writes down, at 12 it stops them. Any thread. */
+int store_level0_count(struct store *store);
 /* A table of LevelDB's own statistics for the curious; freed with mem_free. Any thread. */
 char *store_stats(struct store *store);
 

@@ -30,6 +30,9 @@ enum {
     REOPEN_EVERY_MS = 1000,
     SIZE_EVERY_MS = 500,
     FLUSH_WAIT_MS_MAX = 2000,
+    LEVEL0_SOFT = 5,                /* tables; LevelDB begins to merge at 4 */
+    BRAKE_MS = 1,                   /* for each batch, times the square of the tables beyond that */
+    BRAKE_MS_MAX = 50,
     YIELDS_MAX = 1000,
     SHARE_MIN = DEMOTE_SHARE_ONE / 100,
     STORE_FULL_AGAIN_PERCENT = 95,  /* after the store was full, it is written again below that */
@@ -303,6 +306,20 @@ static void yield_to_counters(struct tier *tier)
         sched_yield();
 }
 
+/* LevelDB stops writes for as long as it takes when too many tables wait to be merged. Slowing down before that, more and more, spreads the
+ * stop over the batches before it; clients follow, as their pace goes by what is freed. */
+static void brake(struct tier *tier)
+{
+    int over_soft = store_level0_count(tier->store) - LEVEL0_SOFT;
+    struct timespec pause = { 0, 1000000L * BRAKE_MS * over_soft * over_soft };
+
+    if (over_soft <= 0)
+        return;
+    if (pause.tv_nsec > 1000000L * BRAKE_MS_MAX)
+        pause.tv_nsec = 1000000L * BRAKE_MS_MAX;
+    nanosleep(&pause, NULL);
+}
+
 /* From above the high mark down to the low one. */
 static void demote_to_low(struct tier *tier)
 {
@@ -333,6 +350,7 @@ static void demote_to_low(struct tier *tier)
         sweep_compact(tier, COMPACT_BLOCKS, HOLE_PERCENT);
         pthread_mutex_unlock(&tier->counting_lock);
         yield_to_counters(tier);
+        brake(tier);
         pthread_mutex_lock(&tier->counting_lock);
         /* Clients may fill what is freed as quickly, for ever. A checkpoint goes on, and begins, all the same: what it writes can be
          * dropped without another write. */

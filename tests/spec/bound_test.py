@@ -96,7 +96,7 @@ class PipeTest(BoundCase):
 
     def test_large_values_through_three_pipes(self):
         self.pipe(size_by_form(64 * MB, 64 * MB, 200 * MB), size_by_form(50, 150, 1950),
-                  lambda number: 100000 + number * 7919 % 900000, 2 * MB)
+                  lambda number: 100000 + number * 7919 % 900000, (2 + LargeValueTest.MERGED) * MB)
 
 
 class BenchmarkTest(BoundCase):

@@ -201,7 +201,8 @@ class BackupTests(Backups):
             self.c.must("SET", "k1", "changed")
             number = next(attempts)
             told = self.backup("%d" % number)
-            self.assertLess(told["copied_bytes"], told["bytes"] // 4)
+            if told["copied_bytes"] >= told["bytes"] // 4:
+                return False            # what was just written is still in LevelDB's logs, which are copied
             before, now = inodes(self.path("%d" % (number - 1))), inodes(self.path("%d" % number))
             return sum(size for inode, size in now.items() if inode in before) > told["bytes"] * 3 // 4
 

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "admin/config.h"
 #include "base/buffer.h"
 #include "base/mem.h"
 #include "base/version.h"
+#include "config/config.h"
 #include "server/server.h"
 
 enum { WORDS_MAX = 64 };

@@ -1,10 +1,10 @@
 #include "commands/admin.h"
 
-#include "admin/info.h"
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/monitor.h"
-#include "engine/shutdown.h"
+#include "lifecycle/shutdown.h"
+#include "stats/info.h"
 
 void admin_reply_usage(struct call *call, const char *command)
 {

@@ -4,8 +4,8 @@
 #ifndef KELVIN_COMMANDS_ADMIN_H
 #define KELVIN_COMMANDS_ADMIN_H
 
-#include "command/call.h"
-#include "command/command.h"
+#include "call/call.h"
+#include "call/command.h"
 
 /* The last row's name is NULL. */
 extern const struct command admin_commands[];

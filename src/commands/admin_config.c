@@ -1,8 +1,8 @@
-/* CONFIG: what is behind it is src/admin/config.h. */
-#include "admin/config.h"
-#include "admin/error_stats.h"
+/* CONFIG: what is behind it is src/config/config.h. */
 #include "commands/admin.h"
+#include "config/config.h"
 #include "engine/engine.h"
+#include "stats/error_stats.h"
 
 struct found {
     struct call *call;

@@ -1,11 +1,11 @@
-/* LATENCY: events that were slow (src/admin/latency.h), and how long commands take (engine/command_table.h). */
+/* LATENCY: events that were slow (src/stats/latency.h), and how long commands take (call/command_table.h). */
 #include <inttypes.h>
 
-#include "admin/latency.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "commands/admin.h"
 #include "engine/engine.h"
+#include "stats/latency.h"
 
 enum { GRAPH_LINES = 24, GRAPH_WIDTH = 50, HISTOGRAM_STEPS = 24 };
 

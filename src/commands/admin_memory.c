@@ -1,10 +1,10 @@
 /* MEMORY: figures for people; what is behind them is engine/figures.h. */
 #include <inttypes.h>
 
-#include "admin/info.h"
-#include "command/key.h"
+#include "call/key.h"
 #include "commands/admin.h"
 #include "engine/figures.h"
+#include "stats/info.h"
 
 enum { SAMPLES_BY_DEFAULT = 5, TABLE_SHARE_MAX = 64 };
 

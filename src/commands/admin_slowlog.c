@@ -1,7 +1,7 @@
-/* SLOWLOG: what is behind it is src/admin/slowlog.h. */
-#include "admin/slowlog.h"
+/* SLOWLOG: what is behind it is src/stats/slowlog.h. */
 #include "commands/admin.h"
 #include "engine/engine.h"
+#include "stats/slowlog.h"
 
 enum { ENTRIES_BY_DEFAULT = 10 };
 

@@ -1,8 +1,8 @@
 /* The bitmap commands for single bits, counting and searching, and the table of all of them. */
 #include "commands/bitmap.h"
 
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/bits.h"
 #include "commands/string_access.h"
 

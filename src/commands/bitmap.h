@@ -4,7 +4,7 @@
 #ifndef KELVIN_COMMANDS_BITMAP_H
 #define KELVIN_COMMANDS_BITMAP_H
 
-#include "command/command.h"
+#include "call/command.h"
 
 /* The last row's name is NULL. */
 extern const struct command bitmap_commands[];

@@ -1,8 +1,8 @@
 /* BITFIELD: integers of 1 to 64 bits anywhere in a string. */
 #include "commands/bitmap.h"
 
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/bits.h"
 #include "commands/string_access.h"
 

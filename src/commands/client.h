@@ -5,8 +5,8 @@
 #define KELVIN_COMMANDS_CLIENT_H
 
 #include "base/buffer.h"
-#include "command/call.h"
-#include "command/command.h"
+#include "call/call.h"
+#include "call/command.h"
 
 /* The last row's name is NULL. */
 extern const struct command client_commands[];

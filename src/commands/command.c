@@ -2,9 +2,9 @@
 #include "commands/command.h"
 
 #include "base/text.h"
-#include "command/call.h"
+#include "call/call.h"
+#include "call/command_keys.h"
 #include "engine/engine.h"
-#include "engine/keys.h"
 
 const struct command command_commands[] = {
 #define COMMAND COMMAND_ROW

@@ -5,7 +5,7 @@
 #define KELVIN_COMMANDS_COMMAND_H
 
 #include "base/arena.h"
-#include "command/command.h"
+#include "call/command.h"
 #include "resp/reply.h"
 
 /* The last row's name is NULL. */

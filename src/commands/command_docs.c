@@ -1,4 +1,4 @@
-/* COMMAND DOCS: a row in words. The row's description of its arguments (the language is in command/command.h) is parsed into a tree of
+/* COMMAND DOCS: a row in words. The row's description of its arguments (the language is in call/command.h) is parsed into a tree of
  * nodes, and the tree is written.
  */
 #include "base/check.h"

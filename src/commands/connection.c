@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "base/version.h"
-#include "command/call.h"
+#include "call/call.h"
 #include "commands/client.h"
 #include "engine/engine.h"
 #include "engine/monitor.h"

@@ -2,7 +2,7 @@
 #ifndef KELVIN_COMMANDS_CONNECTION_H
 #define KELVIN_COMMANDS_CONNECTION_H
 
-#include "command/command.h"
+#include "call/command.h"
 
 /* The last row's name is NULL. */
 extern const struct command connection_commands[];

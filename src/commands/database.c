@@ -1,5 +1,5 @@
 /* SELECT, SWAPDB, FLUSHDB and FLUSHALL. */
-#include "command/call.h"
+#include "call/call.h"
 #include "commands/keys.h"
 #include "engine/dataset.h"
 

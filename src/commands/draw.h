@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "command/call.h"
+#include "call/call.h"
 
 /* Redis takes any number of draws and fills its memory with the reply; we draw this often and no more. */
 enum { DRAWS_MAX = 1 << 24 };

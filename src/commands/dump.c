@@ -1,6 +1,6 @@
 /* DUMP and RESTORE. The format is value/codec.h's business. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/keys.h"
 #include "value/codec.h"
 

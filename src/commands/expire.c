@@ -3,8 +3,8 @@
  * The log gets absolute times (PEXPIREAT), so that a replay after an hour does not add an hour, and none of the conditions,
  * for they held.
  */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/keys.h"
 
 enum condition { IF_NONE = 1, IF_ANY = 2, IF_GREATER = 4, IF_LESS = 8 };

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "command/command.h"
+#include "call/command.h"
 #include "commands/geohash.h"
 
 struct call;

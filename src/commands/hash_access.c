@@ -3,8 +3,8 @@
  * The log gets what happened: HPEXPIREAT or HPERSIST for HGETEX, HSETEX with an absolute time and without a condition, HDEL for what
  * was deleted because its time had come already, or because HGETDEL was asked to.
  */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/hash.h"
 #include "value/hash.h"
 

@@ -3,8 +3,8 @@
  * The log gets absolute times (HPEXPIREAT) and none of the conditions, for they held, and only the fields for which they did; a
  * field whose time has come already is deleted at once, and logged as an HDEL.
  */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/hash.h"
 #include "value/hash.h"
 

@@ -1,7 +1,7 @@
 /* HRANDFIELD key [count [WITHVALUES]]: a field drawn at random; `count` different ones; or, if count is negative, that many
  * draws, each from all fields. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/draw.h"
 #include "commands/hash.h"
 #include "containers/dict.h"

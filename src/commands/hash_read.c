@@ -1,6 +1,6 @@
 /* The hash commands that ask: about one field, about several, about all. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/hash.h"
 #include "value/hash.h"
 

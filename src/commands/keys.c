@@ -1,7 +1,7 @@
 /* DEL, UNLINK, EXISTS, TYPE, TOUCH, and the table of all key commands. */
 #include "commands/keys.h"
 
-#include "command/call.h"
+#include "call/call.h"
 #include "engine/engine.h"
 
 const struct command keys_commands[] = {

@@ -6,9 +6,9 @@
 #ifndef KELVIN_COMMANDS_KEYS_H
 #define KELVIN_COMMANDS_KEYS_H
 
-#include "admin/config.h"
-#include "command/command.h"
-#include "command/key.h"
+#include "call/command.h"
+#include "call/key.h"
+#include "config/config.h"
 
 /* The last row's name is NULL. */
 extern const struct command keys_commands[];

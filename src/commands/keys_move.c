@@ -3,8 +3,8 @@
  * A value that moves is not copied: its object is detached from one key and put into the other. Opening a key may remove
  * it (it has expired) and so end what is borrowed from others; hence the order of the steps.
  */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/keys.h"
 
 /* What a key takes along. */

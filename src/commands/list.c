@@ -1,8 +1,8 @@
 /* The list commands that change something but pop nothing, and the table of all of them. */
 #include "commands/list.h"
 
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "value/list.h"
 
 /* What a listpack can't hold, chunks could; Redis draws the line here. */

@@ -3,7 +3,7 @@
 #ifndef KELVIN_COMMANDS_LIST_H
 #define KELVIN_COMMANDS_LIST_H
 
-#include "command/command.h"
+#include "call/command.h"
 #include "value/chunk_list.h"
 
 struct key;

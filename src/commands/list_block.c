@@ -1,6 +1,6 @@
 /* BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH: what LPOP and its kin do, or wait until they can. Logged as those. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/list.h"
 
 /* Until one of the keys is a list. */

@@ -1,6 +1,6 @@
 /* LPOP, RPOP, LMPOP, LMOVE, RPOPLPUSH, and what the blocking commands share with them. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/list.h"
 #include "value/list.h"
 

@@ -1,6 +1,6 @@
 /* The list commands that only ask: LINDEX, LLEN, LRANGE, LPOS. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/list.h"
 #include "value/list.h"
 

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/version.h"
-#include "command/call.h"
+#include "call/call.h"
 
 const struct command misc_commands[] = {
 #define COMMAND COMMAND_ROW

@@ -2,7 +2,7 @@
 #ifndef KELVIN_COMMANDS_MISC_H
 #define KELVIN_COMMANDS_MISC_H
 
-#include "command/command.h"
+#include "call/command.h"
 
 /* The last row's name is NULL. */
 extern const struct command misc_commands[];

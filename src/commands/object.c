@@ -1,8 +1,8 @@
 /* OBJECT: how a key's value is kept, and how warm it is. */
-#include "admin/config.h"
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/keys.h"
+#include "config/config.h"
 #include "engine/engine.h"
 
 /* Argument 2 is the key; null was replied if it is missing. */

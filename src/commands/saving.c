@@ -1,10 +1,10 @@
 #include "commands/saving.h"
 
 #include "base/mem.h"
-#include "command/call.h"
+#include "call/call.h"
 #include "engine/engine.h"
-#include "engine/rewrite.h"
-#include "engine/save.h"
+#include "lifecycle/rewrite.h"
+#include "lifecycle/save.h"
 
 const struct command saving_commands[] = {
 #define COMMAND COMMAND_ROW

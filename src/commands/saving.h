@@ -2,7 +2,7 @@
 #ifndef KELVIN_COMMANDS_SAVING_H
 #define KELVIN_COMMANDS_SAVING_H
 
-#include "command/command.h"
+#include "call/command.h"
 
 /* The last row's name is NULL. */
 extern const struct command saving_commands[];

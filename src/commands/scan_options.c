@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "base/text.h"
-#include "command/call.h"
+#include "call/call.h"
 
 /* A cursor is read as strtoul reads it, which is what clients of Redis see: a sign is taken, "-1" is the largest number,
  * nothing at all is 0, and the text ends at a NUL. Spaces are not taken. */

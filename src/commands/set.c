@@ -1,8 +1,8 @@
 /* The set commands that change something, and the table of all of them. */
 #include "commands/set.h"
 
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "value/set.h"
 
 const struct command set_commands[] = {

@@ -3,7 +3,7 @@
 #ifndef KELVIN_COMMANDS_SET_H
 #define KELVIN_COMMANDS_SET_H
 
-#include "command/command.h"
+#include "call/command.h"
 
 /* The last row's name is NULL. */
 extern const struct command set_commands[];

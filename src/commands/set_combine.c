@@ -1,8 +1,8 @@
 /* SINTER, SUNION, SDIFF, their STORE forms, and SINTERCARD. */
 #include <stdlib.h>
 
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/set.h"
 #include "value/set.h"
 

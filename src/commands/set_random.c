@@ -1,7 +1,7 @@
 /* SPOP key [count]: members drawn at random are removed and answered. SRANDMEMBER key [count]: a member; `count` different ones; or,
  * if count is negative, that many draws, each from all members. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/draw.h"
 #include "commands/set.h"
 #include "value/set.h"

@@ -1,6 +1,6 @@
 /* The set commands that ask: how many, whether, which. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/set.h"
 #include "value/set.h"
 

@@ -1,6 +1,6 @@
 /* SSCAN key cursor [MATCH pattern] [COUNT count] */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/scan_options.h"
 #include "commands/set.h"
 #include "value/set.h"

@@ -2,8 +2,8 @@
  *
  * BY and GET read keys whose names are made of elements. They may be anywhere, and cold; so the call is run up to three times: it
  * reads the elements and asks for the keys of BY; sorts, and asks for the keys of GET, only for what LIMIT lets through; answers. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/keys.h"
 #include "commands/sort_order.h"
 #include "commands/sort_pattern.h"

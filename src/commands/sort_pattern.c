@@ -1,7 +1,7 @@
 #include "commands/sort_pattern.h"
 
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "value/hash.h"
 #include "value/string.h"
 

@@ -2,8 +2,8 @@
 #include "commands/stream.h"
 
 #include "base/check.h"
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/stream_id.h"
 #include "value/stream.h"
 

@@ -4,7 +4,7 @@
 #ifndef KELVIN_COMMANDS_STREAM_H
 #define KELVIN_COMMANDS_STREAM_H
 
-#include "command/call.h"
+#include "call/call.h"
 #include "value/stream_group.h"
 
 struct key;

@@ -1,5 +1,5 @@
 /* What is pending in a group: XPENDING tells it, XCLAIM and XAUTOCLAIM move it to another consumer. */
-#include "command/key.h"
+#include "call/key.h"
 #include "commands/stream.h"
 #include "commands/stream_id.h"
 

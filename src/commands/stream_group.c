@@ -2,7 +2,7 @@
 #include "commands/stream.h"
 
 #include "base/check.h"
-#include "command/key.h"
+#include "call/key.h"
 #include "commands/stream_id.h"
 
 enum { CLAIMS_LOGGED_MAX = 512 };       /* IDs in one XCLAIM of the log */

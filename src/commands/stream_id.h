@@ -2,7 +2,7 @@
 #ifndef KELVIN_COMMANDS_STREAM_ID_H
 #define KELVIN_COMMANDS_STREAM_ID_H
 
-#include "command/call.h"
+#include "call/call.h"
 #include "containers/idmap.h"
 
 enum { STREAM_ID_TEXT_SIZE = 48 };

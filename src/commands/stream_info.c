@@ -1,5 +1,5 @@
 /* XINFO STREAM [FULL], GROUPS, CONSUMERS; and the help texts. */
-#include "command/key.h"
+#include "call/key.h"
 #include "commands/stream.h"
 #include "commands/stream_id.h"
 

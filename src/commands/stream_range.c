@@ -1,5 +1,5 @@
 /* XRANGE, XREVRANGE, and entries in replies. */
-#include "command/key.h"
+#include "call/key.h"
 #include "commands/stream.h"
 #include "commands/stream_id.h"
 

@@ -1,7 +1,7 @@
 /* XREAD and XREADGROUP: entries behind an ID, of several streams. For a group: those that were not delivered to it yet, which then are
  * pending with the consumer; or, with an ID, those that are pending with it already. */
 #include "base/check.h"
-#include "command/key.h"
+#include "call/key.h"
 #include "commands/stream.h"
 #include "commands/stream_id.h"
 

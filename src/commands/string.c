@@ -1,8 +1,8 @@
 /* The string commands that read, and the table of all of them. */
 #include "commands/string.h"
 
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/string_access.h"
 
 const struct command string_commands[] = {

@@ -4,7 +4,7 @@
 #ifndef KELVIN_COMMANDS_STRING_H
 #define KELVIN_COMMANDS_STRING_H
 
-#include "command/command.h"
+#include "call/command.h"
 
 /* The last row's name is NULL. */
 extern const struct command string_commands[];

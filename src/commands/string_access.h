@@ -2,7 +2,7 @@
 #ifndef KELVIN_COMMANDS_STRING_ACCESS_H
 #define KELVIN_COMMANDS_STRING_ACCESS_H
 
-#include "command/key.h"
+#include "call/key.h"
 #include "value/string.h"
 
 /* The bytes of the key's string, empty if it is absent. An integer is printed into `digits`. */

@@ -5,8 +5,8 @@
  */
 #include "commands/string.h"
 
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/string_access.h"
 
 struct lcs {

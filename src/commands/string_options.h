@@ -2,7 +2,7 @@
 #ifndef KELVIN_COMMANDS_STRING_OPTIONS_H
 #define KELVIN_COMMANDS_STRING_OPTIONS_H
 
-#include "command/call.h"
+#include "call/call.h"
 
 enum string_option {
     OPTION_NX = 1 << 0,

@@ -1,8 +1,8 @@
 /* The string commands that change a part of the value. */
 #include "commands/string.h"
 
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/string_access.h"
 
 void append_command(struct call *call)

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/zset_bounds.h"
 #include "value/zset.h"
 

@@ -4,7 +4,7 @@
 #define KELVIN_COMMANDS_ZSET_H
 
 #include "base/bytes.h"
-#include "command/command.h"
+#include "call/command.h"
 
 struct key;
 struct value;

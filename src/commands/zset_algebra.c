@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/zset.h"
 #include "value/set.h"
 #include "value/zset.h"

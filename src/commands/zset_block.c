@@ -1,6 +1,6 @@
 /* BZPOPMIN, BZPOPMAX, BZMPOP: what ZPOPMIN and its kin do, or wait until they can. Logged as those. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/zset.h"
 
 /* Until one of the keys is a sorted set. */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "command/call.h"
+#include "call/call.h"
 #include "value/zset.h"
 
 /* As strtod reads it, which is what clients of Redis see: nothing at all is 0, spaces in front are taken, and so is what is out of

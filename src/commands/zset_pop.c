@@ -1,6 +1,6 @@
 /* ZPOPMIN, ZPOPMAX, ZMPOP. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/zset.h"
 #include "value/zset.h"
 

@@ -1,7 +1,7 @@
 /* ZRANDMEMBER key [count [WITHSCORES]]: a member drawn at random; `count` different ones; or, if count is negative, that many
  * draws, each from all members. A draw is a rank. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/draw.h"
 #include "commands/zset.h"
 #include "containers/dict.h"

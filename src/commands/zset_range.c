@@ -1,6 +1,6 @@
 /* ZRANGE and its kin: a range by rank, score or member, up or down, to the client or into another key. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/zset.h"
 #include "commands/zset_bounds.h"
 #include "value/zset.h"

@@ -1,6 +1,6 @@
 /* The sorted set commands that ask for a number: how many, which score, which rank. */
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "commands/zset.h"
 #include "commands/zset_bounds.h"
 #include "value/zset.h"

@@ -1,6 +1,6 @@
 /* Blocking: clients that wait until a key has something for them (BLPOP and its kin, XREAD BLOCK).
  *
- * A command that can't be served says call_wait (command/call.h). Its client is parked, and a *waiter* with copies of all that
+ * A command that can't be served says call_wait (call/call.h). Its client is parked, and a *waiter* with copies of all that
  * running the command again takes stands in the queue of each of its keys: first come, first served, over all workers. A queue belongs
  * to a key's name in a database by its number, so it outlives demotion, FLUSHDB and SWAPDB.
  *
@@ -33,7 +33,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "command/key.h"
+#include "call/key.h"
 
 struct blocking;
 struct engine;

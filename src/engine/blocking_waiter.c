@@ -1,9 +1,9 @@
 /* A waiter from beginning to end: it is registered, is done with, comes home to its worker, and its client takes the answer or dies. */
 #include "engine/blocking_private.h"
 
-#include "admin/error_stats.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "stats/error_stats.h"
 
 static void registry_add(struct blocking *blocking, struct waiter *waiter)
 {

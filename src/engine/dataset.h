@@ -6,7 +6,7 @@
 #ifndef KELVIN_ENGINE_DATASET_H
 #define KELVIN_ENGINE_DATASET_H
 
-#include "command/call.h"
+#include "call/call.h"
 #include "keyspace/scan_page.h"
 
 /* Exact number of keys. Nothing may be locked: the command has no keys. */

@@ -2,18 +2,15 @@
 
 #include <ctype.h>
 
-#include "admin/error_stats.h"
-#include "admin/latency.h"
-#include "admin/rates.h"
-#include "admin/slowlog.h"
 #include "base/clock.h"
-#include "engine/aof_switch.h"
+#include "call/secrets.h"
 #include "engine/blocking.h"
 #include "engine/internal.h"
 #include "engine/lazy_free.h"
-#include "engine/rewrite.h"
-#include "engine/save.h"
-#include "engine/secrets.h"
+#include "stats/error_stats.h"
+#include "stats/latency.h"
+#include "stats/rates.h"
+#include "stats/slowlog.h"
 
 enum {
     EXPIRE_BUCKETS_A_STEP = 512,
@@ -289,10 +286,6 @@ void engine_cron(struct worker *worker)
         expire(worker);
     note_memory(engine, worker->turn.now_us);
     engine_memory_watch(engine);
-    if (engine->aof_switch != NULL)
-        aof_switch_retry(engine->aof_switch);
-    if (engine->rewrite != NULL)
-        rewrite_consider(engine->rewrite);
-    if (engine->save != NULL)
-        save_consider(engine->save);
+    if (engine->upper.cron != NULL)
+        engine->upper.cron(engine);
 }

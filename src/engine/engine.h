@@ -7,11 +7,11 @@
 
 #include <stdatomic.h>
 
-#include "admin/config.h"
 #include "base/log.h"
 #include "base/meter.h"
-#include "command/key.h"
-#include "engine/command_table.h"
+#include "call/command_table.h"
+#include "call/key.h"
+#include "config/config.h"
 #include "engine/job.h"
 #include "engine/pace.h"
 #include "engine/worker.h"
@@ -19,6 +19,7 @@
 #include "persist/identity.h"
 
 struct blocking;
+struct engine;
 struct lazy_free;
 struct rewrite;
 struct backups;
@@ -31,6 +32,12 @@ struct error_stats;
 struct info_section;
 struct rates;
 
+/* What the engine calls in the room above it (lifecycle/lifecycle.h). NULL: nothing; unit tests run without it. */
+struct engine_upper {
+    void (*cron)(struct engine *engine);            /* main worker's cron */
+    bool (*denies_writes)(struct engine *engine);   /* the last background save failed: writes are refused. Any thread */
+};
+
 enum engine_state { ENGINE_LOADING, ENGINE_READY, ENGINE_STOPPING };
 
 struct engine {
@@ -40,7 +47,7 @@ struct engine {
     struct meter *meter;
     struct partitions *partitions;
     struct tier *tier;              /* NULL: tier-enabled no */
-    struct aof *_Atomic aof;        /* NULL: appendonly no. Changes with all partitions locked (engine/aof_switch.h), and what was read
+    struct aof *_Atomic aof;        /* NULL: appendonly no. Changes with all partitions locked (lifecycle/aof_switch.h), and what was read
                                      * stays valid: without a lock, read it once */
     struct aof_switch *aof_switch;
     struct command_table *commands;
@@ -50,14 +57,15 @@ struct engine {
     struct blocking *blocking;      /* engine/blocking.h */
     struct lazy_free *lazy_free;
     struct rewrite *rewrite;
-    struct backups *backups;        /* server/backups.h */
-    struct save *save;              /* engine/save.h */
-    struct shutdown *shutdown;      /* engine/shutdown.h */
-    struct slowlog *slowlog;        /* admin/slowlog.h */
-    struct latency *latency;        /* admin/latency.h */
-    struct error_stats *errors;     /* admin/error_stats.h */
-    struct rates *rates;            /* admin/rates.h; noted by the first worker */
-    const struct info_section *info;    /* admin/info.h; their context is the engine */
+    struct backups *backups;        /* lifecycle/backups.h */
+    struct save *save;              /* lifecycle/save.h */
+    struct shutdown *shutdown;      /* lifecycle/shutdown.h */
+    struct engine_upper upper;
+    struct slowlog *slowlog;        /* stats/slowlog.h */
+    struct latency *latency;        /* stats/latency.h */
+    struct error_stats *errors;     /* stats/error_stats.h */
+    struct rates *rates;            /* stats/rates.h; noted by the first worker */
+    const struct info_section *info;    /* stats/info.h; their context is the engine */
     uint64_t memory_startup;        /* bytes in use before there was any data */
     struct key_hooks hooks;
     char run_id[41];
@@ -137,14 +145,6 @@ uint64_t engine_stat(const struct engine *engine, enum statistic stat);
 void engine_reset_stats(struct engine *engine);
 /* Whether keys that have expired are looked for, in RAM and in the store (DEBUG SET-ACTIVE-EXPIRE). Any thread. */
 void engine_set_active_expire(struct engine *engine, bool on);
-
-/* Replays the log into the engine, on the calling thread, while the state is ENGINE_LOADING. */
-enum status engine_replay(struct engine *engine, char *message);
-
-/* What is to be done before the process may end (`flags`: enum config_shutdown, 0 is the default): a log that is being switched on or off
- * comes to where it goes; with save points or CONFIG_SHUTDOWN_SAVE a dump. False: it failed, the server should go on, and does, as if nothing had been asked; `message`
- * (CONFIG_MESSAGE_SIZE bytes) says why. Not if flags has CONFIG_SHUTDOWN_FORCE. Blocks; not on a worker. */
-bool engine_prepare_exit(struct engine *engine, int flags, char *message);
 
 /* Regular work, on the worker's own thread, `hz` times a second: expiry, eviction. */
 void engine_cron(struct worker *worker);

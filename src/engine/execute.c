@@ -1,10 +1,10 @@
 /* The life of a call: find, check, pass the gate of memory, run under locks (execute_locked.c), account. */
 #include "base/clock.h"
+#include "call/command_keys.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/execute_private.h"
 #include "engine/internal.h"
-#include "engine/keys.h"
 #include "engine/monitor.h"
 
 enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_PACED = 8 };

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
-#include "command/witness.h"
+#include "call/witness.h"
 #include "engine/blocking.h"
 #include "engine/internal.h"
 #include "tier/checkpoint.h"

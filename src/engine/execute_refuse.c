@@ -1,8 +1,6 @@
 /* What is said to whom a call is refused. */
 #include "engine/execute_private.h"
 
-#include "engine/save.h"
-
 enum { ARGS_SHOWN_MAX = 128 };
 
 void execute_reply_unknown(struct call *call)
@@ -30,7 +28,7 @@ bool execute_disks_allow(struct call *call, struct aof *aof)
 
     if (!(call->command->flags & COMMAND_WRITE) && strcmp(call->command->name, "ping") != 0)
         return true;
-    if (engine->save_failed && save_denies_writes(engine->save)) {
+    if (engine->save_failed && engine->upper.denies_writes != NULL && engine->upper.denies_writes(engine)) {
         reply_errorf(call, "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. "
             "Commands that may modify the data set are disabled, because this instance is configured to report errors during "
             "writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details "

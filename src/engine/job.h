@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "command/call.h"
+#include "call/call.h"
 
 struct job {
     void (*run)(struct job *job, struct engine *engine);

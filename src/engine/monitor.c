@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "call/secrets.h"
 #include "engine/engine.h"
-#include "engine/secrets.h"
 #include "engine/worker.h"
 
 void monitor_begin(struct client *client)

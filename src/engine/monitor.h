@@ -3,7 +3,7 @@
  *   +1700000000.123456 [0 127.0.0.1:60866] "SET" "key" "a\nb"
  *
  * Told is what has run, also with an error, but not what was refused (unknown, wrong number of arguments, no password), nor commands for
- * administrators. A command that waits for a key is told as it begins to wait. Passwords are hidden (engine/secrets.h). Commands of one
+ * administrators. A command that waits for a key is told as it begins to wait. Passwords are hidden (call/secrets.h). Commands of one
  * client are told in their order; those of different workers about so.
  *
  * A monitor belongs to its worker, as any client. The worker that ran a command writes the line once, and sends it by mail to each
@@ -13,7 +13,7 @@
 #ifndef KELVIN_ENGINE_MONITOR_H
 #define KELVIN_ENGINE_MONITOR_H
 
-#include "command/call.h"
+#include "call/call.h"
 
 struct worker;
 

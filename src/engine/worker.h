@@ -7,7 +7,7 @@
 #include <pthread.h>
 
 #include "base/arena.h"
-#include "command/call.h"
+#include "call/call.h"
 #include "tier/tier.h"
 
 struct engine;

@@ -14,8 +14,8 @@
 #include "keyspace/heat.h"
 #include "persist/checkpoint.h"
 #include "persist/rdb_writer.h"
+#include "store/store.h"
 #include "tier/record.h"
-#include "tier/store.h"
 #include "tier/tags.h"
 #include "value/codec.h"
 

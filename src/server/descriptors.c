@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "admin/config.h"
 #include "base/log.h"
+#include "config/config.h"
 
 enum {
     RESERVED_SERVER = 48,       /* standard streams, log file, addresses that are listened at, the AOF, files that are copied */

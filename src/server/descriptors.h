@@ -3,7 +3,7 @@
  * A table of the store that can't be opened is an error for a client, so what the server and the store need is set aside first, and
  * maxclients is lowered to what is left, as Redis does. The limit is raised as far as the system allows.
  *
- * Owner: the main thread; the callback of CONFIG SET maxclients runs one at a time (admin/config.h).
+ * Owner: the main thread; the callback of CONFIG SET maxclients runs one at a time (config/config.h).
  */
 #ifndef KELVIN_SERVER_DESCRIPTORS_H
 #define KELVIN_SERVER_DESCRIPTORS_H

@@ -2,7 +2,7 @@
 #ifndef KELVIN_SERVER_FAMILIES_H
 #define KELVIN_SERVER_FAMILIES_H
 
-#include "command/command.h"
+#include "call/command.h"
 
 
 /* Arrays of rows, ended by NULL. */

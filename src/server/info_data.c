@@ -5,11 +5,11 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "engine/aof_switch.h"
 #include "engine/figures.h"
 #include "engine/lazy_free.h"
-#include "engine/rewrite.h"
-#include "engine/save.h"
+#include "lifecycle/aof_switch.h"
+#include "lifecycle/rewrite.h"
+#include "lifecycle/save.h"
 #include "server/info_rows.h"
 
 static double percent(uint64_t part, uint64_t whole)

@@ -2,8 +2,8 @@
 
 #include <stddef.h>
 
-#include "admin/rates.h"
 #include "engine/engine.h"
+#include "stats/rates.h"
 
 static const struct info_section sections[] = {
     { "Server", INFO_BY_DEFAULT, info_server },

@@ -2,7 +2,7 @@
 #ifndef KELVIN_SERVER_INFO_ROWS_H
 #define KELVIN_SERVER_INFO_ROWS_H
 
-#include "admin/info.h"
+#include "stats/info.h"
 
 struct engine;
 

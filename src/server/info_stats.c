@@ -2,12 +2,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "admin/error_stats.h"
-#include "admin/rates.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/figures.h"
 #include "server/info_rows.h"
+#include "stats/error_stats.h"
+#include "stats/rates.h"
 
 static void write_stat(struct buffer *out, const char *name, const struct engine *engine, enum statistic stat)
 {

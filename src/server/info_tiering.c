@@ -1,6 +1,6 @@
 /* INFO's section Tiering; docs/operating.md explains each field. TIER STATS tells the same. */
 #include "engine/engine.h"
-#include "server/backups.h"
+#include "lifecycle/backups.h"
 #include "server/info_rows.h"
 
 static const char *const states[] = {

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "admin/config.h"
 #include "base/log.h"
+#include "config/config.h"
 #include "net/loop.h"
 
 /* daemonize, umask, chdir to `dir`. False: `message` (CONFIG_MESSAGE_SIZE) says why. */

@@ -7,30 +7,29 @@
 #include <sys/syslog.h>
 #include <unistd.h>
 
-#include "admin/error_stats.h"
-#include "admin/latency.h"
-#include "admin/slowlog.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/version.h"
-#include "engine/aof_switch.h"
 #include "engine/blocking.h"
-#include "engine/import.h"
 #include "engine/internal.h"
 #include "engine/lazy_free.h"
-#include "engine/rewrite.h"
-#include "engine/save.h"
-#include "engine/shutdown.h"
+#include "lifecycle/import.h"
+#include "lifecycle/lifecycle.h"
+#include "lifecycle/provenance.h"
+#include "lifecycle/replay.h"
+#include "lifecycle/rewrite.h"
+#include "lifecycle/shutdown.h"
 #include "net/connection.h"
 #include "net/listener.h"
-#include "server/backups.h"
 #include "server/families.h"
 #include "server/hooks.h"
 #include "server/info_rows.h"
 #include "server/process.h"
-#include "server/provenance.h"
 #include "server/server_private.h"
 #include "server/tuning.h"
+#include "stats/error_stats.h"
+#include "stats/latency.h"
+#include "stats/slowlog.h"
 
 enum { JOB_THREADS = 2 };
 
@@ -57,12 +56,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
-    engine->aof_switch = aof_switch_create(engine);
-    engine->rewrite = rewrite_create(engine);
-    engine->backups = backups_create(engine);
-    engine->save = save_create(engine);
-    engine->shutdown = shutdown_create(engine);
-    save_clean(engine);
+    lifecycle_create(engine);
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
     engine->started_ms = engine->last_save_ms = clock_wall_ms();
@@ -102,7 +96,7 @@ static void replay_main(void *context)
 
     meter_join(server->engine.meter);
     if (server->engine.aof != NULL)
-        server->load_status = engine_replay(&server->engine, server->load_message);
+        server->load_status = replay_log(&server->engine, server->load_message);
     else
         server->load_status = import_dump(&server->engine, server->dump, server->load_message);
     meter_leave(server->engine.meter);
@@ -261,15 +255,11 @@ static void take_down(struct server *server)
 {
     struct engine *engine = &server->engine;
 
-    shutdown_destroy(engine->shutdown);
-    backups_destroy(engine->backups);
-    aof_switch_stop(engine->aof_switch);
-    save_destroy(engine->save);
-    rewrite_destroy(engine->rewrite);
+    lifecycle_stop(engine);
     job_pool_destroy(engine->jobs);
     if (engine->tier != NULL)
         tier_stop(engine->tier);
-    aof_switch_destroy(engine->aof_switch);
+    lifecycle_destroy(engine);
     for (int i = 0; i < server->loop_count; i++)
         loop_destroy(server->loops[i]);
     blocking_destroy(engine->blocking);

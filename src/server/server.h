@@ -2,7 +2,7 @@
 #ifndef KELVIN_SERVER_SERVER_H
 #define KELVIN_SERVER_SERVER_H
 
-#include "admin/config.h"
+#include "config/config.h"
 
 /* Serves until SHUTDOWN, SIGTERM or SIGINT. Takes the config over. Returns the exit status. `restore`: the absolute path of a backup
  * to begin with (persist/backup.h), or NULL. */

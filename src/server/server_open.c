@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "engine/aof_switch.h"
-#include "engine/import.h"
+#include "lifecycle/aof_switch.h"
+#include "lifecycle/import.h"
 #include "persist/backup.h"
 #include "persist/checkpoint.h"
 #include "server/hooks.h"

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "commands/admin.h"
 #include "engine/engine.h"
-#include "server/backups.h"
+#include "lifecycle/backups.h"
 #include "server/info_rows.h"
 
 enum { DEMOTE_ATTEMPTS = 3 };

@@ -2,7 +2,7 @@
 #ifndef KELVIN_SERVER_TIER_COMMANDS_H
 #define KELVIN_SERVER_TIER_COMMANDS_H
 
-#include "command/command.h"
+#include "call/command.h"
 
 /* The last row's name is NULL. */
 extern const struct command tier_commands[];

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "engine/aof_switch.h"
+#include "lifecycle/aof_switch.h"
 
 /* Rows whose number goes straight into the tier's settings. */
 struct tier_row {

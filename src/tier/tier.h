@@ -14,12 +14,12 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "command/client.h"
+#include "call/client.h"
 #include "keyspace/partition.h"
 #include "keyspace/scan_page.h"
+#include "store/store.h"
 #include "tier/keyed.h"
 #include "tier/recordmap.h"
-#include "tier/store.h"
 #include "value/value.h"
 
 struct tier;

@@ -3,7 +3,7 @@
  *
  * A field may have a time of its own at which it dies. A hash with such fields has an encoding with times; without any, it has
  * no byte of them: the first time given to a field changes the encoding, and the last one that goes changes it back. Nothing dies
- * by itself here: whoever opens the key removes the dead (command/key.c). Functions that do not speak of times work alike on all four. */
+ * by itself here: whoever opens the key removes the dead (call/key.c). Functions that do not speak of times work alike on all four. */
 #ifndef KELVIN_VALUE_HASH_H
 #define KELVIN_VALUE_HASH_H
 

@@ -17,8 +17,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "tier/store.h"
-#include "tier/store_env.h"
+#include "store/store.h"
+#include "store/store_env.h"
 
 enum { BATCH = 1000, GETS = 200000 };
 

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "command/call.h"
-#include "command/key.h"
+#include "call/call.h"
+#include "call/key.h"
 #include "engine/engine.h"
 
 struct command_box {

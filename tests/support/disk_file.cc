@@ -1,6 +1,6 @@
 #include "support/disk_file.h"
 
-#include "tier/store_disk.h"
+#include "store/store_disk.h"
 
 struct disk_file {
     leveldb::WritableFile *file;

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 #include "base/status.h"
-#include "tier/store_env.h"
+#include "store/store_env.h"
 
 struct disk_file;
 

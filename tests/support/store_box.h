@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "tier/store.h"
-#include "tier/store_env.h"
+#include "store/store.h"
+#include "store/store_env.h"
 
 enum { BOX_KEYS = 400, BOX_INCARNATION = 7 };
 

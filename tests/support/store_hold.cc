@@ -5,7 +5,7 @@
 #include <future>
 #include <thread>
 
-#include "tier/store_body.h"
+#include "store/store_body.h"
 
 /* A thread of its own has the lock: the test's may take partitions, which come before it. */
 struct store_hold {

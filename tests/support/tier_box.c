@@ -7,15 +7,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "admin/error_stats.h"
-#include "admin/latency.h"
-#include "admin/slowlog.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "engine/lazy_free.h"
 #include "server/families.h"
+#include "stats/error_stats.h"
+#include "stats/latency.h"
+#include "stats/slowlog.h"
 #include "support/seed.h"
 #include "tier/purge.h"
 #include "tier/record.h"

@@ -15,8 +15,8 @@
 
 #include "base/buffer.h"
 #include "engine/engine.h"
+#include "store/store_env.h"
 #include "support/seed.h"
-#include "tier/store_env.h"
 #include "tier/tier.h"
 #include "tier/tier_private.h"
 

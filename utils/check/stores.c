@@ -11,10 +11,10 @@
 #include "check.h"
 #include "persist/tree.h"
 #include "record_file.h"
+#include "store/store_walk.h"
 #include "table_file.h"
 #include "tier/record.h"
 #include "tier/recordmap.h"
-#include "tier/store_walk.h"
 #include "tier/tags.h"
 #include "version_file.h"
 

@@ -5,7 +5,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
-#include "command/call.h"
+#include "call/call.h"
 #include "commands/sort_pattern.h"
 
 /* Pattern, then what the key is for the element "x", then the field; NULL: none. As redis-server 7.0.15 reads them. */

@@ -6,15 +6,15 @@
 
 #include <string.h>
 
-#include "admin/error_stats.h"
-#include "admin/latency.h"
-#include "admin/slowlog.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "commands/list.h"
 #include "commands/stream.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
+#include "stats/error_stats.h"
+#include "stats/latency.h"
+#include "stats/slowlog.h"
 
 enum { CLIENTS = 4 };
 

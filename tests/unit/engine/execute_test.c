@@ -11,15 +11,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "admin/error_stats.h"
-#include "admin/latency.h"
-#include "admin/slowlog.h"
 #include "base/check.h"
 #include "base/mem.h"
-#include "command/key.h"
+#include "call/key.h"
 #include "commands/hash.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
+#include "stats/error_stats.h"
+#include "stats/latency.h"
+#include "stats/slowlog.h"
 #include "value/hash.h"
 
 #ifdef KELVIN_DEBUG

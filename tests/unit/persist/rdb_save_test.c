@@ -17,8 +17,8 @@
 #include "base/clock.h"
 #include "persist/checkpoint.h"
 #include "persist/rdb_format.h"
+#include "store/store.h"
 #include "tier/record.h"
-#include "tier/store.h"
 #include "value/codec.h"
 
 enum { PATH_SIZE = 256 };

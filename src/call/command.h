@@ -1,0 +1,153 @@
+/* Command: one row of the command table. Everything about a command derives from its row: arity, flags, ACL categories, which
+ * arguments are keys and what is done to them (and so locking, residency and propagation), COMMAND, COMMAND DOCS.
+ *
+ * Rows stand in a .def file beside the family's .c, in this shape:
+ *
+ *   COMMAND("get", get_command, 2, COMMAND_READONLY | COMMAND_FAST, CAT_STRING,
+ *       KEYS(KEY_RANGE(1, 0, 1, KEY_RO | KEY_ACCESS)),
+ *       "string", "1.0.0", "O(1)", "Answers the value of a string.", "key:key")
+ *
+ * A subcommand's name is "client|list"; its container "client" has a row of its own, with run NULL if it can't be called alone.
+ * Behind the arguments a row may name further fields of struct command: .tips = "nondeterministic_output", .deprecated_since = ...
+ *
+ * The last field describes the arguments for COMMAND DOCS, in a small language of its own (commands/command_docs.c reads it):
+ *
+ *   sequence    = item { " " item }
+ *   item        = ( argument | WORD | WORD argument | WORD group | group ) [ "..." ]
+ *   argument    = name ":" type          type: key string integer double pattern key-pattern unix-time
+ *   group       = "(" alternatives ")"   | "[" alternatives "]"
+ *   alternatives = sequence { "|" sequence }
+ *
+ *   key:key value:string     arguments, in order. The n-th argument of type key is told to be the n-th key specification's
+ *                            (the last one's, if there are fewer specifications). All patterns of keys count as one
+ *   WITHVALUES               a word without ":" is a token, written as it stands ("*", "=" and "$" are such words too)
+ *   COUNT count:integer      ... or stands before the argument or (group) that follows it
+ *   [x]                      may be left out
+ *   (a|b)  [a|b]             one of; of each alternative, if it has several items, all
+ *   (x y)  [WORD x:t y:t]    a block: all of them, in order. If it begins with a WORD before an argument, that is the block's
+ *   [(WORD x:t) y:t]         ... unless that argument has parentheses of its own
+ *   key:key...               may be repeated; WORD x:t... repeats x only, [WORD x:t]... repeats the WORD as well
+ *
+ * A group is named after its parts, joined with "_". Spaces are free, but "..." follows what it repeats at once. A row that breaks
+ * these rules stops the server when somebody asks for its docs; tests/spec/command_test.py asks for all of them.
+ */
+#ifndef KELVIN_CALL_COMMAND_H
+#define KELVIN_CALL_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+struct call;
+
+enum command_flag {
+    COMMAND_WRITE = 1 << 0,
+    COMMAND_READONLY = 1 << 1,
+    COMMAND_DENYOOM = 1 << 2,           /* refused, or delayed, when memory is over the limit */
+    COMMAND_ADMIN = 1 << 3,
+    COMMAND_PUBSUB = 1 << 4,
+    COMMAND_NOSCRIPT = 1 << 5,
+    COMMAND_BLOCKING = 1 << 6,
+    COMMAND_LOADING = 1 << 7,           /* allowed while the data is being loaded */
+    COMMAND_STALE = 1 << 8,
+    COMMAND_SKIP_MONITOR = 1 << 9,
+    COMMAND_SKIP_SLOWLOG = 1 << 10,
+    COMMAND_ASKING = 1 << 11,
+    COMMAND_FAST = 1 << 12,
+    COMMAND_NO_AUTH = 1 << 13,          /* allowed before AUTH */
+    COMMAND_MOVABLE_KEYS = 1 << 14,
+    COMMAND_NO_MULTI = 1 << 15,
+    COMMAND_ALLOW_BUSY = 1 << 16,
+    COMMAND_NO_MANDATORY_KEYS = 1 << 17,
+    COMMAND_NO_ASYNC_LOADING = 1 << 18,
+    /* Kelvin's own, not shown to clients. */
+    COMMAND_EXCLUSIVE = 1 << 24,        /* runs with all partitions locked */
+    COMMAND_MAY_REPLICATE = 1 << 26,    /* held back by CLIENT PAUSE WRITE, like writes: in Redis, replicas may be sent something */
+    COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */
+};
+
+enum command_category {     /* read, write, fast, slow, admin, dangerous, blocking, pubsub follow from the flags */
+    CAT_KEYSPACE = 1 << 0,
+    CAT_READ = 1 << 1,
+    CAT_WRITE = 1 << 2,
+    CAT_SET = 1 << 3,
+    CAT_SORTEDSET = 1 << 4,
+    CAT_LIST = 1 << 5,
+    CAT_HASH = 1 << 6,
+    CAT_STRING = 1 << 7,
+    CAT_BITMAP = 1 << 8,
+    CAT_HYPERLOGLOG = 1 << 9,
+    CAT_GEO = 1 << 10,
+    CAT_STREAM = 1 << 11,
+    CAT_PUBSUB = 1 << 12,
+    CAT_ADMIN = 1 << 13,
+    CAT_FAST = 1 << 14,
+    CAT_SLOW = 1 << 15,
+    CAT_BLOCKING = 1 << 16,
+    CAT_DANGEROUS = 1 << 17,
+    CAT_CONNECTION = 1 << 18,
+    CAT_TRANSACTION = 1 << 19,
+    CAT_SCRIPTING = 1 << 20,
+};
+
+/* What is done to a key, as COMMAND INFO tells it. The first four decide what the executor does: RO and RW keys are made
+ * resident first; OW keys need no load unless they are RESIDENT; RM keys are made resident (DEL has to count them). */
+enum key_flag {
+    KEY_RO = 1 << 0, KEY_RW = 1 << 1, KEY_OW = 1 << 2, KEY_RM = 1 << 3,
+    KEY_ACCESS = 1 << 4, KEY_UPDATE = 1 << 5, KEY_INSERT = 1 << 6, KEY_DELETE = 1 << 7,
+    KEY_NOT_KEY = 1 << 8, KEY_INCOMPLETE = 1 << 9, KEY_VARIABLE_FLAGS = 1 << 10,
+    /* Kelvin's own, not shown to clients: made resident although it is OW, for whether it is there decides (SETNX, RENAMENX). */
+    KEY_RESIDENT = 1 << 24,
+    KEY_CHANGED = 1 << 25,      /* changed although it is RO (XREADGROUP's) */
+};
+
+/* step 0: where the keys are can't be said in this language (SORT's STORE); call/command_keys.c knows, and clients are told "unknown". */
+struct key_spec {
+    uint32_t flags;
+    const char *keyword;    /* the keys begin behind this word, searched from `index`; NULL: they begin at `index` */
+    int index;              /* negative: from the end */
+    bool numbered;          /* a count of keys stands at `index`; keys follow */
+    int last, step, limit;  /* range: last key relative to the first (-1: the last argument), every step-th, 1/limit of them */
+};
+
+typedef void command_run(struct call *call);
+
+struct command {
+    const char *name;
+    command_run *run;
+    int arity;              /* the command's own words included; negative: at least that many */
+    uint32_t flags;         /* enum command_flag */
+    uint32_t categories;    /* enum command_category, explicit ones */
+    const struct key_spec *keys;    /* ends with flags 0; NULL: no keys */
+    const char *group, *since, *complexity, *summary, *arguments;
+    const char *tips;                               /* hints for clients and proxies, separated by spaces; or NULL */
+    const char *deprecated_since, *replaced_by;     /* or NULL */
+    bool for_developers;    /* of the server; clients are told "syscmd" */
+    uint32_t id;            /* given by the table: index of its statistics */
+    struct command *parent;     /* container, or NULL */
+    struct command **children;  /* subcommands, NULL-terminated; or NULL */
+};
+
+#define KEY_RANGE(first, last_, step_, flags_) { .flags = (flags_), .index = (first), .last = (last_), .step = (step_) }
+#define KEY_NUMBERED(at, step_, flags_) { .flags = (flags_), .index = (at), .numbered = true, .step = (step_) }
+#define KEY_AFTER(word, from, last_, step_, limit_, flags_) \
+    { .flags = (flags_), .keyword = (word), .index = (from), .last = (last_), .step = (step_), .limit = (limit_) }
+#define KEY_UNKNOWN(flags_) { .flags = (flags_) }
+#define NO_KEYS NULL
+/* A row's keys: up to three specs, the rest ends the list. */
+#define KEYS(...) ((const struct key_spec[]){ __VA_ARGS__, { .flags = 0 } })
+
+/* Turns a .def into an array:
+ *   const struct command string_commands[] = {
+ *   #define COMMAND COMMAND_ROW
+ *   #include "commands/string.def"
+ *   #undef COMMAND
+ *       { .name = NULL } };
+ */
+#define COMMAND_ROW(name_, run_, arity_, flags_, categories_, keys_, group_, since_, complexity_, summary_, arguments_, ...) \
+    { .name = (name_), .run = (run_), .arity = (arity_), .flags = (flags_), .categories = (categories_), .keys = keys_, \
+      .group = (group_), .since = (since_), .complexity = (complexity_), .summary = (summary_), .arguments = (arguments_), \
+      __VA_ARGS__ },
+
+#endif

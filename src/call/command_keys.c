@@ -1,0 +1,186 @@
+#include "call/command_keys.h"
+
+#include "base/text.h"
+
+enum { INVALID = -1 };
+
+/* Where found keys go: counts them all, keeps what fits. */
+struct found {
+    struct call_key *keys;
+    int capacity, count;
+};
+
+static void add(struct found *found, int arg, uint32_t flags)
+{
+    if (found->count < found->capacity) {
+        found->keys[found->count].arg = arg;
+        found->keys[found->count].flags = flags;
+    }
+    found->count++;
+}
+
+/* NX, XX and KEEPTTL have to know whether there is an old value; GET answers it. */
+static uint32_t set_flags(const struct bytes *args, int arg_count)
+{
+    uint32_t flags = KEY_OW | KEY_UPDATE;
+
+    for (int i = 3; i < arg_count; i++) {
+        if (args[i].size == 2 && (bytes_is(args[i], "nx") || bytes_is(args[i], "xx")))
+            flags |= KEY_RESIDENT;
+        else if (args[i].size == 3 && bytes_is(args[i], "get"))
+            return KEY_RW | KEY_ACCESS | KEY_UPDATE;
+        else if (args[i].size == 7 && bytes_is(args[i], "keepttl"))
+            flags |= KEY_RESIDENT;
+    }
+    return flags;
+}
+
+static uint32_t bitfield_flags(const struct bytes *args, int arg_count)
+{
+    for (int i = 2; i < arg_count; i++) {
+        if (bytes_is(args[i], "get") && i + 2 < arg_count)
+            i += 2;
+        else if (bytes_is(args[i], "overflow") && i + 1 < arg_count)
+            i += 1;
+        else
+            return KEY_RW | KEY_ACCESS | KEY_UPDATE;
+    }
+    return KEY_RO | KEY_ACCESS;
+}
+
+static uint32_t variable_flags(const struct command *command, const struct bytes *args, int arg_count, uint32_t flags)
+{
+    if (!(flags & KEY_VARIABLE_FLAGS))
+        return flags;
+    if (strcmp(command->name, "set") == 0)
+        return set_flags(args, arg_count);
+    if (strcmp(command->name, "bitfield") == 0)
+        return bitfield_flags(args, arg_count);
+    return flags & ~(uint32_t)KEY_VARIABLE_FLAGS;
+}
+
+/* STORE and STOREDIST of GEORADIUS and its kin: one key, behind whichever of the words stands last. COMMAND tells of two keys, each
+ * behind the first such word, as Redis does. */
+static void add_geo_store(struct found *found, const struct bytes *args, int arg_count, uint32_t flags)
+{
+    int store = 0;
+
+    for (int i = 5; i + 1 < arg_count; i++) {
+        if (bytes_is(args[i], "store") || bytes_is(args[i], "storedist"))
+            store = ++i;
+    }
+    if (store != 0)
+        add(found, store, flags);
+}
+
+/* The STORE of SORT: the last one counts, and a word that belongs to BY, GET or LIMIT is none. */
+static void add_sort_store(struct found *found, const struct bytes *args, int arg_count, uint32_t flags)
+{
+    int store = 0;
+
+    for (int i = 2; i < arg_count; i++) {
+        if (bytes_is(args[i], "limit"))
+            i += 2;
+        else if (bytes_is(args[i], "get") || bytes_is(args[i], "by"))
+            i += 1;
+        else if (bytes_is(args[i], "store") && i + 1 < arg_count)
+            store = ++i;
+    }
+    if (store != 0)
+        add(found, store, flags);
+}
+
+static void add_unknown(const struct command *command, const struct key_spec *spec, const struct bytes *args, int arg_count,
+    struct found *found)
+{
+    if (strcmp(command->name, "sort") == 0 && !(spec->flags & KEY_RO))
+        add_sort_store(found, args, arg_count, spec->flags);
+}
+
+/* Index of the argument where a spec begins; 0: its keyword is not there. */
+static int spec_begin(const struct key_spec *spec, const struct bytes *args, int arg_count)
+{
+    int from = spec->index >= 0 ? spec->index : arg_count + spec->index;
+    int step = spec->index >= 0 ? 1 : -1;
+
+    if (spec->keyword == NULL)
+        return from;
+    for (int i = from; i > 0 && i < arg_count; i += step) {
+        if (bytes_is(args[i], spec->keyword))
+            return i + 1;
+    }
+    return 0;
+}
+
+/* First and last key of a spec that begins at `begin`; false: the arguments make no sense. first > last: no keys. */
+static bool spec_range(const struct command *command, const struct key_spec *spec, const struct bytes *args, int arg_count, int begin,
+    int *first, int *last)
+{
+    int64_t count, least = command->flags & COMMAND_NO_MANDATORY_KEYS ? 0 : 1;
+
+    *first = begin;
+    if (spec->numbered) {
+        if (begin >= arg_count || !text_to_int(args[begin], &count) || count < least || count > arg_count)
+            return false;
+        *first = begin + 1;
+        *last = begin + 1 + ((int)count - 1) * spec->step;
+    } else if (spec->last >= 0) {
+        *last = begin + spec->last;
+    } else if (spec->limit > 1) {
+        *last = begin + (arg_count - begin) / spec->limit + spec->last;
+    } else {
+        *last = arg_count + spec->last;
+    }
+    return *last < arg_count;
+}
+
+static bool add_spec(const struct command *command, const struct key_spec *spec, const struct bytes *args, int arg_count,
+    struct found *found)
+{
+    uint32_t flags;
+    int begin, first, last;
+
+    if (spec->flags & KEY_NOT_KEY)
+        return true;
+    if (spec->step == 0) {
+        add_unknown(command, spec, args, arg_count, found);
+        return true;
+    }
+    if (spec->keyword != NULL && (command->categories & CAT_GEO)) {
+        if (strcmp(spec->keyword, "STORE") == 0)
+            add_geo_store(found, args, arg_count, spec->flags);
+        return true;
+    }
+    begin = spec_begin(spec, args, arg_count);
+    if (begin <= 0)
+        return spec->keyword != NULL;
+    if (!spec_range(command, spec, args, arg_count, begin, &first, &last))
+        return false;
+    flags = variable_flags(command, args, arg_count, spec->flags);
+    for (int arg = first; arg <= last; arg += spec->step)
+        add(found, arg, flags);
+    return true;
+}
+
+int command_keys(const struct command *command, const struct bytes *args, int arg_count, struct call_key *keys, int capacity)
+{
+    const struct key_spec *spec = command->keys;
+    struct found found = { keys, capacity, 0 };
+
+    if (spec == NULL)
+        return 0;
+    /* One key at a fixed place: most commands, and the quickest ones. */
+    if (spec[1].flags == 0 && spec->last == 0 && spec->step == 1 && spec->keyword == NULL && !spec->numbered && spec->index > 0 &&
+        !(spec->flags & (KEY_VARIABLE_FLAGS | KEY_NOT_KEY)) && capacity > 0) {
+        if (spec->index >= arg_count)
+            return INVALID;
+        keys->arg = spec->index;
+        keys->flags = spec->flags;
+        return 1;
+    }
+    for (; spec->flags != 0; spec++) {
+        if (!add_spec(command, spec, args, arg_count, &found))
+            return INVALID;
+    }
+    return found.count;
+}

@@ -1,0 +1,457 @@
+#include "call/key.h"
+
+#include "base/check.h"
+#include "call/witness.h"
+#include "resp/request.h"
+#include "value/hash.h"
+#include "value/string.h"
+
+enum { DEAD_FIELDS_A_COMMAND = 1000 };
+
+/* The executor's finding for an argument. Handlers open their keys in order, so the search is short. */
+static const struct call_key *find_call_key(struct call *call, int arg)
+{
+    for (int i = 0; i < call->key_count; i++) {
+        int at = call->key_next + i;
+
+        if (at >= call->key_count)
+            at -= call->key_count;
+        if (call->keys[at].arg == arg) {
+            call->key_next = at;
+            return &call->keys[at];
+        }
+    }
+    return NULL;
+}
+
+/* For the log, ahead of the command itself: `word` and the key; room for more words is left. */
+static struct propagation *propagate_expired(struct call *call, int db, struct bytes word, struct bytes name, size_t more)
+{
+    struct propagation *propagation = arena_alloc(call->arena, sizeof(*propagation));
+
+    *propagation = (struct propagation){ .db = db, .args = arena_alloc(call->arena, (2 + more) * sizeof(struct bytes)), .arg_count = 2 };
+    propagation->args[0] = word;
+    propagation->args[1] = arena_copy(call->arena, name);
+    if (call->expired_last != NULL)
+        call->expired_last->next = propagation;
+    else
+        call->expired = propagation;
+    call->expired_last = propagation;
+    return propagation;
+}
+
+static void forget(struct key *key)
+{
+    key->handle = 0;
+    key->present = false;
+    key->expire_ms = -1;
+    key->value = (struct value){ 0 };
+}
+
+/* Takes the entry out of the keyspace; its object, if there is one, is the caller's. */
+static struct value cut_out(struct key *key)
+{
+    struct keyspace_watch *watch = &key->call->partitions->watch;
+    enum record_state record;
+    struct value value;
+
+    partition_changing(key->keyspace, key->hash, key->handle);
+    record = entry_record(keyspace_entry(key->keyspace, key->handle));
+    keyspace_remove(key->keyspace, key->hash, key->handle, &value);
+    if (watch->removed != NULL)
+        watch->removed(watch->context, key->keyspace, key->hash, key->name, record);
+    key->call->handles_stale = true;
+    return value;
+}
+
+/* The same; its object is freed, now or later. */
+static void take_out(struct key *key, enum key_removal removal)
+{
+    struct value value = cut_out(key);
+
+    if (value_is_object(&value)) {
+        if (removal == KEY_REMOVE_LAZILY)
+            key->call->turn->hooks->free_later(key->call->turn->hooks->context, value);
+        else
+            value_free(&value);
+    }
+}
+
+static void expire_now(struct key *key)
+{
+    struct call *call = key->call;
+
+    propagate_expired(call, key->keyspace->db, BYTES("DEL"), key->name, 0);
+    take_out(key, KEY_REMOVE_LAZILY);
+    forget(key);
+    turn_count(call->turn, STAT_EXPIRED_KEYS, 1);
+    call->turn->hooks->changed(call->turn->hooks->context, key, "expired");
+}
+
+/* HDELs of fields that have died. */
+struct dead_fields {
+    struct key *key;
+    struct propagation *propagation;    /* the one that is being filled */
+};
+
+static void note_dead(void *context, struct bytes field)
+{
+    struct dead_fields *dead = context;
+    struct call *call = dead->key->call;
+
+    if (dead->propagation == NULL || dead->propagation->arg_count == 2 + DEAD_FIELDS_A_COMMAND)
+        dead->propagation = propagate_expired(call, dead->key->keyspace->db, BYTES("HDEL"), dead->key->name, DEAD_FIELDS_A_COMMAND);
+    dead->propagation->args[dead->propagation->arg_count++] = arena_copy(call->arena, field);
+}
+
+/* A hash whose last field has died is gone, as a key that has expired is. */
+static void bury_hash(struct key *key)
+{
+    struct call *call = key->call;
+
+    turn_count(call->turn, STAT_EXPIRED_FIELDS, hash_count(&key->value));
+    call->turn->hooks->changed(call->turn->hooks->context, key, "hexpired");
+    propagate_expired(call, key->keyspace->db, BYTES("DEL"), key->name, 0);
+    take_out(key, KEY_REMOVE_LAZILY);
+    forget(key);
+    call->turn->hooks->changed(call->turn->hooks->context, key, "del");
+}
+
+static void ignore_dead(void *context, struct bytes field)
+{
+    (void)context;
+    (void)field;
+}
+
+/* The fields that have expired have to stay in the hash: the caller reads a copy without them. */
+static void hide_dead_fields(struct key *key)
+{
+    struct call *call = key->call;
+    struct call_copy *copy = arena_alloc(call->arena, sizeof(*copy));
+
+    *copy = (struct call_copy){ .next = call->copies, .value = value_copy(&key->value) };
+    hash_remove_dead(&copy->value, call->turn->now_ms, SIZE_MAX, ignore_dead, NULL);
+    call->copies = copy;
+    key->value = copy->value;
+}
+
+/* Fields whose time has come are not there any more for whoever opens the key. Who neither reads nor changes the value leaves them.
+ * The entry; NULL if nothing is left of the key. */
+static struct entry *remove_dead_fields(struct key *key, enum key_access access)
+{
+    struct call *call = key->call;
+    struct dead_fields dead = { key, NULL };
+    int64_t next_ms = hash_next_death(&key->value), last_ms = hash_last_death(&key->value);
+    struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+
+    if (call->turn->clock_stopped || next_ms < 0 || next_ms > call->turn->now_ms)
+        return entry;
+    if ((last_ms < 0 || last_ms > call->turn->now_ms) && access != KEY_FOR_READING && access != KEY_FOR_WRITING)
+        return entry;
+    if (call->keeps_expired) {
+        if (last_ms >= 0 && last_ms <= call->turn->now_ms) {
+            forget(key);
+            return NULL;
+        }
+        hide_dead_fields(key);
+        return entry;
+    }
+    if (entry->flags & ENTRY_LATCHED) {     /* the executor has not waited: it did not know */
+        call->turn->hooks->unlatch(call->turn->hooks->context, key->keyspace, key->hash, key->name);
+        key->handle = keyspace_find(key->keyspace, key->hash, key->name);
+    }
+    partition_changing(key->keyspace, key->hash, key->handle);
+    entry = keyspace_entry(key->keyspace, key->handle);
+    key->value = entry_value(entry);
+    if (last_ms >= 0 && last_ms <= call->turn->now_ms) {
+        bury_hash(key);
+        return NULL;
+    }
+    turn_count(call->turn, STAT_EXPIRED_FIELDS, hash_remove_dead(&key->value, call->turn->now_ms, SIZE_MAX, note_dead, &dead));
+    keyspace_mark_dirty(key->keyspace, entry);
+    key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
+    keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);
+    call->handles_stale = true;
+    call->turn->hooks->changed(call->turn->hooks->context, key, "hexpired");
+    return keyspace_entry(key->keyspace, key->handle);
+}
+
+static void touch(struct key *key, struct entry *entry, enum key_access access)
+{
+    struct call *call = key->call;
+
+    if (access == KEY_FOR_LOOKING || call->command->flags & COMMAND_NO_TOUCH)
+        return;
+    if (entry->flags & ENTRY_PINNED)
+        turn_count(call->turn, STAT_COLD_HITS, 1);
+    else
+        turn_count(call->turn, STAT_HOT_HITS, 1);
+    if (call->client->flags & CLIENT_NO_TOUCH)
+        return;
+    heat_touch(&call->turn->heat, entry, call->turn->minutes, &call->turn->random);
+    /* What the load was made for is the first touch; the next one proves that the key is worth its memory. */
+    if ((entry->flags & (ENTRY_PROBATION | ENTRY_PINNED)) == ENTRY_PROBATION)
+        keyspace_set_probation(key->keyspace, entry, false);
+}
+
+static void open_live(struct key *key, struct entry *entry, enum key_access access)
+{
+    key->present = true;
+    key->value = entry_value(entry);
+    /* A string in its entry is no hash: it is not even asked. */
+    if (!entry_is_inline(entry) && __builtin_expect(entry_has_times(entry), 0)) {
+        entry = remove_dead_fields(key, access);
+        if (entry == NULL)
+            return;
+    }
+    touch(key, entry, access);
+    /* Objects are changed in place before key_changed is called: a checkpoint needs the old value now. */
+    if (access == KEY_FOR_WRITING || access == KEY_FOR_OVERWRITING)
+        partition_changing(key->keyspace, key->hash, key->handle);
+    if (access == KEY_FOR_WRITING)
+        witness_note(key);
+}
+
+static bool open_found(struct key *key, enum key_access access)
+{
+    struct call *call = key->call;
+    struct entry *entry;
+
+    if (key->handle != 0) {
+        entry = keyspace_entry(key->keyspace, key->handle);
+        key->expire_ms = entry_expire_ms(entry);
+        if (key->expire_ms >= 0 && key->expire_ms <= call->turn->now_ms && !call->turn->clock_stopped) {
+            if (call->keeps_expired) {
+                forget(key);
+            } else if (entry->flags & ENTRY_LATCHED ||
+                (entry_is_held(key->keyspace, entry) && (access == KEY_FOR_READING || access == KEY_FOR_LOOKING))) {
+                /* It is gone for all who ask; who encodes it still needs its object. What is made of its absence must not be made of
+                 * its presence in a replay. */
+                if (call->command->flags & COMMAND_WRITE)
+                    propagate_expired(call, key->keyspace->db, BYTES("DEL"), key->name, 0);
+                forget(key);
+            } else {
+                expire_now(key);
+            }
+        } else {
+            open_live(key, entry, access);
+        }
+    }
+    if (access == KEY_FOR_READING)
+        turn_count(call->turn, key->present ? STAT_KEYSPACE_HITS : STAT_KEYSPACE_MISSES, 1);
+    if (!key->present && access != KEY_FOR_LOOKING && access != KEY_FOR_OVERWRITING &&
+        !(call->command->flags & COMMAND_NO_TOUCH))
+        turn_count(call->turn, STAT_TIER_MISSES, 1);
+    return key->present;
+}
+
+static void key_init(struct key *key, struct call *call, int db, int arg, uint64_t hash)
+{
+    struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, hash)];
+
+    ASSERT_LOCKED(partition);
+    *key = (struct key){
+        .call = call,
+        .keyspace = partition_keyspace(partition, db),
+        .name = call->args[arg],
+        .hash = hash,
+        .expire_ms = -1,
+    };
+}
+
+bool key_open(struct call *call, int arg, enum key_access access, struct key *key)
+{
+    const struct call_key *found = find_call_key(call, arg);
+
+    CHECK(found != NULL);       /* the command's row does not say that this argument is a key */
+    key_init(key, call, call->db, arg, found->hash);
+    key->handle = call->handles_stale ? keyspace_find(key->keyspace, key->hash, key->name) : found->handle;
+    return open_found(key, access);
+}
+
+bool key_open_in(struct call *call, int db, int arg, enum key_access access, struct key *key)
+{
+    const struct key_hooks *hooks = call->turn->hooks;
+    const struct call_key *found = find_call_key(call, arg);
+
+    CHECK(found != NULL);
+    key_init(key, call, db, arg, found->hash);
+    key->handle = keyspace_find(key->keyspace, key->hash, key->name);
+    if (key->handle == 0 && access != KEY_FOR_OVERWRITING && hooks->load_in_place != NULL) {
+        call->handles_stale = true;
+        if (!hooks->load_in_place(hooks->context, key->keyspace, key->hash, key->name)) {
+            reply_error(call, ERR_TIER_READ);
+            return false;
+        }
+        key->handle = keyspace_find(key->keyspace, key->hash, key->name);
+    }
+    if (key->handle != 0 && access != KEY_FOR_READING && access != KEY_FOR_LOOKING &&
+        keyspace_entry(key->keyspace, key->handle)->flags & ENTRY_LATCHED) {
+        hooks->unlatch(hooks->context, key->keyspace, key->hash, key->name);
+        key->handle = keyspace_find(key->keyspace, key->hash, key->name);
+    }
+    return open_found(key, access);
+}
+
+bool key_open_as(struct call *call, int arg, enum key_access access, enum value_type type, struct key *key)
+{
+    if (!key_open(call, arg, access, key) || key->value.type == type)
+        return true;
+    reply_error(call, ERR_WRONG_TYPE);
+    return false;
+}
+
+void key_replace(struct key *key, struct value value)
+{
+    if (key->present && !key->replaced && value_is_object(&key->value)) {
+        key->old = key->value;
+        key->replaced = true;
+    }
+    key->value = value;
+}
+
+/* A large argument has memory of its own, which becomes the value: nothing is copied under the lock. */
+void key_set_string(struct key *key, struct bytes bytes)
+{
+    const struct client *client = key->call->client;
+    struct blob *blob = request_large_find(client->large, client->large_count, bytes);
+
+    key_replace(key, blob != NULL ? string_value_of_blob(blob_hold(blob)) : string_value(bytes));
+}
+
+static void create_entry(struct key *key)
+{
+    struct call *call = key->call;
+    struct keyspace_watch *watch = &call->partitions->watch;
+    enum record_state record = RECORD_NONE;
+
+    if (watch->record_of_new != NULL)
+        record = watch->record_of_new(watch->context, key->keyspace, key->hash, key->name);
+    if (record == RECORD_UNKNOWN)
+        turn_count(call->turn, STAT_BLIND_WRITES, 1);
+    key->handle = keyspace_insert(key->keyspace, key->hash, key->name, &key->value, key->expire_ms, record, call->turn->now_ms);
+    CHECK(key->handle != 0);
+}
+
+/* Puts value and expiry into the entry, which is made if there is none. */
+static void store(struct key *key)
+{
+    struct call *call = key->call;
+    const struct key_hooks *hooks = call->turn->hooks;
+    struct entry *entry;
+
+    ASSERT_LOCKED(key->keyspace->partition);
+    if (key->handle == 0) {
+        create_entry(key);
+    } else {
+        entry = keyspace_entry(key->keyspace, key->handle);
+        partition_changing(key->keyspace, key->hash, key->handle);
+        keyspace_mark_dirty(key->keyspace, entry);
+        key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
+        if (key->expire_ms != entry_expire_ms(keyspace_entry(key->keyspace, key->handle)))
+            key->handle = keyspace_set_expire(key->keyspace, key->hash, key->handle, key->expire_ms, call->turn->now_ms);
+    }
+    if (key->replaced) {
+        hooks->free_later(hooks->context, key->old);
+        key->replaced = false;
+    }
+    key->present = true;
+    entry = keyspace_entry(key->keyspace, key->handle);
+    key->value = entry_value(entry);
+    if (!entry_is_inline(entry) && __builtin_expect(entry_has_times(entry), 0))
+        keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);
+    call->handles_stale = true;
+}
+
+void key_changed(struct key *key, const char *event)
+{
+    const struct key_hooks *hooks = key->call->turn->hooks;
+
+    store(key);
+    key->call->changed = true;
+    key->call->change_count++;
+    hooks->changed(hooks->context, key, event);
+}
+
+void key_recode(struct key *key)
+{
+    store(key);
+}
+
+void key_event(struct key *key, const char *event)
+{
+    const struct key_hooks *hooks = key->call->turn->hooks;
+
+    hooks->changed(hooks->context, key, event);
+}
+
+/* The key was opened for overwriting and has no entry: if it may be cold, its record must not come back. */
+static void bury_unseen(struct key *key)
+{
+    struct keyspace_watch *watch = &key->call->partitions->watch;
+
+    if (watch->record_of_new != NULL)
+        watch->removed(watch->context, key->keyspace, key->hash, key->name,
+            watch->record_of_new(watch->context, key->keyspace, key->hash, key->name));
+}
+
+void key_remove(struct key *key, enum key_removal removal, const char *event)
+{
+    struct call *call = key->call;
+
+    ASSERT_LOCKED(key->keyspace->partition);
+    if (key->handle != 0)
+        take_out(key, removal);
+    else
+        bury_unseen(key);
+    forget(key);
+    call->changed = true;
+    call->change_count++;
+    call->turn->hooks->changed(call->turn->hooks->context, key, event);
+}
+
+struct value key_detach(struct key *key, const char *event)
+{
+    struct call *call = key->call;
+    struct value value = key->value;
+
+    ASSERT_LOCKED(key->keyspace->partition);
+    CHECK(key->present && !key->replaced);
+    if (value.type == VALUE_STRING && (value.encoding == STRING_EMBEDDED || value.encoding == STRING_RAW))
+        value.bytes = arena_copy(call->arena, value.bytes);
+    cut_out(key);
+    forget(key);
+    call->changed = true;
+    call->turn->hooks->changed(call->turn->hooks->context, key, event);
+    return value;
+}
+
+uint8_t key_heat(const struct key *key)
+{
+    const struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+
+    return heat_now(&key->call->turn->heat, entry->heat, entry->heat_minutes, key->call->turn->minutes);
+}
+
+int64_t key_idle_s(const struct key *key)
+{
+    const struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+
+    return (int64_t)(uint16_t)(key->call->turn->minutes - entry->heat_minutes) * 60;
+}
+
+void key_set_heat(struct key *key, uint8_t heat)
+{
+    struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+
+    entry->heat = heat;
+    entry->heat_minutes = key->call->turn->minutes;
+}
+
+void key_set_idle(struct key *key, int64_t seconds)
+{
+    struct entry *entry = keyspace_entry(key->keyspace, key->handle);
+    int64_t minutes = seconds / 60;
+
+    entry->heat_minutes = (uint16_t)(key->call->turn->minutes - (minutes < UINT16_MAX ? minutes : UINT16_MAX));
+}

@@ -1,0 +1,444 @@
+#include "config/config.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "config/config_private.h"
+#include "config/config_words.h"
+
+/* -- life -- */
+
+static char *working_directory(void)
+{
+    char *real = realpath(".", NULL);
+    char *home = mem_string(bytes_of_string(real ? real : "/"));    /* a directory removed under us: files will tell */
+
+    free(real);
+    return home;
+}
+
+struct config *config_create_at(const char *home)
+{
+    struct config *config = mem_zalloc(sizeof(*config));
+    struct config_private *more = config->more = mem_zalloc(sizeof(*more));
+
+    pthread_mutex_init(&more->changing, NULL);
+    pthread_mutex_init(&more->reading, NULL);
+    more->home = mem_string(bytes_of_string(home));
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        const struct config_row *row = config_row(id);
+        struct bytes word = bytes_of_string(row->initial);
+        struct config_reading reading = { .home = home };
+        struct config_value value = { 0 };
+        char message[CONFIG_MESSAGE_SIZE];
+
+        if (row->kind == CONFIG_DIR_KIND)       /* must not fail, whatever became of the directory */
+            value.text = mem_string(bytes_of_string(home));
+        else if (config_row_is_parameter(row) && row->kind != CONFIG_REPLICAOF_KIND)
+            CHECK(config_value_read(row, &word, 1, &reading, &value, message));
+        else
+            value.text = mem_string(word);
+        more->initial[id] = config_value_copy(&value);
+        config_exchange(config, id, &value);
+    }
+    return config;
+}
+
+struct config *config_create(void)
+{
+    char *home = working_directory();
+    struct config *config = config_create_at(home);
+
+    mem_free(home);
+    return config;
+}
+
+void config_destroy(struct config *config)
+{
+    if (!config)
+        return;
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        config_value_release(&config->more->values[id]);
+        config_value_release(&config->more->initial[id]);
+    }
+    pthread_mutex_destroy(&config->more->changing);
+    pthread_mutex_destroy(&config->more->reading);
+    mem_free(config->more->home);
+    mem_free(config->more->file);
+    mem_free(config->more);
+    mem_free(config);
+}
+
+/* -- values -- */
+
+static void publish(struct config *config, enum config_id id, int64_t number)
+{
+    atomic_store_explicit(&config->numbers[id], number, memory_order_relaxed);
+}
+
+/* A percentage is of maxmemory, so it moves with it. Without maxmemory there is no limit, which is 0. */
+static void publish_percentages(struct config *config)
+{
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        int64_t percent = -config->more->values[id].number;
+
+        if (config_row(id)->kind == CONFIG_PERCENT_MEMORY_KIND && percent > 0)
+            publish(config, id, (int64_t)((double)config_number(config, CONFIG_MAXMEMORY) * (double)percent / 100));
+    }
+}
+
+void config_exchange(struct config *config, enum config_id id, struct config_value *value)
+{
+    struct config_private *more = config->more;
+    const struct config_row *row = config_row(id);
+    struct config_value old;
+
+    pthread_mutex_lock(&more->reading);
+    old = more->values[id];
+    more->values[id] = *value;
+    if (row->kind != CONFIG_PERCENT_MEMORY_KIND || value->number >= 0)
+        publish(config, id, value->number);
+    if (row->kind == CONFIG_PERCENT_MEMORY_KIND || id == CONFIG_MAXMEMORY)
+        publish_percentages(config);
+    if (row->kind == CONFIG_OUTPUT_LIMITS_KIND) {
+        int64_t limits[3][3];
+
+        config_output_limits_read(value->text, limits);
+        for (int i = 0; i < 9; i++)
+            atomic_store_explicit(&config->output_limits[i / 3][i % 3], limits[i / 3][i % 3], memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&more->reading);
+    *value = old;
+}
+
+/* Replaces what the buffer holds. */
+static void print_current(struct config *config, enum config_id id, struct buffer *out)
+{
+    out->size = 0;
+    pthread_mutex_lock(&config->more->reading);
+    config_value_print(config_row(id), &config->more->values[id], out);
+    pthread_mutex_unlock(&config->more->reading);
+}
+
+char *config_string(struct config *config, enum config_id id)
+{
+    struct buffer text = { 0 };
+
+    print_current(config, id, &text);
+    buffer_append_u8(&text, 0);
+    return text.data;
+}
+
+const char *config_name(enum config_id id)
+{
+    return config_row(id)->name;
+}
+
+const char *config_file(const struct config *config)
+{
+    return config->more->file;
+}
+
+void config_lines(struct config *config, enum config_id id, config_line *line, void *context)
+{
+    char *lines = config_string(config, id);
+    struct bytes rest = bytes_of_string(lines), one;
+
+    while (config_line_next(&rest, &one)) {
+        struct config_words words;
+
+        CHECK(config_words_split(one, &words));
+        line(context, words.items, words.count);
+        config_words_release(&words);
+    }
+    mem_free(lines);
+}
+
+/* -- CONFIG SET -- */
+
+struct change {
+    const struct config_row *row;
+    const char *name;               /* the spelling of the table: errors show it */
+    struct config_value value;      /* the new one; the old one once it has been exchanged */
+    bool differs;
+};
+
+/* `reason` may be inside the message. */
+static bool refuse_change(const struct change *change, const char *reason, char *message)
+{
+    char copy[CONFIG_MESSAGE_SIZE];
+
+    config_refuse(copy, "%s", reason);
+    return config_refuse(message, "CONFIG SET failed (possibly related to argument '%s')%s%s", change->name,
+        *copy ? " - " : "", copy);
+}
+
+static bool is_protected(struct config *config, const struct config_row *row, bool local)
+{
+    int64_t permission = config_number(config, CONFIG_ENABLE_PROTECTED_CONFIGS);
+
+    return (row->flags & CONFIG_FLAG_PROTECTED) && permission != CONFIG_PERMISSION_YES &&
+           !(permission == CONFIG_PERMISSION_LOCAL && local);
+}
+
+/* All that can be said before a value is looked at. */
+static bool changes_find(struct config *config, const struct bytes *names, int count, bool local,
+    struct change *changes, char *message)
+{
+    for (int i = 0; i < count; i++) {
+        struct change *change = &changes[i];
+
+        change->row = config_row_find(names[i], &change->name);
+        if (!change->row || !config_row_is_parameter(change->row))
+            return config_refuse(message, "Unknown option or number of arguments for CONFIG SET - '%.*s'",
+                (int)(names[i].size < 200 ? names[i].size : 200), names[i].data);
+        if (!(change->row->flags & CONFIG_FLAG_LIVE))
+            return refuse_change(change, "can't set immutable config", message);
+        if (is_protected(config, change->row, local))
+            return refuse_change(change, "can't set protected config", message);
+        for (int other = 0; other < i; other++)
+            if (changes[other].name == change->name)
+                return refuse_change(change, "duplicate parameter", message);
+    }
+    return true;
+}
+
+static bool changes_read(struct config *config, const struct bytes *values, int count, struct change *changes,
+    char *message)
+{
+    for (int i = 0; i < count; i++) {
+        enum config_id id = changes[i].row->id;
+        bool adds = changes[i].row->kind == CONFIG_OUTPUT_LIMITS_KIND;
+        struct config_reading reading = {
+            .base = adds ? config->more->values[id].text : NULL,
+            .home = config->more->home,
+        };
+        char reason[CONFIG_MESSAGE_SIZE];
+
+        if (!config_value_read(changes[i].row, &values[i], 1, &reading, &changes[i].value, reason))
+            return refuse_change(&changes[i], reason, message);
+    }
+    return true;
+}
+
+static bool call_watcher(struct config *config, const struct change *change, char *reason)
+{
+    struct config_watcher *watcher = &config->more->watchers[change->row->id];
+
+    *reason = 0;
+    return !change->differs || !watcher->changed || watcher->changed(watcher->context, change->row->id, reason);
+}
+
+static void changes_exchange(struct config *config, int count, struct change *changes)
+{
+    for (int i = 0; i < count; i++) {
+        changes[i].differs =
+            !config_value_equal(&changes[i].value, &config->more->values[changes[i].row->id]);
+        config_exchange(config, changes[i].row->id, &changes[i].value);
+    }
+}
+
+/* Puts everything back, the last first because a row may have been given by both its names. */
+static void changes_undo(struct config *config, int count, struct change *changes)
+{
+    for (int i = count; i-- > 0;)
+        config_exchange(config, changes[i].row->id, &changes[i].value);
+}
+
+/* Which of them config_check speaks of. */
+static const struct change *changes_culprit(int count, const struct change *changes)
+{
+    for (int i = 0; i < count; i++)
+        if (changes[i].row->id == CONFIG_TIER_LOW_WATERMARK || changes[i].row->id == CONFIG_TIER_HIGH_WATERMARK)
+            return &changes[i];
+    return &changes[0];
+}
+
+static bool changes_apply(struct config *config, int count, struct change *changes, char *message)
+{
+    char reason[CONFIG_MESSAGE_SIZE], ignored[CONFIG_MESSAGE_SIZE];
+
+    changes_exchange(config, count, changes);
+    if (!config_check(config, reason)) {
+        changes_undo(config, count, changes);
+        return refuse_change(changes_culprit(count, changes), reason, message);
+    }
+    for (int i = 0; i < count; i++) {
+        if (call_watcher(config, &changes[i], reason))
+            continue;
+        refuse_change(&changes[i], reason, message);
+        changes_undo(config, count, changes);
+        while (i-- > 0)
+            call_watcher(config, &changes[i], ignored);
+        return false;
+    }
+    for (int i = 0; i < count; i++)
+        config->more->given[changes[i].row->id] = true;
+    return true;
+}
+
+static bool set_all(struct config *config, const struct bytes *names, const struct bytes *values, int count, bool local,
+    char *message)
+{
+    struct change *changes = mem_zalloc((size_t)(count > 0 ? count : 1) * sizeof(*changes));
+    bool done;
+
+    pthread_mutex_lock(&config->more->changing);
+    done = changes_find(config, names, count, local, changes, message) &&
+           changes_read(config, values, count, changes, message) &&
+           (count == 0 || changes_apply(config, count, changes, message));
+    pthread_mutex_unlock(&config->more->changing);
+    for (int i = 0; i < count; i++)
+        config_value_release(&changes[i].value);
+    mem_free(changes);
+    return done;
+}
+
+bool config_set(struct config *config, const struct bytes *names, const struct bytes *values, int count, char *message)
+{
+    return set_all(config, names, values, count, false, message);
+}
+
+bool config_set_local(struct config *config, const struct bytes *names, const struct bytes *values, int count,
+    char *message)
+{
+    return set_all(config, names, values, count, true, message);
+}
+
+void config_on_change(struct config *config, enum config_id id, config_changed *changed, void *context)
+{
+    CHECK(config_row(id)->flags & CONFIG_FLAG_LIVE);
+    pthread_mutex_lock(&config->more->changing);
+    config->more->watchers[id] = (struct config_watcher){ changed, context };
+    pthread_mutex_unlock(&config->more->changing);
+}
+
+bool config_check(struct config *config, char *message)
+{
+    if (config_number(config, CONFIG_TIER_LOW_WATERMARK) > config_number(config, CONFIG_TIER_HIGH_WATERMARK))
+        return config_refuse(message, "tier-low-watermark must not be above tier-high-watermark");
+    return true;
+}
+
+/* -- CONFIG GET -- */
+
+struct get {
+    config_found *found;
+    void *context;
+    struct buffer value;
+    bool seen[CONFIG_COUNT][2];     /* by the first name, by the second */
+};
+
+static void get_one(struct config *config, struct get *get, enum config_id id, bool alias, const char *name)
+{
+    if (get->seen[id][alias])
+        return;
+    get->seen[id][alias] = true;
+    print_current(config, id, &get->value);
+    get->found(get->context, name, buffer_bytes(&get->value));
+}
+
+static void get_exact(struct config *config, struct get *get, struct bytes name)
+{
+    const char *spelling;
+    const struct config_row *row = config_row_find(name, &spelling);
+    char *as_written;
+
+    if (!row || !config_row_is_parameter(row))
+        return;
+    as_written = mem_string(name);
+    get_one(config, get, row->id, spelling != row->name, as_written);
+    mem_free(as_written);
+}
+
+static void get_matching(struct config *config, struct get *get, struct bytes pattern)
+{
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        const struct config_row *row = config_row(id);
+
+        if (!config_row_is_parameter(row) || (row->flags & CONFIG_FLAG_HIDDEN))
+            continue;
+        if (text_matches(pattern, bytes_of_string(row->name), TEXT_CASE_IGNORED))
+            get_one(config, get, id, false, row->name);
+        if (row->alias && text_matches(pattern, bytes_of_string(row->alias), TEXT_CASE_IGNORED))
+            get_one(config, get, id, true, row->alias);
+    }
+}
+
+static bool has_wildcard(struct bytes pattern)
+{
+    for (size_t i = 0; i < pattern.size; i++)
+        if (pattern.data[i] == '*' || pattern.data[i] == '?' || pattern.data[i] == '[')
+            return true;
+    return false;
+}
+
+void config_get(struct config *config, const struct bytes *patterns, int count, config_found *found, void *context)
+{
+    struct get get = { .found = found, .context = context };
+
+    for (int i = 0; i < count; i++) {
+        if (has_wildcard(patterns[i]))
+            get_matching(config, &get, patterns[i]);
+        else
+            get_exact(config, &get, patterns[i]);
+    }
+    buffer_release(&get.value);
+}
+
+static bool has_default(struct config *config, enum config_id id, char *message)
+{
+    struct config_private *more = config->more;
+    bool same;
+
+    pthread_mutex_lock(&more->reading);
+    same = config_value_equal(&more->values[id], &more->initial[id]);
+    pthread_mutex_unlock(&more->reading);
+    return same || config_refuse(message, "Kelvin does not have this yet, and takes no value but '%s'", config_row(id)->initial);
+}
+
+static bool only_the_default(void *context, enum config_id id, char *message)
+{
+    return has_default(context, id, message);
+}
+
+bool config_check_absent(struct config *config, char *message)
+{
+    char reason[CONFIG_MESSAGE_SIZE];
+
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        if (config_row(id)->flags & CONFIG_FLAG_ABSENT && !has_default(config, (enum config_id)id, reason))
+            return config_refuse(message, "'%s': %s", config_row(id)->name, reason);
+    }
+    return true;
+}
+
+void config_refuse_absent(struct config *config)
+{
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        if (config_row(id)->flags & CONFIG_FLAG_ABSENT && config_row(id)->flags & CONFIG_FLAG_LIVE)
+            config_on_change(config, (enum config_id)id, only_the_default, config);
+    }
+}
+
+void config_unused(struct config *config, config_found *found, void *context)
+{
+    struct config_private *more = config->more;
+    struct buffer value = { 0 };
+
+    pthread_mutex_lock(&more->changing);
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        const struct config_row *row = config_row(id);
+        bool differs = row->kind == CONFIG_OBSOLETE_KIND || !config_value_equal(&more->values[id], &more->initial[id]);
+
+        if (!(row->flags & CONFIG_FLAG_UNUSED) || !more->given[id] || !differs)
+            continue;
+        print_current(config, id, &value);
+        found(context, row->name, buffer_bytes(&value));
+    }
+    pthread_mutex_unlock(&more->changing);
+    buffer_release(&value);
+}

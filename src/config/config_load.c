@@ -1,0 +1,192 @@
+/* Loading: lines, files and includes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "config/config_private.h"
+#include "config/config_words.h"
+
+enum {
+    INCLUDE_DEPTH_MAX = 16,     /* a file that includes itself is found out, rather than the stack's end */
+    READ_SIZE = 65536,
+    NAME_SHOWN = 60,            /* of a path and of a line, so that the reason always fits in the message */
+    LINE_SHOWN = 40,
+};
+
+bool config_file_read(const char *path, struct buffer *text)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size;
+
+    *text = (struct buffer){ 0 };
+    if (fd < 0)
+        return false;
+    do {
+        size = read(fd, buffer_reserve(text, READ_SIZE), READ_SIZE);
+        text->size += size > 0 ? (size_t)size : 0;
+    } while (size > 0 || (size < 0 && errno == EINTR));
+    if (size < 0) {
+        int error = errno;
+
+        buffer_release(text);
+        close(fd);
+        errno = error;
+        return false;
+    }
+    close(fd);
+    return true;
+}
+
+static bool file_load(struct config *config, const char *path, int depth, char *message)
+{
+    struct buffer text;
+    bool done;
+
+    if (depth > INCLUDE_DEPTH_MAX)
+        return config_refuse(message, "too many files include each other");
+    if (!config_file_read(path, &text))
+        return config_refuse(message, "can't open config file '%.100s': %s", path, strerror(errno));
+    done = config_load_lines(config, path, buffer_bytes(&text), depth, message);
+    buffer_release(&text);
+    return done;
+}
+
+/* A path with wildcards may match nothing; a plain one must be there. */
+static bool include(struct config *config, const struct config_row *row, const struct bytes *words, int count, int depth,
+    char *message)
+{
+    char *path;
+    glob_t matches = { 0 };
+    bool done = true;
+
+    if (count != row->low)
+        return config_refuse(message, "Bad directive or wrong number of arguments");
+    path = config_path(config->more->home, words[0]);
+    if (strpbrk(path, "*?[") == NULL) {
+        done = file_load(config, path, depth + 1, message);
+    } else if (glob(path, 0, NULL, &matches) == 0) {
+        for (size_t i = 0; i < matches.gl_pathc && done; i++)
+            done = file_load(config, matches.gl_pathv[i], depth + 1, message);
+        globfree(&matches);
+    }
+    mem_free(path);
+    return done;
+}
+
+/* The text that another line of the same directive adds to. The first `save` replaces the default. */
+static const char *base_of(const struct config_private *more, const struct config_row *row)
+{
+    if (row->kind == CONFIG_OUTPUT_LIMITS_KIND || row->kind == CONFIG_LINES_KIND)
+        return more->values[row->id].text;
+    if (row->kind == CONFIG_SAVE_KIND && more->given[row->id])
+        return more->values[row->id].text;
+    return NULL;
+}
+
+bool config_load_words(struct config *config, const struct bytes *words, int count, int depth, char *message)
+{
+    struct config_private *more = config->more;
+    const char *spelling;
+    const struct config_row *row = count > 0 ? config_row_find(words[0], &spelling) : NULL;
+    struct config_reading reading = { .home = more->home };
+    struct config_value value;
+
+    if (!row)
+        return config_refuse(message, "Bad directive or wrong number of arguments");
+    if (row->kind == CONFIG_INCLUDE_KIND)
+        return include(config, row, words + 1, count - 1, depth, message);
+    reading.base = base_of(more, row);
+    if (!config_value_read(row, words + 1, count - 1, &reading, &value, message))
+        return false;
+    config_exchange(config, row->id, &value);
+    config_value_release(&value);
+    more->given[row->id] = true;
+    return true;
+}
+
+/* Says where. An include's own message, which names its file and line already, is left as it is. */
+static bool line_refuse(const char *name, int line_number, struct bytes line, const char *reason, char *message)
+{
+    size_t name_size = strlen(name), line_size = line.size;
+    const char *name_cut = name_size > NAME_SHOWN ? "..." : "", *line_cut = line_size > LINE_SHOWN ? "..." : "";
+    size_t room = CONFIG_MESSAGE_SIZE - 1 - strlen(reason);
+    size_t around = sizeof("......, line 2147483647: '': ");
+    size_t name_room = NAME_SHOWN, line_room = LINE_SHOWN;
+
+    /* A long reason (a list of names) leaves less for the rest. */
+    if (room < around + name_room + line_room) {
+        line_room = room > around + 20 ? (room - around) / 3 : 0;
+        name_room = room > around + 20 ? (room - around) - line_room : 0;
+        name_cut = name_size > name_room ? "..." : "";
+        line_cut = line_size > line_room ? "..." : "";
+    }
+    name += name_size > name_room ? name_size - name_room : 0;
+    line_size = line_size > line_room ? line_room : line_size;
+    return config_refuse(message, "%s%s, line %d: '%.*s%s': %s", name_cut, name, line_number, (int)line_size, line.data,
+        line_cut, reason);
+}
+
+bool config_load_lines(struct config *config, const char *name, struct bytes text, int depth, char *message)
+{
+    struct bytes line;
+
+    for (int number = 1; config_line_next(&text, &line); number++) {
+        struct config_words words;
+        char reason[CONFIG_MESSAGE_SIZE];
+        bool done;
+
+        line = config_line_trim(line);
+        if (line.size == 0 || line.data[0] == '#')
+            continue;
+        if (!config_words_split(line, &words))
+            return line_refuse(name, number, line, "Unbalanced quotes in configuration line", message);
+        done = config_load_words(config, words.items, words.count, depth, reason);
+        if (!done && bytes_is(words.items[0], "include") && strstr(reason, ", line "))
+            config_refuse(message, "%s", reason);
+        else if (!done)
+            line_refuse(name, number, line, reason, message);
+        config_words_release(&words);
+        if (!done)
+            return false;
+    }
+    return true;
+}
+
+bool config_load(struct config *config, const struct bytes *words, int word_count, char *message)
+{
+    bool done;
+
+    pthread_mutex_lock(&config->more->changing);
+    done = config_load_words(config, words, word_count, 0, message);
+    pthread_mutex_unlock(&config->more->changing);
+    return done;
+}
+
+bool config_load_text(struct config *config, const char *name, struct bytes text, char *message)
+{
+    bool done;
+
+    pthread_mutex_lock(&config->more->changing);
+    done = config_load_lines(config, name, text, 0, message);
+    pthread_mutex_unlock(&config->more->changing);
+    return done;
+}
+
+bool config_load_file(struct config *config, const char *path, char *message)
+{
+    char *absolute = config_path(config->more->home, bytes_of_string(path));
+    char *real = realpath(absolute, NULL);
+    bool done;
+
+    pthread_mutex_lock(&config->more->changing);
+    if (real && !config->more->file)
+        config->more->file = mem_string(bytes_of_string(real));
+    done = file_load(config, real ? real : absolute, 0, message);
+    pthread_mutex_unlock(&config->more->changing);
+    free(real);
+    mem_free(absolute);
+    return done;
+}

@@ -1,0 +1,94 @@
+#include "config/config_row.h"
+
+#include <strings.h>
+
+#include "base/check.h"
+
+/* So that config.def can be written in short words. */
+enum {
+    FIXED = CONFIG_FLAG_FIXED,
+    LIVE = CONFIG_FLAG_LIVE,
+    PROTECTED = CONFIG_FLAG_PROTECTED,
+    HIDDEN = CONFIG_FLAG_HIDDEN,
+    UNUSED = CONFIG_FLAG_UNUSED,
+    POWER_OF_TWO = CONFIG_FLAG_POWER_OF_TWO,
+    ABSENT = CONFIG_FLAG_UNUSED | CONFIG_FLAG_ABSENT,
+};
+
+static const struct config_row rows[CONFIG_COUNT] = {
+#define CONFIG_ROW(id_, name_, alias_, kind_, flags_, initial_, low_, high_, words_) \
+    [CONFIG_##id_] = { \
+        .id = CONFIG_##id_, \
+        .name = name_, \
+        .alias = alias_, \
+        .kind = CONFIG_##kind_##_KIND, \
+        .flags = flags_, \
+        .initial = initial_, \
+        .low = low_, \
+        .high = high_, \
+        .words = words_, \
+    },
+#include "config/config.def"
+#undef CONFIG_ROW
+};
+
+const struct config_row *config_row(enum config_id id)
+{
+    CHECK((int)id >= 0 && id < CONFIG_COUNT);
+    return &rows[id];
+}
+
+const struct config_row *config_row_find(struct bytes name, const char **name_given)
+{
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        if (bytes_is(name, rows[id].name)) {
+            *name_given = rows[id].name;
+            return &rows[id];
+        }
+        if (rows[id].alias && bytes_is(name, rows[id].alias)) {
+            *name_given = rows[id].alias;
+            return &rows[id];
+        }
+    }
+    return NULL;
+}
+
+bool config_row_is_parameter(const struct config_row *row)
+{
+    return row->kind != CONFIG_LINES_KIND && row->kind != CONFIG_INCLUDE_KIND && row->kind != CONFIG_OBSOLETE_KIND;
+}
+
+/* Takes the next word off a list like "no, yes, local"; false at its end. */
+static bool word_next(const char **list, struct bytes *word)
+{
+    size_t size = strcspn(*list, ",");
+
+    if (size == 0)
+        return false;
+    *word = bytes_of(*list, size);
+    *list += size;
+    *list += strspn(*list, ", ");
+    return true;
+}
+
+int64_t config_row_word(const struct config_row *row, struct bytes word)
+{
+    const char *list = row->words;
+    struct bytes candidate;
+
+    for (int64_t place = 0; word_next(&list, &candidate); place++)
+        if (word.size == candidate.size && strncasecmp(word.data, candidate.data, word.size) == 0)
+            return place;
+    return -1;
+}
+
+struct bytes config_row_word_at(const struct config_row *row, int64_t place)
+{
+    const char *list = row->words;
+    struct bytes word;
+
+    do
+        CHECK(word_next(&list, &word));
+    while (place-- > 0);
+    return word;
+}

@@ -1,0 +1,142 @@
+#include "lifecycle/backups.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/engine.h"
+
+struct backups {
+    struct engine *engine;
+    pthread_mutex_t lock;           /* leaf; guards all below but `stop` */
+    pthread_t thread;
+    bool started;                   /* the thread is to be joined */
+    _Atomic bool stop;
+    int64_t began_ms;
+    struct backups_stats stats;     /* running_ms is filled in when asked for */
+    /* Of the one that runs. */
+    char *dir;
+    enum backups_place place;
+    struct job *job;
+    struct backup_done *done;
+};
+
+struct backups *backups_create(struct engine *engine)
+{
+    struct backups *backups = mem_zalloc(sizeof(*backups));
+
+    backups->engine = engine;
+    backups->stats.last_duration_ms = -1;
+    pthread_mutex_init(&backups->lock, NULL);
+    return backups;
+}
+
+static void note_end(struct backups *backups, const struct backup_done *done)
+{
+    struct backups_stats *stats = &backups->stats;
+
+    pthread_mutex_lock(&backups->lock);
+    stats->running = false;
+    stats->last_failed = done->status != STATUS_OK;
+    stats->last_duration_ms = clock_wall_ms() - backups->began_ms;
+    if (done->status == STATUS_OK) {
+        stats->last_time_ms = done->result.time_ms;
+        stats->last_keys = done->result.keys;
+        stats->last_bytes = done->result.bytes;
+        stats->last_copied_bytes = done->result.copied_bytes;
+    }
+    pthread_mutex_unlock(&backups->lock);
+}
+
+static enum status make(struct backups *backups, const struct backup_places *places)
+{
+    struct engine *engine = backups->engine;
+    struct backup_done *done = backups->done;
+    char *root = config_string(engine->config, CONFIG_BACKUP_DIR);
+    bool allowed = backups->place == BACKUPS_ANYWHERE || backup_is_below(backups->dir, ".", root);
+
+    mem_free(root);
+    if (allowed)
+        return backup_make(engine->tier, engine->partitions, places, backups->dir, &backups->stop, &done->result, done->message);
+    snprintf(done->message, sizeof(done->message), "'%.100s' is not below dir or backup-dir; another place needs "
+        "enable-protected-configs", backups->dir);
+    return STATUS_INVALID;
+}
+
+static void *backups_main(void *context)
+{
+    struct backups *backups = context;
+    struct engine *engine = backups->engine;
+    struct backup_done *done = backups->done;
+    struct job *job = backups->job;
+    char *log_dir = config_string(engine->config, CONFIG_APPENDDIRNAME), *log_name = config_string(engine->config, CONFIG_APPENDFILENAME);
+    char *store_dir = config_string(engine->config, CONFIG_TIER_DIR);
+    struct backup_places places = { log_dir, log_name, store_dir };
+
+    meter_join(engine->meter);
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Backup to '%s' started", backups->dir);
+    done->status = make(backups, &places);
+    if (done->status == STATUS_OK)
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Backup %s to '%s' finished: %llu keys, %llu bytes, %llu of them in files of its own",
+            done->result.id, backups->dir, (unsigned long long)done->result.keys, (unsigned long long)done->result.bytes,
+            (unsigned long long)done->result.copied_bytes);
+    else
+        log_write(engine->log, LOG_LEVEL_WARNING, "Backup to '%s' failed: %s", backups->dir, done->message);
+    mem_free(log_dir);
+    mem_free(log_name);
+    mem_free(store_dir);
+    note_end(backups, done);
+    job_finish(engine->jobs, job);      /* from here on both are the client's */
+    meter_leave(engine->meter);
+    return NULL;
+}
+
+static void join(struct backups *backups)
+{
+    if (backups->started)
+        pthread_join(backups->thread, NULL);
+    backups->started = false;
+    mem_free(backups->dir);
+    backups->dir = NULL;
+}
+
+enum backups_start backups_start(struct backups *backups, const char *dir, enum backups_place place, struct job *job, struct backup_done *done)
+{
+    enum backups_start result = BACKUPS_BUSY;
+
+    pthread_mutex_lock(&backups->lock);
+    if (!backups->stats.running && !backups->stop) {
+        join(backups);              /* its thread has ended but for its last lines */
+        backups->stats.running = true;
+        backups->began_ms = clock_wall_ms();
+        backups->dir = mem_string(bytes_of_string(dir));
+        backups->place = place;
+        backups->job = job;
+        backups->done = done;
+        backups->started = pthread_create(&backups->thread, NULL, backups_main, backups) == 0;
+        backups->stats.running = backups->started;
+        result = backups->started ? BACKUPS_STARTED : BACKUPS_NO_THREAD;
+    }
+    pthread_mutex_unlock(&backups->lock);
+    return result;
+}
+
+void backups_stats(struct backups *backups, struct backups_stats *stats)
+{
+    pthread_mutex_lock(&backups->lock);
+    *stats = backups->stats;
+    stats->running_ms = stats->running ? clock_wall_ms() - backups->began_ms : 0;
+    pthread_mutex_unlock(&backups->lock);
+}
+
+void backups_destroy(struct backups *backups)
+{
+    if (backups == NULL)
+        return;
+    backups->stop = true;
+    join(backups);
+    pthread_mutex_destroy(&backups->lock);
+    mem_free(backups);
+}

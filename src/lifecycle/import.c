@@ -1,0 +1,332 @@
+#include "lifecycle/import.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "engine/engine.h"
+#include "engine/internal.h"
+#include "persist/rdb_format.h"
+#include "persist/rdb_reader.h"
+#include "value/codec.h"
+
+enum {
+    MESSAGE_SIZE = 256,
+    NAME_SHOWN_MAX = 80,
+    LOOK_KEYS = 64,                     /* so often for memory, the clock and whether to go on */
+    LOOK_BYTES = 1 << 20,
+    WAIT_MS_MAX = 5000,                 /* without hope for room */
+    PROGRESS_LOG_MS = 2000,
+};
+
+struct import {
+    struct engine *engine;
+    struct worker worker;
+    struct rdb_reader *reader;
+    enum import_expired expired;
+    aof_import_progress *progress;
+    void *context;
+    struct import_result *result;
+    struct buffer scratch;
+    uint64_t keys_looked, bytes_looked; /* as of the last look */
+    char *message;
+};
+
+__attribute__((format(printf, 3, 4)))
+static enum status fail(struct import *import, enum status status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(import->message, MESSAGE_SIZE, format, args);
+    va_end(args);
+    return status;
+}
+
+static int shown(struct bytes name)
+{
+    return (int)(name.size < NAME_SHOWN_MAX ? name.size : NAME_SHOWN_MAX);
+}
+
+/* Until the tier has made room. Demotion may stand still for a moment; only when it does for long there is no hope. */
+static enum status wait_for_room(struct import *import)
+{
+    struct engine *engine = import->engine;
+    struct timespec pause = { 0, 1000000 };
+    bool is_off = engine->tier == NULL || !tier_settings(engine->tier)->enabled;
+    int hopeless_ms = 0;
+
+    while (engine_memory_is_short(engine)) {
+        if (engine->state == ENGINE_STOPPING)
+            return fail(import, STATUS_CLOSED, "The server is to end");
+        if (engine_may_wait_for_memory(engine)) {
+            hopeless_ms = 0;
+            tier_nudge(engine->tier);
+        } else if (engine_evict(engine, &import->worker, NULL)) {
+            continue;
+        } else if (is_off || hopeless_ms++ >= WAIT_MS_MAX) {
+            return fail(import, STATUS_NO_SPACE, "The data set does not fit into maxmemory after %" PRIu64 " keys, and nothing can be moved to the "
+                "store: raise maxmemory, or see why the tier is off, full or in error", import->result->keys);
+        }
+        nanosleep(&pause, NULL);
+        worker_begin_turn(&import->worker);
+    }
+    return STATUS_OK;
+}
+
+static enum status look(struct import *import)
+{
+    uint64_t at = rdb_reader_offset(import->reader);
+
+    if (import->result->keys - import->keys_looked < LOOK_KEYS && at - import->bytes_looked < LOOK_BYTES)
+        return STATUS_OK;
+    import->keys_looked = import->result->keys;
+    import->bytes_looked = at;
+    worker_begin_turn(&import->worker);
+    if (import->progress != NULL)
+        import->progress(import->context, at);
+    if (import->engine->state == ENGINE_STOPPING)
+        return fail(import, STATUS_CLOSED, "The server is to end");
+    return wait_for_room(import);
+}
+
+static void set_heat(const struct import *import, struct entry *entry, const struct rdb_part *part)
+{
+    if (part->freq >= 0)
+        entry->heat = (uint8_t)part->freq;
+    if (part->idle_s >= 0) {
+        int64_t minutes = part->idle_s / 60;
+
+        entry->heat_minutes = (uint16_t)(import->worker.turn.minutes - (minutes < UINT16_MAX ? minutes : UINT16_MAX));
+    }
+}
+
+/* Whether the key is there already, hot or cold. The record map says no for nearly all; else the store is asked, under the lock (tier rule
+ * 8), as a key that is there twice must not pass for one. */
+static enum status look_for_twin(struct import *import, struct keyspace *keyspace, uint64_t hash, const struct rdb_part *part,
+    enum record_state record)
+{
+    struct tier *tier = import->engine->tier;
+
+    if (record != RECORD_NONE && tier != NULL && keyspace_find(keyspace, hash, part->name) == 0) {
+        enum status status = tier_load_in_place(tier, keyspace, hash, part->name);
+
+        if (status != STATUS_OK)
+            return fail(import, status, "The store can't be read while importing the key '%.*s': %s", shown(part->name), part->name.data,
+                status_name(status));
+    }
+    if (keyspace_find(keyspace, hash, part->name) != 0)
+        return fail(import, STATUS_CORRUPT, "The key '%.*s' is there twice, the second time at offset %" PRIu64, shown(part->name),
+            part->name.data, part->offset);
+    return STATUS_OK;
+}
+
+/* A new entry, as key_changed makes them. The value's object is the entry's afterwards, or still the caller's on failure. */
+static enum status put_in(struct import *import, const struct rdb_part *part, const struct value *value)
+{
+    struct partitions *all = import->engine->partitions;
+    struct keyspace_watch *watch = &all->watch;
+    uint64_t hash = hash_bytes(&all->seed, part->name);
+    struct partition *partition = &all->partitions[partition_index(all, hash)];
+    enum record_state record = RECORD_NONE;
+    struct keyspace *keyspace;
+    enum status status;
+    uint32_t handle;
+
+    partition_lock(partition);
+    keyspace = partition_keyspace(partition, (int)part->db);
+    if (watch->record_of_new != NULL)
+        record = watch->record_of_new(watch->context, keyspace, hash, part->name);
+    status = look_for_twin(import, keyspace, hash, part, record);
+    if (status == STATUS_OK) {
+        handle = keyspace_insert(keyspace, hash, part->name, value, part->expire_ms, record, import->worker.turn.now_ms);
+        CHECK(handle != 0);
+        set_heat(import, keyspace_entry(keyspace, handle), part);
+    }
+    partition_unlock(partition);
+    return status;
+}
+
+/* Collections without an element: old versions of Redis could write such keys, and newer ones leave them out when they load. (Empty
+ * intsets and zipmaps are damage to Redis, too.) */
+static bool is_empty(struct bytes payload)
+{
+    struct bytes body = bytes_of(payload.data + 1, payload.size - 1);
+    uint64_t count;
+    bool is_special;
+
+    switch ((uint8_t)payload.data[0]) {
+    case RDB_TYPE_LIST:
+    case RDB_TYPE_SET:
+    case RDB_TYPE_ZSET:
+    case RDB_TYPE_HASH:
+    case RDB_TYPE_ZSET_2:
+    case RDB_TYPE_LIST_QUICKLIST:
+    case RDB_TYPE_LIST_QUICKLIST_2:
+        return codec_read_length(&body, &count, &is_special) == STATUS_OK && count == 0 && !is_special;
+    case RDB_TYPE_LIST_ZIPLIST:
+    case RDB_TYPE_ZSET_ZIPLIST:
+    case RDB_TYPE_HASH_ZIPLIST:
+        return bytes_equal(body, BYTES("\x0b\x0b\0\0\0\x0a\0\0\0\0\0\xff"));
+    case RDB_TYPE_HASH_LISTPACK:
+    case RDB_TYPE_ZSET_LISTPACK:
+    case RDB_TYPE_SET_LISTPACK:
+        return bytes_equal(body, BYTES("\x07\x07\0\0\0\0\0\xff"));
+    }
+    return false;
+}
+
+static enum status take_key(struct import *import, const struct rdb_part *part)
+{
+    struct value value;
+    enum status status;
+
+    if (part->db >= (uint64_t)import->engine->partitions->db_count)
+        return fail(import, STATUS_INVALID, "The RDB file has keys in database %" PRIu64 ", the configuration has only %d databases", part->db,
+            import->engine->partitions->db_count);
+    if (part->payload.size == 0)
+        return fail(import, STATUS_VERSION, "The key '%.*s' in database %" PRIu64 " is a %s (RDB type %u, at offset %" PRIu64 "), which this "
+            "version of Kelvin does not have", shown(part->name), part->name.data, part->db, rdb_type_name(part->type), part->type, part->offset);
+    if (import->expired == IMPORT_DROPS_EXPIRED && part->expire_ms >= 0 && part->expire_ms <= import->worker.turn.now_ms) {
+        import->result->expired++;
+        return STATUS_OK;
+    }
+    if (is_empty(part->payload)) {
+        import->result->empty++;
+        return STATUS_OK;
+    }
+    import->scratch.size = 0;
+    status = codec_decode(part->payload, &import->worker.turn.limits, &import->scratch, &value);
+    if (status != STATUS_OK)
+        return fail(import, STATUS_CORRUPT, "The value of the key '%.*s' is damaged (RDB type %u, at offset %" PRIu64 ")", shown(part->name),
+            part->name.data, part->type, part->offset);
+    status = put_in(import, part, &value);
+    if (status != STATUS_OK && value_is_object(&value))
+        value_free(&value);
+    if (status == STATUS_OK)
+        import->result->keys++;
+    buffer_shrink(&import->scratch, LOOK_BYTES);
+    return status;
+}
+
+static void note_aux(const struct import *import, const struct rdb_part *part)
+{
+    int64_t ctime_s;
+
+    if (bytes_is(part->name, "redis-ver"))
+        log_write(import->engine->log, LOG_LEVEL_NOTICE, "Loading RDB produced by version %.*s", (int)part->value.size, part->value.data);
+    if (bytes_is(part->name, "ctime") && text_to_int(part->value, &ctime_s))
+        log_write(import->engine->log, LOG_LEVEL_NOTICE, "RDB age %" PRId64 " seconds", import->worker.turn.now_ms / 1000 - ctime_s);
+}
+
+static enum status take_part(struct import *import, const struct rdb_part *part)
+{
+    switch (part->kind) {
+    case RDB_PART_AUX:
+        note_aux(import, part);
+        break;
+    case RDB_PART_KEY:
+        return take_key(import, part);
+    case RDB_PART_FUNCTION:
+        return fail(import, STATUS_VERSION, "The RDB file has a library of functions at offset %" PRIu64 ", which this version of Kelvin does not "
+            "have: FUNCTION FLUSH and SAVE in the old server leave them out", part->offset);
+    case RDB_PART_DB:
+    case RDB_PART_RESIZE:
+    case RDB_PART_END:
+        break;
+    }
+    return STATUS_OK;
+}
+
+enum status import_rdb(struct engine *engine, int fd, enum import_expired expired, aof_import_progress *progress, void *context,
+    struct import_result *result, char *message)
+{
+    struct import import = { .engine = engine, .expired = expired, .progress = progress, .context = context, .result = result, .message = message };
+    struct rdb_part part;
+    enum status status;
+
+    *result = (struct import_result){ 0 };
+    worker_init(&import.worker, engine, -1);
+    worker_begin_turn(&import.worker);
+    import.reader = rdb_reader_create_file(fd);
+    do {
+        status = rdb_read(import.reader, &part, message);
+        if (status == STATUS_OK)
+            status = take_part(&import, &part);
+        if (status == STATUS_OK)
+            status = look(&import);
+    } while (status == STATUS_OK && part.kind != RDB_PART_END);
+    result->size = rdb_reader_offset(import.reader);
+    rdb_reader_destroy(import.reader);
+    buffer_release(&import.scratch);
+    worker_release(&import.worker);
+    engine->imported_keys += result->keys;
+    engine->imported_expired += result->expired;
+    if (status == STATUS_OK)
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Done loading RDB, keys loaded: %" PRIu64 ", keys expired: %" PRIu64
+            ", empty keys skipped: %" PRIu64 ".", result->keys, result->expired, result->empty);
+    return status;
+}
+
+/* A dump. */
+
+struct dump {
+    struct engine *engine;
+    int64_t told_ms;
+};
+
+static void dump_progress(void *context, uint64_t done)
+{
+    struct dump *dump = context;
+    struct engine *engine = dump->engine;
+    int64_t now = clock_mono_us() / 1000;
+
+    engine->loading_done = done;
+    if (now - dump->told_ms < PROGRESS_LOG_MS)
+        return;
+    dump->told_ms = now;
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Loading the dump: %.1f %% of %.1f MB",
+        engine->loading_total > 0 ? 100.0 * (double)done / (double)engine->loading_total : 100.0, (double)engine->loading_total / 1e6);
+}
+
+enum status import_dump(struct engine *engine, const char *path, char *message)
+{
+    struct dump dump = { engine, clock_mono_us() / 1000 };
+    struct import_result result;
+    char why[MESSAGE_SIZE];
+    enum status status;
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        snprintf(message, MESSAGE_SIZE, "Can't open the dump '%.150s': %s", path, strerror(errno));
+        return status_of_errno(errno);
+    }
+    engine->loading_total = fstat(fd, &info) == 0 ? (uint64_t)info.st_size : 0;
+    engine->loading_done = 0;
+    engine->loading_started_ms = clock_wall_ms();
+    status = import_rdb(engine, fd, IMPORT_DROPS_EXPIRED, dump_progress, &dump, &result, why);
+    engine->loading_done = result.size;
+    close(fd);
+    if (status != STATUS_OK)
+        snprintf(message, MESSAGE_SIZE, "%s", why);
+    return status;
+}
+
+enum status import_base(void *engine, int fd, aof_import_progress *progress, void *context, uint64_t *size, char *message)
+{
+    struct import_result result;
+    enum status status = import_rdb(engine, fd, IMPORT_KEEPS_EXPIRED, progress, context, &result, message);
+
+    *size = result.size;
+    return status;
+}

@@ -1,0 +1,44 @@
+/* Import: an RDB file's keys into the data set, at the start, before anybody else is let in.
+ *
+ * Keys are decoded and put in one by one. When memory is full the import waits until the tier has made room, so a data set larger than maxmemory goes
+ * into the store as it comes. With the tier off or in error maxmemory-policy decides: keys are evicted, or the import fails.
+ *
+ * At a time there is one value in memory beside those that are in already, as its bytes and as what they make: some two and a half times its
+ * size for a moment.
+ *
+ * What would be lost without a word is an error: a value of a type that Kelvin does not have, a database beyond `databases`, functions.
+ */
+#ifndef KELVIN_LIFECYCLE_IMPORT_H
+#define KELVIN_LIFECYCLE_IMPORT_H
+
+#include <stdint.h>
+
+#include "base/status.h"
+#include "persist/aof.h"
+
+struct engine;
+
+enum import_expired {
+    IMPORT_DROPS_EXPIRED,       /* as Redis loads a dump */
+    IMPORT_KEEPS_EXPIRED,       /* as it loads a log's base: what follows may count on them; they go by the clock later */
+};
+
+struct import_result {
+    uint64_t keys, expired;     /* put in, and dropped */
+    uint64_t empty;             /* left out: collections without an element */
+    uint64_t size;              /* bytes of the file up to the end of the RDB */
+};
+
+/* From the file's beginning to the RDB's end. `progress` (may be NULL) is called with the bytes done every now and then. On the calling thread, which
+ * has joined the meter and holds no lock; while the state is ENGINE_LOADING. STATUS_CLOSED: the server is to end meanwhile.
+ * `message` (256 bytes) says what went wrong and where; what was put in until then stays. */
+enum status import_rdb(struct engine *engine, int fd, enum import_expired expired, aof_import_progress *progress, void *context,
+    struct import_result *result, char *message);
+
+/* A dump: all of the file at `path`, with progress in the log and in engine->loading_*. */
+enum status import_dump(struct engine *engine, const char *path, char *message);
+
+/* For aof_on_import: the base of a log. The context is the engine. */
+enum status import_base(void *engine, int fd, aof_import_progress *progress, void *context, uint64_t *size, char *message);
+
+#endif

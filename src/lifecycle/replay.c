@@ -1,0 +1,118 @@
+#include "lifecycle/replay.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "engine/internal.h"
+#include "lifecycle/ahead.h"
+
+enum { PROGRESS_LOG_MS = 2000, REPLAY_RETRIES = 60000 };
+
+struct replay {
+    struct engine *engine;
+    struct worker *worker;
+    struct client client;
+    struct ahead ahead;
+    int64_t told_ms;
+    char error[256];
+};
+
+/* key-load-delay: for tests that want to look at a server that is loading. */
+static void delay(const struct engine *engine)
+{
+    int64_t us = config_number(engine->config, CONFIG_KEY_LOAD_DELAY);
+    struct timespec pause = { us / 1000000, us % 1000000 * 1000 };
+
+    if (us > 0)
+        nanosleep(&pause, NULL);
+}
+
+static bool replay_run(void *context, const struct bytes *args, int arg_count)
+{
+    struct replay *replay = context;
+    struct buffer *out = &replay->client.reply.out;
+    struct timespec pause = { 0, 1000000 };
+    struct tier *tier = replay->engine->tier;
+    enum run_result result = RUN_PARKED;
+
+    out->size = 0;
+    delay(replay->engine);
+    ahead_submit(&replay->ahead);
+    /* It may have to wait for a load that was begun ahead, or for a value that is just being encoded for its demotion. */
+    for (int i = 0; i < REPLAY_RETRIES; ) {
+        uint64_t ended = tier != NULL ? tier_loads_ended(tier) : 0;
+
+        result = engine_run(replay->worker, &replay->client, args, arg_count);
+        if (result == RUN_DONE)
+            break;
+        if (tier != NULL && tier_help(tier, ended))
+            continue;
+        nanosleep(&pause, NULL);
+        i++;
+    }
+    ahead_ran(&replay->ahead, replay->client.db);
+    if (result != RUN_DONE) {
+        snprintf(replay->error, sizeof(replay->error), "a command that has to wait is in the log: '%.*s'", (int)args[0].size, args[0].data);
+        return false;
+    }
+    if (out->size > 0 && out->data[0] == '-') {
+        snprintf(replay->error, sizeof(replay->error), "'%.*s' in the log was answered '%.*s'", (int)args[0].size, args[0].data,
+            (int)(out->size < 128 ? out->size - 2 : 128), out->data + 1);
+        return false;
+    }
+    return true;
+}
+
+static void replay_see(void *context, const struct bytes *args, int arg_count)
+{
+    struct replay *replay = context;
+
+    ahead_see(&replay->ahead, args, arg_count);
+}
+
+static void replay_progress(void *context, uint64_t done, uint64_t total)
+{
+    struct replay *replay = context;
+    int64_t now = clock_mono_us() / 1000;
+
+    worker_begin_turn(replay->worker);
+    replay->worker->turn.clock_stopped = true;
+    replay->engine->loading_total = total;
+    replay->engine->loading_done = done;
+    if (replay->told_ms == 0)
+        replay->told_ms = now;
+    if (now - replay->told_ms < PROGRESS_LOG_MS)
+        return;
+    replay->told_ms = now;
+    log_write(replay->engine->log, LOG_LEVEL_NOTICE, "Replaying the AOF: %.1f %% of %.1f MB",
+        total > 0 ? 100.0 * (double)done / (double)total : 100.0,
+        (double)total / 1e6);
+}
+
+enum status replay_log(struct engine *engine, char *message)
+{
+    struct worker worker;
+    struct replay replay = { .engine = engine, .worker = &worker, .ahead = { .engine = engine } };
+    enum status status;
+
+    replay.client = (struct client){ .flags = CLIENT_REPLAY, .authenticated = true, .worker = replay.worker, .address = "" };
+    reply_init(&replay.client.reply, 2);
+    worker_init(&worker, engine, -1);       /* not one of those that serve: they answer LOADING meanwhile */
+    engine->loading_started_ms = clock_wall_ms();
+    worker_begin_turn(replay.worker);
+    replay.worker->turn.clock_stopped = true;
+    aof_on_ahead(engine->aof, replay_see);
+    status = aof_replay(engine->aof, replay_run, replay_progress, &replay, message);
+    if (status == STATUS_INVALID && replay.error[0] != '\0') {
+        size_t size = strlen(message);
+
+        snprintf(message + size, 256 - size, "%s%s", size > 0 ? ": " : "", replay.error);
+    }
+    ahead_submit(&replay.ahead);
+    reply_release(&replay.client.reply);
+    worker_release(&worker);
+    engine->dirty = 0;
+    return status;
+}

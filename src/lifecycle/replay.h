@@ -1,0 +1,12 @@
+/* Replay: the log's commands run again, before clients are served. */
+#ifndef KELVIN_LIFECYCLE_REPLAY_H
+#define KELVIN_LIFECYCLE_REPLAY_H
+
+#include "base/status.h"
+
+struct engine;
+
+/* Replays the log into the engine, on the calling thread, while the state is ENGINE_LOADING. */
+enum status replay_log(struct engine *engine, char *message);
+
+#endif

@@ -1,0 +1,399 @@
+#include "lifecycle/save.h"
+
+#include <dirent.h>
+#include <libgen.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "lifecycle/rewrite.h"
+#include "lifecycle/save_points.h"
+#include "persist/checkpoint.h"
+#include "persist/rdb_save.h"
+
+enum { RETRY_MS = 5000, PATH_SIZE = 4096, AUX_COUNT = 2 };
+
+struct save {
+    struct engine *engine;
+    pthread_mutex_t lock;           /* leaf */
+    pthread_cond_t ended;
+    pthread_t thread;               /* lock */
+    bool started;                   /* lock: the thread is to be joined */
+    bool closed;                    /* lock: the server is about to end */
+    struct save_wait *wait;         /* whoever has the turn */
+    _Atomic bool running, scheduled;
+    _Atomic bool abandoned;         /* save_cancel was called: no last dump either */
+    _Atomic int64_t began_ms, tried_ms, last_ms;
+    _Atomic uint64_t count;
+    struct rdb_save_progress progress;
+};
+
+struct save *save_create(struct engine *engine)
+{
+    struct save *save = mem_zalloc(sizeof(*save));
+
+    save->engine = engine;
+    save->last_ms = -1;
+    pthread_mutex_init(&save->lock, NULL);
+    pthread_cond_init(&save->ended, NULL);
+    return save;
+}
+
+/* Where images lie. Links work within one file system only; otherwise the image is a copy. */
+static void image_folder(struct engine *engine, char *folder)
+{
+    char *dir = config_string(engine->config, CONFIG_TIER_DIR), *copy = mem_string(bytes_of_string(dir));
+    const char *parent = dirname(copy);
+    struct stat of_store, of_parent;
+
+    if (stat(dir, &of_store) == 0 && stat(parent, &of_parent) == 0 && of_store.st_dev == of_parent.st_dev && access(parent, W_OK) == 0)
+        snprintf(folder, PATH_SIZE, "%s", parent);
+    else
+        snprintf(folder, PATH_SIZE, ".");
+    mem_free(dir);
+    mem_free(copy);
+}
+
+/* "temp-", digits, and the end. */
+static bool is_temporary(const char *name, const char *end)
+{
+    size_t digits;
+
+    if (strncmp(name, "temp-", 5) != 0)
+        return false;
+    digits = strspn(name + 5, "0123456789");
+    return digits > 0 && strcmp(name + 5 + digits, end) == 0;
+}
+
+static void clean_folder(struct engine *engine, const char *folder)
+{
+    DIR *list = opendir(folder);
+    struct dirent *entry;
+
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        char path[PATH_SIZE + 300];
+
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        if (is_temporary(entry->d_name, ".image"))
+            checkpoint_remove(path);
+        else if (is_temporary(entry->d_name, ".rdb"))
+            unlink(path);
+        else
+            continue;
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Removed '%s', which a save that did not end has left", path);
+    }
+    if (list != NULL)
+        closedir(list);
+}
+
+void save_clean(struct engine *engine)
+{
+    char folder[PATH_SIZE];
+
+    clean_folder(engine, ".");
+    image_folder(engine, folder);
+    if (strcmp(folder, ".") != 0)
+        clean_folder(engine, folder);
+}
+
+static bool policy_is_lfu(const struct config *config)
+{
+    int64_t policy = config_number(config, CONFIG_MAXMEMORY_POLICY);
+
+    return policy == CONFIG_POLICY_ALLKEYS_LFU || policy == CONFIG_POLICY_VOLATILE_LFU;
+}
+
+static enum status dump(struct save *save, const char *image, int64_t taken_us, char *message)
+{
+    struct engine *engine = save->engine;
+    char *path = config_string(engine->config, CONFIG_DBFILENAME), when[32];
+    struct rdb_aux aux[AUX_COUNT] = {
+        { BYTES("kelvin-id"), bytes_of_string(engine->identity.id) },
+        { BYTES("kelvin-image"), bytes_of(when, (size_t)snprintf(when, sizeof(when), "%lld", (long long)taken_us)) },
+    };
+    struct rdb_save_options options = {
+        .image = image,
+        .path = path,
+        .aux = aux,
+        .aux_count = AUX_COUNT,
+        .used_memory = engine_memory_used(engine),
+        .with_freq = policy_is_lfu(engine->config),
+        .lfu_decay_minutes = (uint32_t)config_number(engine->config, CONFIG_LFU_DECAY_TIME),
+        .without_checksum = !config_number(engine->config, CONFIG_RDBCHECKSUM),
+        .compress = config_number(engine->config, CONFIG_RDBCOMPRESSION) != 0,
+        .key_delay_us = config_number(engine->config, CONFIG_RDB_KEY_SAVE_DELAY),
+    };
+    enum status status = rdb_save(&options, &save->progress, message);
+
+    mem_free(path);
+    return status;
+}
+
+/* Without the store there is no image: what is wrong with it says more than what the image's taker saw. */
+static void explain(struct engine *engine, enum status status, char *message)
+{
+    struct tier_stats stats;
+
+    tier_stats(engine->tier, &stats);
+    if (stats.state == TIER_ERROR) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "the store of cold keys is in error: %.120s", stats.last_error);
+    } else if (message[0] == '\0') {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "%s", status_name(status));
+    }
+}
+
+/* What changes while it runs counts for the next one: the number is taken before the instant of the image, so it may count a little
+ * twice, but never forgets. */
+static enum status save_now(struct save *save, char *message)
+{
+    struct engine *engine = save->engine;
+    char folder[PATH_SIZE], image[PATH_SIZE + 64];
+    uint64_t changes = engine->dirty;
+    int64_t taken_us = clock_wall_us();
+    enum status status;
+
+    message[0] = '\0';
+    image_folder(engine, folder);
+    snprintf(image, sizeof(image), "%s/temp-%d.image", folder, (int)getpid());
+    status = checkpoint_image(engine->tier, engine->partitions, image, message);
+    if (status == STATUS_OK) {
+        status = dump(save, image, taken_us, message);
+        checkpoint_remove(image);
+    }
+    if (status == STATUS_OK) {
+        atomic_fetch_sub(&engine->dirty, changes);
+        engine->last_save_ms = clock_wall_ms();
+        engine->save_failed = false;
+        log_write(engine->log, LOG_LEVEL_NOTICE, "DB saved on disk");
+    } else {
+        explain(engine, status, message);
+    }
+    return status;
+}
+
+static void end_background(struct save *save, enum status status, const char *message)
+{
+    struct log *log = save->engine->log;
+
+    save->last_ms = clock_wall_ms() - save->began_ms;
+    if (status == STATUS_OK) {
+        log_write(log, LOG_LEVEL_NOTICE, "Background saving terminated with success");
+    } else if (save->progress.cancel) {
+        log_write(log, LOG_LEVEL_WARNING, "Background saving was given up, as the server is asked to end");
+    } else {
+        save->engine->save_failed = true;
+        log_write(log, LOG_LEVEL_WARNING, "Background saving error: %s. The dump before stays.", message);
+    }
+}
+
+/* Nothing of the save may be touched by its thread afterwards. */
+static void give_turn_back(struct save *save)
+{
+    pthread_mutex_lock(&save->lock);
+    save->running = false;
+    pthread_cond_broadcast(&save->ended);
+    pthread_mutex_unlock(&save->lock);
+}
+
+static void *save_main(void *context)
+{
+    struct save *save = context;
+    struct engine *engine = save->engine;
+    struct save_wait *wait = save->wait;
+    char message[CONFIG_MESSAGE_SIZE];
+    enum status status;
+
+    pthread_setname_np(pthread_self(), "kelvin-save");
+    meter_join(engine->meter);
+    status = save_now(save, message);
+    if (wait == NULL)
+        end_background(save, status, message);
+    else if (status != STATUS_OK)
+        log_write(engine->log, LOG_LEVEL_WARNING, "SAVE failed: %s. The dump before stays.", message);
+    meter_leave(engine->meter);
+    give_turn_back(save);
+    if (wait != NULL) {
+        wait->good = status == STATUS_OK;
+        snprintf(wait->message, sizeof(wait->message), "%s", message);
+        job_finish(engine->jobs, &wait->job);
+    }
+    return NULL;
+}
+
+static void begin(struct save *save)
+{
+    save->running = true;
+    save->began_ms = clock_wall_ms();
+    save->progress.key_total = save->progress.keys = save->progress.bytes = 0;
+    save->progress.cancel = false;
+    if (save->abandoned)
+        save->progress.cancel = true;
+    save->count++;
+}
+
+bool save_claim(struct save *save)
+{
+    bool mine;
+
+    pthread_mutex_lock(&save->lock);
+    mine = !save->running && !save->closed;
+    if (mine)
+        begin(save);
+    pthread_mutex_unlock(&save->lock);
+    return mine;
+}
+
+/* With the lock: the thread of a save that has ended. */
+static void join(struct save *save)
+{
+    if (save->started)
+        pthread_join(save->thread, NULL);
+    save->started = false;
+}
+
+bool save_start(struct save *save, struct save_wait *wait)
+{
+    int error;
+
+    pthread_mutex_lock(&save->lock);
+    CHECK(save->running);
+    join(save);
+    save->wait = wait;
+    if (wait == NULL) {
+        save->scheduled = false;
+        save->tried_ms = save->began_ms;
+    }
+    error = pthread_create(&save->thread, NULL, save_main, save);
+    save->started = error == 0;
+    if (error == 0 && wait == NULL)
+        log_write(save->engine->log, LOG_LEVEL_NOTICE, "Background saving started");
+    pthread_mutex_unlock(&save->lock);
+    if (error == 0)
+        return true;
+    log_write(save->engine->log, LOG_LEVEL_WARNING, "Can't save%s: no thread: %s", wait == NULL ? " in background" : "", strerror(error));
+    if (wait == NULL)
+        save->engine->save_failed = true;
+    give_turn_back(save);
+    return false;
+}
+
+void save_schedule(struct save *save)
+{
+    save->scheduled = true;
+}
+
+/* Whether a background save may be tried: at once, or 5 s after one that failed. */
+static bool may_try(const struct save *save)
+{
+    return !save->engine->save_failed || clock_wall_ms() - save->tried_ms > RETRY_MS;
+}
+
+void save_consider(struct save *save)
+{
+    struct engine *engine = save->engine;
+    struct save_point due;
+    char *points;
+    bool wanted;
+
+    if (save->running || engine->state != ENGINE_READY || rewrite_is_running(engine->rewrite) || !may_try(save))
+        return;
+    points = config_string(engine->config, CONFIG_SAVE);
+    wanted = save_points_due(points, engine->dirty, clock_wall_ms() - engine->last_save_ms, &due);
+    mem_free(points);
+    if (!wanted && !save->scheduled)
+        return;
+    if (wanted)
+        log_write(engine->log, LOG_LEVEL_NOTICE, "%llu changes in %lld seconds. Saving...", (unsigned long long)due.changes,
+            (long long)due.seconds);
+    if (save_claim(save))
+        save_start(save, NULL);
+}
+
+void save_cancel(struct save *save)
+{
+    save->abandoned = true;
+    save->progress.cancel = true;
+}
+
+bool save_last(struct save *save, bool wanted, char *message)
+{
+    bool good = true;
+
+    pthread_mutex_lock(&save->lock);
+    save->closed = true;
+    while (save->running) {
+        save->progress.cancel = true;
+        pthread_cond_wait(&save->ended, &save->lock);
+    }
+    if (wanted)
+        begin(save);
+    pthread_mutex_unlock(&save->lock);
+    if (wanted) {
+        good = save_now(save, message) == STATUS_OK;
+        give_turn_back(save);
+    }
+    return good;
+}
+
+void save_reopen(struct save *save)
+{
+    pthread_mutex_lock(&save->lock);
+    save->closed = false;
+    save->abandoned = false;
+    pthread_mutex_unlock(&save->lock);
+}
+
+bool save_is_running(struct save *save)
+{
+    return save->running;
+}
+
+bool save_has_points(struct save *save)
+{
+    char *points = config_string(save->engine->config, CONFIG_SAVE);
+    bool has = save_points_are(points);
+
+    mem_free(points);
+    return has;
+}
+
+bool save_denies_writes(struct save *save)
+{
+    return save->engine->save_failed && config_number(save->engine->config, CONFIG_STOP_WRITES_ON_BGSAVE_ERROR) && save_has_points(save);
+}
+
+void save_stats(struct save *save, struct save_stats *stats)
+{
+    bool running = save->running;
+
+    *stats = (struct save_stats){
+        .running = running,
+        .last_failed = save->engine->save_failed,
+        .last_s = save->last_ms < 0 ? -1 : save->last_ms / 1000,
+        .running_s = running ? (clock_wall_ms() - save->began_ms) / 1000 : -1,
+        .count = save->count,
+        .keys = running ? save->progress.keys : 0,
+        .key_total = running ? save->progress.key_total : 0,
+    };
+}
+
+void save_destroy(struct save *save)
+{
+    char message[CONFIG_MESSAGE_SIZE];
+
+    if (save == NULL)
+        return;
+    CHECK(save_last(save, false, message));
+    pthread_mutex_lock(&save->lock);
+    join(save);
+    pthread_mutex_unlock(&save->lock);
+    pthread_cond_destroy(&save->ended);
+    pthread_mutex_destroy(&save->lock);
+    mem_free(save);
+}

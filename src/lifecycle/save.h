@@ -1,0 +1,67 @@
+/* Save: dumps, that is RDB files: SAVE, BGSAVE, the save points, and the last one before the server ends.
+ *
+ * One at a time, on a thread of its own. It takes an image of one instant (checkpoint_image: hard links, no fork) and streams that to
+ * `dbfilename`; nobody waits for it but who asked with SAVE. The image lies in a folder `temp-<pid>.image` beside the store, if that is
+ * one file system, else in the data directory, and goes afterwards.
+ *
+ * A failure leaves the dump before, removes what was begun, and is told by the log, INFO and (stop-writes-on-bgsave-error) by refusing
+ * writes. The save points try again after 5 seconds. `rewrite` and this know of each other as Redis' children do.
+ *
+ * Threads: any, but for save_consider (the main worker) and save_last (not a worker).
+ */
+#ifndef KELVIN_LIFECYCLE_SAVE_H
+#define KELVIN_LIFECYCLE_SAVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "engine/job.h"
+
+struct engine;
+struct save;
+
+struct save *save_create(struct engine *engine);
+void save_destroy(struct save *save);       /* gives up the one that runs, and waits for its end; NULL is fine */
+
+/* At the start, once the data directory is known to be nobody else's: removes what a save left that was killed. */
+void save_clean(struct engine *engine);
+
+/* A client that waits for its SAVE. */
+struct save_wait {
+    struct job job;
+    bool good;
+    char message[CONFIG_MESSAGE_SIZE];      /* why not */
+};
+
+/* The turn to save. False: a save runs. Whoever has it has to start: in the background (`wait` NULL), or for a client that waits
+ * (call_wait_job was called with it). False: the system gives no thread; the turn is given back, and in the background it counts as a save
+ * that failed. */
+bool save_claim(struct save *save);
+bool save_start(struct save *save, struct save_wait *wait);
+/* BGSAVE SCHEDULE: as soon as no rewrite runs. */
+void save_schedule(struct save *save);
+/* Starts one if it is scheduled or a save point is reached. */
+void save_consider(struct save *save);
+
+/* The dump before the end. The caller sees to it that nothing is written meanwhile. Gives up one that runs; then, and until
+ * save_reopen, nobody else may save. `wanted` false: gives up only. Blocks. `message` has CONFIG_MESSAGE_SIZE bytes. */
+bool save_last(struct save *save, bool wanted, char *message);
+void save_reopen(struct save *save);
+/* The one that runs, the last one too, ends as a failure as soon as possible. */
+void save_cancel(struct save *save);
+
+bool save_is_running(struct save *save);
+bool save_has_points(struct save *save);
+/* The last background save failed, and the configuration says that nothing may be written then. */
+bool save_denies_writes(struct save *save);
+
+struct save_stats {
+    bool running, last_failed;
+    int64_t last_s, running_s;          /* -1: none */
+    uint64_t count;
+    uint64_t keys, key_total;           /* of the one that runs */
+};
+void save_stats(struct save *save, struct save_stats *stats);
+
+#endif

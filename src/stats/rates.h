@@ -1,0 +1,32 @@
+/* Rates: how much of something there was a second, lately: the mean of the last RATE_SAMPLES samples of totals.
+ *
+ * Threads: one notes, any reads; a leaf lock.
+ */
+#ifndef KELVIN_STATS_RATES_H
+#define KELVIN_STATS_RATES_H
+
+#include <stdint.h>
+
+enum rate {
+    RATE_COMMANDS,          /* calls */
+    RATE_NET_INPUT,         /* bytes */
+    RATE_NET_OUTPUT,
+    RATE_TURNS,             /* turns of the loops */
+    RATE_TURN_US,           /* microseconds spent in them */
+    RATE_COUNT
+};
+
+enum { RATE_SAMPLES = 16, RATE_INTERVAL_US = 100000 };
+
+struct rates;
+
+struct rates *rates_create(void);
+void rates_destroy(struct rates *rates);        /* NULL is fine */
+
+/* `now_us` is monotonic. Less than RATE_INTERVAL_US after the last sample it does nothing. A total that went down (it was reset)
+ * counts as no change. */
+void rates_note(struct rates *rates, int64_t now_us, const uint64_t totals[RATE_COUNT]);
+
+double rates_of(struct rates *rates, enum rate rate);       /* a second */
+
+#endif

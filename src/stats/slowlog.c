@@ -1,0 +1,155 @@
+#include "stats/slowlog.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+
+enum { WORDS_SIZE_MAX = 64 };       /* of "... (123 more bytes)" */
+
+/* One block: the node, its arguments' places, then all text. */
+struct node {
+    struct node *newer, *older;
+    struct slowlog_entry entry;
+    struct bytes args[];
+};
+
+struct slowlog {
+    pthread_mutex_t lock;
+    struct node *newest, *oldest;   /* lock, and so on */
+    size_t count;
+    uint64_t next_id;
+};
+
+struct slowlog *slowlog_create(void)
+{
+    struct slowlog *slowlog = mem_zalloc(sizeof(*slowlog));
+
+    pthread_mutex_init(&slowlog->lock, NULL);
+    return slowlog;
+}
+
+static void drop_beyond(struct slowlog *slowlog, size_t max_len)
+{
+    while (slowlog->count > max_len) {
+        struct node *oldest = slowlog->oldest;
+
+        slowlog->oldest = oldest->newer;
+        if (slowlog->oldest != NULL)
+            slowlog->oldest->older = NULL;
+        else
+            slowlog->newest = NULL;
+        slowlog->count--;
+        mem_free(oldest);
+    }
+}
+
+void slowlog_destroy(struct slowlog *slowlog)
+{
+    if (slowlog == NULL)
+        return;
+    drop_beyond(slowlog, 0);
+    pthread_mutex_destroy(&slowlog->lock);
+    mem_free(slowlog);
+}
+
+static struct bytes copy_to(char **at, struct bytes text)
+{
+    char *copy = *at;
+
+    if (text.size > 0)
+        memcpy(copy, text.data, text.size);
+    *at += text.size;
+    return bytes_of(copy, text.size);
+}
+
+/* The argument, or its beginning and how much more there was. */
+static struct bytes copy_arg(char **at, struct bytes arg)
+{
+    char *copy = *at;
+    size_t size = arg.size < SLOWLOG_ARG_SIZE_MAX ? arg.size : SLOWLOG_ARG_SIZE_MAX;
+
+    copy_to(at, bytes_of(arg.data, size));
+    if (arg.size > size)
+        *at += sprintf(*at, "... (%zu more bytes)", arg.size - size);
+    return bytes_of(copy, (size_t)(*at - copy));
+}
+
+static struct node *make_node(const struct bytes *args, int arg_count, struct bytes address, struct bytes name)
+{
+    int shown = arg_count <= SLOWLOG_ARGS_MAX ? arg_count : SLOWLOG_ARGS_MAX - 1;
+    int kept = arg_count <= SLOWLOG_ARGS_MAX ? arg_count : SLOWLOG_ARGS_MAX;
+    size_t size = sizeof(struct node) + (size_t)kept * sizeof(struct bytes) + address.size + name.size;
+    struct node *node;
+    char *at;
+
+    for (int i = 0; i < shown; i++)
+        size += args[i].size <= SLOWLOG_ARG_SIZE_MAX ? args[i].size : SLOWLOG_ARG_SIZE_MAX + WORDS_SIZE_MAX;
+    /* The NUL that sprintf puts behind the last of them needs room as well. */
+    node = mem_alloc(size + WORDS_SIZE_MAX);
+    at = (char *)&node->args[kept];
+    for (int i = 0; i < shown; i++)
+        node->args[i] = copy_arg(&at, args[i]);
+    if (kept > shown) {
+        int words = sprintf(at, "... (%d more arguments)", arg_count - shown);
+
+        node->args[shown] = bytes_of(at, (size_t)words);
+        at += words;
+    }
+    node->entry = (struct slowlog_entry){ .arg_count = kept, .args = node->args };
+    node->entry.address = copy_to(&at, address);
+    node->entry.name = copy_to(&at, name);
+    return node;
+}
+
+void slowlog_note(struct slowlog *slowlog, size_t max_len, const struct bytes *args, int arg_count, int64_t us,
+    int64_t time_s, const char *address, const char *name)
+{
+    struct node *node = make_node(args, arg_count, bytes_of_string(address != NULL ? address : ""),
+        bytes_of_string(name != NULL ? name : ""));
+
+    node->entry.us = us;
+    node->entry.time_s = time_s;
+    pthread_mutex_lock(&slowlog->lock);
+    node->entry.id = slowlog->next_id++;
+    node->newer = NULL;
+    node->older = slowlog->newest;
+    if (slowlog->newest != NULL)
+        slowlog->newest->newer = node;
+    else
+        slowlog->oldest = node;
+    slowlog->newest = node;
+    slowlog->count++;
+    drop_beyond(slowlog, max_len);
+    pthread_mutex_unlock(&slowlog->lock);
+}
+
+size_t slowlog_count(struct slowlog *slowlog)
+{
+    size_t count;
+
+    pthread_mutex_lock(&slowlog->lock);
+    count = slowlog->count;
+    pthread_mutex_unlock(&slowlog->lock);
+    return count;
+}
+
+void slowlog_reset(struct slowlog *slowlog)
+{
+    pthread_mutex_lock(&slowlog->lock);
+    drop_beyond(slowlog, 0);
+    pthread_mutex_unlock(&slowlog->lock);
+}
+
+size_t slowlog_each(struct slowlog *slowlog, size_t count_max, slowlog_visit *visit, void *context)
+{
+    size_t count = 0;
+
+    pthread_mutex_lock(&slowlog->lock);
+    for (struct node *node = slowlog->newest; node != NULL && count < count_max; node = node->older) {
+        visit(context, &node->entry);
+        count++;
+    }
+    pthread_mutex_unlock(&slowlog->lock);
+    return count;
+}

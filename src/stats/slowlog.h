@@ -1,0 +1,42 @@
+/* Slowlog: the last calls that took long, newest first.
+ *
+ * Arguments are cut as Redis does it: 32 of them, 128 bytes each, with words in place of the rest.
+ *
+ * Threads: any; a leaf lock. Memory: at most `max_len` entries of some 5 KB.
+ */
+#ifndef KELVIN_STATS_SLOWLOG_H
+#define KELVIN_STATS_SLOWLOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+enum { SLOWLOG_ARGS_MAX = 32, SLOWLOG_ARG_SIZE_MAX = 128 };
+
+struct slowlog;
+
+struct slowlog_entry {
+    uint64_t id;                    /* counts from 0; goes on after a reset */
+    int64_t time_s;                 /* wall clock, when it ended */
+    int64_t us;
+    struct bytes address, name;     /* the client's; empty: none */
+    int arg_count;
+    const struct bytes *args;
+};
+
+struct slowlog *slowlog_create(void);
+void slowlog_destroy(struct slowlog *slowlog);          /* NULL is fine */
+
+/* Adds an entry, and drops the oldest beyond `max_len`. Everything is copied. `address` and `name` may be NULL. */
+void slowlog_note(struct slowlog *slowlog, size_t max_len, const struct bytes *args, int arg_count, int64_t us,
+    int64_t time_s, const char *address, const char *name);
+
+size_t slowlog_count(struct slowlog *slowlog);
+void slowlog_reset(struct slowlog *slowlog);
+
+/* The newest `count_max` entries, newest first, with the lock held: `visit` must not call back. Returns how many there were. */
+typedef void slowlog_visit(void *context, const struct slowlog_entry *entry);
+size_t slowlog_each(struct slowlog *slowlog, size_t count_max, slowlog_visit *visit, void *context);
+
+#endif

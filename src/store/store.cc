@@ -1,0 +1,735 @@
+#include "store/store.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "store/store_body.h"
+
+extern "C" {
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/random.h"
+}
+
+using leveldb::Slice;
+using leveldb::Status;
+
+enum {
+    STORE_VERSION = 1,
+    BLOOM_BITS = 10,
+    LEVELDB_OTHER_FILES = 10,       /* of max_open_files, which LevelDB does not use for tables */
+};
+static const size_t size_mib = 1 << 20;
+static const size_t SYNCED_MIN = 4 << 20;           /* bytes: a batch that is synced at once */
+/* A smaller cache hardly ever has a block that is asked for, and each of its 16 parts keeps the last block it was given, however large. */
+static const size_t CACHE_USEFUL_MIN = 16 << 20;
+static const size_t BATCH_KEPT_MAX = 4 << 20;       /* bytes: what a batch that was written keeps for the next one */
+
+struct store_batch {
+    leveldb::WriteBatch batch;
+    std::string key;            /* the key being built; kept for its memory */
+    uint64_t count = 0;
+    int64_t expiry_soonest = INT64_MAX;
+};
+
+#ifdef __SANITIZE_THREAD__
+/* The library is not instrumented: the sanitizer sees its memcpy into a memtable, but not the atomics that order it.
+ * This hides our Env as well where LevelDB calls it; store_env_test calls it without LevelDB between. (called_from_lib
+ * would be narrower, but makes the sanitizer lose track of mutexes.) Programs that link the store get this from it. */
+extern "C" const char *__tsan_default_suppressions(void);
+extern "C" const char *__tsan_default_suppressions(void)
+{
+    return "race:libleveldb.so\n";
+}
+#endif
+
+/* ---- keys ---- */
+
+void key_append_u32(std::string *out, uint32_t number)
+{
+    for (int shift = 24; shift >= 0; shift -= 8)
+        out->push_back(static_cast<char>(number >> shift));
+}
+
+void key_append_u64(std::string *out, uint64_t number)
+{
+    key_append_u32(out, static_cast<uint32_t>(number >> 32));
+    key_append_u32(out, static_cast<uint32_t>(number));
+}
+
+uint32_t key_u32(const char *bytes)
+{
+    uint32_t number;
+
+    memcpy(&number, bytes, sizeof(number));
+    return __builtin_bswap32(number);
+}
+
+uint64_t key_u64(const char *bytes)
+{
+    uint64_t number;
+
+    memcpy(&number, bytes, sizeof(number));
+    return __builtin_bswap64(number);
+}
+
+std::string key_prefix(uint32_t incarnation, uint64_t hash)
+{
+    std::string key;
+
+    key_append_u32(&key, incarnation);
+    key_append_u64(&key, hash);
+    return key;
+}
+
+static std::string key_meta(const char *name)
+{
+    std::string key;
+
+    key_append_u32(&key, STORE_INCARNATION_META);
+    return key + name;
+}
+
+static bool is_database(uint32_t incarnation)
+{
+    return incarnation != STORE_INCARNATION_META && incarnation != STORE_INCARNATION_EXPIRY;
+}
+
+/* ---- open and close ---- */
+
+leveldb::ReadOptions read_options_get(void)
+{
+    leveldb::ReadOptions options;
+
+    options.verify_checksums = true;
+    return options;
+}
+
+leveldb::ReadOptions read_options_scan(void)
+{
+    leveldb::ReadOptions options = read_options_get();
+
+    options.fill_cache = false;     /* a scan would sweep the small cache empty */
+    return options;
+}
+
+void store_say(char *message, const std::string &sentence)
+{
+    if (message != nullptr)
+        snprintf(message, STORE_MESSAGE_SIZE, "%s", sentence.c_str());
+}
+
+/* LevelDB waits for what it has scheduled, which ends at once when it is being closed. */
+static void db_close(struct store *store)
+{
+    if (store->overlay != nullptr)
+        store->overlay->release_work();
+    store->db.reset();
+    store->overlay.reset();
+}
+
+store::~store()
+{
+    if (env_owned != nullptr)
+        env_owned->release_work();
+    db_close(this);                 /* before the cache and the env it uses */
+    pthread_rwlock_destroy(&lock);
+}
+
+static void lock_init(pthread_rwlock_t *lock)
+{
+    pthread_rwlockattr_t attributes;
+
+    /* By default readers that keep coming would keep a reopening away for good. */
+    CHECK(pthread_rwlockattr_init(&attributes) == 0);
+    CHECK(pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) == 0);
+    CHECK(pthread_rwlock_init(lock, &attributes) == 0);
+    pthread_rwlockattr_destroy(&attributes);
+}
+
+static enum status fail(const struct store *store, const Status &status, const char *what, char *message)
+{
+    enum status result = status_of_leveldb(status);
+
+    if (result == STATUS_NOT_FOUND || result == STATUS_INVALID)     /* a file that LevelDB needs, or all of them */
+        result = STATUS_CORRUPT;
+    if (result == STATUS_LOCKED)
+        store_say(message, "store '" + store->dir + "' is in use by somebody else");
+    else
+        store_say(message, "store '" + store->dir + "': " + what + ": " + status.ToString());
+    return result;
+}
+
+static bool name_ends(const std::string &name, const char *end)
+{
+    size_t size = strlen(end);
+
+    return name.size() > size && name.compare(name.size() - size, size, end) == 0;
+}
+
+/* Without CURRENT, LevelDB takes a directory for new and removes the tables in it. */
+static bool has_lost_current(struct store *store)
+{
+    std::vector<std::string> names;
+
+    if (store->env->FileExists(store->dir + "/CURRENT") || !store->env->GetChildren(store->dir, &names).ok())
+        return false;
+    for (const std::string &name : names)
+        if (name_ends(name, ".ldb") || name_ends(name, ".sst") || name_ends(name, ".log"))
+            return true;
+    return false;
+}
+
+static enum status db_open(struct store *store, bool create, char *message)
+{
+    leveldb::DB *db = nullptr;
+    Status status;
+
+    if (has_lost_current(store)) {
+        store_say(message, "store '" + store->dir + "' has tables, but no CURRENT: it is damaged");
+        return STATUS_CORRUPT;
+    }
+    store->env->mend(store->dir);
+    store->options.create_if_missing = create;
+    status = leveldb::DB::Open(store->options, store->dir, &db);
+    store->db.reset(db);
+    if (status.ok())
+        status = store->env->health(store->dir);    /* LevelDB does not see everything that fails */
+    if (status.ok())
+        return STATUS_OK;
+    store->db.reset();
+    return fail(store, status, "can't be opened", message);
+}
+
+static enum status meta_get(struct store *store, const char *name, size_t size, std::string *value, char *message)
+{
+    Status status = store->db->Get(read_options_get(), key_meta(name), value);
+
+    if (status.IsNotFound()) {
+        store_say(message, "store '" + store->dir + "' has no " + name + ": it is damaged, or not ours");
+        return STATUS_NOT_FOUND;
+    }
+    if (!status.ok())
+        return fail(store, status, name, message);
+    if (value->size() != size) {
+        store_say(message, "store '" + store->dir + "': " + name + " makes no sense");
+        return STATUS_CORRUPT;
+    }
+    return STATUS_OK;
+}
+
+static bool is_empty(struct store *store)
+{
+    std::unique_ptr<leveldb::Iterator> iterator(store->db->NewIterator(read_options_scan()));
+
+    iterator->SeekToFirst();
+    return !iterator->Valid() && iterator->status().ok();
+}
+
+static enum status meta_create(struct store *store, char *message)
+{
+    leveldb::WriteBatch batch;
+    leveldb::WriteOptions options;
+    std::string version, number, seed(sizeof(store->seed), '\0');
+    Status status;
+
+    random_system(seed.data(), seed.size());
+    key_append_u32(&version, STORE_VERSION);
+    key_append_u64(&number, 0);
+    batch.Put(key_meta("version"), version);
+    batch.Put(key_meta("seed"), seed);
+    batch.Put(key_meta("number"), number);
+    options.sync = true;
+    status = store->db->Write(options, &batch);
+    store->is_new = status.ok();
+    return status.ok() ? STATUS_OK : fail(store, status, "can't be created", message);
+}
+
+static enum status meta_load(struct store *store, char *message)
+{
+    std::string value;
+    enum status status = meta_get(store, "version", 4, &value, message);
+
+    if (status == STATUS_NOT_FOUND && is_empty(store)) {
+        status = meta_create(store, message);
+        if (status == STATUS_OK)
+            status = meta_get(store, "version", 4, &value, message);
+    }
+    if (status == STATUS_OK && key_u32(value.data()) > STORE_VERSION) {
+        store_say(message, "store '" + store->dir + "' has version " + std::to_string(key_u32(value.data())) +
+            "; this Kelvin knows " + std::to_string(STORE_VERSION) + " and older");
+        return STATUS_VERSION;
+    }
+    if (status == STATUS_OK)
+        status = meta_get(store, "seed", sizeof(store->seed), &value, message);
+    if (status == STATUS_OK)
+        memcpy(&store->seed, value.data(), sizeof(store->seed));
+    if (status == STATUS_OK)
+        status = meta_get(store, "number", 8, &value, message);
+    if (status == STATUS_OK)
+        store->number = key_u64(value.data());
+    return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
+}
+
+static size_t or_default(size_t value, size_t fallback)
+{
+    return value != 0 ? value : fallback;
+}
+
+/* A table that can't be opened is an error for a client. Who names no number leaves half of the limit to others. */
+static int open_files(int tables)
+{
+    struct rlimit limit;
+    int count = tables != 0 ? tables : 10000;
+
+    if (tables == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < static_cast<rlim_t>(count))
+        count = static_cast<int>(limit.rlim_cur / 2);
+    return count + LEVELDB_OTHER_FILES;
+}
+
+enum status store_open(const struct store_options *options, struct store **store, char *message)
+{
+    auto opened = std::make_unique<struct store>();
+    leveldb::Options &db_options = opened->options;
+    enum status status;
+
+    *store = nullptr;
+    store_say(message, "");
+    lock_init(&opened->lock);
+    opened->dir = options->dir;
+    while (opened->dir.size() > 1 && opened->dir.back() == '/')
+        opened->dir.pop_back();
+    if (options->env == nullptr)
+        opened->env_owned.reset(store_env_create());
+    CHECK(!options->without_merging || options->env == nullptr);
+    if (options->without_merging)
+        opened->env_owned->hold_work();
+    opened->env = options->env != nullptr ? options->env : opened->env_owned.get();
+    opened->numbers_rare = options->numbers_rare;
+    if (opened->numbers_rare)
+        opened->env->watch_logs(opened->dir);
+    opened->bloom.reset(leveldb::NewBloomFilterPolicy(BLOOM_BITS));
+    opened->cache.reset(leveldb::NewLRUCache(or_default(options->block_cache_size, size_mib)));
+    opened->env->NewLogger("", &db_options.info_log);
+    opened->logger.reset(db_options.info_log);
+    db_options.env = opened->env;
+    db_options.filter_policy = opened->bloom.get();
+    db_options.block_cache = opened->cache.get();
+    db_options.block_size = or_default(options->block_size, 8 * 1024);
+    db_options.write_buffer_size = or_default(options->write_buffer_size, 16 * size_mib);
+    db_options.max_file_size = or_default(options->file_size_max, 32 * size_mib);
+    db_options.max_open_files = open_files(options->tables_open_max);
+    db_options.compression = options->compression ? leveldb::kSnappyCompression : leveldb::kNoCompression;
+    opened->tuning = { db_options.write_buffer_size, or_default(options->block_cache_size, size_mib), options->compression };
+    db_options.paranoid_checks = true;      /* see the header */
+
+    status = db_open(opened.get(), true, message);
+    if (status == STATUS_OK)
+        status = meta_load(opened.get(), message);
+    if (status != STATUS_OK)
+        return status;
+    opened->is_writable = true;
+    *store = opened.release();
+    return STATUS_OK;
+}
+
+void store_close(struct store *store)
+{
+    if (store == nullptr)
+        return;
+    CHECK(store->users == 0);
+    delete store;
+}
+
+struct hash_seed store_seed(const struct store *store)
+{
+    return store->seed;
+}
+
+bool store_is_new(const struct store *store)
+{
+    return store->is_new;
+}
+
+/* ---- reading ---- */
+
+enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, struct bytes key, struct buffer *record)
+{
+    enum status result;
+    std::string name, value;
+    leveldb::ReadOptions options = read_options_get();
+
+    CHECK(is_database(incarnation));
+    name.reserve(STORE_KEY_PREFIX + key.size);
+    key_append_u32(&name, incarnation);
+    key_append_u64(&name, hash);
+    name.append(key.data, key.size);
+    pthread_rwlock_rdlock(&store->lock);
+    options.fill_cache = store->tuning.block_cache_size >= CACHE_USEFUL_MIN;
+    result = store->db == nullptr ? store->down_status : status_of_leveldb(store->db->Get(options, name, &value));
+    pthread_rwlock_unlock(&store->lock);
+    if (result == STATUS_OK)
+        buffer_append(record, value.data(), value.size());
+    return result;
+}
+
+/* ---- writing ---- */
+
+struct store_batch *store_batch_create(void)
+{
+    return new store_batch;
+}
+
+void store_batch_destroy(struct store_batch *batch)
+{
+    delete batch;
+}
+
+void store_batch_clear(struct store_batch *batch)
+{
+    if (batch->batch.ApproximateSize() > BATCH_KEPT_MAX) {
+        batch->batch.~WriteBatch();             /* clearing it would keep its memory */
+        new (&batch->batch) leveldb::WriteBatch();
+    }
+    batch->batch.Clear();
+    batch->count = 0;
+    batch->expiry_soonest = INT64_MAX;
+}
+
+static Slice batch_key(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key)
+{
+    CHECK(is_database(incarnation));
+    batch->key.clear();
+    key_append_u32(&batch->key, incarnation);
+    key_append_u64(&batch->key, hash);
+    batch->key.append(key.data, key.size);
+    batch->count++;
+    return batch->key;
+}
+
+static Slice batch_expiry_key(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash,
+    struct bytes key)
+{
+    CHECK(is_database(incarnation));
+    batch->key.clear();
+    key_append_u32(&batch->key, STORE_INCARNATION_EXPIRY);
+    key_append_u64(&batch->key, expire_ms > 0 ? static_cast<uint64_t>(expire_ms) : 0);
+    key_append_u32(&batch->key, incarnation);
+    key_append_u64(&batch->key, hash);
+    batch->key.append(key.data, key.size);
+    batch->count++;
+    return batch->key;
+}
+
+void store_batch_put(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes record)
+{
+    CHECK(key.size + record.size <= STORE_RECORD_SIZE_MAX);
+    batch->batch.Put(batch_key(batch, incarnation, hash, key), Slice(record.data, record.size));
+}
+
+void store_batch_delete(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key)
+{
+    batch->batch.Delete(batch_key(batch, incarnation, hash, key));
+}
+
+void store_batch_put_expiry(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash,
+    struct bytes key)
+{
+    batch->batch.Put(batch_expiry_key(batch, expire_ms, incarnation, hash, key), Slice());
+    batch->expiry_soonest = std::min(batch->expiry_soonest, expire_ms);
+}
+
+void store_batch_delete_expiry(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash,
+    struct bytes key)
+{
+    batch->batch.Delete(batch_expiry_key(batch, expire_ms, incarnation, hash, key));
+}
+
+size_t store_batch_size(const struct store_batch *batch)
+{
+    return batch->batch.ApproximateSize();
+}
+
+uint64_t store_batch_count(const struct store_batch *batch)
+{
+    return batch->count;
+}
+
+static void put_number(leveldb::WriteBatch *batch, uint64_t number)
+{
+    std::string value;
+
+    key_append_u64(&value, number);
+    batch->Put(key_meta("number"), value);
+}
+
+static enum status write(struct store *store, leveldb::WriteBatch *batch, uint64_t number)
+{
+    leveldb::WriteOptions options;
+    Status status;
+
+    if (!store->is_writable.load())
+        return STATUS_CLOSED;
+    /* When LevelDB drops a log that is full, what of it is not on the disk yet gets there (store_file.cc), with LevelDB's mutex held:
+     * all reads wait for that. A value of a hundred megabytes is synced here, where only the writer waits. Watched logs are never synced. */
+    options.sync = !store->numbers_rare && batch != nullptr && batch->ApproximateSize() >= SYNCED_MIN;
+    /* No lock: only the writer replaces `db`, and it is here. */
+    status = store->db->Write(options, batch);
+    if (!status.ok()) {
+        /* LevelDB 1.23 might take the next one and lose it: nothing more until it is opened again. */
+        store->is_writable = false;
+        return status_of_leveldb(status);
+    }
+    store->number = number;
+    return STATUS_OK;
+}
+
+enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch)
+{
+    uint64_t number = store->number.load() + 1;
+
+    if (!store->numbers_rare)
+        put_number(batch, number);
+    return write(store, batch, number);
+}
+
+enum status store_flush(struct store *store)
+{
+    return write(store, nullptr, store->number.load());       /* LevelDB takes no batch for an order to change the memtable */
+}
+
+enum status store_write_number(struct store *store)
+{
+    leveldb::WriteBatch batch;
+
+    put_number(&batch, store->number.load());
+    return write(store, &batch, store->number.load());
+}
+
+enum status store_write(struct store *store, struct store_batch *batch)
+{
+    /* Even if it fails: it may be there after a reopening. */
+    store->expiry_soonest = std::min(store->expiry_soonest, batch->expiry_soonest);
+    if (store->numbers_rare)
+        return store_write_numbered(store, &batch->batch);      /* as it is: it may be big */
+    leveldb::WriteBatch copy(batch->batch);
+
+    return store_write_numbered(store, &copy);
+}
+
+uint64_t store_number(const struct store *store)
+{
+    return store->number.load();
+}
+
+bool store_is_writable(const struct store *store)
+{
+    return store->is_writable.load();
+}
+
+/* ---- reopening ---- */
+
+store_user::store_user(struct store *its_store) : store(its_store)
+{
+    std::unique_lock<std::mutex> guard(store->users_mutex);
+
+    store->users_changed.wait(guard, [this] { return !store->is_reopening; });
+    store->users++;
+}
+
+store_user::~store_user()
+{
+    std::lock_guard<std::mutex> guard(store->users_mutex);
+
+    store->users--;
+    store->users_changed.notify_all();
+}
+
+/* What opening has to write before it can work: the logs as tables, and the new MANIFEST. */
+static uint64_t open_size(struct store *store)
+{
+    std::vector<std::string> names;
+    uint64_t total = size_mib;
+
+    if (!store->env->GetChildren(store->dir, &names).ok())
+        return total;
+    for (const std::string &name : names) {
+        uint64_t size = 0;
+
+        if (name_ends(name, ".log") && store->env->GetFileSize(store->dir + "/" + name, &size).ok())
+            total += size;
+    }
+    return total;
+}
+
+/* Holds `lock` for writing. */
+void store_tune(struct store *store, const struct store_tuning *tuning)
+{
+    store->tuning = *tuning;
+}
+
+/* With `db` gone: nobody uses the cache. */
+static void apply_tuning(struct store *store)
+{
+    store->options.write_buffer_size = store->tuning.write_buffer_size;
+    store->options.compression = store->tuning.compression ? leveldb::kSnappyCompression : leveldb::kNoCompression;
+    store->cache.reset(leveldb::NewLRUCache(store->tuning.block_cache_size));
+    store->options.block_cache = store->cache.get();
+}
+
+/* Whether the store has come back with the last batch that was written: `applied` says that the failed one is in it, too. */
+static enum status number_check(struct store *store, bool *applied, char *message)
+{
+    uint64_t number, expected = store->number.load();
+    std::string value;
+    enum status status = meta_get(store, "number", 8, &value, message);
+
+    if (status != STATUS_OK)
+        return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
+    number = key_u64(value.data());
+    if (store->numbers_rare ? number > expected : number != expected && number != expected + 1) {
+        store_say(message, "store '" + store->dir + "' came back with batch " + std::to_string(number) + " instead of " +
+            std::to_string(expected) + ": what was written is lost");
+        return STATUS_CORRUPT;
+    }
+    *applied = !store->numbers_rare && number == expected + 1;
+    return STATUS_OK;
+}
+
+/* The disk takes nothing: what opening has to write goes to memory, so that the store can be read at least. `db` stays NULL if it can't. */
+static void open_for_reading(struct store *store)
+{
+    leveldb::Options options = store->options;
+    leveldb::DB *db = nullptr;
+    bool applied;
+
+    store->overlay = std::make_unique<struct store_overlay>(store->env);
+    options.env = store->overlay.get();
+    options.create_if_missing = false;
+    if (!has_lost_current(store) && leveldb::DB::Open(options, store->dir, &db).ok())
+        store->db.reset(db);
+    if (store->db == nullptr || number_check(store, &applied, nullptr) != STATUS_OK)
+        db_close(store);
+}
+
+static enum status reopen_locked(struct store *store, bool *applied, char *message)
+{
+    enum status status = STATUS_OK;
+
+    db_close(store);
+    store->down_status = STATUS_CLOSED;
+    apply_tuning(store);
+    if (store->numbers_rare && !store->env->logs_are_intact(store->dir)) {
+        store_say(message, "store '" + store->dir + "' has lost something of what was written to its logs");
+        status = STATUS_CORRUPT;
+    }
+    if (status == STATUS_OK)
+        status = db_open(store, false, message);
+    if (status == STATUS_OK)
+        status = number_check(store, applied, message);
+    if (status == STATUS_OK) {
+        if (*applied)
+            store->number++;
+        return STATUS_OK;
+    }
+    db_close(store);
+    if (status == STATUS_CORRUPT)
+        store->down_status = status;
+    else
+        open_for_reading(store);
+    return status;
+}
+
+enum status store_reopen(struct store *store, bool *applied, char *message)
+{
+    enum status status;
+
+    *applied = false;
+    store_say(message, "");
+    store->is_writable = false;
+    if (store->db != nullptr) {
+        /* LevelDB that can't be opened can't be read either: don't close it in vain. */
+        store->env->mend(store->dir);
+        Status space = store->env->probe_space(store->dir, open_size(store));
+        if (!space.ok())
+            return fail(store, space, "the disk takes nothing yet", message);
+    }
+    {
+        std::unique_lock<std::mutex> guard(store->users_mutex);
+        store->is_reopening = true;
+        store->users_changed.wait(guard, [store] { return store->users == 0; });
+    }
+    pthread_rwlock_wrlock(&store->lock);
+    status = reopen_locked(store, applied, message);
+    pthread_rwlock_unlock(&store->lock);
+    {
+        std::lock_guard<std::mutex> guard(store->users_mutex);
+        store->is_reopening = false;
+        store->users_changed.notify_all();
+    }
+    if (status == STATUS_OK)
+        store->is_writable = true;
+    return status;
+}
+
+/* ---- figures ---- */
+
+uint64_t store_disk_size(struct store *store)
+{
+    std::vector<std::string> names;
+    uint64_t total = 0;
+
+    if (!store->env->GetChildren(store->dir, &names).ok())
+        return 0;
+    for (const std::string &name : names) {
+        uint64_t size = 0;
+
+        if (store->env->GetFileSize(store->dir + "/" + name, &size).ok())    /* it may have gone meanwhile */
+            total += size;
+    }
+    return total;
+}
+
+static std::string property(struct store *store, const char *name)
+{
+    std::string value;
+
+    pthread_rwlock_rdlock(&store->lock);
+    if (store->db != nullptr)
+        store->db->GetProperty(name, &value);
+    pthread_rwlock_unlock(&store->lock);
+    return value;
+}
+
+uint64_t store_memory(struct store *store)
+{
+    return strtoull(property(store, "leveldb.approximate-memory-usage").c_str(), nullptr, 10);
+}
+
+/* LevelDB does not say so, but its thread works then, and the two memtables together are not smaller than one write buffer. */
+bool store_is_flushing(struct store *store)
+{
+    uint64_t size = store_memory(store), cached = store->cache->TotalCharge();
+
+    return size > cached && size - cached >= store->options.write_buffer_size && store->env->has_work();
+}
+
+int store_level0_count(struct store *store)
+{
+    store_user user(store);
+    std::string count;
+
+    if (store->db == nullptr || !store->db->GetProperty("leveldb.num-files-at-level0", &count))
+        return 0;
+    return std::atoi(count.c_str());
+}
+
+char *store_stats(struct store *store)
+{
+    std::string stats = property(store, "leveldb.stats");
+
+    return mem_string(bytes_of(stats.data(), stats.size()));
+}

@@ -1,0 +1,89 @@
+/* The inside of a store, for its own files (C++): store.cc, store_scan.cc, store_snapshot.cc. */
+#ifndef KELVIN_STORE_STORE_BODY_H
+#define KELVIN_STORE_STORE_BODY_H
+
+#include <leveldb/cache.h>
+#include <leveldb/db.h>
+#include <leveldb/filter_policy.h>
+#include <leveldb/write_batch.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "store/store.h"
+#include "store/store_disk.h"
+#include "store/store_overlay.h"
+
+struct store {
+    ~store();
+
+    std::string dir;                        /* these are set by store_open and never change */
+    std::unique_ptr<struct store_env> env_owned;
+    struct store_env *env = nullptr;
+    std::unique_ptr<const leveldb::FilterPolicy> bloom;
+    std::unique_ptr<leveldb::Cache> cache;
+    std::unique_ptr<leveldb::Logger> logger;
+    leveldb::Options options;               /* changed by store_reopen, while `db` is NULL */
+    struct store_tuning tuning {};          /* the writer's: what the next reopening applies */
+    struct hash_seed seed {};
+
+    pthread_rwlock_t lock {};               /* held for reading by who uses `db`, for writing by store_reopen */
+    std::unique_ptr<struct store_overlay> overlay;      /* lock. What `db` writes to while the disk takes nothing; else NULL */
+    std::unique_ptr<leveldb::DB> db;        /* lock. NULL after a failed reopening, if it can't even be read */
+    enum status down_status = STATUS_OK;    /* lock. Why `db` is NULL */
+
+    std::mutex users_mutex;                 /* guards the next two */
+    int users = 0;                          /* iterators and compactions, which outlive a hold of `lock` */
+    bool is_reopening = false;              /* no new users */
+    std::condition_variable users_changed;
+
+    std::atomic<bool> is_writable { false };
+    std::atomic<uint64_t> number { 0 };     /* changed by the writer */
+    bool numbers_rare = false;
+    bool is_new = false;                    /* made by this opening */
+
+    int64_t expiry_soonest = INT64_MAX;     /* the writer's: see store_expiry_soonest */
+    uint32_t purge_incarnation = 0;         /* the writer's: where the purge goes on, after purge_last */
+    std::string purge_last;
+};
+
+/* A user of `db` beyond one call to it. The constructor waits for a reopening to end. */
+class store_user {
+public:
+    explicit store_user(struct store *its_store);
+    ~store_user();
+    store_user(const store_user &) = delete;
+    store_user &operator=(const store_user &) = delete;
+
+private:
+    struct store *store;
+};
+
+enum { STORE_INCARNATION_META = 0 };
+constexpr uint32_t STORE_INCARNATION_EXPIRY = 0xffffffffu;
+
+void key_append_u32(std::string *out, uint32_t number);
+void key_append_u64(std::string *out, uint64_t number);
+uint32_t key_u32(const char *bytes);
+uint64_t key_u64(const char *bytes);
+
+/* incarnation | hash, the beginning of a store key. */
+enum { STORE_KEY_PREFIX = 12, STORE_EXPIRY_PREFIX = 24 };
+std::string key_prefix(uint32_t incarnation, uint64_t hash);
+
+leveldb::ReadOptions read_options_get(void);
+leveldb::ReadOptions read_options_scan(void);
+
+/* Gives the batch the next number and writes it; closes the store for writing on failure. */
+enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch);
+/* With `numbers_rare`: the number goes into the store now. */
+enum status store_write_number(struct store *store);
+
+/* Fills `message` (may be NULL) with a sentence. */
+void store_say(char *message, const std::string &sentence);
+
+#endif

@@ -1,0 +1,120 @@
+/* The C++ side of store_env.h: the leveldb::Env itself, and how its errors name their errno. For the store's files only. */
+#ifndef KELVIN_STORE_STORE_DISK_H
+#define KELVIN_STORE_STORE_DISK_H
+
+#include <leveldb/env.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "store/store_env.h"
+#include "store/store_faults.h"
+#include "store/store_power.h"
+
+extern "C" {
+#include "base/status.h"
+#include "base/stream_sum.h"
+}
+
+/* LevelDB's statuses carry text only, so the text ends with "errno N: what it means" and is read back here. */
+leveldb::Status disk_status(const std::string &path, int error);
+enum status status_of_leveldb(const leveldb::Status &status);
+
+/* One directory, shared by the env and the directory's open files. */
+struct disk_directory {
+    std::atomic<int> broken { 0 };      /* errno of what LevelDB was not told; nothing is changed any more. 0: fine */
+};
+
+struct disk_counters {
+    std::atomic<uint64_t> reads { 0 }, read_bytes { 0 }, writes { 0 }, written_bytes { 0 }, syncs { 0 };
+};
+
+struct store_env final : public leveldb::EnvWrapper {
+    store_env();
+    ~store_env() override;
+
+    leveldb::Status NewSequentialFile(const std::string &path, leveldb::SequentialFile **file) override;
+    leveldb::Status NewRandomAccessFile(const std::string &path, leveldb::RandomAccessFile **file) override;
+    leveldb::Status NewWritableFile(const std::string &path, leveldb::WritableFile **file) override;
+    leveldb::Status NewAppendableFile(const std::string &path, leveldb::WritableFile **file) override;
+    bool FileExists(const std::string &path) override;
+    leveldb::Status GetChildren(const std::string &directory, std::vector<std::string> *names) override;
+    leveldb::Status RemoveFile(const std::string &path) override;
+    leveldb::Status CreateDir(const std::string &path) override;
+    leveldb::Status RemoveDir(const std::string &path) override;
+    leveldb::Status GetFileSize(const std::string &path, uint64_t *size) override;
+    leveldb::Status RenameFile(const std::string &from, const std::string &to) override;
+    leveldb::Status LockFile(const std::string &path, leveldb::FileLock **lock) override;
+    leveldb::Status UnlockFile(leveldb::FileLock *lock) override;
+    void Schedule(void (*function)(void *), void *argument) override;
+    leveldb::Status NewLogger(const std::string &path, leveldb::Logger **logger) override;
+
+    leveldb::Status link_file(const std::string &from, const std::string &to);
+    leveldb::Status sync_directory(const std::string &path);
+    /* Whether `size` bytes could be written and synced in the directory right now. */
+    leveldb::Status probe_space(const std::string &directory, uint64_t size);
+
+    std::shared_ptr<disk_directory> directory(const std::string &path);
+    void mend(const std::string &path);                     /* the directory is opened anew */
+    leveldb::Status health(const std::string &path);        /* whether the directory is broken */
+
+    /* LevelDB's logs: what was written to each, in order, so that it can be seen whether it is still there. Logs that are watched are
+     * not synced when they are closed. */
+    void watch_logs(const std::string &directory);          /* of this directory from now on */
+    bool log_begun(const std::string &path);                /* true: it is watched */
+    void log_written(const std::string &path, uint64_t offset, const char *bytes, size_t size);
+    bool logs_are_intact(const std::string &directory);
+    bool is_copy_of_log(const std::string &copy, const std::string &path);      /* true if the log is not watched */
+
+    bool is_being_written(const std::string &path);
+    void writing_ended(const std::string &path);
+
+    /* Background work waits: for a store that is only read, and soon closed. */
+    void hold_work();
+    void release_work();
+    bool has_work();                                        /* LevelDB merges tables, or is about to. Any thread */
+    void on_thread(void (*started)(void *context, const char *name), void *context);
+    void hold_removal();
+    void release_removal();
+
+    fault_dice dice;
+    power_book power;
+    disk_counters counters;
+
+private:
+    void (*thread_started)(void *context, const char *name) = nullptr;
+    void *thread_context = nullptr;
+
+    void start_thread();
+    static void *thread_main(void *env);
+    void run();
+
+    struct log_content {
+        uint64_t size = 0;
+        struct stream_sum sum = { 0 };
+    };
+
+    std::mutex mutex;                                       /* guards the next six */
+    std::set<std::string> logs_watched;
+    std::map<std::string, log_content> logs;                /* those that were written by this process and are still there */
+    std::map<std::string, std::shared_ptr<disk_directory>> directories;
+    std::multiset<std::string> being_written;
+    std::set<std::string> held;                             /* removed, but kept for now */
+    int hold_count = 0;
+
+    std::mutex work_mutex;                                  /* guards all below */
+    std::condition_variable work_there;
+    std::deque<std::pair<void (*)(void *), void *>> work;
+    pthread_t thread {};
+    bool is_running = false, is_ending = false, work_waits = false, is_working = false;
+};
+
+#endif

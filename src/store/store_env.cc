@@ -1,0 +1,616 @@
+#include "store/store_env.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "store/store_disk.h"
+#include "store/store_file.h"
+
+extern "C" {
+#include "base/check.h"
+}
+
+using leveldb::Status;
+
+static const char errno_mark[] = "errno ";
+
+Status disk_status(const std::string &path, int error)
+{
+    char text[128];
+
+    return Status::IOError(path, errno_mark + std::to_string(error) + ": " + strerror_r(error, text, sizeof(text)));
+}
+
+enum status status_of_leveldb(const Status &status)
+{
+    if (status.ok())
+        return STATUS_OK;
+    if (status.IsNotFound())
+        return STATUS_NOT_FOUND;
+    if (status.IsCorruption())
+        return STATUS_CORRUPT;
+    if (status.IsIOError()) {
+        std::string text = status.ToString();
+        size_t mark = text.rfind(errno_mark);
+        int error = mark == std::string::npos ? EIO : atoi(text.c_str() + mark + sizeof(errno_mark) - 1);
+        enum status result = status_of_errno(error);
+
+        if (error == EAGAIN)        /* comes from LockFile only */
+            return STATUS_LOCKED;
+        /* A missing file is no missing record. */
+        return result == STATUS_NO_SPACE ? result : STATUS_IO;
+    }
+    return STATUS_INVALID;
+}
+
+namespace {
+
+enum { COMPACTION_NICE = 5 };
+
+struct file_lock final : public leveldb::FileLock {
+    int fd;
+};
+
+struct no_logger final : public leveldb::Logger {
+    void Logv(const char *, std::va_list) override {}
+};
+
+}  // namespace
+
+store_env::store_env() : leveldb::EnvWrapper(leveldb::Env::Default()) {}
+
+store_env::~store_env()
+{
+    bool was_running;
+    {
+        std::lock_guard<std::mutex> guard(work_mutex);
+        is_ending = true;
+        was_running = is_running;
+        work_there.notify_all();
+    }
+    if (was_running)
+        CHECK(pthread_join(thread, nullptr) == 0);
+    CHECK(hold_count == 0);
+    CHECK(being_written.empty());
+}
+
+Status store_env::NewSequentialFile(const std::string &path, leveldb::SequentialFile **file)
+{
+    int error = dice.on_open(path);
+    int fd;
+
+    *file = nullptr;
+    if (error != 0)
+        return disk_status(path, error);
+    fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? Status::NotFound(path, "no such file") : disk_status(path, errno);
+    *file = file_reader(this, path, fd);
+    return Status::OK();
+}
+
+Status store_env::NewRandomAccessFile(const std::string &path, leveldb::RandomAccessFile **file)
+{
+    int error = dice.on_open(path);
+    int fd;
+
+    *file = nullptr;
+    if (error != 0)
+        return disk_status(path, error);
+    fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    /* Never NotFound: LevelDB would hand it on from Get, where it means that there is no such record. */
+    if (fd < 0)
+        return disk_status(path, errno);
+    *file = file_random_reader(this, path, fd);
+    return Status::OK();
+}
+
+Status store_env::NewWritableFile(const std::string &path, leveldb::WritableFile **file)
+{
+    std::shared_ptr<disk_directory> parent = directory(path_directory(path));
+    int error = parent->broken.load();
+    int fd;
+
+    *file = nullptr;
+    if (error == 0)
+        error = power.off() ? EIO : dice.on_open(path);
+    if (error != 0)
+        return disk_status(path, error);
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        held.erase(path);
+    }
+    /* The old file may have a second name in a snapshot: never truncate it. */
+    error = power.remove(path);
+    if (error != 0 && error != ENOENT)
+        return disk_status(path, error);
+    fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return disk_status(path, errno);
+    power.created(path);
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        being_written.insert(path);
+    }
+    *file = file_writer(this, path, fd, std::move(parent));
+    return Status::OK();
+}
+
+Status store_env::NewAppendableFile(const std::string &path, leveldb::WritableFile **file)
+{
+    *file = nullptr;
+    return Status::NotSupported(path, "files are not continued");
+}
+
+bool store_env::FileExists(const std::string &path)
+{
+    return access(path.c_str(), F_OK) == 0;
+}
+
+Status store_env::GetChildren(const std::string &directory_path, std::vector<std::string> *names)
+{
+    struct dirent *entry;
+    DIR *stream;
+
+    names->clear();
+    stream = opendir(directory_path.c_str());
+    if (stream == nullptr)
+        return errno == ENOENT ? Status::NotFound(directory_path, "no such directory")
+                               : disk_status(directory_path, errno);
+    for (errno = 0; (entry = readdir(stream)) != nullptr; errno = 0) {
+        std::string name = entry->d_name;
+        if (name != "." && name != ".." && !power_book::is_aside(name))
+            names->push_back(name);
+    }
+    int error = errno;
+    closedir(stream);
+    return error != 0 ? disk_status(directory_path, error) : Status::OK();
+}
+
+Status store_env::RemoveFile(const std::string &path)
+{
+    int error = directory(path_directory(path))->broken.load();
+
+    if (error != 0)
+        return disk_status(path, error);
+    std::lock_guard<std::mutex> guard(mutex);
+    if (hold_count > 0) {
+        held.insert(path);
+        return Status::OK();
+    }
+    logs.erase(path);
+    error = power.remove(path);
+    return error != 0 ? disk_status(path, error) : Status::OK();
+}
+
+Status store_env::CreateDir(const std::string &path)
+{
+    if (power.off())
+        return disk_status(path, EIO);
+    if (mkdir(path.c_str(), 0755) != 0)
+        return disk_status(path, errno);
+    return sync_directory(path_directory(path));
+}
+
+Status store_env::RemoveDir(const std::string &path)
+{
+    Status status = sync_directory(path);
+
+    if (!status.ok())
+        return status;
+    if (rmdir(path.c_str()) != 0)
+        return disk_status(path, errno);
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        directories.erase(path);
+    }
+    return sync_directory(path_directory(path));
+}
+
+Status store_env::GetFileSize(const std::string &path, uint64_t *size)
+{
+    struct stat stat;
+
+    *size = 0;
+    if (::stat(path.c_str(), &stat) != 0)
+        return disk_status(path, errno);
+    *size = static_cast<uint64_t>(stat.st_size);
+    return Status::OK();
+}
+
+Status store_env::RenameFile(const std::string &from, const std::string &to)
+{
+    std::shared_ptr<disk_directory> parent = directory(path_directory(to));
+    int error = parent->broken.load();
+
+    if (error == 0)
+        error = power.rename(from, to);
+    if (error != 0)
+        return disk_status(to, error);
+    /* LevelDB renames CURRENT only, and removes the files it named before soon after: it must be durable. To
+     * answer with an error would be worse: LevelDB would remove the MANIFEST that CURRENT already names. */
+    Status status = sync_directory(path_directory(to));
+    if (!status.ok()) {
+        int fine = 0;
+        parent->broken.compare_exchange_strong(fine, EIO);
+    }
+    return Status::OK();
+}
+
+Status store_env::LockFile(const std::string &path, leveldb::FileLock **lock)
+{
+    struct flock range = {};
+    int fd;
+
+    *lock = nullptr;
+    if (power.off())
+        return disk_status(path, EIO);
+    fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return disk_status(path, errno);
+    /* A lock of the open file, not of the process: a second store of the same process meets it, too. */
+    range.l_type = F_WRLCK;
+    range.l_whence = SEEK_SET;
+    if (fcntl(fd, F_OFD_SETLK, &range) != 0) {
+        int error = errno == EACCES ? EAGAIN : errno;
+        close(fd);
+        return disk_status(path, error);
+    }
+    file_lock *taken = new file_lock;
+    taken->fd = fd;
+    *lock = taken;
+    return Status::OK();
+}
+
+Status store_env::UnlockFile(leveldb::FileLock *lock)
+{
+    file_lock *taken = static_cast<file_lock *>(lock);
+
+    close(taken->fd);
+    delete taken;
+    return Status::OK();
+}
+
+Status store_env::NewLogger(const std::string &, leveldb::Logger **logger)
+{
+    *logger = new no_logger;
+    return Status::OK();
+}
+
+Status store_env::link_file(const std::string &from, const std::string &to)
+{
+    int error = directory(path_directory(to))->broken.load();
+
+    if (error == 0)
+        error = power.link(from, to);
+    return error != 0 ? disk_status(to, error) : Status::OK();
+}
+
+Status store_env::sync_directory(const std::string &path)
+{
+    int error = power.off() ? EIO : dice.on_sync(path);
+    int fd;
+
+    if (error != 0)
+        return disk_status(path, error);
+    fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return disk_status(path, errno);
+    if (fsync(fd) != 0)
+        error = errno;
+    close(fd);
+    if (error != 0)
+        return disk_status(path, error);
+    counters.syncs.fetch_add(1, std::memory_order_relaxed);
+    power.directory_synced(path);
+    return Status::OK();
+}
+
+Status store_env::probe_space(const std::string &directory_path, uint64_t size)
+{
+    std::string path = directory_path + "/probe.tmp";
+    leveldb::WritableFile *file;
+    Status status = NewWritableFile(path, &file);
+
+    if (!status.ok())
+        return status;
+    status = file->Append(std::string(4096, 'p'));
+    if (status.ok())
+        status = file->Sync();
+    if (status.ok()) {
+        int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+        if (fd < 0 || (fallocate(fd, 0, 0, static_cast<off_t>(size)) != 0 && errno != EOPNOTSUPP))
+            status = disk_status(path, errno);
+        if (fd >= 0)
+            close(fd);
+    }
+    Status closed = file->Close();
+    delete file;
+    power.remove(path);
+    return status.ok() ? closed : status;
+}
+
+std::shared_ptr<disk_directory> store_env::directory(const std::string &path)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+    std::shared_ptr<disk_directory> &found = directories[path];
+
+    if (found == nullptr)
+        found = std::make_shared<disk_directory>();
+    return found;
+}
+
+void store_env::mend(const std::string &path)
+{
+    directory(path)->broken.store(0);
+}
+
+Status store_env::health(const std::string &path)
+{
+    int error = directory(path)->broken.load();
+
+    return error != 0 ? disk_status(path, error) : Status::OK();
+}
+
+void store_env::watch_logs(const std::string &directory_path)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    logs_watched.insert(directory_path);
+}
+
+bool store_env::log_begun(const std::string &path)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    if (logs_watched.count(path_directory(path)) == 0)
+        return false;
+    logs[path] = log_content();
+    return true;
+}
+
+void store_env::log_written(const std::string &path, uint64_t offset, const char *bytes, size_t size)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+    auto found = logs.find(path);
+
+    if (found == logs.end())
+        return;
+    stream_sum_add(&found->second.sum, offset, bytes_of(bytes, size));
+    found->second.size = offset + size;
+}
+
+static bool log_is_intact(const std::string &path, uint64_t size, const struct stream_sum &wanted)
+{
+    std::vector<char> block(256 * 1024);
+    struct stream_sum sum = { 0 };
+    int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    uint64_t done = 0;
+
+    while (fd >= 0 && done < size) {
+        ssize_t part = read(fd, block.data(), std::min<uint64_t>(block.size(), size - done));
+        if (part < 0 && errno == EINTR)
+            continue;
+        if (part <= 0)
+            break;
+        stream_sum_add(&sum, done, bytes_of(block.data(), static_cast<size_t>(part)));
+        done += static_cast<uint64_t>(part);
+    }
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 && done == size && stream_sum_equal(&sum, &wanted);
+}
+
+bool store_env::logs_are_intact(const std::string &directory_path)
+{
+    std::map<std::string, log_content> copy;
+
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        copy = logs;
+    }
+    for (const auto &log : copy)
+        if (path_directory(log.first) == directory_path && !log_is_intact(log.first, log.second.size, log.second.sum))
+            return false;
+    return true;
+}
+
+bool store_env::is_copy_of_log(const std::string &copy, const std::string &path)
+{
+    log_content wanted;
+
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+        auto found = logs.find(path);
+        if (found == logs.end())
+            return true;
+        wanted = found->second;
+    }
+    return log_is_intact(copy, wanted.size, wanted.sum);
+}
+
+bool store_env::is_being_written(const std::string &path)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    return being_written.count(path) > 0;
+}
+
+void store_env::writing_ended(const std::string &path)
+{
+    std::lock_guard<std::mutex> guard(mutex);
+    auto found = being_written.find(path);
+
+    CHECK(found != being_written.end());
+    being_written.erase(found);
+}
+
+void store_env::hold_removal()
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    hold_count++;
+}
+
+void store_env::release_removal()
+{
+    std::lock_guard<std::mutex> guard(mutex);
+
+    CHECK(hold_count > 0);
+    if (--hold_count > 0)
+        return;
+    for (const std::string &path : held) {
+        logs.erase(path);
+        auto found = directories.find(path_directory(path));
+        if (found == directories.end() || found->second->broken.load() == 0)
+            power.remove(path);     /* should it fail, LevelDB tries again: it lists its directory each time */
+    }
+    held.clear();
+}
+
+void store_env::hold_work()
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+
+    work_waits = true;
+}
+
+void store_env::release_work()
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+
+    work_waits = false;
+    work_there.notify_one();
+}
+
+bool store_env::has_work()
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+
+    return is_working || !work.empty();
+}
+
+void store_env::on_thread(void (*started)(void *context, const char *name), void *context)
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+
+    thread_started = started;
+    thread_context = context;
+    start_thread();             /* now, at the start: LevelDB can't be told later that there is no thread for its work */
+}
+
+/* With the lock. */
+void store_env::start_thread()
+{
+    if (is_running)
+        return;
+    CHECK(pthread_create(&thread, nullptr, thread_main, this) == 0);
+    pthread_setname_np(thread, "kelvin-compact");
+    is_running = true;
+}
+
+void store_env::Schedule(void (*function)(void *), void *argument)
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+
+    start_thread();
+    work.emplace_back(function, argument);
+    work_there.notify_one();
+}
+
+void *store_env::thread_main(void *env)
+{
+    struct store_env *self = static_cast<struct store_env *>(env);
+
+    /* Merging tables can wait a little, clients can't: where cores are short, this thread gets the smaller share. On Linux a nice
+     * value is a thread's. */
+    setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), COMPACTION_NICE);
+    if (self->thread_started != nullptr)
+        self->thread_started(self->thread_context, "kelvin-compact");
+    self->run();
+    return nullptr;
+}
+
+void store_env::run()
+{
+    std::unique_lock<std::mutex> lock(work_mutex);
+
+    for (;;) {
+        work_there.wait(lock, [this] { return is_ending || (!work.empty() && !work_waits); });
+        if (work.empty())
+            return;
+        auto [function, argument] = work.front();
+        work.pop_front();
+        is_working = true;
+        lock.unlock();
+        function(argument);
+        lock.lock();
+        is_working = false;
+    }
+}
+
+struct store_env *store_env_create(void)
+{
+    return new store_env;
+}
+
+void store_env_destroy(struct store_env *env)
+{
+    delete env;
+}
+
+void store_env_on_thread(struct store_env *env, void (*started)(void *context, const char *name), void *context)
+{
+    env->on_thread(started, context);
+}
+
+void store_env_hold_removal(struct store_env *env)
+{
+    env->hold_removal();
+}
+
+void store_env_release_removal(struct store_env *env)
+{
+    env->release_removal();
+}
+
+void store_env_set_faults(struct store_env *env, const struct store_faults *faults)
+{
+    env->dice.set(faults);
+}
+
+void store_env_track_power(struct store_env *env)
+{
+    env->power.track();
+}
+
+void store_env_cut_power(struct store_env *env)
+{
+    env->power.cut();
+}
+
+void store_env_apply_power_cut(struct store_env *env, uint64_t seed)
+{
+    env->power.apply(seed);
+}
+
+struct store_env_stats store_env_stats(struct store_env *env)
+{
+    struct store_env_stats stats;
+
+    stats.reads = env->counters.reads.load(std::memory_order_relaxed);
+    stats.read_bytes = env->counters.read_bytes.load(std::memory_order_relaxed);
+    stats.writes = env->counters.writes.load(std::memory_order_relaxed);
+    stats.written_bytes = env->counters.written_bytes.load(std::memory_order_relaxed);
+    stats.syncs = env->counters.syncs.load(std::memory_order_relaxed);
+    return stats;
+}

@@ -1,0 +1,299 @@
+#include "store/store_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+using leveldb::Slice;
+using leveldb::Status;
+
+namespace {
+
+class reader final : public leveldb::SequentialFile {
+public:
+    reader(struct store_env *its_env, const std::string &its_path, int its_fd)
+        : env(its_env), path(its_path), fd(its_fd)
+    {
+    }
+    ~reader() override { close(fd); }
+
+    Status Read(size_t size, Slice *result, char *scratch) override
+    {
+        int error = env->dice.on_read(path);
+        ssize_t got;
+
+        *result = Slice(scratch, 0);
+        if (error != 0)
+            return disk_status(path, error);
+        do
+            got = read(fd, scratch, size);
+        while (got < 0 && errno == EINTR);
+        if (got < 0)
+            return disk_status(path, errno);
+        env->counters.reads.fetch_add(1, std::memory_order_relaxed);
+        env->counters.read_bytes.fetch_add(static_cast<uint64_t>(got), std::memory_order_relaxed);
+        env->dice.on_bytes(path, scratch, static_cast<size_t>(got));
+        *result = Slice(scratch, static_cast<size_t>(got));
+        return Status::OK();
+    }
+
+    Status Skip(uint64_t size) override
+    {
+        return lseek(fd, static_cast<off_t>(size), SEEK_CUR) < 0 ? disk_status(path, errno) : Status::OK();
+    }
+
+private:
+    struct store_env *env;
+    std::string path;
+    int fd;
+};
+
+class random_reader final : public leveldb::RandomAccessFile {
+public:
+    random_reader(struct store_env *its_env, const std::string &its_path, int its_fd)
+        : env(its_env), path(its_path), fd(its_fd)
+    {
+    }
+    ~random_reader() override { close(fd); }
+
+    Status Read(uint64_t offset, size_t size, Slice *result, char *scratch) const override
+    {
+        int error = env->dice.on_read(path);
+        size_t got = 0;
+
+        *result = Slice(scratch, 0);
+        if (error != 0)
+            return disk_status(path, error);
+        while (got < size) {
+            ssize_t part = pread(fd, scratch + got, size - got, static_cast<off_t>(offset + got));
+            if (part < 0 && errno == EINTR)
+                continue;
+            if (part < 0)
+                return disk_status(path, errno);
+            if (part == 0)      /* the end of the file: LevelDB says "truncated block read" */
+                break;
+            got += static_cast<size_t>(part);
+        }
+        env->counters.reads.fetch_add(1, std::memory_order_relaxed);
+        env->counters.read_bytes.fetch_add(got, std::memory_order_relaxed);
+        env->dice.on_bytes(path, scratch, got);
+        *result = Slice(scratch, got);
+        return Status::OK();
+    }
+
+private:
+    struct store_env *env;
+    std::string path;
+    int fd;
+};
+
+enum class file_kind {
+    LOG,            /* batches; flushed after each piece of one. LevelDB closes it without sync and without looking at the result */
+    MANIFEST,       /* names files, so their directory is synced before it */
+    OTHER,          /* tables, CURRENT: nobody reads them before they are synced */
+};
+
+file_kind kind_of(const std::string &path)
+{
+    std::string name = path_name(path);
+
+    if (name.compare(0, 8, "MANIFEST") == 0)
+        return file_kind::MANIFEST;
+    if (name.size() > 4 && name.compare(name.size() - 4, 4, ".log") == 0)
+        return file_kind::LOG;
+    return file_kind::OTHER;
+}
+
+class writer final : public leveldb::WritableFile {
+public:
+    writer(struct store_env *its_env, const std::string &its_path, int its_fd,
+        std::shared_ptr<disk_directory> its_directory)
+        : env(its_env), path(its_path), kind(kind_of(its_path)), directory(std::move(its_directory)), fd(its_fd)
+    {
+        if (kind == file_kind::LOG)
+            watched = env->log_begun(path);
+    }
+
+    ~writer() override
+    {
+        if (fd < 0)
+            return;
+        /* LevelDB 1.23 drops a rotated log like this, with its mutex held: all reads wait meanwhile. If its end does not reach the disk now, the next log must not
+         * get anything: the batches in it would outlive earlier ones. LevelDB can't be told, so the directory is. */
+        bool was_fine = failed == 0;
+        Status status = Close();
+        if (was_fine && !status.ok() && kind == file_kind::LOG) {
+            int fine = 0;
+            directory->broken.compare_exchange_strong(fine, failed);
+        }
+    }
+
+    Status Append(const Slice &data) override
+    {
+        const char *from = data.data();
+        size_t size = data.size();
+
+        if (failed != 0)
+            return disk_status(path, failed);
+        if (used + size > sizeof(buffer)) {
+            Status status = write_out(buffer, used);
+            if (!status.ok())
+                return status;
+            used = 0;
+            if (size >= sizeof(buffer))
+                return write_out(from, size);
+        }
+        memcpy(buffer + used, from, size);
+        used += size;
+        return Status::OK();
+    }
+
+    /* LevelDB flushes after each block of a table, which nobody reads before Sync: only logs and manifests do it. */
+    Status Flush() override
+    {
+        return kind == file_kind::OTHER && failed == 0 ? Status::OK() : flush_buffer();
+    }
+
+    Status Sync() override
+    {
+        Status status = flush_buffer();
+        int error;
+
+        if (!status.ok())
+            return status;
+        if (kind == file_kind::MANIFEST) {
+            status = env->sync_directory(path_directory(path));
+            if (!status.ok()) {
+                failed = EIO;
+                return status;
+            }
+        }
+        error = directory->broken.load();
+        if (error == 0)
+            error = env->power.off() ? EIO : env->dice.on_sync(path);
+        if (error == 0 && fdatasync(fd) != 0)
+            error = errno;
+        if (error != 0) {
+            /* What the kernel holds of the file from now on says nothing about the disk: never trust it again. */
+            failed = error;
+            return disk_status(path, error);
+        }
+        env->counters.syncs.fetch_add(1, std::memory_order_relaxed);
+        env->power.synced(path, written);
+        return Status::OK();
+    }
+
+    Status Close() override
+    {
+        /* A watched log belongs to a store that no later start reads: it needs no sync. Whoever reads it, a reopening or an image, compares
+         * it with what was written to it. */
+        Status status = kind == file_kind::LOG && !watched ? Sync() : flush_buffer();
+
+        if (fd >= 0) {
+            if (close(fd) != 0 && status.ok()) {
+                failed = errno;
+                status = disk_status(path, failed);
+            }
+            fd = -1;
+            env->writing_ended(path);
+        }
+        return status;
+    }
+
+private:
+    Status flush_buffer()
+    {
+        if (failed != 0)
+            return disk_status(path, failed);
+        Status status = write_out(buffer, used);
+        used = 0;
+        return status;
+    }
+
+    Status fail(int error)
+    {
+        failed = error;
+        used = 0;
+        return disk_status(path, error);
+    }
+
+    /* All of it, or the file ends where it did before and takes no more. */
+    Status write_out(const char *from, size_t size)
+    {
+        write_fault fault;
+        size_t done = 0, wanted = size;
+        int error = directory->broken.load();
+
+        if (size == 0 && error == 0)
+            return Status::OK();
+        if (error == 0 && env->power.off())
+            error = EIO;
+        if (error != 0)
+            return fail(error);
+        fault = env->dice.on_write(path);
+        if (fault == write_fault::ERROR)
+            return fail(EIO);
+        if (fault == write_fault::NO_SPACE)
+            return fail(ENOSPC);
+        if (fault == write_fault::SHORT)
+            wanted = size / 2;
+        while (done < wanted) {
+            ssize_t part = write(fd, from + done, wanted - done);
+            if (part < 0 && errno == EINTR)
+                continue;
+            if (part <= 0) {
+                error = part < 0 ? errno : EIO;
+                break;
+            }
+            done += static_cast<size_t>(part);
+        }
+        if (fault == write_fault::LATE)
+            return fail(EIO);
+        if (fault == write_fault::SHORT)
+            error = EIO;
+        if (error != 0) {
+            /* If this fails, too, a torn end stays behind; nothing will follow it, so a reader takes it for the end. */
+            if (ftruncate(fd, static_cast<off_t>(written)) != 0)
+                return fail(error);
+            return fail(error);
+        }
+        if (kind == file_kind::LOG)
+            env->log_written(path, written, from, size);
+        written += size;
+        env->counters.writes.fetch_add(1, std::memory_order_relaxed);
+        env->counters.written_bytes.fetch_add(size, std::memory_order_relaxed);
+        return Status::OK();
+    }
+
+    struct store_env *env;
+    std::string path;
+    file_kind kind;
+    bool watched = false;       /* a log of which the env knows what was written to it */
+    std::shared_ptr<disk_directory> directory;
+    int fd;
+    int failed = 0;             /* the errno of the first failure, which stays */
+    uint64_t written = 0;       /* bytes in the file */
+    size_t used = 0;            /* of the buffer */
+    char buffer[64 * 1024];
+};
+
+}  // namespace
+
+leveldb::SequentialFile *file_reader(struct store_env *env, const std::string &path, int fd)
+{
+    return new reader(env, path, fd);
+}
+
+leveldb::RandomAccessFile *file_random_reader(struct store_env *env, const std::string &path, int fd)
+{
+    return new random_reader(env, path, fd);
+}
+
+leveldb::WritableFile *file_writer(struct store_env *env, const std::string &path, int fd,
+    std::shared_ptr<disk_directory> directory)
+{
+    return new writer(env, path, fd, std::move(directory));
+}

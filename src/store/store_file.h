@@ -1,0 +1,20 @@
+/* The three kinds of files that LevelDB opens (C++): for reading from front to back, for reading anywhere, for writing. */
+#ifndef KELVIN_STORE_STORE_FILE_H
+#define KELVIN_STORE_STORE_FILE_H
+
+#include <leveldb/env.h>
+
+#include <memory>
+#include <string>
+
+#include "store/store_disk.h"
+
+/* Both take over the descriptor. */
+leveldb::SequentialFile *file_reader(struct store_env *env, const std::string &path, int fd);
+leveldb::RandomAccessFile *file_random_reader(struct store_env *env, const std::string &path, int fd);
+
+/* A new file, still empty. */
+leveldb::WritableFile *file_writer(struct store_env *env, const std::string &path, int fd,
+    std::shared_ptr<disk_directory> directory);
+
+#endif

@@ -1,0 +1,217 @@
+#include "store/store.h"
+
+#include <algorithm>
+
+#include "store/store_body.h"
+
+using leveldb::Slice;
+using leveldb::Status;
+
+namespace {
+
+enum class file_kind { TABLE, LOG, MANIFEST, CURRENT, OTHER };
+
+bool ends_with(const std::string &name, const std::string &end)
+{
+    return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
+}
+
+file_kind kind_of(const std::string &name)
+{
+    if (name == "CURRENT")
+        return file_kind::CURRENT;
+    if (name.compare(0, 9, "MANIFEST-") == 0)
+        return file_kind::MANIFEST;
+    if (ends_with(name, ".ldb") || ends_with(name, ".sst"))
+        return file_kind::TABLE;
+    return ends_with(name, ".log") ? file_kind::LOG : file_kind::OTHER;
+}
+
+Status file_copy(struct store_env *env, const std::string &from, const std::string &to)
+{
+    leveldb::SequentialFile *source;
+    leveldb::WritableFile *target;
+    std::string scratch(64 * 1024, '\0');
+    Status status = env->NewSequentialFile(from, &source);
+    Slice part;
+
+    if (!status.ok())
+        return status;
+    std::unique_ptr<leveldb::SequentialFile> source_owned(source);
+    status = env->NewWritableFile(to, &target);
+    if (!status.ok())
+        return status;
+    std::unique_ptr<leveldb::WritableFile> target_owned(target);
+    do {
+        status = source->Read(scratch.size(), &part, scratch.data());
+        if (status.ok())
+            status = target->Append(part);
+    } while (status.ok() && part.size() > 0);
+    if (status.ok())
+        status = target->Sync();
+    Status closed = target->Close();
+    return status.ok() ? closed : status;
+}
+
+/* A link shares the bytes; a file system that can't, or a file with too many links, gets a copy. */
+Status file_link(struct store_env *env, const std::string &from, const std::string &to)
+{
+    Status status = env->link_file(from, to);
+
+    return status.ok() ? status : file_copy(env, from, to);
+}
+
+/* While removals are held. The MANIFEST goes first: every table that it names up to here is still there, and so are the
+ * logs of what it does not name yet. What is added to it while it is copied ends as a torn record at worst. */
+Status image_fill(struct store_env *env, const std::string &from, const std::string &to)
+{
+    std::vector<std::string> names;
+    Status status = env->GetChildren(from, &names);
+    std::string manifest;
+
+    if (!status.ok())
+        return status;
+    status = leveldb::ReadFileToString(env, from + "/CURRENT", &manifest);
+    if (!status.ok())
+        return status;
+    if (kind_of(manifest) != file_kind::MANIFEST || manifest.back() != '\n')
+        return Status::Corruption(from + "/CURRENT", "names no MANIFEST");
+    manifest.pop_back();
+    status = file_copy(env, from + "/" + manifest, to + "/" + manifest);
+    if (!status.ok())
+        return status;
+    /* Listed again: the MANIFEST may name tables that were finished since. */
+    status = env->GetChildren(from, &names);
+    for (size_t i = 0; status.ok() && i < names.size(); i++) {
+        const std::string source = from + "/" + names[i], target = to + "/" + names[i];
+
+        switch (kind_of(names[i])) {
+        case file_kind::TABLE:
+            if (!env->is_being_written(source))
+                status = file_link(env, source, target);
+            break;
+        case file_kind::LOG:
+            status = file_copy(env, source, target);
+            /* The kernel may have failed to write the log, and forgotten what was in it: the log was not synced. */
+            if (status.ok() && !env->is_copy_of_log(target, source))
+                status = Status::Corruption(source, "something of what was written to it is lost");
+            break;
+        case file_kind::CURRENT:
+            status = file_copy(env, source, target);
+            break;
+        case file_kind::MANIFEST:
+        case file_kind::OTHER:
+            break;
+        }
+    }
+    return status.ok() ? env->sync_directory(to) : status;
+}
+
+/* Whether LevelDB gives files such names. All others are somebody else's. */
+bool is_of_leveldb(const std::string &name)
+{
+    return kind_of(name) != file_kind::OTHER || name == "LOCK" || name == "LOG" || name == "LOG.old" || ends_with(name, ".dbtmp");
+}
+
+/* The directory itself goes, too, if nobody keeps other files in it. */
+Status directory_remove(struct store_env *env, const std::string &dir)
+{
+    std::vector<std::string> names;
+    Status status = env->GetChildren(dir, &names);
+    bool shared = false;
+
+    if (status.IsNotFound())
+        return Status::OK();
+    for (const std::string &name : names) {
+        if (!is_of_leveldb(name))
+            shared = true;
+        else if (status.ok())
+            status = env->RemoveFile(dir + "/" + name);
+    }
+    return status.ok() && !shared ? env->RemoveDir(dir) : status;
+}
+
+bool has_store(struct store_env *env, const std::string &dir)
+{
+    std::vector<std::string> names;
+
+    return !env->GetChildren(dir, &names).ok() || std::any_of(names.begin(), names.end(), is_of_leveldb);
+}
+
+enum class target { NEW, NEW_OR_WITHOUT_STORE };
+
+enum status image_create(struct store_env *env, const std::string &from, const std::string &to, target kind, char *message)
+{
+    Status status;
+
+    if (kind == target::NEW || !env->FileExists(to) || has_store(env, to))
+        status = env->CreateDir(to);
+
+    store_say(message, "");
+    if (!status.ok()) {
+        store_say(message, "can't create the image: " + status.ToString());
+        return status_of_leveldb(status);
+    }
+    env->hold_removal();
+    status = image_fill(env, from, to);
+    env->release_removal();
+    if (!status.ok()) {
+        enum status result = status_of_leveldb(status);
+
+        store_say(message, "can't fill the image '" + to + "': " + status.ToString());
+        env->mend(to);
+        (void)directory_remove(env, to).ok();   /* the first failure is the one to tell */
+        return result == STATUS_NOT_FOUND ? STATUS_CORRUPT : result;
+    }
+    return STATUS_OK;
+}
+
+}  // namespace
+
+enum status store_snapshot(struct store *store, const char *dir, char *message)
+{
+    if (!store->is_writable.load()) {
+        store_say(message, "store '" + store->dir + "' is closed for writing");
+        return STATUS_CLOSED;
+    }
+    if (store->numbers_rare) {
+        enum status status = store_write_number(store);
+
+        if (status != STATUS_OK) {
+            store_say(message, "store '" + store->dir + "' can't be written");
+            return status;
+        }
+    }
+    return image_create(store->env, store->dir, dir, target::NEW, message);
+}
+
+enum status store_clone(const char *from_dir, const char *dir, struct store_env *env, char *message)
+{
+    std::unique_ptr<struct store_env> env_owned(env == nullptr ? store_env_create() : nullptr);
+    struct store_env *door = env != nullptr ? env : env_owned.get();
+
+    if (!door->FileExists(std::string(from_dir) + "/CURRENT")) {
+        store_say(message, std::string("there is no store in '") + from_dir + "'");
+        return STATUS_NOT_FOUND;
+    }
+    return image_create(door, from_dir, dir, target::NEW_OR_WITHOUT_STORE, message);
+}
+
+enum status store_remove(const char *dir, struct store_env *env)
+{
+    std::unique_ptr<struct store_env> env_owned(env == nullptr ? store_env_create() : nullptr);
+    struct store_env *door = env != nullptr ? env : env_owned.get();
+    std::string lock_path = std::string(dir) + "/LOCK";
+    leveldb::FileLock *lock;
+    Status status;
+
+    if (!door->FileExists(dir))
+        return STATUS_OK;
+    status = door->LockFile(lock_path, &lock);
+    if (!status.ok())
+        return status_of_leveldb(status);
+    door->mend(dir);
+    status = directory_remove(door, dir);
+    door->UnlockFile(lock);
+    return status_of_leveldb(status);
+}

@@ -1,0 +1,136 @@
+#include "store/store_walk.h"
+
+#include "store/store_body.h"
+
+using leveldb::Slice;
+using leveldb::Status;
+
+namespace {
+
+const size_t batch_size_max = 1 << 20;
+
+struct bytes bytes_of_slice(const Slice &slice, size_t from)
+{
+    return bytes_of(slice.data() + from, slice.size() - from);
+}
+
+struct store_item item_of(const Slice &key, const Slice &value)
+{
+    struct store_item item = {};
+
+    item.key = bytes_of_slice(key, 0);
+    item.record = bytes_of_slice(value, 0);
+    item.kind = STORE_STRANGE;
+    if (key.size() < 4)
+        return item;
+    item.incarnation = key_u32(key.data());
+    if (item.incarnation == STORE_INCARNATION_META) {
+        item.kind = STORE_META;
+        item.key = bytes_of_slice(key, 4);
+    } else if (item.incarnation == STORE_INCARNATION_EXPIRY && key.size() >= STORE_EXPIRY_PREFIX) {
+        item.kind = STORE_EXPIRY;
+        item.expire_ms = static_cast<int64_t>(key_u64(key.data() + 4));
+        item.incarnation = key_u32(key.data() + 12);
+        item.hash = key_u64(key.data() + 16);
+        item.key = bytes_of_slice(key, STORE_EXPIRY_PREFIX);
+    } else if (item.incarnation != STORE_INCARNATION_EXPIRY && key.size() >= STORE_KEY_PREFIX) {
+        item.kind = STORE_RECORD;
+        item.hash = key_u64(key.data() + 4);
+        item.key = bytes_of_slice(key, STORE_KEY_PREFIX);
+    }
+    return item;
+}
+
+std::unique_ptr<leveldb::Iterator> iterate(struct store *store)
+{
+    std::unique_ptr<leveldb::Iterator> iterator;
+
+    pthread_rwlock_rdlock(&store->lock);
+    if (store->db != nullptr)
+        iterator.reset(store->db->NewIterator(read_options_scan()));
+    pthread_rwlock_unlock(&store->lock);
+    return iterator;
+}
+
+/* A missing table is a hole, not an absent key. */
+enum status end_of(const leveldb::Iterator &iterator)
+{
+    return iterator.status().IsNotFound() ? STATUS_CORRUPT : status_of_leveldb(iterator.status());
+}
+
+Status flush(leveldb::DB *db, leveldb::WriteBatch *batch, bool sync)
+{
+    leveldb::WriteOptions options;
+    Status status;
+
+    options.sync = sync;
+    status = db->Write(options, batch);
+    batch->Clear();
+    return status;
+}
+
+Status copy_all(struct store *from, leveldb::DB *db, uint64_t number, store_found *keep, void *context)
+{
+    std::unique_ptr<leveldb::Iterator> iterator = iterate(from);
+    leveldb::WriteBatch batch;
+    std::string meta, value;
+    Status status;
+
+    if (iterator == nullptr)
+        return Status::IOError(from->dir, "is closed");
+    for (iterator->SeekToFirst(); status.ok() && iterator->Valid(); iterator->Next()) {
+        struct store_item item = item_of(iterator->key(), iterator->value());
+
+        if (item.kind != STORE_META && !keep(context, &item))
+            continue;
+        batch.Put(iterator->key(), iterator->value());
+        if (batch.ApproximateSize() >= batch_size_max)
+            status = flush(db, &batch, false);
+    }
+    key_append_u32(&meta, STORE_INCARNATION_META);
+    key_append_u64(&value, number);
+    batch.Put(meta + "number", value);
+    return status.ok() ? flush(db, &batch, true) : status;
+}
+
+}  // namespace
+
+enum status store_walk(struct store *store, store_found *found, void *context)
+{
+    store_user user(store);
+    std::unique_ptr<leveldb::Iterator> iterator = iterate(store);
+
+    if (iterator == nullptr)
+        return STATUS_CLOSED;
+    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+        struct store_item item = item_of(iterator->key(), iterator->value());
+
+        if (!found(context, &item))
+            return STATUS_OK;
+    }
+    return end_of(*iterator);
+}
+
+enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, void *context, char *message)
+{
+    store_user user(from);
+    leveldb::Options options = from->options;
+    leveldb::DB *db = nullptr;
+    Status status;
+
+    options.create_if_missing = true;
+    options.error_if_exists = true;
+    options.block_cache = nullptr;
+    status = leveldb::DB::Open(options, to, &db);
+    std::unique_ptr<leveldb::DB> db_owned(db);
+    if (status.ok())
+        status = copy_all(from, db, number, keep, context);
+    db_owned.reset();
+    if (status.ok())
+        status = from->env->health(to);
+    if (status.ok())
+        return STATUS_OK;
+    store_say(message, "can't write the store '" + std::string(to) + "': " + status.ToString());
+    (void)store_remove(to, from->env);
+    return status_of_leveldb(status);
+}

@@ -1,0 +1,241 @@
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "call/command_table.h"
+
+static const struct command first_family[] = {
+    { .name = "set", .arity = -3 }, { .name = "get", .arity = 2 }, { .name = "incrbyfloat", .arity = 3 },
+    { .name = "client", .arity = -2 }, { .name = "client|no-evict", .arity = 3 }, { .name = "client|id", .arity = 2 },
+    { .name = NULL },
+};
+static const struct command second_family[] = {
+    { .name = "config|get", .arity = -3 }, { .name = "config", .arity = -2 }, { .name = "a", .arity = 1 },
+    { .name = NULL },
+};
+static const struct command *const families[] = { first_family, second_family, NULL };
+
+static struct command *find(struct command_table *table, const char *name)
+{
+    return command_find(table, bytes_of_string(name));
+}
+
+static int create(void **state)
+{
+    *state = command_table_create(families);
+    return 0;
+}
+
+static int destroy(void **state)
+{
+    command_table_destroy(*state);
+    return 0;
+}
+
+static void a_command_is_found_in_any_case(void **state)
+{
+    static const char *const names[] = { "incrbyfloat", "INCRBYFLOAT", "IncrByFloat", "iNCRBYFLOAt" };
+
+    for (size_t i = 0; i < 4; i++) {
+        assert_non_null(find(*state, names[i]));
+        assert_int_equal(find(*state, names[i])->arity, 3);
+    }
+    assert_int_equal(find(*state, "A")->arity, 1);
+    assert_int_equal(find(*state, "GET")->arity, 2);
+}
+
+static void what_is_no_command_is_not_found(void **state)
+{
+    char longer[5000];
+
+    assert_null(find(*state, ""));
+    assert_null(command_find(*state, bytes_of(NULL, 0)));
+    assert_null(find(*state, "ge"));
+    assert_null(find(*state, "gets"));
+    assert_null(command_find(*state, bytes_of("get\0", 4)));
+    assert_null(find(*state, "client|id"));
+    memset(longer, 'a', sizeof(longer));
+    assert_null(command_find(*state, bytes_of(longer, sizeof(longer))));
+}
+
+/* "@" and "`", "[" and "{" differ by the bit that makes letters small; they are no letters. */
+static void only_letters_have_two_cases(void **state)
+{
+    static const struct command odd[] = {
+        { .name = "x@[^_y", .arity = 1 }, { .name = "x`{~\x7fy", .arity = 2 }, { .name = "x\xc1y", .arity = 3 },
+        { .name = "x\xe1y", .arity = 4 }, { .name = NULL },
+    };
+    struct command_table *table = command_table_create((const struct command *const[]){ odd, NULL });
+
+    assert_int_equal(find(table, "X@[^_Y")->arity, 1);
+    assert_int_equal(find(table, "X`{~\x7fY")->arity, 2);
+    assert_int_equal(find(table, "X\xc1Y")->arity, 3);
+    assert_int_equal(find(table, "X\xe1Y")->arity, 4);
+    command_table_destroy(table);
+}
+
+/* Names of every size end in the middle of a word somewhere; the bytes behind them must not count. */
+static void names_of_every_size_are_told_apart(void **state)
+{
+    static char texts[40][41];
+    struct command rows[41];
+    struct command_table *table;
+
+    for (int i = 0; i < 40; i++) {
+        memset(texts[i], 'q', (size_t)i + 1);
+        rows[i] = (struct command){ .name = texts[i], .arity = i };
+    }
+    rows[40] = (struct command){ .name = NULL };
+    table = command_table_create((const struct command *const[]){ rows, NULL });
+    for (int i = 0; i < 40; i++) {
+        char shouted[48];
+
+        memset(shouted, 'Q', sizeof(shouted));
+        assert_int_equal(command_find(table, bytes_of(shouted, (size_t)i + 1))->arity, i);
+        shouted[i] = 'z';
+        assert_null(command_find(table, bytes_of(shouted, (size_t)i + 1)));
+    }
+    command_table_destroy(table);
+}
+
+static void a_subcommand_belongs_to_its_container_wherever_it_stands(void **state)
+{
+    struct command *client = find(*state, "client"), *config = find(*state, "config");
+    struct command *child = command_find_child(client, BYTES("NO-Evict"));
+
+    assert_string_equal(child->name, "client|no-evict");
+    assert_ptr_equal(child->parent, client);
+    assert_ptr_equal(command_find_full(*state, BYTES("Client|ID")), command_find_child(client, BYTES("id")));
+    assert_ptr_equal(command_find_full(*state, BYTES("config|get")), config->children[0]);
+    assert_ptr_equal(command_find_full(*state, BYTES("GET")), find(*state, "get"));
+    assert_null(config->children[1]);
+    assert_null(command_find_child(client, BYTES("get")));
+    assert_null(command_find_child(find(*state, "get"), BYTES("id")));
+    assert_null(command_find_full(*state, BYTES("get|id")));
+    assert_null(command_find_full(*state, BYTES("|id")));
+    assert_null(command_find_full(*state, BYTES("client|")));
+    assert_null(command_find_full(*state, BYTES("")));
+}
+
+static void top_level_commands_come_in_order(void **state)
+{
+    static const char *const expected[] = { "a", "client", "config", "get", "incrbyfloat", "set" };
+
+    assert_int_equal(command_count(*state), 6);
+    for (size_t i = 0; i < 6; i++)
+        assert_string_equal(command_at(*state, i)->name, expected[i]);
+    assert_int_equal(command_row_count(*state), 9);
+    for (size_t i = 0; i < 9; i++)
+        assert_int_equal(command_row_at(*state, i)->id, i);
+}
+
+static void a_renamed_command_answers_to_its_new_name_only(void **state)
+{
+    struct command *get = find(*state, "get");
+
+    assert_int_equal(command_rename(*state, BYTES("GET"), BYTES("Fetch")), STATUS_OK);
+    assert_null(find(*state, "get"));
+    assert_ptr_equal(find(*state, "FETCH"), get);
+    assert_int_equal(command_count(*state), 6);
+    assert_int_equal(command_rename(*state, BYTES("get"), BYTES("x")), STATUS_NOT_FOUND);
+    assert_int_equal(command_rename(*state, BYTES("set"), BYTES("fetch")), STATUS_INVALID);
+    assert_non_null(find(*state, "set"));
+    assert_int_equal(command_rename(*state, BYTES("fetch"), BYTES("get")), STATUS_OK);
+    assert_ptr_equal(find(*state, "get"), get);
+}
+
+static void a_command_taken_away_is_gone(void **state)
+{
+    assert_int_equal(command_rename(*state, BYTES("config"), BYTES("")), STATUS_OK);
+    assert_null(find(*state, "config"));
+    assert_null(command_find_full(*state, BYTES("config|get")));
+    assert_int_equal(command_count(*state), 5);
+    for (size_t i = 0; i < 5; i++)
+        assert_string_not_equal(command_at(*state, i)->name, "config");
+}
+
+/* The index has a limit; names beyond it are refused rather than searched for ever. */
+static void renaming_without_end_is_refused_in_the_end(void **state)
+{
+    enum status status = STATUS_OK;
+    char from[16] = "get", to[16];
+
+    for (int i = 0; i < 1000 && status == STATUS_OK; i++) {
+        snprintf(to, sizeof(to), "get%d", i);
+        status = command_rename(*state, bytes_of_string(from), bytes_of_string(to));
+        if (status == STATUS_OK)
+            memcpy(from, to, sizeof(to));
+    }
+    assert_int_equal(status, STATUS_INVALID);
+    assert_non_null(find(*state, from));
+    assert_null(find(*state, "nosuch"));
+}
+
+static void latency_falls_into_the_bucket_that_bounds_it(void **state)
+{
+    struct command_stats *stats = command_stats_of(*state, find(*state, "get"));
+
+    for (int bucket = 1; bucket < LATENCY_BUCKETS; bucket++)
+        assert_true(latency_bucket_ns(bucket) > latency_bucket_ns(bucket - 1));
+    for (int bucket = 0; bucket < LATENCY_BUCKETS; bucket++) {
+        command_note_latency(stats, (int64_t)latency_bucket_ns(bucket));
+        assert_int_equal(stats->latency[bucket], 1);
+        command_note_latency(stats, (int64_t)latency_bucket_ns(bucket + 1) - 1);
+        assert_int_equal(stats->latency[bucket], 2);
+    }
+    command_note_latency(stats, -5);
+    assert_int_equal(stats->latency[0], 3);
+    command_note_latency(stats, INT64_MAX);
+    assert_int_equal(stats->latency[LATENCY_BUCKETS - 1], 3);
+    stats->calls = 7;
+    command_stats_reset(*state);
+    assert_int_equal(stats->calls, 0);
+    for (int bucket = 0; bucket < LATENCY_BUCKETS; bucket++)
+        assert_int_equal(stats->latency[bucket], 0);
+}
+
+static void *note_many(void *stats)
+{
+    for (int i = 0; i < 10000; i++)
+        command_note_latency(stats, 100);
+    return NULL;
+}
+
+static void no_latency_is_lost_between_threads(void **state)
+{
+    struct command_stats *stats = command_stats_of(*state, find(*state, "set"));
+    pthread_t threads[4];
+    uint64_t sum = 0;
+
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, note_many, stats), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    for (int bucket = 0; bucket < LATENCY_BUCKETS; bucket++)
+        sum += stats->latency[bucket];
+    assert_int_equal(sum, 40000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_command_is_found_in_any_case, create, destroy),
+        cmocka_unit_test_setup_teardown(what_is_no_command_is_not_found, create, destroy),
+        cmocka_unit_test(only_letters_have_two_cases),
+        cmocka_unit_test(names_of_every_size_are_told_apart),
+        cmocka_unit_test_setup_teardown(a_subcommand_belongs_to_its_container_wherever_it_stands, create, destroy),
+        cmocka_unit_test_setup_teardown(top_level_commands_come_in_order, create, destroy),
+        cmocka_unit_test_setup_teardown(a_renamed_command_answers_to_its_new_name_only, create, destroy),
+        cmocka_unit_test_setup_teardown(a_command_taken_away_is_gone, create, destroy),
+        cmocka_unit_test_setup_teardown(renaming_without_end_is_refused_in_the_end, create, destroy),
+        cmocka_unit_test_setup_teardown(latency_falls_into_the_bucket_that_bounds_it, create, destroy),
+        cmocka_unit_test_setup_teardown(no_latency_is_lost_between_threads, create, destroy),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,6 +1,5 @@
 #include "base/log.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,11 +10,12 @@
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 
 enum { MESSAGE_SIZE = 1024, LINE_SIZE = 4 * MESSAGE_SIZE };
 
 struct log {
-    pthread_mutex_t lock;
+    struct mutex lock;
     char *path;
     char *ident;
     _Atomic int level;
@@ -25,7 +25,7 @@ struct log *log_create(const char *path, enum log_level level, const char *syslo
 {
     struct log *log = mem_zalloc(sizeof(*log));
 
-    pthread_mutex_init(&log->lock, NULL);
+    mutex_init(&log->lock);
     log->path = mem_string(bytes_of_string(path));
     log->level = level;
     if (syslog_ident != NULL) {
@@ -41,7 +41,7 @@ void log_destroy(struct log *log)
         return;
     if (log->ident != NULL)
         closelog();
-    pthread_mutex_destroy(&log->lock);
+    mutex_release(&log->lock);
     mem_free(log->path);
     mem_free(log->ident);
     mem_free(log);
@@ -86,7 +86,7 @@ void log_write(struct log *log, enum log_level level, const char *format, ...)
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &local);
     strftime(stamp, sizeof(stamp), "%d %b %Y %H:%M:%S", &local);
-    pthread_mutex_lock(&log->lock);
+    mutex_lock(&log->lock);
     if (log->path[0] != '\0')
         out = fopen(log->path, "a");
     if (out != NULL) {
@@ -97,5 +97,5 @@ void log_write(struct log *log, enum log_level level, const char *format, ...)
     }
     if (log->ident != NULL)
         syslog(priorities[level], "%s", text);
-    pthread_mutex_unlock(&log->lock);
+    mutex_unlock(&log->lock);
 }

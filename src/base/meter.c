@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 
 enum { THREADS_MAX = 256 };
 
@@ -26,7 +27,7 @@ struct slot {
 };
 
 struct meter {
-    pthread_mutex_t lock;               /* joining and leaving */
+    struct mutex lock;               /* joining and leaving */
     struct slot slots[THREADS_MAX];
     _Atomic int count;
     _Atomic int64_t settled;            /* what threads that left had in use, and what was there before */
@@ -36,13 +37,13 @@ struct meter *meter_create(void)
 {
     struct meter *meter = mem_zalloc(sizeof(*meter));
 
-    pthread_mutex_init(&meter->lock, NULL);
+    mutex_init(&meter->lock);
     return meter;
 }
 
 void meter_destroy(struct meter *meter)
 {
-    pthread_mutex_destroy(&meter->lock);
+    mutex_release(&meter->lock);
     mem_free(meter);
 }
 
@@ -62,11 +63,11 @@ void meter_join(struct meter *meter)
     if (mallctl("thread.allocatedp", &allocated, &size, NULL, 0) != 0 ||
         mallctl("thread.deallocatedp", &freed, &size, NULL, 0) != 0)
         return;
-    pthread_mutex_lock(&meter->lock);
+    mutex_lock(&meter->lock);
     for (at = 0; at < meter->count; at++) {
         if (meter->slots[at].allocated == allocated) {
             meter->slots[at].joined++;
-            pthread_mutex_unlock(&meter->lock);
+            mutex_unlock(&meter->lock);
             return;
         }
     }
@@ -79,12 +80,12 @@ void meter_join(struct meter *meter)
     meter->slots[at].allocated = allocated;
     if (at == meter->count)
         meter->count++;
-    pthread_mutex_unlock(&meter->lock);
+    mutex_unlock(&meter->lock);
 }
 
 void meter_leave(struct meter *meter)
 {
-    pthread_mutex_lock(&meter->lock);
+    mutex_lock(&meter->lock);
     for (int i = 0; i < meter->count; i++) {
         struct slot *slot = &meter->slots[i];
 
@@ -94,7 +95,7 @@ void meter_leave(struct meter *meter)
         slot->allocated = NULL;
         slot->freed = NULL;
     }
-    pthread_mutex_unlock(&meter->lock);
+    mutex_unlock(&meter->lock);
 }
 
 uint64_t meter_used(const struct meter *meter)

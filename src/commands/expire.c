@@ -7,7 +7,7 @@
 #include "call/key.h"
 #include "commands/keys.h"
 
-enum condition { IF_NONE = 1, IF_ANY = 2, IF_GREATER = 4, IF_LESS = 8 };
+enum expire_condition { IF_NONE = 1, IF_ANY = 2, IF_GREATER = 4, IF_LESS = 8 };
 
 /* NX, XX, GT, LT from argument 3 on. */
 static bool parse_conditions(struct call *call, uint32_t *conditions)

@@ -88,22 +88,22 @@ void hash_log_end(struct call *call, struct hash_log *log, int words_each, bool 
     }
 }
 
-enum condition { ALWAYS, IF_NONE, IF_ANY, IF_GREATER, IF_LESS };
+enum hash_expire_condition { ALWAYS, IF_NONE, IF_ANY, IF_GREATER, IF_LESS };
 
 /* A word at argument 3, if there is one of these. */
-static enum condition condition_argument(struct call *call)
+static enum hash_expire_condition condition_argument(struct call *call)
 {
     static const char *const words[] = { [IF_NONE] = "nx", [IF_ANY] = "xx", [IF_GREATER] = "gt", [IF_LESS] = "lt" };
 
     for (int i = IF_NONE; i <= IF_LESS; i++) {
         if (arg_is(call, 3, words[i]))
-            return (enum condition)i;
+            return (enum hash_expire_condition)i;
     }
     return ALWAYS;
 }
 
 /* No time counts as an infinite one. */
-static bool condition_holds(enum condition condition, int64_t old_ms, int64_t when_ms)
+static bool condition_holds(enum hash_expire_condition condition, int64_t old_ms, int64_t when_ms)
 {
     switch (condition) {
     case ALWAYS: return true;
@@ -124,7 +124,7 @@ static void reply_missing(struct call *call, int count)
         reply_integer(call->reply, NO_FIELD);
 }
 
-static int expire_field(struct call *call, struct key *key, struct bytes field, enum condition condition, int64_t when_ms)
+static int expire_field(struct call *call, struct key *key, struct bytes field, enum hash_expire_condition condition, int64_t when_ms)
 {
     int64_t old_ms = hash_time(&key->value, field);
 
@@ -140,7 +140,7 @@ static int expire_field(struct call *call, struct key *key, struct bytes field, 
     return DONE;
 }
 
-static void expire_fields(struct call *call, struct key *key, const struct hash_fields *fields, enum condition condition,
+static void expire_fields(struct call *call, struct key *key, const struct hash_fields *fields, enum hash_expire_condition condition,
     int64_t when_ms)
 {
     const struct bytes expire[] = { BYTES("HPEXPIREAT"), key->name, call_integer(call, when_ms) };
@@ -172,7 +172,7 @@ static void expire_fields(struct call *call, struct key *key, const struct hash_
 static void expire(struct call *call, uint32_t form)
 {
     struct hash_fields fields;
-    enum condition condition;
+    enum hash_expire_condition condition;
     int64_t when_ms;
     struct key key;
 

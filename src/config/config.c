@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "base/text.h"
 #include "config/config_private.h"
 #include "config/config_words.h"
@@ -25,8 +26,8 @@ struct config *config_create_at(const char *home)
     struct config *config = mem_zalloc(sizeof(*config));
     struct config_private *more = config->more = mem_zalloc(sizeof(*more));
 
-    pthread_mutex_init(&more->changing, NULL);
-    pthread_mutex_init(&more->reading, NULL);
+    mutex_init(&more->changing);
+    mutex_init(&more->reading);
     more->home = mem_string(bytes_of_string(home));
     for (int id = 0; id < CONFIG_COUNT; id++) {
         const struct config_row *row = config_row(id);
@@ -64,8 +65,8 @@ void config_destroy(struct config *config)
         config_value_release(&config->more->values[id]);
         config_value_release(&config->more->initial[id]);
     }
-    pthread_mutex_destroy(&config->more->changing);
-    pthread_mutex_destroy(&config->more->reading);
+    mutex_release(&config->more->changing);
+    mutex_release(&config->more->reading);
     mem_free(config->more->home);
     mem_free(config->more->file);
     mem_free(config->more);
@@ -96,7 +97,7 @@ void config_exchange(struct config *config, enum config_id id, struct config_val
     const struct config_row *row = config_row(id);
     struct config_value old;
 
-    pthread_mutex_lock(&more->reading);
+    mutex_lock(&more->reading);
     old = more->values[id];
     more->values[id] = *value;
     if (row->kind != CONFIG_PERCENT_MEMORY_KIND || value->number >= 0)
@@ -110,7 +111,7 @@ void config_exchange(struct config *config, enum config_id id, struct config_val
         for (int i = 0; i < 9; i++)
             atomic_store_explicit(&config->output_limits[i / 3][i % 3], limits[i / 3][i % 3], memory_order_relaxed);
     }
-    pthread_mutex_unlock(&more->reading);
+    mutex_unlock(&more->reading);
     *value = old;
 }
 
@@ -118,9 +119,9 @@ void config_exchange(struct config *config, enum config_id id, struct config_val
 static void print_current(struct config *config, enum config_id id, struct buffer *out)
 {
     out->size = 0;
-    pthread_mutex_lock(&config->more->reading);
+    mutex_lock(&config->more->reading);
     config_value_print(config_row(id), &config->more->values[id], out);
-    pthread_mutex_unlock(&config->more->reading);
+    mutex_unlock(&config->more->reading);
 }
 
 char *config_string(struct config *config, enum config_id id)
@@ -286,11 +287,11 @@ static bool set_all(struct config *config, const struct bytes *names, const stru
     struct change *changes = mem_zalloc((size_t)(count > 0 ? count : 1) * sizeof(*changes));
     bool done;
 
-    pthread_mutex_lock(&config->more->changing);
+    mutex_lock(&config->more->changing);
     done = changes_find(config, names, count, local, changes, message) &&
            changes_read(config, values, count, changes, message) &&
            (count == 0 || changes_apply(config, count, changes, message));
-    pthread_mutex_unlock(&config->more->changing);
+    mutex_unlock(&config->more->changing);
     for (int i = 0; i < count; i++)
         config_value_release(&changes[i].value);
     mem_free(changes);
@@ -311,9 +312,9 @@ bool config_set_local(struct config *config, const struct bytes *names, const st
 void config_on_change(struct config *config, enum config_id id, config_changed *changed, void *context)
 {
     CHECK(config_row(id)->flags & CONFIG_FLAG_LIVE);
-    pthread_mutex_lock(&config->more->changing);
+    mutex_lock(&config->more->changing);
     config->more->watchers[id] = (struct config_watcher){ changed, context };
-    pthread_mutex_unlock(&config->more->changing);
+    mutex_unlock(&config->more->changing);
 }
 
 bool config_check(struct config *config, char *message)
@@ -394,9 +395,9 @@ static bool has_default(struct config *config, enum config_id id, char *message)
     struct config_private *more = config->more;
     bool same;
 
-    pthread_mutex_lock(&more->reading);
+    mutex_lock(&more->reading);
     same = config_value_equal(&more->values[id], &more->initial[id]);
-    pthread_mutex_unlock(&more->reading);
+    mutex_unlock(&more->reading);
     return same || config_refuse(message, "Kelvin does not have this yet, and takes no value but '%s'", config_row(id)->initial);
 }
 
@@ -429,7 +430,7 @@ void config_unused(struct config *config, config_found *found, void *context)
     struct config_private *more = config->more;
     struct buffer value = { 0 };
 
-    pthread_mutex_lock(&more->changing);
+    mutex_lock(&more->changing);
     for (int id = 0; id < CONFIG_COUNT; id++) {
         const struct config_row *row = config_row(id);
         bool differs = row->kind == CONFIG_OBSOLETE_KIND || !config_value_equal(&more->values[id], &more->initial[id]);
@@ -439,6 +440,6 @@ void config_unused(struct config *config, config_found *found, void *context)
         print_current(config, id, &value);
         found(context, row->name, buffer_bytes(&value));
     }
-    pthread_mutex_unlock(&more->changing);
+    mutex_unlock(&more->changing);
     buffer_release(&value);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "config/config_private.h"
 #include "config/config_words.h"
 
@@ -159,9 +160,9 @@ bool config_load(struct config *config, const struct bytes *words, int word_coun
 {
     bool done;
 
-    pthread_mutex_lock(&config->more->changing);
+    mutex_lock(&config->more->changing);
     done = config_load_words(config, words, word_count, 0, message);
-    pthread_mutex_unlock(&config->more->changing);
+    mutex_unlock(&config->more->changing);
     return done;
 }
 
@@ -169,9 +170,9 @@ bool config_load_text(struct config *config, const char *name, struct bytes text
 {
     bool done;
 
-    pthread_mutex_lock(&config->more->changing);
+    mutex_lock(&config->more->changing);
     done = config_load_lines(config, name, text, 0, message);
-    pthread_mutex_unlock(&config->more->changing);
+    mutex_unlock(&config->more->changing);
     return done;
 }
 
@@ -181,11 +182,11 @@ bool config_load_file(struct config *config, const char *path, char *message)
     char *real = realpath(absolute, NULL);
     bool done;
 
-    pthread_mutex_lock(&config->more->changing);
+    mutex_lock(&config->more->changing);
     if (real && !config->more->file)
         config->more->file = mem_string(bytes_of_string(real));
     done = file_load(config, real ? real : absolute, 0, message);
-    pthread_mutex_unlock(&config->more->changing);
+    mutex_unlock(&config->more->changing);
     free(real);
     mem_free(absolute);
     return done;

@@ -2,8 +2,8 @@
 #ifndef KELVIN_CONFIG_CONFIG_PRIVATE_H
 #define KELVIN_CONFIG_CONFIG_PRIVATE_H
 
-#include <pthread.h>
 
+#include "base/mutex.h"
 #include "config/config_value.h"
 
 struct config_watcher {
@@ -13,8 +13,8 @@ struct config_watcher {
 
 /* Lock order: `changing`, then `reading`. */
 struct config_private {
-    pthread_mutex_t changing;                       /* one load, set or rewrite at a time; held during callbacks */
-    pthread_mutex_t reading;                        /* leaf: guards `values` for a copy, no more */
+    struct mutex changing;                       /* one load, set or rewrite at a time; held during callbacks */
+    struct mutex reading;                        /* leaf: guards `values` for a copy, no more */
     struct config_value values[CONFIG_COUNT];       /* written with both locks, read with either */
     struct config_value initial[CONFIG_COUNT];      /* the defaults; immutable */
     bool given[CONFIG_COUNT];                       /* by file, option or CONFIG SET; `changing` */

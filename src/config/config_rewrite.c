@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "config/config_private.h"
 #include "config/config_words.h"
 
@@ -220,8 +221,8 @@ bool config_rewrite(struct config *config, char *message)
 {
     bool done;
 
-    pthread_mutex_lock(&config->more->changing);
+    mutex_lock(&config->more->changing);
     done = rewrite_locked(config, message);
-    pthread_mutex_unlock(&config->more->changing);
+    mutex_unlock(&config->more->changing);
     return done;
 }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "engine/blocking_private.h"
 
 struct blocking_figures blocking_figures(const struct engine *engine)
@@ -17,8 +18,8 @@ struct blocking *blocking_create(struct engine *engine)
     struct blocking *blocking = mem_zalloc(sizeof(*blocking));
 
     blocking->engine = engine;
-    pthread_mutex_init(&blocking->serving, NULL);
-    pthread_mutex_init(&blocking->registry, NULL);
+    mutex_init(&blocking->serving);
+    mutex_init(&blocking->registry);
     blocking->tables = mem_zalloc(engine->partitions->count * sizeof(*blocking->tables));
     return blocking;
 }
@@ -45,7 +46,7 @@ void blocking_destroy(struct blocking *blocking)
     free_noted(blocking->stalled);
     free_noted(blocking->removed);
     mem_free(blocking->tables);
-    pthread_mutex_destroy(&blocking->serving);
-    pthread_mutex_destroy(&blocking->registry);
+    mutex_release(&blocking->serving);
+    mutex_release(&blocking->registry);
     mem_free(blocking);
 }

@@ -1,4 +1,5 @@
 /* Deadlines: a heap for each worker, the next one on top. */
+#include "base/mutex.h"
 #include "engine/blocking_private.h"
 
 #include "base/clock.h"
@@ -79,11 +80,11 @@ void blocking_alarm(struct worker *worker)
         bool was_served;
 
         deadline_remove(worker, waiter);
-        pthread_mutex_lock(&blocking->serving);
+        mutex_lock(&blocking->serving);
         was_served = waiter->is_done;           /* just before: the message is on its way */
         if (!was_served)
             waiter_finish(blocking, waiter, BLOCKING_TIMED_OUT);
-        pthread_mutex_unlock(&blocking->serving);
+        mutex_unlock(&blocking->serving);
         if (was_served)
             continue;
         waiter->has_come_home = true;

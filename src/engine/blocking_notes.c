@@ -1,4 +1,5 @@
 /* What has changed: notes on keys that may serve somebody, and the promise that each of them is until it is served. */
+#include "base/mutex.h"
 #include "engine/blocking_private.h"
 
 #include <sched.h>
@@ -49,8 +50,8 @@ bool blocking_is_promised(const struct engine *engine, uint32_t partition)
 void blocking_let_serve(struct engine *engine)
 {
     /* Who has promised is about to take the lock, or has it. */
-    pthread_mutex_lock(&engine->blocking->serving);
-    pthread_mutex_unlock(&engine->blocking->serving);
+    mutex_lock(&engine->blocking->serving);
+    mutex_unlock(&engine->blocking->serving);
     sched_yield();
 }
 
@@ -91,10 +92,10 @@ void blocking_note_removed(struct engine *engine, const struct keyspace *keyspac
     noted = mem_alloc(sizeof(*noted) + key.size);
     *noted = (struct noted_key){ .hash = hash, .db = keyspace->db, .size = key.size };
     memcpy(noted->key, key.data, key.size);
-    pthread_mutex_lock(&blocking->registry);
+    mutex_lock(&blocking->registry);
     noted->next = blocking->removed;
     blocking->removed = noted;
-    pthread_mutex_unlock(&blocking->registry);
+    mutex_unlock(&blocking->registry);
     blocking->any_stalled = true;
 }
 

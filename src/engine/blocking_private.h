@@ -2,10 +2,10 @@
 #ifndef KELVIN_ENGINE_BLOCKING_PRIVATE_H
 #define KELVIN_ENGINE_BLOCKING_PRIVATE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/buffer.h"
+#include "base/mutex.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
 
@@ -72,8 +72,8 @@ struct waited_table {
 
 struct blocking {
     struct engine *engine;
-    pthread_mutex_t serving;        /* before the partitions */
-    pthread_mutex_t registry;       /* leaf */
+    struct mutex serving;        /* before the partitions */
+    struct mutex registry;       /* leaf */
     struct waiter *waiters;         /* `registry`: all that there are */
     struct waited_table *tables;    /* by partition, under its lock */
     struct noted_key *stalled;      /* `serving` */

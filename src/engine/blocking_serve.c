@@ -1,4 +1,5 @@
 /* Serving: the waiters' commands are run, by a proxy, for the keys that were noted. All with `serving` held. */
+#include "base/mutex.h"
 #include "engine/blocking_private.h"
 
 #include "base/mem.h"
@@ -137,9 +138,9 @@ void blocking_serve(struct worker *worker)
 {
     struct blocking *blocking = worker->engine->blocking;
 
-    pthread_mutex_lock(&blocking->serving);
+    mutex_lock(&blocking->serving);
     serve_noted(blocking, worker);
-    pthread_mutex_unlock(&blocking->serving);
+    mutex_unlock(&blocking->serving);
 }
 
 static void renote(struct worker *worker, struct noted_key **list)
@@ -160,14 +161,14 @@ void blocking_retry(struct worker *worker)
 
     if (blocking == NULL || !blocking->any_stalled || worker->engine->frozen)
         return;
-    pthread_mutex_lock(&blocking->serving);
+    mutex_lock(&blocking->serving);
     blocking->any_stalled = false;
     renote(worker, &blocking->stalled);
-    pthread_mutex_lock(&blocking->registry);
+    mutex_lock(&blocking->registry);
     removed = blocking->removed;
     blocking->removed = NULL;
-    pthread_mutex_unlock(&blocking->registry);
+    mutex_unlock(&blocking->registry);
     renote(worker, &removed);
     serve_noted(blocking, worker);
-    pthread_mutex_unlock(&blocking->serving);
+    mutex_unlock(&blocking->serving);
 }

@@ -1,4 +1,5 @@
 /* A waiter from beginning to end: it is registered, is done with, comes home to its worker, and its client takes the answer or dies. */
+#include "base/mutex.h"
 #include "engine/blocking_private.h"
 
 #include "base/check.h"
@@ -7,26 +8,26 @@
 
 static void registry_add(struct blocking *blocking, struct waiter *waiter)
 {
-    pthread_mutex_lock(&blocking->registry);
+    mutex_lock(&blocking->registry);
     waiter->next = blocking->waiters;
     if (waiter->next != NULL)
         waiter->next->prev = waiter;
     blocking->waiters = waiter;
-    pthread_mutex_unlock(&blocking->registry);
+    mutex_unlock(&blocking->registry);
     if (waiter->deadline_us > 0)
         blocking->with_deadline++;
 }
 
 static void registry_remove(struct blocking *blocking, struct waiter *waiter)
 {
-    pthread_mutex_lock(&blocking->registry);
+    mutex_lock(&blocking->registry);
     if (waiter->prev != NULL)
         waiter->prev->next = waiter->next;
     else
         blocking->waiters = waiter->next;
     if (waiter->next != NULL)
         waiter->next->prev = waiter->prev;
-    pthread_mutex_unlock(&blocking->registry);
+    mutex_unlock(&blocking->registry);
     if (waiter->deadline_us > 0)
         blocking->with_deadline--;
 }
@@ -201,12 +202,12 @@ void blocking_forget(struct client *client)
     client->waiter = NULL;
     waiter->client = NULL;
     deadline_remove(waiter->worker, waiter);
-    pthread_mutex_lock(&blocking->serving);
+    mutex_lock(&blocking->serving);
     if (!waiter->is_done) {
         waiter_finish(blocking, waiter, BLOCKING_TIMED_OUT);
         waiter->has_come_home = true;
     }
-    pthread_mutex_unlock(&blocking->serving);
+    mutex_unlock(&blocking->serving);
     if (waiter->has_come_home)
         waiter_free(waiter);            /* else the message is on its way, and frees it */
 }
@@ -217,17 +218,17 @@ bool blocking_unblock(struct worker *worker, uint64_t client_id, enum blocking_e
     struct waiter *waiter;
 
     /* A waiter is freed by its worker, after it was done with under `serving`: one that is not done stays as long as that is held. */
-    pthread_mutex_lock(&blocking->serving);
-    pthread_mutex_lock(&blocking->registry);
+    mutex_lock(&blocking->serving);
+    mutex_lock(&blocking->registry);
     for (waiter = blocking->waiters; waiter != NULL; waiter = waiter->next) {
         if (waiter->client_id == client_id && !waiter->is_done)
             break;
     }
-    pthread_mutex_unlock(&blocking->registry);
+    mutex_unlock(&blocking->registry);
     if (waiter != NULL) {
         waiter_finish(blocking, waiter, how);
         waiter_send_home(worker, waiter);
     }
-    pthread_mutex_unlock(&blocking->serving);
+    mutex_unlock(&blocking->serving);
     return waiter != NULL;
 }

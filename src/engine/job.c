@@ -3,12 +3,13 @@
 #include <pthread.h>
 
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
 
 struct job_pool {
     struct engine *engine;
-    pthread_mutex_t lock;           /* leaf */
-    pthread_cond_t filled;
+    struct mutex lock;           /* leaf */
+    struct condition filled;
     struct job *first, *last;
     bool stopping;
     pthread_t *threads;
@@ -19,12 +20,12 @@ void job_finish(struct job_pool *pool, struct job *job)
 {
     struct client *client;
 
-    pthread_mutex_lock(&pool->lock);
+    mutex_lock(&pool->lock);
     job->done = true;
     client = job->client;
     if (client != NULL)
         worker_wake(client->worker, client);    /* under the lock, so that the client can't go away meanwhile */
-    pthread_mutex_unlock(&pool->lock);
+    mutex_unlock(&pool->lock);
     if (client == NULL)
         job->release(job);
 }
@@ -35,24 +36,24 @@ static void *job_main(void *context)
 
     pthread_setname_np(pthread_self(), "kelvin-job");
     meter_join(pool->engine->meter);
-    pthread_mutex_lock(&pool->lock);
+    mutex_lock(&pool->lock);
     for (;;) {
         struct job *job;
 
         while (pool->first == NULL && !pool->stopping)
-            pthread_cond_wait(&pool->filled, &pool->lock);
+            condition_wait(&pool->filled, &pool->lock);
         job = pool->first;
         if (job == NULL || pool->stopping)
             break;
         pool->first = job->next;
         if (pool->first == NULL)
             pool->last = NULL;
-        pthread_mutex_unlock(&pool->lock);
+        mutex_unlock(&pool->lock);
         job->run(job, pool->engine);
         job_finish(pool, job);
-        pthread_mutex_lock(&pool->lock);
+        mutex_lock(&pool->lock);
     }
-    pthread_mutex_unlock(&pool->lock);
+    mutex_unlock(&pool->lock);
     meter_leave(pool->engine->meter);
     return NULL;
 }
@@ -62,8 +63,8 @@ struct job_pool *job_pool_create(struct engine *engine, int thread_count)
     struct job_pool *pool = mem_zalloc(sizeof(*pool));
 
     pool->engine = engine;
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->filled, NULL);
+    mutex_init(&pool->lock);
+    condition_init(&pool->filled);
     pool->threads = mem_zalloc((size_t)thread_count * sizeof(pthread_t));
     pool->thread_count = thread_count;
     for (int i = 0; i < thread_count; i++)
@@ -75,10 +76,10 @@ void job_pool_destroy(struct job_pool *pool)
 {
     if (pool == NULL)
         return;
-    pthread_mutex_lock(&pool->lock);
+    mutex_lock(&pool->lock);
     pool->stopping = true;
-    pthread_cond_broadcast(&pool->filled);
-    pthread_mutex_unlock(&pool->lock);
+    condition_broadcast(&pool->filled);
+    mutex_unlock(&pool->lock);
     for (int i = 0; i < pool->thread_count; i++)
         pthread_join(pool->threads[i], NULL);
     while (pool->first != NULL) {
@@ -89,8 +90,8 @@ void job_pool_destroy(struct job_pool *pool)
             job->client->job = NULL;
         job->release(job);
     }
-    pthread_mutex_destroy(&pool->lock);
-    pthread_cond_destroy(&pool->filled);
+    mutex_release(&pool->lock);
+    condition_release(&pool->filled);
     mem_free(pool->threads);
     mem_free(pool);
 }
@@ -128,14 +129,14 @@ void call_start_job(struct call *call, struct job *job)
     struct job_pool *pool = call->engine->jobs;
 
     call_wait_job(call, job);
-    pthread_mutex_lock(&pool->lock);
+    mutex_lock(&pool->lock);
     if (pool->last != NULL)
         pool->last->next = job;
     else
         pool->first = job;
     pool->last = job;
-    pthread_cond_signal(&pool->filled);
-    pthread_mutex_unlock(&pool->lock);
+    condition_signal(&pool->filled);
+    mutex_unlock(&pool->lock);
 }
 
 void job_forget(struct job_pool *pool, struct client *client)
@@ -145,10 +146,10 @@ void job_forget(struct job_pool *pool, struct client *client)
 
     if (job == NULL)
         return;
-    pthread_mutex_lock(&pool->lock);
+    mutex_lock(&pool->lock);
     done = job->done;
     job->client = NULL;
-    pthread_mutex_unlock(&pool->lock);
+    mutex_unlock(&pool->lock);
     client->job = NULL;
     if (done)
         job->release(job);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 
 enum { EFFORT_MAX_NOW = 64 };
 
@@ -17,8 +18,8 @@ struct load_off {
 struct lazy_free {
     struct meter *meter;
     pthread_t thread;
-    pthread_mutex_t lock;           /* leaf */
-    pthread_cond_t filled;
+    struct mutex lock;           /* leaf */
+    struct condition filled;
     struct load_off *first, *last;
     bool stopping;
     _Atomic uint64_t pending, done;
@@ -30,19 +31,19 @@ static void *lazy_main(void *context)
 
     pthread_setname_np(pthread_self(), "kelvin-free");
     meter_join(lazy->meter);
-    pthread_mutex_lock(&lazy->lock);
+    mutex_lock(&lazy->lock);
     for (;;) {
         struct load_off *item;
 
         while (lazy->first == NULL && !lazy->stopping)
-            pthread_cond_wait(&lazy->filled, &lazy->lock);
+            condition_wait(&lazy->filled, &lazy->lock);
         item = lazy->first;
         if (item == NULL)
             break;
         lazy->first = item->next;
         if (lazy->first == NULL)
             lazy->last = NULL;
-        pthread_mutex_unlock(&lazy->lock);
+        mutex_unlock(&lazy->lock);
         if (item->keyspace != NULL)
             keyspace_destroy(item->keyspace);
         else
@@ -50,9 +51,9 @@ static void *lazy_main(void *context)
         mem_free(item);
         lazy->pending--;
         lazy->done++;
-        pthread_mutex_lock(&lazy->lock);
+        mutex_lock(&lazy->lock);
     }
-    pthread_mutex_unlock(&lazy->lock);
+    mutex_unlock(&lazy->lock);
     meter_leave(lazy->meter);
     return NULL;
 }
@@ -62,8 +63,8 @@ struct lazy_free *lazy_free_create(struct meter *meter)
     struct lazy_free *lazy = mem_zalloc(sizeof(*lazy));
 
     lazy->meter = meter;
-    pthread_mutex_init(&lazy->lock, NULL);
-    pthread_cond_init(&lazy->filled, NULL);
+    mutex_init(&lazy->lock);
+    condition_init(&lazy->filled);
     CHECK(pthread_create(&lazy->thread, NULL, lazy_main, lazy) == 0);
     return lazy;
 }
@@ -72,13 +73,13 @@ void lazy_free_destroy(struct lazy_free *lazy)
 {
     if (lazy == NULL)
         return;
-    pthread_mutex_lock(&lazy->lock);
+    mutex_lock(&lazy->lock);
     lazy->stopping = true;
-    pthread_cond_signal(&lazy->filled);
-    pthread_mutex_unlock(&lazy->lock);
+    condition_signal(&lazy->filled);
+    mutex_unlock(&lazy->lock);
     pthread_join(lazy->thread, NULL);
-    pthread_mutex_destroy(&lazy->lock);
-    pthread_cond_destroy(&lazy->filled);
+    mutex_release(&lazy->lock);
+    condition_release(&lazy->filled);
     mem_free(lazy);
 }
 
@@ -88,14 +89,14 @@ static void hand_over(struct lazy_free *lazy, struct value value, struct keyspac
 
     *item = (struct load_off){ NULL, value, keyspace };
     lazy->pending++;
-    pthread_mutex_lock(&lazy->lock);
+    mutex_lock(&lazy->lock);
     if (lazy->last != NULL)
         lazy->last->next = item;
     else
         lazy->first = item;
     lazy->last = item;
-    pthread_cond_signal(&lazy->filled);
-    pthread_mutex_unlock(&lazy->lock);
+    condition_signal(&lazy->filled);
+    mutex_unlock(&lazy->lock);
 }
 
 void lazy_free_value(struct lazy_free *lazy, struct value value)

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/internal.h"
@@ -13,7 +14,7 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
     uint64_t seed;
 
     *worker = (struct worker){ .engine = engine, .index = index };
-    pthread_mutex_init(&worker->mail_lock, NULL);
+    mutex_init(&worker->mail_lock);
     arena_init(&worker->arena);
     random_system(&seed, sizeof(seed));
     random_init(&worker->turn.random, seed);
@@ -25,7 +26,7 @@ void worker_release(struct worker *worker)
     blocking_drop_notes(worker);
     mem_free(worker->deadlines);
     arena_release(&worker->arena);
-    pthread_mutex_destroy(&worker->mail_lock);
+    mutex_release(&worker->mail_lock);
 }
 
 /* The settings of the encodings. */
@@ -126,9 +127,9 @@ bool worker_enqueue(struct worker *worker, struct client *client)
 {
     bool first;
 
-    pthread_mutex_lock(&worker->mail_lock);
+    mutex_lock(&worker->mail_lock);
     if (client->ready_queued) {
-        pthread_mutex_unlock(&worker->mail_lock);
+        mutex_unlock(&worker->mail_lock);
         return false;
     }
     client->ready_queued = true;
@@ -139,7 +140,7 @@ bool worker_enqueue(struct worker *worker, struct client *client)
     else
         worker->ready_first = client;
     worker->ready_last = client;
-    pthread_mutex_unlock(&worker->mail_lock);
+    mutex_unlock(&worker->mail_lock);
     return first && worker->ring != NULL;
 }
 
@@ -151,14 +152,14 @@ void worker_wake(struct worker *worker, struct client *client)
 
 void worker_post(struct worker *worker, struct message *message)
 {
-    pthread_mutex_lock(&worker->mail_lock);
+    mutex_lock(&worker->mail_lock);
     message->next = NULL;
     if (worker->messages_last != NULL)
         worker->messages_last->next = message;
     else
         worker->messages = message;
     worker->messages_last = message;
-    pthread_mutex_unlock(&worker->mail_lock);
+    mutex_unlock(&worker->mail_lock);
     worker_ring(worker);
 }
 
@@ -166,10 +167,10 @@ void worker_memory_came(struct worker *worker)
 {
     bool first;
 
-    pthread_mutex_lock(&worker->mail_lock);
+    mutex_lock(&worker->mail_lock);
     first = !worker->memory_came;
     worker->memory_came = true;
-    pthread_mutex_unlock(&worker->mail_lock);
+    mutex_unlock(&worker->mail_lock);
     if (first)
         worker_ring(worker);
 }
@@ -285,22 +286,22 @@ void worker_read_mail(struct worker *worker)
     struct message *messages;
     bool memory_came;
 
-    pthread_mutex_lock(&worker->mail_lock);
+    mutex_lock(&worker->mail_lock);
     ready = worker->ready_first;
     worker->ready_first = worker->ready_last = NULL;
     messages = worker->messages;
     worker->messages = worker->messages_last = NULL;
     memory_came = worker->memory_came;
     worker->memory_came = false;
-    pthread_mutex_unlock(&worker->mail_lock);
+    mutex_unlock(&worker->mail_lock);
     /* The list is ours, but each link only as long as its client counts as queued. */
     while (ready != NULL) {
         struct client *client = ready;
 
-        pthread_mutex_lock(&worker->mail_lock);
+        mutex_lock(&worker->mail_lock);
         ready = client->ready_next;
         client->ready_queued = false;
-        pthread_mutex_unlock(&worker->mail_lock);
+        mutex_unlock(&worker->mail_lock);
         if (client->dead)
             worker->discard(client);
         else if (is_ready(client))
@@ -377,9 +378,9 @@ bool worker_remove_client(struct worker *worker, struct client *client)
     }
     job_forget(engine->jobs, client);
     engine_end_big_call(engine, client);
-    pthread_mutex_lock(&worker->mail_lock);
+    mutex_lock(&worker->mail_lock);
     queued = client->ready_queued;
-    pthread_mutex_unlock(&worker->mail_lock);
+    mutex_unlock(&worker->mail_lock);
     client->dead = true;
     return !queued;
 }

@@ -4,9 +4,9 @@
 #ifndef KELVIN_ENGINE_WORKER_H
 #define KELVIN_ENGINE_WORKER_H
 
-#include <pthread.h>
 
 #include "base/arena.h"
+#include "base/mutex.h"
 #include "call/call.h"
 #include "tier/tier.h"
 
@@ -45,7 +45,7 @@ struct worker {
 
     _Atomic int monitor_count;      /* of its clients: engine/monitor.h. Changed by this worker */
 
-    pthread_mutex_t mail_lock;      /* leaf */
+    struct mutex mail_lock;      /* leaf */
     struct client *ready_first, *ready_last;        /* mail_lock */
     struct message *messages, *messages_last;       /* mail_lock */
     bool memory_came;               /* mail_lock */

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/mem.h"
+#include "base/mutex.h"
 
 struct partitions *partitions_create(uint32_t count, int db_count, struct hash_seed seed)
 {
@@ -22,7 +23,7 @@ struct partitions *partitions_create(uint32_t count, int db_count, struct hash_s
         struct partition *partition = &all->partitions[i];
 
         *partition = (struct partition){ .index = i, .all = all };
-        pthread_mutex_init(&partition->lock, NULL);
+        mutex_init(&partition->lock);
         partition->keyspaces = mem_zalloc((size_t)db_count * sizeof(struct keyspace *));
     }
     return all;
@@ -34,7 +35,7 @@ void partitions_destroy(struct partitions *all)
         for (int db = 0; db < all->db_count; db++)
             keyspace_destroy(all->partitions[i].keyspaces[db]);
         mem_free(all->partitions[i].keyspaces);
-        pthread_mutex_destroy(&all->partitions[i].lock);
+        mutex_release(&all->partitions[i].lock);
     }
     mem_free(all->partitions);
     mem_free(all->incarnations);

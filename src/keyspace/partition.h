@@ -5,18 +5,18 @@
 #ifndef KELVIN_KEYSPACE_PARTITION_H
 #define KELVIN_KEYSPACE_PARTITION_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/mutex.h"
 #include "keyspace/keyspace.h"
 
 struct partitions;
 
 struct partition {
-    pthread_mutex_t lock;
+    struct mutex lock;
     bool locked;                    /* for ASSERT_LOCKED; under the lock */
     uint32_t index;
     struct partitions *all;         /* immutable */
@@ -71,19 +71,28 @@ static inline uint64_t partition_first_hash(const struct partition *partition)
     return partition->all->bits == 0 ? 0 : (uint64_t)partition->index << (64 - partition->all->bits);
 }
 
+static inline void partition_lock(struct partition *partition) ACQUIRE(partition->lock);
 static inline void partition_lock(struct partition *partition)
 {
-    pthread_mutex_lock(&partition->lock);
+    mutex_lock(&partition->lock);
     partition->locked = true;
 }
 
+static inline void partition_unlock(struct partition *partition) RELEASE(partition->lock);
 static inline void partition_unlock(struct partition *partition)
 {
     partition->locked = false;
-    pthread_mutex_unlock(&partition->lock);
+    mutex_unlock(&partition->lock);
 }
 
-#define ASSERT_LOCKED(partition) CHECK((partition)->locked)
+/* The caller holds the lock: checked with the holder in debug and sanitizer builds, and that somebody holds it in release builds. */
+static inline void partition_assert_locked(const struct partition *partition) ASSERTS_HELD(partition->lock);
+static inline void partition_assert_locked(const struct partition *partition)
+{
+    CHECK(partition->locked && mutex_is_mine(&partition->lock));
+}
+
+#define ASSERT_LOCKED(partition) partition_assert_locked(partition)
 
 /* To be called before an entry is changed or removed, and before the object of a value is. Under the lock. */
 static inline void partition_changing(struct keyspace *keyspace, uint64_t hash, uint32_t handle)

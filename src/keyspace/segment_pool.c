@@ -1,6 +1,5 @@
 #include "keyspace/segment_pool.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 
 enum { CHUNK_SEGMENTS = 256, WARM_MAX = 64 };
 
@@ -18,7 +18,7 @@ struct chunk {
 };
 
 struct segment_pool {
-    pthread_mutex_t lock;
+    struct mutex lock;
     struct chunk *chunks;
     void **cold;                /* free segments without memory */
     size_t cold_count, cold_capacity;
@@ -31,7 +31,7 @@ struct segment_pool *segment_pool_create(void)
 {
     struct segment_pool *pool = mem_zalloc(sizeof(*pool));
 
-    pthread_mutex_init(&pool->lock, NULL);
+    mutex_init(&pool->lock);
     return pool;
 }
 
@@ -45,7 +45,7 @@ void segment_pool_destroy(struct segment_pool *pool)
         mem_free(chunk);
     }
     mem_free(pool->cold);
-    pthread_mutex_destroy(&pool->lock);
+    mutex_release(&pool->lock);
     mem_free(pool);
 }
 
@@ -80,25 +80,25 @@ void *segment_pool_take(struct segment_pool *pool)
 {
     void *segment = NULL;
 
-    pthread_mutex_lock(&pool->lock);
+    mutex_lock(&pool->lock);
     if (pool->warm_count > 0)
         segment = pool->warm[--pool->warm_count];
     else if (pool->cold_count > 0 || pool_map_chunk(pool))
         segment = pool->cold[--pool->cold_count];
-    pthread_mutex_unlock(&pool->lock);
+    mutex_unlock(&pool->lock);
     return segment;
 }
 
 void segment_pool_give(struct segment_pool *pool, void *segment)
 {
-    pthread_mutex_lock(&pool->lock);
+    mutex_lock(&pool->lock);
     if (pool->warm_count < WARM_MAX) {
         pool->warm[pool->warm_count++] = segment;
     } else {
         CHECK(madvise(segment, SEGMENT_SIZE, MADV_DONTNEED) == 0);
         pool_push_cold(pool, segment);
     }
-    pthread_mutex_unlock(&pool->lock);
+    mutex_unlock(&pool->lock);
 }
 
 void segment_pool_report(struct segment_pool *pool, int64_t used_change)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "lifecycle/rewrite.h"
 #include "persist/checkpoint.h"
@@ -28,7 +29,7 @@ struct retired {
 
 struct aof_switch {
     struct engine *engine;
-    pthread_mutex_t lock;           /* leaf */
+    struct mutex lock;           /* leaf */
     pthread_t thread;
     bool started;                   /* lock: the thread is to be joined */
     bool wanted;                    /* lock */
@@ -71,7 +72,7 @@ struct aof_switch *aof_switch_create(struct engine *engine)
     struct aof_switch *at = mem_zalloc(sizeof(*at));
 
     at->engine = engine;
-    pthread_mutex_init(&at->lock, NULL);
+    mutex_init(&at->lock);
     return at;
 }
 
@@ -216,19 +217,19 @@ static void nap(struct aof_switch *at, int ms)
 
 static void begin_attempt(struct aof_switch *at)
 {
-    pthread_mutex_lock(&at->lock);
+    mutex_lock(&at->lock);
     at->begun_held = at->held;
-    pthread_mutex_unlock(&at->lock);
+    mutex_unlock(&at->lock);
 }
 
 /* One that failed counts only if it began when it was held: the one before may have failed because an earlier end was called off, which
  * cancels the images that are being taken, and that does not stand in the way of this end. */
 static void end_attempt(struct aof_switch *at, bool good)
 {
-    pthread_mutex_lock(&at->lock);
+    mutex_lock(&at->lock);
     at->has_failed = !good;
     at->over = at->over || good || at->begun_held;
-    pthread_mutex_unlock(&at->lock);
+    mutex_unlock(&at->lock);
 }
 
 static void turn_on(struct aof_switch *at)
@@ -269,14 +270,14 @@ static bool is_done(struct aof_switch *at)
 {
     bool done, reached;
 
-    pthread_mutex_lock(&at->lock);
+    mutex_lock(&at->lock);
     reached = at->wanted == (at->engine->aof != NULL);
     if (reached)
         at->has_failed = false;     /* a log that could not be begun, and is wanted no more, is no failure */
     done = at->ending || (at->held && at->over) || reached;
     if (done)
         at->running = false;
-    pthread_mutex_unlock(&at->lock);
+    mutex_unlock(&at->lock);
     return done;
 }
 
@@ -329,14 +330,14 @@ bool aof_switch_start(struct aof_switch *at, bool on)
 {
     bool wanted_before, good;
 
-    pthread_mutex_lock(&at->lock);
+    mutex_lock(&at->lock);
     wanted_before = at->was_asked ? at->wanted : at->engine->aof != NULL;
     at->wanted = on;
     at->was_asked = true;
     good = start(at);
     if (!good)
         at->wanted = wanted_before;
-    pthread_mutex_unlock(&at->lock);
+    mutex_unlock(&at->lock);
     return good;
 }
 
@@ -344,25 +345,25 @@ void aof_switch_retry(struct aof_switch *at)
 {
     if (!at->lacks_thread)
         return;
-    pthread_mutex_lock(&at->lock);
+    mutex_lock(&at->lock);
     at->lacks_thread = !start(at);
-    pthread_mutex_unlock(&at->lock);
+    mutex_unlock(&at->lock);
 }
 
 void aof_switch_hold(struct aof_switch *at)
 {
-    pthread_mutex_lock(&at->lock);
+    mutex_lock(&at->lock);
     at->held = true;
     at->begun_held = at->over = false;
-    pthread_mutex_unlock(&at->lock);
+    mutex_unlock(&at->lock);
 }
 
 void aof_switch_go_on(struct aof_switch *at)
 {
-    pthread_mutex_lock(&at->lock);
+    mutex_lock(&at->lock);
     at->held = false;
     at->lacks_thread = !start(at);
-    pthread_mutex_unlock(&at->lock);
+    mutex_unlock(&at->lock);
 }
 
 bool aof_switch_is_running(const struct aof_switch *at)
@@ -377,9 +378,9 @@ bool aof_switch_has_failed(const struct aof_switch *at)
 
 void aof_switch_stop(struct aof_switch *at)
 {
-    pthread_mutex_lock(&at->lock);
+    mutex_lock(&at->lock);
     at->ending = true;
-    pthread_mutex_unlock(&at->lock);
+    mutex_unlock(&at->lock);
     if (at->running && at->engine->tier != NULL)
         tier_image_cancel(at->engine->tier, true);
     join(at);
@@ -399,6 +400,6 @@ void aof_switch_destroy(struct aof_switch *at)
         at->retired = next;
     }
     aof_close(at->engine->aof);
-    pthread_mutex_destroy(&at->lock);
+    mutex_release(&at->lock);
     mem_free(at);
 }

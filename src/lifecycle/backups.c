@@ -6,11 +6,12 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
 
 struct backups {
     struct engine *engine;
-    pthread_mutex_t lock;           /* leaf; guards all below but `stop` */
+    struct mutex lock;           /* leaf; guards all below but `stop` */
     pthread_t thread;
     bool started;                   /* the thread is to be joined */
     _Atomic bool stop;
@@ -29,7 +30,7 @@ struct backups *backups_create(struct engine *engine)
 
     backups->engine = engine;
     backups->stats.last_duration_ms = -1;
-    pthread_mutex_init(&backups->lock, NULL);
+    mutex_init(&backups->lock);
     return backups;
 }
 
@@ -37,7 +38,7 @@ static void note_end(struct backups *backups, const struct backup_done *done)
 {
     struct backups_stats *stats = &backups->stats;
 
-    pthread_mutex_lock(&backups->lock);
+    mutex_lock(&backups->lock);
     stats->running = false;
     stats->last_failed = done->status != STATUS_OK;
     stats->last_duration_ms = clock_wall_ms() - backups->began_ms;
@@ -47,7 +48,7 @@ static void note_end(struct backups *backups, const struct backup_done *done)
         stats->last_bytes = done->result.bytes;
         stats->last_copied_bytes = done->result.copied_bytes;
     }
-    pthread_mutex_unlock(&backups->lock);
+    mutex_unlock(&backups->lock);
 }
 
 static enum status make(struct backups *backups, const struct backup_places *places)
@@ -106,7 +107,7 @@ enum backups_start backups_start(struct backups *backups, const char *dir, enum 
 {
     enum backups_start result = BACKUPS_BUSY;
 
-    pthread_mutex_lock(&backups->lock);
+    mutex_lock(&backups->lock);
     if (!backups->stats.running && !backups->stop) {
         join(backups);              /* its thread has ended but for its last lines */
         backups->stats.running = true;
@@ -119,16 +120,16 @@ enum backups_start backups_start(struct backups *backups, const char *dir, enum 
         backups->stats.running = backups->started;
         result = backups->started ? BACKUPS_STARTED : BACKUPS_NO_THREAD;
     }
-    pthread_mutex_unlock(&backups->lock);
+    mutex_unlock(&backups->lock);
     return result;
 }
 
 void backups_stats(struct backups *backups, struct backups_stats *stats)
 {
-    pthread_mutex_lock(&backups->lock);
+    mutex_lock(&backups->lock);
     *stats = backups->stats;
     stats->running_ms = stats->running ? clock_wall_ms() - backups->began_ms : 0;
-    pthread_mutex_unlock(&backups->lock);
+    mutex_unlock(&backups->lock);
 }
 
 void backups_destroy(struct backups *backups)
@@ -137,6 +138,6 @@ void backups_destroy(struct backups *backups)
         return;
     backups->stop = true;
     join(backups);
-    pthread_mutex_destroy(&backups->lock);
+    mutex_release(&backups->lock);
     mem_free(backups);
 }

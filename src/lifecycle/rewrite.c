@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "lifecycle/aof_switch.h"
 #include "lifecycle/save.h"
@@ -17,7 +18,7 @@ enum { AFTER_FAILURE_MS = 60000, LAST_TAIL_MIN = 1 << 20, LAST_POLL_MS = 5 };
 
 struct rewrite {
     struct engine *engine;
-    pthread_mutex_t lock;           /* leaf */
+    struct mutex lock;           /* leaf */
     pthread_t thread;
     bool started;                   /* the thread is to be joined */
     struct aof *aof;                /* what is rewritten: it is not switched off while `running` */
@@ -33,7 +34,7 @@ struct rewrite *rewrite_create(struct engine *engine)
     rewrite->engine = engine;
     rewrite->last_ms = -1;
     rewrite->began_ms = clock_wall_ms();
-    pthread_mutex_init(&rewrite->lock, NULL);
+    mutex_init(&rewrite->lock);
     return rewrite;
 }
 
@@ -91,7 +92,7 @@ enum rewrite_start rewrite_start(struct rewrite *rewrite)
     enum rewrite_start result = REWRITE_BUSY;
     bool starts;
 
-    pthread_mutex_lock(&rewrite->lock);
+    mutex_lock(&rewrite->lock);
     starts = !rewrite->running;
     if (starts) {
         /* The switch says that it runs and then looks here: so this is said before it is looked at. One of the two sees the other. */
@@ -109,7 +110,7 @@ enum rewrite_start rewrite_start(struct rewrite *rewrite)
         rewrite->started = error == 0;
         result = error == 0 ? REWRITE_STARTED : no_thread(rewrite, error);
     }
-    pthread_mutex_unlock(&rewrite->lock);
+    mutex_unlock(&rewrite->lock);
     return result;
 }
 
@@ -208,6 +209,6 @@ void rewrite_destroy(struct rewrite *rewrite)
         return;
     rewrite_cancel(rewrite, true);
     join(rewrite);
-    pthread_mutex_destroy(&rewrite->lock);
+    mutex_release(&rewrite->lock);
     mem_free(rewrite);
 }

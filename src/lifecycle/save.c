@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "lifecycle/rewrite.h"
 #include "lifecycle/save_points.h"
@@ -21,8 +22,8 @@ enum { RETRY_MS = 5000, PATH_SIZE = 4096, AUX_COUNT = 2 };
 
 struct save {
     struct engine *engine;
-    pthread_mutex_t lock;           /* leaf */
-    pthread_cond_t ended;
+    struct mutex lock;           /* leaf */
+    struct condition ended;
     pthread_t thread;               /* lock */
     bool started;                   /* lock: the thread is to be joined */
     bool closed;                    /* lock: the server is about to end */
@@ -40,8 +41,8 @@ struct save *save_create(struct engine *engine)
 
     save->engine = engine;
     save->last_ms = -1;
-    pthread_mutex_init(&save->lock, NULL);
-    pthread_cond_init(&save->ended, NULL);
+    mutex_init(&save->lock);
+    condition_init(&save->ended);
     return save;
 }
 
@@ -195,10 +196,10 @@ static void end_background(struct save *save, enum status status, const char *me
 /* Nothing of the save may be touched by its thread afterwards. */
 static void give_turn_back(struct save *save)
 {
-    pthread_mutex_lock(&save->lock);
+    mutex_lock(&save->lock);
     save->running = false;
-    pthread_cond_broadcast(&save->ended);
-    pthread_mutex_unlock(&save->lock);
+    condition_broadcast(&save->ended);
+    mutex_unlock(&save->lock);
 }
 
 static void *save_main(void *context)
@@ -241,11 +242,11 @@ bool save_claim(struct save *save)
 {
     bool mine;
 
-    pthread_mutex_lock(&save->lock);
+    mutex_lock(&save->lock);
     mine = !save->running && !save->closed;
     if (mine)
         begin(save);
-    pthread_mutex_unlock(&save->lock);
+    mutex_unlock(&save->lock);
     return mine;
 }
 
@@ -261,7 +262,7 @@ bool save_start(struct save *save, struct save_wait *wait)
 {
     int error;
 
-    pthread_mutex_lock(&save->lock);
+    mutex_lock(&save->lock);
     CHECK(save->running);
     join(save);
     save->wait = wait;
@@ -273,7 +274,7 @@ bool save_start(struct save *save, struct save_wait *wait)
     save->started = error == 0;
     if (error == 0 && wait == NULL)
         log_write(save->engine->log, LOG_LEVEL_NOTICE, "Background saving started");
-    pthread_mutex_unlock(&save->lock);
+    mutex_unlock(&save->lock);
     if (error == 0)
         return true;
     log_write(save->engine->log, LOG_LEVEL_WARNING, "Can't save%s: no thread: %s", wait == NULL ? " in background" : "", strerror(error));
@@ -325,15 +326,15 @@ bool save_last(struct save *save, bool wanted, char *message)
 {
     bool good = true;
 
-    pthread_mutex_lock(&save->lock);
+    mutex_lock(&save->lock);
     save->closed = true;
     while (save->running) {
         save->progress.cancel = true;
-        pthread_cond_wait(&save->ended, &save->lock);
+        condition_wait(&save->ended, &save->lock);
     }
     if (wanted)
         begin(save);
-    pthread_mutex_unlock(&save->lock);
+    mutex_unlock(&save->lock);
     if (wanted) {
         good = save_now(save, message) == STATUS_OK;
         give_turn_back(save);
@@ -343,10 +344,10 @@ bool save_last(struct save *save, bool wanted, char *message)
 
 void save_reopen(struct save *save)
 {
-    pthread_mutex_lock(&save->lock);
+    mutex_lock(&save->lock);
     save->closed = false;
     save->abandoned = false;
-    pthread_mutex_unlock(&save->lock);
+    mutex_unlock(&save->lock);
 }
 
 bool save_is_running(struct save *save)
@@ -390,10 +391,10 @@ void save_destroy(struct save *save)
     if (save == NULL)
         return;
     CHECK(save_last(save, false, message));
-    pthread_mutex_lock(&save->lock);
+    mutex_lock(&save->lock);
     join(save);
-    pthread_mutex_unlock(&save->lock);
-    pthread_cond_destroy(&save->ended);
-    pthread_mutex_destroy(&save->lock);
+    mutex_unlock(&save->lock);
+    condition_release(&save->ended);
+    mutex_release(&save->lock);
     mem_free(save);
 }

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "lifecycle/aof_switch.h"
 #include "lifecycle/rewrite.h"
@@ -12,7 +13,7 @@
 
 struct shutdown {
     struct engine *engine;
-    pthread_mutex_t lock;           /* before the job pool's */
+    struct mutex lock;           /* before the job pool's */
     pthread_t thread;               /* lock */
     bool started;                   /* lock: the thread is to be joined */
     bool running;                   /* lock: preparing the end, or at it */
@@ -32,7 +33,7 @@ struct shutdown *shutdown_create(struct engine *engine)
     struct shutdown *shutdown = mem_zalloc(sizeof(*shutdown));
 
     shutdown->engine = engine;
-    pthread_mutex_init(&shutdown->lock, NULL);
+    mutex_init(&shutdown->lock);
     return shutdown;
 }
 
@@ -98,13 +99,13 @@ static void prepare_end(struct shutdown *shutdown)
         bool good;
         int flags;
 
-        pthread_mutex_lock(&shutdown->lock);
+        mutex_lock(&shutdown->lock);
         flags = shutdown->flags;
-        pthread_mutex_unlock(&shutdown->lock);
+        mutex_unlock(&shutdown->lock);
         meter_join(engine->meter);
         good = shutdown_prepare(engine, flags, message);
         meter_leave(engine->meter);
-        pthread_mutex_lock(&shutdown->lock);
+        mutex_lock(&shutdown->lock);
         ends = shutdown->ending = shutdown->insisted || (good && !shutdown->aborted);
         if (!ends) {
             refused = take_waiting(shutdown);
@@ -112,7 +113,7 @@ static void prepare_end(struct shutdown *shutdown)
         }
         status = shutdown->status;
         goes_on = !ends && shutdown->running;
-        pthread_mutex_unlock(&shutdown->lock);
+        mutex_unlock(&shutdown->lock);
         answer(engine, refused);
     }
     if (ends)
@@ -171,9 +172,9 @@ void shutdown_ask(struct shutdown *shutdown, int flags, struct job *wait)
 {
     bool has_thread;
 
-    pthread_mutex_lock(&shutdown->lock);
+    mutex_lock(&shutdown->lock);
     has_thread = ask(shutdown, flags, wait);
-    pthread_mutex_unlock(&shutdown->lock);
+    mutex_unlock(&shutdown->lock);
     if (!has_thread)
         prepare_end(shutdown);
 }
@@ -184,7 +185,7 @@ void shutdown_signal(struct shutdown *shutdown, int number)
     int flags = (int)config_number(engine->config, number == SIGINT ? CONFIG_SHUTDOWN_ON_SIGINT : CONFIG_SHUTDOWN_ON_SIGTERM);
     bool has_thread;
 
-    pthread_mutex_lock(&shutdown->lock);
+    mutex_lock(&shutdown->lock);
     if (number == SIGINT && shutdown->running) {
         log_write(engine->log, LOG_LEVEL_WARNING, "You insist... exiting now.");
         shutdown->status = 1;
@@ -193,7 +194,7 @@ void shutdown_signal(struct shutdown *shutdown, int number)
         log_write(engine->log, LOG_LEVEL_WARNING, "Received %s scheduling shutdown...", number == SIGINT ? "SIGINT" : "SIGTERM");
     }
     has_thread = ask(shutdown, flags, NULL);
-    pthread_mutex_unlock(&shutdown->lock);
+    mutex_unlock(&shutdown->lock);
     if (!has_thread)
         prepare_end(shutdown);
 }
@@ -202,7 +203,7 @@ bool shutdown_abort(struct shutdown *shutdown)
 {
     bool possible;
 
-    pthread_mutex_lock(&shutdown->lock);
+    mutex_lock(&shutdown->lock);
     possible = shutdown->running && !shutdown->ending && !shutdown->insisted;
     if (possible) {
         shutdown->aborted = true;
@@ -217,7 +218,7 @@ bool shutdown_abort(struct shutdown *shutdown)
         save_cancel(shutdown->engine->save);
         rewrite_cancel(shutdown->engine->rewrite, true);
     }
-    pthread_mutex_unlock(&shutdown->lock);
+    mutex_unlock(&shutdown->lock);
     return possible;
 }
 
@@ -228,7 +229,7 @@ void shutdown_destroy(struct shutdown *shutdown)
     join(shutdown);
     answer(shutdown->engine, take_waiting(shutdown));
     answer(shutdown->engine, shutdown->again_waiting);
-    pthread_mutex_destroy(&shutdown->lock);
+    mutex_release(&shutdown->lock);
     mem_free(shutdown);
 }
 
@@ -246,9 +247,9 @@ static bool await_switch(struct engine *engine)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Waiting for the AOF to be switched before exiting.");
     while (aof_switch_is_running(engine->aof_switch) && !given_up) {
         nanosleep(&pause, NULL);
-        pthread_mutex_lock(&shutdown->lock);
+        mutex_lock(&shutdown->lock);
         given_up = shutdown->insisted || shutdown->aborted;
-        pthread_mutex_unlock(&shutdown->lock);
+        mutex_unlock(&shutdown->lock);
     }
     return !waits || !aof_switch_has_failed(engine->aof_switch);
 }

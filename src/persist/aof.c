@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "persist/aof_private.h"
 #include "persist/aof_replay.h"
 
@@ -119,10 +120,10 @@ static void aof_destroy(struct aof *aof)
         close(aof->prepared_fd);
     if (aof->dir_fd >= 0)
         close(aof->dir_fd);
-    pthread_mutex_destroy(&aof->files_lock);
-    pthread_mutex_destroy(&aof->flush_lock);
-    pthread_mutex_destroy(&aof->wake_lock);
-    pthread_cond_destroy(&aof->wake);
+    mutex_release(&aof->files_lock);
+    mutex_release(&aof->flush_lock);
+    mutex_release(&aof->wake_lock);
+    condition_release(&aof->wake);
     mem_free(aof->adopted);
     mem_free(aof->dir);
     mem_free(aof->name);
@@ -134,7 +135,6 @@ enum status aof_open(const struct aof_options *options, struct aof **result, cha
 {
     const struct aof_disk system_disk = { NULL, system_write, system_fdatasync, system_ftruncate, system_fsync };
     struct aof *aof = mem_zalloc(sizeof(*aof));
-    pthread_condattr_t attributes;
     enum status status;
 
     message[0] = 0;
@@ -154,13 +154,10 @@ enum status aof_open(const struct aof_options *options, struct aof **result, cha
     atomic_store(&aof->written, options->first_lsn);
     atomic_store(&aof->durable, options->first_lsn);
     aof_manifest_init(&aof->manifest);
-    pthread_mutex_init(&aof->files_lock, NULL);
-    pthread_mutex_init(&aof->flush_lock, NULL);
-    pthread_mutex_init(&aof->wake_lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&aof->wake, &attributes);
-    pthread_condattr_destroy(&attributes);
+    mutex_init(&aof->files_lock);
+    mutex_init(&aof->flush_lock);
+    mutex_init(&aof->wake_lock);
+    condition_init(&aof->wake);
 
     status = dir_open(aof, message);
     if (status == STATUS_OK)
@@ -361,17 +358,17 @@ void aof_stop(struct aof *aof)
 {
     if (!aof->started)
         return;
-    pthread_mutex_lock(&aof->wake_lock);
+    mutex_lock(&aof->wake_lock);
     aof->stop = true;
-    pthread_cond_signal(&aof->wake);
-    pthread_mutex_unlock(&aof->wake_lock);
+    condition_signal(&aof->wake);
+    mutex_unlock(&aof->wake_lock);
     pthread_join(aof->flusher, NULL);
     aof->started = false;
-    pthread_mutex_lock(&aof->flush_lock);
+    mutex_lock(&aof->flush_lock);
     close(aof->fd);
     close(aof->dir_fd);
     aof->fd = aof->dir_fd = -1;
-    pthread_mutex_unlock(&aof->flush_lock);
+    mutex_unlock(&aof->flush_lock);
 }
 
 void aof_close(struct aof *aof)

@@ -1,3 +1,4 @@
+#include "base/mutex.h"
 #include "persist/aof_private.h"
 
 #include <errno.h>
@@ -56,10 +57,10 @@ static void lost_set(struct aof *aof, const char *why)
 
 static void wake_for_cut(struct aof *aof)
 {
-    pthread_mutex_lock(&aof->wake_lock);
+    mutex_lock(&aof->wake_lock);
     aof->cut_waits = true;
-    pthread_cond_signal(&aof->wake);
-    pthread_mutex_unlock(&aof->wake_lock);
+    condition_signal(&aof->wake);
+    mutex_unlock(&aof->wake_lock);
 }
 
 /* Back to where the last good write ended, before anybody can see or follow half a command. */
@@ -163,10 +164,10 @@ bool aof_flush(struct aof *aof, uint64_t lsn)
         return true;
     if (aof_error(aof) != STATUS_OK)
         return false;
-    pthread_mutex_lock(&aof->flush_lock);
+    mutex_lock(&aof->flush_lock);
     if (aof_written(aof) < lsn && aof_error(aof) == STATUS_OK)
         tail_write(aof);
-    pthread_mutex_unlock(&aof->flush_lock);
+    mutex_unlock(&aof->flush_lock);
     return aof_written(aof) >= lsn;
 }
 
@@ -176,12 +177,12 @@ void aof_request_sync(struct aof *aof, uint64_t lsn)
         lsn = aof_appended(aof);        /* what does not exist would be waited for in vain, by a busy flusher */
     if (aof_durable(aof) >= lsn)
         return;
-    pthread_mutex_lock(&aof->wake_lock);
+    mutex_lock(&aof->wake_lock);
     if (lsn > aof->wanted) {
         aof->wanted = lsn;
-        pthread_cond_signal(&aof->wake);
+        condition_signal(&aof->wake);
     }
-    pthread_mutex_unlock(&aof->wake_lock);
+    mutex_unlock(&aof->wake_lock);
 }
 
 /* The flusher */
@@ -198,8 +199,8 @@ static bool untrusted_mend(struct aof *aof)
 
     if (atomic_load(&aof->lost))
         return false;
-    pthread_mutex_lock(&aof->files_lock);
-    pthread_mutex_lock(&aof->flush_lock);
+    mutex_lock(&aof->files_lock);
+    mutex_lock(&aof->flush_lock);
     if (aof->untrusted) {
         status = aof_increment_replace(aof);
         if (status == STATUS_CORRUPT)
@@ -207,8 +208,8 @@ static bool untrusted_mend(struct aof *aof)
         else if (status == STATUS_OK)
             error_clear(aof);
     }
-    pthread_mutex_unlock(&aof->flush_lock);
-    pthread_mutex_unlock(&aof->files_lock);
+    mutex_unlock(&aof->flush_lock);
+    mutex_unlock(&aof->files_lock);
     if (status == STATUS_OK || aof_is_lost(aof))
         synced_tell(aof);
     return status == STATUS_OK;
@@ -221,14 +222,14 @@ static bool file_sync(struct aof *aof)
     int64_t started, took;
     int target_db, error = 0;
 
-    pthread_mutex_lock(&aof->flush_lock);
+    mutex_lock(&aof->flush_lock);
     CHECK(!aof->untrusted && aof->syncing.size == 0);
     target = aof_written(aof);
     target_size = atomic_load(&aof->current_size);
     target_db = aof->written_db;
     aof->syncing = aof->unsynced;
     aof->unsynced = (struct aof_stretch){ 0 };
-    pthread_mutex_unlock(&aof->flush_lock);
+    mutex_unlock(&aof->flush_lock);
     if (target == aof_durable(aof))
         return true;
 
@@ -241,7 +242,7 @@ static bool file_sync(struct aof *aof)
     if (took > DELAYED_US)
         atomic_fetch_add(&aof->delayed_fsync, 1);
 
-    pthread_mutex_lock(&aof->flush_lock);
+    mutex_lock(&aof->flush_lock);
     if (error == 0) {
         aof->durable_size = target_size;
         aof->durable_db = target_db;
@@ -251,7 +252,7 @@ static bool file_sync(struct aof *aof)
         aof->untrusted = true;
         error_set(aof, status_of_errno(error), "an fsync failed", error);
     }
-    pthread_mutex_unlock(&aof->flush_lock);
+    mutex_unlock(&aof->flush_lock);
     if (error != 0)
         return untrusted_mend(aof);
     atomic_store(&aof->last_fsync_ms, clock_wall_ms());
@@ -262,8 +263,8 @@ static bool file_sync(struct aof *aof)
 /* The current file is written up to the cut and synced: the next one begins. */
 static void file_switch(struct aof *aof)
 {
-    pthread_mutex_lock(&aof->files_lock);
-    pthread_mutex_lock(&aof->flush_lock);
+    mutex_lock(&aof->files_lock);
+    mutex_lock(&aof->flush_lock);
     CHECK(aof->pending != NULL && aof->pending->begins_file && aof->prepared_fd >= 0);
     CHECK(aof_durable(aof) == aof_written(aof));
     CHECK(atomic_load(&aof->cut_state) == AOF_CUT_WAITING);
@@ -277,20 +278,20 @@ static void file_switch(struct aof *aof)
     aof->durable_size = 0;
     aof->written_db = aof->durable_db = -1;
     aof->manifest.files[aof->manifest.count - 1].first_lsn = aof->switched_lsn = aof_written(aof);
-    pthread_mutex_lock(&aof->wake_lock);
+    mutex_lock(&aof->wake_lock);
     aof->cut_waits = false;
-    pthread_mutex_unlock(&aof->wake_lock);
-    pthread_mutex_unlock(&aof->flush_lock);
-    pthread_mutex_unlock(&aof->files_lock);
+    mutex_unlock(&aof->wake_lock);
+    mutex_unlock(&aof->flush_lock);
+    mutex_unlock(&aof->files_lock);
 }
 
 static bool cut_waits(struct aof *aof)
 {
     bool waits;
 
-    pthread_mutex_lock(&aof->wake_lock);
+    mutex_lock(&aof->wake_lock);
     waits = aof->cut_waits;
-    pthread_mutex_unlock(&aof->wake_lock);
+    mutex_unlock(&aof->wake_lock);
     return waits;
 }
 
@@ -306,9 +307,9 @@ static void flusher_round(struct aof *aof, bool due, uint64_t wanted)
     if (aof->untrusted && !untrusted_mend(aof))     /* only this thread changes it */
         return;
     for (;;) {
-        pthread_mutex_lock(&aof->flush_lock);
+        mutex_lock(&aof->flush_lock);
         tail_write(aof);
-        pthread_mutex_unlock(&aof->flush_lock);
+        mutex_unlock(&aof->flush_lock);
         if (!cut_waits(aof))
             break;
         if (!file_sync(aof))
@@ -336,7 +337,7 @@ void *aof_flusher_main(void *context)
     while (!stop) {
         bool due;
 
-        pthread_mutex_lock(&aof->wake_lock);
+        mutex_lock(&aof->wake_lock);
         for (;;) {
             struct timespec until = { next_us / 1000000, next_us % 1000000 * 1000 };
             bool works = aof_error(aof) == STATUS_OK;
@@ -344,11 +345,11 @@ void *aof_flusher_main(void *context)
             due = clock_mono_us() >= next_us;
             if (due || aof->stop || (works && (aof->wanted > aof_durable(aof) || aof->cut_waits)))
                 break;
-            pthread_cond_timedwait(&aof->wake, &aof->wake_lock, &until);
+            condition_wait_until(&aof->wake, &aof->wake_lock, &until);
         }
         wanted = aof->wanted;
         stop = aof->stop;
-        pthread_mutex_unlock(&aof->wake_lock);
+        mutex_unlock(&aof->wake_lock);
         if (due)
             next_us = clock_mono_us() + aof->tick_us;
         flusher_round(aof, due || stop, stop ? UINT64_MAX : wanted);

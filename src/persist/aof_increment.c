@@ -1,3 +1,4 @@
+#include "base/mutex.h"
 #include "persist/aof_private.h"
 
 #include <dirent.h>
@@ -292,7 +293,7 @@ enum status aof_prepare(struct aof *aof, char *message)
     enum status status;
 
     message[0] = 0;
-    pthread_mutex_lock(&aof->files_lock);
+    mutex_lock(&aof->files_lock);
     status = aof_error(aof);
     if (status != STATUS_OK) {
         snprintf(message, AOF_MESSAGE_SIZE, "The AOF takes no writes at the moment");
@@ -304,7 +305,7 @@ enum status aof_prepare(struct aof *aof, char *message)
         if (status == STATUS_OK)
             atomic_store(&aof->cut_state, AOF_CUT_PREPARED);
     }
-    pthread_mutex_unlock(&aof->files_lock);
+    mutex_unlock(&aof->files_lock);
     return status;
 }
 
@@ -366,9 +367,9 @@ enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, cha
 
     CHECK(base_name == NULL || aof_name_is_image(base_name));
     message[0] = 0;
-    pthread_mutex_lock(&aof->files_lock);
+    mutex_lock(&aof->files_lock);
     if (aof->switched_lsn != lsn) {
-        pthread_mutex_unlock(&aof->files_lock);
+        mutex_unlock(&aof->files_lock);
         snprintf(message, AOF_MESSAGE_SIZE, "The AOF's files have not reached the cut yet");
         return STATUS_LOCKED;
     }
@@ -384,6 +385,6 @@ enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, cha
         atomic_store(&aof->other_size, aof_increment_sizes(aof));
         atomic_store(&aof->base_size, atomic_load(&aof->other_size) + atomic_load(&aof->current_size));
     }
-    pthread_mutex_unlock(&aof->files_lock);
+    mutex_unlock(&aof->files_lock);
     return status;
 }

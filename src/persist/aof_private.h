@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/mutex.h"
 #include "base/stream_sum.h"
 #include "persist/aof.h"
 #include "persist/aof_manifest.h"
@@ -57,7 +58,7 @@ struct aof {
     _Atomic int64_t last_fsync_ms;
 
     /* Files: the list of them. Taken before the flush lock. */
-    pthread_mutex_t files_lock;
+    struct mutex files_lock;
     struct aof_manifest manifest;
     struct aof_manifest strays;         /* files of tries that failed, which a manifest on the disk may name */
     uint64_t next_seq;                  /* greater than that of any increment we made */
@@ -65,7 +66,7 @@ struct aof {
     int prepared_fd;                    /* the manifest's last file, still empty; -1: nothing is prepared */
 
     /* Flush: the current increment. Only the flusher changes fd; it may read it without the lock. */
-    pthread_mutex_t flush_lock;
+    struct mutex flush_lock;
     int fd;
     struct aof_chunk *pending, **pending_end;   /* taken from the tail, not written yet, in order */
     int written_db, durable_db;         /* selected there; -1: the file has none yet */
@@ -75,8 +76,8 @@ struct aof {
     bool untrusted;                     /* an fsync of this file failed */
 
     /* Wake: what the flusher has to do. A leaf. */
-    pthread_mutex_t wake_lock;
-    pthread_cond_t wake;
+    struct mutex wake_lock;
+    struct condition wake;
     uint64_t wanted;                    /* an fsync up to here is asked for */
     bool cut_waits;                     /* pending begins with a chunk of the next file */
     bool stop;

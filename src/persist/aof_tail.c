@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "persist/aof.h"
 #include "resp/request.h"
 
@@ -14,7 +15,7 @@ enum { SPARE_MAX = 4, OWN_CHUNK_SIZE = AOF_CHUNK_SIZE / 4 };
 void aof_tail_init(struct aof_tail *tail)
 {
     *tail = (struct aof_tail){ .db = -1 };
-    pthread_mutex_init(&tail->lock, NULL);
+    mutex_init(&tail->lock);
 }
 
 static void chunks_free(struct aof_chunk *chunk)
@@ -34,7 +35,7 @@ void aof_tail_release(struct aof_tail *tail)
 {
     chunks_free(tail->first);
     chunks_free(tail->spare);
-    pthread_mutex_destroy(&tail->lock);
+    mutex_release(&tail->lock);
 }
 
 static struct aof_chunk *chunk_create(size_t capacity)
@@ -154,7 +155,7 @@ static uint64_t own_chunk_append(struct aof_tail *tail, struct aof_chunk *chunk,
     char select[AOF_SELECT_SIZE];
     uint64_t lsn;
 
-    pthread_mutex_lock(&tail->lock);
+    mutex_lock(&tail->lock);
     if (tail->db != db_before) {
         size_t size = aof_select_print(db_before, select);
 
@@ -163,7 +164,7 @@ static uint64_t own_chunk_append(struct aof_tail *tail, struct aof_chunk *chunk,
     }
     chunk_link(tail, chunk);
     lsn = chunk_advance(tail, chunk, chunk->end - chunk->start + piece_bytes, db_after);
-    pthread_mutex_unlock(&tail->lock);
+    mutex_unlock(&tail->lock);
     return lsn;
 }
 
@@ -181,13 +182,13 @@ uint64_t aof_tail_append(struct aof_tail *tail, int db, const struct bytes *args
         chunk->end = (size_t)(command_print(chunk->data + AOF_SELECT_SIZE, args, arg_count) - chunk->data);
         return own_chunk_append(tail, chunk, 0, db, db);
     }
-    pthread_mutex_lock(&tail->lock);
+    mutex_lock(&tail->lock);
     chunk = chunk_with_room(tail, size + AOF_SELECT_SIZE);
     start = chunk->data + chunk->end;
     out = command_print(select_put(tail, db, start), args, arg_count);
     chunk->end += (size_t)(out - start);
     lsn = chunk_advance(tail, chunk, (size_t)(out - start), db);
-    pthread_mutex_unlock(&tail->lock);
+    mutex_unlock(&tail->lock);
     return lsn;
 }
 
@@ -285,7 +286,7 @@ uint64_t aof_tail_append_group(struct aof_tail *tail, const struct aof_group *gr
         chunk->end = (size_t)(out - chunk->data);
         return own_chunk_append(tail, chunk, 0, group->first_db, group->db);
     }
-    pthread_mutex_lock(&tail->lock);
+    mutex_lock(&tail->lock);
     chunk = chunk_with_room(tail, size + AOF_SELECT_SIZE);
     start = chunk->data + chunk->end;
     out = mempcpy(select_put(tail, group->first_db, start), before.data, before.size);
@@ -293,7 +294,7 @@ uint64_t aof_tail_append_group(struct aof_tail *tail, const struct aof_group *gr
     out = mempcpy(out, after.data, after.size);
     chunk->end += (size_t)(out - start);
     lsn = chunk_advance(tail, chunk, (size_t)(out - start), group->db);
-    pthread_mutex_unlock(&tail->lock);
+    mutex_unlock(&tail->lock);
     return lsn;
 }
 
@@ -303,11 +304,11 @@ uint64_t aof_tail_cut(struct aof_tail *tail)
     uint64_t lsn;
 
     chunk->begins_file = true;
-    pthread_mutex_lock(&tail->lock);
+    mutex_lock(&tail->lock);
     chunk_link(tail, chunk);
     tail->db = -1;
     lsn = atomic_load_explicit(&tail->end, memory_order_relaxed);
-    pthread_mutex_unlock(&tail->lock);
+    mutex_unlock(&tail->lock);
     return lsn;
 }
 
@@ -315,10 +316,10 @@ struct aof_chunk *aof_tail_take(struct aof_tail *tail)
 {
     struct aof_chunk *chunks;
 
-    pthread_mutex_lock(&tail->lock);
+    mutex_lock(&tail->lock);
     chunks = tail->first;
     tail->first = tail->last = NULL;
-    pthread_mutex_unlock(&tail->lock);
+    mutex_unlock(&tail->lock);
     return chunks;
 }
 
@@ -328,7 +329,7 @@ void aof_tail_give_back(struct aof_tail *tail, struct aof_chunk *chunks)
 
     if (chunks == NULL)
         return;
-    pthread_mutex_lock(&tail->lock);
+    mutex_lock(&tail->lock);
     while (chunks != NULL) {
         struct aof_chunk *chunk = chunks;
 
@@ -345,6 +346,6 @@ void aof_tail_give_back(struct aof_tail *tail, struct aof_chunk *chunks)
             rest = chunk;
         }
     }
-    pthread_mutex_unlock(&tail->lock);
+    mutex_unlock(&tail->lock);
     chunks_free(rest);
 }

@@ -11,12 +11,12 @@
 #ifndef KELVIN_PERSIST_AOF_TAIL_H
 #define KELVIN_PERSIST_AOF_TAIL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/mutex.h"
 
 struct aof_group;
 struct blob;
@@ -42,7 +42,7 @@ struct aof_chunk {
 };
 
 struct aof_tail {
-    pthread_mutex_t lock;       /* a leaf; guards what follows */
+    struct mutex lock;       /* a leaf; guards what follows */
     struct aof_chunk *first, *last;
     struct aof_chunk *spare;    /* of AOF_CHUNK_SIZE each */
     int spare_count;

@@ -1,9 +1,9 @@
 #include "stats/error_stats.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 
 #include "base/mem.h"
+#include "base/mutex.h"
 
 struct code {
     char text[ERROR_CODE_SIZE_MAX];
@@ -12,7 +12,7 @@ struct code {
 };
 
 struct error_stats {
-    pthread_mutex_t lock;
+    struct mutex lock;
     struct code codes[ERROR_CODES_MAX + 1];     /* lock; sorted. One more than the limit: for the overflow */
     size_t count;                               /* lock */
 };
@@ -21,7 +21,7 @@ struct error_stats *error_stats_create(void)
 {
     struct error_stats *stats = mem_zalloc(sizeof(*stats));
 
-    pthread_mutex_init(&stats->lock, NULL);
+    mutex_init(&stats->lock);
     return stats;
 }
 
@@ -29,7 +29,7 @@ void error_stats_destroy(struct error_stats *stats)
 {
     if (stats == NULL)
         return;
-    pthread_mutex_destroy(&stats->lock);
+    mutex_release(&stats->lock);
     mem_free(stats);
 }
 
@@ -67,7 +67,7 @@ void error_stats_note(struct error_stats *stats, struct bytes text)
     struct bytes code = first_word(text);
     size_t place;
 
-    pthread_mutex_lock(&stats->lock);
+    mutex_lock(&stats->lock);
     if (!find(stats, code, &place)) {
         bool is_known = false;
 
@@ -83,20 +83,20 @@ void error_stats_note(struct error_stats *stats, struct bytes text)
         }
     }
     stats->codes[place].count++;
-    pthread_mutex_unlock(&stats->lock);
+    mutex_unlock(&stats->lock);
 }
 
 void error_stats_reset(struct error_stats *stats)
 {
-    pthread_mutex_lock(&stats->lock);
+    mutex_lock(&stats->lock);
     stats->count = 0;
-    pthread_mutex_unlock(&stats->lock);
+    mutex_unlock(&stats->lock);
 }
 
 void error_stats_each(struct error_stats *stats, error_stats_visit *visit, void *context)
 {
-    pthread_mutex_lock(&stats->lock);
+    mutex_lock(&stats->lock);
     for (size_t i = 0; i < stats->count; i++)
         visit(context, bytes_of(stats->codes[i].text, stats->codes[i].size), stats->codes[i].count);
-    pthread_mutex_unlock(&stats->lock);
+    mutex_unlock(&stats->lock);
 }

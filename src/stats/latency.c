@@ -1,13 +1,13 @@
 #include "stats/latency.h"
 
-#include <pthread.h>
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 
 struct latency {
-    pthread_mutex_t lock;
+    struct mutex lock;
     struct latency_event *events[LATENCY_EVENTS_MAX];       /* lock; by name */
     size_t count;                                           /* lock */
 };
@@ -16,7 +16,7 @@ struct latency *latency_create(void)
 {
     struct latency *latency = mem_zalloc(sizeof(*latency));
 
-    pthread_mutex_init(&latency->lock, NULL);
+    mutex_init(&latency->lock);
     return latency;
 }
 
@@ -25,7 +25,7 @@ void latency_destroy(struct latency *latency)
     if (latency == NULL)
         return;
     latency_reset_all(latency);
-    pthread_mutex_destroy(&latency->lock);
+    mutex_release(&latency->lock);
     mem_free(latency);
 }
 
@@ -84,23 +84,23 @@ void latency_note_at(struct latency *latency, const char *name, int64_t ms, int6
 {
     struct latency_event *event;
 
-    pthread_mutex_lock(&latency->lock);
+    mutex_lock(&latency->lock);
     event = event_of(latency, name);
     if (event != NULL)
         add_sample(event, ms, time_s);
-    pthread_mutex_unlock(&latency->lock);
+    mutex_unlock(&latency->lock);
 }
 
 size_t latency_events(struct latency *latency, struct latency_event **events)
 {
     size_t count;
 
-    pthread_mutex_lock(&latency->lock);
+    mutex_lock(&latency->lock);
     count = latency->count;
     *events = count > 0 ? mem_alloc(count * sizeof(**events)) : NULL;
     for (size_t i = 0; i < count; i++)
         (*events)[i] = *latency->events[i];
-    pthread_mutex_unlock(&latency->lock);
+    mutex_unlock(&latency->lock);
     return count;
 }
 
@@ -119,12 +119,12 @@ bool latency_find(struct latency *latency, struct bytes name, struct latency_eve
     size_t at;
     bool found;
 
-    pthread_mutex_lock(&latency->lock);
+    mutex_lock(&latency->lock);
     at = find(latency, name);
     found = at < latency->count;
     if (found)
         *event = *latency->events[at];
-    pthread_mutex_unlock(&latency->lock);
+    mutex_unlock(&latency->lock);
     return found;
 }
 
@@ -132,7 +132,7 @@ size_t latency_reset(struct latency *latency, struct bytes name)
 {
     size_t at, found = 0;
 
-    pthread_mutex_lock(&latency->lock);
+    mutex_lock(&latency->lock);
     at = find(latency, name);
     if (at < latency->count) {
         mem_free(latency->events[at]);
@@ -140,7 +140,7 @@ size_t latency_reset(struct latency *latency, struct bytes name)
         memmove(&latency->events[at], &latency->events[at + 1], (latency->count - at) * sizeof(latency->events[0]));
         found = 1;
     }
-    pthread_mutex_unlock(&latency->lock);
+    mutex_unlock(&latency->lock);
     return found;
 }
 
@@ -148,11 +148,11 @@ size_t latency_reset_all(struct latency *latency)
 {
     size_t count;
 
-    pthread_mutex_lock(&latency->lock);
+    mutex_lock(&latency->lock);
     count = latency->count;
     for (size_t i = 0; i < count; i++)
         mem_free(latency->events[i]);
     latency->count = 0;
-    pthread_mutex_unlock(&latency->lock);
+    mutex_unlock(&latency->lock);
     return count;
 }

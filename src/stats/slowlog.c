@@ -1,9 +1,9 @@
 #include "stats/slowlog.h"
 
-#include <pthread.h>
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "base/mutex.h"
 
 enum { WORDS_SIZE_MAX = 64 };       /* of "... (123 more bytes)" */
 
@@ -15,7 +15,7 @@ struct node {
 };
 
 struct slowlog {
-    pthread_mutex_t lock;
+    struct mutex lock;
     struct node *newest, *oldest;   /* lock, and so on */
     size_t count;
     uint64_t next_id;
@@ -25,7 +25,7 @@ struct slowlog *slowlog_create(void)
 {
     struct slowlog *slowlog = mem_zalloc(sizeof(*slowlog));
 
-    pthread_mutex_init(&slowlog->lock, NULL);
+    mutex_init(&slowlog->lock);
     return slowlog;
 }
 
@@ -49,7 +49,7 @@ void slowlog_destroy(struct slowlog *slowlog)
     if (slowlog == NULL)
         return;
     drop_beyond(slowlog, 0);
-    pthread_mutex_destroy(&slowlog->lock);
+    mutex_release(&slowlog->lock);
     mem_free(slowlog);
 }
 
@@ -110,7 +110,7 @@ void slowlog_note(struct slowlog *slowlog, size_t max_len, const struct bytes *a
 
     node->entry.us = us;
     node->entry.time_s = time_s;
-    pthread_mutex_lock(&slowlog->lock);
+    mutex_lock(&slowlog->lock);
     node->entry.id = slowlog->next_id++;
     node->newer = NULL;
     node->older = slowlog->newest;
@@ -121,35 +121,35 @@ void slowlog_note(struct slowlog *slowlog, size_t max_len, const struct bytes *a
     slowlog->newest = node;
     slowlog->count++;
     drop_beyond(slowlog, max_len);
-    pthread_mutex_unlock(&slowlog->lock);
+    mutex_unlock(&slowlog->lock);
 }
 
 size_t slowlog_count(struct slowlog *slowlog)
 {
     size_t count;
 
-    pthread_mutex_lock(&slowlog->lock);
+    mutex_lock(&slowlog->lock);
     count = slowlog->count;
-    pthread_mutex_unlock(&slowlog->lock);
+    mutex_unlock(&slowlog->lock);
     return count;
 }
 
 void slowlog_reset(struct slowlog *slowlog)
 {
-    pthread_mutex_lock(&slowlog->lock);
+    mutex_lock(&slowlog->lock);
     drop_beyond(slowlog, 0);
-    pthread_mutex_unlock(&slowlog->lock);
+    mutex_unlock(&slowlog->lock);
 }
 
 size_t slowlog_each(struct slowlog *slowlog, size_t count_max, slowlog_visit *visit, void *context)
 {
     size_t count = 0;
 
-    pthread_mutex_lock(&slowlog->lock);
+    mutex_lock(&slowlog->lock);
     for (struct node *node = slowlog->newest; node != NULL && count < count_max; node = node->older) {
         visit(context, &node->entry);
         count++;
     }
-    pthread_mutex_unlock(&slowlog->lock);
+    mutex_unlock(&slowlog->lock);
     return count;
 }

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "tier/hot.h"
 #include "tier/demote.h"
 #include "tier/record.h"
@@ -58,13 +59,13 @@ static void hand_over(struct tier *tier, struct keyspace *keyspace, uint64_t has
         recordmap_add(keyspace->tier->map, hash);
         keyspace_set_record(keyspace, entry, RECORD_STALE);
     }
-    pthread_mutex_lock(&tier->handed_lock);
+    mutex_lock(&tier->handed_lock);
     if (tier->handed_last != NULL)
         tier->handed_last->next = handed;
     else
         tier->handed_first = handed;
     tier->handed_last = handed;
-    pthread_mutex_unlock(&tier->handed_lock);
+    mutex_unlock(&tier->handed_lock);
 }
 
 void checkpoint_changing(void *context, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
@@ -80,12 +81,12 @@ void checkpoint_changing(void *context, struct keyspace *keyspace, uint64_t hash
 
 void tier_image_begin(struct tier *tier)
 {
-    pthread_mutex_lock(&tier->image_turn);
+    mutex_lock(&tier->image_turn);
 }
 
 void tier_image_end(struct tier *tier)
 {
-    pthread_mutex_unlock(&tier->image_turn);
+    mutex_unlock(&tier->image_turn);
 }
 
 bool tier_may_cut(struct tier *tier)
@@ -191,23 +192,23 @@ void checkpoint_end(struct tier *tier, struct batch *batch)
 
 void checkpoint_answer(struct tier *tier, struct image_request *request, enum status status)
 {
-    pthread_mutex_lock(&tier->writer_lock);
+    mutex_lock(&tier->writer_lock);
     request->status = status;
     request->done = true;
     tier->image = NULL;
-    pthread_cond_broadcast(&tier->writer_answered);
-    pthread_mutex_unlock(&tier->writer_lock);
+    condition_broadcast(&tier->writer_answered);
+    mutex_unlock(&tier->writer_lock);
 }
 
 static enum status ask(struct tier *tier, struct image_request *request)
 {
-    pthread_mutex_lock(&tier->writer_lock);
+    mutex_lock(&tier->writer_lock);
     CHECK(tier->image == NULL);
     tier->image = request;
-    pthread_cond_signal(&tier->writer_asked);
+    condition_signal(&tier->writer_asked);
     while (!request->done)
-        pthread_cond_wait(&tier->writer_answered, &tier->writer_lock);
-    pthread_mutex_unlock(&tier->writer_lock);
+        condition_wait(&tier->writer_answered, &tier->writer_lock);
+    mutex_unlock(&tier->writer_lock);
     return request->status;
 }
 
@@ -259,12 +260,12 @@ void tier_hurry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, str
     ASSERT_LOCKED(keyspace->partition);
     if (keyspace_entry(keyspace, keyspace_find(keyspace, hash, key))->flags & ENTRY_LATCHED)
         return;                     /* it is just being written */
-    pthread_mutex_lock(&tier->writer_lock);
+    mutex_lock(&tier->writer_lock);
     if (tier->hurried == NULL)
         tier->hurried = mem_zalloc(sizeof(*tier->hurried));
     if (tier->hurried->count < HURRIED_MAX)     /* beyond it the others' turn comes soon enough */
         unknowns_add(tier->hurried, keyspace, hash, key);
     tier->nudged = true;
-    pthread_cond_signal(&tier->writer_asked);
-    pthread_mutex_unlock(&tier->writer_lock);
+    condition_signal(&tier->writer_asked);
+    mutex_unlock(&tier->writer_lock);
 }

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "keyspace/heat.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
@@ -236,7 +237,7 @@ void tier_submit(struct tier *tier, struct load_batch *batch)
         return;
     for (struct load *load = batch->first; load != NULL; load = load->batch_next)
         count++;
-    pthread_mutex_lock(&tier->queue_lock);
+    mutex_lock(&tier->queue_lock);
     if (tier->queue_last != NULL)
         tier->queue_last->batch_next = batch->first;
     else
@@ -244,13 +245,13 @@ void tier_submit(struct tier *tier, struct load_batch *batch)
     tier->queue_last = batch->last;
     tier->queue_size += count;
     idle = tier->loaders_idle;
-    pthread_mutex_unlock(&tier->queue_lock);
+    mutex_unlock(&tier->queue_lock);
     /* As many loaders as there are loads: one read takes longer than waking another loader. */
     if (count < (uint64_t)idle) {
         for (uint64_t i = 0; i < count; i++)
-            pthread_cond_signal(&tier->queue_filled);
+            condition_signal(&tier->queue_filled);
     } else if (idle > 0) {
-        pthread_cond_broadcast(&tier->queue_filled);
+        condition_broadcast(&tier->queue_filled);
     }
     batch->first = batch->last = NULL;
 }
@@ -382,9 +383,9 @@ static void finish(struct tier *tier, struct loading *loading)
     tier->loads_ended++;
     tier->loads_waiting--;
     if (tier->helpers > 0) {
-        pthread_mutex_lock(&tier->queue_lock);
-        pthread_cond_broadcast(&tier->load_ended);
-        pthread_mutex_unlock(&tier->queue_lock);
+        mutex_lock(&tier->queue_lock);
+        condition_broadcast(&tier->load_ended);
+        mutex_unlock(&tier->queue_lock);
     }
 }
 
@@ -418,17 +419,17 @@ bool tier_help(struct tier *tier, uint64_t ended)
     struct loading one = { 0 };
     bool busy;
 
-    pthread_mutex_lock(&tier->queue_lock);
+    mutex_lock(&tier->queue_lock);
     if (tier->queue_first != NULL) {
         take_one(tier, &one);
     } else {
         tier->helpers++;        /* before the look at loads_ended, which is counted before helpers is looked at */
         while (tier->loads_ended == ended && tier->loads_waiting > 0)
-            pthread_cond_wait(&tier->load_ended, &tier->queue_lock);
+            condition_wait(&tier->load_ended, &tier->queue_lock);
         tier->helpers--;
     }
     busy = one.load != NULL || tier->loads_ended != ended;
-    pthread_mutex_unlock(&tier->queue_lock);
+    mutex_unlock(&tier->queue_lock);
     if (one.load != NULL) {
         read_record(tier, &one);
         finish(tier, &one);
@@ -464,20 +465,20 @@ static void *loader_main(void *context)
 
     mem_free(self);
     tier->hooks.thread_started(tier->hooks.context, "kelvin-load");
-    pthread_mutex_lock(&tier->queue_lock);
+    mutex_lock(&tier->queue_lock);
     for (;;) {
         int count;
 
         while ((tier->queue_first == NULL || tier->loading >= loads_at_once(tier)) && !tier->stopping && number < tier->loaders_wanted) {
             tier->loaders_idle++;
-            pthread_cond_wait(&tier->queue_filled, &tier->queue_lock);
+            condition_wait(&tier->queue_filled, &tier->queue_lock);
             tier->loaders_idle--;
         }
         if (tier->queue_first == NULL || number >= tier->loaders_wanted)
             break;              /* the first loader always stays until the queue is empty */
         count = take_chunk(tier, chunk);
         tier->loading++;
-        pthread_mutex_unlock(&tier->queue_lock);
+        mutex_unlock(&tier->queue_lock);
         for (int i = 0; i < count; i++) {
             read_record(tier, &chunk[i]);
             finish(tier, &chunk[i]);
@@ -485,12 +486,12 @@ static void *loader_main(void *context)
             buffer_shrink(&chunk[i].bytes, BUFFER_KEPT_MAX);
             buffer_shrink(&chunk[i].scratch, BUFFER_KEPT_MAX);
         }
-        pthread_mutex_lock(&tier->queue_lock);
+        mutex_lock(&tier->queue_lock);
         tier->loading--;
         if (tier->queue_first != NULL && tier->loaders_idle > 0)
-            pthread_cond_signal(&tier->queue_filled);
+            condition_signal(&tier->queue_filled);
     }
-    pthread_mutex_unlock(&tier->queue_lock);
+    mutex_unlock(&tier->queue_lock);
     for (int i = 0; i < LOADER_CHUNK_MAX; i++) {
         buffer_release(&chunk[i].bytes);
         buffer_release(&chunk[i].scratch);
@@ -510,10 +511,10 @@ void loaders_adjust(struct tier *tier)
     if (wanted > LOADERS_MAX)
         wanted = LOADERS_MAX;
     if (wanted < tier->loader_count) {
-        pthread_mutex_lock(&tier->queue_lock);
+        mutex_lock(&tier->queue_lock);
         tier->loaders_wanted = wanted;
-        pthread_cond_broadcast(&tier->queue_filled);
-        pthread_mutex_unlock(&tier->queue_lock);
+        condition_broadcast(&tier->queue_filled);
+        mutex_unlock(&tier->queue_lock);
         while (tier->loader_count > wanted)
             pthread_join(tier->loaders[--tier->loader_count], NULL);
     }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "tier/tier_private.h"
 
 enum { RECORDS_A_STEP = 20000, INCARNATIONS_A_STEP = 64 };
@@ -11,7 +12,7 @@ enum { RECORDS_A_STEP = 20000, INCARNATIONS_A_STEP = 64 };
 #define RANGE_SIZE_MAX (4ull << 30)     /* of what is deleted before room is given back */
 
 struct purge {
-    pthread_mutex_t lock;               /* leaf */
+    struct mutex lock;               /* leaf */
     uint32_t *numbers;                  /* lock. The set, ascending, is first .. end - 1 */
     size_t first, end, capacity;        /* lock */
 
@@ -30,7 +31,7 @@ struct purge *purge_create(void)
 {
     struct purge *purge = mem_zalloc(sizeof(*purge));
 
-    pthread_mutex_init(&purge->lock, NULL);
+    mutex_init(&purge->lock);
     return purge;
 }
 
@@ -39,7 +40,7 @@ void purge_destroy(struct purge *purge)
     if (purge == NULL)
         return;
     CHECK(!purge->is_compacting);
-    pthread_mutex_destroy(&purge->lock);
+    mutex_release(&purge->lock);
     mem_free(purge->numbers);
     mem_free(purge);
 }
@@ -86,7 +87,7 @@ void purge_add(struct purge *purge, uint32_t incarnation)
 {
     size_t place;
 
-    pthread_mutex_lock(&purge->lock);
+    mutex_lock(&purge->lock);
     if (!is_at(purge, place_of(purge, incarnation), incarnation)) {
         make_room(purge);
         place = place_of(purge, incarnation);       /* nearly always the end: later lives have higher numbers */
@@ -94,14 +95,14 @@ void purge_add(struct purge *purge, uint32_t incarnation)
         purge->numbers[place] = incarnation;
         purge->end++;
     }
-    pthread_mutex_unlock(&purge->lock);
+    mutex_unlock(&purge->lock);
 }
 
 static void set_remove(struct purge *purge, uint32_t incarnation)
 {
     size_t place;
 
-    pthread_mutex_lock(&purge->lock);
+    mutex_lock(&purge->lock);
     place = place_of(purge, incarnation);
     CHECK(is_at(purge, place, incarnation));
     if (place == purge->first) {
@@ -110,16 +111,16 @@ static void set_remove(struct purge *purge, uint32_t incarnation)
         memmove(purge->numbers + place, purge->numbers + place + 1, (purge->end - place - 1) * sizeof(uint32_t));
         purge->end--;
     }
-    pthread_mutex_unlock(&purge->lock);
+    mutex_unlock(&purge->lock);
 }
 
 static uint32_t set_lowest(struct purge *purge)
 {
     uint32_t lowest;
 
-    pthread_mutex_lock(&purge->lock);
+    mutex_lock(&purge->lock);
     lowest = purge->first < purge->end ? purge->numbers[purge->first] : 0;
-    pthread_mutex_unlock(&purge->lock);
+    mutex_unlock(&purge->lock);
     return lowest;
 }
 
@@ -127,9 +128,9 @@ bool purge_has(struct purge *purge, uint32_t incarnation)
 {
     bool has;
 
-    pthread_mutex_lock(&purge->lock);
+    mutex_lock(&purge->lock);
     has = is_at(purge, place_of(purge, incarnation), incarnation);
-    pthread_mutex_unlock(&purge->lock);
+    mutex_unlock(&purge->lock);
     return has;
 }
 
@@ -137,9 +138,9 @@ size_t purge_count(struct purge *purge)
 {
     size_t count;
 
-    pthread_mutex_lock(&purge->lock);
+    mutex_lock(&purge->lock);
     count = purge->end - purge->first;
-    pthread_mutex_unlock(&purge->lock);
+    mutex_unlock(&purge->lock);
     return count;
 }
 

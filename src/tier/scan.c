@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "tier/demote.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
@@ -394,7 +395,7 @@ static void take_noted(struct tier_keyspace *in, const struct keyspace *keyspace
 static void hold_writer(struct tier *tier)
 {
     tier->counters++;
-    pthread_mutex_lock(&tier->counting_lock);
+    mutex_lock(&tier->counting_lock);
     tier->counters--;
 }
 
@@ -413,7 +414,7 @@ static void resolve_beforehand(struct tier *tier, int db, struct unknowns *unkno
             note_unknown(keyspace, unknowns);
         partition_unlock(partition);
         (void)unknowns_resolve(tier, unknowns, NULL);       /* what can't be read is met again in the count */
-        pthread_mutex_unlock(&tier->counting_lock);
+        mutex_unlock(&tier->counting_lock);
     }
 }
 
@@ -491,7 +492,7 @@ enum status tier_count(struct tier *tier, int db, uint64_t *count)
     while (!count_at_once(tier, db, &unknowns, &incarnation, count))
         unknowns.count = unknowns.text.size = 0;
     status = count_correct(tier, &unknowns, incarnation, count);
-    pthread_mutex_unlock(&tier->counting_lock);
+    mutex_unlock(&tier->counting_lock);
     unknowns_release(&unknowns);
     return status;
 }

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "tier/batch.h"
 #include "tier/checkpoint.h"
 #include "tier/demote.h"
@@ -182,10 +183,10 @@ static void write_hurried(struct sealing *sealing)
     struct tier *tier = sealing->tier;
     struct unknowns *hurried;
 
-    pthread_mutex_lock(&tier->writer_lock);
+    mutex_lock(&tier->writer_lock);
     hurried = tier->hurried;
     tier->hurried = NULL;
-    pthread_mutex_unlock(&tier->writer_lock);
+    mutex_unlock(&tier->writer_lock);
     if (hurried == NULL)
         return;
     for (size_t i = 0; i < hurried->count; i++) {       /* unknown ones have to be looked up before they can be written */
@@ -313,9 +314,9 @@ static bool is_handed_empty(struct tier *tier)
 {
     bool empty;
 
-    pthread_mutex_lock(&tier->handed_lock);
+    mutex_lock(&tier->handed_lock);
     empty = tier->handed_first == NULL;
-    pthread_mutex_unlock(&tier->handed_lock);
+    mutex_unlock(&tier->handed_lock);
     return empty;
 }
 
@@ -369,9 +370,9 @@ static struct sealing *begin(struct tier *tier, struct batch *batch)
     struct sealing *sealing;
     struct image_request *request;
 
-    pthread_mutex_lock(&tier->writer_lock);
+    mutex_lock(&tier->writer_lock);
     request = tier->image;
-    pthread_mutex_unlock(&tier->writer_lock);
+    mutex_unlock(&tier->writer_lock);
     if (request == NULL)
         return NULL;
     sealing = mem_zalloc(sizeof(*sealing));
@@ -475,12 +476,12 @@ static void give_back(struct tier *tier, struct handed *first)
 
     while (last->next != NULL)
         last = last->next;
-    pthread_mutex_lock(&tier->handed_lock);
+    mutex_lock(&tier->handed_lock);
     last->next = tier->handed_first;
     if (tier->handed_first == NULL)
         tier->handed_last = last;
     tier->handed_first = first;
-    pthread_mutex_unlock(&tier->handed_lock);
+    mutex_unlock(&tier->handed_lock);
 }
 
 size_t seal_handed(struct tier *tier, struct batch *batch, enum status *status)
@@ -488,10 +489,10 @@ size_t seal_handed(struct tier *tier, struct batch *batch, enum status *status)
     struct handed *handed;
     size_t count = 0;
 
-    pthread_mutex_lock(&tier->handed_lock);
+    mutex_lock(&tier->handed_lock);
     handed = tier->handed_first;
     tier->handed_first = tier->handed_last = NULL;
-    pthread_mutex_unlock(&tier->handed_lock);
+    mutex_unlock(&tier->handed_lock);
     if (handed == NULL)
         return 0;
     while (handed != NULL && *status == STATUS_OK) {

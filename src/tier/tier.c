@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "keyspace/heat.h"
 #include "store/store_env.h"
 #include "tier/demote.h"
@@ -120,7 +121,6 @@ struct tier *tier_open(const struct tier_options *options, char *message)
         .tables_open_max = options->tables_open_max,
         .numbers_rare = true,
     };
-    pthread_condattr_t monotonic;
 
     tier->env = options->env == NULL ? store_env_create() : NULL;
     if (tier->env != NULL)
@@ -145,19 +145,16 @@ struct tier *tier_open(const struct tier_options *options, char *message)
     tier->settings.warmup = true;
     tier->state = TIER_OK;
     tier->purge = purge_create();
-    pthread_mutex_init(&tier->queue_lock, NULL);
-    pthread_cond_init(&tier->queue_filled, NULL);
-    pthread_cond_init(&tier->load_ended, NULL);
-    pthread_mutex_init(&tier->writer_lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&tier->writer_asked, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_cond_init(&tier->writer_answered, NULL);
-    pthread_mutex_init(&tier->error_lock, NULL);
-    pthread_mutex_init(&tier->counting_lock, NULL);
-    pthread_mutex_init(&tier->handed_lock, NULL);
-    pthread_mutex_init(&tier->image_turn, NULL);
+    mutex_init(&tier->queue_lock);
+    condition_init(&tier->queue_filled);
+    condition_init(&tier->load_ended);
+    mutex_init(&tier->writer_lock);
+    condition_init(&tier->writer_asked);
+    condition_init(&tier->writer_answered);
+    mutex_init(&tier->error_lock);
+    mutex_init(&tier->counting_lock);
+    mutex_init(&tier->handed_lock);
+    mutex_init(&tier->image_turn);
     return tier;
 }
 
@@ -217,12 +214,12 @@ void tier_stop(struct tier *tier)
         return;
     warm_stop(tier->warm);
     tier->stopping = true;
-    pthread_mutex_lock(&tier->writer_lock);
-    pthread_cond_broadcast(&tier->writer_asked);
-    pthread_mutex_unlock(&tier->writer_lock);
-    pthread_mutex_lock(&tier->queue_lock);
-    pthread_cond_broadcast(&tier->queue_filled);
-    pthread_mutex_unlock(&tier->queue_lock);
+    mutex_lock(&tier->writer_lock);
+    condition_broadcast(&tier->writer_asked);
+    mutex_unlock(&tier->writer_lock);
+    mutex_lock(&tier->queue_lock);
+    condition_broadcast(&tier->queue_filled);
+    mutex_unlock(&tier->queue_lock);
     pthread_join(tier->writer, NULL);
     for (int i = 0; i < tier->loader_count; i++)
         pthread_join(tier->loaders[i], NULL);
@@ -363,16 +360,16 @@ void tier_close(struct tier *tier)
     store_close(tier->store);
     if (tier->env != NULL)
         store_env_destroy(tier->env);
-    pthread_mutex_destroy(&tier->queue_lock);
-    pthread_cond_destroy(&tier->queue_filled);
-    pthread_cond_destroy(&tier->load_ended);
-    pthread_mutex_destroy(&tier->writer_lock);
-    pthread_cond_destroy(&tier->writer_asked);
-    pthread_cond_destroy(&tier->writer_answered);
-    pthread_mutex_destroy(&tier->error_lock);
-    pthread_mutex_destroy(&tier->counting_lock);
-    pthread_mutex_destroy(&tier->handed_lock);
-    pthread_mutex_destroy(&tier->image_turn);
+    mutex_release(&tier->queue_lock);
+    condition_release(&tier->queue_filled);
+    condition_release(&tier->load_ended);
+    mutex_release(&tier->writer_lock);
+    condition_release(&tier->writer_asked);
+    condition_release(&tier->writer_answered);
+    mutex_release(&tier->error_lock);
+    mutex_release(&tier->counting_lock);
+    mutex_release(&tier->handed_lock);
+    mutex_release(&tier->image_turn);
     if (tier->hurried != NULL)
         unknowns_release(tier->hurried);
     mem_free(tier->hurried);
@@ -400,29 +397,29 @@ void tier_demote_many(struct tier *tier, int db, const struct bytes *keys, size_
         requests[i].hash = hash_bytes(&tier->partitions->seed, keys[i]);
         requests[i].key = keys[i];
     }
-    pthread_mutex_lock(&tier->writer_lock);
+    mutex_lock(&tier->writer_lock);
     for (size_t i = 0; i < count; i++) {
         requests[i].next = tier->requests;
         tier->requests = &requests[i];
     }
-    pthread_cond_signal(&tier->writer_asked);
+    condition_signal(&tier->writer_asked);
     for (size_t i = 0; i < count; i++) {
         while (!requests[i].done)
-            pthread_cond_wait(&tier->writer_answered, &tier->writer_lock);
+            condition_wait(&tier->writer_answered, &tier->writer_lock);
         results[i] = requests[i].result;
     }
-    pthread_mutex_unlock(&tier->writer_lock);
+    mutex_unlock(&tier->writer_lock);
     mem_free(requests);
 }
 
 void tier_nudge(struct tier *tier)
 {
-    pthread_mutex_lock(&tier->writer_lock);
+    mutex_lock(&tier->writer_lock);
     if (!tier->nudged) {
         tier->nudged = true;
-        pthread_cond_signal(&tier->writer_asked);
+        condition_signal(&tier->writer_asked);
     }
-    pthread_mutex_unlock(&tier->writer_lock);
+    mutex_unlock(&tier->writer_lock);
 }
 
 bool tier_is_blocked(struct tier *tier)
@@ -502,9 +499,9 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
         total += counts[i] = tier->latency[i];
     stats->load_p50_us = percentile(counts, total, 50);
     stats->load_p99_us = percentile(counts, total, 99);
-    pthread_mutex_lock(&tier->error_lock);
+    mutex_lock(&tier->error_lock);
     memcpy(stats->last_error, tier->last_error, sizeof(stats->last_error));
-    pthread_mutex_unlock(&tier->error_lock);
+    mutex_unlock(&tier->error_lock);
 }
 
 void tier_reset_stats(struct tier *tier)

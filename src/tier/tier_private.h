@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/buffer.h"
+#include "base/mutex.h"
 #include "tier/oversized.h"
 #include "tier/tier.h"
 
@@ -94,12 +95,12 @@ struct tier {
     struct tier_settings settings;
     struct tier_hooks hooks;
 
-    pthread_mutex_t queue_lock;         /* leaf: loads to do */
-    pthread_cond_t queue_filled;
+    struct mutex queue_lock;         /* leaf: loads to do */
+    struct condition queue_filled;
     struct load *queue_first, *queue_last;
     uint64_t queue_size;
     int loaders_idle, loading;          /* those that wait, and those that read */
-    pthread_cond_t load_ended;          /* with queue_lock: for who waits in tier_help */
+    struct condition load_ended;          /* with queue_lock: for who waits in tier_help */
     _Atomic int helpers;
     _Atomic uint64_t loads_ended;
     pthread_t loaders[LOADERS_MAX];     /* the writer starts and joins them */
@@ -107,8 +108,8 @@ struct tier {
     _Atomic int loaders_wanted;         /* those above end by themselves */
     struct store_tuning tuned;          /* the writer's: what the store was opened with */
 
-    pthread_mutex_t writer_lock;        /* leaf: everything others ask of the writer */
-    pthread_cond_t writer_asked, writer_answered;
+    struct mutex writer_lock;        /* leaf: everything others ask of the writer */
+    struct condition writer_asked, writer_answered;
     pthread_t writer;
     bool writer_running, nudged;
     _Atomic bool stopping;              /* also read without the lock */
@@ -128,8 +129,8 @@ struct tier {
     _Atomic int counters;               /* those who wait for counting_lock: the writer lets them in */
     _Atomic uint64_t counting;          /* number of the count under way; 0: none */
     uint64_t count_last;                /* counting_lock */
-    pthread_mutex_t counting_lock;      /* before partitions: who counts keeps the writer from resolving */
-    pthread_mutex_t error_lock;         /* leaf */
+    struct mutex counting_lock;      /* before partitions: who counts keeps the writer from resolving */
+    struct mutex error_lock;         /* leaf */
     char last_error[TIER_ERROR_SIZE];
 
     struct latch latch;
@@ -137,13 +138,13 @@ struct tier {
     struct expiry_walk expiry;          /* the writer's */
 
     /* The checkpoint: see checkpoint.c and seal.c. */
-    pthread_mutex_t image_turn;         /* before all others: one image at a time */
+    struct mutex image_turn;         /* before all others: one image at a time */
     /* enum checkpoint_phase. Changed with all partitions locked, so it is constant for a thread that holds one. Only the writer leaves
      * CHECKPOINT_SEALING and CHECKPOINT_ENDING; it may read them without a lock. */
     _Atomic int checkpointing;
     _Atomic uint32_t epoch;             /* cuts so far. Changed with all partitions locked */
     _Atomic bool unsealed;              /* since the last cut not every entry was looked at: ENTRY_EPOCH means nothing yet */
-    pthread_mutex_t handed_lock;        /* leaf */
+    struct mutex handed_lock;        /* leaf */
     struct handed *handed_first, *handed_last;      /* handed_lock */
     _Atomic uint64_t handed_bytes, handed_max;      /* now in the queue; from here on writes wait */
     struct image_request *image;        /* writer_lock: what is asked of the writer */

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "tier/batch.h"
 #include "tier/demote.h"
 #include "tier/purge.h"
@@ -59,9 +60,9 @@ void tier_note_error(struct tier *tier, const char *what, enum status status)
 void tier_note_message(struct tier *tier, const char *text)
 {
     atomic_fetch_add_explicit(&tier->errors, 1, memory_order_relaxed);
-    pthread_mutex_lock(&tier->error_lock);
+    mutex_lock(&tier->error_lock);
     snprintf(tier->last_error, sizeof(tier->last_error), "%s", text);
-    pthread_mutex_unlock(&tier->error_lock);
+    mutex_unlock(&tier->error_lock);
 }
 
 struct keyspace *tier_keyspace_of(struct partition *partition, uint32_t incarnation)
@@ -293,9 +294,9 @@ static bool is_asked(struct tier *tier)
 {
     bool asked;
 
-    pthread_mutex_lock(&tier->writer_lock);
+    mutex_lock(&tier->writer_lock);
     asked = tier->image != NULL || tier->requests != NULL;
-    pthread_mutex_unlock(&tier->writer_lock);
+    mutex_unlock(&tier->writer_lock);
     return asked;
 }
 
@@ -348,10 +349,10 @@ static void demote_to_low(struct tier *tier)
             share = DEMOTE_SHARE_ONE;
         }
         sweep_compact(tier, COMPACT_BLOCKS, HOLE_PERCENT);
-        pthread_mutex_unlock(&tier->counting_lock);
+        mutex_unlock(&tier->counting_lock);
         yield_to_counters(tier);
         brake(tier);
-        pthread_mutex_lock(&tier->counting_lock);
+        mutex_lock(&tier->counting_lock);
         /* Clients may fill what is freed as quickly, for ever. A checkpoint goes on, and begins, all the same: what it writes can be
          * dropped without another write. */
         if (++batches >= BATCHES_WHILE_SEALING && (tier->sealing != NULL || is_asked(tier)))
@@ -416,10 +417,10 @@ static void serve_requests(struct tier *tier)
 {
     struct demote_request *requests;
 
-    pthread_mutex_lock(&tier->writer_lock);
+    mutex_lock(&tier->writer_lock);
     requests = tier->requests;
     tier->requests = NULL;
-    pthread_mutex_unlock(&tier->writer_lock);
+    mutex_unlock(&tier->writer_lock);
     if (requests == NULL)
         return;
     for (struct demote_request *at = requests; at != NULL; at = at->next) {
@@ -438,15 +439,15 @@ static void serve_requests(struct tier *tier)
             *at = NULL;
         }
     }
-    pthread_mutex_lock(&tier->writer_lock);
+    mutex_lock(&tier->writer_lock);
     while (requests != NULL) {
         struct demote_request *next = requests->next;
 
         requests->done = true;
         requests = next;
     }
-    pthread_cond_broadcast(&tier->writer_answered);
-    pthread_mutex_unlock(&tier->writer_lock);
+    condition_broadcast(&tier->writer_answered);
+    mutex_unlock(&tier->writer_lock);
 }
 
 static bool purge_some(struct tier *tier)
@@ -536,7 +537,7 @@ static void wait_for_work(struct tier *tier, bool more, bool sealing)
     int64_t pause_ms = !more ? ROUND_MS : sealing ? SEAL_PAUSE_MS : 0;
     struct timespec until;
 
-    pthread_mutex_lock(&tier->writer_lock);
+    mutex_lock(&tier->writer_lock);
     if (pause_ms > 0) {
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += pause_ms * 1000000L;
@@ -545,12 +546,12 @@ static void wait_for_work(struct tier *tier, bool more, bool sealing)
             until.tv_nsec -= 1000000000;
         }
         while (!tier->stopping && !tier->nudged && tier->requests == NULL && (tier->image == NULL || sealing)) {
-            if (pthread_cond_timedwait(&tier->writer_asked, &tier->writer_lock, &until) == ETIMEDOUT)
+            if (!condition_wait_until(&tier->writer_asked, &tier->writer_lock, &until))
                 break;
         }
     }
     tier->nudged = false;
-    pthread_mutex_unlock(&tier->writer_lock);
+    mutex_unlock(&tier->writer_lock);
 }
 
 void *writer_main(void *context)
@@ -568,10 +569,10 @@ void *writer_main(void *context)
         bool more, sealing;
 
         measure_size(tier);
-        pthread_mutex_lock(&tier->counting_lock);
+        mutex_lock(&tier->counting_lock);
         more = writer_round(tier);
         sealing = tier->sealing != NULL;        /* a test that holds the writer makes it do a step */
-        pthread_mutex_unlock(&tier->counting_lock);
+        mutex_unlock(&tier->counting_lock);
         wait_for_work(tier, more, sealing);
         yield_to_counters(tier);
     }

@@ -139,7 +139,7 @@ static bool cut(struct image_box *image)
     struct tier *tier = image->box->tier;
     bool may;
 
-    pthread_mutex_lock(&tier->counting_lock);
+    mutex_lock(&tier->counting_lock);
     partitions_lock_all(image->box->partitions);
     may = tier_may_cut(tier);
     if (may) {
@@ -147,7 +147,7 @@ static bool cut(struct image_box *image)
         tier_cut(tier);
     }
     partitions_unlock_all(image->box->partitions);
-    pthread_mutex_unlock(&tier->counting_lock);
+    mutex_unlock(&tier->counting_lock);
     return may;
 }
 

@@ -357,14 +357,14 @@ const char *tier_box_say(struct box_client *client, const char *line)
 
 void tier_box_hold_writer(struct tier_box *box)
 {
-    pthread_mutex_lock(&box->tier->counting_lock);
+    mutex_lock(&box->tier->counting_lock);
     box->writer_held = true;
 }
 
 void tier_box_release_writer(struct tier_box *box)
 {
     box->writer_held = false;
-    pthread_mutex_unlock(&box->tier->counting_lock);
+    mutex_unlock(&box->tier->counting_lock);
 }
 
 static bool is_settled(struct tier_box *box)
@@ -372,9 +372,9 @@ static bool is_settled(struct tier_box *box)
     struct tier_stats stats;
     size_t purges, requests;
 
-    pthread_mutex_lock(&box->tier->writer_lock);
+    mutex_lock(&box->tier->writer_lock);
     requests = box->tier->requests != NULL;
-    pthread_mutex_unlock(&box->tier->writer_lock);
+    mutex_unlock(&box->tier->writer_lock);
     purges = purge_count(box->tier->purge);
     tier_stats(box->tier, &stats);
     return purges + requests + stats.unknown_keys + stats.graves + stats.loads_waiting == 0 && stats.state == TIER_OK;

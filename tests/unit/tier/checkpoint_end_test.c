@@ -94,8 +94,8 @@ static void await_end(struct rig *rig, int phase)
 {
     struct partition *first = &rig->box.partitions->partitions[0];
 
-    while (rig->box.tier->checkpointing == phase && pthread_mutex_trylock(&first->lock) != EBUSY) {
-        pthread_mutex_unlock(&first->lock);
+    while (rig->box.tier->checkpointing == phase && mutex_try_lock(&first->lock)) {
+        mutex_unlock(&first->lock);
         sched_yield();
     }
 }

@@ -329,9 +329,9 @@ static void older_values_are_written_before_the_next_clean_pass(void **state)
     checkpoint_stop(tier);
     assert_int_equal(pthread_create(&thread, NULL, clean, rig), 0);
     while (!asked) {
-        pthread_mutex_lock(&tier->writer_lock);
+        mutex_lock(&tier->writer_lock);
         asked = tier->image != NULL;
-        pthread_mutex_unlock(&tier->writer_lock);
+        mutex_unlock(&tier->writer_lock);
     }
     seal_step(tier, &batch);
     assert_int_equal(batch.count, 0);
@@ -378,12 +378,12 @@ static void what_is_being_handed_over_as_a_checkpoint_fails_is_not_left_for_the_
     say(rig, "SET k cut");
     cut(rig);
     changer.keyspace = tier_box_keyspace(&rig->box, 0, BYTES("k"), &changer.hash);
-    pthread_mutex_lock(&tier->handed_lock);
+    mutex_lock(&tier->handed_lock);
     assert_int_equal(pthread_create(&thread, NULL, change, &changer), 0);
     while (tier->handed_bytes == 0)
         ;                                   /* until it is about to hand over */
     assert_int_equal(pthread_create(&stopper, NULL, stop, tier), 0);
-    pthread_mutex_unlock(&tier->handed_lock);
+    mutex_unlock(&tier->handed_lock);
     pthread_join(stopper, NULL);
     checkpoint_end(tier, &batch);
     pthread_join(thread, NULL);

@@ -66,9 +66,9 @@ static void await_idle_loaders(struct rig *rig)
     while (!all) {
         BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US, "the loaders do not start");
         tier_nudge(tier);
-        pthread_mutex_lock(&tier->queue_lock);
+        mutex_lock(&tier->queue_lock);
         all = tier->loaders_idle == LOADERS;
-        pthread_mutex_unlock(&tier->queue_lock);
+        mutex_unlock(&tier->queue_lock);
     }
 }
 
@@ -121,10 +121,10 @@ static void look_at_locks(void *context)
     for (uint32_t i = 0; i < rig->box.partitions->count; i++) {
         struct partition *partition = &rig->box.partitions->partitions[i];
 
-        if (pthread_mutex_trylock(&partition->lock) != 0)
+        if (!mutex_try_lock(&partition->lock))
             rig->rung_under_lock++;
         else
-            pthread_mutex_unlock(&partition->lock);
+            mutex_unlock(&partition->lock);
     }
     rig->rung++;
     rig->ring(context);

@@ -388,9 +388,9 @@ static void rule_4_an_old_record_is_not_installed_over_a_new_one(void **state)
     assert_false(tier_box_begin(rig->a, "GET k"));
     worker_end_turn(&rig->box.workers[0].worker);
     while (queued > 0) {
-        pthread_mutex_lock(&rig->box.tier->queue_lock);
+        mutex_lock(&rig->box.tier->queue_lock);
         queued = rig->box.tier->queue_size;
-        pthread_mutex_unlock(&rig->box.tier->queue_lock);
+        mutex_unlock(&rig->box.tier->queue_lock);
     }
     tier_box_hold_writer(&rig->box);
     assert_true(tier_box_begin(rig->b, "SET k new"));

@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/version.h"
 #include "config/config.h"
 #include "server/server.h"
@@ -32,7 +33,7 @@ static void print_help(void)
          "conf/kelvin.conf explains every directive.");
 }
 
-static bool read_stdin(struct config *config, char *message)
+static bool read_stdin(struct config *config, struct message *message)
 {
     struct buffer text = { 0 };
     size_t got;
@@ -48,20 +49,20 @@ static bool read_stdin(struct config *config, char *message)
 }
 
 /* The backup's path, from where the command was typed: the server changes to `dir` before it looks. */
-static bool read_restore(const char *path, char **restore, char *message)
+static bool read_restore(const char *path, char **restore, struct message *message)
 {
     if (path == NULL || *restore != NULL) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, path == NULL ? "--restore wants the path of a backup" : "--restore can be given once");
+        message_set(message, path == NULL ? "--restore wants the path of a backup" : "--restore can be given once");
         return false;
     }
     *restore = realpath(path, NULL);
     if (*restore == NULL)
-        snprintf(message, CONFIG_MESSAGE_SIZE, "--restore: there is no '%.150s'", path);
+        message_set(message, "--restore: there is no '%.150s'", path);
     return *restore != NULL;
 }
 
 /* --name value value ... up to the next --name. A value that itself begins with -- has to be given in a file. */
-static bool read_options(struct config *config, char **arguments, int count, char **restore, char *message)
+static bool read_options(struct config *config, char **arguments, int count, char **restore, struct message *message)
 {
     int at = 0;
 
@@ -82,17 +83,14 @@ static bool read_options(struct config *config, char **arguments, int count, cha
             continue;
         }
         if (strncmp(arguments[at], "--", 2) != 0) {
-            snprintf(message, CONFIG_MESSAGE_SIZE, "'%.100s' is not an option: options begin with --", arguments[at]);
+            message_set(message, "'%.100s' is not an option: options begin with --", arguments[at]);
             return false;
         }
         words[word_count++] = bytes_of_string(arguments[at++] + 2);
         while (at < count && word_count < WORDS_MAX && strncmp(arguments[at], "--", 2) != 0 && strcmp(arguments[at], "-") != 0)
             words[word_count++] = bytes_of_string(arguments[at++]);
         if (!config_load(config, words, word_count, message)) {
-            char reason[CONFIG_MESSAGE_SIZE];
-
-            memcpy(reason, message, sizeof(reason));
-            snprintf(message, CONFIG_MESSAGE_SIZE, "--%.*s: %.160s", (int)(words[0].size < 60 ? words[0].size : 60), words[0].data, reason);
+            message_set(message, "--%.*s: %.160s", (int)(words[0].size < 60 ? words[0].size : 60), words[0].data, message->text);
             return false;
         }
     }
@@ -102,7 +100,8 @@ static bool read_options(struct config *config, char **arguments, int count, cha
 int main(int count, char **arguments)
 {
     struct config *config;
-    char message[CONFIG_MESSAGE_SIZE] = "", *executable, *restore = NULL;
+    char *executable, *restore = NULL;
+    struct message message = { "" };
     int status, at = 1;
     bool good = true;
 
@@ -117,11 +116,11 @@ int main(int count, char **arguments)
     executable = realpath("/proc/self/exe", NULL);
     config = config_create();
     if (count > 1 && arguments[1][0] != '-')
-        good = config_load_file(config, arguments[at++], message);
-    good = good && read_options(config, arguments + at, count - at, &restore, message) && config_check(config, message) &&
-           config_check_absent(config, message);
+        good = config_load_file(config, arguments[at++], &message);
+    good = good && read_options(config, arguments + at, count - at, &restore, &message) && config_check(config, &message) &&
+           config_check_absent(config, &message);
     if (!good) {
-        fprintf(stderr, "\n*** FATAL CONFIG FILE ERROR (Kelvin %s) ***\n%s\n", KELVIN_VERSION, message);
+        fprintf(stderr, "\n*** FATAL CONFIG FILE ERROR (Kelvin %s) ***\n%s\n", KELVIN_VERSION, message.text);
         config_destroy(config);
         free(executable);
         free(restore);

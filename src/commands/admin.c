@@ -1,6 +1,7 @@
 #include "commands/admin.h"
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "engine/engine.h"
 #include "engine/monitor.h"
 #include "lifecycle/shutdown.h"
@@ -28,16 +29,16 @@ bool admin_is_local(const struct call *call)
 
 struct errand {
     struct job job;
-    bool (*run)(struct engine *engine, char *message);
+    bool (*run)(struct engine *engine, struct message *message);
     bool went_well;
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 };
 
 static void run_errand(struct job *job, struct engine *engine)
 {
     struct errand *errand = (struct errand *)job;
 
-    errand->went_well = errand->run(engine, errand->message);
+    errand->went_well = errand->run(engine, &errand->message);
 }
 
 static void release_errand(struct job *job)
@@ -45,7 +46,7 @@ static void release_errand(struct job *job)
     mem_free(job);
 }
 
-void admin_errand(struct call *call, bool (*run)(struct engine *engine, char *message))
+void admin_errand(struct call *call, bool (*run)(struct engine *engine, struct message *message))
 {
     struct errand *errand = call_job(call);
 
@@ -57,7 +58,7 @@ void admin_errand(struct call *call, bool (*run)(struct engine *engine, char *me
     } else if (errand->went_well) {
         reply_ok(call->reply);
     } else {
-        reply_errorf(call, "ERR %s", errand->message);
+        reply_errorf(call, "ERR %s", errand->message.text);
     }
 }
 

@@ -4,6 +4,7 @@
 #ifndef KELVIN_COMMANDS_ADMIN_H
 #define KELVIN_COMMANDS_ADMIN_H
 
+#include "base/message.h"
 #include "call/call.h"
 #include "call/command.h"
 
@@ -26,7 +27,7 @@ void admin_reply_usage(struct call *call, const char *command);
 bool admin_is_local(const struct call *call);
 
 /* Private: an errand is a call's work that may block (disk, kernel), done as a job. `run` answers whether it went well; the message
- * (CONFIG_MESSAGE_SIZE bytes) becomes the error. Replies OK or the error when done; until then the call waits. */
-void admin_errand(struct call *call, bool (*run)(struct engine *engine, char *message));
+ * becomes the error. Replies OK or the error when done; until then the call waits. */
+void admin_errand(struct call *call, bool (*run)(struct engine *engine, struct message *message));
 
 #endif

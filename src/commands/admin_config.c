@@ -1,4 +1,5 @@
 /* CONFIG: what is behind it is src/config/config.h. */
+#include "base/message.h"
 #include "commands/admin.h"
 #include "config/config.h"
 #include "engine/engine.h"
@@ -34,7 +35,7 @@ void config_set_command(struct call *call)
     struct config *config = call->engine->config;
     int count = (call->arg_count - 2) / 2;
     struct bytes *names, *values;
-    char message[CONFIG_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     bool is_set;
 
     if (call->arg_count % 2 != 0) {
@@ -48,13 +49,13 @@ void config_set_command(struct call *call)
         values[i] = call->args[3 + 2 * i];
     }
     if (admin_is_local(call))
-        is_set = config_set_local(config, names, values, count, message);
+        is_set = config_set_local(config, names, values, count, &message);
     else
-        is_set = config_set(config, names, values, count, message);
+        is_set = config_set(config, names, values, count, &message);
     if (is_set)
         reply_ok(call->reply);
     else
-        reply_errorf(call, "ERR %s", message);
+        reply_errorf(call, "ERR %s", message.text);
 }
 
 /* CONFIG RESETSTAT */
@@ -65,7 +66,7 @@ void config_resetstat_command(struct call *call)
     reply_ok(call->reply);
 }
 
-static bool rewrite(struct engine *engine, char *message)
+static bool rewrite(struct engine *engine, struct message *message)
 {
     return config_rewrite(engine->config, message);
 }

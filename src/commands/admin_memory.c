@@ -1,6 +1,7 @@
 /* MEMORY: figures for people; what is behind them is engine/figures.h. */
 #include <inttypes.h>
 
+#include "base/message.h"
 #include "call/key.h"
 #include "commands/admin.h"
 #include "engine/figures.h"
@@ -193,7 +194,7 @@ void memory_malloc_stats_command(struct call *call)
     buffer_release(&text);
 }
 
-static bool purge(struct engine *engine, char *message)
+static bool purge(struct engine *engine, struct message *message)
 {
     (void)engine;
     (void)message;

@@ -48,7 +48,7 @@ struct survey {
 };
 
 struct survey_message {
-    struct message message;
+    struct mail message;
     struct survey *survey;
 };
 
@@ -140,7 +140,7 @@ static bool count_out(struct survey *survey)
     return atomic_fetch_sub(&survey->left, 1) == 1;
 }
 
-static void run_message(struct message *message, struct worker *worker)
+static void run_message(struct mail *message, struct worker *worker)
 {
     struct survey *survey = ((struct survey_message *)message)->survey;
 

@@ -38,7 +38,7 @@ void save_command(struct call *call)
         if (wait->good)
             reply_ok(call->reply);
         else
-            reply_errorf(call, "ERR %s", wait->message);
+            reply_errorf(call, "ERR %s", wait->message.text);
     } else if (!save_claim(engine->save)) {
         reply_saving(call);
     } else {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/mutex.h"
 #include "base/text.h"
 #include "config/config_private.h"
@@ -34,12 +35,12 @@ struct config *config_create_at(const char *home)
         struct bytes word = bytes_of_string(row->initial);
         struct config_reading reading = { .home = home };
         struct config_value value = { 0 };
-        char message[CONFIG_MESSAGE_SIZE];
+        struct message message;
 
         if (row->kind == CONFIG_DIR_KIND)       /* must not fail, whatever became of the directory */
             value.text = mem_string(bytes_of_string(home));
         else if (config_row_is_parameter(row) && row->kind != CONFIG_REPLICAOF_KIND)
-            CHECK(config_value_read(row, &word, 1, &reading, &value, message));
+            CHECK(config_value_read(row, &word, 1, &reading, &value, &message));
         else
             value.text = mem_string(word);
         more->initial[id] = config_value_copy(&value);
@@ -168,13 +169,10 @@ struct change {
 };
 
 /* `reason` may be inside the message. */
-static bool refuse_change(const struct change *change, const char *reason, char *message)
+static bool refuse_change(const struct change *change, const char *reason, struct message *message)
 {
-    char copy[CONFIG_MESSAGE_SIZE];
-
-    config_refuse(copy, "%s", reason);
     return config_refuse(message, "CONFIG SET failed (possibly related to argument '%s')%s%s", change->name,
-        *copy ? " - " : "", copy);
+        *reason != '\0' ? " - " : "", reason);
 }
 
 static bool is_protected(struct config *config, const struct config_row *row, bool local)
@@ -187,7 +185,7 @@ static bool is_protected(struct config *config, const struct config_row *row, bo
 
 /* All that can be said before a value is looked at. */
 static bool changes_find(struct config *config, const struct bytes *names, int count, bool local,
-    struct change *changes, char *message)
+    struct change *changes, struct message *message)
 {
     for (int i = 0; i < count; i++) {
         struct change *change = &changes[i];
@@ -208,7 +206,7 @@ static bool changes_find(struct config *config, const struct bytes *names, int c
 }
 
 static bool changes_read(struct config *config, const struct bytes *values, int count, struct change *changes,
-    char *message)
+    struct message *message)
 {
     for (int i = 0; i < count; i++) {
         enum config_id id = changes[i].row->id;
@@ -217,19 +215,19 @@ static bool changes_read(struct config *config, const struct bytes *values, int 
             .base = adds ? config->more->values[id].text : NULL,
             .home = config->more->home,
         };
-        char reason[CONFIG_MESSAGE_SIZE];
+        struct message reason;
 
-        if (!config_value_read(changes[i].row, &values[i], 1, &reading, &changes[i].value, reason))
-            return refuse_change(&changes[i], reason, message);
+        if (!config_value_read(changes[i].row, &values[i], 1, &reading, &changes[i].value, &reason))
+            return refuse_change(&changes[i], reason.text, message);
     }
     return true;
 }
 
-static bool call_watcher(struct config *config, const struct change *change, char *reason)
+static bool call_watcher(struct config *config, const struct change *change, struct message *reason)
 {
     struct config_watcher *watcher = &config->more->watchers[change->row->id];
 
-    *reason = 0;
+    *reason = (struct message){ "" };
     return !change->differs || !watcher->changed || watcher->changed(watcher->context, change->row->id, reason);
 }
 
@@ -258,22 +256,22 @@ static const struct change *changes_culprit(int count, const struct change *chan
     return &changes[0];
 }
 
-static bool changes_apply(struct config *config, int count, struct change *changes, char *message)
+static bool changes_apply(struct config *config, int count, struct change *changes, struct message *message)
 {
-    char reason[CONFIG_MESSAGE_SIZE], ignored[CONFIG_MESSAGE_SIZE];
+    struct message reason, ignored;
 
     changes_exchange(config, count, changes);
-    if (!config_check(config, reason)) {
+    if (!config_check(config, &reason)) {
         changes_undo(config, count, changes);
-        return refuse_change(changes_culprit(count, changes), reason, message);
+        return refuse_change(changes_culprit(count, changes), reason.text, message);
     }
     for (int i = 0; i < count; i++) {
-        if (call_watcher(config, &changes[i], reason))
+        if (call_watcher(config, &changes[i], &reason))
             continue;
-        refuse_change(&changes[i], reason, message);
+        refuse_change(&changes[i], reason.text, message);
         changes_undo(config, count, changes);
         while (i-- > 0)
-            call_watcher(config, &changes[i], ignored);
+            call_watcher(config, &changes[i], &ignored);
         return false;
     }
     for (int i = 0; i < count; i++)
@@ -282,7 +280,7 @@ static bool changes_apply(struct config *config, int count, struct change *chang
 }
 
 static bool set_all(struct config *config, const struct bytes *names, const struct bytes *values, int count, bool local,
-    char *message)
+    struct message *message)
 {
     struct change *changes = mem_zalloc((size_t)(count > 0 ? count : 1) * sizeof(*changes));
     bool done;
@@ -298,13 +296,13 @@ static bool set_all(struct config *config, const struct bytes *names, const stru
     return done;
 }
 
-bool config_set(struct config *config, const struct bytes *names, const struct bytes *values, int count, char *message)
+bool config_set(struct config *config, const struct bytes *names, const struct bytes *values, int count, struct message *message)
 {
     return set_all(config, names, values, count, false, message);
 }
 
 bool config_set_local(struct config *config, const struct bytes *names, const struct bytes *values, int count,
-    char *message)
+    struct message *message)
 {
     return set_all(config, names, values, count, true, message);
 }
@@ -317,7 +315,7 @@ void config_on_change(struct config *config, enum config_id id, config_changed *
     mutex_unlock(&config->more->changing);
 }
 
-bool config_check(struct config *config, char *message)
+bool config_check(struct config *config, struct message *message)
 {
     if (config_number(config, CONFIG_TIER_LOW_WATERMARK) > config_number(config, CONFIG_TIER_HIGH_WATERMARK))
         return config_refuse(message, "tier-low-watermark must not be above tier-high-watermark");
@@ -390,7 +388,7 @@ void config_get(struct config *config, const struct bytes *patterns, int count, 
     buffer_release(&get.value);
 }
 
-static bool has_default(struct config *config, enum config_id id, char *message)
+static bool has_default(struct config *config, enum config_id id, struct message *message)
 {
     struct config_private *more = config->more;
     bool same;
@@ -401,18 +399,18 @@ static bool has_default(struct config *config, enum config_id id, char *message)
     return same || config_refuse(message, "Kelvin does not have this yet, and takes no value but '%s'", config_row(id)->initial);
 }
 
-static bool only_the_default(void *context, enum config_id id, char *message)
+static bool only_the_default(void *context, enum config_id id, struct message *message)
 {
     return has_default(context, id, message);
 }
 
-bool config_check_absent(struct config *config, char *message)
+bool config_check_absent(struct config *config, struct message *message)
 {
-    char reason[CONFIG_MESSAGE_SIZE];
+    struct message reason;
 
     for (int id = 0; id < CONFIG_COUNT; id++) {
-        if (config_row(id)->flags & CONFIG_FLAG_ABSENT && !has_default(config, (enum config_id)id, reason))
-            return config_refuse(message, "'%s': %s", config_row(id)->name, reason);
+        if (config_row(id)->flags & CONFIG_FLAG_ABSENT && !has_default(config, (enum config_id)id, &reason))
+            return config_refuse(message, "'%s': %s", config_row(id)->name, reason.text);
     }
     return true;
 }

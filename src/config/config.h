@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/message.h"
 #include "base/buffer.h"
 #include "base/bytes.h"
 
@@ -26,8 +27,6 @@ enum config_id {
     CONFIG_COUNT
 };
 
-/* Sizes of what callers bring. */
-enum { CONFIG_MESSAGE_SIZE = 256 };
 
 /* What config_number answers for enumerations: the place of the name in its row. */
 enum config_permission { CONFIG_PERMISSION_NO, CONFIG_PERMISSION_YES, CONFIG_PERMISSION_LOCAL };    /* enable-* */
@@ -104,32 +103,32 @@ const char *config_name(enum config_id id);
 typedef void config_line(void *context, const struct bytes *words, int count);
 void config_lines(struct config *config, enum config_id id, config_line *line, void *context);
 
-/* One line of a file or one --option: name and values. On failure `message` (CONFIG_MESSAGE_SIZE bytes) says why, and
+/* One line of a file or one --option: name and values. On failure `message` says why, and
  * nothing has changed. Directives that may be repeated (save, rename-command, loadmodule, user ...) add up while loading.
  * No callbacks are called. */
-bool config_load(struct config *config, const struct bytes *words, int word_count, char *message);
+bool config_load(struct config *config, const struct bytes *words, int word_count, struct message *message);
 
 /* A whole file's text, with includes; the message has file, line number, line and reason. `name` is for messages. What
  * stands before the bad line has been taken over. Paths are relative to the directory the process was started in. */
-bool config_load_text(struct config *config, const char *name, struct bytes text, char *message);
+bool config_load_text(struct config *config, const char *name, struct bytes text, struct message *message);
 /* The same for a file, and makes the first one so loaded the one that config_rewrite writes. */
-bool config_load_file(struct config *config, const char *path, char *message);
+bool config_load_file(struct config *config, const char *path, struct message *message);
 
 /* Rules between directives, once all are loaded. config_set asks it too. False: `message` says what does not fit. */
-bool config_check(struct config *config, char *message);
+bool config_check(struct config *config, struct message *message);
 
 /* CONFIG SET of several at once: all or nothing. Applies in order; if a callback refuses, those before are set back.
  * `message` is the text after "-ERR ", exactly as Redis 7.2 words it. config_set_local is for a client on this machine,
  * for whom `enable-protected-configs local` opens the protected directives. */
-bool config_set(struct config *config, const struct bytes *names, const struct bytes *values, int count, char *message);
+bool config_set(struct config *config, const struct bytes *names, const struct bytes *values, int count, struct message *message);
 bool config_set_local(struct config *config, const struct bytes *names, const struct bytes *values, int count,
-    char *message);
+    struct message *message);
 
 /* Called (by config_set only) after the value has changed; false and a message (the reason alone, at most 150 bytes)
  * refuses it. One a row. It runs on the thread that sets, with the mutex for changes held: it may read the configuration,
  * but must not load, set, rewrite or register. When a later row of the same CONFIG SET is refused it is called once more
  * with the old value back in place, and then its answer does not matter. */
-typedef bool config_changed(void *context, enum config_id id, char *message);
+typedef bool config_changed(void *context, enum config_id id, struct message *message);
 void config_on_change(struct config *config, enum config_id id, config_changed *changed, void *context);
 
 /* CONFIG GET: each row whose name matches one of the patterns, once, with its value as Redis prints it. A second name
@@ -139,14 +138,14 @@ void config_get(struct config *config, const struct bytes *patterns, int count, 
 
 /* CONFIG REWRITE: keeps comments and order of the file it was loaded from, changes lines, appends what is new,
  * drops what is back at its default. Written aside, synced and renamed. False: `message` says why. */
-bool config_rewrite(struct config *config, char *message);
+bool config_rewrite(struct config *config, struct message *message);
 const char *config_file(const struct config *config);       /* absolute path, NULL when there was none */
 
 /* Directives that were given a value other than the default but do nothing yet: for the log at start. */
 void config_unused(struct config *config, config_found *found, void *context);
 
 /* Directives that ask for what Kelvin does not have (TLS, ACL, replication ...), so that no value but the default will do. */
-bool config_check_absent(struct config *config, char *message);     /* false: one has; the message names it */
+bool config_check_absent(struct config *config, struct message *message);     /* false: one has; the message names it */
 void config_refuse_absent(struct config *config);                   /* CONFIG SET refuses from now on */
 
 #endif

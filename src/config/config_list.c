@@ -1,4 +1,5 @@
 /* The kinds of values that are lists of words. */
+#include "base/message.h"
 #include "config/config_value.h"
 
 #include <stdio.h>
@@ -25,7 +26,7 @@ static void append_word(struct buffer *text, struct bytes word)
     buffer_append_bytes(text, word);
 }
 
-static bool flags_read(const struct config_row *row, const struct bytes *words, int count, int64_t *flags, char *message)
+static bool flags_read(const struct config_row *row, const struct bytes *words, int count, int64_t *flags, struct message *message)
 {
     *flags = 0;
     for (int i = 0; i < count; i++) {
@@ -43,7 +44,7 @@ static bool flags_read(const struct config_row *row, const struct bytes *words, 
     return true;
 }
 
-static bool bind_read(const struct config_row *row, const struct bytes *words, int count, char **text, char *message)
+static bool bind_read(const struct config_row *row, const struct bytes *words, int count, char **text, struct message *message)
 {
     struct buffer out = { 0 };
     int addresses = 0;
@@ -63,7 +64,7 @@ static bool bind_read(const struct config_row *row, const struct bytes *words, i
 }
 
 /* A line adds its pairs to what stands before it; `save ""` takes all away. */
-static bool save_read(const struct bytes *words, int count, const char *base, char **text, char *message)
+static bool save_read(const struct bytes *words, int count, const char *base, char **text, struct message *message)
 {
     struct buffer out = { 0 };
     bool good = true, clear = count == 0 || (count == 1 && words[0].size == 0);
@@ -111,7 +112,7 @@ static int class_of(struct bytes name)
     return bytes_is(name, "slave") ? CONFIG_CLIENT_REPLICA : -1;
 }
 
-static bool output_limits_read(const struct bytes *words, int count, const char *base, char **text, char *message)
+static bool output_limits_read(const struct bytes *words, int count, const char *base, char **text, struct message *message)
 {
     int64_t limits[3][3] = { { 0 } };
     struct buffer out = { 0 };
@@ -144,7 +145,7 @@ static bool output_limits_read(const struct bytes *words, int count, const char 
 }
 
 static bool oom_values_read(const struct config_row *row, const struct bytes *words, int count, char **text,
-    char *message)
+    struct message *message)
 {
     struct buffer out = { 0 };
 
@@ -164,7 +165,7 @@ static bool oom_values_read(const struct config_row *row, const struct bytes *wo
     return true;
 }
 
-static bool percentiles_read(const struct bytes *words, int count, char **text, char *message)
+static bool percentiles_read(const struct bytes *words, int count, char **text, struct message *message)
 {
     struct buffer out = { 0 };
     bool nothing = count == 1 && words[0].size == 0;
@@ -191,7 +192,7 @@ static bool percentiles_read(const struct bytes *words, int count, char **text, 
     return true;
 }
 
-static bool replicaof_read(const struct bytes *words, int count, char **text, char *message)
+static bool replicaof_read(const struct bytes *words, int count, char **text, struct message *message)
 {
     struct buffer out = { 0 };
     int64_t port;
@@ -211,7 +212,7 @@ static bool replicaof_read(const struct bytes *words, int count, char **text, ch
 }
 
 static bool lines_read(const struct config_row *row, const struct bytes *words, int count, const char *base, char **text,
-    char *message)
+    struct message *message)
 {
     struct buffer out = { 0 };
 
@@ -233,7 +234,7 @@ static bool lines_read(const struct config_row *row, const struct bytes *words, 
 }
 
 bool config_list_read(const struct config_row *row, const struct bytes *words, int count,
-    const struct config_reading *reading, struct config_value *value, char *message)
+    const struct config_reading *reading, struct config_value *value, struct message *message)
 {
     switch (row->kind) {
     case CONFIG_FLAGS_KIND: return flags_read(row, words, count, &value->number, message);

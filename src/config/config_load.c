@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/mutex.h"
 #include "config/config_private.h"
 #include "config/config_words.h"
@@ -41,7 +42,7 @@ bool config_file_read(const char *path, struct buffer *text)
     return true;
 }
 
-static bool file_load(struct config *config, const char *path, int depth, char *message)
+static bool file_load(struct config *config, const char *path, int depth, struct message *message)
 {
     struct buffer text;
     bool done;
@@ -57,7 +58,7 @@ static bool file_load(struct config *config, const char *path, int depth, char *
 
 /* A path with wildcards may match nothing; a plain one must be there. */
 static bool include(struct config *config, const struct config_row *row, const struct bytes *words, int count, int depth,
-    char *message)
+    struct message *message)
 {
     char *path;
     glob_t matches = { 0 };
@@ -87,7 +88,7 @@ static const char *base_of(const struct config_private *more, const struct confi
     return NULL;
 }
 
-bool config_load_words(struct config *config, const struct bytes *words, int count, int depth, char *message)
+bool config_load_words(struct config *config, const struct bytes *words, int count, int depth, struct message *message)
 {
     struct config_private *more = config->more;
     const char *spelling;
@@ -109,11 +110,11 @@ bool config_load_words(struct config *config, const struct bytes *words, int cou
 }
 
 /* Says where. An include's own message, which names its file and line already, is left as it is. */
-static bool line_refuse(const char *name, int line_number, struct bytes line, const char *reason, char *message)
+static bool line_refuse(const char *name, int line_number, struct bytes line, const char *reason, struct message *message)
 {
     size_t name_size = strlen(name), line_size = line.size;
     const char *name_cut = name_size > NAME_SHOWN ? "..." : "", *line_cut = line_size > LINE_SHOWN ? "..." : "";
-    size_t room = CONFIG_MESSAGE_SIZE - 1 - strlen(reason);
+    size_t room = MESSAGE_SIZE - 1 - strlen(reason);
     size_t around = sizeof("......, line 2147483647: '': ");
     size_t name_room = NAME_SHOWN, line_room = LINE_SHOWN;
 
@@ -130,13 +131,13 @@ static bool line_refuse(const char *name, int line_number, struct bytes line, co
         line_cut, reason);
 }
 
-bool config_load_lines(struct config *config, const char *name, struct bytes text, int depth, char *message)
+bool config_load_lines(struct config *config, const char *name, struct bytes text, int depth, struct message *message)
 {
     struct bytes line;
 
     for (int number = 1; config_line_next(&text, &line); number++) {
         struct config_words words;
-        char reason[CONFIG_MESSAGE_SIZE];
+        struct message reason;
         bool done;
 
         line = config_line_trim(line);
@@ -144,11 +145,11 @@ bool config_load_lines(struct config *config, const char *name, struct bytes tex
             continue;
         if (!config_words_split(line, &words))
             return line_refuse(name, number, line, "Unbalanced quotes in configuration line", message);
-        done = config_load_words(config, words.items, words.count, depth, reason);
-        if (!done && bytes_is(words.items[0], "include") && strstr(reason, ", line "))
-            config_refuse(message, "%s", reason);
+        done = config_load_words(config, words.items, words.count, depth, &reason);
+        if (!done && bytes_is(words.items[0], "include") && strstr(reason.text, ", line "))
+            config_refuse(message, "%s", reason.text);
         else if (!done)
-            line_refuse(name, number, line, reason, message);
+            line_refuse(name, number, line, reason.text, message);
         config_words_release(&words);
         if (!done)
             return false;
@@ -156,7 +157,7 @@ bool config_load_lines(struct config *config, const char *name, struct bytes tex
     return true;
 }
 
-bool config_load(struct config *config, const struct bytes *words, int word_count, char *message)
+bool config_load(struct config *config, const struct bytes *words, int word_count, struct message *message)
 {
     bool done;
 
@@ -166,7 +167,7 @@ bool config_load(struct config *config, const struct bytes *words, int word_coun
     return done;
 }
 
-bool config_load_text(struct config *config, const char *name, struct bytes text, char *message)
+bool config_load_text(struct config *config, const char *name, struct bytes text, struct message *message)
 {
     bool done;
 
@@ -176,7 +177,7 @@ bool config_load_text(struct config *config, const char *name, struct bytes text
     return done;
 }
 
-bool config_load_file(struct config *config, const char *path, char *message)
+bool config_load_file(struct config *config, const char *path, struct message *message)
 {
     char *absolute = config_path(config->more->home, bytes_of_string(path));
     char *real = realpath(absolute, NULL);

@@ -3,6 +3,7 @@
 #define KELVIN_CONFIG_CONFIG_PRIVATE_H
 
 
+#include "base/message.h"
 #include "base/mutex.h"
 #include "config/config_value.h"
 
@@ -30,8 +31,8 @@ struct config *config_create_at(const char *home);
 void config_exchange(struct config *config, enum config_id id, struct config_value *value);
 
 /* With `changing` held: one directive, see config_load; `depth` counts the includes around it. */
-bool config_load_words(struct config *config, const struct bytes *words, int count, int depth, char *message);
-bool config_load_lines(struct config *config, const char *name, struct bytes text, int depth, char *message);
+bool config_load_words(struct config *config, const struct bytes *words, int count, int depth, struct message *message);
+bool config_load_lines(struct config *config, const char *name, struct bytes text, int depth, struct message *message);
 
 /* The whole file, freed with buffer_release. False, with errno, when it can't be read. */
 bool config_file_read(const char *path, struct buffer *text);

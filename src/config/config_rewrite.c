@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/mutex.h"
 #include "config/config_private.h"
 #include "config/config_words.h"
@@ -28,7 +29,7 @@ struct rewrite {
 };
 
 /* Marks the rows whose value would not be the running one after a start with that text; false when it can't be loaded. */
-static bool compare(struct rewrite *rewrite, struct bytes text, bool *same, char *message)
+static bool compare(struct rewrite *rewrite, struct bytes text, bool *same, struct message *message)
 {
     struct config_private *more = rewrite->config->more;
     struct config *restarted = config_create_at(more->home);
@@ -189,7 +190,7 @@ static bool file_replace(const char *path, struct bytes text)
     return done;
 }
 
-static bool rewrite_locked(struct config *config, char *message)
+static bool rewrite_locked(struct config *config, struct message *message)
 {
     const char *file = config->more->file;
     struct rewrite *rewrite;
@@ -217,7 +218,7 @@ static bool rewrite_locked(struct config *config, char *message)
     return done;
 }
 
-bool config_rewrite(struct config *config, char *message)
+bool config_rewrite(struct config *config, struct message *message)
 {
     bool done;
 

@@ -9,11 +9,12 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "config/config_words.h"
 
-static bool number_read(const struct config_row *row, struct bytes word, int64_t *number, char *message);
-static bool text_read(const struct config_row *row, struct bytes word, const char *home, char **text, char *message);
+static bool number_read(const struct config_row *row, struct bytes word, int64_t *number, struct message *message);
+static bool text_read(const struct config_row *row, struct bytes word, const char *home, char **text, struct message *message);
 
 static bool is_list(enum config_kind kind)
 {
@@ -36,7 +37,7 @@ static bool is_number(enum config_kind kind)
 }
 
 bool config_value_read(const struct config_row *row, const struct bytes *words, int count,
-    const struct config_reading *reading, struct config_value *value, char *message)
+    const struct config_reading *reading, struct config_value *value, struct message *message)
 {
     struct config_words split;
     bool done;
@@ -60,7 +61,7 @@ bool config_value_read(const struct config_row *row, const struct bytes *words, 
 
 /* -- numbers -- */
 
-static bool within(const struct config_row *row, int64_t number, char *message)
+static bool within(const struct config_row *row, int64_t number, struct message *message)
 {
     if (number >= row->low && number <= row->high)
         return true;
@@ -71,7 +72,7 @@ static bool within(const struct config_row *row, int64_t number, char *message)
         (long long)row->high);
 }
 
-static bool integer_read(const struct config_row *row, struct bytes word, int64_t *number, char *message)
+static bool integer_read(const struct config_row *row, struct bytes word, int64_t *number, struct message *message)
 {
     if (!text_to_int(word, number))
         return config_refuse(message, "argument couldn't be parsed into an integer");
@@ -84,7 +85,7 @@ static bool integer_read(const struct config_row *row, struct bytes word, int64_
     return true;
 }
 
-static bool memory_read(const struct config_row *row, struct bytes word, int64_t *number, char *message)
+static bool memory_read(const struct config_row *row, struct bytes word, int64_t *number, struct message *message)
 {
     bool or_percent = row->kind == CONFIG_PERCENT_MEMORY_KIND;
     uint64_t size = 0;
@@ -103,7 +104,7 @@ static bool memory_read(const struct config_row *row, struct bytes word, int64_t
     return within(row, *number, message);
 }
 
-static bool octal_read(const struct config_row *row, struct bytes word, int64_t *number, char *message)
+static bool octal_read(const struct config_row *row, struct bytes word, int64_t *number, struct message *message)
 {
     bool good = word.size > 0;
 
@@ -118,7 +119,7 @@ static bool octal_read(const struct config_row *row, struct bytes word, int64_t 
     return within(row, *number, message);
 }
 
-static bool enum_read(const struct config_row *row, struct bytes word, int64_t *number, char *message)
+static bool enum_read(const struct config_row *row, struct bytes word, int64_t *number, struct message *message)
 {
     *number = config_row_word(row, word);
     if (*number < 0)
@@ -128,7 +129,7 @@ static bool enum_read(const struct config_row *row, struct bytes word, int64_t *
     return true;
 }
 
-static bool events_read(struct bytes word, int64_t *number, char *message)
+static bool events_read(struct bytes word, int64_t *number, struct message *message)
 {
     *number = 0;
     for (size_t i = 0; i < word.size; i++) {
@@ -144,7 +145,7 @@ static bool events_read(struct bytes word, int64_t *number, char *message)
     return true;
 }
 
-static bool number_read(const struct config_row *row, struct bytes word, int64_t *number, char *message)
+static bool number_read(const struct config_row *row, struct bytes word, int64_t *number, struct message *message)
 {
     switch (row->kind) {
     case CONFIG_BOOL_KIND:
@@ -164,7 +165,7 @@ static bool number_read(const struct config_row *row, struct bytes word, int64_t
 
 /* -- words -- */
 
-static bool file_name_read(const struct config_row *row, struct bytes word, char *message)
+static bool file_name_read(const struct config_row *row, struct bytes word, struct message *message)
 {
     if (word.size < (size_t)row->low)
         return config_refuse(message, "%s can't be empty", row->name);
@@ -173,7 +174,7 @@ static bool file_name_read(const struct config_row *row, struct bytes word, char
     return true;
 }
 
-static bool host_name_read(struct bytes word, char *message)
+static bool host_name_read(struct bytes word, struct message *message)
 {
     if (word.size >= 256)
         return config_refuse(message, "Hostnames must be less than 256 characters");
@@ -184,7 +185,7 @@ static bool host_name_read(struct bytes word, char *message)
 }
 
 /* A node's name travels in nodes.conf between commas and equal signs, so it must not have what would confuse that. */
-static bool node_name_read(struct bytes word, char *message)
+static bool node_name_read(struct bytes word, struct message *message)
 {
     for (size_t i = 0; i < word.size; i++)
         if ((unsigned char)word.data[i] < ' ' || strchr("!#$%&()*+:;<>?@[]^{|}~", word.data[i]))
@@ -192,7 +193,7 @@ static bool node_name_read(struct bytes word, char *message)
     return true;
 }
 
-static bool title_read(struct bytes word, char *message)
+static bool title_read(struct bytes word, struct message *message)
 {
     static const char *const variables[] = { "title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket",
         "config-file" };
@@ -218,7 +219,7 @@ static bool title_read(struct bytes word, char *message)
     return good || config_refuse(message, "template format is invalid or contains unknown variables");
 }
 
-static bool dir_read(struct bytes word, const char *home, char **text, char *message)
+static bool dir_read(struct bytes word, const char *home, char **text, struct message *message)
 {
     char *path = config_path(home, word);
     char *real = word.size > 0 ? realpath(path, NULL) : (errno = ENOENT, NULL);
@@ -238,7 +239,7 @@ static bool dir_read(struct bytes word, const char *home, char **text, char *mes
     return found;
 }
 
-static bool text_read(const struct config_row *row, struct bytes word, const char *home, char **text, char *message)
+static bool text_read(const struct config_row *row, struct bytes word, const char *home, char **text, struct message *message)
 {
     if (word.size > 0 && memchr(word.data, 0, word.size))
         return config_refuse(message, "argument must not hold a NUL byte");
@@ -357,12 +358,12 @@ void config_value_print_lines(const struct config_row *row, const struct config_
     buffer_release(&text);
 }
 
-bool config_refuse(char *message, const char *format, ...)
+bool config_refuse(struct message *message, const char *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(message, CONFIG_MESSAGE_SIZE, format, arguments);
+    message_set_args(message, format, arguments);
     va_end(arguments);
     return false;
 }

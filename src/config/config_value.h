@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/message.h"
 #include "config/config_row.h"
 
 struct config_value {
@@ -23,10 +24,10 @@ struct config_reading {
 
 /* False: `message` has the reason as Redis words it, and `value` is empty. */
 bool config_value_read(const struct config_row *row, const struct bytes *words, int count,
-    const struct config_reading *reading, struct config_value *value, char *message);
+    const struct config_reading *reading, struct config_value *value, struct message *message);
 /* The kinds that are lists; called by config_value_read. Their one word, if there is only one, has been split. */
 bool config_list_read(const struct config_row *row, const struct bytes *words, int count,
-    const struct config_reading *reading, struct config_value *value, char *message);
+    const struct config_reading *reading, struct config_value *value, struct message *message);
 
 void config_value_release(struct config_value *value);
 struct config_value config_value_copy(const struct config_value *value);
@@ -47,8 +48,8 @@ void config_memory_print(int64_t size, struct buffer *out);
 /* The nine numbers of a text that config_list_read made. */
 void config_output_limits_read(const char *text, int64_t limits[3][3]);
 
-/* Writes the message, cut to CONFIG_MESSAGE_SIZE; always false. */
-bool config_refuse(char *message, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Writes the message; always false. */
+bool config_refuse(struct message *message, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The path itself if it is absolute, else below `home`. Freed with mem_free. */
 char *config_path(const char *home, struct bytes path);

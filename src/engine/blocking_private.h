@@ -27,7 +27,7 @@ struct place {
 };
 
 struct waiter {
-    struct message message;         /* brings the answer home */
+    struct mail message;         /* brings the answer home */
     struct engine *engine;
     struct worker *worker;          /* the client's. Immutable, as all up to `places` */
     uint64_t client_id;

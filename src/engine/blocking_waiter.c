@@ -110,7 +110,7 @@ void waiter_finish(struct blocking *blocking, struct waiter *waiter, enum blocki
 }
 
 /* On the waiter's worker. */
-static void come_home(struct message *message, struct worker *worker)
+static void come_home(struct mail *message, struct worker *worker)
 {
     struct waiter *waiter = (struct waiter *)message;
 
@@ -125,7 +125,7 @@ static void come_home(struct message *message, struct worker *worker)
 /* `worker` is the one we are on: its own clients get theirs at the end of the turn, without a bell. */
 void waiter_send_home(struct worker *worker, struct waiter *waiter)
 {
-    waiter->message = (struct message){ .run = come_home };
+    waiter->message = (struct mail){ .run = come_home };
     if (waiter->worker != worker) {
         worker_post(waiter->worker, &waiter->message);
         return;
@@ -140,7 +140,7 @@ void waiter_send_home(struct worker *worker, struct waiter *waiter)
 void blocking_bring_home(struct worker *worker)
 {
     while (worker->home_first != NULL) {
-        struct message *message = worker->home_first;
+        struct mail *message = worker->home_first;
 
         worker->home_first = message->next;
         if (worker->home_first == NULL)

@@ -43,12 +43,12 @@ static void hand_out(struct worker *worker, struct bytes line)
 }
 
 struct line_message {
-    struct message message;
+    struct mail message;
     size_t size;
     char line[];
 };
 
-static void run_message(struct message *message, struct worker *worker)
+static void run_message(struct mail *message, struct worker *worker)
 {
     struct line_message *mail = (struct line_message *)message;
 

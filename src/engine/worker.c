@@ -150,7 +150,7 @@ void worker_wake(struct worker *worker, struct client *client)
         worker_ring(worker);
 }
 
-void worker_post(struct worker *worker, struct message *message)
+void worker_post(struct worker *worker, struct mail *message)
 {
     mutex_lock(&worker->mail_lock);
     message->next = NULL;
@@ -283,7 +283,7 @@ static bool is_ready(const struct client *client)
 void worker_read_mail(struct worker *worker)
 {
     struct client *ready;
-    struct message *messages;
+    struct mail *messages;
     bool memory_came;
 
     mutex_lock(&worker->mail_lock);
@@ -308,7 +308,7 @@ void worker_read_mail(struct worker *worker)
             worker->resume(client);
     }
     while (messages != NULL) {
-        struct message *message = messages;
+        struct mail *message = messages;
 
         messages = message->next;
         message->run(message, worker);

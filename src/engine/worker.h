@@ -13,9 +13,9 @@
 struct engine;
 
 /* Run on the worker's own thread, between requests. Freed by the function. */
-struct message {
-    struct message *next;
-    void (*run)(struct message *message, struct worker *worker);
+struct mail {
+    struct mail *next;
+    void (*run)(struct mail *message, struct worker *worker);
 };
 
 enum { WORKER_KEYS = 32 };
@@ -34,7 +34,7 @@ struct worker {
     int64_t wall_offset_ns;         /* wall clock less monotonic clock, as of this turn's begin */
     int64_t clock_ns;               /* when the last call of this batch ended, 0: unknown; saves reading the clock twice */
     struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve somebody (engine/blocking.h) */
-    struct message *home_first, *home_last;         /* this worker: answers that it has for its own clients who waited for keys */
+    struct mail *home_first, *home_last;         /* this worker: answers that it has for its own clients who waited for keys */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
     uint32_t expire_next;           /* partition where the active expiry goes on */
@@ -47,7 +47,7 @@ struct worker {
 
     struct mutex mail_lock;      /* leaf */
     struct client *ready_first, *ready_last;        /* mail_lock */
-    struct message *messages, *messages_last;       /* mail_lock */
+    struct mail *messages, *messages_last;       /* mail_lock */
     bool memory_came;               /* mail_lock */
     void (*pace_soon)(void *context);       /* immutable: calls worker_resume_paced in about a millisecond; NULL: the mail does it */
     void (*ring)(void *context);    /* immutable: wakes the loop; any thread */
@@ -81,7 +81,7 @@ void worker_wake(struct worker *worker, struct client *client);
  * wake its clients. */
 bool worker_enqueue(struct worker *worker, struct client *client);
 void worker_ring(struct worker *worker);
-void worker_post(struct worker *worker, struct message *message);
+void worker_post(struct worker *worker, struct mail *message);
 
 /* The client waits until there is memory; it is resumed in its turn. On the worker. */
 void worker_park_for_memory(struct worker *worker, struct client *client);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
 #include "lifecycle/rewrite.h"
@@ -152,7 +153,7 @@ static int open_parent(const char *path)
 
 /* `path` takes the place of the log's directory, in one step. What was there before is removed once that is durable; if it does not become
  * so, all is put back. */
-static bool take_place(const char *path, const char *place, char *message)
+static bool take_place(const char *path, const char *place, struct message *message)
 {
     int parent = open_parent(place), error = 0;
     bool exchanged = parent >= 0 && exchange(path, place);
@@ -165,7 +166,7 @@ static bool take_place(const char *path, const char *place, char *message)
         (void)(exchanged ? exchange(path, place) : rename(place, path) == 0);
     }
     if (error != 0)
-        snprintf(message, CONFIG_MESSAGE_SIZE, "can't put '%.100s' in its place: %s", path, strerror(error));
+        message_set(message, "can't put '%.100s' in its place: %s", path, strerror(error));
     if (parent >= 0)
         close(parent);
     if (error == 0)
@@ -173,7 +174,7 @@ static bool take_place(const char *path, const char *place, char *message)
     return error == 0;
 }
 
-static bool begin_log(struct aof_switch *at, char *message)
+static bool begin_log(struct aof_switch *at, struct message *message)
 {
     struct engine *engine = at->engine;
     char *path = path_of(engine, ".new"), *place = path_of(engine, ""), *name = config_string(engine->config, CONFIG_APPENDFILENAME);
@@ -235,18 +236,18 @@ static void end_attempt(struct aof_switch *at, bool good)
 static void turn_on(struct aof_switch *at)
 {
     struct engine *engine = at->engine;
-    char message[CONFIG_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     bool good;
 
     log_write(engine->log, LOG_LEVEL_NOTICE, "Enabling AOF: a checkpoint is taken as its base");
     begin_attempt(at);
-    good = begin_log(at, message);
+    good = begin_log(at, &message);
     if (good)
         log_write(engine->log, LOG_LEVEL_NOTICE, "AOF is enabled");
     end_attempt(at, good);
     if (good || at->ending)
         return;
-    log_write(engine->log, LOG_LEVEL_WARNING, "AOF can't be enabled: %s. Trying again.", message);
+    log_write(engine->log, LOG_LEVEL_WARNING, "AOF can't be enabled: %s. Trying again.", message.text);
     nap(at, TRY_AGAIN_MS);
 }
 

@@ -60,8 +60,8 @@ static enum status make(struct backups *backups, const struct backup_places *pla
 
     mem_free(root);
     if (allowed)
-        return backup_make(engine->tier, engine->partitions, places, backups->dir, &backups->stop, &done->result, done->message);
-    snprintf(done->message, sizeof(done->message), "'%.100s' is not below dir or backup-dir; another place needs "
+        return backup_make(engine->tier, engine->partitions, places, backups->dir, &backups->stop, &done->result, &done->message);
+    message_set(&done->message, "'%.100s' is not below dir or backup-dir; another place needs "
         "enable-protected-configs", backups->dir);
     return STATUS_INVALID;
 }
@@ -84,7 +84,7 @@ static void *backups_main(void *context)
             done->result.id, backups->dir, (unsigned long long)done->result.keys, (unsigned long long)done->result.bytes,
             (unsigned long long)done->result.copied_bytes);
     else
-        log_write(engine->log, LOG_LEVEL_WARNING, "Backup to '%s' failed: %s", backups->dir, done->message);
+        log_write(engine->log, LOG_LEVEL_WARNING, "Backup to '%s' failed: %s", backups->dir, done->message.text);
     mem_free(log_dir);
     mem_free(log_name);
     mem_free(store_dir);

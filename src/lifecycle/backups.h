@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/message.h"
 #include "persist/backup.h"
 
 struct engine;
@@ -20,7 +21,7 @@ void backups_destroy(struct backups *backups);      /* ends the one that runs, e
 struct backup_done {
     enum status status;
     struct backup_result result;
-    char message[BACKUP_MESSAGE_SIZE];
+    struct message message;
 };
 enum backups_start { BACKUPS_STARTED, BACKUPS_BUSY, BACKUPS_NO_THREAD };
 enum backups_place { BACKUPS_GUARDED, BACKUPS_ANYWHERE };

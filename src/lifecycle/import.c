@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "engine/engine.h"
 #include "engine/internal.h"
@@ -20,7 +21,6 @@
 #include "value/codec.h"
 
 enum {
-    MESSAGE_SIZE = 256,
     NAME_SHOWN_MAX = 80,
     LOOK_KEYS = 64,                     /* so often for memory, the clock and whether to go on */
     LOOK_BYTES = 1 << 20,
@@ -38,7 +38,7 @@ struct import {
     struct import_result *result;
     struct buffer scratch;
     uint64_t keys_looked, bytes_looked; /* as of the last look */
-    char *message;
+    struct message *message;
 };
 
 __attribute__((format(printf, 3, 4)))
@@ -47,7 +47,7 @@ static enum status fail(struct import *import, enum status status, const char *f
     va_list args;
 
     va_start(args, format);
-    vsnprintf(import->message, MESSAGE_SIZE, format, args);
+    message_set_args(import->message, format, args);
     va_end(args);
     return status;
 }
@@ -248,7 +248,7 @@ static enum status take_part(struct import *import, const struct rdb_part *part)
 }
 
 enum status import_rdb(struct engine *engine, int fd, enum import_expired expired, aof_import_progress *progress, void *context,
-    struct import_result *result, char *message)
+    struct import_result *result, struct message *message)
 {
     struct import import = { .engine = engine, .expired = expired, .progress = progress, .context = context, .result = result, .message = message };
     struct rdb_part part;
@@ -298,31 +298,28 @@ static void dump_progress(void *context, uint64_t done)
         engine->loading_total > 0 ? 100.0 * (double)done / (double)engine->loading_total : 100.0, (double)engine->loading_total / 1e6);
 }
 
-enum status import_dump(struct engine *engine, const char *path, char *message)
+enum status import_dump(struct engine *engine, const char *path, struct message *message)
 {
     struct dump dump = { engine, clock_mono_us() / 1000 };
     struct import_result result;
-    char why[MESSAGE_SIZE];
     enum status status;
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0) {
-        snprintf(message, MESSAGE_SIZE, "Can't open the dump '%.150s': %s", path, strerror(errno));
+        message_set(message, "Can't open the dump '%.150s': %s", path, strerror(errno));
         return status_of_errno(errno);
     }
     engine->loading_total = fstat(fd, &info) == 0 ? (uint64_t)info.st_size : 0;
     engine->loading_done = 0;
     engine->loading_started_ms = clock_wall_ms();
-    status = import_rdb(engine, fd, IMPORT_DROPS_EXPIRED, dump_progress, &dump, &result, why);
+    status = import_rdb(engine, fd, IMPORT_DROPS_EXPIRED, dump_progress, &dump, &result, message);
     engine->loading_done = result.size;
     close(fd);
-    if (status != STATUS_OK)
-        snprintf(message, MESSAGE_SIZE, "%s", why);
     return status;
 }
 
-enum status import_base(void *engine, int fd, aof_import_progress *progress, void *context, uint64_t *size, char *message)
+enum status import_base(void *engine, int fd, aof_import_progress *progress, void *context, uint64_t *size, struct message *message)
 {
     struct import_result result;
     enum status status = import_rdb(engine, fd, IMPORT_KEEPS_EXPIRED, progress, context, &result, message);

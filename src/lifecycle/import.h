@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+#include "base/message.h"
 #include "base/status.h"
 #include "persist/aof.h"
 
@@ -31,14 +32,14 @@ struct import_result {
 
 /* From the file's beginning to the RDB's end. `progress` (may be NULL) is called with the bytes done every now and then. On the calling thread, which
  * has joined the meter and holds no lock; while the state is ENGINE_LOADING. STATUS_CLOSED: the server is to end meanwhile.
- * `message` (256 bytes) says what went wrong and where; what was put in until then stays. */
+ * `message` says what went wrong and where; what was put in until then stays. */
 enum status import_rdb(struct engine *engine, int fd, enum import_expired expired, aof_import_progress *progress, void *context,
-    struct import_result *result, char *message);
+    struct import_result *result, struct message *message);
 
 /* A dump: all of the file at `path`, with progress in the log and in engine->loading_*. */
-enum status import_dump(struct engine *engine, const char *path, char *message);
+enum status import_dump(struct engine *engine, const char *path, struct message *message);
 
 /* For aof_on_import: the base of a log. The context is the engine. */
-enum status import_base(void *engine, int fd, aof_import_progress *progress, void *context, uint64_t *size, char *message);
+enum status import_base(void *engine, int fd, aof_import_progress *progress, void *context, uint64_t *size, struct message *message);
 
 #endif

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "engine/engine.h"
 
 struct files {
@@ -14,14 +15,14 @@ struct files {
 
 static void find_files(struct engine *engine, struct files *files)
 {
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 
     files->log_dir = config_string(engine->config, CONFIG_APPENDDIRNAME);
     files->log_name = config_string(engine->config, CONFIG_APPENDFILENAME);
     files->dump = config_string(engine->config, CONFIG_DBFILENAME);
     files->has_dump = files->dump[0] != '\0' && access(files->dump, F_OK) == 0;
     /* What can't be read has no id: whoever loads it says what is wrong with it. */
-    if (!files->has_dump || identity_of_dump(files->dump, files->dump_id, message) != STATUS_OK)
+    if (!files->has_dump || identity_of_dump(files->dump, files->dump_id, &message) != STATUS_OK)
         files->dump_id[0] = '\0';
 }
 
@@ -102,7 +103,7 @@ static void note_dump(struct identity *own, const struct files *files)
 
 bool provenance_check(struct engine *engine)
 {
-    char message[CONFIG_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     struct files files;
     enum status status;
     bool good = true, fresh;
@@ -111,9 +112,9 @@ bool provenance_check(struct engine *engine)
     fresh = engine->aof != NULL && is_fresh(engine->aof, &files);
     if (fresh)
         identity_forget(files.log_dir, files.log_name);     /* of a log that was removed file by file, or a start that was killed */
-    status = identity_read(files.log_dir, files.log_name, &engine->identity, message);
+    status = identity_read(files.log_dir, files.log_name, &engine->identity, &message);
     if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
-        log_write(engine->log, LOG_LEVEL_WARNING, "%s", message);
+        log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);
         good = false;
     } else if (engine->aof == NULL || fresh) {
         name_data(engine, &files, status == STATUS_OK);
@@ -128,16 +129,17 @@ bool provenance_check(struct engine *engine)
 
 bool provenance_keep(struct engine *engine)
 {
-    char message[CONFIG_MESSAGE_SIZE] = "", *dir, *name;
+    char *dir, *name;
+    struct message message = { "" };
     bool good;
 
     if (engine->aof == NULL)
         return true;
     dir = config_string(engine->config, CONFIG_APPENDDIRNAME);
     name = config_string(engine->config, CONFIG_APPENDFILENAME);
-    good = identity_keep(dir, name, &engine->identity, message) == STATUS_OK;
+    good = identity_keep(dir, name, &engine->identity, &message) == STATUS_OK;
     if (!good)
-        log_write(engine->log, LOG_LEVEL_WARNING, "%s", message);
+        log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);
     mem_free(dir);
     mem_free(name);
     return good;

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/message.h"
 #include "engine/engine.h"
 #include "engine/internal.h"
 #include "lifecycle/ahead.h"
@@ -91,7 +92,7 @@ static void replay_progress(void *context, uint64_t done, uint64_t total)
         (double)total / 1e6);
 }
 
-enum status replay_log(struct engine *engine, char *message)
+enum status replay_log(struct engine *engine, struct message *message)
 {
     struct worker worker;
     struct replay replay = { .engine = engine, .worker = &worker, .ahead = { .engine = engine } };
@@ -105,11 +106,8 @@ enum status replay_log(struct engine *engine, char *message)
     replay.worker->turn.clock_stopped = true;
     aof_on_ahead(engine->aof, replay_see);
     status = aof_replay(engine->aof, replay_run, replay_progress, &replay, message);
-    if (status == STATUS_INVALID && replay.error[0] != '\0') {
-        size_t size = strlen(message);
-
-        snprintf(message + size, 256 - size, "%s%s", size > 0 ? ": " : "", replay.error);
-    }
+    if (status == STATUS_INVALID && replay.error[0] != '\0')
+        message_append(message, "%s%s", message_is_empty(message) ? "" : ": ", replay.error);
     ahead_submit(&replay.ahead);
     reply_release(&replay.client.reply);
     worker_release(&worker);

@@ -2,11 +2,12 @@
 #ifndef KELVIN_LIFECYCLE_REPLAY_H
 #define KELVIN_LIFECYCLE_REPLAY_H
 
+#include "base/message.h"
 #include "base/status.h"
 
 struct engine;
 
 /* Replays the log into the engine, on the calling thread, while the state is ENGINE_LOADING. */
-enum status replay_log(struct engine *engine, char *message);
+enum status replay_log(struct engine *engine, struct message *message);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
 #include "lifecycle/aof_switch.h"
@@ -43,14 +44,15 @@ static void *rewrite_main(void *context)
     struct rewrite *rewrite = context;
     struct engine *engine = rewrite->engine;
     struct aof *aof = rewrite->aof;
-    char message[CONFIG_MESSAGE_SIZE] = "", *dir, *name;
+    char *dir, *name;
+    struct message message = { "" };
     enum status status;
 
     meter_join(engine->meter);
     dir = config_string(engine->config, CONFIG_APPENDDIRNAME);
     name = config_string(engine->config, CONFIG_APPENDFILENAME);
     log_write(engine->log, LOG_LEVEL_NOTICE, "Background append only file rewriting started");
-    status = checkpoint_run(aof, engine->tier, engine->partitions, dir, name, message);
+    status = checkpoint_run(aof, engine->tier, engine->partitions, dir, name, &message);
     mem_free(dir);
     mem_free(name);
     rewrite->last_ms = clock_wall_ms() - rewrite->began_ms;
@@ -62,7 +64,7 @@ static void *rewrite_main(void *context)
     } else {
         rewrite->failures++;
         rewrite->failed_ms = clock_wall_ms();
-        log_write(engine->log, LOG_LEVEL_WARNING, "Background AOF rewrite failed: %s. The last checkpoint and the log stay valid.", message);
+        log_write(engine->log, LOG_LEVEL_WARNING, "Background AOF rewrite failed: %s. The last checkpoint and the log stay valid.", message.text);
     }
     meter_leave(engine->meter);
     rewrite->running = false;

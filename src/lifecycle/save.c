@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
 #include "lifecycle/rewrite.h"
@@ -110,7 +111,7 @@ static bool policy_is_lfu(const struct config *config)
     return policy == CONFIG_POLICY_ALLKEYS_LFU || policy == CONFIG_POLICY_VOLATILE_LFU;
 }
 
-static enum status dump(struct save *save, const char *image, int64_t taken_us, char *message)
+static enum status dump(struct save *save, const char *image, int64_t taken_us, struct message *message)
 {
     struct engine *engine = save->engine;
     char *path = config_string(engine->config, CONFIG_DBFILENAME), when[32];
@@ -137,21 +138,21 @@ static enum status dump(struct save *save, const char *image, int64_t taken_us, 
 }
 
 /* Without the store there is no image: what is wrong with it says more than what the image's taker saw. */
-static void explain(struct engine *engine, enum status status, char *message)
+static void explain(struct engine *engine, enum status status, struct message *message)
 {
     struct tier_stats stats;
 
     tier_stats(engine->tier, &stats);
     if (stats.state == TIER_ERROR) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, "the store of cold keys is in error: %.120s", stats.last_error);
-    } else if (message[0] == '\0') {
-        snprintf(message, CONFIG_MESSAGE_SIZE, "%s", status_name(status));
+        message_set(message, "the store of cold keys is in error: %.120s", stats.last_error);
+    } else if (message_is_empty(message)) {
+        message_set(message, "%s", status_name(status));
     }
 }
 
 /* What changes while it runs counts for the next one: the number is taken before the instant of the image, so it may count a little
  * twice, but never forgets. */
-static enum status save_now(struct save *save, char *message)
+static enum status save_now(struct save *save, struct message *message)
 {
     struct engine *engine = save->engine;
     char folder[PATH_SIZE], image[PATH_SIZE + 64];
@@ -159,7 +160,7 @@ static enum status save_now(struct save *save, char *message)
     int64_t taken_us = clock_wall_us();
     enum status status;
 
-    message[0] = '\0';
+    message->text[0] = '\0';
     image_folder(engine, folder);
     snprintf(image, sizeof(image), "%s/temp-%d.image", folder, (int)getpid());
     status = checkpoint_image(engine->tier, engine->partitions, image, message);
@@ -207,21 +208,21 @@ static void *save_main(void *context)
     struct save *save = context;
     struct engine *engine = save->engine;
     struct save_wait *wait = save->wait;
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
     enum status status;
 
     pthread_setname_np(pthread_self(), "kelvin-save");
     meter_join(engine->meter);
-    status = save_now(save, message);
+    status = save_now(save, &message);
     if (wait == NULL)
-        end_background(save, status, message);
+        end_background(save, status, message.text);
     else if (status != STATUS_OK)
-        log_write(engine->log, LOG_LEVEL_WARNING, "SAVE failed: %s. The dump before stays.", message);
+        log_write(engine->log, LOG_LEVEL_WARNING, "SAVE failed: %s. The dump before stays.", message.text);
     meter_leave(engine->meter);
     give_turn_back(save);
     if (wait != NULL) {
         wait->good = status == STATUS_OK;
-        snprintf(wait->message, sizeof(wait->message), "%s", message);
+        wait->message = message;
         job_finish(engine->jobs, &wait->job);
     }
     return NULL;
@@ -322,7 +323,7 @@ void save_cancel(struct save *save)
     save->progress.cancel = true;
 }
 
-bool save_last(struct save *save, bool wanted, char *message)
+bool save_last(struct save *save, bool wanted, struct message *message)
 {
     bool good = true;
 
@@ -386,11 +387,11 @@ void save_stats(struct save *save, struct save_stats *stats)
 
 void save_destroy(struct save *save)
 {
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 
     if (save == NULL)
         return;
-    CHECK(save_last(save, false, message));
+    CHECK(save_last(save, false, &message));
     mutex_lock(&save->lock);
     join(save);
     mutex_unlock(&save->lock);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/message.h"
 #include "config/config.h"
 #include "engine/job.h"
 
@@ -31,7 +32,7 @@ void save_clean(struct engine *engine);
 struct save_wait {
     struct job job;
     bool good;
-    char message[CONFIG_MESSAGE_SIZE];      /* why not */
+    struct message message;      /* why not */
 };
 
 /* The turn to save. False: a save runs. Whoever has it has to start: in the background (`wait` NULL), or for a client that waits
@@ -45,8 +46,8 @@ void save_schedule(struct save *save);
 void save_consider(struct save *save);
 
 /* The dump before the end. The caller sees to it that nothing is written meanwhile. Gives up one that runs; then, and until
- * save_reopen, nobody else may save. `wanted` false: gives up only. Blocks. `message` has CONFIG_MESSAGE_SIZE bytes. */
-bool save_last(struct save *save, bool wanted, char *message);
+ * save_reopen, nobody else may save. `wanted` false: gives up only. Blocks. */
+bool save_last(struct save *save, bool wanted, struct message *message);
 void save_reopen(struct save *save);
 /* The one that runs, the last one too, ends as a failure as soon as possible. */
 void save_cancel(struct save *save);

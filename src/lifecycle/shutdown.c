@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
 #include "lifecycle/aof_switch.h"
@@ -90,7 +91,7 @@ static void refuse(struct shutdown *shutdown)
 static void prepare_end(struct shutdown *shutdown)
 {
     struct engine *engine = shutdown->engine;
-    char message[CONFIG_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     bool ends = false, goes_on = true;
     int status = 0;
 
@@ -103,7 +104,7 @@ static void prepare_end(struct shutdown *shutdown)
         flags = shutdown->flags;
         mutex_unlock(&shutdown->lock);
         meter_join(engine->meter);
-        good = shutdown_prepare(engine, flags, message);
+        good = shutdown_prepare(engine, flags, &message);
         meter_leave(engine->meter);
         mutex_lock(&shutdown->lock);
         ends = shutdown->ending = shutdown->insisted || (good && !shutdown->aborted);
@@ -254,7 +255,7 @@ static bool await_switch(struct engine *engine)
     return !waits || !aof_switch_has_failed(engine->aof_switch);
 }
 
-bool shutdown_prepare(struct engine *engine, int flags, char *message)
+bool shutdown_prepare(struct engine *engine, int flags, struct message *message)
 {
     /* Before the data is there, there is nothing to save, and a dump would replace a good one by half of it. */
     bool loading = engine->state == ENGINE_LOADING, nosave = loading || flags & CONFIG_SHUTDOWN_NOSAVE, wanted;
@@ -274,7 +275,7 @@ bool shutdown_prepare(struct engine *engine, int flags, char *message)
             rewrite_last(engine->rewrite);
         return true;
     }
-    log_write(engine->log, LOG_LEVEL_WARNING, "The last dump failed: %s", message);
+    log_write(engine->log, LOG_LEVEL_WARNING, "The last dump failed: %s", message->text);
     if (flags & CONFIG_SHUTDOWN_FORCE) {
         log_write(engine->log, LOG_LEVEL_WARNING, "Error trying to save the DB. Exit anyway.");
         return true;

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "base/message.h"
 #include "engine/job.h"
 
 struct engine;
@@ -27,7 +28,7 @@ bool shutdown_abort(struct shutdown *shutdown);
 
 /* What is to be done before the process may end (`flags`: enum config_shutdown, 0 is the default): a log that is being switched on or off
  * comes to where it goes; with save points or CONFIG_SHUTDOWN_SAVE a dump. False: it failed, the server should go on, and does, as if nothing had been asked; `message`
- * (CONFIG_MESSAGE_SIZE bytes) says why. Not if flags has CONFIG_SHUTDOWN_FORCE. Blocks; not on a worker. */
-bool shutdown_prepare(struct engine *engine, int flags, char *message);
+ * says why. Not if flags has CONFIG_SHUTDOWN_FORCE. Blocks; not on a worker. */
+bool shutdown_prepare(struct engine *engine, int flags, struct message *message);
 
 #endif

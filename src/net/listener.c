@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 
 enum { SOCKETS_MAX = 17, ACCEPT_A_TURN = 1000, PAUSE_MS = 100 };
 
@@ -157,7 +158,7 @@ static int listen_backlog(const struct listener *listener)
 }
 
 /* Returns false with errno if it can't be bound. */
-static bool listen_tcp(struct listener *listener, const char *host, int port, char *message)
+static bool listen_tcp(struct listener *listener, const char *host, int port, struct message *message)
 {
     struct addrinfo hints = { .ai_family = strchr(host, ':') != NULL ? AF_INET6 : AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
     struct addrinfo *found = NULL;
@@ -167,7 +168,7 @@ static bool listen_tcp(struct listener *listener, const char *host, int port, ch
     snprintf(service, sizeof(service), "%d", port);
     error = getaddrinfo(host, service, &hints, &found);
     if (error != 0) {
-        snprintf(message, 256, "Could not create server TCP listening socket %s:%d: %s", host, port, gai_strerror(error));
+        message_set(message, "Could not create server TCP listening socket %s:%d: %s", host, port, gai_strerror(error));
         errno = EADDRNOTAVAIL;
         return false;
     }
@@ -179,7 +180,7 @@ static bool listen_tcp(struct listener *listener, const char *host, int port, ch
     }
     if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, listen_backlog(listener)) != 0) {
         error = errno;
-        snprintf(message, 256, "Could not create server TCP listening socket %s:%d: bind: %s", host, port, strerror(error));
+        message_set(message, "Could not create server TCP listening socket %s:%d: bind: %s", host, port, strerror(error));
         if (fd >= 0)
             close(fd);
         freeaddrinfo(found);
@@ -191,7 +192,7 @@ static bool listen_tcp(struct listener *listener, const char *host, int port, ch
     return true;
 }
 
-static bool listen_all_tcp(struct listener *listener, char *message)
+static bool listen_all_tcp(struct listener *listener, struct message *message)
 {
     char *bind_list = config_string(listener->engine->config, CONFIG_BIND), *rest = NULL;
     bool good = true;
@@ -213,21 +214,21 @@ static bool listen_all_tcp(struct listener *listener, char *message)
     return good;
 }
 
-static bool listen_unix(struct listener *listener, char *message)
+static bool listen_unix(struct listener *listener, struct message *message)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     int64_t mode = config_number(listener->engine->config, CONFIG_UNIXSOCKETPERM);
     int fd;
 
     if (strlen(listener->unix_path) >= sizeof(address.sun_path)) {
-        snprintf(message, 256, "Failed opening Unix socket: the path is too long");
+        message_set(message, "Failed opening Unix socket: the path is too long");
         return false;
     }
     strcpy(address.sun_path, listener->unix_path);
     unlink(listener->unix_path);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(fd, listen_backlog(listener)) != 0) {
-        snprintf(message, 256, "Failed opening Unix socket: bind: %s", strerror(errno));
+        message_set(message, "Failed opening Unix socket: bind: %s", strerror(errno));
         if (fd >= 0)
             close(fd);
         return false;
@@ -238,7 +239,7 @@ static bool listen_unix(struct listener *listener, char *message)
     return true;
 }
 
-struct listener *listener_open(struct loop *main_loop, struct loop **loops, int loop_count, char *message)
+struct listener *listener_open(struct loop *main_loop, struct loop **loops, int loop_count, struct message *message)
 {
     struct listener *listener = mem_zalloc(sizeof(*listener));
     struct config *config = main_loop->engine->config;
@@ -256,7 +257,7 @@ struct listener *listener_open(struct loop *main_loop, struct loop **loops, int 
     if ((listener->port != 0 && !listen_all_tcp(listener, message)) || (listener->unix_path[0] != '\0' && !listen_unix(listener, message)))
         goto failed;
     if (listener->count == 0) {
-        snprintf(message, 256, "Configured to not listen anywhere, exiting.");
+        message_set(message, "Configured to not listen anywhere, exiting.");
         goto failed;
     }
     return listener;

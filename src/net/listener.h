@@ -2,13 +2,14 @@
 #ifndef KELVIN_NET_LISTENER_H
 #define KELVIN_NET_LISTENER_H
 
+#include "base/message.h"
 #include "net/loop.h"
 
 struct listener;
 
 /* Binds and listens at every address of `bind` (an address that begins with '-' may be missing on this machine, '*' is all), and
- * at `unixsocket`. NULL: `message` (256 bytes) says what failed, as Redis words it. */
-struct listener *listener_open(struct loop *main_loop, struct loop **loops, int loop_count, char *message);
+ * at `unixsocket`. NULL: `message` says what failed, as Redis words it. */
+struct listener *listener_open(struct loop *main_loop, struct loop **loops, int loop_count, struct message *message);
 /* Stops listening; closes at the loop's next turns. */
 void listener_close(struct listener *listener);
 /* After the loop has run out. */

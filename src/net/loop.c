@@ -310,11 +310,11 @@ static struct connection *find_largest(struct loop *loop)
 }
 
 struct relief {
-    struct message message;
+    struct mail message;
     struct loop *loop;
 };
 
-static void run_relief(struct message *message, struct worker *worker)
+static void run_relief(struct mail *message, struct worker *worker)
 {
     struct relief *relief = (struct relief *)message;
 
@@ -432,11 +432,11 @@ void loop_join(struct loop *loop)
 }
 
 struct stop_message {
-    struct message message;
+    struct mail message;
     struct loop *loop;
 };
 
-static void run_stop(struct message *message, struct worker *worker)
+static void run_stop(struct mail *message, struct worker *worker)
 {
     struct stop_message *stop = (struct stop_message *)message;
 
@@ -463,12 +463,12 @@ void loop_sweep(struct loop *loop)
 }
 
 struct accept_message {
-    struct message message;
+    struct mail message;
     struct loop *loop;
     struct accepted accepted;
 };
 
-static void run_accept(struct message *message, struct worker *worker)
+static void run_accept(struct mail *message, struct worker *worker)
 {
     struct accept_message *accept = (struct accept_message *)message;
 

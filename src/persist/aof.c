@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/mutex.h"
 #include "persist/aof_private.h"
 #include "persist/aof_replay.h"
@@ -27,17 +28,17 @@ static int system_fsync(void *context, int fd) { return fsync(fd); }
 
 /* Opening */
 
-static enum status dir_open(struct aof *aof, char *message)
+static enum status dir_open(struct aof *aof, struct message *message)
 {
     aof->dir_fd = open(aof->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (aof->dir_fd < 0) {
         if (errno != ENOENT)
-            snprintf(message, AOF_MESSAGE_SIZE, "Can't open the AOF directory %s: %s", aof->dir, strerror(errno));
+            message_set(message, "Can't open the AOF directory %s: %s", aof->dir, strerror(errno));
         return status_of_errno(errno);
     }
     if (flock(aof->dir_fd, LOCK_EX | LOCK_NB) == 0)
         return STATUS_OK;
-    snprintf(message, AOF_MESSAGE_SIZE, "The AOF directory %s is in use by another process", aof->dir);
+    message_set(message, "The AOF directory %s is in use by another process", aof->dir);
     return errno == EWOULDBLOCK ? STATUS_LOCKED : STATUS_IO;
 }
 
@@ -78,7 +79,7 @@ static bool is_orphan(const struct aof *aof, const char *name)
 
 /* There is no manifest. Is there nothing else either? To begin an empty log beside data would look like data loss, and become it, as
  * images that no manifest names are removed. */
-static enum status orphans_refuse(struct aof *aof, char *message)
+static enum status orphans_refuse(struct aof *aof, struct message *message)
 {
     struct dirent *entry;
     enum status status = STATUS_OK;
@@ -88,7 +89,7 @@ static enum status orphans_refuse(struct aof *aof, char *message)
 
     snprintf(incomplete, sizeof(incomplete), "%s.incomplete", aof->dir);
     if (access(incomplete, F_OK) == 0) {
-        snprintf(message, AOF_MESSAGE_SIZE, "'%.120s' is what an interrupted backup or --restore left behind: do that again, or remove it",
+        message_set(message, "'%.120s' is what an interrupted backup or --restore left behind: do that again, or remove it",
             incomplete);
         return STATUS_INVALID;
     }
@@ -99,7 +100,7 @@ static enum status orphans_refuse(struct aof *aof, char *message)
     while (list != NULL && status == STATUS_OK && (entry = readdir(list)) != NULL) {
         if (!is_orphan(aof, entry->d_name))
             continue;
-        snprintf(message, AOF_MESSAGE_SIZE, "The AOF directory %.60s has %.100s, but no manifest that names it. kelvin-check --repair may "
+        message_set(message, "The AOF directory %.60s has %.100s, but no manifest that names it. kelvin-check --repair may "
             "write one", aof->dir, entry->d_name);
         status = STATUS_CORRUPT;
     }
@@ -131,13 +132,13 @@ static void aof_destroy(struct aof *aof)
     mem_free(aof);
 }
 
-enum status aof_open(const struct aof_options *options, struct aof **result, char *message)
+enum status aof_open(const struct aof_options *options, struct aof **result, struct message *message)
 {
     const struct aof_disk system_disk = { NULL, system_write, system_fdatasync, system_ftruncate, system_fsync };
     struct aof *aof = mem_zalloc(sizeof(*aof));
     enum status status;
 
-    message[0] = 0;
+    message->text[0] = '\0';
     aof->dir = mem_string(bytes_of_string(options->dir));
     aof->name = mem_string(bytes_of_string(options->name));
     aof->manifest_name = aof_name_format(".manifest", options->name, 0);
@@ -164,7 +165,7 @@ enum status aof_open(const struct aof_options *options, struct aof **result, cha
         status = aof_manifest_load(&aof->manifest, aof->dir_fd, aof->manifest_name, message);
     /* A killed server may not have synced the manifest that we go by, and what it does not name will be removed. */
     if (status == STATUS_OK && aof->disk.fsync(aof->disk.context, aof->dir_fd) != 0) {
-        snprintf(message, AOF_MESSAGE_SIZE, "Can't sync the AOF directory %s: %s", aof->dir, strerror(errno));
+        message_set(message, "Can't sync the AOF directory %s: %s", aof->dir, strerror(errno));
         status = STATUS_IO;
     }
     if (status == STATUS_NOT_FOUND)
@@ -203,7 +204,7 @@ void aof_on_ahead(struct aof *aof, aof_ahead *ahead)
     aof->ahead = ahead;
 }
 
-enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, void *context, char *message)
+enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, void *context, struct message *message)
 {
     struct aof_replay replay = {
         .dir_fd = aof->dir_fd,
@@ -243,7 +244,7 @@ const char *aof_base(struct aof *aof)
 
 /* Starting and stopping */
 
-static enum status dir_create(struct aof *aof, char *message)
+static enum status dir_create(struct aof *aof, struct message *message)
 {
     char *copy = mem_string(bytes_of_string(aof->dir));
     enum status status = STATUS_OK;
@@ -251,7 +252,7 @@ static enum status dir_create(struct aof *aof, char *message)
 
     mem_free(copy);
     if (parent < 0 || (mkdir(aof->dir, 0755) != 0 && errno != EEXIST) || aof->disk.fsync(aof->disk.context, parent) != 0) {
-        snprintf(message, AOF_MESSAGE_SIZE, "Can't create the AOF directory %s: %s", aof->dir, strerror(errno));
+        message_set(message, "Can't create the AOF directory %s: %s", aof->dir, strerror(errno));
         status = status_of_errno(errno);
     }
     if (parent >= 0)
@@ -260,7 +261,7 @@ static enum status dir_create(struct aof *aof, char *message)
 }
 
 /* Files of type h are what an earlier checkpoint left to delete. They go first: once no manifest names them, nobody finds them. */
-static enum status history_drop(struct aof *aof, char *message)
+static enum status history_drop(struct aof *aof, struct message *message)
 {
     enum status status = STATUS_OK;
     bool replaced, found = false;
@@ -274,13 +275,13 @@ static enum status history_drop(struct aof *aof, char *message)
     if (found)
         status = aof_manifest_save(&aof->manifest, aof->dir_fd, aof->manifest_name, &aof->disk, &replaced);
     if (status != STATUS_OK)
-        snprintf(message, AOF_MESSAGE_SIZE, "Can't write the AOF manifest in %s: %s", aof->dir, strerror(errno));
+        message_set(message, "Can't write the AOF manifest in %s: %s", aof->dir, strerror(errno));
     return status;
 }
 
 /* Opens the last increment. What a killed server left in the page cache is synced now: it is about to be seen, and
  * under `always` what was seen survives a power cut. */
-static enum status increment_open(struct aof *aof, char *message)
+static enum status increment_open(struct aof *aof, struct message *message)
 {
     struct aof_file *last = &aof->manifest.files[aof->manifest.count - 1];
     struct stat info;
@@ -290,7 +291,7 @@ static enum status increment_open(struct aof *aof, char *message)
         atomic_store(&aof->current_size, (uint64_t)info.st_size);
         return STATUS_OK;
     }
-    snprintf(message, AOF_MESSAGE_SIZE, "Can't open the AOF file %s for writing: %s", last->name, strerror(errno));
+    message_set(message, "Can't open the AOF file %s for writing: %s", last->name, strerror(errno));
     return STATUS_IO;
 }
 
@@ -309,14 +310,14 @@ static void file_trim(struct aof *aof, const struct aof_file *file)
         close(fd);
 }
 
-enum status aof_start(struct aof *aof, char *message)
+enum status aof_start(struct aof *aof, struct message *message)
 {
     enum status status = STATUS_OK;
     const struct aof_file *last;
     int error;
 
     CHECK(!aof->started && (aof->replayed || aof->manifest.count == 0));
-    message[0] = 0;
+    message->text[0] = '\0';
     if (aof->dir_fd < 0)
         status = dir_create(aof, message);
     if (status == STATUS_OK && aof->adopted != NULL)
@@ -347,7 +348,7 @@ enum status aof_start(struct aof *aof, char *message)
     atomic_store(&aof->base_size, atomic_load(&aof->other_size) + aof->durable_size);
     error = pthread_create(&aof->flusher, NULL, aof_flusher_main, aof);
     if (error != 0) {
-        snprintf(message, AOF_MESSAGE_SIZE, "Can't start the AOF's thread: %s", strerror(error));
+        message_set(message, "Can't start the AOF's thread: %s", strerror(error));
         return STATUS_IO;
     }
     aof->started = true;

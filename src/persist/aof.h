@@ -33,6 +33,7 @@
 
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/message.h"
 #include "base/status.h"
 
 enum aof_fsync { AOF_FSYNC_ALWAYS, AOF_FSYNC_EVERYSEC, AOF_FSYNC_NO };
@@ -61,8 +62,8 @@ struct aof_disk {
 
 /* Reads the manifest. None: an empty log; but a bare appendonly.aof of before Redis 7 next to the directory is adopted, and files of the
  * log without a manifest, and `<dir>.incomplete` of an interrupted backup or restore, are refused with a message. Creates nothing yet.
- * STATUS_LOCKED: another process has it open. `message` has 256 bytes; it is set whenever the answer is not STATUS_OK. */
-enum status aof_open(const struct aof_options *options, struct aof **aof, char *message);
+ * STATUS_LOCKED: another process has it open. `message` is set whenever the answer is not STATUS_OK. */
+enum status aof_open(const struct aof_options *options, struct aof **aof, struct message *message);
 
 /* A file from elsewhere as the base of a log that is empty (aof_is_new): a dump, or an old log. aof_replay reads it where it lies,
  * and aof_start puts it under the manifest as a hard link, a copy where there can be none: until then nothing has changed, and from then
@@ -84,13 +85,13 @@ const char *aof_adopted(const struct aof *aof);     /* NULL: none. Until aof_sta
  * STATUS_INVALID. Call it once, before aof_start. */
 typedef bool aof_run(void *context, const struct bytes *args, int arg_count);
 typedef void aof_progress(void *context, uint64_t done, uint64_t total);
-enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, void *context, char *message);
+enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, void *context, struct message *message);
 
 /* Loads the RDB that begins the file, from offset 0, and says how many bytes it has. `progress` is to be called with the bytes done.
- * `message` has 256 bytes. */
+ * */
 typedef void aof_import_progress(void *context, uint64_t done);
 typedef enum status aof_import(void *context, int fd, aof_import_progress *progress, void *progress_context, uint64_t *size,
-    char *message);
+    struct message *message);
 void aof_on_import(struct aof *aof, aof_import *import, void *context);     /* before aof_replay */
 
 /* Before aof_replay, with its context: `ahead` is called for each command, MULTI and EXEC too, some hundred commands before it is
@@ -110,7 +111,7 @@ void aof_on_notice(struct aof *aof, aof_notice *notice, void *context);
 
 /* After the replay: opens the last increment for appending and syncs it, or creates the first (with its directory and
  * manifest synced), and starts the flusher. */
-enum status aof_start(struct aof *aof, char *message);
+enum status aof_start(struct aof *aof, struct message *message);
 /* Flushes, syncs and closes the files, if it was started. What can be asked about the log, and aof_flush, go on to answer; nothing is
  * appended any more. */
 void aof_stop(struct aof *aof);
@@ -168,9 +169,9 @@ void aof_set_fsync(struct aof *aof, enum aof_fsync fsync);
  * or
  *   directory in `dir`, complete and synced; its name ends in ".base.image". STATUS_LOCKED: the flusher has not reached
  *   the cut yet; aof_on_durable's callback is called when it has. */
-enum status aof_prepare(struct aof *aof, char *message);
+enum status aof_prepare(struct aof *aof, struct message *message);
 uint64_t aof_cut(struct aof *aof);
-enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, char *message);
+enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, struct message *message);
 
 struct aof_stats {
     uint64_t current_size, base_size;       /* bytes: all files, the image among them; when last rewritten or loaded */

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "persist/aof_private.h"
 #include "persist/rdb_reader.h"
 
@@ -90,7 +91,7 @@ static enum status bring_in(struct aof *aof, int fd, const char *name)
     return status;
 }
 
-enum status aof_adopt_begin(struct aof *aof, char *message)
+enum status aof_adopt_begin(struct aof *aof, struct message *message)
 {
     int fd = open(aof->adopted, O_RDONLY | O_CLOEXEC);
     enum status status = STATUS_OK;
@@ -115,7 +116,7 @@ enum status aof_adopt_begin(struct aof *aof, char *message)
         status = status_of_errno(errno);
 out:
     if (status != STATUS_OK)
-        snprintf(message, AOF_MESSAGE_SIZE, "Can't bring %.100s into the AOF directory %.100s: %s", aof->adopted, aof->dir, strerror(errno));
+        message_set(message, "Can't bring %.100s into the AOF directory %.100s: %s", aof->adopted, aof->dir, strerror(errno));
     if (fd >= 0)
         close(fd);
     mem_free(name);

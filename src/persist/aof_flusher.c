@@ -1,3 +1,4 @@
+#include "base/message.h"
 #include "base/mutex.h"
 #include "persist/aof_private.h"
 
@@ -23,15 +24,15 @@ void aof_notice_tell(struct aof *aof, const char *message)
 
 static void error_set(struct aof *aof, enum status status, const char *what, int error)
 {
-    char message[AOF_MESSAGE_SIZE];
+    struct message message;
     enum status before;
 
     atomic_store(&aof->error_number, error);
     before = (enum status)atomic_exchange(&aof->error, (int)status);
     if (before == status)
         return;
-    snprintf(message, sizeof(message), "AOF: %s: %s. Writes are refused until it succeeds", what, strerror(error));
-    aof_notice_tell(aof, message);
+    message_set(&message, "AOF: %s: %s. Writes are refused until it succeeds", what, strerror(error));
+    aof_notice_tell(aof, message.text);
 }
 
 static void error_clear(struct aof *aof)
@@ -44,13 +45,13 @@ static void error_clear(struct aof *aof)
 
 static void lost_set(struct aof *aof, const char *why)
 {
-    char message[AOF_MESSAGE_SIZE];
+    struct message message;
 
     if (atomic_exchange(&aof->lost, true))
         return;
-    snprintf(message, sizeof(message), "AOF: an fsync failed, and what it should have covered %s. The log is lost from "
+    message_set(&message, "AOF: an fsync failed, and what it should have covered %s. The log is lost from "
         "there on and takes nothing more; the data set is only in memory now: save it elsewhere", why);
-    aof_notice_tell(aof, message);
+    aof_notice_tell(aof, message.text);
 }
 
 /* Writing */

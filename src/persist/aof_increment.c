@@ -1,3 +1,4 @@
+#include "base/message.h"
 #include "base/mutex.h"
 #include "persist/aof_private.h"
 
@@ -203,7 +204,7 @@ out:
 }
 
 /* A new, empty increment in the manifest, synced. The files lock is held, or nobody else is there yet. */
-enum status aof_increment_add(struct aof *aof, int *result, char *message)
+enum status aof_increment_add(struct aof *aof, int *result, struct message *message)
 {
     struct aof_manifest next;
     enum status status = STATUS_OK;
@@ -229,7 +230,7 @@ out:
         manifest_saved(aof, &next);
         *result = fd;
     } else {
-        snprintf(message, AOF_MESSAGE_SIZE, "Can't create an AOF increment in %s: %s", aof->dir, strerror(error));
+        message_set(message, "Can't create an AOF increment in %s: %s", aof->dir, strerror(error));
         increment_give_up(aof, fd, name, replaced);
     }
     aof_manifest_release(&next);
@@ -288,17 +289,17 @@ uint64_t aof_increment_sizes(struct aof *aof)
     return size;
 }
 
-enum status aof_prepare(struct aof *aof, char *message)
+enum status aof_prepare(struct aof *aof, struct message *message)
 {
     enum status status;
 
-    message[0] = 0;
+    message->text[0] = '\0';
     mutex_lock(&aof->files_lock);
     status = aof_error(aof);
     if (status != STATUS_OK) {
-        snprintf(message, AOF_MESSAGE_SIZE, "The AOF takes no writes at the moment");
+        message_set(message, "The AOF takes no writes at the moment");
     } else if (atomic_load(&aof->cut_state) == AOF_CUT_WAITING) {
-        snprintf(message, AOF_MESSAGE_SIZE, "The AOF's files have not reached the last cut yet");
+        message_set(message, "The AOF's files have not reached the last cut yet");
         status = STATUS_LOCKED;
     } else if (aof->prepared_fd < 0) {
         status = aof_increment_add(aof, &aof->prepared_fd, message);
@@ -359,25 +360,25 @@ static void manifest_after(const struct aof *aof, uint64_t lsn, const char *base
     }
 }
 
-enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, char *message)
+enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, struct message *message)
 {
     struct aof_manifest next;
     enum status status = STATUS_OK;
     bool replaced;
 
     CHECK(base_name == NULL || aof_name_is_image(base_name));
-    message[0] = 0;
+    message->text[0] = '\0';
     mutex_lock(&aof->files_lock);
     if (aof->switched_lsn != lsn) {
         mutex_unlock(&aof->files_lock);
-        snprintf(message, AOF_MESSAGE_SIZE, "The AOF's files have not reached the cut yet");
+        message_set(message, "The AOF's files have not reached the cut yet");
         return STATUS_LOCKED;
     }
     manifest_after(aof, lsn, base_name, &next);
     status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, &aof->disk, &replaced);
     if (status != STATUS_OK) {
         /* Either manifest is complete, whichever the disk has; so all files stay. */
-        snprintf(message, AOF_MESSAGE_SIZE, "Can't write the AOF manifest in %s: %s", aof->dir, strerror(errno));
+        message_set(message, "Can't write the AOF manifest in %s: %s", aof->dir, strerror(errno));
         aof_manifest_release(&next);
     } else {
         manifest_saved(aof, &next);

@@ -10,9 +10,10 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/text.h"
 
-enum { MESSAGE_SIZE = 256, LINE_SIZE_MAX = 4096 };
+enum { LINE_SIZE_MAX = 4096 };
 
 void aof_manifest_init(struct aof_manifest *manifest)
 {
@@ -206,7 +207,7 @@ static const char *line_parse(struct aof_manifest *manifest, struct bytes line, 
     return NULL;
 }
 
-enum status aof_manifest_parse(struct aof_manifest *manifest, struct bytes text, char *message)
+enum status aof_manifest_parse(struct aof_manifest *manifest, struct bytes text, struct message *message)
 {
     struct buffer name, word;
     const char *error = NULL;
@@ -239,7 +240,7 @@ enum status aof_manifest_parse(struct aof_manifest *manifest, struct bytes text,
         error = "it names no file";
     if (error == NULL)
         return STATUS_OK;
-    snprintf(message, MESSAGE_SIZE, "Bad AOF manifest, line %d: %s", number, error);
+    message_set(message, "Bad AOF manifest, line %d: %s", number, error);
     aof_manifest_release(manifest);
     return STATUS_CORRUPT;
 }
@@ -280,7 +281,7 @@ void aof_manifest_print(const struct aof_manifest *manifest, struct buffer *text
     }
 }
 
-enum status aof_manifest_load(struct aof_manifest *manifest, int dir_fd, const char *file_name, char *message)
+enum status aof_manifest_load(struct aof_manifest *manifest, int dir_fd, const char *file_name, struct message *message)
 {
     enum status status = STATUS_OK;
     struct buffer text;
@@ -289,7 +290,7 @@ enum status aof_manifest_load(struct aof_manifest *manifest, int dir_fd, const c
     aof_manifest_init(manifest);
     if (fd < 0) {
         if (errno != ENOENT)
-            snprintf(message, MESSAGE_SIZE, "Can't open the AOF manifest %s: %s", file_name, strerror(errno));
+            message_set(message, "Can't open the AOF manifest %s: %s", file_name, strerror(errno));
         return status_of_errno(errno);
     }
     buffer_init(&text);
@@ -301,13 +302,13 @@ enum status aof_manifest_load(struct aof_manifest *manifest, int dir_fd, const c
         if (size < 0 && errno == EINTR)
             continue;
         if (size < 0) {
-            snprintf(message, MESSAGE_SIZE, "Can't read the AOF manifest %s: %s", file_name, strerror(errno));
+            message_set(message, "Can't read the AOF manifest %s: %s", file_name, strerror(errno));
             status = STATUS_IO;
             break;
         }
         text.size += (size_t)size;
         if (text.size > AOF_MANIFEST_SIZE_MAX) {
-            snprintf(message, MESSAGE_SIZE, "The AOF manifest %s is too large", file_name);
+            message_set(message, "The AOF manifest %s is too large", file_name);
             status = STATUS_CORRUPT;
             break;
         }

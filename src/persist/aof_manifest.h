@@ -17,6 +17,7 @@
 
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/message.h"
 #include "base/status.h"
 #include "persist/aof.h"
 
@@ -47,13 +48,13 @@ void aof_manifest_remove(struct aof_manifest *manifest, int index);
 struct aof_file *aof_manifest_base(const struct aof_manifest *manifest);    /* NULL: there is none */
 uint64_t aof_manifest_last_seq(const struct aof_manifest *manifest);        /* of the increments; 0: there are none */
 
-/* STATUS_CORRUPT and a message (256 bytes, with the line's number) for anything that is not a manifest; then nothing is
+/* STATUS_CORRUPT and a message (with the line's number) for anything that is not a manifest; then nothing is
  * held. `manifest` is initialised here. */
-enum status aof_manifest_parse(struct aof_manifest *manifest, struct bytes text, char *message);
+enum status aof_manifest_parse(struct aof_manifest *manifest, struct bytes text, struct message *message);
 void aof_manifest_print(const struct aof_manifest *manifest, struct buffer *text);
 
 /* STATUS_NOT_FOUND: there is no such file. */
-enum status aof_manifest_load(struct aof_manifest *manifest, int dir_fd, const char *file_name, char *message);
+enum status aof_manifest_load(struct aof_manifest *manifest, int dir_fd, const char *file_name, struct message *message);
 
 /* Removes what a save left behind that was killed. Only where the manifest itself is good: else it may be all that there is. */
 void aof_manifest_clean(int dir_fd, const char *file_name);

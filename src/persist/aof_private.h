@@ -10,13 +10,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/message.h"
 #include "base/mutex.h"
 #include "base/stream_sum.h"
 #include "persist/aof.h"
 #include "persist/aof_manifest.h"
 #include "persist/aof_tail.h"
 
-enum { AOF_MESSAGE_SIZE = 256 };
 
 /* A stretch of the current file, from where the stretch before it ends, and the sum of its bytes. */
 struct aof_stretch {
@@ -88,7 +88,7 @@ struct aof {
 /* aof_increment.c. The name of an increment or the like, from the log's name; freed with mem_free. */
 char *aof_name_format(const char *format, const char *name, uint64_t number);
 /* A new, empty increment, in the manifest and synced. The files lock is held, or nobody else is there yet. */
-enum status aof_increment_add(struct aof *aof, int *fd, char *message);
+enum status aof_increment_add(struct aof *aof, int *fd, struct message *message);
 /* The log goes on in another increment, as an fsync of this one failed. Files and flush locks are held. STATUS_CORRUPT:
  * what was written can't be read back; all other failures may be tried again. */
 enum status aof_increment_replace(struct aof *aof);
@@ -97,7 +97,7 @@ uint64_t aof_increment_sizes(struct aof *aof);
 
 /* aof_adopt.c. Puts the adopted file into the directory, and into the manifest in memory; both are synced by whoever adds the first
  * increment. Afterwards aof_adopt_end lets go of where it was. */
-enum status aof_adopt_begin(struct aof *aof, char *message);
+enum status aof_adopt_begin(struct aof *aof, struct message *message);
 void aof_adopt_end(struct aof *aof);
 
 /* aof_flusher.c */

@@ -11,11 +11,11 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "persist/aof_tear.h"
 #include "persist/rdb_reader.h"
 
 enum {
-    MESSAGE_SIZE = 256,
     READ_SIZE = 1 << 20,
     LINE_SIZE_MAX = 1024,           /* of an annotation, as in Redis */
     NUMBER_SIZE_MAX = 24,
@@ -444,7 +444,7 @@ static void import_tell(void *context, uint64_t done)
 }
 
 /* What takes the place of aof_import when nobody wants to import anything. */
-static enum status rdb_skip_empty(int fd, uint64_t *size, char *message)
+static enum status rdb_skip_empty(int fd, uint64_t *size, struct message *message)
 {
     struct rdb_reader *reader = rdb_reader_create_file(fd);
     struct rdb_part part;
@@ -452,7 +452,7 @@ static enum status rdb_skip_empty(int fd, uint64_t *size, char *message)
 
     while ((status = rdb_read(reader, &part, message)) == STATUS_OK && part.kind != RDB_PART_END) {
         if (part.kind == RDB_PART_KEY || part.kind == RDB_PART_FUNCTION) {
-            snprintf(message, MESSAGE_SIZE, "it holds data, and nobody is here to import it");
+            message_set(message, "it holds data, and nobody is here to import it");
             status = STATUS_VERSION;
             break;
         }
@@ -463,34 +463,34 @@ static enum status rdb_skip_empty(int fd, uint64_t *size, char *message)
 }
 
 /* An RDB at the head of a base. Commands may follow it. */
-static enum status rdb_import(struct player *player, const char *name, char *message)
+static enum status rdb_import(struct player *player, const char *name, struct message *message)
 {
     const struct aof_replay *replay = player->replay;
     struct reader *reader = &player->reader;
-    char why[MESSAGE_SIZE] = "";
+    struct message why = { "" };
     uint64_t size = 0;
     enum status status;
 
     if (!reader_need(reader, 5) || !rdb_is_one(bytes_of(reader_at(reader, 0), 5)))
         return STATUS_OK;               /* what is wrong shows at the first command */
     if (replay->import != NULL)
-        status = replay->import(replay->import_context, reader->fd, import_tell, player, &size, why);
+        status = replay->import(replay->import_context, reader->fd, import_tell, player, &size, &why);
     else
-        status = rdb_skip_empty(reader->fd, &size, why);
+        status = rdb_skip_empty(reader->fd, &size, &why);
     reader->offset = size;
     reader->begin = reader->data.size = 0;
     if (status != STATUS_OK)
-        snprintf(message, MESSAGE_SIZE, "%.40s can't be loaded: %.190s", name, why);
+        message_set(message, "%.40s can't be loaded: %.190s", name, why.text);
     return status;
 }
 
 /* Cuts the file off at `where`, durably: what is appended next must not follow half a command. */
-static enum status tail_cut(const struct aof_replay *replay, int fd, const char *name, uint64_t where, char *message)
+static enum status tail_cut(const struct aof_replay *replay, int fd, const char *name, uint64_t where, struct message *message)
 {
     if (replay->disk->ftruncate(replay->disk->context, fd, (off_t)where) == 0
         && replay->disk->fdatasync(replay->disk->context, fd) == 0)
         return STATUS_OK;
-    snprintf(message, MESSAGE_SIZE, "Can't cut the AOF file %s back to %" PRIu64 " bytes: %s", name, where, strerror(errno));
+    message_set(message, "Can't cut the AOF file %s back to %" PRIu64 " bytes: %s", name, where, strerror(errno));
     return STATUS_IO;
 }
 
@@ -548,7 +548,7 @@ static enum record tear_judge(struct player *player, char *problem)
 }
 
 static enum status file_end(struct player *player, const struct aof_file *file, bool may_be_torn, enum record result,
-    uint64_t where, uint64_t size, char *message)
+    uint64_t where, uint64_t size, struct message *message)
 {
     const struct aof_replay *replay = player->replay;
     struct reader *reader = &player->reader;
@@ -562,39 +562,39 @@ static enum status file_end(struct player *player, const struct aof_file *file, 
     if (replay->damaged_at != NULL && result != RECORD_NOTHING)
         *replay->damaged_at = where;
     if (reader->failed) {
-        snprintf(message, MESSAGE_SIZE, "Can't read the AOF file %s: %s", file->name, strerror(reader->error));
+        message_set(message, "Can't read the AOF file %s: %s", file->name, strerror(reader->error));
         return STATUS_IO;
     }
     switch (result) {
     case RECORD_NOTHING: return STATUS_OK;
     case RECORD_COMPLETE:
-        snprintf(message, MESSAGE_SIZE, "The command at offset %" PRIu64 " of the AOF file %s was refused", where, file->name);
+        message_set(message, "The command at offset %" PRIu64 " of the AOF file %s was refused", where, file->name);
         return STATUS_INVALID;
     case RECORD_BAD:
-        snprintf(message, MESSAGE_SIZE, "Bad file format in the AOF file %.60s at offset %" PRIu64 ": %.90s. kelvin-check can "
+        message_set(message, "Bad file format in the AOF file %.60s at offset %" PRIu64 ": %.90s. kelvin-check can "
             "repair it at the price of what follows", file->name, where, problem);
         return STATUS_CORRUPT;
     case RECORD_TORN: break;
     }
     if (!may_be_torn) {
-        snprintf(message, MESSAGE_SIZE, "The AOF file %s ends early, at offset %" PRIu64 ", and others follow it", file->name,
+        message_set(message, "The AOF file %s ends early, at offset %" PRIu64 ", and others follow it", file->name,
             where);
         return STATUS_CORRUPT;
     }
     if (!replay->load_truncated) {
-        snprintf(message, MESSAGE_SIZE, "The AOF file %s ends in the middle of a command at offset %" PRIu64 ". "
+        message_set(message, "The AOF file %s ends in the middle of a command at offset %" PRIu64 ". "
             "aof-load-truncated yes would cut it off", file->name, where);
         return STATUS_TRUNCATED;
     }
     if (tail_cut(replay, reader->fd, file->name, where, message) != STATUS_OK)
         return STATUS_IO;
-    snprintf(message, MESSAGE_SIZE, "The AOF file %s ended in the middle of a command: %" PRIu64 " bytes were cut off at "
+    message_set(message, "The AOF file %s ended in the middle of a command: %" PRIu64 " bytes were cut off at "
         "offset %" PRIu64, file->name, size - where, where);
     return STATUS_OK;
 }
 
 static enum status file_replay(struct player *player, const struct aof_file *file, uint64_t size, bool may_be_torn,
-    char *message)
+    struct message *message)
 {
     struct reader *reader = &player->reader;
     enum status status = STATUS_OK;
@@ -603,7 +603,7 @@ static enum status file_replay(struct player *player, const struct aof_file *fil
 
     reader->fd = openat(player->replay->dir_fd, file->name, (may_be_torn ? O_RDWR : O_RDONLY) | O_CLOEXEC);
     if (reader->fd < 0) {
-        snprintf(message, MESSAGE_SIZE, "Can't open the AOF file %s: %s", file->name, strerror(errno));
+        message_set(message, "Can't open the AOF file %s: %s", file->name, strerror(errno));
         return status_of_errno(errno);
     }
     reader->size = size;
@@ -637,7 +637,7 @@ static bool is_played(const struct aof_file *file)
 
 /* The bytes of each file that count. A file may be longer than its manifest says: whoever wrote that manifest was
  * killed before it could cut the file (aof_increment.c, aof_increment_replace). aof_start does it. */
-static enum status sizes_read(const struct aof_replay *replay, uint64_t *sizes, char *message)
+static enum status sizes_read(const struct aof_replay *replay, uint64_t *sizes, struct message *message)
 {
     for (int i = 0; i < replay->manifest->count; i++) {
         const struct aof_file *file = &replay->manifest->files[i];
@@ -647,7 +647,7 @@ static enum status sizes_read(const struct aof_replay *replay, uint64_t *sizes, 
         if (!is_played(file))
             continue;
         if (fstatat(replay->dir_fd, file->name, &info, 0) != 0 || !S_ISREG(info.st_mode)) {
-            snprintf(message, MESSAGE_SIZE, "The AOF manifest names %s, which can't be read: %s", file->name,
+            message_set(message, "The AOF manifest names %s, which can't be read: %s", file->name,
                 errno == 0 ? "it is no file" : strerror(errno));
             return errno == 0 ? STATUS_CORRUPT : status_of_errno(errno);
         }
@@ -655,7 +655,7 @@ static enum status sizes_read(const struct aof_replay *replay, uint64_t *sizes, 
         if (file->valid_size == UINT64_MAX)
             continue;
         if (sizes[i] < file->valid_size) {
-            snprintf(message, MESSAGE_SIZE, "The AOF file %s has %" PRIu64 " bytes, its manifest says %" PRIu64, file->name,
+            message_set(message, "The AOF file %s has %" PRIu64 " bytes, its manifest says %" PRIu64, file->name,
                 sizes[i], file->valid_size);
             return STATUS_CORRUPT;
         }
@@ -664,7 +664,7 @@ static enum status sizes_read(const struct aof_replay *replay, uint64_t *sizes, 
     return STATUS_OK;
 }
 
-enum status aof_replay_files(const struct aof_replay *replay, char *message)
+enum status aof_replay_files(const struct aof_replay *replay, struct message *message)
 {
     const struct aof_manifest *manifest = replay->manifest;
     struct player player = { .replay = replay };
@@ -673,7 +673,7 @@ enum status aof_replay_files(const struct aof_replay *replay, char *message)
     enum status status;
     int last = -1, played = 0;
 
-    message[0] = 0;
+    message->text[0] = '\0';
     errno = 0;
     status = sizes_read(replay, sizes, message);
     for (int i = 0; i < manifest->count; i++) {
@@ -691,7 +691,7 @@ enum status aof_replay_files(const struct aof_replay *replay, char *message)
             if (!is_played(file) || (file->type == AOF_FILE_BASE) != (pass == 0))
                 continue;
             if (played++ > 0 && !replay->run(replay->context, select, 2)) {
-                snprintf(message, MESSAGE_SIZE, "SELECT 0 was refused");
+                message_set(message, "SELECT 0 was refused");
                 status = STATUS_INVALID;
                 break;
             }

@@ -2,6 +2,7 @@
 #ifndef KELVIN_PERSIST_AOF_REPLAY_H
 #define KELVIN_PERSIST_AOF_REPLAY_H
 
+#include "base/message.h"
 #include "persist/aof.h"
 #include "persist/aof_manifest.h"
 
@@ -23,6 +24,6 @@ struct aof_replay {
 /* A base name of Kelvin's own ends so; it is no file of commands. */
 bool aof_name_is_image(const char *name);
 
-enum status aof_replay_files(const struct aof_replay *replay, char *message);
+enum status aof_replay_files(const struct aof_replay *replay, struct message *message);
 
 #endif

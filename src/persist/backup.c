@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -27,17 +28,17 @@
 
 static const char stage_end[] = ".kelvin-stage";
 
-static enum status refuse(char *message, const char *format, const char *path)
+static enum status refuse(struct message *message, const char *format, const char *path)
 {
-    snprintf(message, BACKUP_MESSAGE_SIZE, format, path);
+    message_set(message, format, path);
     return STATUS_INVALID;
 }
 
-static enum status fail(char *message, const char *what, const char *path)
+static enum status fail(struct message *message, const char *what, const char *path)
 {
     int error = errno;
 
-    snprintf(message, BACKUP_MESSAGE_SIZE, "%s '%.150s': %.60s", what, path, strerror(error));
+    message_set(message, "%s '%.150s': %.60s", what, path, strerror(error));
     return status_of_errno(error);
 }
 
@@ -59,7 +60,7 @@ static bool is_empty_dir(const char *path)
     return empty;
 }
 
-static enum status sync_parent(const char *path, char *message)
+static enum status sync_parent(const char *path, struct message *message)
 {
     char copy[TREE_PATH_SIZE];
 
@@ -114,7 +115,7 @@ static int plain_datasync(void *context, int fd) { return fdatasync(fd); }
 static int plain_truncate(void *context, int fd, off_t size) { return ftruncate(fd, size); }
 static int plain_sync(void *context, int fd) { return fsync(fd); }
 
-static enum status write_manifest(const struct aof_manifest *manifest, const char *log, const char *name, char *message)
+static enum status write_manifest(const struct aof_manifest *manifest, const char *log, const char *name, struct message *message)
 {
     const struct aof_disk disk = { NULL, plain_write, plain_datasync, plain_truncate, plain_sync };
     char file[NAME_MAX + 1];
@@ -128,13 +129,13 @@ static enum status write_manifest(const struct aof_manifest *manifest, const cha
         status = refuse(message, "the name '%.100s' is too long", name);
     else
         status = aof_manifest_save(manifest, fd, file, &disk, &replaced);
-    if (status != STATUS_OK && message[0] == '\0')
+    if (status != STATUS_OK && message_is_empty(message))
         fail(message, "can't write the manifest in", log);
     close(fd);
     return status;
 }
 
-static enum status add_empty_increment(struct aof_manifest *manifest, const char *log, const char *name, uint64_t seq, char *message)
+static enum status add_empty_increment(struct aof_manifest *manifest, const char *log, const char *name, uint64_t seq, struct message *message)
 {
     char path[TREE_PATH_SIZE], file[NAME_MAX + 1];
 
@@ -163,7 +164,7 @@ static void make_id(char id[BACKUP_ID_SIZE])
 }
 
 static enum status take_image(struct tier *tier, struct partitions *partitions, const char *store_dir, const char *image,
-    const _Atomic bool *stop, char *message)
+    const _Atomic bool *stop, struct message *message)
 {
     char mark[TREE_PATH_SIZE], probe[TREE_PATH_SIZE], stage[TREE_PATH_SIZE];
     struct tree_totals totals = { 0 };
@@ -211,7 +212,7 @@ static bool list_file(void *context, const char *path, const struct stat *info)
 
 /* The text that says what this is. Sizes are of the image only: the rest may grow when a server runs on it. */
 static enum status describe(const struct backup_places *places, const char *dir, const char *image, struct backup_result *result,
-    char *message)
+    struct message *message)
 {
     struct listing listing = { .result = result };
     struct image_keys keys;
@@ -247,7 +248,7 @@ static enum status describe(const struct backup_places *places, const char *dir,
 }
 
 static enum status fill(struct tier *tier, struct partitions *partitions, const struct backup_places *places, const char *dir,
-    const char *log, const _Atomic bool *stop, struct backup_result *result, char *message)
+    const char *log, const _Atomic bool *stop, struct backup_result *result, struct message *message)
 {
     char image[TREE_PATH_SIZE], file[NAME_MAX + 1];
     struct aof_manifest manifest;
@@ -271,13 +272,13 @@ static enum status fill(struct tier *tier, struct partitions *partitions, const 
 }
 
 enum status backup_make(struct tier *tier, struct partitions *partitions, const struct backup_places *places, const char *dir,
-    const _Atomic bool *stop, struct backup_result *result, char *message)
+    const _Atomic bool *stop, struct backup_result *result, struct message *message)
 {
     char log[TREE_PATH_SIZE], done[TREE_PATH_SIZE], note[TREE_PATH_SIZE];
     bool created;
     enum status status;
 
-    message[0] = '\0';
+    message->text[0] = '\0';
     *result = (struct backup_result){ 0 };
     make_id(result->id);
     if (!path_make(done, "%s/%s", dir, places->log_dir) || !path_make(log, "%s%s", done, ".incomplete") || !path_make(note, "%s/%s", dir, "BACKUP"))
@@ -345,7 +346,7 @@ static bool note_value(const struct note *note, const char *name, char *value, s
     return false;
 }
 
-static enum status note_read(const char *from, struct note *note, struct backup_result *result, char *message)
+static enum status note_read(const char *from, struct note *note, struct backup_result *result, struct message *message)
 {
     char path[TREE_PATH_SIZE], number[32];
     size_t got;
@@ -377,7 +378,7 @@ static enum status note_read(const char *from, struct note *note, struct backup_
 }
 
 /* Each file of the image is there with the size it had. */
-static enum status check_sizes(const struct note *note, const char *image, char *message)
+static enum status check_sizes(const struct note *note, const char *image, struct message *message)
 {
     for (const char *line = strstr(note->text.data, "\nfile "); line != NULL; line = strstr(line + 1, "\nfile ")) {
         char path[TREE_PATH_SIZE], name[NAME_MAX + 1];
@@ -389,7 +390,7 @@ static enum status check_sizes(const struct note *note, const char *image, char 
         if (lstat(path, &info) != 0)
             return fail(message, "a file of the backup is missing:", path);
         if ((unsigned long long)info.st_size != size) {
-            snprintf(message, BACKUP_MESSAGE_SIZE, "'%.150s' has %lld bytes instead of %llu", path, (long long)info.st_size, size);
+            message_set(message, "'%.150s' has %lld bytes instead of %llu", path, (long long)info.st_size, size);
             return STATUS_CORRUPT;
         }
     }
@@ -398,7 +399,7 @@ static enum status check_sizes(const struct note *note, const char *image, char 
 
 /* Image and increments of the backup, under names of the log here, listed in `manifest`. */
 static enum status copy_files(const struct backup_places *places, const struct aof_manifest *old, const char *from, const char *log,
-    struct aof_manifest *manifest, struct tree_totals *totals, char *message)
+    struct aof_manifest *manifest, struct tree_totals *totals, struct message *message)
 {
     enum status status = STATUS_OK;
 
@@ -422,7 +423,7 @@ static enum status copy_files(const struct backup_places *places, const struct a
     return status;
 }
 
-static enum status check_image(const char *image, int databases, struct backup_result *result, char *message)
+static enum status check_image(const char *image, int databases, struct backup_result *result, struct message *message)
 {
     struct image_keys keys;
     enum status status = image_keys_count(image, &keys, message);
@@ -432,7 +433,7 @@ static enum status check_image(const char *image, int databases, struct backup_r
     for (int db = 0; db < keys.db_count; db++)
         result->keys += keys.counts[db];
     if (keys.db_count > databases) {
-        snprintf(message, BACKUP_MESSAGE_SIZE, "the backup has %d databases, the configuration only %d", keys.db_count, databases);
+        message_set(message, "the backup has %d databases, the configuration only %d", keys.db_count, databases);
         status = STATUS_INVALID;
     }
     image_keys_release(&keys);
@@ -440,7 +441,7 @@ static enum status check_image(const char *image, int databases, struct backup_r
 }
 
 static enum status restore_log(const struct backup_places *places, const struct note *note, const char *from, int databases,
-    struct backup_result *result, char *message)
+    struct backup_result *result, struct message *message)
 {
     struct aof_manifest old, manifest;
     struct tree_totals totals = { 0 };
@@ -462,7 +463,7 @@ static enum status restore_log(const struct backup_places *places, const struct 
     else
         status = aof_manifest_load(&old, fd, name, message);
     if (status == STATUS_NOT_FOUND)
-        snprintf(message, BACKUP_MESSAGE_SIZE, "the backup '%.150s' has lost its manifest", from);
+        message_set(message, "the backup '%.150s' has lost its manifest", from);
     base = status == STATUS_OK ? aof_manifest_base(&old) : NULL;
     if (status == STATUS_OK && (base == NULL || !aof_name_is_image(base->name) || !path_make(image, "%s/%s", path, base->name)))
         status = refuse(message, "the manifest in '%.150s' names no image", path);
@@ -495,12 +496,12 @@ static enum status restore_log(const struct backup_places *places, const struct 
 }
 
 enum status backup_restore(const struct backup_places *places, const char *from, int databases, struct backup_result *result,
-    char *message)
+    struct message *message)
 {
     struct note note;
     enum status status;
 
-    message[0] = '\0';
+    message->text[0] = '\0';
     *result = (struct backup_result){ 0 };
     if (access(places->log_dir, F_OK) == 0 && !is_empty_dir(places->log_dir))
         return refuse(message, "there is data already, in '%.150s': nothing was touched", places->log_dir);

@@ -15,11 +15,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/message.h"
 #include "base/status.h"
 #include "keyspace/partition.h"
 #include "tier/tier.h"
 
-enum { BACKUP_MESSAGE_SIZE = 256, BACKUP_ID_SIZE = 41 };
+enum { BACKUP_ID_SIZE = 41 };
 
 struct backup_places {
     const char *log_dir, *log_name;     /* appenddirname, appendfilename: plain names */
@@ -42,7 +43,7 @@ bool backup_is_below(const char *dir, const char *one, const char *other);
  * with checkpoints. If no links can be made there (another file system), the image is linked beside the store first and then copied,
  * so that demotion stands still for the links only. `stop` ends the copying. On failure `dir` is as it was. */
 enum status backup_make(struct tier *tier, struct partitions *partitions, const struct backup_places *places, const char *dir,
-    const _Atomic bool *stop, struct backup_result *result, char *message);
+    const _Atomic bool *stop, struct backup_result *result, struct message *message);
 
 /* What a backup that was under way when the process died left beside the store. Nothing else uses that name. */
 void backup_clean(const char *store_dir);
@@ -52,6 +53,6 @@ void backup_clean(const char *store_dir);
  * has written into it since come along. STATUS_INVALID: there is data here already, or it is no (complete) backup.
  * `result` gets its figures. */
 enum status backup_restore(const struct backup_places *places, const char *from, int databases, struct backup_result *result,
-    char *message);
+    struct message *message);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "persist/dataset_file.h"
 #include "tier/checkpoint.h"
 #include "value/codec.h"
@@ -113,7 +114,7 @@ static enum status write_dataset(const char *image, struct buffer *text, uint64_
     return good ? sync_path(image) : STATUS_IO;
 }
 
-enum status checkpoint_databases(const char *image, struct image_databases *into, char *message)
+enum status checkpoint_databases(const char *image, struct image_databases *into, struct message *message)
 {
     char path[PATH_SIZE];
     struct dataset_file dataset;
@@ -124,7 +125,7 @@ enum status checkpoint_databases(const char *image, struct image_databases *into
     snprintf(path, sizeof(path), "%s/dataset", image);
     status = dataset_file_load(path, &dataset, &problem);
     if (status != STATUS_OK) {
-        snprintf(message, 256, "%.170s is damaged: %.60s", path, problem);
+        message_set(message, "%.170s is damaged: %.60s", path, problem);
         return status;
     }
     status = dataset_file_verify(&dataset, image, message);
@@ -135,11 +136,11 @@ enum status checkpoint_databases(const char *image, struct image_databases *into
     dataset_file_release(&dataset);
     if (status != STATUS_OK)
         return status;
-    message[0] = '\0';
+    message->text[0] = '\0';
     return STATUS_OK;
 }
 
-enum status checkpoint_dataset(const char *image, struct partitions *partitions, uint64_t *number, char *message)
+enum status checkpoint_dataset(const char *image, struct partitions *partitions, uint64_t *number, struct message *message)
 {
     struct image_databases databases;
     enum status status = checkpoint_databases(image, &databases, message);
@@ -147,7 +148,7 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
     if (status != STATUS_OK)
         return status;
     if (databases.count > partitions->db_count) {
-        snprintf(message, 256, "the image has %d databases, the configuration only %d", databases.count, partitions->db_count);
+        message_set(message, "the image has %d databases, the configuration only %d", databases.count, partitions->db_count);
         mem_free(databases.incarnations);
         return STATUS_INVALID;
     }
@@ -162,7 +163,7 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
 }
 
 /* The flusher has to reach the cut first. */
-static enum status commit(struct aof *aof, uint64_t lsn, const char *base, char *message)
+static enum status commit(struct aof *aof, uint64_t lsn, const char *base, struct message *message)
 {
     struct timespec pause = { 0, 2000000 };
     enum status status = STATUS_LOCKED;
@@ -186,7 +187,7 @@ struct cut {
 
 /* Cut, seal, snapshot. With a log: it goes on in its next increment, and `*lsn` is where. */
 static enum status take_image(struct tier *tier, struct partitions *partitions, const struct cut *cut, const char *path, uint64_t *lsn,
-    char *message)
+    struct message *message)
 {
     struct buffer dataset = { 0 };
     uint64_t number = 0;
@@ -199,7 +200,7 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
     partitions_lock_all(partitions);
     if (!tier_may_cut(tier)) {
         partitions_unlock_all(partitions);
-        snprintf(message, 256, "the last one has failed, and the store is not back yet");
+        message_set(message, "the last one has failed, and the store is not back yet");
         status = STATUS_LOCKED;
         goto out;
     }
@@ -216,12 +217,12 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
 out:
     tier_image_end(tier);
     buffer_release(&dataset);
-    if (status != STATUS_OK && message[0] == '\0')
-        snprintf(message, 256, "%s", status_name(status));
+    if (status != STATUS_OK && message_is_empty(message))
+        message_set(message, "%s", status_name(status));
     return status;
 }
 
-enum status checkpoint_image(struct tier *tier, struct partitions *partitions, const char *path, char *message)
+enum status checkpoint_image(struct tier *tier, struct partitions *partitions, const char *path, struct message *message)
 {
     struct cut cut = { NULL, NULL, NULL };
     enum status status = take_image(tier, partitions, &cut, path, NULL, message);
@@ -232,13 +233,13 @@ enum status checkpoint_image(struct tier *tier, struct partitions *partitions, c
 }
 
 enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
-    char *message)
+    struct message *message)
 {
     return checkpoint_begin_log(aof, tier, partitions, dir, name, NULL, NULL, message);
 }
 
 enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
-    checkpoint_begins *begins, void *context, char *message)
+    checkpoint_begins *begins, void *context, struct message *message)
 {
     struct cut cut = { aof, begins, context };
     char base[512], image[PATH_SIZE];
@@ -260,7 +261,7 @@ enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct part
      * under us here: the flusher replaces the manifest when an fsync fails.) */
     if (status == STATUS_OK)
         checkpoint_clean(dir, base);
-    if (status != STATUS_OK && message[0] == '\0')
-        snprintf(message, 256, "%s", status_name(status));
+    if (status != STATUS_OK && message_is_empty(message))
+        message_set(message, "%s", status_name(status));
     return status;
 }

@@ -11,6 +11,7 @@
 #ifndef KELVIN_PERSIST_CHECKPOINT_H
 #define KELVIN_PERSIST_CHECKPOINT_H
 
+#include "base/message.h"
 #include "keyspace/partition.h"
 #include "persist/aof.h"
 #include "tier/tier.h"
@@ -18,22 +19,22 @@
 /* One at a time; blocks for as long as it takes; not on a worker, no lock held. `dir` and `name` are the log's. `message` has 256
  * bytes. */
 enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
-    char *message);
+    struct message *message);
 
 /* The same for a log that begins while the server runs (it was started, and nobody appends yet): `begins` is called at the cut, with
  * all partitions locked; what changes afterwards is to be appended. NULL: an ordinary checkpoint. */
 typedef void checkpoint_begins(void *context);
 enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
-    checkpoint_begins *begins, void *context, char *message);
+    checkpoint_begins *begins, void *context, struct message *message);
 
 /* The image alone, in `path` (which must not exist; its parent does, on the store's file system): for a dump or a backup. No log is
  * needed, and none is cut. Blocks; waits its turn with checkpoint_run. On failure nothing is left at `path`. */
-enum status checkpoint_image(struct tier *tier, struct partitions *partitions, const char *path, char *message);
+enum status checkpoint_image(struct tier *tier, struct partitions *partitions, const char *path, struct message *message);
 void checkpoint_remove(const char *path);       /* an image, or a log's directory, with all there is in it */
 
 /* The databases of an image, into partitions that hold nothing yet; `*number` is for tier_restore. STATUS_INVALID: it has more
  * databases than there are here. */
-enum status checkpoint_dataset(const char *image, struct partitions *partitions, uint64_t *number, char *message);
+enum status checkpoint_dataset(const char *image, struct partitions *partitions, uint64_t *number, struct message *message);
 
 /* What an image's `dataset` says. */
 struct image_databases {
@@ -42,7 +43,7 @@ struct image_databases {
     uint32_t incarnation_last;      /* that was used */
     uint64_t number;                /* what its store's store_number has to be */
 };
-enum status checkpoint_databases(const char *image, struct image_databases *databases, char *message);
+enum status checkpoint_databases(const char *image, struct image_databases *databases, struct message *message);
 
 /* Removes images of the log that its manifest does not name: left behind by a crash. `base` is the one to keep, or NULL. */
 void checkpoint_clean(const char *dir, const char *base);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "keyspace/partition.h"
 #include "value/codec.h"
@@ -253,7 +254,7 @@ enum status dataset_file_print(const struct dataset_file *dataset, const char *i
     return status;
 }
 
-enum status dataset_file_verify(const struct dataset_file *dataset, const char *image, char *message)
+enum status dataset_file_verify(const struct dataset_file *dataset, const char *image, struct message *message)
 {
     for (int i = 0; i < dataset->file_count; i++) {
         const struct dataset_small *file = &dataset->files[i];
@@ -264,11 +265,11 @@ enum status dataset_file_verify(const struct dataset_file *dataset, const char *
         snprintf(path, sizeof(path), "%.3800s/store/%.200s", image, file->name);
         status = sum_file(path, &size, &crc);
         if (status != STATUS_OK) {
-            snprintf(message, 256, "'%.180s' can't be read (%s)", path, status_name(status));
+            message_set(message, "'%.180s' can't be read (%s)", path, status_name(status));
             return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
         }
         if (size != file->size || crc != file->crc) {
-            snprintf(message, 256, "'%.180s' is damaged: %s", path, size != file->size ? "its size is another" : "its checksum is wrong");
+            message_set(message, "'%.180s' is damaged: %s", path, size != file->size ? "its size is another" : "its checksum is wrong");
             return STATUS_CORRUPT;
         }
     }

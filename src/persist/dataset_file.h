@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/message.h"
 #include "base/status.h"
 
 enum { DATASET_FILE_SIZE_MAX = 64 << 20, DATASET_FILE_DATABASES_MAX = 1 << 21 };
@@ -47,8 +48,8 @@ void dataset_file_release(struct dataset_file *dataset);
 enum status dataset_file_print(const struct dataset_file *dataset, const char *image, struct buffer *text);
 /* Appends the `file` lines for the store in `image`. */
 enum status dataset_file_describe(const char *image, struct buffer *text);
-/* Whether they are as they were. STATUS_CORRUPT: `message` (256 bytes) says which is not. */
-enum status dataset_file_verify(const struct dataset_file *dataset, const char *image, char *message);
+/* Whether they are as they were. STATUS_CORRUPT: `message` says which is not. */
+enum status dataset_file_verify(const struct dataset_file *dataset, const char *image, struct message *message);
 
 /* -1: no database has it. */
 int dataset_file_db_of(const struct dataset_file *dataset, uint32_t incarnation);

@@ -10,11 +10,12 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/random.h"
 #include "persist/rdb_reader.h"
 #include "value/codec.h"
 
-enum { PATH_SIZE = 4096, TEXT_SIZE = 256, MESSAGE_SIZE = 256, EDGE_SIZE = 64 << 10 };
+enum { PATH_SIZE = 4096, TEXT_SIZE = 256, EDGE_SIZE = 64 << 10 };
 
 void identity_make(char id[IDENTITY_SIZE])
 {
@@ -63,7 +64,7 @@ static bool parse(const char *text, struct identity *identity)
     return found >= 1 && identity_is(bytes_of_string(identity->id)) && strcmp(text, again) == 0;
 }
 
-enum status identity_read(const char *dir, const char *name, struct identity *identity, char *message)
+enum status identity_read(const char *dir, const char *name, struct identity *identity, struct message *message)
 {
     char path[PATH_SIZE], text[TEXT_SIZE];
     enum status status = STATUS_OK;
@@ -77,12 +78,12 @@ enum status identity_read(const char *dir, const char *name, struct identity *id
     size = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
     if (size < 0) {
         status = status_of_errno(errno);
-        snprintf(message, MESSAGE_SIZE, "Can't read %.150s: %s", path, strerror(errno));
+        message_set(message, "Can't read %.150s: %s", path, strerror(errno));
     } else {
         text[size] = '\0';
         if (strlen(text) != (size_t)size || !parse(text, identity)) {
             status = STATUS_CORRUPT;
-            snprintf(message, MESSAGE_SIZE, "%.150s is damaged: it does not hold the id of a data set", path);
+            message_set(message, "%.150s is damaged: it does not hold the id of a data set", path);
         }
     }
     if (fd >= 0)
@@ -141,7 +142,7 @@ static int give_name(const char *temporary, const char *path)
     return rename(temporary, path) == 0 ? 0 : errno;
 }
 
-enum status identity_keep(const char *dir, const char *name, struct identity *identity, char *message)
+enum status identity_keep(const char *dir, const char *name, struct identity *identity, struct message *message)
 {
     char path[PATH_SIZE], temporary[PATH_SIZE], end[32];
     enum status status = identity_read(dir, name, identity, message);
@@ -163,7 +164,7 @@ enum status identity_keep(const char *dir, const char *name, struct identity *id
     if (status == STATUS_OK)
         status = sync_folder(dir);
     if (status != STATUS_OK)
-        snprintf(message, MESSAGE_SIZE, "Can't write %.150s: %s", path, status_name(status));
+        message_set(message, "Can't write %.150s: %s", path, status_name(status));
     return status;
 }
 
@@ -175,7 +176,7 @@ void identity_forget(const char *dir, const char *name)
     unlink(path);
 }
 
-enum status identity_of_dump(const char *path, char id[IDENTITY_SIZE], char *message)
+enum status identity_of_dump(const char *path, char id[IDENTITY_SIZE], struct message *message)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct rdb_reader *reader;
@@ -183,7 +184,7 @@ enum status identity_of_dump(const char *path, char id[IDENTITY_SIZE], char *mes
     enum status status;
 
     if (fd < 0) {
-        snprintf(message, MESSAGE_SIZE, "Can't open %.150s: %s", path, strerror(errno));
+        message_set(message, "Can't open %.150s: %s", path, strerror(errno));
         return status_of_errno(errno);
     }
     reader = rdb_reader_create_file(fd);
@@ -195,7 +196,7 @@ enum status identity_of_dump(const char *path, char id[IDENTITY_SIZE], char *mes
         id[part.value.size] = '\0';
     } else if (status == STATUS_OK) {
         status = STATUS_NOT_FOUND;
-        snprintf(message, MESSAGE_SIZE, "%.150s has no kelvin-id", path);
+        message_set(message, "%.150s has no kelvin-id", path);
     }
     rdb_reader_destroy(reader);
     close(fd);

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/message.h"
 #include "base/status.h"
 
 enum { IDENTITY_SIZE = 33 };        /* digits and a NUL */
@@ -30,17 +31,17 @@ struct identity {
 void identity_make(char id[IDENTITY_SIZE]);
 bool identity_is(struct bytes text);        /* 32 lower case hex digits */
 
-/* STATUS_NOT_FOUND: there is none. `message` has 256 bytes, and is set for all other failures. */
-enum status identity_read(const char *dir, const char *name, struct identity *identity, char *message);
+/* STATUS_NOT_FOUND: there is none. `message` is set for all other failures. */
+enum status identity_read(const char *dir, const char *name, struct identity *identity, struct message *message);
 
 /* Makes the directory if need be, and the file, durably; one that is there already stays and is read. */
-enum status identity_keep(const char *dir, const char *name, struct identity *identity, char *message);
+enum status identity_keep(const char *dir, const char *name, struct identity *identity, struct message *message);
 
 void identity_forget(const char *dir, const char *name);        /* none is there afterwards */
 
 /* The `kelvin-id` of a dump. STATUS_NOT_FOUND: no such file, or it has none: another server wrote it. What comes behind its aux fields is
  * not read. `message` is set for all failures. */
-enum status identity_of_dump(const char *path, char id[IDENTITY_SIZE], char *message);
+enum status identity_of_dump(const char *path, char id[IDENTITY_SIZE], struct message *message);
 
 /* Of a file's size, first and last 64 KiB: the same for a copy of it. STATUS_NOT_FOUND: no such file. */
 enum status identity_fingerprint(const char *path, uint64_t *fingerprint);

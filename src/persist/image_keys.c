@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "persist/dataset_file.h"
 #include "tier/recordmap.h"
 #include "value/codec.h"
@@ -70,14 +71,14 @@ static const char *count_sections(struct reading *reading, const struct dataset_
     return crc == reading->crc ? NULL : "its checksum is wrong";
 }
 
-static enum status count_tags(const char *path, const struct dataset_file *dataset, struct image_keys *keys, char *message)
+static enum status count_tags(const char *path, const struct dataset_file *dataset, struct image_keys *keys, struct message *message)
 {
     struct reading reading = { .file = fopen(path, "re") };
     const char *problem = NULL;
     struct stat info;
 
     if (reading.file == NULL) {
-        snprintf(message, 256, "can't open '%.150s': %.60s", path, strerror(errno));
+        message_set(message, "can't open '%.150s': %.60s", path, strerror(errno));
         return status_of_errno(errno);
     }
     if (fstat(fileno(reading.file), &info) != 0 || info.st_size < TAGS_HEAD + TAGS_END) {
@@ -89,11 +90,11 @@ static enum status count_tags(const char *path, const struct dataset_file *datas
     fclose(reading.file);
     if (problem == NULL)
         return STATUS_OK;
-    snprintf(message, 256, "'%.150s' is damaged: %s", path, problem);
+    message_set(message, "'%.150s' is damaged: %s", path, problem);
     return STATUS_CORRUPT;
 }
 
-enum status image_keys_count(const char *image, struct image_keys *keys, char *message)
+enum status image_keys_count(const char *image, struct image_keys *keys, struct message *message)
 {
     struct dataset_file dataset;
     char path[4096];
@@ -104,7 +105,7 @@ enum status image_keys_count(const char *image, struct image_keys *keys, char *m
     snprintf(path, sizeof(path), "%s/dataset", image);
     status = dataset_file_load(path, &dataset, &problem);
     if (status != STATUS_OK) {
-        snprintf(message, 256, "'%.150s' is damaged: %.60s", path, problem);
+        message_set(message, "'%.150s' is damaged: %.60s", path, problem);
         return status;
     }
     status = dataset_file_verify(&dataset, image, message);

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "base/message.h"
 #include "base/status.h"
 
 struct image_keys {
@@ -13,8 +14,8 @@ struct image_keys {
     uint64_t *counts;       /* by database */
 };
 
-/* `message` has 256 bytes. On failure nothing is held. */
-enum status image_keys_count(const char *image, struct image_keys *keys, char *message);
+/* On failure nothing is held. */
+enum status image_keys_count(const char *image, struct image_keys *keys, struct message *message);
 void image_keys_release(struct image_keys *keys);
 
 #endif

@@ -10,12 +10,12 @@
 
 #include "base/buffer.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "persist/rdb_format.h"
 #include "value/codec.h"
 
 enum {
-    MESSAGE_SIZE = 256,
     NAME_SHOWN_MAX = 80,
     READ_SIZE = 64 << 10,
     READ_SIZE_MAX = 1 << 20,        /* at once: a length that lies costs no more than that */
@@ -38,7 +38,7 @@ struct rdb_reader {
     uint64_t db;
     struct buffer name, text, scratch;
     enum status status;             /* of what went wrong */
-    char *message;                  /* of the call at hand */
+    struct message *message;                  /* of the call at hand */
     const struct rdb_part *part;    /* the key at hand, for messages; else NULL */
 };
 
@@ -105,20 +105,17 @@ bool rdb_is_one(struct bytes head)
 __attribute__((format(printf, 3, 4)))
 static bool fail(struct rdb_reader *reader, enum status status, const char *format, ...)
 {
-    size_t size;
     va_list args;
 
     if (reader->status != STATUS_OK)
         return false;
     reader->status = status;
     va_start(args, format);
-    vsnprintf(reader->message, MESSAGE_SIZE, format, args);
+    message_set_args(reader->message, format, args);
     va_end(args);
-    size = strlen(reader->message);
-    snprintf(reader->message + size, MESSAGE_SIZE - size, ", at offset %" PRIu64, rdb_reader_offset(reader));
-    size = strlen(reader->message);
+    message_append(reader->message, ", at offset %" PRIu64, rdb_reader_offset(reader));
     if (reader->part != NULL)
-        snprintf(reader->message + size, MESSAGE_SIZE - size, " (in the key '%.*s', type %u: %s)",
+        message_append(reader->message, " (in the key '%.*s', type %u: %s)",
             (int)(reader->name.size < NAME_SHOWN_MAX ? reader->name.size : NAME_SHOWN_MAX), reader->name.data, reader->part->type,
             rdb_type_name(reader->part->type));
     return false;
@@ -550,10 +547,10 @@ static bool read_part(struct rdb_reader *reader, struct rdb_part *part)
     return read_key(reader, opcode, part);
 }
 
-enum status rdb_read(struct rdb_reader *reader, struct rdb_part *part, char *message)
+enum status rdb_read(struct rdb_reader *reader, struct rdb_part *part, struct message *message)
 {
     *part = (struct rdb_part){ .expire_ms = -1, .idle_s = -1, .freq = -1 };
-    message[0] = '\0';
+    message->text[0] = '\0';
     reader->message = message;
     reader->keeps = false;
     reader->begin = reader->at;

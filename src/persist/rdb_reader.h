@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "base/bytes.h"
+#include "base/message.h"
 #include "base/status.h"
 
 struct rdb_reader;
@@ -59,7 +60,7 @@ struct rdb_part {
 /* The next part; modules' aux data and slots' sizes are passed over. Not to be called again after the end or a failure.
  * STATUS_CORRUPT, STATUS_TRUNCATED (it ends early), STATUS_VERSION (a newer file, or a type nobody knows), STATUS_IO: `message` (256
  * bytes) says what is wrong and at which offset. */
-enum status rdb_read(struct rdb_reader *reader, struct rdb_part *part, char *message);
+enum status rdb_read(struct rdb_reader *reader, struct rdb_part *part, struct message *message);
 
 int rdb_reader_version(const struct rdb_reader *reader);        /* after the first part */
 /* Bytes of the file taken so far: after the end, its size; something else may follow there. */

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "keyspace/heat.h"
@@ -20,7 +21,6 @@
 #include "value/codec.h"
 
 enum {
-    MESSAGE_SIZE = 256,
     PATH_SIZE = 4096,
     SYNC_SIZE = 32 << 20,           /* bytes; a file that is synced only at its end holds up everybody's fsync */
     CONVERTED_KEPT = 1 << 20,       /* bytes of memory */
@@ -30,7 +30,7 @@ enum {
 struct saving {
     const struct rdb_save_options *options;
     struct rdb_save_progress *progress;
-    char *message;
+    struct message *message;
     char reading[PATH_SIZE], temp[PATH_SIZE];
     struct store *store;
     uint32_t *incarnations;         /* by database */
@@ -47,7 +47,7 @@ struct saving {
 
 static enum status fail(struct saving *saving, enum status status, const char *what, const char *why)
 {
-    snprintf(saving->message, MESSAGE_SIZE, "%s: %.160s", what, why);
+    message_set(saving->message, "%s: %.160s", what, why);
     return status;
 }
 
@@ -91,7 +91,7 @@ static enum status open_image(struct saving *saving)
     if (status == STATUS_OK)
         status = store_open(&options, &saving->store, saving->message);
     if (status == STATUS_OK && store_number(saving->store) != databases.number) {
-        snprintf(saving->message, MESSAGE_SIZE, "The image's store has batch %llu as its last, it was made with %llu",
+        message_set(saving->message, "The image's store has batch %llu as its last, it was made with %llu",
             (unsigned long long)store_number(saving->store), (unsigned long long)databases.number);
         status = STATUS_CORRUPT;
     }
@@ -181,7 +181,7 @@ static enum status write_record(struct saving *saving, const struct store_record
     if (status == STATUS_OK)
         status = codec_for_dump(key.payload, &saving->converted, &key.payload);
     if (status != STATUS_OK) {
-        snprintf(saving->message, MESSAGE_SIZE, "The record of the key '%.*s' in the image can't be read: %s",
+        message_set(saving->message, "The record of the key '%.*s' in the image can't be read: %s",
             (int)(found->key.size < 100 ? found->key.size : 100), found->key.data, status_name(status));
         return status;
     }
@@ -222,7 +222,7 @@ static enum status write_database(struct saving *saving, int db)
     store_scan_close(iterator);
     if (status == STATUS_NOT_FOUND)
         return STATUS_OK;
-    if (saving->message[0] == '\0')
+    if (message_is_empty(saving->message))
         fail(saving, status, "Can't read the image's store", status_name(status));
     return status;
 }
@@ -260,12 +260,12 @@ static enum status finish(struct saving *saving)
     return status == STATUS_OK ? STATUS_OK : fail(saving, status, "Can't sync the RDB file's folder", status_name(status));
 }
 
-enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_progress *progress, char *message)
+enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_progress *progress, struct message *message)
 {
     struct saving *saving = mem_zalloc(sizeof(*saving));
     enum status status;
 
-    message[0] = '\0';
+    message->text[0] = '\0';
     saving->options = options;
     saving->progress = progress;
     saving->message = message;

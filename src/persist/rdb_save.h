@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/message.h"
 #include "base/status.h"
 
 struct rdb_aux {
@@ -43,7 +44,7 @@ struct rdb_save_progress {
 };
 
 /* Blocks for as long as it takes; any thread, no lock held. STATUS_CLOSED: cancelled. On failure `path` is as it was, nothing is left
- * beside it, and `message` (256 bytes) says why. */
-enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_progress *progress, char *message);
+ * beside it, and `message` says why. */
+enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_progress *progress, struct message *message);
 
 #endif

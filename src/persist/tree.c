@@ -8,14 +8,15 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 
 enum { COPY_SIZE = 1 << 20 };
 
-static enum status fail(char *message, const char *what, const char *path)
+static enum status fail(struct message *message, const char *what, const char *path)
 {
     int error = errno;
 
-    snprintf(message, TREE_MESSAGE_SIZE, "%s '%.150s': %.60s", what, path, strerror(error));
+    message_set(message, "%s '%.150s': %.60s", what, path, strerror(error));
     return status_of_errno(error);
 }
 
@@ -34,7 +35,7 @@ struct walk {
     const char *root;
     tree_found *found;
     void *context;
-    char *message;
+    struct message *message;
 };
 
 static enum status walk_level(const struct walk *walk, const char *inner, int depth, bool *go_on)
@@ -60,7 +61,7 @@ static enum status walk_level(const struct walk *walk, const char *inner, int de
         else if (S_ISDIR(info.st_mode) && depth > 0)
             status = walk_level(walk, child, depth - 1, go_on);
         else {
-            snprintf(walk->message, TREE_MESSAGE_SIZE, "'%.150s' does not belong there: it is no file", path);
+            message_set(walk->message, "'%.150s' does not belong there: it is no file", path);
             status = STATUS_INVALID;
         }
     }
@@ -68,7 +69,7 @@ static enum status walk_level(const struct walk *walk, const char *inner, int de
     return status;
 }
 
-enum status tree_walk(const char *dir, tree_found *found, void *context, char *message)
+enum status tree_walk(const char *dir, tree_found *found, void *context, struct message *message)
 {
     struct walk walk = { dir, found, context, message };
     bool go_on = true;
@@ -76,7 +77,7 @@ enum status tree_walk(const char *dir, tree_found *found, void *context, char *m
     return walk_level(&walk, "", TREE_DEPTH, &go_on);
 }
 
-enum status tree_sync(const char *path, char *message)
+enum status tree_sync(const char *path, struct message *message)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     enum status status = STATUS_OK;
@@ -89,7 +90,7 @@ enum status tree_sync(const char *path, char *message)
     return status;
 }
 
-static enum status write_all(int fd, const char *data, size_t size, const char *path, char *message)
+static enum status write_all(int fd, const char *data, size_t size, const char *path, struct message *message)
 {
     while (size > 0) {
         ssize_t written = write(fd, data, size);
@@ -104,7 +105,7 @@ static enum status write_all(int fd, const char *data, size_t size, const char *
     return STATUS_OK;
 }
 
-static enum status finish_file(int fd, enum status status, const char *path, char *message)
+static enum status finish_file(int fd, enum status status, const char *path, struct message *message)
 {
     if (status == STATUS_OK && fsync(fd) != 0)
         status = fail(message, "can't sync", path);
@@ -115,7 +116,7 @@ static enum status finish_file(int fd, enum status status, const char *path, cha
     return status;
 }
 
-enum status tree_write_file(const char *path, const void *data, size_t size, char *message)
+enum status tree_write_file(const char *path, const void *data, size_t size, struct message *message)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 
@@ -124,7 +125,7 @@ enum status tree_write_file(const char *path, const void *data, size_t size, cha
     return finish_file(fd, write_all(fd, data, size, path, message), path, message);
 }
 
-enum status tree_copy_file(const char *from, const char *to, const _Atomic bool *stop, char *message)
+enum status tree_copy_file(const char *from, const char *to, const _Atomic bool *stop, struct message *message)
 {
     int source = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), target = -1;
     enum status status = STATUS_OK;
@@ -151,7 +152,7 @@ enum status tree_copy_file(const char *from, const char *to, const _Atomic bool 
         else
             status = write_all(target, block, (size_t)got, to, message);
         if (status == STATUS_OK && stop != NULL && *stop) {
-            snprintf(message, TREE_MESSAGE_SIZE, "the server stops");
+            message_set(message, "the server stops");
             status = STATUS_CLOSED;
         }
     }
@@ -170,7 +171,7 @@ static bool is_table(const char *name)
 struct clone {
     const _Atomic bool *stop;
     struct tree_totals *totals;
-    char *message;
+    struct message *message;
 };
 
 static enum status clone_file(const struct clone *clone, const char *from, const char *to, const struct stat *info)
@@ -208,7 +209,7 @@ static enum status clone_level(const struct clone *clone, const char *from, cons
         else if (S_ISDIR(info.st_mode) && depth > 0)
             status = clone_level(clone, source, target, depth - 1);
         else {
-            snprintf(clone->message, TREE_MESSAGE_SIZE, "'%.150s' does not belong there: it is no file", source);
+            message_set(clone->message, "'%.150s' does not belong there: it is no file", source);
             status = STATUS_INVALID;
         }
     }
@@ -216,13 +217,13 @@ static enum status clone_level(const struct clone *clone, const char *from, cons
     return status == STATUS_OK ? tree_sync(to, clone->message) : status;
 }
 
-enum status tree_clone(const char *from, const char *to, const _Atomic bool *stop, struct tree_totals *totals, char *message)
+enum status tree_clone(const char *from, const char *to, const _Atomic bool *stop, struct tree_totals *totals, struct message *message)
 {
     struct clone clone = { stop, totals, message };
     enum status status;
 
     if (access(to, F_OK) == 0) {
-        snprintf(message, TREE_MESSAGE_SIZE, "'%.150s' is there already", to);
+        message_set(message, "'%.150s' is there already", to);
         return STATUS_INVALID;
     }
     status = clone_level(&clone, from, to, TREE_DEPTH);

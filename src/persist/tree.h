@@ -9,13 +9,14 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "base/message.h"
 #include "base/status.h"
 
-enum { TREE_DEPTH = 4, TREE_PATH_SIZE = 4096, TREE_MESSAGE_SIZE = 256 };
+enum { TREE_DEPTH = 4, TREE_PATH_SIZE = 4096 };
 
 /* Each file of the tree, with its path in it; the order is that of the directory. False ends the walk. */
 typedef bool tree_found(void *context, const char *path, const struct stat *info);
-enum status tree_walk(const char *dir, tree_found *found, void *context, char *message);
+enum status tree_walk(const char *dir, tree_found *found, void *context, struct message *message);
 
 /* Copies `from` to `to`, which must not exist. Tables of the store (immutable: *.ldb, *.sst) become hard links where the file system
  * allows it; everything else, and tables where it does not, are copied. All of it is synced, `to` itself is not yet durable in its
@@ -23,15 +24,15 @@ enum status tree_walk(const char *dir, tree_found *found, void *context, char *m
 struct tree_totals {
     uint64_t files, bytes, copied_bytes;    /* bytes: of all files; copied: of those that are no links */
 };
-enum status tree_clone(const char *from, const char *to, const _Atomic bool *stop, struct tree_totals *totals, char *message);
+enum status tree_clone(const char *from, const char *to, const _Atomic bool *stop, struct tree_totals *totals, struct message *message);
 
 /* Both synced; parents are not. */
-enum status tree_copy_file(const char *from, const char *to, const _Atomic bool *stop, char *message);
-enum status tree_write_file(const char *path, const void *data, size_t size, char *message);
+enum status tree_copy_file(const char *from, const char *to, const _Atomic bool *stop, struct message *message);
+enum status tree_write_file(const char *path, const void *data, size_t size, struct message *message);
 
 /* As far as it can be; nothing there is fine. Links are removed, not followed. */
 void tree_remove(const char *dir);
-enum status tree_sync(const char *path, char *message);     /* the file or directory itself */
+enum status tree_sync(const char *path, struct message *message);     /* the file or directory itself */
 /* Whether `from` may be linked next to `to` (which is made, and removed again). */
 bool tree_can_link(const char *from, const char *to);
 

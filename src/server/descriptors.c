@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "base/log.h"
+#include "base/message.h"
 #include "config/config.h"
 
 enum {
@@ -61,11 +62,12 @@ static uint64_t raise_limit(uint64_t wanted, int *error)
 static bool set_maxclients(struct config *config, uint64_t count)
 {
     struct bytes name = BYTES("maxclients"), value;
-    char digits[24], message[CONFIG_MESSAGE_SIZE];
+    char digits[24];
+    struct message message;
 
     snprintf(digits, sizeof(digits), "%" PRIu64, count);
     value = bytes_of_string(digits);
-    return config_set(config, &name, &value, 1, message);
+    return config_set(config, &name, &value, 1, &message);
 }
 
 bool descriptors_arrange(struct descriptors *descriptors, struct config *config, struct log *log)
@@ -96,7 +98,7 @@ bool descriptors_arrange(struct descriptors *descriptors, struct config *config,
 }
 
 /* The store keeps the tables it was opened with. */
-static bool maxclients_changed(void *context, enum config_id id, char *message)
+static bool maxclients_changed(void *context, enum config_id id, struct message *message)
 {
     struct descriptors *descriptors = context;
     uint64_t wanted = (uint64_t)config_number(descriptors->config, id), taken = descriptors->reserved + descriptors->tables, limit;
@@ -105,7 +107,7 @@ static bool maxclients_changed(void *context, enum config_id id, char *message)
     limit = raise_limit(taken + wanted, &error);
     if (limit >= taken + wanted)
         return true;
-    snprintf(message, CONFIG_MESSAGE_SIZE, "The operating system is not able to handle the specified number of clients, try with %" PRIu64,
+    message_set(message, "The operating system is not able to handle the specified number of clients, try with %" PRIu64,
         limit > taken ? limit - taken : 1);
     return false;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/random.h"
 
 static bool wants_systemd(struct config *config)
@@ -38,13 +39,13 @@ static void become_daemon(void)
     }
 }
 
-bool process_enter(struct config *config, char *message)
+bool process_enter(struct config *config, struct message *message)
 {
     char *dir = config_string(config, CONFIG_DIR);
     bool good = chdir(dir) == 0;
 
     if (!good)
-        snprintf(message, CONFIG_MESSAGE_SIZE, "Can't chdir to '%.128s': %s", dir, strerror(errno));
+        message_set(message, "Can't chdir to '%.128s': %s", dir, strerror(errno));
     mem_free(dir);
     if (good && config_number(config, CONFIG_DAEMONIZE) && !wants_systemd(config))
         become_daemon();

@@ -5,11 +5,12 @@
 #include <stdbool.h>
 
 #include "base/log.h"
+#include "base/message.h"
 #include "config/config.h"
 #include "net/loop.h"
 
-/* daemonize, umask, chdir to `dir`. False: `message` (CONFIG_MESSAGE_SIZE) says why. */
-bool process_enter(struct config *config, char *message);
+/* daemonize, umask, chdir to `dir`. False: `message` says why. */
+bool process_enter(struct config *config, struct message *message);
 struct log *process_open_log(struct config *config);
 /* Writes the pid file if one is asked for (or the process is a daemon); its path, freed with mem_free, or NULL. */
 char *process_write_pidfile(struct config *config);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/version.h"
 #include "engine/blocking.h"
 #include "engine/internal.h"
@@ -96,9 +97,9 @@ static void replay_main(void *context)
 
     meter_join(server->engine.meter);
     if (server->engine.aof != NULL)
-        server->load_status = replay_log(&server->engine, server->load_message);
+        server->load_status = replay_log(&server->engine, &server->load_message);
     else
-        server->load_status = import_dump(&server->engine, server->dump, server->load_message);
+        server->load_status = import_dump(&server->engine, server->dump, &server->load_message);
     meter_leave(server->engine.meter);
     uv_async_send(&server->loaded);
 }
@@ -125,12 +126,12 @@ static void on_loaded(uv_async_t *handle)
 {
     struct server *server = handle->data;
     struct engine *engine = &server->engine;
-    char message[CONFIG_MESSAGE_SIZE] = "";
+    struct message message = { "" };
 
     uv_thread_join(&server->loader);
     server->loading = false;
-    if (server->load_message[0] != '\0')
-        log_write(engine->log, LOG_LEVEL_WARNING, "%s", server->load_message);
+    if (!message_is_empty(&server->load_message))
+        log_write(engine->log, LOG_LEVEL_WARNING, "%s", server->load_message.text);
     if (server->stopping)
         return;
     if (server->load_status != STATUS_OK) {
@@ -144,8 +145,8 @@ static void on_loaded(uv_async_t *handle)
         ask_to_end(server, 1);
         return;
     }
-    if (engine->aof != NULL && aof_start(engine->aof, message) != STATUS_OK) {
-        log_write(engine->log, LOG_LEVEL_WARNING, "%s", message);
+    if (engine->aof != NULL && aof_start(engine->aof, &message) != STATUS_OK) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);
         ask_to_end(server, 1);
         return;
     }
@@ -280,13 +281,14 @@ int server_run(struct config *config, const char *executable, const char *restor
     struct server *server = mem_zalloc(sizeof(*server));
     struct engine *engine = &server->engine;
     struct hash_seed seed;
-    char message[CONFIG_MESSAGE_SIZE] = "", *pidfile;
+    char *pidfile;
+    struct message message = { "" };
     int exit_status = 1;
 
     engine->config = config;
     engine->executable = mem_string(bytes_of_string(executable));
-    if (!process_enter(config, message)) {
-        fprintf(stderr, "%s\n", message);
+    if (!process_enter(config, &message)) {
+        fprintf(stderr, "%s\n", message.text);
         goto out;
     }
     engine->log = process_open_log(config);
@@ -311,9 +313,9 @@ int server_run(struct config *config, const char *executable, const char *restor
         tier_start(engine->tier, engine->partitions);
     if (server_restore_image(server)) {
         watch_signals(server);
-        server->listener = listener_open(server->loops[0], server->loops, server->loop_count, message);
+        server->listener = listener_open(server->loops[0], server->loops, server->loop_count, &message);
         if (server->listener == NULL)
-            log_write(engine->log, LOG_LEVEL_WARNING, "%s", message);
+            log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);
     }
     if (server->listener != NULL) {
         pidfile = process_write_pidfile(config);

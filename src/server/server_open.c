@@ -1,4 +1,5 @@
 /* The data is opened at the start: the store, its image, the log, a dump, a backup. */
+#include "base/message.h"
 #include "server/server_private.h"
 
 #include <unistd.h>
@@ -16,7 +17,7 @@ bool server_open_tier(struct server *server, struct hash_seed *seed)
     struct engine *engine = &server->engine;
     struct config *config = engine->config;
     char *dir = config_string(config, CONFIG_TIER_DIR), *images = config_string(config, CONFIG_APPENDDIRNAME);
-    char message[CONFIG_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     struct tier_options options = {
         .dir = dir,
         .image = server->image,
@@ -31,10 +32,10 @@ bool server_open_tier(struct server *server, struct hash_seed *seed)
     };
 
     backup_clean(dir);
-    engine->tier = tier_open(&options, message);
+    engine->tier = tier_open(&options, &message);
     mem_free(images);
     if (engine->tier == NULL) {
-        log_write(engine->log, LOG_LEVEL_WARNING, "Can't open the cold tier's store '%s': %s", dir, message);
+        log_write(engine->log, LOG_LEVEL_WARNING, "Can't open the cold tier's store '%s': %s", dir, message.text);
         mem_free(dir);
         return false;
     }
@@ -69,14 +70,14 @@ static void find_image(struct server *server, const char *dir)
 bool server_restore_image(struct server *server)
 {
     struct engine *engine = &server->engine;
-    char message[CONFIG_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     uint64_t number = 0;
     enum status status;
 
     if (server->image == NULL)
         return true;
-    if (checkpoint_dataset(server->image, engine->partitions, &number, message) != STATUS_OK) {
-        log_write(engine->log, LOG_LEVEL_WARNING, "The image can't be restored: %s", message);
+    if (checkpoint_dataset(server->image, engine->partitions, &number, &message) != STATUS_OK) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "The image can't be restored: %s", message.text);
         return false;
     }
     status = tier_restore(engine->tier, server->image, number);
@@ -113,7 +114,7 @@ bool server_open_aof(struct server *server)
     struct engine *engine = &server->engine;
     struct config *config = engine->config;
     char *dir = config_string(config, CONFIG_APPENDDIRNAME), *name = config_string(config, CONFIG_APPENDFILENAME);
-    char message[CONFIG_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     struct aof_options options = {
         .dir = dir,
         .name = name,
@@ -125,10 +126,10 @@ bool server_open_aof(struct server *server)
 
     aof_switch_clean(engine);
     if (config_number(config, CONFIG_APPENDONLY)) {
-        good = aof_open(&options, &aof, message) == STATUS_OK;
+        good = aof_open(&options, &aof, &message) == STATUS_OK;
         engine->aof = aof;
         if (!good)
-            log_write(engine->log, LOG_LEVEL_WARNING, "%s", message);
+            log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);
     }
     if (good && engine->aof != NULL) {
         engine_attach_aof(engine, aof);
@@ -151,7 +152,8 @@ bool server_restore_backup(struct server *server, const char *from)
     struct engine *engine = &server->engine;
     struct config *config = engine->config;
     char *dir = config_string(config, CONFIG_APPENDDIRNAME), *name = config_string(config, CONFIG_APPENDFILENAME);
-    char *store = config_string(config, CONFIG_TIER_DIR), *rdb = config_string(config, CONFIG_DBFILENAME), message[CONFIG_MESSAGE_SIZE];
+    char *store = config_string(config, CONFIG_TIER_DIR), *rdb = config_string(config, CONFIG_DBFILENAME);
+    struct message message;
     struct backup_places places = { dir, name, store };
     struct backup_result result;
     bool good = false;
@@ -160,8 +162,8 @@ bool server_restore_backup(struct server *server, const char *from)
         log_write(engine->log, LOG_LEVEL_WARNING, "--restore needs appendonly yes: what was restored would not be served. Nothing was touched.");
     } else if (rdb[0] != '\0' && access(rdb, F_OK) == 0) {
         log_write(engine->log, LOG_LEVEL_WARNING, "--restore: there is data already, in '%s': nothing was touched.", rdb);
-    } else if (backup_restore(&places, from, (int)config_number(config, CONFIG_DATABASES), &result, message) != STATUS_OK) {
-        log_write(engine->log, LOG_LEVEL_WARNING, "The backup '%s' can't be restored: %s", from, message);
+    } else if (backup_restore(&places, from, (int)config_number(config, CONFIG_DATABASES), &result, &message) != STATUS_OK) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "The backup '%s' can't be restored: %s", from, message.text);
     } else {
         log_write(engine->log, LOG_LEVEL_NOTICE, "Restored the backup %s from '%s': %llu keys as of its cut, %llu bytes, %llu of them copied",
             result.id, from, (unsigned long long)result.keys, (unsigned long long)result.bytes, (unsigned long long)result.copied_bytes);

@@ -4,6 +4,7 @@
 
 #include <uv.h>
 
+#include "base/message.h"
 #include "engine/engine.h"
 #include "net/loop.h"
 #include "server/descriptors.h"
@@ -22,7 +23,7 @@ struct server {
     enum status load_status;
     char *image;                    /* path of the log's base, a checkpoint's image; NULL: none */
     char *dump;                     /* path of the dump to load, without a log; NULL: none */
-    char load_message[CONFIG_MESSAGE_SIZE * 2];
+    struct message load_message;
     int64_t load_began_us;
     _Atomic int exit_status;
     _Atomic bool stopping;

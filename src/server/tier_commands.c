@@ -236,7 +236,7 @@ static void tier_backup_command(struct call *call)
         if (job->done.status == STATUS_OK)
             reply_backup(call, &job->done.result);
         else
-            reply_errorf(call, "ERR the backup failed: %s", job->done.message);
+            reply_errorf(call, "ERR the backup failed: %s", job->done.message.text);
         return;
     }
     if (call->args[2].size == 0 || memchr(call->args[2].data, 0, call->args[2].size) != NULL) {

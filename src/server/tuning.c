@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/message.h"
 #include "lifecycle/aof_switch.h"
 
 /* Rows whose number goes straight into the tier's settings. */
@@ -100,7 +101,7 @@ static void tier_rest(struct engine *engine)
     settings->write_buffer_size = (int64_t)tuning_write_buffer(engine->config);
 }
 
-static bool tier_changed(void *context, enum config_id id, char *message)
+static bool tier_changed(void *context, enum config_id id, struct message *message)
 {
     struct engine *engine = context;
 
@@ -119,15 +120,15 @@ static bool tier_changed(void *context, enum config_id id, char *message)
 }
 
 /* Redis changes these while it runs, Kelvin can't yet: better an error than an OK that does nothing. */
-static bool only_at_start(void *context, enum config_id id, char *message)
+static bool only_at_start(void *context, enum config_id id, struct message *message)
 {
     (void)context;
     (void)id;
-    snprintf(message, CONFIG_MESSAGE_SIZE, "Kelvin can change this at the start only");
+    message_set(message, "Kelvin can change this at the start only");
     return false;
 }
 
-static bool log_level_changed(void *context, enum config_id id, char *message)
+static bool log_level_changed(void *context, enum config_id id, struct message *message)
 {
     struct engine *engine = context;
 
@@ -136,7 +137,7 @@ static bool log_level_changed(void *context, enum config_id id, char *message)
     return true;
 }
 
-static bool fsync_changed(void *context, enum config_id id, char *message)
+static bool fsync_changed(void *context, enum config_id id, struct message *message)
 {
     static const enum aof_fsync policies[] = {
         [CONFIG_FSYNC_EVERYSEC] = AOF_FSYNC_EVERYSEC, [CONFIG_FSYNC_ALWAYS] = AOF_FSYNC_ALWAYS, [CONFIG_FSYNC_NO] = AOF_FSYNC_NO,
@@ -150,17 +151,17 @@ static bool fsync_changed(void *context, enum config_id id, char *message)
     return true;
 }
 
-static bool appendonly_changed(void *context, enum config_id id, char *message)
+static bool appendonly_changed(void *context, enum config_id id, struct message *message)
 {
     struct engine *engine = context;
 
     if (engine->state != ENGINE_READY) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, engine->state == ENGINE_STOPPING ? "The server is ending" : "The data is still being loaded");
+        message_set(message, engine->state == ENGINE_STOPPING ? "The server is ending" : "The data is still being loaded");
         return false;
     }
     if (aof_switch_start(engine->aof_switch, config_number(engine->config, id) != 0))
         return true;
-    snprintf(message, CONFIG_MESSAGE_SIZE, "The system gives no more threads. Check server logs.");
+    message_set(message, "The system gives no more threads. Check server logs.");
     return false;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/message.h"
 #include "store/store_body.h"
 
 extern "C" {
@@ -116,10 +117,10 @@ leveldb::ReadOptions read_options_scan(void)
     return options;
 }
 
-void store_say(char *message, const std::string &sentence)
+void store_say(struct message *message, const std::string &sentence)
 {
     if (message != nullptr)
-        snprintf(message, STORE_MESSAGE_SIZE, "%s", sentence.c_str());
+        message_set(message, "%s", sentence.c_str());
 }
 
 /* LevelDB waits for what it has scheduled, which ends at once when it is being closed. */
@@ -150,7 +151,7 @@ static void lock_init(pthread_rwlock_t *lock)
     pthread_rwlockattr_destroy(&attributes);
 }
 
-static enum status fail(const struct store *store, const Status &status, const char *what, char *message)
+static enum status fail(const struct store *store, const Status &status, const char *what, struct message *message)
 {
     enum status result = status_of_leveldb(status);
 
@@ -183,7 +184,7 @@ static bool has_lost_current(struct store *store)
     return false;
 }
 
-static enum status db_open(struct store *store, bool create, char *message)
+static enum status db_open(struct store *store, bool create, struct message *message)
 {
     leveldb::DB *db = nullptr;
     Status status;
@@ -204,7 +205,7 @@ static enum status db_open(struct store *store, bool create, char *message)
     return fail(store, status, "can't be opened", message);
 }
 
-static enum status meta_get(struct store *store, const char *name, size_t size, std::string *value, char *message)
+static enum status meta_get(struct store *store, const char *name, size_t size, std::string *value, struct message *message)
 {
     Status status = store->db->Get(read_options_get(), key_meta(name), value);
 
@@ -229,7 +230,7 @@ static bool is_empty(struct store *store)
     return !iterator->Valid() && iterator->status().ok();
 }
 
-static enum status meta_create(struct store *store, char *message)
+static enum status meta_create(struct store *store, struct message *message)
 {
     leveldb::WriteBatch batch;
     leveldb::WriteOptions options;
@@ -248,7 +249,7 @@ static enum status meta_create(struct store *store, char *message)
     return status.ok() ? STATUS_OK : fail(store, status, "can't be created", message);
 }
 
-static enum status meta_load(struct store *store, char *message)
+static enum status meta_load(struct store *store, struct message *message)
 {
     std::string value;
     enum status status = meta_get(store, "version", 4, &value, message);
@@ -290,7 +291,7 @@ static int open_files(int tables)
     return count + LEVELDB_OTHER_FILES;
 }
 
-enum status store_open(const struct store_options *options, struct store **store, char *message)
+enum status store_open(const struct store_options *options, struct store **store, struct message *message)
 {
     auto opened = std::make_unique<struct store>();
     leveldb::Options &db_options = opened->options;
@@ -581,7 +582,7 @@ static void apply_tuning(struct store *store)
 }
 
 /* Whether the store has come back with the last batch that was written: `applied` says that the failed one is in it, too. */
-static enum status number_check(struct store *store, bool *applied, char *message)
+static enum status number_check(struct store *store, bool *applied, struct message *message)
 {
     uint64_t number, expected = store->number.load();
     std::string value;
@@ -615,7 +616,7 @@ static void open_for_reading(struct store *store)
         db_close(store);
 }
 
-static enum status reopen_locked(struct store *store, bool *applied, char *message)
+static enum status reopen_locked(struct store *store, bool *applied, struct message *message)
 {
     enum status status = STATUS_OK;
 
@@ -643,7 +644,7 @@ static enum status reopen_locked(struct store *store, bool *applied, char *messa
     return status;
 }
 
-enum status store_reopen(struct store *store, bool *applied, char *message)
+enum status store_reopen(struct store *store, bool *applied, struct message *message)
 {
     enum status status;
 

@@ -36,9 +36,10 @@ extern "C" {
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "base/message.h"
 #include "base/status.h"
 
-enum { STORE_INCARNATION_FIRST = 1, STORE_MESSAGE_SIZE = 256 };
+enum { STORE_INCARNATION_FIRST = 1 };
 
 /* Bytes of the largest record with its key. LevelDB counts the sizes of keys and values, and the places in a block, in 32 bits, and does
  * not notice when they wrap: the batch is then corrupt in the log, and the store can't be opened again. A block is its last record
@@ -62,8 +63,8 @@ struct store_options {
 };
 
 /* Opens or creates. STATUS_LOCKED: somebody has it open, this process or another. STATUS_VERSION: a newer Kelvin wrote it.
- * `message` (STORE_MESSAGE_SIZE bytes) gets a sentence for the log on failure. The hash seed is created with the store. */
-enum status store_open(const struct store_options *options, struct store **store, char *message);
+ * `message` gets a sentence for the log on failure. The hash seed is created with the store. */
+enum status store_open(const struct store_options *options, struct store **store, struct message *message);
 void store_close(struct store *store);                  /* NULL is fine; waits for LevelDB's thread */
 
 /* Deletes a store that is not open: LevelDB's files, and the directory if there are no others in it. STATUS_OK if there was
@@ -121,7 +122,7 @@ enum status store_flush(struct store *store);
  * First sees whether the disk takes enough to start LevelDB; if not, answers so and leaves reads as they are.
  * Waits until other threads have closed their iterators, and holds up store_get and store_scan for the while.
  * The writer's own iterators must be closed. */
-enum status store_reopen(struct store *store, bool *applied, char *message);
+enum status store_reopen(struct store *store, bool *applied, struct message *message);
 bool store_is_writable(const struct store *store);      /* any thread */
 
 /* Iterator over records in hash order, from (incarnation, hash) on, within the incarnation. Owner: one thread,
@@ -177,11 +178,11 @@ enum status store_compact(struct store *store, uint32_t incarnation);       /* t
 /* An immutable image of the store in `dir` (must not exist): tables hard-linked, the rest copied and synced.
  * By the writer, between batches. STATUS_CLOSED while closed for writing. STATUS_CORRUPT: with `numbers_rare`, a log
  * does not have what was written to it (any more). Nothing is left behind on failure. */
-enum status store_snapshot(struct store *store, const char *dir, char *message);
+enum status store_snapshot(struct store *store, const char *dir, struct message *message);
 
 /* The same from a directory that is not open, such as an image: recovery builds its working store like this.
  * Files that are not LevelDB's are not copied. `dir` may exist, if there is no file of LevelDB's in it. */
-enum status store_clone(const char *from_dir, const char *dir, struct store_env *env, char *message);
+enum status store_clone(const char *from_dir, const char *dir, struct store_env *env, struct message *message);
 
 /* Bytes on disk (files that are there, whether live or about to go), about; cheap enough for each second. Any thread. */
 uint64_t store_disk_size(struct store *store);

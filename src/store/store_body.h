@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/message.h"
 #include "store/store.h"
 #include "store/store_disk.h"
 #include "store/store_overlay.h"
@@ -84,6 +85,6 @@ enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch
 enum status store_write_number(struct store *store);
 
 /* Fills `message` (may be NULL) with a sentence. */
-void store_say(char *message, const std::string &sentence);
+void store_say(struct message *message, const std::string &sentence);
 
 #endif

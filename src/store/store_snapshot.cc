@@ -1,3 +1,4 @@
+#include "base/message.h"
 #include "store/store.h"
 
 #include <algorithm>
@@ -140,7 +141,7 @@ bool has_store(struct store_env *env, const std::string &dir)
 
 enum class target { NEW, NEW_OR_WITHOUT_STORE };
 
-enum status image_create(struct store_env *env, const std::string &from, const std::string &to, target kind, char *message)
+enum status image_create(struct store_env *env, const std::string &from, const std::string &to, target kind, struct message *message)
 {
     Status status;
 
@@ -168,7 +169,7 @@ enum status image_create(struct store_env *env, const std::string &from, const s
 
 }  // namespace
 
-enum status store_snapshot(struct store *store, const char *dir, char *message)
+enum status store_snapshot(struct store *store, const char *dir, struct message *message)
 {
     if (!store->is_writable.load()) {
         store_say(message, "store '" + store->dir + "' is closed for writing");
@@ -185,7 +186,7 @@ enum status store_snapshot(struct store *store, const char *dir, char *message)
     return image_create(store->env, store->dir, dir, target::NEW, message);
 }
 
-enum status store_clone(const char *from_dir, const char *dir, struct store_env *env, char *message)
+enum status store_clone(const char *from_dir, const char *dir, struct store_env *env, struct message *message)
 {
     std::unique_ptr<struct store_env> env_owned(env == nullptr ? store_env_create() : nullptr);
     struct store_env *door = env != nullptr ? env : env_owned.get();

@@ -1,5 +1,6 @@
 #include "store/store_walk.h"
 
+#include "base/message.h"
 #include "store/store_body.h"
 
 using leveldb::Slice;
@@ -111,7 +112,7 @@ enum status store_walk(struct store *store, store_found *found, void *context)
     return end_of(*iterator);
 }
 
-enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, void *context, char *message)
+enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, void *context, struct message *message)
 {
     store_user user(from);
     leveldb::Options options = from->options;

@@ -2,6 +2,7 @@
 #ifndef KELVIN_STORE_STORE_WALK_H
 #define KELVIN_STORE_STORE_WALK_H
 
+#include "base/message.h"
 #include "store/store.h"
 
 #ifdef __cplusplus
@@ -30,7 +31,7 @@ enum status store_walk(struct store *store, store_found *found, void *context);
 
 /* A new store in `to` (must not exist), synced, with everything of the open store `from` that can be read and that `keep` wants (it is
  * not asked about meta data: seed and version are taken over, `number` is the new store's). On failure what was made is removed. */
-enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, void *context, char *message);
+enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, void *context, struct message *message);
 
 #ifdef __cplusplus
 }

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/mutex.h"
 #include "tier/hot.h"
 #include "tier/demote.h"
@@ -212,11 +213,11 @@ static enum status ask(struct tier *tier, struct image_request *request)
     return request->status;
 }
 
-enum status tier_clean(struct tier *tier, char *message)
+enum status tier_clean(struct tier *tier, struct message *message)
 {
     struct image_request request = { .dir = NULL, .message = message };
 
-    message[0] = '\0';
+    message->text[0] = '\0';
     return ask(tier, &request);
 }
 
@@ -232,12 +233,12 @@ static void remember_hot(struct tier *tier, const char *dir)
     tier->hooks.log(tier->hooks.context, text);
 }
 
-enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, char *message)
+enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, struct message *message)
 {
     struct image_request request = { .dir = dir, .message = message };
     enum status status;
 
-    message[0] = '\0';
+    message->text[0] = '\0';
     status = ask(tier, &request);
     *number = request.number;
     if (status == STATUS_OK)

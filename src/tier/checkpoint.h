@@ -2,6 +2,7 @@
 #ifndef KELVIN_TIER_CHECKPOINT_H
 #define KELVIN_TIER_CHECKPOINT_H
 
+#include "base/message.h"
 #include "tier/tier.h"
 
 /* One image at a time: between these two nobody else cuts. No partition is locked by the caller. */
@@ -16,14 +17,14 @@ bool tier_may_cut(struct tier *tier);
 void tier_cut(struct tier *tier);
 
 /* Before a cut: writes what is dirty to the store, in a few passes, so that little is left to do behind the cut. Blocks; not on a
- * worker. `message` has 256 bytes. STATUS_TOO_LARGE: a key's record is larger than the store takes; the message names the key. So does
+ * worker. STATUS_TOO_LARGE: a key's record is larger than the store takes; the message names the key. So does
  * tier_image. */
-enum status tier_clean(struct tier *tier, char *message);
+enum status tier_clean(struct tier *tier, struct message *message);
 
 /* After tier_cut: seals, and writes the image to `dir` (created): `store/` and `tags`. `*number` is what store_number has to be when it
  * is opened. Blocks until it is done; not on a worker. On failure the tier goes on as if there had been no checkpoint, and `dir` is
- * the caller's to remove. `message` has 256 bytes. */
-enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, char *message);
+ * the caller's to remove. */
+enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, struct message *message);
 /* From any thread: the image that is being made, or cleaned for, and all that are asked for until this is taken back, fail soon, with
  * STATUS_CANCELLED. */
 void tier_image_cancel(struct tier *tier, bool cancel);

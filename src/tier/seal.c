@@ -145,7 +145,7 @@ static void fail_too_large(struct sealing *sealing, struct bytes key)
 
     oversized_text(sealing->tier, key, text);
     tier_note_message(sealing->tier, text);
-    snprintf(sealing->request->message, STORE_MESSAGE_SIZE, "%s", text);
+    message_set(sealing->request->message, "%s", text);
     sealing->status = STATUS_TOO_LARGE;
 }
 

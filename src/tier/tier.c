@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/mutex.h"
 #include "keyspace/heat.h"
 #include "store/store_env.h"
@@ -35,7 +36,7 @@ static bool is_marked(const char *dir)
     return access(path, F_OK) == 0;
 }
 
-static enum status mark(const char *dir, char *message)
+static enum status mark(const char *dir, struct message *message)
 {
     char path[PATH_MAX];
     enum status status = STATUS_OK;
@@ -46,7 +47,7 @@ static enum status mark(const char *dir, char *message)
     dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || dir_fd < 0 || fsync(dir_fd) != 0) {
         status = status_of_errno(errno);
-        snprintf(message, STORE_MESSAGE_SIZE, "can't create '%.150s': %s", path, strerror(errno));
+        message_set(message, "can't create '%.150s': %s", path, strerror(errno));
     }
     if (fd >= 0)
         close(fd);
@@ -69,7 +70,7 @@ static bool has_nothing(const char *dir)
 }
 
 /* A directory that we create, or that is empty, is ours from the first moment. What else may be wrong with it store_open tells. */
-static enum status adopt(const char *dir, char *message)
+static enum status adopt(const char *dir, struct message *message)
 {
     return mkdir(dir, 0755) == 0 || (errno == EEXIST && has_nothing(dir)) ? mark(dir, message) : STATUS_OK;
 }
@@ -77,7 +78,7 @@ static enum status adopt(const char *dir, char *message)
 /* What an earlier process left is swap space of the past: the working store is built anew from the image, if there is one, or empty;
  * the rest comes back by the log. It is opened first all the same, so that a store that is in use, or that a newer Kelvin wrote, is
  * not touched; whatever else is wrong with it does not matter. */
-static enum status open_working(const struct store_options *options, const char *image, struct store **store, char *message)
+static enum status open_working(const struct store_options *options, const char *image, struct store **store, struct message *message)
 {
     char path[PATH_MAX];
     enum status status = adopt(options->dir, message);
@@ -96,7 +97,7 @@ static enum status open_working(const struct store_options *options, const char 
     *store = NULL;
     status = store_remove(options->dir, options->env);
     if (status != STATUS_OK) {
-        snprintf(message, STORE_MESSAGE_SIZE, "can't remove the old store '%.150s': %s", options->dir, status_name(status));
+        message_set(message, "can't remove the old store '%.150s': %s", options->dir, status_name(status));
         return status;
     }
     if (image != NULL) {
@@ -108,7 +109,7 @@ static enum status open_working(const struct store_options *options, const char 
     return store_open(options, store, message);
 }
 
-struct tier *tier_open(const struct tier_options *options, char *message)
+struct tier *tier_open(const struct tier_options *options, struct message *message)
 {
     struct tier *tier = mem_zalloc(sizeof(*tier));
     struct store_options store = {

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/message.h"
 #include "base/status.h"
 #include "call/client.h"
 #include "keyspace/partition.h"
@@ -76,7 +77,7 @@ struct tier_keyspace {
     struct unknowns *noted;         /* those that came up since; NULL: none */
 };
 
-/* Opens the store, an old one is emptied, and starts nothing yet. NULL: `message` (256 bytes) says why. */
+/* Opens the store, an old one is emptied, and starts nothing yet. NULL: `message` says why. */
 struct tier_options {
     const char *dir;
     const char *image;              /* a checkpoint's directory to begin with; NULL: empty */
@@ -89,7 +90,7 @@ struct tier_options {
     int loader_count;               /* at first; see tier_settings */
     struct tier_hooks hooks;
 };
-struct tier *tier_open(const struct tier_options *options, char *message);
+struct tier *tier_open(const struct tier_options *options, struct message *message);
 struct hash_seed tier_seed(const struct tier *tier);
 struct tier_settings *tier_settings(struct tier *tier);
 /* Takes its place as the partitions' watch; starts writer and loaders. */

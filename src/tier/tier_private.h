@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/buffer.h"
+#include "base/message.h"
 #include "base/mutex.h"
 #include "tier/oversized.h"
 #include "tier/tier.h"
@@ -172,7 +173,7 @@ struct handed {
 
 struct image_request {
     const char *dir;            /* NULL: only write what is dirty, there is no cut yet */
-    char *message;
+    struct message *message;
     uint64_t number;            /* out: of the store's last batch in the image */
     enum status status;
     bool done;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/mutex.h"
 #include "tier/batch.h"
 #include "tier/demote.h"
@@ -113,13 +114,13 @@ static bool try_reopen(struct tier *tier)
 {
     struct writer_state *writing = tier->writing;
     bool applied = false;
-    char message[STORE_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     enum status status = STATUS_OK;
 
     if (clock_wall_ms() < writing->reopen_at_ms)
         return false;
     if (!store_is_writable(tier->store))
-        status = store_reopen(tier->store, &applied, message);
+        status = store_reopen(tier->store, &applied, &message);
     if (status == STATUS_OK && writing->batch.failed) {
         if (applied)
             batch_finish(tier, &writing->batch);
@@ -466,7 +467,7 @@ static void retune(struct tier *tier)
     struct store_tuning wanted = {
         (size_t)tier->settings.write_buffer_size, (size_t)tier->settings.block_cache_size, tier->settings.compression != 0,
     };
-    char message[STORE_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     enum status status;
     bool applied;
 
@@ -475,7 +476,7 @@ static void retune(struct tier *tier)
         return;
     store_tune(tier->store, &wanted);
     tier->tuned = wanted;
-    status = store_reopen(tier->store, &applied, message);
+    status = store_reopen(tier->store, &applied, &message);
     if (status != STATUS_OK)
         enter_error(tier, status);
 }

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/message.h"
 #include "persist/aof.h"
 #include "persist/aof_tail.h"
 
@@ -52,7 +53,8 @@ static bool nothing(void *context, const struct bytes *args, int arg_count) { re
 
 static void with_threads(int threads, enum aof_fsync fsync, const char *name)
 {
-    char root[] = "/tmp/kelvin-aof-bench-XXXXXX", dir[64], command[128], message[256];
+    char root[] = "/tmp/kelvin-aof-bench-XXXXXX", dir[64], command[128];
+    struct message message;
     struct aof_options options = { .dir = dir, .name = "appendonly.aof", .fsync = fsync };
     pthread_t thread[8];
     struct aof *aof;
@@ -60,7 +62,7 @@ static void with_threads(int threads, enum aof_fsync fsync, const char *name)
 
     CHECK(mkdtemp(root) != NULL);
     snprintf(dir, sizeof(dir), "%s/aof", root);
-    CHECK(aof_open(&options, &aof, message) == STATUS_OK && aof_start(aof, message) == STATUS_OK);
+    CHECK(aof_open(&options, &aof, &message) == STATUS_OK && aof_start(aof, &message) == STATUS_OK);
     started = clock_mono_ns();
     for (int i = 0; i < threads; i++)
         CHECK(pthread_create(&thread[i], NULL, append_many, aof) == 0);
@@ -69,9 +71,9 @@ static void with_threads(int threads, enum aof_fsync fsync, const char *name)
     printf("append and write, %d thread%s %s %6.1f ns a command\n", threads, threads == 1 ? " " : "s", name,
         (double)(clock_mono_ns() - started) / COMMANDS / threads);
     aof_close(aof);
-    CHECK(aof_open(&options, &aof, message) == STATUS_OK);
+    CHECK(aof_open(&options, &aof, &message) == STATUS_OK);
     started = clock_mono_ns();
-    CHECK(aof_replay(aof, nothing, NULL, NULL, message) == STATUS_OK);
+    CHECK(aof_replay(aof, nothing, NULL, NULL, &message) == STATUS_OK);
     printf("  replay, parsing only      %6.1f ns a command\n",
         (double)(clock_mono_ns() - started) / COMMANDS / threads);
     aof_close(aof);

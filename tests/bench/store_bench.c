@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/message.h"
 #include "base/random.h"
 #include "store/store.h"
 #include "store/store_env.h"
@@ -97,12 +98,12 @@ static void get_all(struct store *store, uint64_t count, bool present)
 
 static void part_fill(struct store_options *options, uint64_t count, size_t value_size)
 {
-    char message[STORE_MESSAGE_SIZE];
+    struct message message;
     struct store_env_stats stats;
     struct store *store;
     double cpu, wall;
 
-    CHECK(store_open(options, &store, message) == STATUS_OK);
+    CHECK(store_open(options, &store, &message) == STATUS_OK);
     cpu = cpu_us();
     wall = (double)clock_mono_us();
     fill(store, count, value_size);
@@ -110,7 +111,7 @@ static void part_fill(struct store_options *options, uint64_t count, size_t valu
     cpu = cpu_us() - cpu;
     wall = (double)clock_mono_us() - wall;
     stats = store_env_stats(options->env);
-    CHECK(store_open(options, &store, message) == STATUS_OK);
+    CHECK(store_open(options, &store, &message) == STATUS_OK);
     printf("%6zu %8.2f %8.2f %6.1f %8.1f", options->block_size, cpu / (double)count, wall / (double)count,
         (double)stats.written_bytes / (double)count / (double)(16 + value_size),
         (double)store_disk_size(store) / (double)count);
@@ -120,12 +121,12 @@ static void part_fill(struct store_options *options, uint64_t count, size_t valu
 
 static void part_read(struct store_options *options, uint64_t count)
 {
-    char message[STORE_MESSAGE_SIZE];
+    struct message message;
     double memory = rss(), get_us, miss_us;
     struct store_env_stats before, after;
     struct store *store;
 
-    CHECK(store_open(options, &store, message) == STATUS_OK);
+    CHECK(store_open(options, &store, &message) == STATUS_OK);
     get_all(store, count, true);    /* opens every table */
     before = store_env_stats(options->env);
     get_us = cpu_us();

@@ -12,6 +12,7 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/message.h"
 #include "base/random.h"
 #include "persist/aof.h"
 #include "persist/aof_manifest.h"
@@ -65,7 +66,7 @@ static void file_put(struct fuzz *fuzz, const char *name, struct bytes bytes)
     close(fd);
 }
 
-static enum status replay(struct fuzz *fuzz, char *message)
+static enum status replay(struct fuzz *fuzz, struct message *message)
 {
     struct aof_options options = { .dir = fuzz->dir, .name = "a", .fsync = AOF_FSYNC_NO, .load_truncated = true };
     struct aof *aof;
@@ -106,7 +107,8 @@ static void increments(struct fuzz *fuzz)
     struct aof_chunk *chunks;
     size_t ends[64], sound_ends[64], units = 1 + random_below(&fuzz->random, 20);
     uint64_t first;
-    char value[64] = "*1\r\n$4\r\nEXEC\r\nwhat is inside a value is no command, ever", message[256];
+    char value[64] = "*1\r\n$4\r\nEXEC\r\nwhat is inside a value is no command, ever";
+    struct message message;
     enum status status;
 
     aof_tail_init(&tail);
@@ -140,9 +142,9 @@ static void increments(struct fuzz *fuzz)
 
     file_put(fuzz, "a.manifest", BYTES("file a.1.incr.aof seq 1 type i\n"));
     file_put(fuzz, "a.1.incr.aof", buffer_bytes(&file));
-    status = replay(fuzz, message);
+    status = replay(fuzz, &message);
     CHECK(status == STATUS_OK || status == STATUS_CORRUPT);
-    CHECK(status == STATUS_OK || strstr(message, "a.1.incr.aof") != NULL);
+    CHECK(status == STATUS_OK || strstr(message.text, "a.1.incr.aof") != NULL);
     for (size_t i = units; i-- > 0;)
         if (ends[i] <= first) {
             CHECK(fuzz->replayed.size >= sound_ends[i] && memcmp(fuzz->replayed.data, sound.data, sound_ends[i]) == 0);
@@ -151,7 +153,7 @@ static void increments(struct fuzz *fuzz)
     if (status == STATUS_OK) {
         again = fuzz->replayed;
         buffer_init(&fuzz->replayed);
-        CHECK(replay(fuzz, message) == STATUS_OK && message[0] == 0);
+        CHECK(replay(fuzz, &message) == STATUS_OK && message_is_empty(&message));
         CHECK(bytes_equal(buffer_bytes(&again), buffer_bytes(&fuzz->replayed)));
         buffer_release(&again);
     }
@@ -164,18 +166,18 @@ static void increments(struct fuzz *fuzz)
 static void manifests(struct fuzz *fuzz)
 {
     char text[] = "#r\nfile a.1.base.rdb seq 1 type b\nfile \"a\\x20b\" seq 4 type h\nfile 'it\\'s' seq 2 type i validsize 17\n";
-    char message[256];
+    struct message message;
     size_t size = sizeof(text) - 1;
     struct aof_manifest manifest, again;
     struct buffer printed, twice;
 
     damage(fuzz, text, &size);
-    if (aof_manifest_parse(&manifest, bytes_of(text, size), message) != STATUS_OK)
+    if (aof_manifest_parse(&manifest, bytes_of(text, size), &message) != STATUS_OK)
         return;
     buffer_init(&printed);
     buffer_init(&twice);
     aof_manifest_print(&manifest, &printed);
-    CHECK(aof_manifest_parse(&again, buffer_bytes(&printed), message) == STATUS_OK);
+    CHECK(aof_manifest_parse(&again, buffer_bytes(&printed), &message) == STATUS_OK);
     aof_manifest_print(&again, &twice);
     CHECK(bytes_equal(buffer_bytes(&printed), buffer_bytes(&twice)));
     buffer_release(&printed);

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/random.h"
 #include "persist/aof_manifest.h"
 #include "persist/dataset_file.h"
@@ -89,14 +90,14 @@ static void run_manifest(struct fuzz *fuzz)
     static const char alphabet[] = "file seq type bhi validsize \"'\\x0123456789-#\n\r\t\0\xff/..";
     struct buffer text = { 0 }, printed = { 0 }, twice = { 0 };
     struct aof_manifest manifest, again;
-    char message[256] = "";
+    struct message message = { "" };
     struct bytes copy;
 
     random_manifest(fuzz, &text);
     damage(fuzz, &text, alphabet, sizeof(alphabet) - 1);
     copy = exact_copy(&text);
-    if (aof_manifest_parse(&manifest, copy, message) != STATUS_OK) {
-        CHECK(strstr(message, "line ") != NULL && memchr(message, 0, sizeof(message)) != NULL);
+    if (aof_manifest_parse(&manifest, copy, &message) != STATUS_OK) {
+        CHECK(strstr(message.text, "line ") != NULL && memchr(message.text, 0, sizeof(message.text)) != NULL);
     } else {
         fuzz->manifests++;
         for (int i = 0; i < manifest.count; i++) {
@@ -106,7 +107,7 @@ static void run_manifest(struct fuzz *fuzz)
             CHECK(manifest.files[i].seq > 0);
         }
         aof_manifest_print(&manifest, &printed);
-        CHECK(aof_manifest_parse(&again, buffer_bytes(&printed), message) == STATUS_OK);
+        CHECK(aof_manifest_parse(&again, buffer_bytes(&printed), &message) == STATUS_OK);
         aof_manifest_print(&again, &twice);
         CHECK(again.count == manifest.count && bytes_equal(buffer_bytes(&printed), buffer_bytes(&twice)));
         aof_manifest_release(&manifest);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/random.h"
 #include "persist/rdb_format.h"
 #include "persist/rdb_reader.h"
@@ -181,7 +182,7 @@ static void damage(struct random *random, struct buffer *file)
 struct outcome {
     enum status status;
     uint64_t offset, parts, sum;    /* sum: over all that was handed out */
-    char message[256];
+    struct message message;
 };
 
 static void add(struct outcome *outcome, struct bytes bytes)
@@ -199,7 +200,7 @@ static void read_file(struct bytes file, size_t step, bool knows_size, bool deco
     struct rdb_part part;
 
     *outcome = (struct outcome){ 0 };
-    while ((outcome->status = rdb_read(reader, &part, outcome->message)) == STATUS_OK && part.kind != RDB_PART_END) {
+    while ((outcome->status = rdb_read(reader, &part, &outcome->message)) == STATUS_OK && part.kind != RDB_PART_END) {
         CHECK(rdb_reader_offset(reader) <= file.size && part.offset < file.size);
         outcome->parts++;
         add(outcome, part.name);
@@ -218,7 +219,7 @@ static void read_file(struct bytes file, size_t step, bool knows_size, bool deco
         }
     }
     outcome->offset = rdb_reader_offset(reader);
-    CHECK((outcome->status == STATUS_OK) == (outcome->message[0] == '\0'));
+    CHECK((outcome->status == STATUS_OK) == message_is_empty(&outcome->message));
     CHECK(outcome->status == STATUS_OK || outcome->status == STATUS_CORRUPT || outcome->status == STATUS_TRUNCATED ||
         outcome->status == STATUS_VERSION);
     rdb_reader_destroy(reader);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "persist/checkpoint.h"
 #include "tier/checkpoint.h"
 #include "tier/record.h"
@@ -172,12 +173,13 @@ static void verify(struct image_box *wanted, const char *dir)
 {
     struct store_env *env = store_env_create();
     struct image_box found = { .box = wanted->box, .incarnations = wanted->incarnations };
-    char path[400], message[STORE_MESSAGE_SIZE];
+    char path[400];
+    struct message message;
     struct store_options options = { .dir = path, .env = env, .write_buffer_size = 64 * 1024, .numbers_rare = true };
     struct store *store;
 
     snprintf(path, sizeof(path), "%s/store", dir);
-    BOX_DEMAND(wanted->box, store_open(&options, &store, message) == STATUS_OK, "%s", message);
+    BOX_DEMAND(wanted->box, store_open(&options, &store, &message) == STATUS_OK, "%s", message.text);
     for (int db = 0; db < wanted->box->partitions->db_count; db++)
         add_records(&found, store, db, false);
     CHECK(found.status == STATUS_OK);
@@ -203,18 +205,18 @@ static void verify(struct image_box *wanted, const char *dir)
 enum status image_box_take(struct tier_box *box, const char *dir, bool clean)
 {
     struct image_box image = { .box = box };
-    char message[STORE_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     uint64_t number;
     enum status status = STATUS_OK;
 
     image.incarnations = mem_zalloc((size_t)box->partitions->db_count * sizeof(uint32_t));
     tier_image_begin(box->tier);
     if (clean)
-        status = tier_clean(box->tier, message);
+        status = tier_clean(box->tier, &message);
     if (status == STATUS_OK) {
         status = STATUS_LOCKED;
         if (cut(&image))
-            status = tier_image(box->tier, dir, &number, message);
+            status = tier_image(box->tier, dir, &number, &message);
     }
     tier_image_end(box->tier);
     if (status == STATUS_OK && image.status == STATUS_OK)

@@ -56,7 +56,7 @@ void box_destroy(struct box *box)
 enum status box_open(struct box *box)
 {
     box->options.dir = box->dir;
-    return store_open(&box->options, &box->store, box->message);
+    return store_open(&box->options, &box->store, &box->message);
 }
 
 void box_close(struct box *box)
@@ -131,12 +131,12 @@ bool box_reopen(struct box *box)
     bool applied;
 
     for (int i = 0; i < 1000; i++) {
-        enum status status = store_reopen(box->store, &applied, box->message);
+        enum status status = store_reopen(box->store, &applied, &box->message);
         if (status == STATUS_OK)
             return applied;
-        DEMAND(box, status != STATUS_CORRUPT, "%s", box->message);
+        DEMAND(box, status != STATUS_CORRUPT, "%s", box->message.text);
     }
-    DEMAND(box, false, "does not reopen: %s", box->message);
+    DEMAND(box, false, "does not reopen: %s", box->message.text);
     return false;
 }
 

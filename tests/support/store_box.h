@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/message.h"
 #include "store/store.h"
 #include "store/store_env.h"
 
@@ -16,7 +17,7 @@ enum { BOX_KEYS = 400, BOX_INCARNATION = 7 };
 struct box {
     char root[64];              /* removed by box_destroy, with all in it */
     char dir[96];               /* of the store, in root */
-    char message[STORE_MESSAGE_SIZE];
+    struct message message;
     struct store_env *env;
     struct store *store;        /* NULL while closed */
     struct store_options options;

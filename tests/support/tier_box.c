@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/random.h"
 #include "engine/lazy_free.h"
 #include "server/families.h"
@@ -145,7 +146,7 @@ static void discard(struct client *base)
 static void open_store(struct tier_box *box, const struct tier_box_options *options)
 {
     const char *temporary = getenv("TMPDIR");
-    char message[STORE_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     struct tier_options tier = {
         .dir = box->dir,
         .write_buffer_size = options->write_buffer_size > 0 ? options->write_buffer_size : 64 * 1024,
@@ -158,8 +159,8 @@ static void open_store(struct tier_box *box, const struct tier_box_options *opti
     CHECK(mkdtemp(box->root) != NULL);
     snprintf(box->dir, sizeof(box->dir), "%s/store", box->root);
     box->env = tier.env = store_env_create();
-    box->tier = tier_open(&tier, message);
-    BOX_DEMAND(box, box->tier != NULL, "%s", message);
+    box->tier = tier_open(&tier, &message);
+    BOX_DEMAND(box, box->tier != NULL, "%s", message.text);
 }
 
 static void start_workers(struct tier_box *box, int count)

@@ -18,11 +18,12 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/message.h"
 #include "crc32c.h"
 #include "persist/aof_manifest.h"
 #include "persist/dataset_file.h"
 
-enum { CHECK_PATH_SIZE = 4096, CHECK_MESSAGE_SIZE = 256 };
+enum { CHECK_PATH_SIZE = 4096 };
 
 struct check {
     const char *dir, *name;         /* the log's directory, and appendfilename */
@@ -50,7 +51,7 @@ const char *check_key(struct bytes key, char *text);
 struct mapped {
     struct bytes bytes;
 };
-bool mapped_open(const char *path, struct mapped *mapped, char *message);
+bool mapped_open(const char *path, struct mapped *mapped, struct message *message);
 void mapped_close(struct mapped *mapped);
 
 /* logs.c */
@@ -83,7 +84,7 @@ void stores_check(struct stores *stores, struct store_state *state);
 /* Writes what is good to a new store in `to`, and says what is not. */
 bool stores_rewrite(struct stores *stores, const char *to);
 /* The record maps of what was met by the last of these two, as a file that must not be there yet; synced. Only with --repair. */
-bool stores_write_tags(struct stores *stores, const char *path, char *message);
+bool stores_write_tags(struct stores *stores, const char *path, struct message *message);
 void stores_close(struct stores *stores);
 
 /* rdb.c */

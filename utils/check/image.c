@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/message.h"
 #include "check.h"
 #include "persist/tree.h"
 #include "tier/tags.h"
@@ -30,13 +31,14 @@ static bool dataset_read(struct check *check, const char *image, struct dataset_
 static void tags_read(struct check *check, const char *image, const struct dataset_file *dataset, struct tag_file *tags)
 {
     uint64_t before = check->damages;
-    char path[CHECK_PATH_SIZE], message[CHECK_MESSAGE_SIZE] = "";
+    char path[CHECK_PATH_SIZE];
+    struct message message = { "" };
     const char *problem = NULL;
 
     *tags = (struct tag_file){ .good = false };
     snprintf(path, sizeof(path), "%.4000s/tags", image);
-    if (!mapped_open(path, &tags->file, message))
-        check_damage(check, path, "%s", message);
+    if (!mapped_open(path, &tags->file, &message))
+        check_damage(check, path, "%s", message.text);
     else if (tags_walk(tags->file.bytes, &tags->partition_count, NULL, NULL, &problem) != STATUS_OK)
         check_damage(check, path, "%s", problem);
     else if (tags->partition_count != dataset->partition_count)
@@ -49,33 +51,34 @@ static void tags_read(struct check *check, const char *image, const struct datas
 /* They are made again from the store: beside the old ones first. */
 static void tags_mend(struct check *check, const char *image, struct stores *stores)
 {
-    char path[CHECK_PATH_SIZE], aside[CHECK_PATH_SIZE + 64], next[CHECK_PATH_SIZE + 64], message[CHECK_MESSAGE_SIZE] = "";
+    char path[CHECK_PATH_SIZE], aside[CHECK_PATH_SIZE + 64], next[CHECK_PATH_SIZE + 64];
+    struct message message = { "" };
     bool good;
 
     snprintf(path, sizeof(path), "%.4000s/tags", image);
     snprintf(aside, sizeof(aside), "%s.%s", path, check->stamp);
     snprintf(next, sizeof(next), "%s.new", path);
     unlink(next);
-    good = stores_write_tags(stores, next, message);
+    good = stores_write_tags(stores, next, &message);
     if (good && link(path, aside) == 0)
         check_note(check, "the old tags are kept as tags.%s", check->stamp);
     if (good && rename(next, path) != 0) {
-        snprintf(message, sizeof(message), "%s", strerror(errno));
+        message_set(&message, "%s", strerror(errno));
         good = false;
     }
-    good = good && tree_sync(image, message) == STATUS_OK;
+    good = good && tree_sync(image, &message) == STATUS_OK;
     if (good)
         check_repaired(check, "the record maps (tags) are made anew from the store. Nothing is lost");
     else
-        check_unmended(check, "the record maps (tags) can't be written: %s", message);
+        check_unmended(check, "the record maps (tags) can't be written: %s", message.text);
 }
 
 /* A new image with what is good, which the manifest names from then on. */
 static void image_mend(struct check *check, int index, const struct dataset_file *dataset, struct stores *stores)
 {
     struct buffer text = { 0 };
-    char name[CHECK_PATH_SIZE], path[CHECK_PATH_SIZE], inner[CHECK_PATH_SIZE + 16],
-        message[CHECK_MESSAGE_SIZE] = "", aside[CHECK_PATH_SIZE + 64], old[CHECK_PATH_SIZE];
+    char name[CHECK_PATH_SIZE], path[CHECK_PATH_SIZE], inner[CHECK_PATH_SIZE + 16], aside[CHECK_PATH_SIZE + 64], old[CHECK_PATH_SIZE];
+    struct message message = { "" };
     struct aof_manifest next;
     bool good;
 
@@ -85,13 +88,13 @@ static void image_mend(struct check *check, int index, const struct dataset_file
     snprintf(inner, sizeof(inner), "%.4000s/store", path);
     good = mkdir(path, 0755) == 0 && stores_rewrite(stores, inner);
     snprintf(inner, sizeof(inner), "%.4000s/dataset", path);
-    good = good && dataset_file_print(dataset, path, &text) == STATUS_OK && tree_write_file(inner, text.data, text.size, message) == STATUS_OK;
+    good = good && dataset_file_print(dataset, path, &text) == STATUS_OK && tree_write_file(inner, text.data, text.size, &message) == STATUS_OK;
     buffer_release(&text);
     snprintf(inner, sizeof(inner), "%.4000s/tags", path);
-    good = good && stores_write_tags(stores, inner, message) && tree_sync(path, message) == STATUS_OK &&
-           tree_sync(check->dir, message) == STATUS_OK;
+    good = good && stores_write_tags(stores, inner, &message) && tree_sync(path, &message) == STATUS_OK &&
+           tree_sync(check->dir, &message) == STATUS_OK;
     if (!good) {
-        check_unmended(check, "a new image can't be written: %s", message[0] != '\0' ? message : strerror(errno));
+        check_unmended(check, "a new image can't be written: %s", !message_is_empty(&message) ? message.text : strerror(errno));
         tree_remove(path);
         return;
     }

@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "check.h"
 #include "persist/aof_replay.h"
@@ -31,14 +32,15 @@ static enum trouble commands_check(struct check *check, const struct aof_file *f
 {
     struct aof_manifest one;
     struct counting counting = { 0 };
-    char message[CHECK_MESSAGE_SIZE] = "", path[CHECK_PATH_SIZE];
+    char path[CHECK_PATH_SIZE];
+    struct message message = { "" };
     struct mapped mapped;
     enum status status;
 
     *where = 0;
     snprintf(path, sizeof(path), "%s/%s", check->dir, file->name);
-    if (!mapped_open(path, &mapped, message)) {
-        check_damage(check, file->name, "named by the manifest, but it can't be read: %s", message);
+    if (!mapped_open(path, &mapped, &message)) {
+        check_damage(check, file->name, "named by the manifest, but it can't be read: %s", message.text);
         return TROUBLE_MISSING;
     }
     *size = mapped.bytes.size;
@@ -46,7 +48,7 @@ static enum trouble commands_check(struct check *check, const struct aof_file *f
     aof_manifest_add(&one, bytes_of_string(file->name), 1, file->type);
     one.files[0].valid_size = file->valid_size;
     status = aof_replay_files(&(struct aof_replay){ .dir_fd = check->dir_fd, .manifest = &one, .run = count_command, .context = &counting,
-        .damaged_at = where }, message);
+        .damaged_at = where }, &message);
     aof_manifest_release(&one);
     *commands += counting.commands;
     if (status == STATUS_OK) {
@@ -61,7 +63,7 @@ static enum trouble commands_check(struct check *check, const struct aof_file *f
     else if (status == STATUS_TRUNCATED)
         check_damage(check, file->name, "offset %llu: it ends early, inside of a command, and others follow it", (unsigned long long)*where);
     else
-        check_damage(check, file->name, "offset %llu: %s", (unsigned long long)*where, message);
+        check_damage(check, file->name, "offset %llu: %s", (unsigned long long)*where, message.text);
     mapped_close(&mapped);
     return status == STATUS_TRUNCATED ? TROUBLE_TORN : TROUBLE_BAD;
 }
@@ -184,14 +186,15 @@ static void strangers_note(struct check *check)
 
 void logs_check(struct check *check)
 {
-    char message[CHECK_MESSAGE_SIZE] = "", manifest[CHECK_PATH_SIZE];
+    char manifest[CHECK_PATH_SIZE];
+    struct message message = { "" };
     uint64_t before = check->damages;
     enum status status;
 
     snprintf(manifest, sizeof(manifest), "%s.manifest", check->name);
-    status = aof_manifest_load(&check->manifest, check->dir_fd, manifest, message);
+    status = aof_manifest_load(&check->manifest, check->dir_fd, manifest, &message);
     if (status != STATUS_OK) {
-        check_damage(check, manifest, "%s", status == STATUS_NOT_FOUND ? "there is none: nobody knows which files count" : message);
+        check_damage(check, manifest, "%s", status == STATUS_NOT_FOUND ? "there is none: nobody knows which files count" : message.text);
         check_part(check, "manifest", before, "%s/%s", check->dir, manifest);
         if (!check->repair || !mend_manifest(check))
             return;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "check.h"
 #include "persist/aof_replay.h"
 #include "persist/tree.h"
@@ -36,21 +37,22 @@ bool mend_save_manifest(struct check *check)
 /* What lies from `where` on, into a file of its own. */
 static bool save_tail(struct check *check, const char *name, uint64_t where)
 {
-    char path[CHECK_PATH_SIZE], copy[CHECK_PATH_SIZE], message[CHECK_MESSAGE_SIZE] = "";
+    char path[CHECK_PATH_SIZE], copy[CHECK_PATH_SIZE];
+    struct message message = { "" };
     struct mapped mapped;
     bool good;
 
     snprintf(path, sizeof(path), "%s/%s", check->dir, name);
     snprintf(copy, sizeof(copy), "%s/%s.%s", check->dir, name, check->stamp);
-    good = mapped_open(path, &mapped, message);
+    good = mapped_open(path, &mapped, &message);
     if (good) {
         good = where <= mapped.bytes.size &&
-               tree_write_file(copy, mapped.bytes.data + where, mapped.bytes.size - where, message) == STATUS_OK;
+               tree_write_file(copy, mapped.bytes.data + where, mapped.bytes.size - where, &message) == STATUS_OK;
         mapped_close(&mapped);
     }
-    good = good && tree_sync(check->dir, message) == STATUS_OK;
+    good = good && tree_sync(check->dir, &message) == STATUS_OK;
     if (!good)
-        check_unmended(check, "what is to be cut off %s can't be saved: %s", name, message);
+        check_unmended(check, "what is to be cut off %s can't be saved: %s", name, message.text);
     return good;
 }
 
@@ -75,7 +77,8 @@ static uint64_t size_of(const struct check *check, const char *name)
 
 static bool add_increment(struct check *check, uint64_t seq)
 {
-    char name[CHECK_PATH_SIZE], message[CHECK_MESSAGE_SIZE];
+    char name[CHECK_PATH_SIZE];
+    struct message message;
     int fd;
 
     snprintf(name, sizeof(name), "%s.%" PRIu64 ".incr.aof", check->name, seq);
@@ -87,7 +90,7 @@ static bool add_increment(struct check *check, uint64_t seq)
         return false;
     }
     close(fd);
-    if (tree_sync(check->dir, message) != STATUS_OK)
+    if (tree_sync(check->dir, &message) != STATUS_OK)
         return false;
     aof_manifest_add(&check->manifest, bytes_of_string(name), seq, AOF_FILE_INCREMENT);
     return true;
@@ -153,10 +156,11 @@ void mend_log(struct check *check, int index, enum trouble trouble, uint64_t whe
 /* A manifest that was written aside, and whose rename a crash prevented. */
 static bool take_temporary(struct check *check)
 {
-    char name[CHECK_PATH_SIZE], message[CHECK_MESSAGE_SIZE];
+    char name[CHECK_PATH_SIZE];
+    struct message message;
 
     snprintf(name, sizeof(name), "temp-%s.manifest", check->name);
-    if (aof_manifest_load(&check->manifest, check->dir_fd, name, message) != STATUS_OK)
+    if (aof_manifest_load(&check->manifest, check->dir_fd, name, &message) != STATUS_OK)
         return false;
     for (int i = 0; i < check->manifest.count; i++) {
         if (check->manifest.files[i].type != AOF_FILE_HISTORY && faccessat(check->dir_fd, check->manifest.files[i].name, F_OK, 0) != 0) {

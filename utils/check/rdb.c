@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/message.h"
 #include "check.h"
 #include "persist/rdb_reader.h"
 #include "value/codec.h"
@@ -30,7 +31,7 @@ static void check_value(struct check *check, const char *path, const struct rdb_
 void rdb_check(struct check *check, const char *path)
 {
     uint64_t before = check->damages, keys = 0, unknown = 0, functions = 0, offset;
-    char message[CHECK_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     struct rdb_reader *reader;
     struct rdb_part part;
     enum status status;
@@ -42,7 +43,7 @@ void rdb_check(struct check *check, const char *path)
         return;
     }
     reader = rdb_reader_create_file(fd);
-    while ((status = rdb_read(reader, &part, message)) == STATUS_OK && part.kind != RDB_PART_END) {
+    while ((status = rdb_read(reader, &part, &message)) == STATUS_OK && part.kind != RDB_PART_END) {
         if (part.kind == RDB_PART_KEY) {
             keys++;
             check_value(check, path, &part, &unknown);
@@ -52,7 +53,7 @@ void rdb_check(struct check *check, const char *path)
     version = rdb_reader_version(reader);
     offset = rdb_reader_offset(reader);
     if (status != STATUS_OK)
-        check_damage(check, path, "%s", message);
+        check_damage(check, path, "%s", message.text);
     if (unknown > 0)
         check_note(check, "%llu values are of types that this version does not know: only their ends were looked for", (unsigned long long)unknown);
     check_part(check, "rdb", before, "%s: version %d, %llu keys, %llu libraries of functions, %llu bytes read", path, version,

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/message.h"
 #include "check.h"
 
 enum { SHOWN_MAX = 20 };
@@ -98,7 +99,7 @@ const char *check_key(struct bytes key, char *text)
     return text;
 }
 
-bool mapped_open(const char *path, struct mapped *mapped, char *message)
+bool mapped_open(const char *path, struct mapped *mapped, struct message *message)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat info;
@@ -117,7 +118,7 @@ bool mapped_open(const char *path, struct mapped *mapped, char *message)
             mapped->bytes = bytes_of(at, (size_t)info.st_size);
     }
     if (!good)
-        snprintf(message, CHECK_MESSAGE_SIZE, "%s", strerror(errno));
+        message_set(message, "%s", strerror(errno));
     if (fd >= 0)
         close(fd);
     return good;

@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "check.h"
 #include "persist/tree.h"
 #include "record_file.h"
@@ -117,12 +118,13 @@ static void on_damaged_block(void *context, const struct table_damage *damage)
 
 static bool file_open(struct stores *stores, const char *name, struct mapped *mapped)
 {
-    char path[CHECK_PATH_SIZE * 2], message[CHECK_MESSAGE_SIZE];
+    char path[CHECK_PATH_SIZE * 2];
+    struct message message;
 
     snprintf(path, sizeof(path), "%s/%s", stores->dir, name);
-    if (mapped_open(path, mapped, message))
+    if (mapped_open(path, mapped, &message))
         return true;
-    check_damage(stores->check, name, "can't be read: %s", message);
+    check_damage(stores->check, name, "can't be read: %s", message.text);
     stores->state->damaged = true;
     return false;
 }
@@ -251,7 +253,7 @@ static void each_file(struct stores *stores, enum pass pass, uint64_t *tables, u
 static void check_files(struct stores *stores)
 {
     uint64_t before = stores->check->damages, tables = 0, blocks = 0;
-    char message[CHECK_MESSAGE_SIZE] = "";
+    struct message message = { "" };
 
     if (access(stores->dir, F_OK) != 0) {
         check_damage(stores->check, "store", "it is missing");
@@ -262,10 +264,10 @@ static void check_files(struct stores *stores)
         each_file(stores, PASS_MANIFEST, NULL, NULL);
         each_file(stores, PASS_REST, &tables, &blocks);
         check_missing(stores);
-        if (dataset_file_verify(stores->dataset, stores->image, message) != STATUS_OK) {
-            check_damage(stores->check, "store", "%s", message);
+        if (dataset_file_verify(stores->dataset, stores->image, &message) != STATUS_OK) {
+            check_damage(stores->check, "store", "%s", message.text);
             stores->state->damaged = true;
-            stores->log_is_cut = strstr(message, ".log'") != NULL;
+            stores->log_is_cut = strstr(message.text, ".log'") != NULL;
         }
     }
     check_part(stores->check, "tables", before, "%llu files, the checksums of %llu blocks", (unsigned long long)tables, (unsigned long long)blocks);
@@ -273,7 +275,7 @@ static void check_files(struct stores *stores)
 
 /* ---- the clone ---- */
 
-static bool clone_to(struct stores *stores, const char *scratch, char *message)
+static bool clone_to(struct stores *stores, const char *scratch, struct message *message)
 {
     struct tree_totals totals = { 0 };
     char current[CHECK_PATH_SIZE + 16], text[80];
@@ -292,23 +294,23 @@ static bool clone_to(struct stores *stores, const char *scratch, char *message)
 /* Beside the image, so that tables can be linked; where that can't be written, a copy where temporary files go. */
 static bool open_clone(struct stores *stores)
 {
-    char message[CHECK_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     const char *temporary = getenv("TMPDIR");
     struct store_options options = { .dir = stores->scratch, .block_cache_size = 8 << 20 };
     bool good;
 
     snprintf(stores->scratch, sizeof(stores->scratch), "%s/kelvin-check.scratch", stores->check->dir);
-    good = clone_to(stores, stores->scratch, message);
+    good = clone_to(stores, stores->scratch, &message);
     if (!good && errno == EROFS) {
         snprintf(stores->scratch, sizeof(stores->scratch), "%s/kelvin-check.%d", temporary != NULL ? temporary : "/tmp", (int)getpid());
-        good = clone_to(stores, stores->scratch, message);
+        good = clone_to(stores, stores->scratch, &message);
     }
-    good = good && store_open(&options, &stores->store, message) == STATUS_OK;
+    good = good && store_open(&options, &stores->store, &message) == STATUS_OK;
     if (good) {
         stores->seed = store_seed(stores->store);
         stores->state->opened = true;
     } else {
-        check_damage(stores->check, "store", "it can't be opened: %s", message);
+        check_damage(stores->check, "store", "it can't be opened: %s", message.text);
         stores->state->damaged = true;
     }
     return good;
@@ -721,7 +723,7 @@ static bool number_is_explained(const struct stores *stores)
 
 bool stores_rewrite(struct stores *stores, const char *to)
 {
-    char message[CHECK_MESSAGE_SIZE] = "";
+    struct message message = { "" };
 
     if (stores->log_is_cut || !number_is_explained(stores)) {
         check_unmended(stores->check, "the store has lost its last batches: what is left may be outdated. Restore a backup");
@@ -729,8 +731,8 @@ bool stores_rewrite(struct stores *stores, const char *to)
     }
     stores->kept = stores->dropped = 0;
     drop_groups(stores);
-    if (store_rewrite(stores->store, to, stores->dataset->store_number, keep_item, stores, message) != STATUS_OK) {
-        check_unmended(stores->check, "%s", message);
+    if (store_rewrite(stores->store, to, stores->dataset->store_number, keep_item, stores, &message) != STATUS_OK) {
+        check_unmended(stores->check, "%s", message.text);
         return false;
     }
     end_group(stores);
@@ -749,7 +751,7 @@ static int compare_groups(const void *a, const void *b)
     return first->incarnation < second->incarnation ? -1 : first->incarnation > second->incarnation;
 }
 
-bool stores_write_tags(struct stores *stores, const char *path, char *message)
+bool stores_write_tags(struct stores *stores, const char *path, struct message *message)
 {
     struct buffer text = { 0 };
     bool good;

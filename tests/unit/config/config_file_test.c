@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "config/config.h"
 #include "config/config_private.h"
 #include "config/config_words.h"
@@ -18,7 +19,7 @@ struct fixture {
     struct config *config;
     char dir[64];
     char path[128];         /* dir/kelvin.conf */
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 };
 
 static int setup(void **state)
@@ -81,19 +82,19 @@ static void assert_file(struct fixture *fixture, const char *expected)
 
 static bool load(struct fixture *fixture, const char *text)
 {
-    return config_load_text(fixture->config, "test.conf", bytes_of_string(text), fixture->message);
+    return config_load_text(fixture->config, "test.conf", bytes_of_string(text), &fixture->message);
 }
 
 static void assert_load(struct fixture *fixture, const char *text)
 {
     if (!load(fixture, text))
-        fail_msg("%s", fixture->message);
+        fail_msg("%s", fixture->message.text);
 }
 
 static void assert_refused(struct fixture *fixture, const char *text, const char *message)
 {
     assert_false(load(fixture, text));
-    assert_string_equal(fixture->message, message);
+    assert_string_equal(fixture->message.text, message);
 }
 
 static void assert_text(struct fixture *fixture, enum config_id id, const char *expected)
@@ -108,27 +109,27 @@ static void set(struct fixture *fixture, const char *name, const char *value)
 {
     struct bytes names = bytes_of_string(name), values = bytes_of_string(value);
 
-    if (!config_set(fixture->config, &names, &values, 1, fixture->message))
-        fail_msg("%s", fixture->message);
+    if (!config_set(fixture->config, &names, &values, 1, &fixture->message))
+        fail_msg("%s", fixture->message.text);
 }
 
 /* Loads a file with that text, as a start does. */
 static void start_with(struct fixture *fixture, const char *text)
 {
     write_file(fixture, "kelvin.conf", text);
-    if (!config_load_file(fixture->config, "kelvin.conf", fixture->message))
-        fail_msg("%s", fixture->message);
+    if (!config_load_file(fixture->config, "kelvin.conf", &fixture->message))
+        fail_msg("%s", fixture->message.text);
 }
 
 static void rewrite(struct fixture *fixture)
 {
     struct config *restarted = config_create_at(fixture->dir);
 
-    if (!config_rewrite(fixture->config, fixture->message))
-        fail_msg("%s", fixture->message);
+    if (!config_rewrite(fixture->config, &fixture->message))
+        fail_msg("%s", fixture->message.text);
     /* Whatever was written: a restart has to come up with the same values. */
-    if (!config_load_file(restarted, fixture->path, fixture->message))
-        fail_msg("%s", fixture->message);
+    if (!config_load_file(restarted, fixture->path, &fixture->message))
+        fail_msg("%s", fixture->message.text);
     for (int id = 0; id < CONFIG_COUNT; id++)
         if (!config_value_equal(&fixture->config->more->values[id], &restarted->more->values[id]))
             fail_msg("%s comes back as %lld %s", config_name(id), (long long)restarted->more->values[id].number,
@@ -235,10 +236,10 @@ static void the_reason_is_never_cut_off(void **state)
     memset(name, 'n', sizeof(name) - 1);
     name[sizeof(name) - 1] = 0;
     snprintf(text, sizeof(text), "maxmemory-policy %300s", "x");
-    assert_false(config_load_text(fixture->config, name, bytes_of_string(text), fixture->message));
-    assert_true(strlen(fixture->message) > sizeof(reason));
-    assert_string_equal(fixture->message + strlen(fixture->message) - strlen(reason), reason);
-    assert_non_null(strstr(fixture->message, "line 1"));
+    assert_false(config_load_text(fixture->config, name, bytes_of_string(text), &fixture->message));
+    assert_true(strlen(fixture->message.text) > sizeof(reason));
+    assert_string_equal(fixture->message.text + strlen(fixture->message.text) - strlen(reason), reason);
+    assert_non_null(strstr(fixture->message.text, "line 1"));
 }
 
 static void a_bad_line_changes_nothing(void **state)
@@ -247,9 +248,9 @@ static void a_bad_line_changes_nothing(void **state)
     struct bytes words[] = { BYTES("save"), BYTES("5"), BYTES("6"), BYTES("x"), BYTES("1") };
 
     assert_load(fixture, "save 3 4");
-    assert_false(config_load(fixture->config, words, 5, fixture->message));
+    assert_false(config_load(fixture->config, words, 5, &fixture->message));
     assert_text(fixture, CONFIG_SAVE, "3 4");
-    assert_false(config_load(fixture->config, words, 0, fixture->message));
+    assert_false(config_load(fixture->config, words, 0, &fixture->message));
 }
 
 static void repeated_lines_add_up_where_redis_adds_them_up(void **state)
@@ -329,13 +330,13 @@ static void includes_are_read_where_they_stand(void **state)
 static void an_error_in_an_include_names_the_include(void **state)
 {
     struct fixture *fixture = *state;
-    char expected[CONFIG_MESSAGE_SIZE];
+    char expected[MESSAGE_SIZE];
 
     write_file(fixture, "a.conf", "\nport x\n");
     assert_false(load(fixture, "\n\ninclude a.conf\n"));
     snprintf(expected, sizeof(expected), "%s/a.conf, line 2: 'port x': argument couldn't be parsed into an integer",
         fixture->dir);
-    assert_string_equal(fixture->message, expected);
+    assert_string_equal(fixture->message.text, expected);
 }
 
 static void a_missing_include_is_an_error(void **state)
@@ -343,10 +344,10 @@ static void a_missing_include_is_an_error(void **state)
     struct fixture *fixture = *state;
 
     assert_false(load(fixture, "include nosuch.conf\n"));
-    assert_non_null(strstr(fixture->message, "test.conf, line 1"));
-    assert_non_null(strstr(fixture->message, "No such file or directory"));
-    assert_false(config_load_file(fixture->config, "nosuch.conf", fixture->message));
-    assert_non_null(strstr(fixture->message, "can't open config file"));
+    assert_non_null(strstr(fixture->message.text, "test.conf, line 1"));
+    assert_non_null(strstr(fixture->message.text, "No such file or directory"));
+    assert_false(config_load_file(fixture->config, "nosuch.conf", &fixture->message));
+    assert_non_null(strstr(fixture->message.text, "can't open config file"));
     assert_refused(fixture, "include a b", "test.conf, line 1: 'include a b': Bad directive or wrong number of arguments");
 }
 
@@ -355,8 +356,8 @@ static void a_file_that_includes_itself_is_an_error(void **state)
     struct fixture *fixture = *state;
 
     write_file(fixture, "kelvin.conf", "include kelvin.conf\n");
-    assert_false(config_load_file(fixture->config, "kelvin.conf", fixture->message));
-    assert_non_null(strstr(fixture->message, "too many files include each other"));
+    assert_false(config_load_file(fixture->config, "kelvin.conf", &fixture->message));
+    assert_non_null(strstr(fixture->message.text, "too many files include each other"));
 }
 
 /* -- unused -- */
@@ -385,8 +386,8 @@ static void rewrite_needs_a_file(void **state)
     struct fixture *fixture = *state;
 
     assert_null(config_file(fixture->config));
-    assert_false(config_rewrite(fixture->config, fixture->message));
-    assert_string_equal(fixture->message, "The server is running without a config file");
+    assert_false(config_rewrite(fixture->config, &fixture->message));
+    assert_string_equal(fixture->message.text, "The server is running without a config file");
 }
 
 static void a_file_that_still_holds_stays_as_it_is(void **state)
@@ -452,7 +453,7 @@ static void options_that_are_not_in_the_file_are_written_into_it(void **state)
     struct bytes option[] = { BYTES("port"), BYTES("7001") };
 
     start_with(fixture, "port 7000\n");
-    assert_true(config_load(fixture->config, option, 2, fixture->message));
+    assert_true(config_load(fixture->config, option, 2, &fixture->message));
     rewrite(fixture);
     assert_file(fixture, "port 7001\n");
 }
@@ -483,8 +484,8 @@ static void a_file_that_was_broken_meanwhile_is_left_alone(void **state)
 
     start_with(fixture, "timeout 4\n");
     write_file(fixture, "kelvin.conf", "timeout x\n");
-    assert_false(config_rewrite(fixture->config, fixture->message));
-    assert_non_null(strstr(fixture->message, "line 1: 'timeout x'"));
+    assert_false(config_rewrite(fixture->config, &fixture->message));
+    assert_non_null(strstr(fixture->message.text, "line 1: 'timeout x'"));
     assert_file(fixture, "timeout x\n");
 }
 
@@ -513,8 +514,8 @@ static void a_rewrite_that_fails_leaves_the_file_alone(void **state)
     set(fixture, "timeout", "5");
     snprintf(moved, sizeof(moved), "%s.moved", fixture->dir);
     assert_int_equal(rename(fixture->dir, moved), 0);       /* there is no place to write to */
-    assert_false(config_rewrite(fixture->config, fixture->message));
-    assert_string_equal(fixture->message, "Rewriting config file: No such file or directory");
+    assert_false(config_rewrite(fixture->config, &fixture->message));
+    assert_string_equal(fixture->message.text, "Rewriting config file: No such file or directory");
     assert_int_equal(rename(moved, fixture->dir), 0);
     assert_file(fixture, "timeout 4\n");
 }
@@ -539,8 +540,8 @@ static void read_line(struct fixture *fixture, struct seen *seen, struct bytes l
     row = words.count > 0 ? config_row_find(words.items[0], &spelling) : NULL;
     if (!row || spelling != row->name)
         fail_msg("line %d names no row: %.*s", number, (int)line.size, line.data);
-    if (row->kind != CONFIG_INCLUDE_KIND && !config_load(fixture->config, words.items, words.count, fixture->message))
-        fail_msg("line %d: %s", number, fixture->message);
+    if (row->kind != CONFIG_INCLUDE_KIND && !config_load(fixture->config, words.items, words.count, &fixture->message))
+        fail_msg("line %d: %s", number, fixture->message.text);
     seen->lines[row->id]++;
     seen->commented[row->id] = commented;
     config_words_release(&words);
@@ -585,13 +586,13 @@ static void the_sample_file_loads_and_changes_nothing(void **state)
     char *path = realpath("conf/kelvin.conf", NULL);
 
     assert_non_null(path);
-    if (!config_load_file(fixture->config, path, fixture->message))
-        fail_msg("%s", fixture->message);
+    if (!config_load_file(fixture->config, path, &fixture->message))
+        fail_msg("%s", fixture->message.text);
     free(path);
     for (int id = 0; id < CONFIG_COUNT; id++)
         if (!config_value_equal(&fixture->config->more->values[id], &fixture->config->more->initial[id]))
             fail_msg("%s", config_name(id));
-    assert_true(config_check(fixture->config, fixture->message));
+    assert_true(config_check(fixture->config, &fixture->message));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

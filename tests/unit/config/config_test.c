@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "config/config.h"
 #include "config/config_row.h"
 
@@ -60,7 +61,7 @@ static void assert_shown(struct config *config, const char *name, const char *va
     assert_string_equal(found.value, value);
 }
 
-static bool set_to(struct config *config, const char *name, const char *value, char *message)
+static bool set_to(struct config *config, const char *name, const char *value, struct message *message)
 {
     struct bytes names = bytes_of_string(name), values = bytes_of_string(value);
 
@@ -69,21 +70,22 @@ static bool set_to(struct config *config, const char *name, const char *value, c
 
 static void assert_set(struct config *config, const char *name, const char *value)
 {
-    char message[CONFIG_MESSAGE_SIZE] = "";
+    struct message message = { "" };
 
-    if (!set_to(config, name, value, message))
-        fail_msg("%s %s: %s", name, value, message);
+    if (!set_to(config, name, value, &message))
+        fail_msg("%s %s: %s", name, value, &message);
 }
 
 static void assert_reason(struct config *config, const char *name, const char *value, const char *reason)
 {
-    char message[CONFIG_MESSAGE_SIZE] = "", expected[512];
+    char expected[512];
+    struct message message = { "" };
     struct found before = get(config, name), after;
 
     snprintf(expected, sizeof(expected), "CONFIG SET failed (possibly related to argument '%s') - %s", name, reason);
-    if (set_to(config, name, value, message))
+    if (set_to(config, name, value, &message))
         fail_msg("%s %s was taken", name, value);
-    assert_string_equal(message, expected);
+    assert_string_equal(message.text, expected);
     after = get(config, name);
     assert_string_equal(after.value, before.value);
 }
@@ -143,9 +145,9 @@ static void second_names_are_shown_beside_the_first_and_mean_the_same(void **sta
 {
     struct bytes names[] = { BYTES("hash-max-ziplist-entries"), BYTES("hash-max-listpack-entries") };
     struct bytes values[] = { BYTES("1"), BYTES("2") };
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 
-    assert_true(config_set(*state, names, values, 2, message));
+    assert_true(config_set(*state, names, values, 2, &message));
     assert_shown(*state, "hash-max-ziplist-entries", "2");
     assert_shown(*state, "hash-max-listpack-entries", "2");
     assert_int_equal(get(*state, "hash-max-*-entries").count, 2);
@@ -162,13 +164,14 @@ static void what_stands_in_files_only_is_neither_shown_nor_set(void **state)
 {
     static const char *const names[] = { "include", "user", "rename-command", "loadmodule", "list-max-ziplist-entries",
         "lua-replicate-commands" };
-    char message[CONFIG_MESSAGE_SIZE], expected[CONFIG_MESSAGE_SIZE];
+    char expected[MESSAGE_SIZE];
+    struct message message;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         assert_int_equal(get(*state, names[i]).count, 0);
-        assert_false(set_to(*state, names[i], "x", message));
+        assert_false(set_to(*state, names[i], "x", &message));
         snprintf(expected, sizeof(expected), "Unknown option or number of arguments for CONFIG SET - '%s'", names[i]);
-        assert_string_equal(message, expected);
+        assert_string_equal(message.text, expected);
     }
 }
 
@@ -308,30 +311,31 @@ static void a_value_that_does_not_fit_is_refused_in_the_words_of_redis(void **st
 static void a_nul_byte_does_not_cut_a_string_short(void **state)
 {
     struct bytes name = BYTES("requirepass"), value = BYTES("long\0secret");
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 
-    assert_false(config_set(*state, &name, &value, 1, message));
+    assert_false(config_set(*state, &name, &value, 1, &message));
     assert_shown(*state, "requirepass", "");
 }
 
 static void an_error_shows_the_name_as_the_table_has_it(void **state)
 {
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 
-    assert_false(set_to(*state, "TimeOut", "x", message));
-    assert_string_equal(message,
+    assert_false(set_to(*state, "TimeOut", "x", &message));
+    assert_string_equal(message.text,
         "CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer");
 }
 
 static void a_long_unknown_name_fits_into_the_message(void **state)
 {
-    char message[CONFIG_MESSAGE_SIZE], name[2000];
+    char name[2000];
+    struct message message;
 
     memset(name, 'a', sizeof(name) - 1);
     name[sizeof(name) - 1] = 0;
-    assert_false(set_to(*state, name, "1", message));
-    assert_true(strlen(message) < sizeof(message));
-    assert_memory_equal(message, "Unknown option or number of arguments for CONFIG SET - 'aaa", 58);
+    assert_false(set_to(*state, name, "1", &message));
+    assert_true(strlen(message.text) < sizeof(message));
+    assert_memory_equal(&message, "Unknown option or number of arguments for CONFIG SET - 'aaa", 58);
 }
 
 static void names_are_judged_in_order_before_any_value(void **state)
@@ -347,7 +351,7 @@ static void names_are_judged_in_order_before_any_value(void **state)
         { { { "timeout", "1" }, { "maxmemory", "zz" } },
             "CONFIG SET failed (possibly related to argument 'maxmemory') - argument must be a memory value" },
     };
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct bytes names[3], values[3];
@@ -357,8 +361,8 @@ static void names_are_judged_in_order_before_any_value(void **state)
             names[count] = bytes_of_string(cases[i].words[count][0]);
             values[count] = bytes_of_string(cases[i].words[count][1]);
         }
-        assert_false(config_set(*state, names, values, count, message));
-        assert_string_equal(message, cases[i].message);
+        assert_false(config_set(*state, names, values, count, &message));
+        assert_string_equal(message.text, cases[i].message);
         assert_shown(*state, "timeout", "0");
     }
 }
@@ -366,7 +370,7 @@ static void names_are_judged_in_order_before_any_value(void **state)
 static void every_kind_of_reader_survives_hostile_words(void **state)
 {
     uint64_t x = 88172645463325252u;
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 
     for (int round = 0; round < 200; round++) {
         for (int id = 0; id < CONFIG_COUNT; id++) {
@@ -381,13 +385,13 @@ static void every_kind_of_reader_survives_hostile_words(void **state)
                 x ^= x << 13, x ^= x >> 7, x ^= x << 17;
                 word[i] = letters[x % (sizeof(letters) - 1)];
             }
-            if (config_set(*state, &name, &value, 1, message)) {
+            if (config_set(*state, &name, &value, 1, &message)) {
                 struct found found = get(*state, config_name(id));
 
                 assert_int_equal(found.count, 1);
                 value = bytes_of_string(found.value);       /* what is shown can be set again */
-                if (!config_set(*state, &name, &value, 1, message))
-                    fail_msg("round %d: %s shows '%s': %s", round, found.name, found.value, message);
+                if (!config_set(*state, &name, &value, 1, &message))
+                    fail_msg("round %d: %s shows '%s': %s", round, found.name, found.value, &message);
                 assert_string_equal(get(*state, config_name(id)).value, found.value);
             }
         }
@@ -485,19 +489,19 @@ static void protected_directives_open_with_enable_protected_configs(void **state
     struct bytes name = BYTES("dbfilename"), value = BYTES("x.rdb"), dir = BYTES("dir"), nowhere = BYTES("/no/such");
     struct bytes local[] = { BYTES("enable-protected-configs"), BYTES("local") };
     struct bytes yes[] = { BYTES("enable-protected-configs"), BYTES("yes") };
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 
-    assert_false(config_set_local(*state, &name, &value, 1, message));
-    assert_true(config_load(*state, local, 2, message));
-    assert_false(config_set(*state, &name, &value, 1, message));
-    assert_true(config_set_local(*state, &name, &value, 1, message));
-    assert_true(config_load(*state, yes, 2, message));
-    assert_true(config_set(*state, &name, &value, 1, message));
+    assert_false(config_set_local(*state, &name, &value, 1, &message));
+    assert_true(config_load(*state, local, 2, &message));
+    assert_false(config_set(*state, &name, &value, 1, &message));
+    assert_true(config_set_local(*state, &name, &value, 1, &message));
+    assert_true(config_load(*state, yes, 2, &message));
+    assert_true(config_set(*state, &name, &value, 1, &message));
     assert_reason(*state, "dir", "/no/such", "No such file or directory");
     assert_reason(*state, "dir", "/dev/null", "Not a directory");
     assert_reason(*state, "dir", "", "No such file or directory");
     assert_reason(*state, "dbfilename", "a/b", "dbfilename can't be a path, just a filename");
-    assert_false(config_set(*state, &dir, &nowhere, 1, message));
+    assert_false(config_set(*state, &dir, &nowhere, 1, &message));
     assert_set(*state, "dir", "/");
     assert_shown(*state, "dir", "/");
 }
@@ -512,7 +516,7 @@ struct watch {
     int64_t seen[8];
 };
 
-static bool watch_changed(void *context, enum config_id id, char *message)
+static bool watch_changed(void *context, enum config_id id, struct message *message)
 {
     struct watch *watch = context;
     char *text = config_string(watch->config, id);      /* a callback may read */
@@ -523,7 +527,7 @@ static bool watch_changed(void *context, enum config_id id, char *message)
     watch->seen[watch->calls++] = config_number(watch->config, id);
     if (id != watch->refused)
         return true;
-    snprintf(message, CONFIG_MESSAGE_SIZE, "not today");
+    message_set(message, "not today");
     return false;
 }
 
@@ -545,10 +549,10 @@ static void loading_calls_no_callback(void **state)
 {
     struct watch watch = { .config = *state, .refused = CONFIG_TIMEOUT };
     struct bytes words[] = { BYTES("timeout"), BYTES("7") };
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 
     config_on_change(*state, CONFIG_TIMEOUT, watch_changed, &watch);
-    assert_true(config_load(*state, words, 2, message));
+    assert_true(config_load(*state, words, 2, &message));
     assert_int_equal(watch.calls, 0);
 }
 
@@ -557,13 +561,13 @@ static void a_refusal_sets_all_back_and_tells_those_before(void **state)
     struct watch watch = { .config = *state, .refused = CONFIG_HZ };
     struct bytes names[] = { BYTES("timeout"), BYTES("hz"), BYTES("maxclients"), BYTES("maxmemory") };
     struct bytes values[] = { BYTES("7"), BYTES("20"), BYTES("30"), BYTES("40") };
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 
     config_on_change(*state, CONFIG_TIMEOUT, watch_changed, &watch);
     config_on_change(*state, CONFIG_HZ, watch_changed, &watch);
     config_on_change(*state, CONFIG_MAXCLIENTS, watch_changed, &watch);
-    assert_false(config_set(*state, names, values, 4, message));
-    assert_string_equal(message, "CONFIG SET failed (possibly related to argument 'hz') - not today");
+    assert_false(config_set(*state, names, values, 4, &message));
+    assert_string_equal(message.text, "CONFIG SET failed (possibly related to argument 'hz') - not today");
     assert_shown(*state, "timeout", "0");
     assert_shown(*state, "hz", "10");
     assert_shown(*state, "maxclients", "10000");
@@ -575,18 +579,18 @@ static void a_refusal_sets_all_back_and_tells_those_before(void **state)
     assert_int_equal(watch.seen[2], 0);
 }
 
-static bool refuse_silently(void *context, enum config_id id, char *message)
+static bool refuse_silently(void *context, enum config_id id, struct message *message)
 {
     return false;
 }
 
 static void a_refusal_without_words_is_still_an_error(void **state)
 {
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 
     config_on_change(*state, CONFIG_PORT, refuse_silently, NULL);
-    assert_false(set_to(*state, "port", "1", message));
-    assert_string_equal(message, "CONFIG SET failed (possibly related to argument 'port')");
+    assert_false(set_to(*state, "port", "1", &message));
+    assert_string_equal(message.text, "CONFIG SET failed (possibly related to argument 'port')");
     assert_shown(*state, "port", "6379");
 }
 
@@ -617,24 +621,24 @@ static void the_low_watermark_is_never_above_the_high_one(void **state)
     struct bytes names[] = { BYTES("timeout"), BYTES("tier-low-watermark"), BYTES("tier-high-watermark") };
     struct bytes values[] = { BYTES("1"), BYTES("97"), BYTES("98") };
     struct bytes line[] = { BYTES("tier-low-watermark"), BYTES("99") };
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 
     assert_reason(*state, "tier-low-watermark", "96", "tier-low-watermark must not be above tier-high-watermark");
     assert_reason(*state, "tier-high-watermark", "91", "tier-low-watermark must not be above tier-high-watermark");
-    assert_true(config_set(*state, names, values, 3, message));     /* both at once */
-    assert_true(config_check(*state, message));
-    assert_true(config_load(*state, line, 2, message));     /* one line alone can't know what comes */
-    assert_false(config_check(*state, message));
+    assert_true(config_set(*state, names, values, 3, &message));     /* both at once */
+    assert_true(config_check(*state, &message));
+    assert_true(config_load(*state, line, 2, &message));     /* one line alone can't know what comes */
+    assert_false(config_check(*state, &message));
 }
 
 static void partitions_are_a_power_of_two(void **state)
 {
     struct bytes good[] = { BYTES("partitions"), BYTES("4096") }, bad[] = { BYTES("partitions"), BYTES("48") };
-    char message[CONFIG_MESSAGE_SIZE];
+    struct message message;
 
-    assert_true(config_load(*state, good, 2, message));
-    assert_false(config_load(*state, bad, 2, message));
-    assert_string_equal(message, "argument must be a power of two");
+    assert_true(config_load(*state, good, 2, &message));
+    assert_false(config_load(*state, bad, 2, &message));
+    assert_string_equal(message.text, "argument must be a power of two");
     assert_shown(*state, "partitions", "4096");
 }
 
@@ -665,12 +669,13 @@ static void *read_until_done(void *context)
 static void *set_many_times(void *context)
 {
     struct racing *racing = context;
-    char password[101] = "", message[CONFIG_MESSAGE_SIZE];
+    char password[101] = "";
+    struct message message;
 
     for (int i = 0; i < 2000; i++) {
         memset(password, 'a' + i % 26, 100);
-        racing->torn |= !set_to(racing->config, "requirepass", password, message);
-        racing->torn |= !set_to(racing->config, "maxmemory", i % 2 ? "1000" : "2000", message);
+        racing->torn |= !set_to(racing->config, "requirepass", password, &message);
+        racing->torn |= !set_to(racing->config, "maxmemory", i % 2 ? "1000" : "2000", &message);
     }
     return NULL;
 }

@@ -33,11 +33,11 @@ static int close_box(void **state)
 }
 
 struct counted_message {
-    struct message message;
+    struct mail message;
     int *count;             /* the worker's alone */
 };
 
-static void count_message(struct message *message, struct worker *worker)
+static void count_message(struct mail *message, struct worker *worker)
 {
     ++*((struct counted_message *)message)->count;
     mem_free(message);

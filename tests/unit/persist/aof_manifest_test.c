@@ -1,3 +1,4 @@
+#include "base/message.h"
 #include "persist/aof_manifest.h"
 
 #include <stdarg.h>
@@ -21,7 +22,7 @@
 #define TWO "file appendonly.aof.1.incr.aof seq 1 type i\n"
 #define THREE "file appendonly.aof.2.incr.aof seq 2 type i\n"
 
-static enum status parse(struct aof_manifest *manifest, const char *text, char *message)
+static enum status parse(struct aof_manifest *manifest, const char *text, struct message *message)
 {
     return aof_manifest_parse(manifest, bytes_of_string(text), message);
 }
@@ -29,9 +30,9 @@ static enum status parse(struct aof_manifest *manifest, const char *text, char *
 static void a_manifest_of_redis_is_read(void **state)
 {
     struct aof_manifest manifest;
-    char message[256];
+    struct message message;
 
-    assert_int_equal(parse(&manifest, "# a remark\n" ONE "file old seq 3 type h\n" TWO THREE, message), STATUS_OK);
+    assert_int_equal(parse(&manifest, "# a remark\n" ONE "file old seq 3 type h\n" TWO THREE, &message), STATUS_OK);
     assert_int_equal(manifest.count, 4);
     assert_string_equal(aof_manifest_base(&manifest)->name, "appendonly.aof.1.base.rdb");
     assert_int_equal(manifest.files[1].type, AOF_FILE_HISTORY);
@@ -45,7 +46,7 @@ static void what_is_printed_reads_back_the_same(void **state)
     const char *names[] = { "plain", "a b", "quo\"te", "back\\slash", "new\nline", "\xc3\xbc", "#hash", "tab\there", "'single'" };
     struct aof_manifest manifest, again;
     struct buffer text, twice;
-    char message[256];
+    struct message message;
 
     buffer_init(&text);
     buffer_init(&twice);
@@ -55,7 +56,7 @@ static void what_is_printed_reads_back_the_same(void **state)
     manifest.files[2].valid_size = 0;
     manifest.files[3].valid_size = 12345678901;
     aof_manifest_print(&manifest, &text);
-    assert_int_equal(aof_manifest_parse(&again, buffer_bytes(&text), message), STATUS_OK);
+    assert_int_equal(aof_manifest_parse(&again, buffer_bytes(&text), &message), STATUS_OK);
     assert_int_equal(again.count, 9);
     for (int i = 0; i < 9; i++) {
         assert_string_equal(again.files[i].name, names[i]);
@@ -72,9 +73,9 @@ static void what_is_printed_reads_back_the_same(void **state)
 static void keys_nobody_knows_are_passed_over(void **state)
 {
     struct aof_manifest manifest;
-    char message[256];
+    struct message message;
 
-    assert_int_equal(parse(&manifest, "colour red seq 7 type i file 'it\\'s' size big\n", message), STATUS_OK);
+    assert_int_equal(parse(&manifest, "colour red seq 7 type i file 'it\\'s' size big\n", &message), STATUS_OK);
     assert_string_equal(manifest.files[0].name, "it's");
     assert_int_equal(manifest.files[0].seq, 7);
     aof_manifest_release(&manifest);
@@ -112,12 +113,12 @@ static void what_is_no_manifest_is_refused_with_its_line(void **state)
         { "file a seq 1 type i validsize x\n", "validsize" },
     };
     struct aof_manifest manifest;
-    char message[256];
+    struct message message;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        assert_int_equal(parse(&manifest, cases[i].text, message), STATUS_CORRUPT);
-        if (strstr(message, cases[i].part) == NULL)
-            fail_msg("case %zu: \"%s\" does not say \"%s\"", i, message, cases[i].part);
+        assert_int_equal(parse(&manifest, cases[i].text, &message), STATUS_CORRUPT);
+        if (strstr(message.text, cases[i].part) == NULL)
+            fail_msg("case %zu: \"%s\" does not say \"%s\"", i, &message, cases[i].part);
         assert_int_equal(manifest.count, 0);
     }
 }
@@ -131,7 +132,8 @@ static void random_damage_is_either_refused_or_consistent(void **state)
 
     random_init(&random, seed);
     for (int round = 0; round < 20000; round++) {
-        char text[256], message[256];
+        char text[256];
+        struct message message;
         size_t size = strlen(model);
         struct aof_manifest manifest, again;
         struct buffer printed;
@@ -141,12 +143,12 @@ static void random_damage_is_either_refused_or_consistent(void **state)
             text[random_below(&random, size)] = (char)random_below(&random, 256);
         if (random_below(&random, 4) == 0)
             size = random_below(&random, size);
-        if (aof_manifest_parse(&manifest, bytes_of(text, size), message) != STATUS_OK)
+        if (aof_manifest_parse(&manifest, bytes_of(text, size), &message) != STATUS_OK)
             continue;
         buffer_init(&printed);
         aof_manifest_print(&manifest, &printed);
-        if (aof_manifest_parse(&again, buffer_bytes(&printed), message) != STATUS_OK || again.count != manifest.count)
-            fail_msg("seed %llu round %d: %s", (unsigned long long)seed, round, message);
+        if (aof_manifest_parse(&again, buffer_bytes(&printed), &message) != STATUS_OK || again.count != manifest.count)
+            fail_msg("seed %llu round %d: %s", (unsigned long long)seed, round, &message);
         for (int i = 0; i < manifest.count; i++)
             assert_string_equal(manifest.files[i].name, again.files[i].name);
         aof_manifest_release(&manifest);
@@ -172,7 +174,8 @@ static int faulty_truncate(void *context, int fd, off_t size) { return fails(con
 
 static void a_save_that_fails_leaves_the_old_manifest_or_the_new_one(void **state)
 {
-    char dir[] = "/tmp/kelvin-manifest-XXXXXX", message[256];
+    char dir[] = "/tmp/kelvin-manifest-XXXXXX";
+    struct message message;
     struct aof_manifest old, new, read;
     struct faulty faulty = { 0, 0 };
     struct aof_disk disk = { &faulty, faulty_write, faulty_sync, faulty_truncate, faulty_sync };
@@ -181,9 +184,9 @@ static void a_save_that_fails_leaves_the_old_manifest_or_the_new_one(void **stat
 
     assert_non_null(mkdtemp(dir));
     dir_fd = open(dir, O_RDONLY | O_DIRECTORY);
-    assert_int_equal(aof_manifest_load(&read, dir_fd, "m", message), STATUS_NOT_FOUND);
-    assert_int_equal(parse(&old, TWO, message), STATUS_OK);
-    assert_int_equal(parse(&new, TWO THREE, message), STATUS_OK);
+    assert_int_equal(aof_manifest_load(&read, dir_fd, "m", &message), STATUS_NOT_FOUND);
+    assert_int_equal(parse(&old, TWO, &message), STATUS_OK);
+    assert_int_equal(parse(&new, TWO THREE, &message), STATUS_OK);
     for (int fail_at = 1;; fail_at++) {
         enum status status;
 
@@ -192,7 +195,7 @@ static void a_save_that_fails_leaves_the_old_manifest_or_the_new_one(void **stat
         assert_true(replaced);
         faulty = (struct faulty){ 0, fail_at };
         status = aof_manifest_save(&new, dir_fd, "m", &disk, &replaced);
-        assert_int_equal(aof_manifest_load(&read, dir_fd, "m", message), STATUS_OK);
+        assert_int_equal(aof_manifest_load(&read, dir_fd, "m", &message), STATUS_OK);
         assert_int_equal(read.count, replaced ? 2 : 1);
         aof_manifest_release(&read);
         assert_int_equal(faccessat(dir_fd, "temp-m", F_OK, 0), -1);

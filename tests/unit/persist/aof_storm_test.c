@@ -1,3 +1,4 @@
+#include "base/message.h"
 #include "persist/aof.h"
 
 #include <stdarg.h>
@@ -222,18 +223,18 @@ static void audit_directory(const char *dir, uint64_t seed, const char *what, st
 {
     struct aof_options options = { .dir = dir, .name = "appendonly.aof", .fsync = AOF_FSYNC_NO, .load_truncated = true };
     struct aof *aof;
-    char message[256];
-    enum status status = aof_open(&options, &aof, message);
+    struct message message;
+    enum status status = aof_open(&options, &aof, &message);
 
     audit->at = audit->inside = 0;
     audit->db = BYTES("0");
     audit->problem[0] = 0;
     if (status == STATUS_OK) {
-        status = aof_replay(aof, audit_run, NULL, audit, message);
+        status = aof_replay(aof, audit_run, NULL, audit, &message);
         aof_close(aof);
     }
     if (status != STATUS_OK || audit->inside != 0)
-        fail_msg("seed %" PRIu64 " %s: %s: %s %s", seed, what, status_name(status), message, audit->problem);
+        fail_msg("seed %" PRIu64 " %s: %s: %s %s", seed, what, status_name(status), &message, audit->problem);
     if (audit->at < audit->count && audit->expected[audit->at].lsn <= least)
         fail_msg("seed %" PRIu64 " %s: ends before LSN %" PRIu64 ", %" PRIu64 " was promised", seed, what,
             audit->expected[audit->at].lsn, least);
@@ -244,7 +245,7 @@ static void storm_start(struct storm *storm, uint64_t seed)
     struct aof_disk door = aof_disk_door(&storm->disk);
     struct aof_options options = { .dir = storm->dir, .name = "appendonly.aof", .fsync = (enum aof_fsync)(seed % 3),
         .load_truncated = true, .disk = &door, .tick_us = 500 };
-    char message[256];
+    struct message message;
 
     storm->seed = seed;
     strcpy(storm->root, "/tmp/kelvin-aof-storm-XXXXXX");
@@ -257,9 +258,9 @@ static void storm_start(struct storm *storm, uint64_t seed)
     storm->disk.before = storm_before;
     storm->disk.context = storm;
     storm->quiet = true;
-    assert_int_equal(aof_open(&options, &storm->aof, message), STATUS_OK);
+    assert_int_equal(aof_open(&options, &storm->aof, &message), STATUS_OK);
     aof_on_durable(storm->aof, storm_synced, storm);
-    assert_int_equal(aof_start(storm->aof, message), STATUS_OK);
+    assert_int_equal(aof_start(storm->aof, &message), STATUS_OK);
 }
 
 static void storm_faults(struct storm *storm, bool on)
@@ -282,7 +283,7 @@ static void storm_run(uint64_t seed)
     struct appender appenders[THREADS];
     struct appended *all = mem_zalloc(THREADS * UNITS * sizeof(*all));
     struct audit audit = { .expected = all };
-    char message[256];
+    struct message message;
 
     storm_start(storm, seed);
     storm_faults(storm, true);
@@ -293,10 +294,10 @@ static void storm_run(uint64_t seed)
     }
     /* Meanwhile the log is cut twice, with the faults; checkpoints that get no further leave all in place. */
     for (int cuts = 0; cuts < 2; cuts++) {
-        while (aof_prepare(storm->aof, message) != STATUS_OK)
+        while (aof_prepare(storm->aof, &message) != STATUS_OK)
             sched_yield();
         durable_await(storm, aof_cut(storm->aof));
-        assert_int_equal(aof_commit(storm->aof, UINT64_MAX - 1, NULL, message), STATUS_LOCKED);
+        assert_int_equal(aof_commit(storm->aof, UINT64_MAX - 1, NULL, &message), STATUS_LOCKED);
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(appenders[i].thread, NULL);

@@ -1,3 +1,4 @@
+#include "base/message.h"
 #include "persist/aof.h"
 
 #include <stdarg.h>
@@ -31,7 +32,7 @@ struct bench {
     enum aof_fsync fsync;
     int64_t tick_us;
     bool load_truncated;
-    char message[256];
+    struct message message;
     struct buffer notices, replayed;    /* replayed: a line a command, words with blanks between */
     aof_import *import;                 /* NULL: none */
     void *import_context;
@@ -147,7 +148,7 @@ static enum status bench_open(struct bench *bench)
         .disk = &bench->door,
         .tick_us = bench->tick_us,
     };
-    enum status status = aof_open(&options, &bench->aof, bench->message);
+    enum status status = aof_open(&options, &bench->aof, &bench->message);
 
     if (status == STATUS_OK) {
         aof_on_notice(bench->aof, bench_notice, bench);
@@ -175,7 +176,7 @@ static enum status bench_replay(struct bench *bench)
     enum status status = bench_reopen(bench);
 
     if (status == STATUS_OK)
-        status = aof_replay(bench->aof, bench_run, bench_progress, bench, bench->message);
+        status = aof_replay(bench->aof, bench_run, bench_progress, bench, &bench->message);
     return status;
 }
 
@@ -185,9 +186,9 @@ static void bench_start(struct bench *bench)
     enum status status = bench_replay(bench);
 
     if (status == STATUS_OK)
-        status = aof_start(bench->aof, bench->message);
+        status = aof_start(bench->aof, &bench->message);
     if (status != STATUS_OK)
-        fail_msg("%s: %s", status_name(status), bench->message);
+        fail_msg("%s: %s", status_name(status), bench->message.text);
 }
 
 static void replayed_is(struct bench *bench, const char *expected)
@@ -412,7 +413,7 @@ static void two_servers_do_not_share_a_directory(void **state)
     bench_start(&bench);
     first = bench.aof;
     assert_int_equal(bench_open(&bench), STATUS_LOCKED);
-    assert_non_null(strstr(bench.message, "in use"));
+    assert_non_null(strstr(bench.message.text, "in use"));
     aof_close(first);
     bench_release(&bench);
 }
@@ -423,8 +424,8 @@ static void replay_fails(struct bench *bench, enum status expected, const char *
 {
     enum status status = bench_replay(bench);
 
-    if (status != expected || strstr(bench->message, part) == NULL)
-        fail_msg("%s: \"%s\" instead of %s: \"%s\"", status_name(status), bench->message, status_name(expected), part);
+    if (status != expected || strstr(bench->message.text, part) == NULL)
+        fail_msg("%s: \"%s\" instead of %s: \"%s\"", status_name(status), bench->message.text, status_name(expected), part);
 }
 
 static void bad_records_are_refused_with_file_and_offset(void **state)
@@ -473,7 +474,7 @@ static void annotations_are_skipped(void **state)
         "*1\r\n$1\r\nb\r\n#\n*1\r\n$4\r\nEXEC\r\n#TS:1795247290\r\n");
     assert_int_equal(bench_replay(&bench), STATUS_OK);
     replayed_is(&bench, "a\nb\n");
-    assert_string_equal(bench.message, "");
+    assert_string_equal(bench.message.text, "");
     bench_release(&bench);
 }
 
@@ -500,7 +501,7 @@ static void an_empty_base_of_redis_is_accepted_a_full_one_is_not(void **state)
     replayed_is(&bench, "SELECT 0\na\n");
     assert_int_equal(bench.progress_done, sizeof(empty_rdb) + 11);
     assert_null(aof_base(bench.aof));
-    assert_int_equal(aof_start(bench.aof, bench.message), STATUS_OK);
+    assert_int_equal(aof_start(bench.aof, &bench.message), STATUS_OK);
 
     /* Any bit that is turned shows: in the checksum, or before. */
     for (size_t bit = 0; bit < sizeof(empty_rdb) * 8; bit += 7) {
@@ -508,12 +509,12 @@ static void an_empty_base_of_redis_is_accepted_a_full_one_is_not(void **state)
         rdb[bit / 8] ^= (unsigned char)(1 << bit % 8);
         file_put(&bench, base, rdb, sizeof(empty_rdb));
         assert_int_not_equal(bench_replay(&bench), STATUS_OK);
-        assert_non_null(strstr(bench.message, base));
+        assert_non_null(strstr(bench.message.text, base));
     }
     for (size_t size = 1; size < sizeof(empty_rdb); size++) {
         file_put(&bench, base, empty_rdb, size);
         assert_int_not_equal(bench_replay(&bench), STATUS_OK);
-        assert_non_null(strstr(bench.message, "offset"));
+        assert_non_null(strstr(bench.message.text, "offset"));
     }
 
     rdb[80] = 0;                                    /* a string of type 0 follows */
@@ -543,7 +544,7 @@ struct importer {
     enum status status;
 };
 
-static enum status import(void *context, int fd, aof_import_progress *progress, void *progress_context, uint64_t *size, char *message)
+static enum status import(void *context, int fd, aof_import_progress *progress, void *progress_context, uint64_t *size, struct message *message)
 {
     struct importer *importer = context;
     char head[5];
@@ -553,7 +554,7 @@ static enum status import(void *context, int fd, aof_import_progress *progress, 
     progress(progress_context, importer->told);
     *size = importer->size;
     if (importer->status != STATUS_OK)
-        snprintf(message, 256, "odd at offset 3");
+        message_set(message, "odd at offset 3");
     return importer->status;
 }
 
@@ -574,8 +575,8 @@ static void an_rdb_is_handed_over_and_commands_go_on_behind_it(void **state)
     assert_int_equal(bench.progress_done, 34);
     importer.status = STATUS_NO_SPACE;
     assert_int_equal(bench_replay(&bench), STATUS_NO_SPACE);
-    assert_non_null(strstr(bench.message, "odd at offset 3"));
-    assert_non_null(strstr(bench.message, base));
+    assert_non_null(strstr(bench.message.text, "odd at offset 3"));
+    assert_non_null(strstr(bench.message.text, base));
     bench_release(&bench);
 }
 
@@ -611,9 +612,9 @@ static void a_log_of_before_redis_7_is_adopted(void **state)
     assert_false(aof_is_new(bench.aof));
     assert_non_null(strstr(aof_adopted(bench.aof), "appendonly.aof"));
     replayed_is(&bench, "a\nb\n");
-    assert_non_null(strstr(bench.message, "cut off"));
+    assert_non_null(strstr(bench.message.text, "cut off"));
     assert_true(outside_exists(&bench, "appendonly.aof"));      /* until the log is complete without it */
-    assert_int_equal(aof_start(bench.aof, bench.message), STATUS_OK);
+    assert_int_equal(aof_start(bench.aof, &bench.message), STATUS_OK);
     assert_false(outside_exists(&bench, "appendonly.aof"));
     aof_append(bench.aof, 0, words, 1);
     text = file_get(&bench, MANIFEST);
@@ -621,7 +622,7 @@ static void a_log_of_before_redis_7_is_adopted(void **state)
     buffer_release(&text);
     assert_int_equal(bench_replay(&bench), STATUS_OK);
     replayed_is(&bench, "a\nb\nSELECT 0\nSELECT 0\nc\n");
-    assert_int_equal(aof_start(bench.aof, bench.message), STATUS_OK);
+    assert_int_equal(aof_start(bench.aof, &bench.message), STATUS_OK);
     /* A manifest wins, as with Redis. */
     outside_put(&bench, "appendonly.aof", "*1\r\n$1\r\nx\r\n");
     assert_int_equal(bench_replay(&bench), STATUS_OK);
@@ -646,8 +647,8 @@ static void a_dump_is_adopted_and_stays_where_it_is(void **state)
         assert_int_equal(bench_reopen(&bench), STATUS_OK);
         assert_true(aof_is_new(bench.aof));
         aof_adopt(bench.aof, path);
-        assert_int_equal(aof_replay(bench.aof, bench_run, bench_progress, &bench, bench.message), STATUS_OK);
-        assert_int_equal(aof_start(bench.aof, bench.message), STATUS_OK);
+        assert_int_equal(aof_replay(bench.aof, bench_run, bench_progress, &bench, &bench.message), STATUS_OK);
+        assert_int_equal(aof_start(bench.aof, &bench.message), STATUS_OK);
         assert_null(aof_adopted(bench.aof));
         assert_true(outside_exists(&bench, "dump.rdb"));
         text = file_get(&bench, MANIFEST);
@@ -694,14 +695,14 @@ static void adopt_and_start(struct bench *bench, bool is_dump, const char *expec
     if (is_dump && aof_is_new(bench->aof))
         aof_adopt(bench->aof, path);
     assert_false(aof_is_new(bench->aof));
-    assert_int_equal(aof_replay(bench->aof, bench_run, bench_progress, bench, bench->message), STATUS_OK);
+    assert_int_equal(aof_replay(bench->aof, bench_run, bench_progress, bench, &bench->message), STATUS_OK);
     for (size_t size; bench->replayed.size > 9 && memcmp(bench->replayed.data, "SELECT 0\n", 9) == 0; bench->replayed.size = size) {
         size = bench->replayed.size - 9;
         memmove(bench->replayed.data, bench->replayed.data + 9, size);
     }
     assert_true(bench->replayed.size >= strlen(expected));
     assert_memory_equal(bench->replayed.data, expected, strlen(expected));
-    assert_int_equal(aof_start(bench->aof, bench->message), STATUS_OK);
+    assert_int_equal(aof_start(bench->aof, &bench->message), STATUS_OK);
 }
 
 static void a_kill_while_a_base_is_adopted_loses_nothing(void **state)
@@ -759,13 +760,13 @@ static void a_disk_that_fails_while_a_base_is_adopted_loses_nothing(void **state
             assert_int_equal(bench_reopen(&bench), STATUS_OK);
             if (is_dump && aof_is_new(bench.aof))
                 aof_adopt(bench.aof, path);
-            assert_int_equal(aof_replay(bench.aof, bench_run, bench_progress, &bench, bench.message), STATUS_OK);
+            assert_int_equal(aof_replay(bench.aof, bench_run, bench_progress, &bench, &bench.message), STATUS_OK);
             if (kind < 2)
                 bench.disk.next_sync_fails = 1;
             else
                 bench.disk.fsync_fails = 1000;
-            assert_int_not_equal(aof_start(bench.aof, bench.message), STATUS_OK);
-            assert_string_not_equal(bench.message, "");
+            assert_int_not_equal(aof_start(bench.aof, &bench.message), STATUS_OK);
+            assert_string_not_equal(&bench.message, "");
             bench.disk.next_sync_fails = bench.disk.fsync_fails = 0;
         }
         adopt_and_start(&bench, is_dump, "a\n");
@@ -873,7 +874,7 @@ static void a_tail_torn_at_any_byte_is_cut_to_whole_commands(void **state)
             replayed_is(&bench, expected[whole]);
         set(&bench, 0, "z", "9");
         assert_int_equal(bench_replay(&bench), STATUS_OK);
-        assert_string_equal(bench.message, "");
+        assert_string_equal(bench.message.text, "");
         assert_true(bench.replayed.size > 8);
         assert_memory_equal(bench.replayed.data + bench.replayed.size - 8, "SET z 9\n", 8);
     }
@@ -912,7 +913,7 @@ static void a_turned_bit_is_damage_and_not_a_torn_end(void **state)
         text.data[bit / 8] = (char)(text.data[bit / 8] ^ 1 << bit % 8);
         status = bench_replay(&bench);
         if (status == STATUS_OK && bench.commands < commands - 1)
-            fail_msg("byte %zu, bit %zu: %s", bit / 8, bit % 8, bench.message);
+            fail_msg("byte %zu, bit %zu: %s", bit / 8, bit % 8, bench.message.text);
         else if (status != STATUS_OK)
             assert_int_equal(status, STATUS_CORRUPT);
         refused += status != STATUS_OK;
@@ -977,7 +978,7 @@ static void a_tail_of_zeros_is_cut_like_a_torn_one(void **state)
         assert_int_equal(bench_replay(&bench), STATUS_OK);
         assert_int_equal(bench.commands, (size >= FIRST) + (size >= SECOND) + (size >= SIZE));
         assert_int_equal(bench_replay(&bench), STATUS_OK);
-        assert_string_equal(bench.message, "");
+        assert_string_equal(bench.message.text, "");
     }
     memcpy(text, "*1\r\n$1\r\na\r\nwhat", 15);
     file_put(&bench, INCR1, text, SIZE + ZEROS);
@@ -998,8 +999,8 @@ static void only_the_last_file_with_bytes_may_be_torn(void **state)
     file_put_string(&bench, INCR2, "");
     assert_int_equal(bench_replay(&bench), STATUS_OK);
     replayed_is(&bench, "a\nSELECT 0\n");
-    assert_non_null(strstr(bench.message, INCR1 " ended in the middle of a command: 4 bytes were cut off at offset 11"));
-    assert_int_equal(aof_start(bench.aof, bench.message), STATUS_OK);
+    assert_non_null(strstr(bench.message.text, INCR1 " ended in the middle of a command: 4 bytes were cut off at offset 11"));
+    assert_int_equal(aof_start(bench.aof, &bench.message), STATUS_OK);
     set(&bench, 0, "c", "1");
     assert_int_equal(bench_replay(&bench), STATUS_OK);
     replayed_is(&bench, "a\nSELECT 0\nSELECT 0\nSET c 1\n");
@@ -1029,7 +1030,7 @@ static void the_rest_is_written_after_a_short_write(void **state)
     assert_int_equal(aof_stats(bench.aof).current_size, aof_appended(bench.aof));
     bench.disk.write_max = 0;
     assert_int_equal(bench_replay(&bench), STATUS_OK);
-    assert_string_equal(bench.message, "");
+    assert_string_equal(bench.message.text, "");
     assert_int_equal(bench.replayed.size, 9 + 6 + SIZE + 1 + 8);
     assert_int_equal(bench.commands, 3);
     mem_free(value);
@@ -1097,7 +1098,7 @@ static void half_a_command_that_could_not_be_cut_off_is_cut_before_the_next(void
     written_await(&bench, lsn);
     assert_int_equal(bench.disk.next_truncate_fails, 0);
     assert_int_equal(bench_replay(&bench), STATUS_OK);
-    assert_string_equal(bench.message, "");
+    assert_string_equal(bench.message.text, "");
     replayed_is(&bench, "SELECT 0\nSET a 1\n");
     bench_release(&bench);
 }
@@ -1180,7 +1181,7 @@ static void pages_that_are_gone_lose_the_log_loudly(void **state)
     lsn = set(&bench, 0, "c", "3");
     assert_false(aof_flush(bench.aof, lsn));
     assert_int_equal(aof_error(bench.aof), STATUS_IO);
-    assert_int_equal(aof_prepare(bench.aof, bench.message), STATUS_IO);
+    assert_int_equal(aof_prepare(bench.aof, &bench.message), STATUS_IO);
     aof_close(bench.aof);
     bench.aof = NULL;
     assert_true(notices_say(&bench, "The log is lost"));
@@ -1190,7 +1191,7 @@ static void pages_that_are_gone_lose_the_log_loudly(void **state)
     bench.load_truncated = true;
     assert_int_equal(bench_replay(&bench), STATUS_OK);
     replayed_is(&bench, "SELECT 0\nSET a 1\n");
-    assert_non_null(strstr(bench.message, "bytes were cut off at offset 50"));
+    assert_non_null(strstr(bench.message.text, "bytes were cut off at offset 50"));
     bench_release(&bench);
 }
 
@@ -1283,8 +1284,8 @@ static void a_checkpoint_drops_what_lies_before_its_cut(void **state)
     bench_init(&bench);
     bench_start(&bench);
     set(&bench, 1, "a", "1");
-    assert_int_equal(aof_prepare(bench.aof, bench.message), STATUS_OK);
-    assert_int_equal(aof_prepare(bench.aof, bench.message), STATUS_OK);
+    assert_int_equal(aof_prepare(bench.aof, &bench.message), STATUS_OK);
+    assert_int_equal(aof_prepare(bench.aof, &bench.message), STATUS_OK);
     set(&bench, 1, "b", "2");
     bench.disk.sync_held = true;        /* the flusher can't reach the cut before we let it */
     cut = aof_cut(bench.aof);
@@ -1292,8 +1293,8 @@ static void a_checkpoint_drops_what_lies_before_its_cut(void **state)
     assert_false(aof_flush(bench.aof, lsn));
     assert_int_equal(aof_error(bench.aof), STATUS_OK);
     assert_int_equal(aof_written(bench.aof), cut);
-    assert_int_equal(aof_prepare(bench.aof, bench.message), STATUS_LOCKED);
-    assert_int_equal(aof_commit(bench.aof, cut, NULL, bench.message), STATUS_LOCKED);
+    assert_int_equal(aof_prepare(bench.aof, &bench.message), STATUS_LOCKED);
+    assert_int_equal(aof_commit(bench.aof, cut, NULL, &bench.message), STATUS_LOCKED);
     pthread_mutex_lock(&bench.disk.lock);
     bench.disk.sync_held = false;
     pthread_cond_broadcast(&bench.disk.changed);
@@ -1304,11 +1305,11 @@ static void a_checkpoint_drops_what_lies_before_its_cut(void **state)
     bench_start(&bench);
     replayed_is(&bench, "SELECT 1\nSET a 1\nSET b 2\nSELECT 0\nSELECT 1\nSET c 3\n");
 
-    assert_int_equal(aof_prepare(bench.aof, bench.message), STATUS_OK);
+    assert_int_equal(aof_prepare(bench.aof, &bench.message), STATUS_OK);
     cut = aof_cut(bench.aof);
     lsn = set(&bench, 1, "d", "4");
     durable_await(&bench, lsn);
-    assert_int_equal(aof_commit(bench.aof, cut, "appendonly.aof.1.base.image", bench.message), STATUS_OK);
+    assert_int_equal(aof_commit(bench.aof, cut, "appendonly.aof.1.base.image", &bench.message), STATUS_OK);
     assert_false(file_exists(&bench, INCR1));
     assert_false(file_exists(&bench, INCR2));
     text = file_get(&bench, MANIFEST);
@@ -1333,15 +1334,15 @@ static void a_cut_survives_an_fsync_that_fails_in_it(void **state)
     bench_init(&bench);
     bench_start(&bench);
     set(&bench, 1, "a", "1");
-    assert_int_equal(aof_prepare(bench.aof, bench.message), STATUS_OK);
+    assert_int_equal(aof_prepare(bench.aof, &bench.message), STATUS_OK);
     bench.disk.next_sync_fails = 1;
     cut = aof_cut(bench.aof);
     lsn = set(&bench, 1, "b", "2");
     aof_flush(bench.aof, lsn);
     durable_await(&bench, lsn);
     assert_true(notices_say(&bench, "an fsync failed"));
-    assert_int_equal(aof_prepare(bench.aof, bench.message), STATUS_OK);     /* the next one, before this one's commit */
-    assert_int_equal(aof_commit(bench.aof, cut, NULL, bench.message), STATUS_OK);
+    assert_int_equal(aof_prepare(bench.aof, &bench.message), STATUS_OK);     /* the next one, before this one's commit */
+    assert_int_equal(aof_commit(bench.aof, cut, NULL, &bench.message), STATUS_OK);
     assert_false(file_exists(&bench, INCR1) || file_exists(&bench, INCR2) || file_exists(&bench, INCR3));
     assert_int_equal(bench_replay(&bench), STATUS_OK);
     replayed_is(&bench, "SELECT 1\nSET b 2\nSELECT 0\n");

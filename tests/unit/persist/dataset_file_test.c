@@ -1,3 +1,4 @@
+#include "base/message.h"
 #include "persist/dataset_file.h"
 
 #include <stdarg.h>
@@ -93,16 +94,18 @@ static void every_turned_bit_is_noticed(void **state)
 
 static void put(const char *image, const char *name, const char *content)
 {
-    char path[4096], message[256];
+    char path[4096];
+    struct message message;
 
     snprintf(path, sizeof(path), "%s/store/%s", image, name);
     unlink(path);
-    assert_int_equal(tree_write_file(path, content, strlen(content), message), STATUS_OK);
+    assert_int_equal(tree_write_file(path, content, strlen(content), &message), STATUS_OK);
 }
 
 static void the_small_files_of_the_store_are_as_they_were(void **state)
 {
-    char image[] = "/tmp/kelvin-dataset-XXXXXX", path[4096], message[256] = "";
+    char image[] = "/tmp/kelvin-dataset-XXXXXX", path[4096];
+    struct message message = { "" };
     uint32_t incarnation = 1;
     struct dataset_file dataset = { .partition_count = 1, .incarnation_last = 1, .db_count = 1, .store_number = 3, .incarnations = &incarnation };
     struct dataset_file read;
@@ -119,17 +122,17 @@ static void the_small_files_of_the_store_are_as_they_were(void **state)
     assert_int_equal(dataset_file_print(&dataset, image, &text), STATUS_OK);
     assert_int_equal(dataset_file_parse(buffer_bytes(&text), &read, &problem), STATUS_OK);
     assert_int_equal(read.file_count, 3);
-    assert_int_equal(dataset_file_verify(&read, image, message), STATUS_OK);
+    assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_OK);
     put(image, "000002.ldb", "so this is not seen");
-    assert_int_equal(dataset_file_verify(&read, image, message), STATUS_OK);
+    assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_OK);
     put(image, "000003.log", "the last write");
-    assert_int_equal(dataset_file_verify(&read, image, message), STATUS_CORRUPT);
-    assert_non_null(strstr(message, "000003.log"));
+    assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_CORRUPT);
+    assert_non_null(strstr(message.text, "000003.log"));
     put(image, "000003.log", "the last Writes");
-    assert_int_equal(dataset_file_verify(&read, image, message), STATUS_CORRUPT);
+    assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_CORRUPT);
     snprintf(path, sizeof(path), "%s/store/000003.log", image);
     unlink(path);
-    assert_int_equal(dataset_file_verify(&read, image, message), STATUS_CORRUPT);
+    assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_CORRUPT);
     dataset_file_release(&read);
     buffer_release(&text);
     tree_remove(image);

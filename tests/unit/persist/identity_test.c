@@ -1,3 +1,4 @@
+#include "base/message.h"
 #include "persist/identity.h"
 
 #include <stdarg.h>
@@ -79,28 +80,28 @@ static void two_ids_differ_and_look_like_ids(void **state)
 static void what_is_kept_is_read_again(void **state)
 {
     struct identity identity = { .id = DIGITS, .has_known = true, .known_dump = 0xfedcba9876543210 }, again;
-    char message[256] = "";
+    struct message message = { "" };
 
-    assert_int_equal(identity_read(DIR_NAME, NAME, &again, message), STATUS_NOT_FOUND);
-    assert_int_equal(identity_keep(DIR_NAME, NAME, &identity, message), STATUS_OK);
-    assert_int_equal(identity_read(DIR_NAME, NAME, &again, message), STATUS_OK);
+    assert_int_equal(identity_read(DIR_NAME, NAME, &again, &message), STATUS_NOT_FOUND);
+    assert_int_equal(identity_keep(DIR_NAME, NAME, &identity, &message), STATUS_OK);
+    assert_int_equal(identity_read(DIR_NAME, NAME, &again, &message), STATUS_OK);
     assert_string_equal(again.id, DIGITS);
     assert_true(again.has_known);
     assert_true(again.known_dump == identity.known_dump);
     assert_int_equal(entries_of(DIR_NAME), 1);
     identity_forget(DIR_NAME, NAME);
-    assert_int_equal(identity_read(DIR_NAME, NAME, &again, message), STATUS_NOT_FOUND);
+    assert_int_equal(identity_read(DIR_NAME, NAME, &again, &message), STATUS_NOT_FOUND);
 }
 
 static void the_first_one_stays(void **state)
 {
     struct identity first = { .id = DIGITS }, second;
-    char message[256];
+    struct message message;
 
-    assert_int_equal(identity_keep(DIR_NAME, NAME, &first, message), STATUS_OK);
+    assert_int_equal(identity_keep(DIR_NAME, NAME, &first, &message), STATUS_OK);
     second = (struct identity){ .has_known = true, .known_dump = 7 };
     identity_make(second.id);
-    assert_int_equal(identity_keep(DIR_NAME, NAME, &second, message), STATUS_OK);
+    assert_int_equal(identity_keep(DIR_NAME, NAME, &second, &message), STATUS_OK);
     assert_string_equal(second.id, DIGITS);
     assert_false(second.has_known);
 }
@@ -108,12 +109,12 @@ static void the_first_one_stays(void **state)
 static void a_directory_that_can_not_be_written_is_an_error(void **state)
 {
     struct identity identity = { .id = DIGITS };
-    char message[256] = "";
+    struct message message = { "" };
 
     put(DIR_NAME, "", 0);
-    assert_int_not_equal(identity_keep(DIR_NAME, NAME, &identity, message), STATUS_OK);
-    assert_non_null(strstr(message, FILE_NAME));
-    assert_int_not_equal(identity_keep("none/" DIR_NAME, NAME, &identity, message), STATUS_OK);
+    assert_int_not_equal(identity_keep(DIR_NAME, NAME, &identity, &message), STATUS_OK);
+    assert_non_null(strstr(message.text, FILE_NAME));
+    assert_int_not_equal(identity_keep("none/" DIR_NAME, NAME, &identity, &message), STATUS_OK);
 }
 
 static void a_damaged_file_is_told_and_stays(void **state)
@@ -124,27 +125,29 @@ static void a_damaged_file_is_told_and_stays(void **state)
         "kelvin-id 1\nid " DIGITS "\nknown 12\nmore\n", "kelvin-id 1\nid 0123456789ABCDEF0123456789abcdef\n",
     };
     struct identity identity;
-    char message[256], zeros[300] = { 0 };
+    char zeros[300] = { 0 };
+    struct message message;
 
     assert_int_equal(mkdir(DIR_NAME, 0755), 0);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         put(FILE_NAME, bad[i], strlen(bad[i]));
-        assert_int_equal(identity_read(DIR_NAME, NAME, &identity, message), STATUS_CORRUPT);
-        assert_non_null(strstr(message, FILE_NAME));
+        assert_int_equal(identity_read(DIR_NAME, NAME, &identity, &message), STATUS_CORRUPT);
+        assert_non_null(strstr(message.text, FILE_NAME));
         identity = (struct identity){ .id = DIGITS };
-        assert_int_equal(identity_keep(DIR_NAME, NAME, &identity, message), STATUS_CORRUPT);
+        assert_int_equal(identity_keep(DIR_NAME, NAME, &identity, &message), STATUS_CORRUPT);
     }
     put(FILE_NAME, zeros, sizeof(zeros));
-    assert_int_equal(identity_read(DIR_NAME, NAME, &identity, message), STATUS_CORRUPT);
+    assert_int_equal(identity_read(DIR_NAME, NAME, &identity, &message), STATUS_CORRUPT);
     put(FILE_NAME, "kelvin-id 1\nid " DIGITS "\n\0\0\0", sizeof("kelvin-id 1\nid " DIGITS "\n") + 2);
-    assert_int_equal(identity_read(DIR_NAME, NAME, &identity, message), STATUS_CORRUPT);
+    assert_int_equal(identity_read(DIR_NAME, NAME, &identity, &message), STATUS_CORRUPT);
 }
 
 static void random_bytes_are_no_identity(void **state)
 {
     struct identity identity;
     struct random random;
-    char message[256], text[256];
+    char text[256];
+    struct message message;
     uint64_t seed = seed_new();
 
     random_init(&random, seed);
@@ -156,7 +159,7 @@ static void random_bytes_are_no_identity(void **state)
         for (int i = 0; i < 3; i++)
             text[random_below(&random, 80)] = (char)random_next(&random);
         put(FILE_NAME, text, size);
-        if (identity_read(DIR_NAME, NAME, &identity, message) == STATUS_OK)
+        if (identity_read(DIR_NAME, NAME, &identity, &message) == STATUS_OK)
             assert_true(identity_is(bytes_of_string(identity.id)));
     }
 }
@@ -173,20 +176,21 @@ static void put_dump(const char *name, const char *value)
 
 static void a_dump_tells_its_id(void **state)
 {
-    char id[IDENTITY_SIZE], message[256];
+    char id[IDENTITY_SIZE];
+    struct message message;
 
-    assert_int_equal(identity_of_dump("dump.rdb", id, message), STATUS_NOT_FOUND);
+    assert_int_equal(identity_of_dump("dump.rdb", id, &message), STATUS_NOT_FOUND);
     put_dump("kelvin-id", DIGITS);
-    assert_int_equal(identity_of_dump("dump.rdb", id, message), STATUS_OK);
+    assert_int_equal(identity_of_dump("dump.rdb", id, &message), STATUS_OK);
     assert_string_equal(id, DIGITS);
     put_dump("kelvin-id", "short");
-    assert_int_equal(identity_of_dump("dump.rdb", id, message), STATUS_NOT_FOUND);
+    assert_int_equal(identity_of_dump("dump.rdb", id, &message), STATUS_NOT_FOUND);
     put_dump("another-id", DIGITS);
-    assert_int_not_equal(identity_of_dump("dump.rdb", id, message), STATUS_OK);
+    assert_int_not_equal(identity_of_dump("dump.rdb", id, &message), STATUS_OK);
     put("dump.rdb", "REDIS0010\xff\0\0\0\0\0\0\0\0", 18);
-    assert_int_equal(identity_of_dump("dump.rdb", id, message), STATUS_NOT_FOUND);
+    assert_int_equal(identity_of_dump("dump.rdb", id, &message), STATUS_NOT_FOUND);
     put("dump.rdb", "no dump", 7);
-    assert_int_not_equal(identity_of_dump("dump.rdb", id, message), STATUS_OK);
+    assert_int_not_equal(identity_of_dump("dump.rdb", id, &message), STATUS_OK);
 }
 
 static void a_fingerprint_knows_copies_and_sees_changes_at_both_ends(void **state)

@@ -1,3 +1,4 @@
+#include "base/message.h"
 #include "persist/rdb_reader.h"
 
 #include <stdarg.h>
@@ -100,7 +101,7 @@ static void show_part(struct buffer *out, const struct rdb_part *part)
 }
 
 /* All parts, a line each; then the status if it did not end well. `message` has 256 bytes. */
-static enum status read_all(struct bytes file, size_t step, bool knows_size, struct buffer *shown, char *message)
+static enum status read_all(struct bytes file, size_t step, bool knows_size, struct buffer *shown, struct message *message)
 {
     struct stream stream = { .bytes = file, .step = step };
     struct rdb_reader *reader = reader_on(&stream, knows_size);
@@ -125,13 +126,13 @@ enum { STEP_COUNT = sizeof(steps) / sizeof(steps[0]) };
 static void shows(struct bytes file, const char *expected)
 {
     struct buffer shown = { 0 };
-    char message[256];
+    struct message message;
 
     for (int i = 0; i < STEP_COUNT; i++) {
-        enum status status = read_all(file, steps[i], i % 2, &shown, message);
+        enum status status = read_all(file, steps[i], i % 2, &shown, &message);
 
         if (status != STATUS_OK)
-            fail_msg("step %zu: %s: %s", steps[i], status_name(status), message);
+            fail_msg("step %zu: %s: %s", steps[i], status_name(status), &message);
         if (!bytes_equal(buffer_bytes(&shown), bytes_of_string(expected)))
             fail_msg("step %zu gives\n%.*sinstead of\n%s", steps[i], (int)shown.size, shown.data, expected);
     }
@@ -141,13 +142,13 @@ static void shows(struct bytes file, const char *expected)
 static void fails(struct bytes file, enum status expected, const char *words)
 {
     struct buffer shown = { 0 };
-    char message[256];
+    struct message message;
 
     for (int i = 0; i < STEP_COUNT; i++) {
-        enum status status = read_all(file, steps[i], i % 2, &shown, message);
+        enum status status = read_all(file, steps[i], i % 2, &shown, &message);
 
-        if (status != expected || strstr(message, words) == NULL || strstr(message, "offset ") == NULL)
-            fail_msg("step %zu: %s: '%s', expected %s and '%s'", steps[i], status_name(status), message, status_name(expected), words);
+        if (status != expected || strstr(message.text, words) == NULL || strstr(message.text, "offset ") == NULL)
+            fail_msg("step %zu: %s: '%s', expected %s and '%s'", steps[i], status_name(status), &message, status_name(expected), words);
     }
     buffer_release(&shown);
 }
@@ -255,7 +256,8 @@ static void put_checksum(struct buffer *file)
 static void the_end_of_every_type_of_value_is_found(void **state)
 {
     struct buffer file = { 0 };
-    char name[16], message[256];
+    char name[16];
+    struct message message;
 
     file_of_all_types(&file);
     put_checksum(&file);
@@ -264,12 +266,12 @@ static void the_end_of_every_type_of_value_is_found(void **state)
         struct rdb_reader *reader = reader_on(&stream, i % 2);
         struct rdb_part part;
 
-        assert_int_equal(rdb_read(reader, &part, message), STATUS_OK);
+        assert_int_equal(rdb_read(reader, &part, &message), STATUS_OK);
         for (int body = 0; body < BODY_COUNT; body++) {
             enum value_type value;
 
-            if (rdb_read(reader, &part, message) != STATUS_OK)
-                fail_msg("body %d, step %zu: %s", body, steps[i], message);
+            if (rdb_read(reader, &part, &message) != STATUS_OK)
+                fail_msg("body %d, step %zu: %s", body, steps[i], &message);
             assert_int_equal(part.kind, RDB_PART_KEY);
             assert_int_equal(part.db, 5);
             assert_int_equal(part.type, bodies[body].type);
@@ -284,8 +286,8 @@ static void the_end_of_every_type_of_value_is_found(void **state)
             assert_int_equal((uint8_t)part.payload.data[0], part.type);
             assert_memory_equal(part.payload.data + 1, bodies[body].body.data, bodies[body].body.size);
         }
-        if (rdb_read(reader, &part, message) != STATUS_OK)
-            fail_msg("the end: %s", message);
+        if (rdb_read(reader, &part, &message) != STATUS_OK)
+            fail_msg("the end: %s", &message);
         assert_int_equal(part.kind, RDB_PART_END);
         assert_int_equal(rdb_reader_version(reader), 12);
         rdb_reader_destroy(reader);
@@ -296,7 +298,7 @@ static void the_end_of_every_type_of_value_is_found(void **state)
 static void a_file_cut_anywhere_ends_early(void **state)
 {
     struct buffer file = { 0 }, shown = { 0 };
-    char message[256];
+    struct message message;
 
     file_of_all_types(&file);
     put_checksum(&file);
@@ -306,9 +308,9 @@ static void a_file_cut_anywhere_ends_early(void **state)
             enum status status;
 
             memcpy(exact, file.data, size);
-            status = read_all(bytes_of(exact, size), 64, knows_size, &shown, message);
-            if (status != STATUS_TRUNCATED || strstr(message, "at offset ") == NULL)
-                fail_msg("cut at %zu: %s: %s", size, status_name(status), message);
+            status = read_all(bytes_of(exact, size), 64, knows_size, &shown, &message);
+            if (status != STATUS_TRUNCATED || strstr(message.text, "at offset ") == NULL)
+                fail_msg("cut at %zu: %s: %s", size, status_name(status), &message);
             mem_free(exact);
         }
     }
@@ -319,17 +321,17 @@ static void a_file_cut_anywhere_ends_early(void **state)
 static void a_turned_bit_shows(void **state)
 {
     struct buffer file = { 0 }, shown = { 0 };
-    char message[256];
+    struct message message;
 
     file_of_all_types(&file);
     put_checksum(&file);
     for (size_t bit = 9 * 8; bit < file.size * 8; bit++) {
         file.data[bit / 8] ^= (char)(1 << bit % 8);
-        assert_int_not_equal(read_all(buffer_bytes(&file), 1 << 20, false, &shown, message), STATUS_OK);
-        assert_non_null(strstr(message, "offset"));
+        assert_int_not_equal(read_all(buffer_bytes(&file), 1 << 20, false, &shown, &message), STATUS_OK);
+        assert_non_null(strstr(message.text, "offset"));
         file.data[bit / 8] ^= (char)(1 << bit % 8);
     }
-    assert_int_equal(read_all(buffer_bytes(&file), 1 << 20, false, &shown, message), STATUS_OK);
+    assert_int_equal(read_all(buffer_bytes(&file), 1 << 20, false, &shown, &message), STATUS_OK);
     buffer_release(&file);
     buffer_release(&shown);
 }
@@ -374,7 +376,7 @@ static void lengths_that_lie_are_refused(void **state)
             struct stream stream = { .step = 1 << 20 };
             struct rdb_reader *reader;
             struct rdb_part part;
-            char message[256];
+            struct message message;
             enum status status;
 
             file.size = 0;
@@ -382,7 +384,7 @@ static void lengths_that_lie_are_refused(void **state)
             buffer_append_bytes(&file, lies[i]);
             stream.bytes = buffer_bytes(&file);
             reader = reader_on(&stream, knows_size);
-            while ((status = rdb_read(reader, &part, message)) == STATUS_OK)
+            while ((status = rdb_read(reader, &part, &message)) == STATUS_OK)
                 assert_int_not_equal(part.kind, RDB_PART_END);
             assert_int_equal(status, STATUS_TRUNCATED);
             assert_true(stream.wanted_max <= 1 << 20);
@@ -409,10 +411,10 @@ static void a_disk_that_fails_is_no_damage(void **state)
     struct stream stream = { .bytes = BYTES("REDIS0010\x00\x01k\x05v"), .step = 4, .error = EIO };
     struct rdb_reader *reader = reader_on(&stream, false);
     struct rdb_part part;
-    char message[256];
+    struct message message;
 
-    assert_int_equal(rdb_read(reader, &part, message), STATUS_IO);
-    assert_non_null(strstr(message, "Input/output error"));
+    assert_int_equal(rdb_read(reader, &part, &message), STATUS_IO);
+    assert_non_null(strstr(message.text, "Input/output error"));
     rdb_reader_destroy(reader);
 }
 
@@ -421,14 +423,14 @@ static void what_follows_the_end_is_left_alone(void **state)
     FILE *file = tmpfile();
     struct rdb_reader *reader;
     struct rdb_part part;
-    char message[256];
+    struct message message;
 
     assert_non_null(file);
     assert_int_equal(fwrite("REDIS0010\xfe\x00" END "*1\r\n", 1, 24, file), 24);
     assert_int_equal(fflush(file), 0);
     reader = rdb_reader_create_file(fileno(file));
-    assert_int_equal(rdb_read(reader, &part, message), STATUS_OK);
-    assert_int_equal(rdb_read(reader, &part, message), STATUS_OK);
+    assert_int_equal(rdb_read(reader, &part, &message), STATUS_OK);
+    assert_int_equal(rdb_read(reader, &part, &message), STATUS_OK);
     assert_int_equal(part.kind, RDB_PART_END);
     assert_int_equal(rdb_reader_offset(reader), 20);
     rdb_reader_destroy(reader);
@@ -438,7 +440,8 @@ static void what_follows_the_end_is_left_alone(void **state)
 static void large_values_and_many_small_ones_are_whole(void **state)
 {
     struct buffer file = { 0 };
-    char message[256], name[32];
+    char name[32];
+    struct message message;
     enum { MANY = 50000, LARGE = 5000000 };
     char *value = mem_alloc(LARGE);
     struct stream stream = { .step = 70001 };
@@ -459,13 +462,13 @@ static void large_values_and_many_small_ones_are_whole(void **state)
     for (int i = 0; i < MANY; i++) {
         size_t size = i == 20000 || i == 40000 ? LARGE : (size_t)(i % 100);
 
-        assert_int_equal(rdb_read(reader, &part, message), STATUS_OK);
+        assert_int_equal(rdb_read(reader, &part, &message), STATUS_OK);
         snprintf(name, sizeof(name), "key:%d", i);
         assert_true(bytes_equal(part.name, bytes_of_string(name)));
         assert_true(part.payload.size > size && part.payload.size <= size + 6);
         assert_true(size == 0 || memcmp(part.payload.data + part.payload.size - size, value, size) == 0);
     }
-    assert_int_equal(rdb_read(reader, &part, message), STATUS_OK);
+    assert_int_equal(rdb_read(reader, &part, &message), STATUS_OK);
     assert_int_equal(part.kind, RDB_PART_END);
     rdb_reader_destroy(reader);
     mem_free(value);

@@ -1,3 +1,4 @@
+#include "base/message.h"
 #include "persist/rdb_save.h"
 
 #include <stdarg.h>
@@ -27,7 +28,7 @@ enum { PATH_SIZE = 256 };
 struct bench {
     char root[PATH_SIZE], image[PATH_SIZE + 16], path[PATH_SIZE + 16];
     uint64_t keys;
-    char message[256];
+    struct message message;
     struct rdb_save_options options;
     struct rdb_save_progress progress;
 };
@@ -63,7 +64,8 @@ static void write_file(const char *dir, const char *name, struct bytes text)
 
 static void image_write(struct bench *bench, int many)
 {
-    char dir[PATH_SIZE + 32], message[256], name[32];
+    char dir[PATH_SIZE + 32], name[32];
+    struct message message;
     struct store_options options = { .dir = dir };
     struct store_batch *batch = store_batch_create();
     struct buffer text = { 0 };
@@ -72,7 +74,7 @@ static void image_write(struct bench *bench, int many)
 
     snprintf(dir, sizeof(dir), "%s/store", bench->image);
     assert_int_equal(mkdir(bench->image, 0755), 0);
-    assert_int_equal(store_open(&options, &store, message), STATUS_OK);
+    assert_int_equal(store_open(&options, &store, &message), STATUS_OK);
     put(batch, 7, 10, "text", -1, 77, now, BYTES("\0\5hello"));
     put(batch, 7, 20, "number", 4102444800000, 30, (uint16_t)(now - 10), BYTES("\0\xc0\x2a"));
     put(batch, 7, 30, "gone", 1000, 5, now, BYTES("\0\4gone"));
@@ -160,8 +162,8 @@ static void all_that_is_in_the_image_is_in_the_file(void **state)
     bench.options.aux = aux;
     bench.options.aux_count = 1;
     bench.options.used_memory = 12345;
-    assert_int_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_OK);
-    assert_string_equal(bench.message, "");
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_OK);
+    assert_string_equal(bench.message.text, "");
     file_read(bench.path, &text);
     assert_memory_equal(text.data, "REDIS0010\xfa\x09redis-ver\x05" "7.2.5\xfa\x0aredis-bits\xc0\x40", 36);
     assert_true(has(&text, BYTES("\xfa\x08used-mem\xc1\x39\x30\xfa\x08" "aof-base\xc0\x00\xfa\x09kelvin-id\x10" "0123456789abcdef\xfe\x00")));
@@ -183,7 +185,7 @@ static void heat_goes_along_if_asked_for(void **state)
     bench_init(&bench, 0);
     bench.options.with_freq = true;
     bench.options.lfu_decay_minutes = 1;
-    assert_int_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_OK);
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_OK);
     file_read(bench.path, &text);
     /* The minute may have turned since the image was made. */
     assert_true(has(&text, BYTES("\xf9\x4d\x00\x04text")) || has(&text, BYTES("\xf9\x4c\x00\x04text")));
@@ -199,9 +201,9 @@ static void the_image_is_not_touched(void **state)
 
     bench_init(&bench, 20000);
     image_look(&bench, &before);
-    assert_int_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_OK);
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_OK);
     file_read(bench.path, &first);
-    assert_int_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_OK);
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_OK);
     file_read(bench.path, &second);
     image_look(&bench, &after);
     assert_true(bytes_equal(buffer_bytes(&before), buffer_bytes(&after)));
@@ -222,8 +224,8 @@ static void a_cancelled_save_leaves_the_old_file(void **state)
     bench_init(&bench, 1000);
     write_file(bench.root, "dump.rdb", BYTES("old"));
     bench.progress.cancel = true;
-    assert_int_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_CLOSED);
-    assert_string_not_equal(bench.message, "");
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_CLOSED);
+    assert_string_not_equal(&bench.message, "");
     file_read(bench.path, &text);
     assert_true(bytes_equal(buffer_bytes(&text), BYTES("old")));
     buffer_release(&text);
@@ -236,8 +238,8 @@ static void a_folder_that_is_not_there_is_an_error(void **state)
 
     bench_init(&bench, 0);
     bench.options.path = "/nonexistent-folder/dump.rdb";
-    assert_int_not_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_OK);
-    assert_non_null(strstr(bench.message, "No such file"));
+    assert_int_not_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_OK);
+    assert_non_null(strstr(bench.message.text, "No such file"));
     bench_release(&bench);
 }
 
@@ -248,8 +250,8 @@ static void a_damaged_image_is_an_error(void **state)
 
     bench_init(&bench, 0);
     write_file(bench.image, "dataset", BYTES("kelvin-image 1\n"));
-    assert_int_equal(rdb_save(&bench.options, &bench.progress, bench.message), STATUS_CORRUPT);
-    assert_non_null(strstr(bench.message, "dataset"));
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_CORRUPT);
+    assert_non_null(strstr(bench.message.text, "dataset"));
     assert_int_not_equal(stat(bench.path, &info), 0);
     bench_release(&bench);
 }

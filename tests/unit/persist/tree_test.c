@@ -1,3 +1,4 @@
+#include "base/message.h"
 #include "persist/tree.h"
 
 #include <stdarg.h>
@@ -11,16 +12,18 @@
 #include <unistd.h>
 
 struct place {
-    char root[64], from[96], to[96], message[TREE_MESSAGE_SIZE];
+    char root[64], from[96], to[96];
+    struct message message;
     struct tree_totals totals;
 };
 
 static void put(const char *dir, const char *name, const char *content)
 {
-    char path[256], message[TREE_MESSAGE_SIZE];
+    char path[256];
+    struct message message;
 
     snprintf(path, sizeof(path), "%s/%s", dir, name);
-    assert_int_equal(tree_write_file(path, content, strlen(content), message), STATUS_OK);
+    assert_int_equal(tree_write_file(path, content, strlen(content), &message), STATUS_OK);
 }
 
 static int make(void **state)
@@ -66,7 +69,7 @@ static void tables_are_linked_and_all_else_is_copied(void **state)
 {
     struct place *place = *state;
 
-    assert_int_equal(tree_clone(place->from, place->to, NULL, &place->totals, place->message), STATUS_OK);
+    assert_int_equal(tree_clone(place->from, place->to, NULL, &place->totals, &place->message), STATUS_OK);
     assert_true(inode_of(place->from, "store/000001.ldb") == inode_of(place->to, "store/000001.ldb"));
     assert_true(inode_of(place->from, "store/000002.log") != inode_of(place->to, "store/000002.log"));
     assert_true(inode_of(place->from, "dataset") != inode_of(place->to, "dataset"));
@@ -81,9 +84,9 @@ static void what_is_there_is_not_written_over(void **state)
 
     assert_int_equal(mkdir(place->to, 0755), 0);
     put(place->to, "precious", "mine");
-    assert_int_equal(tree_clone(place->from, place->to, NULL, &place->totals, place->message), STATUS_INVALID);
+    assert_int_equal(tree_clone(place->from, place->to, NULL, &place->totals, &place->message), STATUS_INVALID);
     assert_int_not_equal(inode_of(place->to, "precious"), 0);
-    assert_int_not_equal(tree_write_file(place->to, "x", 1, place->message), STATUS_OK);
+    assert_int_not_equal(tree_write_file(place->to, "x", 1, &place->message), STATUS_OK);
 }
 
 static void a_clone_that_fails_leaves_nothing(void **state)
@@ -92,12 +95,12 @@ static void a_clone_that_fails_leaves_nothing(void **state)
     _Atomic bool stop = true;
     char path[256];
 
-    assert_int_equal(tree_clone(place->from, place->to, &stop, &place->totals, place->message), STATUS_CLOSED);
+    assert_int_equal(tree_clone(place->from, place->to, &stop, &place->totals, &place->message), STATUS_CLOSED);
     assert_int_not_equal(access(place->to, F_OK), 0);
     snprintf(path, sizeof(path), "%s/store/link", place->from);
     assert_int_equal(symlink("/etc/passwd", path), 0);
-    assert_int_equal(tree_clone(place->from, place->to, NULL, &place->totals, place->message), STATUS_INVALID);
-    assert_non_null(strstr(place->message, "link"));
+    assert_int_equal(tree_clone(place->from, place->to, NULL, &place->totals, &place->message), STATUS_INVALID);
+    assert_non_null(strstr(place->message.text, "link"));
     assert_int_not_equal(access(place->to, F_OK), 0);
 }
 

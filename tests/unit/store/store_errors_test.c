@@ -115,8 +115,8 @@ static void a_failed_compaction_closes_for_writing_until_reopened(void **state)
     assert_int_equal(status, STATUS_NO_SPACE);
     assert_int_equal(box_write(box), STATUS_CLOSED);
     box_verify(box, box->store, STATUS_OK);
-    assert_int_equal(store_reopen(box->store, &applied, box->message), STATUS_NO_SPACE);
-    assert_non_null(strstr(box->message, "No space"));
+    assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_NO_SPACE);
+    assert_non_null(strstr(box->message.text, "No space"));
     box_verify(box, box->store, STATUS_OK);         /* opened over memory, it can still be read */
     store_env_set_faults(box->env, NULL);
     assert_false(box_reopen(box));
@@ -147,7 +147,7 @@ static void a_store_that_can_not_be_reopened_can_be_read(void **state)
         store_env_set_faults(box->env, &cases[i]);
         for (int attempt = 0; attempt < 3; attempt++) {
             /* Where all but an empty log is in tables already, there is no table to write, and it succeeds. */
-            if (store_reopen(box->store, &applied, box->message) == STATUS_OK)
+            if (store_reopen(box->store, &applied, &box->message) == STATUS_OK)
                 break;
             refused++;
             assert_false(store_is_writable(box->store));
@@ -212,7 +212,7 @@ static void reads_go_on_while_the_disk_is_full(void **state)
     store_env_set_faults(box->env, &faults);
     assert_int_equal(box_write(box), STATUS_NO_SPACE);
     for (int i = 0; i < 5; i++) {
-        assert_int_equal(store_reopen(box->store, &applied, box->message), STATUS_NO_SPACE);
+        assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_NO_SPACE);
         box_verify(box, box->store, STATUS_OK);
     }
     store_env_set_faults(box->env, NULL);
@@ -254,7 +254,7 @@ static void a_store_that_came_back_older_stays_closed(void **state)
     int count;
 
     box_write_many(box, 20);
-    assert_int_equal(store_reopen(box->store, &applied, box->message), STATUS_OK);
+    assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_OK);
     box_write_many(box, 3);
     store_env_set_faults(box->env, &faults);
     assert_int_equal(box_write(box), STATUS_IO);
@@ -263,8 +263,8 @@ static void a_store_that_came_back_older_stays_closed(void **state)
     assert_true(count > 0);
     for (int i = 0; i < count; i++)
         assert_int_equal(unlink(logs[i]), 0);
-    assert_int_equal(store_reopen(box->store, &applied, box->message), STATUS_CORRUPT);
-    assert_non_null(strstr(box->message, "20 instead of 23"));
+    assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_CORRUPT);
+    assert_non_null(strstr(box->message.text, "20 instead of 23"));
     assert_false(store_is_writable(box->store));
     assert_int_equal(box_write(box), STATUS_CLOSED);
     hash = box_hash(box->store, 1, text, &name);
@@ -272,7 +272,7 @@ static void a_store_that_came_back_older_stays_closed(void **state)
     assert_int_equal(store_get(box->store, BOX_INCARNATION, hash, name, &record), STATUS_CORRUPT);
     buffer_release(&record);
     box_verify(box, box->store, STATUS_CORRUPT);
-    assert_int_equal(store_reopen(box->store, &applied, box->message), STATUS_CORRUPT);
+    assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_CORRUPT);
 }
 
 static void whatever_fails_what_was_acknowledged_is_there(void **state)
@@ -523,12 +523,12 @@ static void a_failed_snapshot_leaves_nothing_and_harms_nothing(void **state)
         enum status status;
 
         store_env_set_faults(box->env, &faults);
-        status = store_snapshot(box->store, image, box->message);
+        status = store_snapshot(box->store, image, &box->message);
         store_env_set_faults(box->env, NULL);
         if (status != STATUS_OK) {
             failures++;
             assert_int_equal(status, STATUS_IO);
-            assert_true(strlen(box->message) > 10);
+            assert_true(strlen(box->message.text) > 10);
             assert_int_not_equal(access(image, F_OK), 0);
         } else {
             copy = *box;
@@ -602,7 +602,7 @@ static void a_snapshot_survives_the_power_cut_after_it(void **state)
         copy = box;
         copy.store = NULL;
         snprintf(copy.dir, sizeof(copy.dir), "%s/image", box.root);
-        assert_int_equal(store_snapshot(box.store, copy.dir, box.message), STATUS_OK);
+        assert_int_equal(store_snapshot(box.store, copy.dir, &box.message), STATUS_OK);
         box_write_many(&box, (int)random_below(&random, 200));
         store_env_cut_power(box.env);
         box_close(&box);
@@ -677,8 +677,8 @@ static void without_numbers_a_log_that_was_damaged_is_noticed(void **state)
             assert_int_equal(truncate(logs[0], (off_t)random_below(&random, size)), 0);
         else
             box_flip(logs[0], random_below(&random, size), (int)random_below(&random, 8));
-        assert_int_equal(store_reopen(box.store, &applied, box.message), STATUS_CORRUPT);
-        assert_true(strlen(box.message) > 10);
+        assert_int_equal(store_reopen(box.store, &applied, &box.message), STATUS_CORRUPT);
+        assert_true(strlen(box.message.text) > 10);
         assert_false(store_is_writable(box.store));
         box_destroy(&box);
     }
@@ -692,7 +692,7 @@ static void without_numbers_an_image_has_its_number(void **state)
     snprintf(image, sizeof(image), "%s/image", box->root);
     for (int round = 0; round < 10; round++) {
         box_write_many(box, round * 20);
-        assert_int_equal(store_snapshot(box->store, image, box->message), STATUS_OK);
+        assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);
         copy = *box;
         copy.store = NULL;
         strcpy(copy.dir, image);

@@ -93,17 +93,17 @@ static void an_image_does_not_copy_a_damaged_log(void **state)
     snprintf(image, sizeof(image), "%s/image", box->root);
     for (int round = 0; round < 20; round++) {
         box_write_many(box, 1 + (int)random_below(&random, 5));
-        assert_int_equal(store_snapshot(box->store, image, box->message), STATUS_OK);
+        assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);
         assert_int_equal(store_remove(image, box->env), STATUS_OK);
         damage(box, &random);
-        assert_int_equal(store_snapshot(box->store, image, box->message), STATUS_CORRUPT);
-        assert_non_null(strstr(box->message, "lost"));
+        assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_CORRUPT);
+        assert_non_null(strstr(box->message.text, "lost"));
         assert_int_not_equal(access(image, F_OK), 0);
         /* What was in the log is still in memory, and goes to a table: nothing is lost. */
         box_verify(box, box->store, STATUS_OK);
         assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
         box_write_many(box, 1);
-        assert_int_equal(store_snapshot(box->store, image, box->message), STATUS_OK);
+        assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);
         copy = *box;
         copy.store = NULL;
         strcpy(copy.dir, image);
@@ -128,9 +128,9 @@ static void a_log_that_was_removed_is_known_while_removals_are_held(void **state
     assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);       /* the log is not needed any more */
     box_write_many(box, 1);
     damage(box, &random);
-    assert_int_equal(store_snapshot(box->store, image, box->message), STATUS_CORRUPT);
+    assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_CORRUPT);
     store_env_release_removal(box->env);
-    if (store_snapshot(box->store, image, box->message) == STATUS_OK)
+    if (store_snapshot(box->store, image, &box->message) == STATUS_OK)
         assert_int_equal(store_remove(image, box->env), STATUS_OK);
 }
 

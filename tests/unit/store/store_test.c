@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "support/store_box.h"
 
 static int setup(void **state)
@@ -362,20 +363,20 @@ static void a_second_opening_is_locked_out(void **state)
     struct box *box = *state;
     struct store_options options = box->options;
     struct store *second;
-    char message[STORE_MESSAGE_SIZE];
+    struct message message;
     int exit_status;
     pid_t child;
 
-    assert_int_equal(store_open(&options, &second, message), STATUS_LOCKED);
+    assert_int_equal(store_open(&options, &second, &message), STATUS_LOCKED);
     assert_null(second);
-    assert_non_null(strstr(message, "in use"));
+    assert_non_null(strstr(message.text, "in use"));
     options.env = NULL;
-    assert_int_equal(store_open(&options, &second, message), STATUS_LOCKED);
+    assert_int_equal(store_open(&options, &second, &message), STATUS_LOCKED);
     assert_int_equal(store_remove(box->dir, box->env), STATUS_LOCKED);
     child = fork();
     assert_true(child >= 0);
     if (child == 0)     /* with an env of its own: threads do not come along */
-        _exit(store_open(&options, &second, message) == STATUS_LOCKED ? 0 : 1);
+        _exit(store_open(&options, &second, &message) == STATUS_LOCKED ? 0 : 1);
     assert_int_equal(waitpid(child, &exit_status, 0), child);
     assert_int_equal(exit_status, 0);
     put(box, 1, 1, "still", "works");
@@ -406,7 +407,7 @@ static void a_newer_version_is_refused(void **state)
     raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\2", 4);
     assert_int_equal(box_open(box), STATUS_VERSION);
     assert_null(box->store);
-    assert_non_null(strstr(box->message, "version 2"));
+    assert_non_null(strstr(box->message.text, "version 2"));
     raw_put(box->dir, "\0\0\0\0version", 11, "\0\0\0\1", 4);
     assert_int_equal(box_open(box), STATUS_OK);
     assert_record(box, 1, 1, "a", "1");
@@ -425,7 +426,7 @@ static void a_strange_database_is_refused(void **state)
     leveldb_options_destroy(options);
     raw_put(box->dir, "somebody", 8, "else's", 6);
     assert_int_equal(box_open(box), STATUS_CORRUPT);
-    assert_non_null(strstr(box->message, "version"));
+    assert_non_null(strstr(box->message.text, "version"));
 }
 
 static void a_store_whose_parent_is_missing_is_an_error(void **state)
@@ -437,9 +438,9 @@ static void a_store_whose_parent_is_missing_is_an_error(void **state)
 
     snprintf(dir, sizeof(dir), "%s/not/there", box->root);
     options.dir = dir;
-    assert_int_not_equal(store_open(&options, &store, box->message), STATUS_OK);
+    assert_int_not_equal(store_open(&options, &store, &box->message), STATUS_OK);
     assert_null(store);
-    assert_true(strlen(box->message) > 10);
+    assert_true(strlen(box->message.text) > 10);
 }
 
 static void a_removed_store_is_gone(void **state)
@@ -486,7 +487,7 @@ static void a_snapshot_and_its_original_go_separate_ways(void **state)
     for (int round = 0; round < 3; round++) {
         box_write_many(box, 150 + round * 7);
         snprintf(image, sizeof(image), "%s/image-%d", box->root, round);
-        assert_int_equal(store_snapshot(box->store, image, box->message), STATUS_OK);
+        assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);
         copy = *box;
         copy.store = NULL;
         strcpy(copy.dir, image);
@@ -510,8 +511,8 @@ static void a_snapshot_and_its_original_go_separate_ways(void **state)
         assert_int_equal(box_open(box), STATUS_OK);
         box_verify(box, box->store, STATUS_OK);
     }
-    assert_int_not_equal(store_snapshot(box->store, image, box->message), STATUS_OK);  /* it is there already */
-    assert_true(strlen(box->message) > 10);
+    assert_int_not_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);  /* it is there already */
+    assert_true(strlen(box->message.text) > 10);
 }
 
 static void a_snapshot_shares_its_tables(void **state)
@@ -524,7 +525,7 @@ static void a_snapshot_shares_its_tables(void **state)
     box_write_many(box, 500);
     assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
     snprintf(image, sizeof(image), "%s/image", box->root);
-    assert_int_equal(store_snapshot(box->store, image, box->message), STATUS_OK);
+    assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);
     count = box_files(image, ".ldb", tables);
     assert_true(count > 0);
     for (int i = 0; i < count; i++) {
@@ -541,12 +542,12 @@ static void a_clone_of_an_image_leaves_the_image_alone(void **state)
 
     box_write_many(box, 200);
     snprintf(image, sizeof(image), "%s/image", box->root);
-    assert_int_equal(store_snapshot(box->store, image, box->message), STATUS_OK);
+    assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);
     for (int round = 0; round < 3; round++) {
         copy = *box;
         copy.store = NULL;
         snprintf(copy.dir, sizeof(copy.dir), "%s/clone-%d", box->root, round);
-        assert_int_equal(store_clone(image, copy.dir, NULL, box->message), STATUS_OK);
+        assert_int_equal(store_clone(image, copy.dir, NULL, &box->message), STATUS_OK);
         assert_int_equal(box_open(&copy), STATUS_OK);
         assert_int_equal(store_number(copy.store), 200);    /* whatever earlier clones did */
         box_verify(&copy, copy.store, STATUS_OK);
@@ -554,14 +555,14 @@ static void a_clone_of_an_image_leaves_the_image_alone(void **state)
         box_close(&copy);
     }
     snprintf(copy.dir, sizeof(copy.dir), "%s/clone-x", box->root);
-    assert_int_equal(store_clone("/nowhere", copy.dir, NULL, box->message), STATUS_NOT_FOUND);
+    assert_int_equal(store_clone("/nowhere", copy.dir, NULL, &box->message), STATUS_NOT_FOUND);
     assert_int_not_equal(access(copy.dir, F_OK), 0);
     /* A directory that is there will do, and what else lies in it stays; but no second store. */
     assert_int_equal(mkdir(copy.dir, 0755), 0);
     snprintf(other, sizeof(other), "%s/other", copy.dir);
     close(open(other, O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
-    assert_int_equal(store_clone(image, copy.dir, NULL, box->message), STATUS_OK);
-    assert_int_not_equal(store_clone(image, copy.dir, NULL, box->message), STATUS_OK);
+    assert_int_equal(store_clone(image, copy.dir, NULL, &box->message), STATUS_OK);
+    assert_int_not_equal(store_clone(image, copy.dir, NULL, &box->message), STATUS_OK);
     assert_int_equal(box_open(&copy), STATUS_OK);
     assert_int_equal(store_number(copy.store), 200);
     box_close(&copy);
@@ -621,7 +622,7 @@ static void reopening_a_healthy_store_changes_nothing(void **state)
     bool applied = true;
 
     box_write_many(box, 100);
-    assert_int_equal(store_reopen(box->store, &applied, box->message), STATUS_OK);
+    assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_OK);
     assert_false(applied);
     assert_int_equal(store_number(box->store), 100);
     box_write_many(box, 100);
@@ -698,7 +699,7 @@ static void readers_go_on_during_writes_and_reopenings(void **state)
         assert_int_equal(pthread_create(&threads[i], NULL, read_on, &reading), 0);
     for (int round = 0; round < 8 || atomic_load(&reading.gets) < 1000; round++) {
         box_write_many(box, 60);
-        assert_int_equal(store_reopen(box->store, &applied, box->message), STATUS_OK);
+        assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_OK);
         assert_false(applied);
     }
     atomic_store(&reading.is_over, true);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
 #include "tier/checkpoint.h"
@@ -80,21 +81,22 @@ static void cut(struct rig *rig)
 
 static enum status take_image(struct rig *rig)
 {
-    char message[STORE_MESSAGE_SIZE];
+    struct message message;
     uint64_t number;
 
     snprintf(rig->image, sizeof(rig->image), "%s/image%d", rig->box.root, rig->images++);
-    return tier_image(rig->box.tier, rig->image, &number, message);
+    return tier_image(rig->box.tier, rig->image, &number, &message);
 }
 
 static struct store *open_image(struct rig *rig)
 {
-    char dir[400], message[STORE_MESSAGE_SIZE];
+    char dir[400];
+    struct message message;
     struct store_options options = { .dir = dir, .env = rig->box.env, .write_buffer_size = 64 * 1024, .numbers_rare = true };
     struct store *store;
 
     snprintf(dir, sizeof(dir), "%s/store", rig->image);
-    assert_int_equal(store_open(&options, &store, message), STATUS_OK);
+    assert_int_equal(store_open(&options, &store, &message), STATUS_OK);
     return store;
 }
 
@@ -147,7 +149,7 @@ static void pin_all(struct rig *rig, bool pinned)
 static void an_image_after_one_that_failed_has_everything(void **state)
 {
     struct rig *rig = *state;
-    char message[STORE_MESSAGE_SIZE];
+    struct message message;
     struct store *store;
     int missing = 0;
 
@@ -158,7 +160,7 @@ static void an_image_after_one_that_failed_has_everything(void **state)
     tier_box_release_writer(&rig->box);
     cut(rig);
     fail_image(rig);
-    assert_int_equal(tier_clean(rig->box.tier, message), STATUS_OK);
+    assert_int_equal(tier_clean(rig->box.tier, &message), STATUS_OK);
     cut(rig);
     assert_int_equal(take_image(rig), STATUS_OK);
     tier_image_end(rig->box.tier);
@@ -307,9 +309,9 @@ static void a_value_over_a_delete_under_way_may_be_deleted_behind_the_cut(void *
 static void *clean(void *context)
 {
     struct rig *rig = context;
-    char message[STORE_MESSAGE_SIZE];
+    struct message message;
 
-    (void)tier_clean(rig->box.tier, message);
+    (void)tier_clean(rig->box.tier, &message);
     return NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/message.h"
 #include "persist/checkpoint.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
@@ -19,7 +20,8 @@ enum { LIMIT = 200 * 1024, LARGE = 300 * 1024, SMALL_LIMIT = 1000 };
 struct rig {
     struct tier_box box;
     struct box_client *client;
-    char dir[300], message[STORE_MESSAGE_SIZE];
+    char dir[300];
+    struct message message;
 };
 
 static int open_rig(void **state)
@@ -73,15 +75,15 @@ static enum status take_image(struct rig *rig, bool clean)
     enum status status = STATUS_OK;
     uint64_t number;
 
-    rig->message[0] = '\0';
+    rig->message.text[0] = '\0';
     tier_image_begin(tier);
     if (clean || !tier_may_cut(tier))
-        status = tier_clean(tier, rig->message);
+        status = tier_clean(tier, &rig->message);
     if (status == STATUS_OK) {
         partitions_lock_all(rig->box.partitions);
         tier_cut(tier);
         partitions_unlock_all(rig->box.partitions);
-        status = tier_image(tier, rig->dir, &number, rig->message);
+        status = tier_image(tier, rig->dir, &number, &rig->message);
     }
     tier_image_end(tier);
     checkpoint_remove(rig->dir);
@@ -93,7 +95,7 @@ static void assert_named(struct rig *rig)
     struct tier_stats stats;
 
     tier_stats(rig->box.tier, &stats);
-    assert_non_null(strstr(rig->message, "'large'"));
+    assert_non_null(strstr(rig->message.text, "'large'"));
     assert_non_null(strstr(stats.last_error, "'large'"));
 }
 
@@ -208,7 +210,7 @@ static void a_value_handed_over_fails_the_image(void **state)
     set(rig, "large", SMALL_LIMIT * 3);
     assert_string_equal(say(rig, "DEL gone"), ":1\n");
     tier_box_release_writer(&rig->box);
-    status = tier_image(rig->box.tier, rig->dir, &number, rig->message);
+    status = tier_image(rig->box.tier, rig->dir, &number, &rig->message);
     tier_image_end(rig->box.tier);
     checkpoint_remove(rig->dir);
     assert_int_equal(status, STATUS_TOO_LARGE);

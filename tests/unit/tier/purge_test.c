@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "support/tier_box.h"
 #include "tier/checkpoint.h"
 #include "tier/purge.h"
@@ -137,7 +138,8 @@ static void a_start_looks_for_what_is_there(void **state)
 static void a_flush_during_a_checkpoint_is_one_purge(void **state)
 {
     struct rig *rig = *state;
-    char key[20], dir[300], message[STORE_MESSAGE_SIZE];
+    char key[20], dir[300];
+    struct message message;
     uint64_t number;
 
     for (int i = 0; i < 1000; i++) {
@@ -152,7 +154,7 @@ static void a_flush_during_a_checkpoint_is_one_purge(void **state)
     assert_int_equal(purge_count(rig->box.tier->purge), 0);     /* the checkpoint needs them */
     assert_true(rig->box.partitions->watch.incarnation_is_taken(rig->box.tier, 1));
     snprintf(dir, sizeof(dir), "%s/image", rig->box.root);
-    assert_int_equal(tier_image(rig->box.tier, dir, &number, message), STATUS_OK);
+    assert_int_equal(tier_image(rig->box.tier, dir, &number, &message), STATUS_OK);
     tier_box_hold_writer(&rig->box);
     assert_in_range(purge_count(rig->box.tier->purge), 0, 1);   /* the writer may have been at it already */
     tier_box_release_writer(&rig->box);

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
 #include "tier/demote.h"
@@ -645,10 +646,10 @@ static void fill(struct rig *rig)
 
 static void set_memory_max(struct rig *rig, const char *value)
 {
-    char message[CONFIG_MESSAGE_SIZE] = "";
+    struct message message = { "" };
     struct bytes name = BYTES("maxmemory"), bytes = bytes_of_string(value);
 
-    assert_true(config_set(rig->box.engine.config, &name, &bytes, 1, message));
+    assert_true(config_set(rig->box.engine.config, &name, &bytes, 1, &message));
 }
 
 static void rule_7_nobody_waits_for_memory_with_pins(void **state)

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/message.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "support/image_box.h"
@@ -949,11 +950,12 @@ static void *thread_main(void *context)
 /* What the server's own settings say: calls have to wait for memory. */
 static void limit_memory(struct storm *storm, int64_t limit)
 {
-    char message[CONFIG_MESSAGE_SIZE] = "", digits[TEXT_INT_SIZE];
+    char digits[TEXT_INT_SIZE];
+    struct message message = { "" };
     struct bytes name = BYTES("maxmemory"), value = bytes_of(digits, text_of_int(limit, digits));
 
     storm->box.memory_is_real = limit > 0;
-    CHECK(config_set(storm->box.engine.config, &name, &value, 1, message));
+    CHECK(config_set(storm->box.engine.config, &name, &value, 1, &message));
     tier_settings(storm->box.tier)->memory_max = limit;
 }
 

@@ -74,7 +74,8 @@ void worker_begin_turn(struct worker *worker)
     turn->lsn_seen = 0;
     turn->over_reserve = engine_reserve_is_used_up(engine);
     worker_check_memory(worker);
-    if (turn->memory_fill >= 0 && !tier_is_demoting(engine->tier))
+    /* A writer that can't make room looks again by itself; waking it in every turn would only cost CPU. */
+    if (turn->memory_fill >= 0 && !tier_is_demoting(engine->tier) && !tier_is_stuck(engine->tier))
         tier_nudge(engine->tier);
 }
 

@@ -1,6 +1,7 @@
 #include "commands/admin.h"
 
 #include "base/mem.h"
+#include "commands/handlers.h"
 #include "engine/engine.h"
 #include "engine/monitor.h"
 #include "lifecycle/shutdown.h"
@@ -146,10 +147,3 @@ void shutdown_command(struct call *call)
         shutdown_ask(shutdown, flags, wait);
     }
 }
-
-const struct command admin_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/admin.def"
-#undef COMMAND
-    { .name = NULL },
-};

@@ -3,6 +3,7 @@
 
 #include "call/key.h"
 #include "commands/admin.h"
+#include "commands/handlers.h"
 #include "engine/figures.h"
 #include "stats/info.h"
 

@@ -1,35 +1,13 @@
 /* Command: one row of the command table. Everything about a command derives from its row: arity, flags, ACL categories, which
- * arguments are keys and what is done to them (and so locking, residency and propagation), COMMAND, COMMAND DOCS.
+ * arguments are keys and what is done to them (and from that locking, residency and propagation), COMMAND and COMMAND DOCS.
  *
- * Rows stand in a .def file beside the family's .c, in this shape:
+ * Rows are written in .def files; commands/README.md describes them, and the language of their last field, the arguments:
  *
  *   COMMAND("get", get_command, 2, COMMAND_READONLY | COMMAND_FAST, CAT_STRING,
- *       KEYS(KEY_RANGE(1, 0, 1, KEY_RO | KEY_ACCESS)),
- *       "string", "1.0.0", "O(1)", "Answers the value of a string.", "key:key")
+ *       KEYS(KEY_AT(1, KEY_RO | KEY_ACCESS)),
+ *       "string", "1.0.0", "O(1)", "Returns the value of a string.", "key:key")
  *
- * A subcommand's name is "client|list"; its container "client" has a row of its own, with run NULL if it can't be called alone.
- * Behind the arguments a row may name further fields of struct command: .tips = "nondeterministic_output", .deprecated_since = ...
- *
- * The last field describes the arguments for COMMAND DOCS, in a small language of its own (commands/command_docs.c reads it):
- *
- *   sequence    = item { " " item }
- *   item        = ( argument | WORD | WORD argument | WORD group | group ) [ "..." ]
- *   argument    = name ":" type          type: key string integer double pattern key-pattern unix-time
- *   group       = "(" alternatives ")"   | "[" alternatives "]"
- *   alternatives = sequence { "|" sequence }
- *
- *   key:key value:string     arguments, in order. The n-th argument of type key is told to be the n-th key specification's
- *                            (the last one's, if there are fewer specifications). All patterns of keys count as one
- *   WITHVALUES               a word without ":" is a token, written as it stands ("*", "=" and "$" are such words too)
- *   COUNT count:integer      ... or stands before the argument or (group) that follows it
- *   [x]                      may be left out
- *   (a|b)  [a|b]             one of; of each alternative, if it has several items, all
- *   (x y)  [WORD x:t y:t]    a block: all of them, in order. If it begins with a WORD before an argument, that is the block's
- *   [(WORD x:t) y:t]         ... unless that argument has parentheses of its own
- *   key:key...               may be repeated; WORD x:t... repeats x only, [WORD x:t]... repeats the WORD as well
- *
- * A group is named after its parts, joined with "_". Spaces are free, but "..." follows what it repeats at once. A row that breaks
- * these rules stops the server when somebody asks for its docs; tests/spec/command_test.py asks for all of them.
+ *   CONTAINER("client", "connection", "2.4.0", "Commands about clients.")
  */
 #ifndef KELVIN_CALL_COMMAND_H
 #define KELVIN_CALL_COMMAND_H
@@ -129,6 +107,8 @@ struct command {
     struct command **children;  /* subcommands, NULL-terminated; or NULL */
 };
 
+/* One key, at an argument; several, from the first to the last (-1: the last argument), every step-th. */
+#define KEY_AT(first, flags_) { .flags = (flags_), .index = (first), .step = 1 }
 #define KEY_RANGE(first, last_, step_, flags_) { .flags = (flags_), .index = (first), .last = (last_), .step = (step_) }
 #define KEY_NUMBERED(at, step_, flags_) { .flags = (flags_), .index = (at), .numbered = true, .step = (step_) }
 #define KEY_AFTER(word, from, last_, step_, limit_, flags_) \
@@ -138,16 +118,16 @@ struct command {
 /* A row's keys: up to three specs, the rest ends the list. */
 #define KEYS(...) ((const struct key_spec[]){ __VA_ARGS__, { .flags = 0 } })
 
-/* Turns a .def into an array:
- *   const struct command string_commands[] = {
- *   #define COMMAND COMMAND_ROW
- *   #include "commands/string.def"
- *   #undef COMMAND
- *       { .name = NULL } };
+/* What a .def becomes: COMMAND and CONTAINER are defined as one of these before it is included. commands/rows.c makes the tables,
+ * commands/handlers.h the prototypes.
  */
 #define COMMAND_ROW(name_, run_, arity_, flags_, categories_, keys_, group_, since_, complexity_, summary_, arguments_, ...) \
     { .name = (name_), .run = (run_), .arity = (arity_), .flags = (flags_), .categories = (categories_), .keys = keys_, \
       .group = (group_), .since = (since_), .complexity = (complexity_), .summary = (summary_), .arguments = (arguments_), \
       __VA_ARGS__ },
+#define CONTAINER_ROW(name_, group_, since_, summary_) \
+    { .name = (name_), .arity = -2, .group = (group_), .since = (since_), .complexity = "Depends on the subcommand", \
+      .summary = (summary_), .arguments = "" },
+#define COMMAND_PROTOTYPE(name_, run_, ...) command_run run_;
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/message.h"
+#include "commands/handlers.h"
 #include "engine/engine.h"
 #include "engine/monitor.h"
 #include "lifecycle/shutdown.h"
@@ -147,10 +148,3 @@ void shutdown_command(struct call *call)
         shutdown_ask(shutdown, flags, wait);
     }
 }
-
-const struct command admin_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/admin.def"
-#undef COMMAND
-    { .name = NULL },
-};

@@ -8,19 +8,6 @@
 #include "call/call.h"
 #include "call/command.h"
 
-/* The last row's name is NULL. */
-extern const struct command admin_commands[];
-
-/* Private: the handlers of the rows. */
-command_run info_command, monitor_command, role_command, replicaof_command, shutdown_command;
-command_run config_get_command, config_set_command, config_resetstat_command, config_rewrite_command, config_help_command;
-command_run slowlog_get_command, slowlog_len_command, slowlog_reset_command, slowlog_help_command;
-command_run latency_latest_command, latency_history_command, latency_reset_command, latency_graph_command,
-    latency_doctor_command, latency_histogram_command, latency_help_command;
-command_run memory_usage_command, memory_stats_command, memory_doctor_command, memory_malloc_stats_command,
-    memory_purge_command, memory_help_command;
-command_run debug_command;
-
 /* "ERR unknown subcommand or wrong number of arguments for 'x'. Try SLOWLOG HELP." */
 void admin_reply_usage(struct call *call, const char *command);
 /* The client is on this machine. */

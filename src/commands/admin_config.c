@@ -1,6 +1,7 @@
 /* CONFIG: what is behind it is src/config/config.h. */
 #include "base/message.h"
 #include "commands/admin.h"
+#include "commands/handlers.h"
 #include "config/config.h"
 #include "engine/engine.h"
 #include "stats/error_stats.h"

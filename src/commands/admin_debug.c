@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "commands/admin.h"
+#include "commands/handlers.h"
 #include "engine/probe.h"
 #include "value/codec.h"
 #include "value/hash.h"

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "commands/admin.h"
+#include "commands/handlers.h"
 #include "engine/engine.h"
 #include "stats/latency.h"
 

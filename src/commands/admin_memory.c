@@ -4,6 +4,7 @@
 #include "base/message.h"
 #include "call/key.h"
 #include "commands/admin.h"
+#include "commands/handlers.h"
 #include "engine/figures.h"
 #include "stats/info.h"
 

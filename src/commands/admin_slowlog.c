@@ -1,5 +1,6 @@
 /* SLOWLOG: what is behind it is src/stats/slowlog.h. */
 #include "commands/admin.h"
+#include "commands/handlers.h"
 #include "engine/engine.h"
 #include "stats/slowlog.h"
 

@@ -4,14 +4,8 @@
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/bits.h"
+#include "commands/handlers.h"
 #include "commands/string_access.h"
-
-const struct command bitmap_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/bitmap.def"
-#undef COMMAND
-    { .name = NULL }
-};
 
 bool bit_offset_arg(struct call *call, int arg, int width, uint64_t *offset)
 {

@@ -6,13 +6,6 @@
 
 #include "call/command.h"
 
-/* The last row's name is NULL. */
-extern const struct command bitmap_commands[];
-
-/* Private: the handlers of the rows. */
-command_run setbit_command, getbit_command, bitcount_command, bitpos_command, bitop_command;
-command_run bitfield_command, bitfield_ro_command;
-
 /* Private: an offset in bits that a string may have; with `width`, "#3" is three times as much. False: the error was replied. */
 bool bit_offset_arg(struct call *call, int arg, int width, uint64_t *offset);
 

@@ -1,9 +1,9 @@
 /* BITFIELD: integers of 1 to 64 bits anywhere in a string. */
-#include "commands/bitmap.h"
-
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/bitmap.h"
 #include "commands/bits.h"
+#include "commands/handlers.h"
 #include "commands/string_access.h"
 
 enum field_action { FIELD_GET, FIELD_SET, FIELD_INCRBY };

@@ -1,8 +1,7 @@
 /* BITOP: whole strings combined bit by bit. Shorter ones, and keys that are absent, count as having zeros behind them. */
-#include "commands/bitmap.h"
-
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "commands/string_access.h"
 
 enum { PART_SIZE = 16 * 1024 };

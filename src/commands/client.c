@@ -1,31 +1,10 @@
 /* The rows of CLIENT, and the subcommands that concern the asking client or the whole server. */
-#include "commands/client.h"
-
 #include "base/mem.h"
+#include "commands/client_line.h"
+#include "commands/client_name.h"
+#include "commands/handlers.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
-
-const struct command client_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/client.def"
-#undef COMMAND
-    { .name = NULL }
-};
-
-bool client_name_is_valid(struct bytes name)
-{
-    for (size_t i = 0; i < name.size; i++) {
-        if (name.data[i] < '!' || name.data[i] > '~')
-            return false;
-    }
-    return true;
-}
-
-void client_set_text(char **field, struct bytes text)
-{
-    mem_free(*field);
-    *field = text.size > 0 ? mem_string(text) : NULL;
-}
 
 void client_id_command(struct call *call)
 {

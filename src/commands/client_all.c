@@ -7,7 +7,8 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "commands/client.h"
+#include "commands/client_line.h"
+#include "commands/handlers.h"
 #include "engine/engine.h"
 
 struct filter {

@@ -1,8 +1,10 @@
 /* The line of a client: what CLIENT LIST and CLIENT INFO tell. The fields are those of Redis 7.2, in its order; what Kelvin has no
  * use for (subscriptions, transactions, replies kept in a list) is told as what it is, nothing.
  */
+#include "commands/client_line.h"
+
 #include "base/mem.h"
-#include "commands/client.h"
+#include "call/command.h"
 
 enum { FLAGS_MAX = 8 };
 

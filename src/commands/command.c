@@ -1,17 +1,11 @@
 /* The rows of COMMAND; lists of commands, and the keys of a given one. */
-#include "commands/command.h"
-
 #include "base/text.h"
 #include "call/call.h"
 #include "call/command_keys.h"
+#include "commands/command_docs.h"
+#include "commands/command_info.h"
+#include "commands/handlers.h"
 #include "engine/engine.h"
-
-const struct command command_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/command.def"
-#undef COMMAND
-    { .name = NULL }
-};
 
 static const struct command_table *table_of(const struct call *call)
 {

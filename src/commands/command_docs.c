@@ -1,9 +1,10 @@
 /* COMMAND DOCS: a row in words. The row's description of its arguments (the language is in call/command.h) is parsed into a tree of
  * nodes, and the tree is written.
  */
+#include "commands/command_docs.h"
+
 #include "base/check.h"
 #include "base/text.h"
-#include "commands/command.h"
 
 enum node_kind { NODE_ARGUMENT, NODE_TOKEN, NODE_ONE_OF, NODE_BLOCK };
 

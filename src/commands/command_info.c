@@ -1,6 +1,7 @@
 /* COMMAND INFO: what a command's row means, in the words clients know. */
+#include "commands/command_info.h"
+
 #include "base/text.h"
-#include "commands/command.h"
 
 struct flag_name {
     uint32_t flag;

@@ -1,18 +1,10 @@
-#include "commands/connection.h"
-
 #include "base/mem.h"
 #include "base/version.h"
 #include "call/call.h"
-#include "commands/client.h"
+#include "commands/client_name.h"
+#include "commands/handlers.h"
 #include "engine/engine.h"
 #include "engine/monitor.h"
-
-const struct command connection_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/connection.def"
-#undef COMMAND
-    { .name = NULL }
-};
 
 #define WRONG_PASSWORD "WRONGPASS invalid username-password pair or user is disabled."
 

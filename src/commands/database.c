@@ -1,6 +1,8 @@
 /* SELECT, SWAPDB, FLUSHDB and FLUSHALL. */
+#include "commands/database.h"
+
 #include "call/call.h"
-#include "commands/keys.h"
+#include "commands/handlers.h"
 #include "engine/dataset.h"
 
 static bool database_exists(struct call *call, int64_t db)

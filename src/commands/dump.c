@@ -1,6 +1,7 @@
 /* DUMP and RESTORE. The format is value/codec.h's business. */
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "commands/keys.h"
 #include "value/codec.h"
 

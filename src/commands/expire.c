@@ -5,6 +5,7 @@
  */
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "commands/keys.h"
 
 enum expire_condition { IF_NONE = 1, IF_ANY = 2, IF_GREATER = 4, IF_LESS = 8 };

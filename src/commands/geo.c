@@ -5,15 +5,8 @@
 
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/zset.h"
+#include "commands/handlers.h"
 #include "value/zset.h"
-
-const struct command geo_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/geo.def"
-#undef COMMAND
-    { .name = NULL }
-};
 
 bool geo_read_point(struct call *call, int arg, struct geo_point *point)
 {

@@ -11,9 +11,6 @@
 struct call;
 struct reply;
 
-/* The last row's name is NULL. */
-extern const struct command geo_commands[];
-
 /* Private to geo*.c. */
 
 /* Arguments `arg` and `arg` + 1, which are there. False: the error was replied. */
@@ -23,9 +20,5 @@ double geo_read_unit(struct call *call, int arg);
 /* A bulk with four digits behind the point. */
 void geo_reply_distance(struct reply *reply, double distance);
 void geo_reply_point(struct reply *reply, struct geo_point point);
-
-command_run geoadd_command, geopos_command, geodist_command, geohash_command;
-command_run geosearch_command, geosearchstore_command, georadius_command, georadius_ro_command, georadiusbymember_command,
-    georadiusbymember_ro_command;
 
 #endif

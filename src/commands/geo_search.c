@@ -7,7 +7,8 @@
 #include "call/key.h"
 #include "commands/geo.h"
 #include "commands/geo_area.h"
-#include "commands/zset.h"
+#include "commands/handlers.h"
+#include "commands/zset_store.h"
 #include "value/zset.h"
 
 enum search_kind {

@@ -1,18 +1,10 @@
 /* The hash commands that change something, and the table of all of them. */
-#include "commands/hash.h"
-
 #include <math.h>
 
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "value/hash.h"
-
-const struct command hash_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/hash.def"
-#undef COMMAND
-    { .name = NULL }
-};
 
 static bool open_for_writing(struct call *call, struct key *key)
 {

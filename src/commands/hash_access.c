@@ -5,7 +5,8 @@
  */
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/hash.h"
+#include "commands/handlers.h"
+#include "commands/hash_fields.h"
 #include "value/hash.h"
 
 enum times { TIMES_GIVEN, TIMES_KEPT, TIMES_DROPPED };

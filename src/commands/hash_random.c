@@ -3,7 +3,7 @@
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/draw.h"
-#include "commands/hash.h"
+#include "commands/handlers.h"
 #include "containers/dict.h"
 #include "value/hash.h"
 

@@ -1,7 +1,7 @@
 /* The hash commands that ask: about one field, about several, about all. */
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/hash.h"
+#include "commands/handlers.h"
 #include "value/hash.h"
 
 static bool open_for_reading(struct call *call, struct key *key)

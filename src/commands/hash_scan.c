@@ -1,7 +1,7 @@
 /* HSCAN key cursor [MATCH pattern] [COUNT count] */
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/hash.h"
+#include "commands/handlers.h"
 #include "commands/scan_options.h"
 #include "value/hash.h"
 

@@ -1,19 +1,11 @@
-#include "commands/hyperloglog.h"
-
 #include <inttypes.h>
 #include <math.h>
 
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "commands/string_access.h"
 #include "containers/hll.h"
-
-const struct command hyperloglog_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/hyperloglog.def"
-#undef COMMAND
-    { .name = NULL }
-};
 
 static void reply_corrupt(struct call *call)
 {

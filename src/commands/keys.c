@@ -2,14 +2,8 @@
 #include "commands/keys.h"
 
 #include "call/call.h"
+#include "commands/handlers.h"
 #include "engine/engine.h"
-
-const struct command keys_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/keys.def"
-#undef COMMAND
-    { .name = NULL }
-};
 
 enum key_removal keys_removal(const struct call *call, enum config_id lazy)
 {

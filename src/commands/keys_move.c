@@ -5,7 +5,8 @@
  */
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/keys.h"
+#include "commands/database.h"
+#include "commands/handlers.h"
 
 /* What a key takes along. */
 struct baggage {

@@ -1,20 +1,12 @@
 /* The list commands that change something but pop nothing, and the table of all of them. */
-#include "commands/list.h"
-
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "value/list.h"
 
 /* What a listpack can't hold, chunks could; Redis draws the line here. */
 enum { ELEMENT_SLACK = 1024 };
 static const size_t element_size_max = (1ull << 32) - ELEMENT_SLACK;
-
-const struct command list_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/list.def"
-#undef COMMAND
-    { .name = NULL }
-};
 
 static bool element_fits(struct call *call, int arg)
 {

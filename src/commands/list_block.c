@@ -1,7 +1,8 @@
 /* BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH: what LPOP and its kin do, or wait until they can. Logged as those. */
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/list.h"
+#include "commands/handlers.h"
+#include "commands/list_pop.h"
 
 /* Until one of the keys is a list. */
 static void wait_for_lists(struct call *call, int key_first, int key_count, int64_t deadline_us)

@@ -1,7 +1,9 @@
 /* LPOP, RPOP, LMPOP, LMOVE, RPOPLPUSH, and what the blocking commands share with them. */
+#include "commands/list_pop.h"
+
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/list.h"
+#include "commands/handlers.h"
 #include "value/list.h"
 
 bool arg_list_end(struct call *call, int arg, enum list_end *end)

@@ -1,7 +1,7 @@
 /* The list commands that only ask: LINDEX, LLEN, LRANGE, LPOS. */
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/list.h"
+#include "commands/handlers.h"
 #include "value/list.h"
 
 static bool open_for_reading(struct call *call, struct key *key)

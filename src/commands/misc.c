@@ -1,18 +1,10 @@
-#include "commands/misc.h"
-
 #include <math.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/version.h"
 #include "call/call.h"
-
-const struct command misc_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/misc.def"
-#undef COMMAND
-    { .name = NULL }
-};
+#include "commands/handlers.h"
 
 void time_command(struct call *call)
 {

@@ -1,7 +1,7 @@
 /* OBJECT: how a key's value is kept, and how warm it is. */
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/keys.h"
+#include "commands/handlers.h"
 #include "config/config.h"
 #include "engine/engine.h"
 

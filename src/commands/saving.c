@@ -1,17 +1,9 @@
-#include "commands/saving.h"
-
 #include "base/mem.h"
 #include "call/call.h"
+#include "commands/handlers.h"
 #include "engine/engine.h"
 #include "lifecycle/rewrite.h"
 #include "lifecycle/save.h"
-
-const struct command saving_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/saving.def"
-#undef COMMAND
-    { .name = NULL }
-};
 
 static void reply_saving(struct call *call)
 {

@@ -1,6 +1,6 @@
 /* SCAN, KEYS, RANDOMKEY and DBSIZE: commands about all keys of a database. They may wait for the store; see engine/dataset.h. */
 #include "call/call.h"
-#include "commands/keys.h"
+#include "commands/handlers.h"
 #include "commands/scan_options.h"
 #include "engine/dataset.h"
 

@@ -1,16 +1,8 @@
 /* The set commands that change something, and the table of all of them. */
-#include "commands/set.h"
-
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "value/set.h"
-
-const struct command set_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/set.def"
-#undef COMMAND
-    { .name = NULL }
-};
 
 /* Redis counts a change a member; key_changed counts one. */
 void sadd_command(struct call *call)

@@ -3,7 +3,7 @@
 
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/set.h"
+#include "commands/handlers.h"
 #include "value/set.h"
 
 /* The sets of a call, in the order of its arguments; NULL for a key that is missing. */

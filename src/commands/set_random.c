@@ -3,7 +3,7 @@
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/draw.h"
-#include "commands/set.h"
+#include "commands/handlers.h"
 #include "value/set.h"
 
 enum { WORDS_LOGGED_MAX = 1026 };       /* of one SREM that stands for a SPOP, as Redis 7.2 cuts them */

@@ -1,7 +1,7 @@
 /* The set commands that ask: how many, whether, which. */
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/set.h"
+#include "commands/handlers.h"
 #include "value/set.h"
 
 static bool open_for_reading(struct call *call, struct key *key)

@@ -1,8 +1,8 @@
 /* SSCAN key cursor [MATCH pattern] [COUNT count] */
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "commands/scan_options.h"
-#include "commands/set.h"
 #include "value/set.h"
 
 /* The cursor stands in front of the members and is known after them, so they are written aside first. */

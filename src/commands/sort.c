@@ -4,7 +4,7 @@
  * reads the elements and asks for the keys of BY; sorts, and asks for the keys of GET, only for what LIMIT lets through; answers. */
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/keys.h"
+#include "commands/handlers.h"
 #include "commands/sort_order.h"
 #include "commands/sort_pattern.h"
 #include "value/list.h"

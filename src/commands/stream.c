@@ -1,18 +1,10 @@
 /* The stream commands that change entries, and the table of all of them. */
-#include "commands/stream.h"
-
 #include "base/check.h"
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "commands/stream_id.h"
 #include "value/stream.h"
-
-const struct command stream_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/stream.def"
-#undef COMMAND
-    { .name = NULL }
-};
 
 /* What stands in front of XADD's ID, and all of XTRIM's. */
 struct options {
@@ -267,17 +259,6 @@ void xlen_command(struct call *call)
     reply_integer(call->reply, key.present ? (int64_t)stream_of(&key.value)->length : 0);
 }
 
-struct stream_id *stream_read_ids(struct call *call, int first, int count)
-{
-    struct stream_id *ids = arena_alloc(call->arena, (size_t)count * sizeof(*ids));
-
-    for (int i = 0; i < count; i++) {
-        if (!arg_stream_id(call, first + i, &ids[i]))
-            return NULL;
-    }
-    return ids;
-}
-
 void xdel_command(struct call *call)
 {
     int id_count = call->arg_count - 2;
@@ -291,7 +272,7 @@ void xdel_command(struct call *call)
         reply_integer(call->reply, 0);
         return;
     }
-    ids = stream_read_ids(call, 2, id_count);
+    ids = arg_stream_ids(call, 2, id_count);
     if (ids == NULL)
         return;
     for (int i = 0; i < id_count; i++)

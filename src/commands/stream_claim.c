@@ -1,7 +1,19 @@
 /* What is pending in a group: XPENDING tells it, XCLAIM and XAUTOCLAIM move it to another consumer. */
 #include "call/key.h"
-#include "commands/stream.h"
+#include "commands/handlers.h"
 #include "commands/stream_id.h"
+#include "commands/stream_log.h"
+#include "commands/stream_range.h"
+#include "value/stream.h"
+#include "value/stream_group.h"
+
+/* "NOGROUP No such key '%s' or consumer group '%s'", with the call's arguments. */
+static void reply_no_group(struct call *call, int key_arg, int group_arg)
+{
+    struct bytes key = call->args[key_arg], group = call->args[group_arg];
+
+    reply_errorf(call, "NOGROUP No such key '%.*s' or consumer group '%.*s'", (int)key.size, key.data, (int)group.size, group.data);
+}
 
 /* The group that argument 2 names, in the key that argument 1 names; false: NOGROUP or WRONGTYPE was replied. */
 static bool open_group(struct call *call, enum key_access access, struct key *key, struct stream_group **group)

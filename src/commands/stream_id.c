@@ -154,3 +154,14 @@ bool arg_stream_range(struct call *call, int start_arg, int end_arg, struct stre
     reply_errorf(call, "ERR invalid end ID for the interval");
     return false;
 }
+
+struct stream_id *arg_stream_ids(struct call *call, int first, int count)
+{
+    struct stream_id *ids = arena_alloc(call->arena, (size_t)count * sizeof(*ids));
+
+    for (int i = 0; i < count; i++) {
+        if (!arg_stream_id(call, first + i, &ids[i]))
+            return NULL;
+    }
+    return ids;
+}

@@ -17,6 +17,8 @@ bool stream_id_parse(struct bytes text, struct stream_id *id);
 
 /* Arguments. False: the error was replied. */
 bool arg_stream_id(struct call *call, int arg, struct stream_id *id);
+/* `count` arguments, in the call's arena. NULL: the error was replied. */
+struct stream_id *arg_stream_ids(struct call *call, int first, int count);
 /* Also "-" and "+". */
 bool arg_stream_id_loosely(struct call *call, int arg, struct stream_id *id);
 /* Also "5-*": `*has_seq` is false then. */

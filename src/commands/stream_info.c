@@ -1,7 +1,10 @@
 /* XINFO STREAM [FULL], GROUPS, CONSUMERS; and the help texts. */
 #include "call/key.h"
-#include "commands/stream.h"
+#include "commands/handlers.h"
 #include "commands/stream_id.h"
+#include "commands/stream_range.h"
+#include "value/stream.h"
+#include "value/stream_group.h"
 
 enum { FULL_COUNT_DEFAULT = 10 };
 

@@ -1,7 +1,10 @@
 /* XRANGE, XREVRANGE, and entries in replies. */
+#include "commands/stream_range.h"
+
 #include "call/key.h"
-#include "commands/stream.h"
+#include "commands/handlers.h"
 #include "commands/stream_id.h"
+#include "value/stream.h"
 
 void reply_stream_entry(struct call *call, struct stream_iterator *iterator, struct stream_id id, size_t pair_count)
 {

@@ -2,8 +2,12 @@
  * pending with the consumer; or, with an ID, those that are pending with it already. */
 #include "base/check.h"
 #include "call/key.h"
-#include "commands/stream.h"
+#include "commands/handlers.h"
 #include "commands/stream_id.h"
+#include "commands/stream_log.h"
+#include "commands/stream_range.h"
+#include "value/stream.h"
+#include "value/stream_group.h"
 
 enum read_kind { OF_ANYONE, OF_GROUP };
 

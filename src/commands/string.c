@@ -1,16 +1,8 @@
 /* The string commands that read, and the table of all of them. */
-#include "commands/string.h"
-
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "commands/string_access.h"
-
-const struct command string_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/string.def"
-#undef COMMAND
-    { .name = NULL }
-};
 
 void get_command(struct call *call)
 {

@@ -3,10 +3,9 @@
  * The table of lengths is filled row by row and only one row of it is kept. To find the way back it is enough to know for each
  * cell where the bytes differ whether the cell above was longer than the one to the left: one bit, not four bytes.
  */
-#include "commands/string.h"
-
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "commands/string_access.h"
 
 struct lcs {

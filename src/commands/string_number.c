@@ -1,10 +1,9 @@
 /* The string commands that count. */
-#include "commands/string.h"
-
 #include <math.h>
 
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "commands/string_access.h"
 
 static void add(struct call *call, int64_t by)

@@ -1,8 +1,7 @@
 /* The string commands that change a part of the value. */
-#include "commands/string.h"
-
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "commands/string_access.h"
 
 void append_command(struct call *call)

@@ -3,10 +3,9 @@
  * What goes to the log never depends on the time at which it is read again: an expiry goes as PXAT. Nor does it depend on
  * what was there, where that is easy to have: then the replay of an overwrite needs no load of a cold key.
  */
-#include "commands/string.h"
-
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "commands/string_access.h"
 #include "commands/string_options.h"
 

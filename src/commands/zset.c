@@ -1,19 +1,11 @@
 /* The sorted set commands that add and remove, and the table of all of them. */
-#include "commands/zset.h"
-
 #include <math.h>
 
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "commands/zset_bounds.h"
 #include "value/zset.h"
-
-const struct command zset_commands[] = {
-#define COMMAND COMMAND_ROW
-#include "commands/zset.def"
-#undef COMMAND
-    { .name = NULL }
-};
 
 /* ZADD key [NX|XX] [GT|LT] [CH] [INCR] score member ... */
 struct adding {

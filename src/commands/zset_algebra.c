@@ -4,7 +4,8 @@
 
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/zset.h"
+#include "commands/handlers.h"
+#include "commands/zset_store.h"
 #include "value/set.h"
 #include "value/zset.h"
 

@@ -1,7 +1,9 @@
 /* ZPOPMIN, ZPOPMAX, ZMPOP. */
+#include "commands/zset_pop.h"
+
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/zset.h"
+#include "commands/handlers.h"
 #include "value/zset.h"
 
 size_t zset_pop(struct key *key, enum zset_end end, size_t count, enum zset_pop_reply layout)

@@ -3,7 +3,7 @@
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/draw.h"
-#include "commands/zset.h"
+#include "commands/handlers.h"
 #include "containers/dict.h"
 #include "value/zset.h"
 

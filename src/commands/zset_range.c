@@ -1,8 +1,9 @@
 /* ZRANGE and its kin: a range by rank, score or member, up or down, to the client or into another key. */
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/zset.h"
+#include "commands/handlers.h"
 #include "commands/zset_bounds.h"
+#include "commands/zset_store.h"
 #include "value/zset.h"
 
 struct range {
@@ -143,27 +144,6 @@ static void run(struct call *call, struct range range)
         reply_range(call, &range, &key.value);
     else
         reply_array(call->reply, 0);
-}
-
-void zset_store(struct call *call, int arg, struct value zset, const char *event)
-{
-    size_t count = zset_count(&zset);
-    struct key key;
-
-    if (count > 0) {
-        key_open(call, arg, KEY_FOR_OVERWRITING, &key);
-        key_replace(&key, zset);
-        key.expire_ms = -1;
-        key_changed(&key, event);
-    } else {
-        value_free(&zset);
-        /* Whether there was something to be removed decides what is told and logged, so it is looked at, cold or not. */
-        if (key_open_in(call, call->db, arg, KEY_FOR_WRITING, &key))
-            key_remove(&key, KEY_REMOVE_LAZILY, "del");
-        if (call->failed)
-            return;
-    }
-    reply_integer(call->reply, (int64_t)count);
 }
 
 void zrange_command(struct call *call)

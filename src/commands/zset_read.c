@@ -1,7 +1,7 @@
 /* The sorted set commands that ask for a number: how many, which score, which rank. */
 #include "call/call.h"
 #include "call/key.h"
-#include "commands/zset.h"
+#include "commands/handlers.h"
 #include "commands/zset_bounds.h"
 #include "value/zset.h"
 

@@ -1,8 +1,8 @@
 /* ZSCAN key cursor [MATCH pattern] [COUNT count] */
 #include "call/call.h"
 #include "call/key.h"
+#include "commands/handlers.h"
 #include "commands/scan_options.h"
-#include "commands/zset.h"
 #include "value/zset.h"
 
 /* The cursor stands in front of the elements and is known after them, so they are written aside first. */

@@ -2,22 +2,7 @@
 
 #include <stddef.h>
 
-#include "commands/admin.h"
-#include "commands/bitmap.h"
-#include "commands/client.h"
-#include "commands/command.h"
-#include "commands/connection.h"
-#include "commands/geo.h"
-#include "commands/hash.h"
-#include "commands/hyperloglog.h"
-#include "commands/keys.h"
-#include "commands/list.h"
-#include "commands/misc.h"
-#include "commands/saving.h"
-#include "commands/set.h"
-#include "commands/stream.h"
-#include "commands/string.h"
-#include "commands/zset.h"
+#include "commands/rows.h"
 #include "server/tier_commands.h"
 
 const struct command *const *families_of_commands(void)

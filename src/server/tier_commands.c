@@ -313,7 +313,7 @@ static void tier_help_command(struct call *call)
 
 const struct command tier_commands[] = {
 #define COMMAND COMMAND_ROW
+#define CONTAINER CONTAINER_ROW
 #include "server/tier_commands.def"
-#undef COMMAND
     { .name = NULL },
 };

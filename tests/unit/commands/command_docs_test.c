@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "commands/command.h"
+#include "commands/command_docs.h"
 
 static const struct key_spec two_keys[] = { KEY_RANGE(1, 0, 1, KEY_RO), KEY_RANGE(2, 0, 1, KEY_OW), { .flags = 0 } };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "commands/hash.h"
+#include "commands/rows.h"
 #include "support/command_box.h"
 #include "support/seed.h"
 

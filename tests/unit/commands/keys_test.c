@@ -10,8 +10,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "commands/hash.h"
-#include "commands/keys.h"
+#include "commands/rows.h"
 #include "keyspace/partition.h"
 #include "support/command_box.h"
 #include "support/seed.h"

@@ -1,5 +1,5 @@
 /* What the tests over the wire do not see of the string and bitmap commands: events, changes counted, what goes to the log. */
-#include "commands/string.h"
+#include "commands/rows.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "commands/bitmap.h"
 #include "support/command_box.h"
 #include "support/seed.h"
 

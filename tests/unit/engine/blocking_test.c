@@ -8,8 +8,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "commands/list.h"
-#include "commands/stream.h"
+#include "commands/rows.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "stats/error_stats.h"

@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "call/key.h"
-#include "commands/hash.h"
+#include "commands/rows.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "stats/error_stats.h"

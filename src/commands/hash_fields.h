@@ -1,23 +1,11 @@
-/* Hash commands: HSET and its kin. hash.c changes, hash_read.c asks, hash_random.c draws, hash_scan.c walks; hash_expire.c and
- * hash_access.c know the times of fields. */
-#ifndef KELVIN_COMMANDS_HASH_H
-#define KELVIN_COMMANDS_HASH_H
+/* Hash fields: what HEXPIRE, HGETEX, HGETDEL and the like share: times and lists of fields as arguments, and changes of several
+ * fields in the log. */
+#ifndef KELVIN_COMMANDS_HASH_FIELDS_H
+#define KELVIN_COMMANDS_HASH_FIELDS_H
 
-#include "call/command.h"
+#include "call/call.h"
+#include "call/key.h"
 
-/* The last row's name is NULL. */
-extern const struct command hash_commands[];
-
-/* Private: the handlers of the rows. */
-command_run hset_command, hmset_command, hsetnx_command, hdel_command, hincrby_command, hincrbyfloat_command;
-command_run hget_command, hmget_command, hgetall_command, hkeys_command, hvals_command, hlen_command, hexists_command,
-    hstrlen_command;
-command_run hrandfield_command, hscan_command;
-command_run hexpire_command, hpexpire_command, hexpireat_command, hpexpireat_command, httl_command, hpttl_command,
-    hexpiretime_command, hpexpiretime_command, hpersist_command;
-command_run hgetex_command, hsetex_command, hgetdel_command;
-
-/* What hash_expire.c and hash_access.c share. */
 enum hash_time_form { HASH_SECONDS = 1, HASH_AT = 2 };      /* else milliseconds, from now on */
 /* Argument `arg` as a time in milliseconds since 1970, in a form. False: the error was replied. */
 bool hash_time_argument(struct call *call, int arg, uint32_t form, int64_t *when_ms);

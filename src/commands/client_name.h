@@ -1,0 +1,14 @@
+/* Names of clients, and of their libraries. */
+#ifndef KELVIN_COMMANDS_CLIENT_NAME_H
+#define KELVIN_COMMANDS_CLIENT_NAME_H
+
+#include "call/client.h"
+
+/* Names and library names: printable ASCII, no spaces; may be empty. */
+bool client_name_is_valid(struct bytes name);
+#define CLIENT_NAME_ERROR "ERR Client names cannot contain spaces, newlines or special characters."
+
+/* Puts a copy in place of what is there; empty: NULL. */
+void client_set_text(char **field, struct bytes text);
+
+#endif

@@ -1,0 +1,86 @@
+#include "commands/rows.h"
+
+#include "commands/handlers.h"
+
+#define COMMAND COMMAND_ROW
+#define CONTAINER CONTAINER_ROW
+
+const struct command string_commands[] = {
+#include "commands/string.def"
+    { .name = NULL },
+};
+
+const struct command bitmap_commands[] = {
+#include "commands/bitmap.def"
+    { .name = NULL },
+};
+
+const struct command hyperloglog_commands[] = {
+#include "commands/hyperloglog.def"
+    { .name = NULL },
+};
+
+const struct command hash_commands[] = {
+#include "commands/hash.def"
+    { .name = NULL },
+};
+
+const struct command list_commands[] = {
+#include "commands/list.def"
+    { .name = NULL },
+};
+
+const struct command set_commands[] = {
+#include "commands/set.def"
+    { .name = NULL },
+};
+
+const struct command zset_commands[] = {
+#include "commands/zset.def"
+    { .name = NULL },
+};
+
+const struct command geo_commands[] = {
+#include "commands/geo.def"
+    { .name = NULL },
+};
+
+const struct command stream_commands[] = {
+#include "commands/stream.def"
+    { .name = NULL },
+};
+
+const struct command keys_commands[] = {
+#include "commands/keys.def"
+    { .name = NULL },
+};
+
+const struct command connection_commands[] = {
+#include "commands/connection.def"
+    { .name = NULL },
+};
+
+const struct command client_commands[] = {
+#include "commands/client.def"
+    { .name = NULL },
+};
+
+const struct command command_commands[] = {
+#include "commands/command.def"
+    { .name = NULL },
+};
+
+const struct command misc_commands[] = {
+#include "commands/misc.def"
+    { .name = NULL },
+};
+
+const struct command saving_commands[] = {
+#include "commands/saving.def"
+    { .name = NULL },
+};
+
+const struct command admin_commands[] = {
+#include "commands/admin.def"
+    { .name = NULL },
+};

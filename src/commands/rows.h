@@ -1,0 +1,24 @@
+/* The rows of all commands, a table for each family, made from the family's .def. Each table ends with a row without a name. */
+#ifndef KELVIN_COMMANDS_ROWS_H
+#define KELVIN_COMMANDS_ROWS_H
+
+#include "call/command.h"
+
+extern const struct command string_commands[];
+extern const struct command bitmap_commands[];
+extern const struct command hyperloglog_commands[];
+extern const struct command hash_commands[];
+extern const struct command list_commands[];
+extern const struct command set_commands[];
+extern const struct command zset_commands[];
+extern const struct command geo_commands[];
+extern const struct command stream_commands[];
+extern const struct command keys_commands[];
+extern const struct command connection_commands[];
+extern const struct command client_commands[];
+extern const struct command command_commands[];
+extern const struct command misc_commands[];
+extern const struct command saving_commands[];
+extern const struct command admin_commands[];
+
+#endif

@@ -1,0 +1,25 @@
+#include "commands/zset_store.h"
+
+#include "call/key.h"
+#include "value/zset.h"
+
+void zset_store(struct call *call, int arg, struct value zset, const char *event)
+{
+    size_t count = zset_count(&zset);
+    struct key key;
+
+    if (count > 0) {
+        key_open(call, arg, KEY_FOR_OVERWRITING, &key);
+        key_replace(&key, zset);
+        key.expire_ms = -1;
+        key_changed(&key, event);
+    } else {
+        value_free(&zset);
+        /* Whether there was something to be removed decides what is told and logged, so it is looked at, cold or not. */
+        if (key_open_in(call, call->db, arg, KEY_FOR_WRITING, &key))
+            key_remove(&key, KEY_REMOVE_LAZILY, "del");
+        if (call->failed)
+            return;
+    }
+    reply_integer(call->reply, (int64_t)count);
+}

@@ -1,6 +1,6 @@
-/* Arena: memory that lives as long as one call and is freed at once. Owner: one thread.
+/* Arena: memory that lives as long as one call and is freed all at once. Owner: one thread.
  *
- * Blocks of 16 KiB are kept between calls; larger wishes get a block of their own that goes at the reset.
+ * Blocks of 16 KiB are kept between calls. A larger allocation gets a block of its own, which arena_reset frees.
  */
 #ifndef KELVIN_BASE_ARENA_H
 #define KELVIN_BASE_ARENA_H
@@ -12,7 +12,7 @@
 struct arena {
     struct arena_block *first, *current;
     struct arena_block *large;
-    size_t used;                    /* of the current block */
+    size_t used;                    /* in the current block */
 };
 
 void  arena_init(struct arena *arena);

@@ -8,7 +8,7 @@ struct blob *blob_create(size_t capacity)
 
     blob->holders = 1;
     if (capacity > 0) {
-        blob->buffer.data = mem_alloc(capacity);        /* exactly: buffer_reserve would round it up */
+        blob->buffer.data = mem_alloc(capacity);        /* the exact size: buffer_reserve would round it up */
         blob->buffer.capacity = capacity;
     }
     return blob;

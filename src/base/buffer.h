@@ -1,4 +1,6 @@
-/* Buffer: bytes that grow at the end. Owner: whoever embeds it. Doubles up to 1 MiB, then grows by a quarter. */
+/* Buffer: bytes that grow at the end. Owner: the struct that embeds it. Capacity doubles up to 1 MiB, then grows by a
+ * quarter.
+ */
 #ifndef KELVIN_BASE_BUFFER_H
 #define KELVIN_BASE_BUFFER_H
 
@@ -14,19 +16,19 @@ struct buffer {
     size_t capacity;
 };
 
-void buffer_init(struct buffer *buffer);        /* holds no memory yet; all zero is the same */
-void buffer_release(struct buffer *buffer);     /* frees; usable again afterwards */
+void buffer_init(struct buffer *buffer);        /* allocates nothing; all zero is the same */
+void buffer_release(struct buffer *buffer);     /* frees the memory; the buffer may be used again */
 
-/* Makes room for `more` bytes behind `size`. */
+/* Makes room for `more` bytes after `size`. */
 void buffer_grow(struct buffer *buffer, size_t more);
 
-/* The same without room to spare: for buffers that are many, or large. */
+/* The same without spare capacity: for buffers that are large, or of which there are many. */
 void buffer_reserve_exact(struct buffer *buffer, size_t more);
 
-/* Gives memory back when more than `keep` bytes are held and little is used. */
+/* Frees memory when more than `keep` bytes are allocated and little of it is used. */
 void buffer_shrink(struct buffer *buffer, size_t keep);
 
-/* Room for `more` bytes; returns where they go. The caller adds to `size` what it wrote. */
+/* Makes room for `more` bytes and returns where they go. The caller writes them and adds their number to `size`. */
 static inline char *buffer_reserve(struct buffer *buffer, size_t more)
 {
     if (buffer->capacity - buffer->size < more)

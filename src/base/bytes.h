@@ -1,4 +1,4 @@
-/* Bytes: a borrowed run of bytes. It owns nothing and ends when its lender says so. */
+/* Bytes: a borrowed run of bytes. It owns nothing and is valid as long as its lender says. */
 #ifndef KELVIN_BASE_BYTES_H
 #define KELVIN_BASE_BYTES_H
 
@@ -29,10 +29,10 @@ static inline bool bytes_equal(struct bytes a, struct bytes b)
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-/* As memcmp, a prefix sorts first. */
+/* Like memcmp; a prefix sorts before what it is a prefix of. */
 int bytes_compare(struct bytes a, struct bytes b);
 
-/* ASCII case is ignored. `string` ends with NUL. */
+/* Compares without regard to ASCII case. `string` ends with NUL. */
 bool bytes_is(struct bytes a, const char *string);
 
 #endif

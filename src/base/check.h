@@ -1,4 +1,4 @@
-/* CHECK(cond): a condition that only a bug can break. Always on; stops the process at once. */
+/* CHECK(cond): a condition that only a bug can make false. Always compiled in; a failure stops the process at once. */
 #ifndef KELVIN_BASE_CHECK_H
 #define KELVIN_BASE_CHECK_H
 

@@ -6,7 +6,7 @@
 
 int64_t clock_wall_ms(void);        /* since 1970 */
 int64_t clock_wall_us(void);
-int64_t clock_mono_us(void);        /* since some fixed instant */
+int64_t clock_mono_us(void);        /* since an unspecified instant */
 int64_t clock_mono_ns(void);
 
 #endif

@@ -14,7 +14,7 @@ int digits_of_double(double number, char digits[DIGITS_MAX], int *point)
         if (*at != '.')
             digits[count++] = *at;
     }
-    at += at[1] == '+' ? 2 : 1;         /* from_chars knows '-', but no '+' */
+    at += at[1] == '+' ? 2 : 1;         /* from_chars reads '-', but not '+' */
     std::from_chars(at, end, exponent);
     while (count > 1 && digits[count - 1] == '0')
         count--;
@@ -27,7 +27,7 @@ bool digits_to_double(const char *text, size_t size, double *number)
     const char *first = size > 0 && text[0] == '-' ? text + 1 : text;
     double value;
 
-    /* A letter in front would be "inf" or "nan". */
+    /* A leading letter would be "inf" or "nan". */
     if (size == 0 || first == text + size || !((*first >= '0' && *first <= '9') || *first == '.'))
         return false;
     std::from_chars_result result = std::from_chars(text, text + size, value);

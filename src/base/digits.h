@@ -1,5 +1,5 @@
-/* Digits: the decimal digits of a double, and back. A door to the C++ library, whose algorithms (Ryu and its kin) are
- * exact, need no locale and are some ten times as fast as printf and strtod.
+/* Digits: the decimal digits of a double, and back. A wrapper of the C++ library, whose algorithms (Ryu and similar
+ * ones) are exact, do not depend on the locale and are about ten times as fast as printf and strtod.
  */
 #ifndef KELVIN_BASE_DIGITS_H
 #define KELVIN_BASE_DIGITS_H
@@ -13,12 +13,12 @@ extern "C" {
 
 enum { DIGITS_MAX = 17 };
 
-/* The fewest digits that read back as `number` (finite, greater than 0), the closest such, without trailing zeros:
- * number = 0.d1d2d3... * 10^point. Returns how many there are. */
+/* Writes the fewest digits that read back as `number` (finite, greater than 0), the closest of these, without trailing
+ * zeros: number = 0.d1d2d3... * 10^point. Returns the number of digits. */
 int digits_of_double(double number, char digits[DIGITS_MAX], int *point);
 
-/* Decimal only: digits, point, exponent, a '-' in front. All of the text or false; false too when it is out of range.
- * No spaces, '+' in front, hex, infinity or NaN. */
+/* Decimal only: digits, a point, an exponent, a leading '-'. The whole text must be a number, in range; otherwise
+ * false. Spaces, a leading '+', hex, infinity and NaN are refused. */
 bool digits_to_double(const char *text, size_t size, double *number);
 
 #ifdef __cplusplus

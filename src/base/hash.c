@@ -27,7 +27,7 @@ static inline uint64_t load_tail(const char *data, size_t size)
 {
     uint64_t word = 0;
 
-    memcpy(&word, data, size);      /* little-endian machines only, as the formats of the store are */
+    memcpy(&word, data, size);      /* little-endian machines only, as for the store's formats */
     return word;
 }
 

@@ -1,7 +1,7 @@
 /* The keyed hash of keys: SipHash-1-3 (Aumasson, Bernstein: "SipHash: a fast short-input PRF", 2012).
  *
- * Keyed, so that nobody outside can choose colliding keys. The seed is random and is kept with the store.
- * One hash serves partition, bucket, tag, record map and the order of the store's keys.
+ * It is keyed so that clients cannot choose keys that collide. The seed is random and is kept with the store. One hash
+ * serves partition, bucket, tag, record map and the order of the store's keys.
  */
 #ifndef KELVIN_BASE_HASH_H
 #define KELVIN_BASE_HASH_H

@@ -1,7 +1,7 @@
 /* Memory from the allocator (jemalloc in a normal build, malloc under sanitizers).
  *
- * These never return NULL: out of memory stops the process with a message, as there is
- * nothing sensible left to do. Sizes that come from outside are checked where bytes enter.
+ * These functions never return NULL: out of memory stops the process with a message, because nothing sensible can be
+ * done then. Sizes that come from outside are checked where the bytes enter.
  */
 #ifndef KELVIN_BASE_MEM_H
 #define KELVIN_BASE_MEM_H
@@ -18,12 +18,13 @@ void  mem_free(void *block);                     /* NULL is fine */
 /* `alignment` is a power of two; freed with mem_free. Not zeroed. */
 void *mem_alloc_aligned(size_t alignment, size_t size);
 
-/* What the allocator really set aside for the block. */
+/* The usable size of the block, which may be more than was requested. */
 size_t mem_size(const void *block);
 
-/* The size of the blocks of which the allocator takes one for `size` bytes: jemalloc's classes, four from one power of two to the next.
- * Who asks for blocks of such sizes only knows a block's size by what is in it, and asks for another when that passes into another class.
- * Under sanitizers, which are to see every byte too many, it is `size`. */
+/* The size of the block that the allocator returns for a request of `size` bytes: jemalloc's size classes, four per
+ * doubling. If only such sizes are requested, a block's capacity follows from the size of its contents, and it has to
+ * be reallocated only when the contents pass into another class. Under sanitizers, which must detect every byte beyond
+ * the end, it is `size`. */
 static inline size_t mem_class(size_t size)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -39,7 +40,7 @@ static inline size_t mem_class(size_t size)
 #endif
 }
 
-/* A copy with a NUL behind it, for whoever needs a C string. Freed with mem_free. */
+/* A copy followed by a NUL, as a C string. Freed with mem_free. */
 char *mem_string(struct bytes bytes);
 
 #endif

@@ -14,7 +14,7 @@
 
 enum { THREADS_MAX = 256 };
 
-/* jemalloc's, if it is linked. */
+/* From jemalloc, if it is linked. */
 extern int mallctl(const char *name, void *old, size_t *old_size, void *new, size_t new_size) __attribute__((weak));
 
 extern void malloc_stats_print(void (*write)(void *, const char *), void *context, const char *options)
@@ -22,15 +22,15 @@ extern void malloc_stats_print(void (*write)(void *, const char *), void *contex
 
 struct slot {
     pthread_t thread;
-    int joined;             /* how often: the main thread runs a loop, too */
-    uint64_t *_Atomic allocated, *_Atomic freed;        /* the thread's own counters, in its own memory */
+    int joined;             /* nesting depth: the main thread runs a loop, too */
+    uint64_t *_Atomic allocated, *_Atomic freed;        /* jemalloc's counters for this thread, in the thread's own memory */
 };
 
 struct meter {
-    struct mutex lock;               /* joining and leaving */
+    struct mutex lock;               /* for joining and leaving */
     struct slot slots[THREADS_MAX];
     _Atomic int count;
-    _Atomic int64_t settled;            /* what threads that left had in use, and what was there before */
+    _Atomic int64_t settled;            /* what threads that have left had in use, and what was in use before */
 };
 
 struct meter *meter_create(void)

@@ -1,7 +1,8 @@
-/* Meter: how much memory the process has asked for, cheaply.
+/* Meter: how much memory the process has allocated, at little cost.
  *
- * jemalloc counts per thread what it gave and got back; the sum over all threads is exact, whatever library asked. A thread joins at its
- * start and leaves at its end. Under sanitizers, where there is no jemalloc, the C library's own count is taken.
+ * jemalloc counts per thread what it allocated and freed; the sum over all threads is exact, whatever library made the
+ * calls. A thread joins when it starts and leaves when it ends. Under sanitizers, where there is no jemalloc, the C
+ * library's own count is used.
  *
  * Thread-safe: reading takes no lock.
  */
@@ -17,14 +18,15 @@ struct meter;
 struct meter *meter_create(void);
 void meter_destroy(struct meter *meter);
 
-/* Called by each thread for itself; nests. Threads that never join are not counted, but for what meter_create found in use. */
+/* Each thread calls these for itself; calls nest. A thread that never joins is not counted, except for what was in use
+ * when meter_create was called. */
 void meter_join(struct meter *meter);
 void meter_leave(struct meter *meter);
 
 uint64_t meter_used(const struct meter *meter);         /* bytes */
 
-/* What the allocator itself tells, refreshed now (slow: some microseconds): bytes asked for, mapped, resident, kept. False if there is
- * no jemalloc. */
+/* The allocator's own statistics, refreshed by the call (which takes some microseconds): bytes allocated, mapped,
+ * resident, retained. Returns false if there is no jemalloc. */
 struct meter_allocator {
     uint64_t allocated, active, resident, retained, metadata;
 };
@@ -33,10 +35,10 @@ int meter_allocator(struct meter_allocator *out);
 /* Resident set size of the process in bytes, from the kernel. */
 uint64_t meter_resident(void);
 
-/* Asks the allocator to give freed pages back to the machine. */
+/* Asks the allocator to return freed pages to the operating system. */
 void meter_purge(void);
 
-/* "jemalloc-5.3.0" or "libc"; and all that jemalloc tells about itself, for people to read. */
+/* The name is "jemalloc-5.3.0" or "libc". The report is jemalloc's statistics as text for people. */
 void meter_name(char name[64]);
 void meter_report(struct buffer *out);
 

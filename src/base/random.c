@@ -12,7 +12,7 @@ static uint64_t rotate(uint64_t x, int by)
 
 void random_init(struct random *random, uint64_t seed)
 {
-    for (int i = 0; i < 4; i++) {       /* splitmix64 spreads a poor seed over the state */
+    for (int i = 0; i < 4; i++) {       /* splitmix64 spreads a poor seed over the whole state */
         uint64_t z = (seed += 0x9e3779b97f4a7c15ull);
 
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;

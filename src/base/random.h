@@ -1,5 +1,5 @@
-/* Random: xoshiro256** (Blackman, Vigna 2018), seeded by the caller or the system. Not for secrets.
- * Owner: one thread.
+/* Random: xoshiro256** (Blackman, Vigna 2018), seeded by the caller or by the system. Not for secrets. Owner: one
+ * thread.
  */
 #ifndef KELVIN_BASE_RANDOM_H
 #define KELVIN_BASE_RANDOM_H

@@ -1,10 +1,10 @@
-/* A sum over a stretch of bytes that may be added in pieces of any size, whatever the pieces were: what was written in
- * a thousand writes can be compared with what is read back in ten reads.
+/* Stream sum: a checksum of a range of bytes that may be added in pieces of any size. The result does not depend on the
+ * pieces, so what was written in a thousand writes can be compared with what is read back in ten reads.
  *
  *   sum = sum over the 8-byte words at offset o of word * multiplier(o)   (mod 2^64, odd multipliers, missing bytes 0)
  *
- * It is linear, so halves of a word may be added one by one. It tells pages that came back empty or old from what was
- * written; against somebody who wants to be clever it does nothing. About 8 bytes a cycle.
+ * It is linear, so the parts of a word may be added one by one. It detects pages that read back as zeros or with old
+ * contents; it does not protect against deliberate changes. About 8 bytes per cycle.
  */
 #ifndef KELVIN_BASE_STREAM_SUM_H
 #define KELVIN_BASE_STREAM_SUM_H
@@ -26,7 +26,7 @@ static inline uint64_t stream_sum_multiplier(uint64_t offset)
     return (mixed ^ mixed >> 32) | 1;
 }
 
-/* `offset` is where in the stretch the bytes belong. */
+/* `offset` is the position of the bytes in the range. */
 static inline void stream_sum_add(struct stream_sum *sum, uint64_t offset, struct bytes bytes)
 {
     const char *data = bytes.data, *end = bytes.data + bytes.size;

@@ -10,10 +10,10 @@
 #include "base/mem.h"
 
 enum {
-    INT_DIGITS_MAX = 19,            /* as many always fit a uint64_t */
+    INT_DIGITS_MAX = 19,            /* this many always fit in a uint64_t */
     DOUBLE_COPY_SIZE = 128,         /* longer numbers are copied to the heap */
-    LONG_DOUBLE_TEXT_MAX = 5119,    /* what Redis still reads */
-    PATTERN_STARS_MAX = 1000,       /* runs of stars with something behind them; as deep as Redis follows them */
+    LONG_DOUBLE_TEXT_MAX = 5119,    /* the longest that Redis reads */
+    PATTERN_STARS_MAX = 1000,       /* runs of stars followed by something else; Redis' limit on nesting */
 };
 
 static inline bool is_digit(char c)
@@ -31,7 +31,7 @@ static inline char to_lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
 
-/* ---- integers ---- */
+/* Integers */
 
 bool text_to_int(struct bytes text, int64_t *number)
 {
@@ -98,9 +98,10 @@ size_t text_of_int(int64_t number, char *out)
     return size;
 }
 
-/* ---- floating point ---- */
+/* Floating point */
 
-/* Up to 15 digits with a point somewhere are two integers that a double holds exactly; one division rounds right. */
+/* Up to 15 digits with an optional point are two integers that a double represents exactly; one division rounds
+ * correctly. */
 static bool double_of_short_decimal(struct bytes text, double *number)
 {
     static const double powers[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14,
@@ -146,7 +147,7 @@ bool text_to_double(struct bytes text, double *number)
 
     if (double_of_short_decimal(text, number) || digits_to_double(text.data, text.size, number))
         return true;
-    /* What is left is rare: '+', hex, infinity, denormals, nonsense. strtod decides, as in Redis. */
+    /* The remaining cases are rare: '+', hex, infinity, denormals, text that is no number. strtod decides, as in Redis. */
     if (text.size == 0 || is_space(text.data[0]))
         return false;
     if (text.size >= sizeof(small))
@@ -190,11 +191,11 @@ static size_t text_of_exponent(int exponent, char *out)
     return 2 + text_of_int(exponent < 0 ? -exponent : exponent, out + 2);
 }
 
-/* Digits and the place of the point make one of the three shapes Redis 7.2 uses: 1200, 0.00012 or 1.2e+30. */
+/* Writes digits and the position of the point in one of the three formats of Redis 7.2: 1200, 0.00012 or 1.2e+30. */
 static size_t text_of_digits(const char *digits, int count, int point, char *out)
 {
     int exponent = point - 1;
-    int zeros = point - count;      /* behind the digits; negative: so many digits are behind the point */
+    int zeros = point - count;      /* zeros to append after the digits; negative: digits after the point */
     char *at = out;
 
     if (zeros >= 0 && exponent < count + 7) {
@@ -227,7 +228,7 @@ static size_t text_of_digits(const char *digits, int count, int point, char *out
 
 size_t text_of_double(double number, char *out)
 {
-    const double integer_max = 4611686018427387904.0;       /* 2^62: up to here Redis prints integers as such */
+    const double integer_max = 4611686018427387904.0;       /* 2^62: Redis prints integers up to here in full */
     char digits[DIGITS_MAX];
     char *at = out;
     int count, point;
@@ -271,16 +272,16 @@ size_t text_of_long_double(long double number, char *out)
     return size;
 }
 
-/* ---- patterns ---- */
+/* Patterns */
 
 static inline char fold(char c, enum text_case mode)
 {
     return mode == TEXT_CASE_IGNORED ? to_lower(c) : c;
 }
 
-/* `at` is behind the '['. Whether the class takes `c`; `*next` is behind the class. Odd, but so does Redis: a class that
- * is not closed ends with the pattern, bytes over 127 are negative in ranges, and a range takes any byte as its end,
- * even ']'. */
+/* `at` is after the '['. Returns whether the class matches `c`; `*next` is set to the byte after the class. The odd
+ * cases are Redis': a class that is not closed ends with the pattern, bytes over 127 are negative in ranges, and a
+ * range takes any byte as its end, even ']'. */
 static bool class_takes(const char *at, const char *end, char c, enum text_case mode, const char **next)
 {
     bool negated = at < end && *at == '^';
@@ -316,7 +317,7 @@ static bool class_takes(const char *at, const char *end, char c, enum text_case 
     return found != negated;
 }
 
-/* One step that is not a star, at a pattern that is not empty. */
+/* Matches one element of the pattern that is not a star. The pattern is not at its end. */
 static inline bool step_takes(const char *at, const char *end, char c, enum text_case mode, const char **next)
 {
     if (*at == '[')
@@ -329,20 +330,20 @@ static inline bool step_takes(const char *at, const char *end, char c, enum text
     return fold(*at, mode) == fold(c, mode);
 }
 
-/* A mismatch goes back to the last star only: what an earlier star took can stay as it is, since every step between
- * takes exactly one byte. So the work is at most pattern times text. */
+/* A mismatch goes back to the last star only: what an earlier star matched can stay as it is, because every element
+ * between two stars matches exactly one byte. So the time is at most proportional to pattern size times text size. */
 bool text_matches(struct bytes pattern, struct bytes text, enum text_case mode)
 {
     const char *at = pattern.data;
     const char *end = at + pattern.size;
     const char *from = text.data;
     const char *text_end = from + text.size;
-    const char *star = NULL;        /* behind the last star */
-    const char *star_from = NULL;   /* the text that it has not taken */
+    const char *star = NULL;        /* the pattern after the last star */
+    const char *star_from = NULL;   /* the text from the first byte which that star has not matched */
     const char *next;
     int stars = 0;
 
-    /* An empty text is taken by "" and "*", but not by "**". */
+    /* An empty text is matched by "" and "*", but not by "**". */
     if (text.size == 0)
         return pattern.size == 0 || (pattern.size == 1 && *at == '*');
     while (from < text_end) {
@@ -351,7 +352,7 @@ bool text_matches(struct bytes pattern, struct bytes text, enum text_case mode)
                 at++;
             if (at == end)
                 return true;
-            /* Redis 7.2.6 matches nothing with a pattern of more stars, whatever the text. */
+            /* With a pattern of more stars Redis 7.2.6 matches nothing, whatever the text. */
             if (++stars > PATTERN_STARS_MAX)
                 return false;
             star = at;
@@ -377,7 +378,7 @@ bool text_matches(struct bytes pattern, struct bytes text, enum text_case mode)
     return at == end;
 }
 
-/* ---- memory ---- */
+/* Sizes of memory */
 
 static uint64_t memory_unit(struct bytes unit)
 {

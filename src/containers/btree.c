@@ -52,7 +52,7 @@ void btree_destroy(struct btree *tree)
     mem_free(tree);
 }
 
-/* Nodes keep their ids, so nothing that refers to one changes. */
+/* Nodes keep their ids, so references to them remain valid. */
 static void copy_below(struct btree *copy, const struct btree *tree, uint32_t id, uint32_t height)
 {
     const struct inner *inner;
@@ -88,7 +88,7 @@ size_t btree_blocks(const struct btree *tree)
     return tree->nodes.live + (tree->index.buckets.count >> BUCKETS_SEGMENT_SHIFT) + 1;
 }
 
-/* Looking for places. */
+/* Finding places */
 
 static bool is_below(const struct border *border, int order)
 {
@@ -110,7 +110,8 @@ static bool element_is_below(const struct leaf *leaf, size_t slot, const struct 
     return is_below(border, leaf_compare(leaf, slot, border->score, border->member));
 }
 
-/* Is the first element below a child? The parent knows its score; the leaf is only looked at where that does not decide. */
+/* True if the first element below a child is below the border. The parent knows its score; the leaf is read only if
+ * that does not decide. */
 static bool child_is_below(const struct btree *tree, const struct inner *inner, size_t index, uint32_t height,
     const struct border *border)
 {
@@ -127,7 +128,8 @@ static bool child_is_below(const struct btree *tree, const struct inner *inner, 
     return element_is_below(leaf_at(tree, id), 0, border);
 }
 
-/* How many elements are below the border. The place is behind the last of them, in its leaf: the slot may be the leaf's count. */
+/* The number of elements below the border. The place is after the last of them, in its leaf: the slot may be the leaf's
+ * count. */
 static size_t seek(const struct btree *tree, const struct border *border, struct btree_place *place)
 {
     uint32_t id = tree->root;
@@ -137,7 +139,8 @@ static size_t seek(const struct btree *tree, const struct border *border, struct
     for (uint32_t height = tree->height; height > 0; height--) {
         const struct inner *inner = inner_at(tree, id);
 
-        /* Children 0 .. low - 1 begin below it, high and up don't. The first is taken anyway. */
+        /* The children 0 .. low - 1 begin below the border, those from high on do not. The first child is taken in any
+         * case. */
         for (low = 1, high = inner->count; low < high;) {
             size_t middle = (low + high) / 2;
 
@@ -236,7 +239,7 @@ bool btree_next(const struct btree *tree, struct btree_place *place)
     if (leaf->next == 0)
         return false;
     *place = (struct btree_place){ leaf->next, 0 };
-    /* The one behind it will be wanted next; only its address is known by now. */
+    /* The leaf after it will be needed next; only its address is known now. */
     leaf = leaf_at(tree, leaf->next);
     if (leaf->next != 0)
         __builtin_prefetch(leaf_at(tree, leaf->next));
@@ -257,7 +260,7 @@ bool btree_previous(const struct btree *tree, struct btree_place *place)
     return true;
 }
 
-/* Changes. */
+/* Changes */
 
 static struct leaf **leaf_slot(struct btree *tree, uint32_t id)
 {
@@ -272,7 +275,7 @@ static uint32_t add_leaf(struct btree *tree, uint32_t beside, bool behind)
     return id;
 }
 
-/* `count` elements from `from_slot` on to the end of the leaf `to`; they are the last ones of `from`. */
+/* Moves `count` elements from `from_slot` on, which are the last ones of `from`, to the end of the leaf `to`. */
 static void move_elements(struct btree *tree, uint32_t from, size_t from_slot, uint32_t to)
 {
     size_t count = leaf_at(tree, from)->count - from_slot, to_slot = leaf_at(tree, to)->count;
@@ -284,8 +287,8 @@ static void move_elements(struct btree *tree, uint32_t from, size_t from_slot, u
     index_moved(tree, from, to, to_slot);
 }
 
-/* The leaf is full: makes room and says where the place is now. At both ends of the tree it gets an empty neighbour instead of
- * being cut in two, so that members that come in order leave full leaves behind. */
+/* Makes room in a full leaf and updates the place. At either end of the tree the leaf gets an empty neighbour instead
+ * of being divided, so that members added in order leave full leaves. */
 static void split(struct btree *tree, struct btree_place *place)
 {
     const struct leaf *leaf = leaf_at(tree, place->leaf);
@@ -321,7 +324,7 @@ static void insert(struct btree *tree, uint64_t hash, struct bytes member, doubl
     index_add(tree, hash, place.leaf);
 }
 
-/* A leaf that has lost elements goes, or joins a neighbour if both are small. */
+/* A leaf that has lost elements is removed if it is empty, or merged with a neighbour if both are small. */
 static void shrink(struct btree *tree, uint32_t id)
 {
     const struct leaf *leaf = leaf_at(tree, id);
@@ -352,7 +355,7 @@ static void remove_place(struct btree *tree, struct btree_place place, uint64_t 
     shrink(tree, place.leaf);
 }
 
-/* Would the element stay where it is with another score? False too if only another leaf could tell. */
+/* True if the element keeps its position with another score. False also if only another leaf could tell. */
 static bool stays(const struct btree *tree, struct btree_place place, double score, struct bytes member)
 {
     const struct leaf *leaf = leaf_at(tree, place.leaf);
@@ -405,7 +408,7 @@ void btree_remove_ranks(struct btree *tree, size_t first, size_t count)
     struct btree_place place;
 
     CHECK(first <= tree->count && count <= tree->count - first);
-    /* A leaf at a time: its elements leave the index, then it is cut once. */
+    /* One leaf at a time: its elements are removed from the index, then from the leaf at once. */
     for (bool found = btree_seek_rank(tree, first, &place); found && count > 0;) {
         const struct leaf *leaf = leaf_at(tree, place.leaf);
         size_t gone = leaf->count - place.slot < count ? leaf->count - place.slot : count;
@@ -421,14 +424,14 @@ void btree_remove_ranks(struct btree *tree, size_t first, size_t count)
         count -= gone;
         place = (struct btree_place){ next, 0 };
     }
-    /* What is on both sides of the gap may be small now. */
+    /* The leaves on both sides of the gap may be small now. */
     if (first > 0 && btree_seek_rank(tree, first - 1, &place))
         shrink(tree, place.leaf);
     if (btree_seek_rank(tree, first, &place))
         shrink(tree, place.leaf);
 }
 
-/* Looking at all of it. */
+/* The whole tree */
 
 struct memory {
     size_t leaves_max, leaves_seen, leaves, leaf_size, inner_size;

@@ -1,12 +1,13 @@
 /* The index of the members: linear hashing (buckets.h) over slots of four bytes.
  *
- * slot   = 7 bits of the hash << 24 | id of the leaf; 0: empty
- * bucket = 16 slots, used from the left. If there are more entries, the last two slots are the address of a struct overflow with the
- *          highest bit set. It then holds at least three, and the bucket itself 14.
+ *   slot   = 7 bits of the hash << 24 | id of the leaf; 0: empty
+ *   bucket = 16 slots, used from the left. If there are more entries, the last two slots are the address of a struct overflow
+ *            with the highest bit set. It then contains at least three, and the bucket itself 14.
  *
- * A slot does not say which element of its leaf it stands for. Two slots that are equal stand for two elements, and which one for
- * which does not matter: whoever takes one away or lets it point elsewhere may take either. Whoever has to know the elements (a
- * bucket that splits, a scan) looks at those of the leaf that have the slot's 7 bits, and hashes them.
+ * A slot does not say to which element of its leaf it belongs. Two equal slots stand for two elements, and which
+ * belongs to which does not matter: removing or changing either of them has the same result. Where the elements
+ * themselves are needed (a bucket that splits, a scan), those elements of the leaf that have the slot's 7 bits are
+ * hashed.
  */
 #include <string.h>
 
@@ -17,10 +18,11 @@
 enum {
     SLOTS = BUCKET_SIZE / sizeof(uint32_t),
     SLOTS_WITH_OVERFLOW = SLOTS - 2,
-    OVERFLOW_FIRST = 3,             /* with the counts 16 bytes; then in steps of 4 */
+    OVERFLOW_FIRST = 3,             /* with the counts 16 bytes; grows in steps of 4 */
     ID_BITS = 24,
     TAG_BITS = 7,
-    /* Entries a bucket, on average: 64 bytes by the load, and what overflows; 10 to 13 are much the same. */
+    /* Average number of entries per bucket: 64 bytes divided by the load, plus overflows; 10 to 13 are about equally
+     * good. */
     LOAD_MAX = 11,
     LOAD_MIN = 7,
 };
@@ -77,7 +79,7 @@ static inline uint32_t *bucket_slot(struct bucket *bucket, struct overflow *over
 
 static struct overflow *overflow_resize(struct overflow *overflow, size_t capacity)
 {
-    CHECK(capacity <= UINT16_MAX);      /* some hundred times the average: the hash is keyed */
+    CHECK(capacity <= UINT16_MAX);      /* some hundred times the average, which the keyed hash makes impossible */
     overflow = mem_realloc(overflow, sizeof(*overflow) + capacity * sizeof(uint32_t));
     overflow->capacity = (uint16_t)capacity;
     return overflow;
@@ -104,7 +106,7 @@ static void bucket_add(struct bucket *bucket, uint32_t slot)
     overflow->slots[overflow->count++] = slot;
 }
 
-/* The last one moves into the hole. */
+/* The last slot moves into the gap. */
 static void bucket_cut(struct bucket *bucket, uint32_t slot)
 {
     struct overflow *overflow = overflow_of(bucket);
@@ -124,7 +126,8 @@ static void bucket_cut(struct bucket *bucket, uint32_t slot)
     }
 }
 
-/* All elements of a bucket, each once: a slot's value is looked up in its leaf where it comes first. `found` gets the element's hash. */
+/* Calls `found` for all elements of a bucket, each once, with the element's hash: a slot value is looked up in its leaf
+ * where it occurs first. */
 typedef void element_found(void *context, uint64_t hash, uint32_t leaf, size_t slot);
 
 static bool seen_before(struct bucket *bucket, struct overflow *overflow, size_t index)
@@ -214,7 +217,7 @@ void index_copy(struct index *to, const struct index *from)
     to->count = from->count;
 }
 
-/* A bucket that splits: its slots, and those that go to the new one. */
+/* A bucket that splits: the slots that stay, and those that move to the new bucket. */
 struct splitting {
     const struct buckets *buckets;
     size_t new_index;
@@ -233,7 +236,7 @@ static void sort_out(void *context, uint64_t hash, uint32_t leaf, size_t at)
         splitting->stay[splitting->stay_count++] = slot_of(hash, leaf);
 }
 
-/* The elements are those that belonged here before there was the new bucket: each_element asks by the array as it was. */
+/* The elements are those of the bucket before the new one existed: each_element gets the array as it was. */
 static void split(struct btree *tree)
 {
     struct index *index = &tree->index;
@@ -293,7 +296,7 @@ void index_remove(struct btree *tree, uint64_t hash, uint32_t leaf)
         merge(index);
 }
 
-/* In two passes, so that the buckets come from memory while the next members are hashed. */
+/* Two passes, so that buckets are prefetched while the next members are hashed. */
 void index_moved(struct btree *tree, uint32_t from, uint32_t to, size_t from_slot)
 {
     const struct leaf *leaf = leaf_at(tree, to);

@@ -1,4 +1,4 @@
-/* Inner nodes: which leaf is where, and how many elements are below. All changes of the tree's shape are here. */
+/* Inner nodes: the order of the leaves and the number of elements below. All changes of the tree's shape are here. */
 #include <string.h>
 
 #include "base/check.h"
@@ -38,7 +38,7 @@ size_t inner_find(const struct inner *inner, uint32_t child)
     return 0;
 }
 
-/* What a parent says of a child. */
+/* What a parent contains for a child. */
 struct child {
     double score;
     uint32_t id, count;
@@ -58,7 +58,7 @@ static void child_set(struct inner *inner, size_t index, struct child child)
 
 static void set_parent(struct btree *tree, uint32_t id, uint32_t parent)
 {
-    *(uint32_t *)*nodes_slot(&tree->nodes, id) = parent;        /* both kinds of node begin with it */
+    *(uint32_t *)*nodes_slot(&tree->nodes, id) = parent;        /* the first field of both kinds of node */
 }
 
 static uint32_t parent_of(const struct btree *tree, uint32_t id)
@@ -66,7 +66,7 @@ static uint32_t parent_of(const struct btree *tree, uint32_t id)
     return *(const uint32_t *)*nodes_slot(&tree->nodes, id);
 }
 
-/* `count` children of `from`, from `index` on, are put to the end of `to`. */
+/* Appends `count` children of `from`, from `index` on, to `to`. */
 static void append_children(struct btree *tree, struct inner *to, uint32_t to_id, const struct inner *from, size_t index,
     size_t count)
 {
@@ -78,7 +78,7 @@ static void append_children(struct btree *tree, struct inner *to, uint32_t to_id
     }
 }
 
-/* Another block for the same node. */
+/* Reallocates the node's block; its id stays. */
 static void resize(struct btree *tree, uint32_t id, size_t capacity)
 {
     struct inner *old = inner_at(tree, id), *inner = inner_create(capacity);
@@ -105,7 +105,7 @@ static struct child sum_of(const struct inner *inner, uint32_t id)
     return sum;
 }
 
-/* A root above the root. */
+/* Adds a root above the root. */
 static void add_root(struct btree *tree, struct child only)
 {
     struct inner *inner = inner_create(INNER_COUNT_FIRST);
@@ -128,7 +128,7 @@ static void put_child(struct btree *tree, uint32_t id, size_t index, struct chil
     set_parent(tree, child.id, id);
 }
 
-/* The upper half of a full node goes to a new one. */
+/* Moves the upper half of a full node to a new one. */
 static uint32_t halve(struct btree *tree, uint32_t id)
 {
     struct inner *inner = inner_at(tree, id), *right = inner_create(INNER_COUNT_MAX);
@@ -139,8 +139,8 @@ static uint32_t halve(struct btree *tree, uint32_t id)
     return right_id;
 }
 
-/* A child whose elements the counts above include already. A node that is full splits; what is above hears of its halves when the
- * child is in one of them, so the sums are right at every level. */
+/* Inserts a child whose elements are already included in the counts above. A full node splits; the levels above are
+ * updated when the child is in one of the halves, so the sums are right at every level. */
 static void insert_child(struct btree *tree, uint32_t id, size_t index, struct child child)
 {
     struct inner *inner = inner_at(tree, id), *parent;
@@ -182,7 +182,7 @@ void tree_link_leaf(struct btree *tree, uint32_t id, uint32_t beside, bool behin
         leaf_at(tree, leaf->next)->previous = id;
     else
         tree->last = id;
-    /* Counts and scores of both are put right by tree_adjust. */
+    /* tree_adjust corrects the counts and scores of both. */
     if (neighbour->parent == 0)
         add_root(tree, (struct child){ leaf_scores(neighbour)[0], beside, (uint32_t)tree->count });
     index = inner_find(inner_at(tree, neighbour->parent), beside) + (behind ? 1 : 0);
@@ -206,7 +206,7 @@ void tree_adjust(struct btree *tree, uint32_t id, int64_t change)
     }
 }
 
-/* The first score of the node has become that of its new first child. */
+/* The node's first child has a new first score: updates the nodes above. */
 static void adjust_first(struct btree *tree, uint32_t id)
 {
     double score = inner_scores(inner_at(tree, id))[0];
@@ -229,7 +229,7 @@ static void drop_inner(struct btree *tree, uint32_t id)
 
 static void remove_child(struct btree *tree, uint32_t id, size_t index);
 
-/* A node that has become small joins a neighbour below the same parent, if both are small enough. */
+/* Merges a node that has become small with a neighbour below the same parent, if both are small enough. */
 static void merge(struct btree *tree, uint32_t id)
 {
     struct inner *inner = inner_at(tree, id), *parent = inner_at(tree, inner->parent), *left, *right;
@@ -259,7 +259,7 @@ static void merge(struct btree *tree, uint32_t id)
     remove_child(tree, left->parent, index + 1);
 }
 
-/* A root with a single child is no use. */
+/* Removes a root with a single child. */
 static void collapse_root(struct btree *tree)
 {
     while (tree->height > 0 && inner_at(tree, tree->root)->count == 1) {
@@ -272,7 +272,7 @@ static void collapse_root(struct btree *tree)
     }
 }
 
-/* The child has nothing below it any more. */
+/* The child has no elements below it any more. */
 static void remove_child(struct btree *tree, uint32_t id, size_t index)
 {
     struct inner *inner = inner_at(tree, id);

@@ -1,4 +1,4 @@
-/* Leaves: a block of bytes with the elements in order. */
+/* Leaves: a block of bytes with elements in order. */
 #include <string.h>
 
 #include "base/check.h"
@@ -99,7 +99,7 @@ size_t element_size(struct bytes member)
     return ELEMENT_SIZE + stored_size(member);
 }
 
-/* The block as large as it has to be. In steps of the allocator's size classes, which are a fifth or so apart. */
+/* Makes the block as large as necessary, in steps of the allocator's size classes, which are about a fifth apart. */
 static void fit(struct leaf **leaf, size_t size)
 {
     if (size < LEAF_SIZE_FIRST)
@@ -111,7 +111,8 @@ static void fit(struct leaf **leaf, size_t size)
     (*leaf)->capacity = (uint16_t)(size < LEAF_SIZE_MAX ? size : LEAF_SIZE_MAX);
 }
 
-/* The arrays lie behind one another, so all move when there is one more; from the back, each to a place behind its own. */
+/* The arrays follow each other, so adding one element moves all of them; from the last to the first, each towards the
+ * end. */
 void leaf_insert(struct leaf **leaf_slot, size_t slot, double score, uint8_t tag, struct bytes member)
 {
     size_t size = stored_size(member), count = (*leaf_slot)->count, start;
@@ -160,7 +161,7 @@ void leaf_insert(struct leaf **leaf_slot, size_t slot, double score, uint8_t tag
     }
 }
 
-/* The reverse: from the front, each array to a place before its own. */
+/* The reverse: from the first to the last, each towards the start. */
 void leaf_cut(struct leaf **leaf_slot, size_t from, size_t to, enum leaf_cut cut)
 {
     struct leaf *leaf = *leaf_slot;

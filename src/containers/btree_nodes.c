@@ -1,4 +1,6 @@
-/* Nodes: the table from ids to nodes. Segments of equal size, so that it grows without being copied; the first begins small. */
+/* Nodes: the table from ids to nodes. Segments of equal size, so that it grows without being copied; only the first
+ * starts small.
+ */
 #include <string.h>
 
 #include "base/check.h"

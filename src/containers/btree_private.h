@@ -1,9 +1,12 @@
-/* Btree, private: the nodes. btree.h says what it is and why.
+/* Btree, private: the nodes. The design is described in btree.h.
  *
- * inner = parent id u32 | count u16 | capacity u16 | first score f64 x capacity | child id u32 x capacity | elements below u32 x capacity
- * leaf  = parent, previous, next id u32 | count, capacity, heap size u16 | score f64 x count | start u16 x count | tag u8 x count | heap
- * heap  = the members, one behind the other. A member over MEMBER_INLINE_MAX is a pointer to `size u64 | bytes`; its start has START_FAR.
- * tag   = the top 8 bits of the member's hash
+ *   inner = parent id u32 | count u16 | capacity u16 | first score f64 x capacity | child id u32 x capacity
+ *         | elements below u32 x capacity
+ *   leaf  = parent, previous, next id u32 | count, capacity, heap size u16 | score f64 x count | start u16 x count
+ *         | tag u8 x count | heap
+ *   heap  = the members, one after the other. A member over MEMBER_INLINE_MAX is a pointer to `size u64 | bytes`, and
+ *           its start has START_FAR set.
+ *   tag   = the top 8 bits of the member's hash
  */
 #ifndef KELVIN_CONTAINERS_BTREE_PRIVATE_H
 #define KELVIN_CONTAINERS_BTREE_PRIVATE_H
@@ -24,16 +27,16 @@ enum {
     INNER_MERGE_BELOW = 16,
     INNER_MERGED_MAX = 48,
 
-    NODES_SHIFT = 9,                /* ids in a segment of the table of nodes */
+    NODES_SHIFT = 9,                /* ids per segment of the table of nodes */
     NODES_SEGMENT = 1 << NODES_SHIFT,
-    NODES_FIRST = 4,                /* the first segment begins with so many */
+    NODES_FIRST = 4,                /* initial size of the first segment */
     NODE_ID_MAX = (1 << 24) - 1,
 };
 
 struct leaf {
     uint32_t parent, previous, next;        /* 0: none */
     uint16_t count, capacity, heap_size;
-    uint16_t unused[3];                     /* scores are at a multiple of eight */
+    uint16_t unused[3];                     /* aligns the scores to eight bytes */
 };
 
 struct inner {
@@ -41,10 +44,10 @@ struct inner {
     uint16_t count, capacity;
 };
 
-/* Nodes by id. Id 0 is no node: its slot heads the list of unused ids, each of which holds the next one. */
+/* Nodes by id. Id 0 is no node: its slot is the head of the list of unused ids, each of which contains the next one. */
 struct nodes {
     void ***segments;
-    uint32_t segment_count, capacity, used;     /* ids: room for, and given out so far */
+    uint32_t segment_count, capacity, used;     /* ids: allocated, and used so far */
     uint32_t live;
 };
 
@@ -58,20 +61,20 @@ struct btree {
     struct nodes nodes;
     struct index index;
     size_t count;
-    uint32_t root, first, last;     /* of the leaves, the first and the last */
+    uint32_t root, first, last;     /* first and last: of the leaves */
     uint32_t height;                /* 0: the root is a leaf */
 };
 
-/* What an element takes beside its member. */
+/* What an element takes in addition to its member. */
 enum { ELEMENT_SIZE = sizeof(double) + sizeof(uint16_t) + 1 };
 
-/* Nodes (btree_nodes.c). */
+/* Nodes (btree_nodes.c) */
 void nodes_init(struct nodes *nodes);
 void nodes_release(struct nodes *nodes);                    /* the table, not the nodes */
 void nodes_copy(struct nodes *to, const struct nodes *from);    /* the table; it refers to the same nodes */
 uint32_t nodes_add(struct nodes *nodes, void *node);
-void nodes_remove(struct nodes *nodes, uint32_t id);        /* the id; whoever asks frees the node */
-size_t nodes_memory(const struct nodes *nodes);             /* of the table */
+void nodes_remove(struct nodes *nodes, uint32_t id);        /* frees the id; the caller frees the node */
+size_t nodes_memory(const struct nodes *nodes);             /* of the table, without nodes */
 
 static inline void **nodes_slot(const struct nodes *nodes, uint32_t id)
 {
@@ -88,7 +91,7 @@ static inline struct inner *inner_at(const struct btree *tree, uint32_t id)
     return *nodes_slot(&tree->nodes, id);
 }
 
-/* Leaves (btree_leaf.c): their bytes, nothing of the tree around them. */
+/* Leaves (btree_leaf.c): the bytes of a leaf, without regard to the tree */
 static inline double *leaf_scores(const struct leaf *leaf)
 {
     return (double *)(leaf + 1);
@@ -115,26 +118,26 @@ static inline size_t leaf_size(const struct leaf *leaf)
 }
 
 struct leaf *leaf_create(void);
-/* Frees far members, too. */
+/* Frees its far members, too. */
 void leaf_destroy(struct leaf *leaf);
 struct leaf *leaf_copy(const struct leaf *leaf);
 struct bytes leaf_member(const struct leaf *leaf, size_t slot);
-/* As memcmp: the element against (score, member). */
+/* Like memcmp: compares the element with (score, member). */
 int leaf_compare(const struct leaf *leaf, size_t slot, double score, struct bytes member);
-/* What the element takes in all. */
+/* The total size of an element. */
 size_t element_size(struct bytes member);
-/* There is room (element_size) up to LEAF_SIZE_MAX. May move the leaf. */
+/* There must be room (element_size) below LEAF_SIZE_MAX. May move the leaf. */
 void leaf_insert(struct leaf **leaf, size_t slot, double score, uint8_t tag, struct bytes member);
-/* Cuts the slots from `from` up to `to`; may move the leaf. */
+/* Removes the slots from `from` up to, but not including, `to`; may move the leaf. */
 enum leaf_cut { LEAF_CUT_FREE, LEAF_CUT_KEEP };     /* what becomes of far members */
 void leaf_cut(struct leaf **leaf, size_t from, size_t to, enum leaf_cut cut);
-/* The elements of `right` from slot `from` on go to the end of `left`, without freeing or changing `right`. */
+/* Appends the elements of `right` from slot `from` on to `left`, without freeing or changing `right`. */
 void leaf_append(struct leaf **left, const struct leaf *right, size_t from);
-/* The slot at which to split, by size; 1 .. count - 1. */
+/* The slot at which to split so that both parts have about the same size; 1 .. count - 1. */
 size_t leaf_middle(const struct leaf *leaf);
 size_t leaf_memory(const struct leaf *leaf);
 
-/* Inner nodes (btree_inner.c). */
+/* Inner nodes (btree_inner.c) */
 static inline double *inner_scores(const struct inner *inner)
 {
     return (double *)(inner + 1);
@@ -150,26 +153,26 @@ static inline uint32_t *inner_counts(const struct inner *inner)
     return inner_children(inner) + inner->capacity;
 }
 
-/* Where the child is. */
+/* The index of a child. */
 size_t inner_find(const struct inner *inner, uint32_t child);
 
-/* The leaf has just been put into the table of nodes: becomes the neighbour of `beside`, behind or before it. */
+/* Adds a leaf that has just been put into the table of nodes next to the leaf `beside`, after or before it. */
 void tree_link_leaf(struct btree *tree, uint32_t id, uint32_t beside, bool behind);
-/* The leaf's count has changed by `change`, or its first score has changed. */
+/* Updates the inner nodes: the leaf's count has changed by `change`, or its first score has changed. */
 void tree_adjust(struct btree *tree, uint32_t leaf, int64_t change);
-/* Takes an empty leaf out of the tree and frees it, unless it is the root. */
+/* Removes an empty leaf from the tree and frees it, unless it is the root. */
 void tree_drop_leaf(struct btree *tree, uint32_t id);
 struct inner *inner_copy(const struct inner *inner);
 
-/* The index (btree_index.c): from the hash of a member to its leaf. Elements are in their leaves before they are added, and still
- * there when they are removed. */
+/* The index (btree_index.c): from the hash of a member to its leaf. An element is in its leaf before it is added, and
+ * still there when it is removed. */
 void index_init(struct index *index);
-void index_reserve(struct index *index, size_t count);      /* the index is empty */
+void index_reserve(struct index *index, size_t count);      /* the index must be empty */
 void index_release(struct index *index);
 void index_copy(struct index *to, const struct index *from);
 void index_add(struct btree *tree, uint64_t hash, uint32_t leaf);
 void index_remove(struct btree *tree, uint64_t hash, uint32_t leaf);
-/* All members of the leaf `to` from slot `from_slot` on were indexed as being in `from`. */
+/* All members of the leaf `to` from slot `from_slot` on have been moved there from the leaf `from`. */
 void index_moved(struct btree *tree, uint32_t from, uint32_t to, size_t from_slot);
 bool index_find(const struct btree *tree, uint64_t hash, struct bytes member, struct btree_place *place);
 size_t index_memory(const struct index *index, size_t samples);

@@ -10,7 +10,7 @@ static unsigned level_of(size_t count)
     return 63 - (unsigned)__builtin_clzll(count);
 }
 
-/* The sizes in which jemalloc hands out memory: four steps from one power of two to the next. */
+/* jemalloc's size classes: four per doubling. */
 static size_t capacity_above(size_t count)
 {
     size_t step;
@@ -114,7 +114,7 @@ void *buckets_last(const struct buckets *buckets, void **other_half)
     return buckets_at(buckets, last);
 }
 
-/* One spare segment stays, lest a table at the border allocates for ever. */
+/* One spare segment is kept, so that a table whose size changes around the border does not allocate each time. */
 void buckets_drop(struct buckets *buckets)
 {
     buckets->count--;
@@ -143,7 +143,7 @@ static uint64_t bits_reversed(uint64_t word)
     return __builtin_bswap64(word);
 }
 
-/* How many of the hash's low bits all of the bucket share. */
+/* The number of the hash's low bits that are the same for the whole bucket. */
 static unsigned shared_bits(const struct buckets *buckets, size_t index)
 {
     unsigned level = level_of(buckets->count);
@@ -152,9 +152,9 @@ static unsigned shared_bits(const struct buckets *buckets, size_t index)
     return index >= half || index + half < buckets->count ? level + 1 : level;
 }
 
-/* In the reversed order, splitting cuts a bucket's interval into two neighbours, merging joins them. The cursor is the
- * (again reversed) place up to which all was found; what lies in the interval around it is found, some of it a second time
- * after a merge, and the next cursor is the interval's end. */
+/* In the reversed order, splitting divides a bucket's interval into two adjacent ones, merging joins them. The cursor
+ * is the position (reversed again) up to which everything was found. The interval that contains it is read, part of it
+ * a second time after a merge, and the next cursor is the end of the interval. */
 uint64_t buckets_cursor_after(const struct buckets *buckets, size_t index, uint64_t cursor)
 {
     cursor |= UINT64_MAX << shared_bits(buckets, index);

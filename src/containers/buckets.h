@@ -1,15 +1,15 @@
-/* Buckets: the array under a hash table that grows by linear hashing (Litwin, "Linear hashing: a new tool for file and table
- * addressing", 1980): any number of cache lines, one more or one less at a time.
+/* Buckets: the array of a hash table that grows by linear hashing (Litwin, "Linear hashing: a new tool for file and
+ * table addressing", 1980): any number of cache lines, which grows or shrinks by one at a time.
  *
- * Of N buckets, 2^L <= N < 2^(L+1), a hash belongs to the bucket of its low L + 1 bits if there is one, else to that of its
- * low L bits. To grow is to append bucket N and to move there what belongs to it from the *other half*, bucket N - 2^L; to
- * shrink is to undo it. So there is no second table, no doubling of memory, and no step that depends on N (the array
- * of segments, 8 bytes for 256 buckets, is the one thing that is ever copied).
+ * With N buckets, 2^L <= N < 2^(L+1), a hash belongs to the bucket numbered by its low L + 1 bits if that exists,
+ * otherwise to the one numbered by its low L bits. To grow, bucket N is appended and what belongs to it is moved there
+ * from its *other half*, bucket N - 2^L; to shrink, this is undone. So there is no second table, no doubling of memory,
+ * and no step whose time depends on N (except copying the array of segments, 8 bytes per 256 buckets).
  *
- * Scanning: in the order of the bit-reversed hash a bucket is an interval at every N; splitting and merging only move
- * borders. A cursor is a place in that order, so whatever stays in the table is found, however N changes meanwhile.
+ * Scanning: in the order of the bit-reversed hash a bucket is an interval for every N; splitting and merging only move
+ * borders. A cursor is a position in that order, so what stays in the table is found, however N changes meanwhile.
  *
- * What is in a bucket is its user's business. Owner: whoever embeds it.
+ * The contents of a bucket are defined by the user. Owner: the struct that embeds it.
  */
 #ifndef KELVIN_CONTAINERS_BUCKETS_H
 #define KELVIN_CONTAINERS_BUCKETS_H
@@ -24,16 +24,17 @@ struct buckets {
     uint32_t directory_capacity;
     union {
         char *only;                 /* up to BUCKETS_SEGMENT */
-        char **segments;            /* beyond */
+        char **segments;            /* above */
     };
 };
 
-void buckets_init(struct buckets *buckets);         /* one, all zero */
-void buckets_release(struct buckets *buckets);      /* what is in them is released before */
+void buckets_init(struct buckets *buckets);         /* one bucket, all zero */
+void buckets_release(struct buckets *buckets);      /* the caller releases their contents first */
 
-/* One more, all zero, and the place of its other half. */
+/* Appends a bucket, all zero; returns it and its other half. */
 void *buckets_append(struct buckets *buckets, void **other_half);
-/* The last one, whose contents were moved to its other half, goes. There are two or more. */
+/* buckets_last returns the last bucket and its other half; buckets_drop removes it after the caller has moved its
+ * contents to the other half. There must be at least two. */
 void *buckets_last(const struct buckets *buckets, void **other_half);
 void buckets_drop(struct buckets *buckets);
 
@@ -54,7 +55,7 @@ static inline size_t buckets_index(const struct buckets *buckets, uint64_t hash)
     return index < buckets->count ? index : index - half;
 }
 
-/* Where a scan goes on behind bucket `index`, in whose interval `cursor` lies. 0: there is nothing behind. */
+/* The cursor after bucket `index`, whose interval contains `cursor`; 0 if that was the last one. */
 uint64_t buckets_cursor_after(const struct buckets *buckets, size_t index, uint64_t cursor);
 
 #endif

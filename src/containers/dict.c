@@ -6,21 +6,21 @@
 #include "base/mem.h"
 #include "containers/buckets.h"
 
-/* containers/buckets.h has how the table grows and shrinks.
+/* containers/buckets.h describes how the table grows and shrinks.
  *
- * slot     = 16 bits of the hash << 48 | address of the entry; 0: empty. User addresses have 48 bits on all we run on.
- * entry    = 2 * key size + 1 varint | value size varint | key | value, or, if the value is empty: 2 * key size varint | key
+ *   slot  = 16 bits of the hash << 48 | address of the entry; 0: empty. User addresses have 48 bits on supported machines.
+ *   entry = 2 * key size + 1 varint | value size varint | key | value, or, if the value is empty: 2 * key size varint | key
+ *
  * A bucket's slots are used from the left. If there are more than eight entries, the last slot is the address of a
- * struct overflow with the lowest bit set. It then holds at least two.
- */
+ * struct overflow with the lowest bit set. The overflow then contains at least two. */
 enum {
     BUCKET_SLOTS = 8,
     TAG_SHIFT = 48,
     OVERFLOW_MARK = 1,
-    OVERFLOW_SLOTS_FIRST = 3,   /* with the counts one jemalloc class of 32 bytes; then in steps of two */
+    OVERFLOW_SLOTS_FIRST = 3,   /* with the counts one jemalloc class of 32 bytes; grows in steps of two */
 
-    /* Pairs a bucket, on average: memory is the slots (64 bytes by the load) and what overflows; 6 is about the best.
-     * The gap keeps a dict from growing and shrinking in turns. */
+    /* Average number of pairs per bucket. Memory is 64 bytes divided by the load, plus overflows; 6 is about the best.
+     * The distance of the limits keeps a dict from growing and shrinking alternately. */
     LOAD_MAX = 6,
     LOAD_MIN = 4,
     SIZE_WIDTH_MAX = 10,
@@ -41,11 +41,11 @@ struct overflow {
 struct dict {
     struct hash_seed seed;
     size_t count;
-    struct buckets buckets;             /* struct bucket each */
-    uint32_t longest;                   /* no bucket has more entries; what makes a random choice fair */
+    struct buckets buckets;             /* of struct bucket */
+    uint32_t longest;                   /* upper bound of the entries of a bucket; needed for a fair random choice */
 };
 
-/* A pair about to be written, or read from its entry. */
+/* A pair that is about to be written, or was read from its entry. */
 struct pair {
     struct bytes key, value;
     size_t size;                        /* of the entry */
@@ -118,7 +118,7 @@ static size_t overflow_size(size_t capacity)
     return sizeof(struct overflow) + capacity * sizeof(uint64_t);
 }
 
-/* Buckets: an ordered set of slots, numbered from 0, whatever their place. */
+/* Buckets: an unordered array of slots, numbered from 0, in the bucket and its overflow */
 
 static inline size_t bucket_size(const struct bucket *bucket)
 {
@@ -169,7 +169,7 @@ static void bucket_add(struct bucket *bucket, uint64_t slot)
     overflow->slots[overflow->count++] = slot;
 }
 
-/* The last one moves into the hole. */
+/* The last slot moves into the gap. */
 static void bucket_cut(struct bucket *bucket, size_t index)
 {
     struct overflow *overflow = overflow_of(bucket);
@@ -215,7 +215,7 @@ static void split(struct dict *dict)
     struct bucket *old, *new = bucket_append(dict, &old);
     size_t size = bucket_size(old), index = dict->buckets.count - 1;
 
-    /* All are about to be hashed, and none is likely to be in the cache. */
+    /* All of them will be hashed, and none is likely to be in the cache. */
     for (size_t i = 0; i < size; i++)
         __builtin_prefetch(slot_entry(*bucket_slot(old, i)));
     for (size_t i = size; i-- > 0;) {
@@ -241,7 +241,7 @@ static void merge(struct dict *dict)
     buckets_drop(&dict->buckets);
 }
 
-/* A single bucket is worth filling. */
+/* A single bucket is filled completely. */
 static inline size_t room_of(const struct dict *dict)
 {
     return dict->buckets.count == 1 ? BUCKET_SLOTS : (size_t)dict->buckets.count * LOAD_MAX;
@@ -274,7 +274,7 @@ void dict_destroy(struct dict *dict)
     mem_free(dict);
 }
 
-/* The same buckets with copies of the entries: nothing is hashed again. */
+/* Copies buckets and entries without hashing. */
 struct dict *dict_copy(const struct dict *dict)
 {
     struct dict *copy = dict_create(&dict->seed);
@@ -316,7 +316,7 @@ void dict_reserve(struct dict *dict, size_t count)
         bucket_append(dict, &other_half);
 }
 
-/* The slot that holds `key`, and its bucket and index there; NULL if there is none. */
+/* The slot that contains `key`, and its bucket and index; NULL if there is none. */
 static uint64_t *slot_find(const struct dict *dict, struct bytes key, uint64_t hash, struct bucket **bucket, size_t *index)
 {
     struct overflow *overflow;
@@ -362,7 +362,7 @@ static size_t head_of(struct bytes key, struct bytes value)
     return key.size << 1 | (value.size > 0 ? HAS_VALUE : 0);
 }
 
-/* The bytes in front of the key. */
+/* The number of bytes before the key. */
 static size_t sizes_width(struct bytes key, struct bytes value)
 {
     return size_width(head_of(key, value)) + (value.size > 0 ? size_width(value.size) : 0);
@@ -386,7 +386,7 @@ static uint8_t *entry_create(struct bytes key, struct bytes value)
     return entry;
 }
 
-/* Gives an entry another value, in its place if the allocator can. */
+/* Gives an entry another value, in place if the allocator can. */
 static uint8_t *entry_change(uint8_t *entry, struct bytes value)
 {
     struct pair pair = pair_of(entry);
@@ -437,7 +437,7 @@ bool dict_remove(struct dict *dict, struct bytes key)
     mem_free(slot_entry(*slot));
     bucket_cut(bucket, index);
     dict->count--;
-    /* Two, so that a table that was reserved too large comes down too. */
+    /* Two, so that a table that was reserved too large shrinks, too. */
     for (int i = 0; i < 2 && dict->buckets.count > 1 && dict->count < (size_t)dict->buckets.count * LOAD_MIN; i++)
         merge(dict);
     return true;
@@ -478,7 +478,7 @@ bool dict_next(struct dict_iterator *iterator, struct bytes *key, struct bytes *
     return false;
 }
 
-/* A bucket and a place in it are drawn until the place is taken: every pair has the same chance in each draw. */
+/* Draws a bucket and a position until the position is in use: in each draw every pair has the same probability. */
 void dict_random(const struct dict *dict, struct random *random, struct bytes *key, struct bytes *value)
 {
     CHECK(dict->count > 0);

@@ -14,14 +14,14 @@ enum {
     DENSE = 0,
     SPARSE = 1,
 
-    /* Runs, 1 byte each but for the long ones of zeros: 00cccccc; 01cccccc cccccccc; 1vvvvvcc: c + 1 registers, of value v + 1. */
+    /* Runs take 1 byte, long ones of zeros 2: 00cccccc; 01cccccc cccccccc; 1vvvvvcc: c + 1 registers of value v + 1. */
     ZEROS_LONG = 0x40,
     VALUES = 0x80,
     ZEROS_SHORT_MAX = 64,
     VALUES_COUNT_MAX = 4,
     VALUES_VALUE_MAX = 32,
     RUN_SIZE_MAX = 2,
-    RUNS_LOOKED_AT = 5,             /* after a change, for neighbours that can be one */
+    RUNS_LOOKED_AT = 5,             /* after a change, checked for neighbours that can be merged */
     GROUP_SIZE = 6,                 /* bytes of GROUP_COUNT registers */
     GROUP_COUNT = 8,
 };
@@ -87,8 +87,8 @@ void hll_forget_count(char *hll)
     hll_keep_count(hll, load_le(hll + COUNT_AT, 8) | COUNT_UNKNOWN);
 }
 
-/* Dense: register i is the 6 bits from bit 6 * i on, the lowest bit first. Eight registers are six bytes, or a word with a byte for
- * each: fields are moved apart in three steps, half of those of a word at a time. */
+/* Dense: register i is the 6 bits from bit 6 * i on, the lowest bit first. Eight registers are six bytes, or a word
+ * with one byte each: the fields are moved apart in three steps, each by half the distance of the one before. */
 
 static inline uint64_t unpack(const uint8_t *group)
 {
@@ -96,7 +96,7 @@ static inline uint64_t unpack(const uint8_t *group)
     uint32_t low;
     uint16_t high;
 
-    /* Not one copy of six bytes: reading a word that was just written in parts waits for the parts. */
+    /* Two reads instead of one of six bytes: a read that spans several recent writes has to wait for them. */
     memcpy(&low, group, sizeof(low));
     memcpy(&high, group + sizeof(low), sizeof(high));
     word = low | (uint64_t)high << 32;
@@ -119,7 +119,7 @@ static inline void pack(uint8_t *group, uint64_t word)
     memcpy(group + sizeof(low), &high, sizeof(high));
 }
 
-/* The larger one in each byte; all are below 128. */
+/* The larger value in each byte; all are below 128. */
 static inline uint64_t larger(uint64_t a, uint64_t b)
 {
     const uint64_t high = 0x8080808080808080;
@@ -168,7 +168,7 @@ static enum hll_result dense_raise_all(uint8_t *hll, const uint8_t registers[HLL
     return changed != 0 ? HLL_CHANGED : HLL_SAME;
 }
 
-/* Sparse. */
+/* Sparse */
 
 struct run {
     size_t size;            /* bytes; 0: cut off */
@@ -187,7 +187,7 @@ static struct run run_at(const uint8_t *at, size_t left)
     return (struct run){ 2, ((at[0] & 63u) << 8 | at[1]) + 1u, 0 };
 }
 
-/* Nothing for no registers. Returns its size. */
+/* Writes nothing for no registers. Returns the size. */
 static size_t run_write(uint8_t *to, uint8_t value, size_t count)
 {
     if (count == 0)
@@ -215,7 +215,7 @@ void hll_create(struct buffer *hll)
     hll->size = HLL_HEADER_SIZE + run_write((uint8_t *)to + HLL_HEADER_SIZE, 0, HLL_REGISTERS);
 }
 
-/* All runs, which must be as many registers as there are. */
+/* Reads all runs, which must have the right number of registers in total. */
 static bool sparse_read(struct bytes hll, uint8_t registers[HLL_REGISTERS])
 {
     const uint8_t *bytes = (const uint8_t *)hll.data;
@@ -270,8 +270,8 @@ enum hll_result hll_to_dense(struct buffer *hll)
     return HLL_CHANGED;
 }
 
-/* Neighbours with one value that fit one run become one; at the first few runs from `at` on, as Redis does, so that the bytes are
- * the same. */
+/* Merges neighbours with the same value that fit into one run; only the first few runs from `at` on, as in Redis, so
+ * that the bytes are the same. */
 static void join_runs(struct buffer *hll, size_t at)
 {
     uint8_t *bytes = bytes_in(hll);
@@ -293,11 +293,11 @@ static void join_runs(struct buffer *hll, size_t at)
     }
 }
 
-/* The run that is to be changed, and where it lies. */
+/* The run to be changed and its position. */
 struct place {
     struct run run;
-    size_t at, before;      /* offsets of it and of the run before, or of itself if it is the first */
-    size_t first;           /* the first of its registers */
+    size_t at, before;      /* offsets of the run and of the one before, or of itself if it is the first */
+    size_t first;           /* its first register */
 };
 
 static bool find_run(const struct buffer *hll, size_t index, struct place *place)
@@ -316,7 +316,8 @@ static bool find_run(const struct buffer *hll, size_t index, struct place *place
     return false;
 }
 
-/* One register of a run gets a value of its own: what was before it, itself, what is behind it. False if that would be too large. */
+/* Gives one register of a run its own value: the run is divided into what is before it, itself, and what is after it.
+ * False if that would be too large. */
 static bool split_run(struct buffer *hll, const struct place *place, size_t index, uint8_t value, size_t size_max)
 {
     uint8_t runs[3 * RUN_SIZE_MAX];
@@ -390,7 +391,7 @@ enum hll_result hll_raise(struct buffer *hll, const uint8_t registers[HLL_REGIST
     return result;
 }
 
-/* Ertl's estimator. counts[k]: how many registers are k. */
+/* Ertl's estimator. counts[k]: the number of registers with value k */
 
 static double sigma(double x)
 {
@@ -438,7 +439,7 @@ static uint64_t estimate(const uint32_t counts[64])
 
 uint64_t hll_count_registers(const uint8_t registers[HLL_REGISTERS])
 {
-    /* Neighbours are often equal: one counter for both would make the second wait for the first. */
+    /* Adjacent registers are often equal: with a single counter the second increment would wait for the first. */
     uint32_t counts[4][64] = { { 0 } };
 
     for (size_t i = 0; i < HLL_REGISTERS; i += 4) {

@@ -1,15 +1,16 @@
-/* HyperLogLog: about how many different elements were added, in at most 12 KiB, with a standard error of 0.81 %.
+/* HyperLogLog: estimates how many different elements were added, in at most 12 KiB, with a standard error of 0.81 %.
  *
- * The bytes are those of Redis, so that values interchange; docs/formats/hyperloglog.md has them. Elements are hashed with
- * MurmurHash64A (Appleby). 14 bits of the hash choose one of 16384 registers, which keeps the longest run of zeros seen in the rest
- * (Flajolet, Fusy, Gandouet, Meunier: "HyperLogLog: the analysis of a near-optimal cardinality estimation algorithm", 2007; hash
- * and representations after Heule, Nunkesser, Hall: "HyperLogLog in practice", 2013). The estimate is that of Ertl: "New cardinality
- * estimation algorithms for HyperLogLog sketches", 2017.
+ * The bytes are those of Redis, so values are interchangeable; the format is described in docs/formats/hyperloglog.md.
+ * Elements are hashed with MurmurHash64A (Appleby). 14 bits of the hash select one of 16384 registers, which keeps the
+ * longest run of zeros seen in the remaining bits (Flajolet, Fusy, Gandouet, Meunier: "HyperLogLog: the analysis of a
+ * near-optimal cardinality estimation algorithm", 2007; hash and representations after Heule, Nunkesser, Hall:
+ * "HyperLogLog in practice", 2013). The estimate is that of Ertl: "New cardinality estimation algorithms for
+ * HyperLogLog sketches", 2017.
  *
- * Sparse: runs of equal registers, as long as it is small; dense: 6 bits a register. Bytes come from users (SET, RESTORE), so every
- * function here takes any bytes for which hll_is_one is true, and says so if what follows makes no sense.
+ * Sparse, while small: runs of equal registers. Dense: 6 bits per register. Bytes may come from users (SET, RESTORE),
+ * so every function accepts any bytes for which hll_is_one is true, and reports it if the rest is corrupt.
  *
- * Owner: whoever holds the bytes.
+ * Owner: the owner of the bytes.
  */
 #ifndef KELVIN_CONTAINERS_HLL_H
 #define KELVIN_CONTAINERS_HLL_H
@@ -29,27 +30,29 @@ enum {
 
 enum hll_result { HLL_SAME, HLL_CHANGED, HLL_CORRUPT };
 
-/* True if the header is one, and a dense one has its size. */
+/* True if the header is valid and, if it is dense, the size is right. */
 bool hll_is_one(struct bytes hll);
 bool hll_is_sparse(struct bytes hll);
 
-/* Into an empty buffer: nothing was added yet, sparse. */
+/* Writes a sparse one without elements into an empty buffer. */
 void hll_create(struct buffer *hll);
 
-/* A sparse one becomes dense when it would grow beyond `sparse_size_max` bytes. Forgets the count that is kept if something changed. */
+/* A sparse one becomes dense when it would grow beyond `sparse_size_max` bytes. Invalidates the cached count if
+ * something changed. */
 enum hll_result hll_add(struct buffer *hll, struct bytes element, size_t sparse_size_max);
 /* HLL_SAME if it was dense already. */
 enum hll_result hll_to_dense(struct buffer *hll);
 
-/* Registers, a byte each: raises `registers` to those of `hll`; raises those of `hll` to `registers`. */
+/* Registers, one byte each. hll_read raises `registers` to those of `hll`; hll_merge raises those of `hll` to
+ * `registers`. */
 bool hll_read(struct bytes hll, uint8_t registers[HLL_REGISTERS]);              /* false: corrupt */
 enum hll_result hll_raise(struct buffer *hll, const uint8_t registers[HLL_REGISTERS], size_t sparse_size_max);
 
-/* The estimate, computed; false: corrupt. */
+/* Computes the estimate; false: corrupt. */
 bool hll_count(struct bytes hll, uint64_t *count);
 uint64_t hll_count_registers(const uint8_t registers[HLL_REGISTERS]);
 
-/* The header keeps the last estimate until something changes. */
+/* The estimate cached in the header; false if something has changed since. */
 bool hll_kept_count(struct bytes hll, uint64_t *count);
 void hll_keep_count(char *hll, uint64_t count);
 void hll_forget_count(char *hll);

@@ -7,7 +7,7 @@
 
 enum {
     CHUNK_MAX = 64,             /* entries */
-    CHUNK_JOINED_MAX = 40,      /* two chunks with no more than that are one */
+    CHUNK_JOINED_MAX = 40,      /* two chunks with at most this number of entries are merged */
 };
 
 struct idmap_chunk {
@@ -34,7 +34,7 @@ bool stream_id_decrement(struct stream_id *id)
     return true;
 }
 
-/* Chunks. */
+/* Chunks */
 
 static size_t entry_size(const struct idmap *map)
 {
@@ -74,7 +74,7 @@ static void chunk_expect(const struct idmap *map, struct idmap_chunk *chunk, uin
     chunk_resize(map, chunk, room > CHUNK_MAX ? CHUNK_MAX : room < count ? count : room);
 }
 
-/* A gap for an entry, with this ID and all zero otherwise. There are less than CHUNK_MAX. */
+/* Makes room for an entry with this ID, all zero otherwise. There must be fewer than CHUNK_MAX. */
 static void *chunk_insert(const struct idmap *map, struct idmap_chunk *chunk, uint32_t slot, struct stream_id id)
 {
     size_t size = entry_size(map);
@@ -107,9 +107,9 @@ static uint32_t chunk_seek(const struct idmap *map, const struct idmap_chunk *ch
     return low;
 }
 
-/* The row. */
+/* The row */
 
-/* Room for one more behind the last: at the front, where chunks went, or anew. */
+/* Makes room for one chunk more at the end: uses the space at the front, where chunks were removed, or reallocates. */
 static void row_grow(struct idmap *map)
 {
     if (map->chunk_start > map->chunk_room / 4) {
@@ -122,7 +122,7 @@ static void row_grow(struct idmap *map)
     map->chunks = mem_realloc(map->chunks, map->chunk_room * sizeof(*map->chunks));
 }
 
-/* Puts an empty chunk there. */
+/* Inserts an empty chunk at `index`. */
 static struct idmap_chunk *row_insert(struct idmap *map, uint32_t index)
 {
     struct idmap_chunk *chunk;
@@ -136,7 +136,7 @@ static struct idmap_chunk *row_insert(struct idmap *map, uint32_t index)
     return chunk;
 }
 
-/* Its entries are gone or elsewhere. */
+/* Its entries have been removed or moved. */
 static void row_remove(struct idmap *map, uint32_t index)
 {
     struct idmap_chunk *chunk = chunk_of(map, index);
@@ -161,7 +161,7 @@ static void row_remove(struct idmap *map, uint32_t index)
     }
 }
 
-/* The last chunk whose first ID is not above; false if all are. */
+/* The last chunk whose first ID is not above `id`; false if there is none. */
 static bool row_seek(const struct idmap *map, struct stream_id id, uint32_t *index)
 {
     uint32_t low = 0, high = map->chunk_count;
@@ -181,7 +181,7 @@ static bool row_seek(const struct idmap *map, struct stream_id id, uint32_t *ind
     return low > 0;
 }
 
-/* Moves all entries of the chunk behind `index` into it. */
+/* Moves all entries of the chunk after `index` into it. */
 static void join_with_next(struct idmap *map, uint32_t index)
 {
     struct idmap_chunk *chunk = chunk_of(map, index), *next = chunk + 1;
@@ -197,7 +197,7 @@ static bool may_join(const struct idmap *map, uint32_t index)
     return index + 1 < map->chunk_count && chunk_of(map, index)->count + chunk_of(map, index + 1)->count <= CHUNK_JOINED_MAX;
 }
 
-/* Moves the upper half of a full chunk into a new one behind it. */
+/* Moves the upper half of a full chunk into a new one after it. */
 static void split(struct idmap *map, uint32_t index)
 {
     struct idmap_chunk *upper = row_insert(map, index + 1), *lower = upper - 1;
@@ -211,7 +211,7 @@ static void split(struct idmap *map, uint32_t index)
     chunk_resize(map, lower, kept);
 }
 
-/* Public. */
+/* Public functions */
 
 void idmap_init(struct idmap *map, size_t value_size)
 {
@@ -306,7 +306,8 @@ bool idmap_remove(struct idmap *map, struct stream_id id)
     return true;
 }
 
-/* An entry went: the chunk goes with its last one, or joins a neighbour, or gives memory back. The place stays with its entry. */
+/* After an entry was removed: an empty chunk is removed, a small one merged with a neighbour, or its memory reduced.
+ * The place stays at its entry. */
 static void tidy(struct idmap *map, struct idmap_place *place)
 {
     struct idmap_chunk *chunk = chunk_of(map, place->chunk);
@@ -361,7 +362,7 @@ bool idmap_seek_back(const struct idmap *map, struct stream_id id, struct idmap_
     chunk = chunk_of(map, place->chunk);
     place->slot = chunk_seek(map, chunk, id);
     if (place->slot == chunk->count || stream_id_compare(id_of(map, chunk, place->slot), id) > 0)
-        place->slot--;      /* the chunk's first is not above */
+        place->slot--;      /* the chunk's first ID is not above */
     return true;
 }
 

@@ -1,16 +1,17 @@
-/* Idmap: values of one size in the order of 128-bit IDs, those of streams. What streams keep by ID is all in this: their nodes, what
- * their groups have pending, and what each consumer has.
+/* Idmap: values of equal size in the order of 128-bit IDs, those of streams. Streams use it for everything they keep by
+ * ID: their nodes, the pending entries of their groups and of each consumer.
  *
- * Two levels: a row of chunks, each an array of up to 64 entries, and in the row each chunk's first ID. An ID behind all others, which
- * is nearly always what is added, goes into the last chunk, so chunks are full; one that goes between splits a chunk in half. What is taken
- * away at the front costs no move of the row. Chunks that have become small join their neighbours.
+ * Two levels: a row of chunks, each an array of up to 64 entries, and in the row the first ID of each chunk. An ID
+ * greater than all others, which is nearly always the one added, goes into the last chunk, so chunks are full; one in
+ * between splits a full chunk in half. Removing at the front does not move the row. Chunks that have become small are
+ * merged with their neighbours.
  *
  *   entry = ID, 16 bytes | value
  *
- * An entry takes its 16 bytes and the value's, and half a byte of the row. Searching is two binary searches.
+ * An entry takes 16 bytes, the size of a value, and half a byte of the row. A lookup is two binary searches.
  *
- * Owner: whoever embeds it. Functions that take a const map change nothing, so any number of threads may read while nobody writes. Pointers
- * to values, which are aligned to 8, and places hold until the map changes.
+ * Owner: the struct that embeds it. Functions that take a const map change nothing, so any number of threads may read
+ * while none writes. Pointers to values, which are aligned to 8, and places are valid until the map changes.
  */
 #ifndef KELVIN_CONTAINERS_IDMAP_H
 #define KELVIN_CONTAINERS_IDMAP_H
@@ -38,7 +39,7 @@ static inline bool stream_id_is_zero(struct stream_id id)
     return id.ms == 0 && id.seq == 0;
 }
 
-/* The next one and the one before; false, and unchanged, at the end. */
+/* The next and the previous ID; false, and unchanged, if there is none. */
 bool stream_id_increment(struct stream_id *id);
 bool stream_id_decrement(struct stream_id *id);
 
@@ -53,22 +54,22 @@ struct idmap_place {
     uint32_t chunk, slot;
 };
 
-/* `value_size` is a multiple of 8; 0 makes it a set. Holds no memory while it is empty. */
+/* `value_size` is a multiple of 8; 0 makes it a set. Allocates nothing while it is empty. */
 void idmap_init(struct idmap *map, size_t value_size);
-void idmap_release(struct idmap *map);                  /* frees; it is empty then */
-/* `to` holds nothing yet. */
+void idmap_release(struct idmap *map);                  /* frees the memory; the map is empty then */
+/* `to` must not be initialized. */
 void idmap_copy(struct idmap *to, const struct idmap *from);
 
-/* The value of an ID, where it is or where it is to be written; it is all zero then. */
+/* The value of an ID, which is added if it is not there; a new value is all zero. */
 void *idmap_put(struct idmap *map, struct stream_id id, bool *is_new);
-/* NULL if the ID is not there. Of a set: any pointer. */
+/* NULL if the ID is not there. In a set: any other pointer if it is. */
 void *idmap_find(const struct idmap *map, struct stream_id id);
-/* False if it was not there. */
+/* False if it is not there. */
 bool idmap_remove(struct idmap *map, struct stream_id id);
-/* The place is then that of the entry behind; false: there is none. */
+/* Moves the place to the entry after the removed one; false if there is none. */
 bool idmap_remove_at(struct idmap *map, struct idmap_place *place);
 
-/* The first entry not below an ID, the last one not above it. */
+/* The first entry not below an ID; the last one not above it. */
 bool idmap_seek(const struct idmap *map, struct stream_id id, struct idmap_place *place);
 bool idmap_seek_back(const struct idmap *map, struct stream_id id, struct idmap_place *place);
 bool idmap_first(const struct idmap *map, struct idmap_place *place);
@@ -78,11 +79,11 @@ bool idmap_previous(const struct idmap *map, struct idmap_place *place);
 struct stream_id idmap_id(const struct idmap *map, struct idmap_place place);
 void *idmap_value(const struct idmap *map, struct idmap_place place);
 
-/* Bytes of memory, as the allocator counts them, and in how many blocks. */
+/* Bytes of memory as the allocator counts them; the number of blocks. */
 size_t idmap_memory(const struct idmap *map);
 size_t idmap_blocks(const struct idmap *map);
 
-/* For tests: CHECKs everything that must hold. */
+/* For tests: CHECKs all invariants. */
 void idmap_verify(const struct idmap *map);
 
 #endif

@@ -38,13 +38,13 @@ static inline int64_t number_at(const char *numbers, uint32_t width, size_t inde
     }
 }
 
-/* The low bytes of a number are the number in a smaller width: machines are little-endian here. */
+/* The low bytes of a number are the number in a smaller width: little-endian machines only. */
 static void number_put(struct intset *set, size_t index, int64_t number)
 {
     memcpy(set->numbers + index * set->width, &number, set->width);
 }
 
-/* Where the number is, or where it would have to be. */
+/* The index of the number, or where it would have to be inserted. */
 static size_t index_of(const struct intset *set, int64_t number, bool *found)
 {
     size_t low = 0, high = set->count;
@@ -139,7 +139,7 @@ bool intset_has(const struct intset *set, int64_t number)
     return found;
 }
 
-/* A number that needs more width than all others is the first or the last. */
+/* A number that is wider than all others is the first or the last. */
 static struct intset *widened(struct intset *set, int64_t number)
 {
     uint32_t old_width = set->width, shift = number < 0;

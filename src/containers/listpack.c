@@ -5,9 +5,8 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-/* pack    = size u32 | count u16 | element ... | 0xff        (little-endian; count 65535: unknown, walk it)
- * element = head | data | back length                        (back length: size of head and data, read backwards)
- */
+/*   pack    = size u32 | count u16 | element ... | 0xff        (little-endian; count 65535: unknown, to be counted)
+ *   element = head | data | back length                        (back length: size of head and data, read backwards) */
 enum {
     HEADER_SIZE = 6,
     END = 0xff,
@@ -25,10 +24,10 @@ enum {
 };
 
 struct listpack {
-    uint8_t bytes[HEADER_SIZE + 1];     /* and as many as the size says */
+    uint8_t bytes[HEADER_SIZE + 1];     /* the actual length is the size in the header */
 };
 
-/* An element about to be written. */
+/* An element that is about to be written. */
 struct element {
     uint8_t head[HEAD_SIZE_MAX];
     size_t head_size;
@@ -36,7 +35,7 @@ struct element {
     size_t size;                /* head, data and back length */
 };
 
-/* What lies at a position. */
+/* A decoded element. */
 struct view {
     bool is_int;
     int64_t number;
@@ -93,7 +92,7 @@ static void count_add(struct listpack *pack, size_t more)
     store_le(raw_of(pack) + 4, count < COUNT_UNKNOWN ? count : COUNT_UNKNOWN, 2);
 }
 
-/* Once unknown it stays so: only a walk could tell, and a pack that large is about to be something else. */
+/* An unknown count stays unknown: only counting could tell, and so large a pack will soon be converted. */
 static void count_subtract(struct listpack *pack, size_t less)
 {
     size_t count = count_header(pack);
@@ -104,7 +103,7 @@ static void count_subtract(struct listpack *pack, size_t less)
     store_le(raw_of(pack) + 4, count - less, 2);
 }
 
-/* The limits are those of Redis, where each is one short of what its seven-bit groups could hold. */
+/* The limits are those of Redis; each is one below what its seven-bit groups could represent. */
 static size_t back_size(size_t size)
 {
     if (size <= 127)
@@ -124,7 +123,7 @@ static void back_write(uint8_t *to, size_t size)
         to[i] = (uint8_t)((size & 127) | (i > 0 ? 128 : 0));
 }
 
-/* The size of head and data; false if `left` bytes can't hold as much as is needed to know it. */
+/* Reads the size of head and data; false if `left` bytes are too few to know it. */
 static inline bool front_size(const uint8_t *from, size_t left, size_t *size)
 {
     uint8_t head = from[0];
@@ -231,7 +230,7 @@ static struct element element_of_int(int64_t number)
     return element;
 }
 
-/* Saves the full parse for what can't be a number. */
+/* Avoids the full parse of what cannot be a number. */
 static inline bool may_be_int(struct bytes bytes)
 {
     return bytes.size > 0 && bytes.size <= INT_TEXT_MAX &&
@@ -271,14 +270,14 @@ static void element_write(uint8_t *to, const struct element *element)
     back_write(to + element->head_size + element->data.size, element->head_size + element->data.size);
 }
 
-/* A pack's block is of its size's class, so most changes need no other. */
+/* A pack's block has the size class of its contents, so most changes need no reallocation. */
 static inline void block_resize(struct listpack **pack, size_t size, size_t size_after)
 {
     if (mem_class(size_after) != mem_class(size))
         *pack = mem_realloc(*pack, mem_class(size_after));
 }
 
-/* Puts `element` where `old` bytes were; NULL puts nothing. What is already there moves here only. */
+/* Replaces `old` bytes by `element`; NULL removes them. The only function that moves existing elements. */
 static void splice(struct listpack **pack, size_t at, size_t old, const struct element *element)
 {
     size_t size = listpack_size(*pack), new = element != NULL ? element->size : 0, size_after = size - old + new;
@@ -430,7 +429,7 @@ size_t listpack_seek(const struct listpack *pack, int64_t index)
 {
     size_t count = count_header(pack), at;
 
-    /* Start from the nearer end, if the count is known for nothing. */
+    /* Starts from the nearer end if the count is in the header. */
     if (count != COUNT_UNKNOWN) {
         if (index >= (int64_t)count || index < -(int64_t)count)
             return LISTPACK_NONE;

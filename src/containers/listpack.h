@@ -1,12 +1,12 @@
-/* Listpack: a list of byte strings and integers in one block of memory, as Redis stores small collections.
- * docs/formats/listpack.md has the bytes. A string that is a canonical decimal int64 is kept as an integer,
- * and comes back as the same text.
+/* Listpack: a list of byte strings and integers in one block of memory, in Redis' format for small collections,
+ * described in docs/formats/listpack.md. A string that is a canonical decimal int64 is stored as an integer and
+ * returned as the same text.
  *
- * Owner: one thread, or whoever holds the value's lock. The functions that change a pack may move it, so they
- * take the address of the caller's pointer. Walking is from element to element; nothing here is indexed.
+ * Owner: one thread, or the holder of the value's lock. The functions that change a pack may move it, so they take the
+ * address of the caller's pointer. Access is sequential, from element to element; there is no index.
  *
- * A position is the offset of an element in the block, 0 for "none". It holds until the pack changes before or
- * at it. Bytes given to a function must not lie in the pack itself.
+ * A position is the offset of an element in the block, 0 for none. It is valid until the pack changes before or at it.
+ * Bytes passed to a function must not be part of the pack.
  */
 #ifndef KELVIN_CONTAINERS_LISTPACK_H
 #define KELVIN_CONTAINERS_LISTPACK_H
@@ -23,53 +23,55 @@ struct listpack;
 
 enum {
     LISTPACK_NONE = 0,
-    LISTPACK_SIZE_MAX = 1 << 30,        /* bytes; it is a bug to grow beyond, see listpack_has_room */
-    LISTPACK_ELEMENT_OVERHEAD = 10,     /* what an element takes beyond its bytes, at most */
+    LISTPACK_SIZE_MAX = 1 << 30,        /* bytes; a larger pack is a bug of the caller, see listpack_has_room */
+    LISTPACK_ELEMENT_OVERHEAD = 10,     /* what an element takes in addition to its bytes, at most */
 };
 
 struct listpack *listpack_create(void);
 void listpack_destroy(struct listpack *pack);           /* NULL is fine */
 struct listpack *listpack_copy(const struct listpack *pack);
 
-/* The whole block, header and end byte included: what goes into a dump. Borrowed until the pack changes. */
+/* The whole block, with header and end byte, as it is stored in a dump. Borrowed until the pack changes. */
 struct bytes listpack_bytes(const struct listpack *pack);
 size_t listpack_size(const struct listpack *pack);      /* of that block */
 size_t listpack_memory(const struct listpack *pack);    /* as the allocator counts it */
 
-/* True if the bytes are a listpack in every detail: sizes, counts and both directions of walking. Trusts nothing. */
+/* True if the bytes are a listpack in every detail: sizes, counts and both directions of iteration. The bytes may come
+ * from outside. */
 bool listpack_is_valid(struct bytes bytes);
-/* A pack that is a copy of bytes for which listpack_is_valid answered true. */
+/* A pack that is a copy of bytes for which listpack_is_valid has returned true. */
 struct listpack *listpack_of_bytes(struct bytes bytes);
 
-/* Elements. Up to 65534 are counted in the header; beyond it the pack is walked. */
+/* The number of elements. Up to 65534 it is in the header; above, they are counted. */
 size_t listpack_count(const struct listpack *pack);
-/* True if `elements` more with `bytes` bytes in all will keep it below LISTPACK_SIZE_MAX. */
+/* True if the pack stays below LISTPACK_SIZE_MAX when `elements` more with a total of `bytes` bytes are added. */
 bool listpack_has_room(const struct listpack *pack, size_t elements, size_t bytes);
 
-/* Walking. All give LISTPACK_NONE behind the last and before the first. */
+/* Iteration. All return LISTPACK_NONE after the last element and before the first. */
 size_t listpack_first(const struct listpack *pack);
 size_t listpack_last(const struct listpack *pack);
 size_t listpack_next(const struct listpack *pack, size_t at);
 size_t listpack_previous(const struct listpack *pack, size_t at);
-/* `index` 0 is the first, -1 the last. */
+/* `index` 0 is the first element, -1 the last. */
 size_t listpack_seek(const struct listpack *pack, int64_t index);
 
 /* The element as text: borrowed from the pack, or, for an integer, printed into `digits`. */
 struct bytes listpack_get(const struct listpack *pack, size_t at, char digits[TEXT_INT_SIZE]);
-/* True if the element is kept as an integer. */
+/* True if the element is stored as an integer. */
 bool listpack_get_int(const struct listpack *pack, size_t at, int64_t *number);
 
-/* The first element from `at` on that equals `bytes`, looking at every (skip + 1)th only. */
+/* The first element from `at` on that equals `bytes`; compares only every (skip + 1)th element. */
 size_t listpack_find(const struct listpack *pack, size_t at, struct bytes bytes, size_t skip);
 bool listpack_equals(const struct listpack *pack, size_t at, struct bytes bytes);
 
-/* True if two of the elements 0, stride, 2 * stride ... are equal as text. Takes linear time under the keyed hash. */
+/* True if two of the elements 0, stride, 2 * stride ... are equal as text. Takes linear time, with the keyed hash. */
 bool listpack_has_twins(const struct listpack *pack, size_t stride, const struct hash_seed *seed);
 
 void listpack_append(struct listpack **pack, struct bytes bytes);
 void listpack_append_int(struct listpack **pack, int64_t number);
 
-/* Many to append at once: they are gathered, and put into the pack together. Between begin and end the pack is left alone. */
+/* To append many elements: they are collected and added to the pack together. Between begin and end the pack must not
+ * be used. */
 struct listpack_gather {                /* all private */
     struct listpack **pack;
     size_t size, count;
@@ -80,13 +82,13 @@ void listpack_gather(struct listpack_gather *gather, struct bytes bytes);
 void listpack_gather_int(struct listpack_gather *gather, int64_t number);
 void listpack_gather_end(struct listpack_gather *gather);
 
-/* Before the element `at`; LISTPACK_NONE appends. Returns where the new element is. */
+/* Inserts before the element `at`; LISTPACK_NONE appends. Returns the position of the new element. */
 size_t listpack_insert(struct listpack **pack, size_t at, struct bytes bytes);
 size_t listpack_insert_int(struct listpack **pack, size_t at, int64_t number);
-/* The element stays at its position. */
+/* The position of the element does not change. */
 void listpack_replace(struct listpack **pack, size_t at, struct bytes bytes);
 void listpack_replace_int(struct listpack **pack, size_t at, int64_t number);
-/* `count` elements from `at` on, or as many as there are. Returns the position of what follows. */
+/* Removes `count` elements from `at` on, or as many as there are. Returns the position of the element after them. */
 size_t listpack_delete(struct listpack **pack, size_t at, size_t count);
 
 #endif

@@ -5,9 +5,9 @@
 enum {
     ZIPLIST_HEADER_SIZE = 10,
     ZIPLIST_COUNT_UNKNOWN = 65535,
-    ZIPMAP_COUNT_UNKNOWN = 254,         /* and above */
+    ZIPMAP_COUNT_UNKNOWN = 254,         /* or more */
     END = 0xff,
-    WIDE = 0xfe,                        /* instead of a size: the size follows in four bytes */
+    WIDE = 0xfe,                        /* in place of a size: the size follows in four bytes */
 };
 
 static uint64_t load_le(const uint8_t *from, size_t size)
@@ -26,7 +26,7 @@ static int64_t load_int(const uint8_t *from, size_t size)
     return (int64_t)(load_le(from, size) << unused) >> unused;
 }
 
-/* Cuts `size` bytes off the front; false if there are not that many. */
+/* Takes `size` bytes from the front; false if there are not enough. */
 static bool take(struct bytes *left, size_t size, const uint8_t **taken)
 {
     if (size > left->size)
@@ -57,7 +57,7 @@ static bool take_number(struct bytes *left, size_t size, char digits[TEXT_INT_SI
     return true;
 }
 
-/* One byte, or 0xfe and four. */
+/* One byte, or 0xfe and four bytes. */
 static bool take_size(struct bytes *left, size_t *size)
 {
     const uint8_t *at;

@@ -5,9 +5,9 @@
  *   key    = key_size bytes; key_size 255: size u32, then the bytes, or a pointer to them over KEY_INLINE_MAX
  *   value  = inline strings: value_size bytes; integers: i64; everything else: a pointer (8 bytes, unaligned)
  *
- * Blocks are multiples of 8 bytes, at least 16. A free block has ENTRY_FREE or ENTRY_FILLER in its first byte (see heap.c), so a
- * segment can be walked from its start. Blocks are moved by compaction: nobody keeps a pointer to one
- * beyond the partition's lock, except to a pinned entry.
+ * Blocks are multiples of 8 bytes, at least 16. A free block has ENTRY_FREE or ENTRY_FILLER in its first byte (see
+ * heap.c), so a segment can be read block by block from its start. Compaction moves blocks: a pointer to one is not
+ * valid after the partition's lock was released, except to a pinned entry.
  *
  * Owner: the partition's lock.
  */
@@ -24,16 +24,16 @@
 enum {
     ENTRY_EXPIRES   = 1 << 0,
     ENTRY_RECORD    = 3 << 1,   /* enum record_state, two bits */
-    ENTRY_WRITING   = 1 << 3,   /* its bytes are in the batch being written; any change clears it (tier rule 6) */
-    ENTRY_PROBATION = 1 << 4,   /* came back from the store and was not touched a second time */
-    ENTRY_PINNED    = 1 << 5,   /* somebody waits for it: neither freed nor demoted (tier rule 5) */
+    ENTRY_WRITING   = 1 << 3,   /* its bytes are in the batch that is being written; any change clears the flag (tier rule 6) */
+    ENTRY_PROBATION = 1 << 4,   /* was promoted and has not been touched a second time */
+    ENTRY_PINNED    = 1 << 5,   /* a client waits for it: neither freed nor demoted (tier rule 5) */
     ENTRY_EPOCH     = 1 << 7,   /* equals the partitions' parity: created, changed or sealed since the last cut */
-    ENTRY_LATCHED   = 1 << 6,   /* its object is being encoded without the lock: read, but not changed or freed (tier rule 9) */
+    ENTRY_LATCHED   = 1 << 6,   /* its object is being encoded without the lock: may be read, but not changed or freed (tier rule 9) */
 };
 
 /* What an entry knows about its record in the store (tier rule 2). */
 enum record_state {
-    RECORD_NONE = 0,    /* there is none */
+    RECORD_NONE = 0,    /* there is no record */
     RECORD_UNKNOWN = 1, /* there may be one: a maybe-cold key was overwritten blindly */
     RECORD_STALE = 2,   /* there is one, older than the entry */
     RECORD_CLEAN = 3,   /* there is one, equal to the entry */
@@ -43,7 +43,7 @@ enum {
     ENTRY_UNIT = 8,
     ENTRY_BLOCK_MIN = 16,
     ENTRY_FREE = 0xff,      /* first byte of a free block */
-    ENTRY_FILLER = 0xfe,    /* first byte of 8 lost bytes */
+    ENTRY_FILLER = 0xfe,    /* first byte of 8 unusable bytes */
     ENTRY_KEY_EXTENDED = 255,
     KEY_INLINE_MAX = 2048,
 };
@@ -96,7 +96,7 @@ static inline struct bytes entry_key(const struct entry *entry)
     return bytes_of(at, size);
 }
 
-/* Bytes the key takes in the entry. */
+/* The size of a key of `key_size` bytes within an entry. */
 static inline size_t key_room(size_t key_size)
 {
     if (key_size < ENTRY_KEY_EXTENDED)
@@ -117,7 +117,7 @@ static inline char *entry_value_at(const struct entry *entry)
     return (char *)at + entry->key_size;
 }
 
-/* A view: inline bytes are borrowed from the entry, objects stay the entry's. */
+/* A view: inline bytes are borrowed from the entry, and objects still belong to it. */
 static inline struct value entry_value(const struct entry *entry)
 {
     struct value value = { .type = entry_type(entry), .encoding = entry_encoding(entry) };
@@ -129,7 +129,7 @@ static inline struct value entry_value(const struct entry *entry)
     return value;
 }
 
-/* -1: never. */
+/* -1: no expiry. */
 static inline int64_t entry_expire_ms(const struct entry *entry)
 {
     int64_t expire_ms = -1;
@@ -139,7 +139,7 @@ static inline int64_t entry_expire_ms(const struct entry *entry)
     return expire_ms;
 }
 
-/* It is a hash, and some of its fields have times of their own. */
+/* True for a hash with fields that have expiry times of their own. */
 static inline bool entry_has_times(const struct entry *entry)
 {
     return (entry->type_encoding & (15 | HASH_LISTPACK_TIMES << 4)) == (VALUE_HASH | HASH_LISTPACK_TIMES << 4);
@@ -150,7 +150,7 @@ static inline int64_t earlier_ms(int64_t a, int64_t b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-/* When something in it dies next, the key or a field; -1: never. */
+/* When the key or the next of its fields expires; -1: never. */
 static inline int64_t entry_due_ms(const struct entry *entry)
 {
     struct value value = { 0 };
@@ -161,7 +161,7 @@ static inline int64_t entry_due_ms(const struct entry *entry)
     return earlier_ms(entry_expire_ms(entry), hash_next_death(&value));
 }
 
-/* When the key does not exist any more, because it expired or because its last field did; -1: never. */
+/* When the key ceases to exist, because it or the last of its fields expires; -1: never. */
 static inline int64_t entry_death_ms(const struct entry *entry)
 {
     struct value value = { 0 };

@@ -25,7 +25,8 @@ static struct hole *hole_at(const struct heap *heap, uint32_t handle)
     return (struct hole *)heap_at(heap, handle);
 }
 
-/* Exact below HEAP_EXACT_UNITS, eight lists a doubling above; a list above holds sizes from its own lower bound on. */
+/* One list per size below HEAP_EXACT_UNITS, above it eight lists per doubling; a list above contains sizes from its
+ * lower bound on. */
 static uint32_t list_of(uint32_t units)
 {
     uint32_t shift, list;
@@ -95,7 +96,7 @@ static void hole_remove(struct heap *heap, uint32_t handle)
         hole_at(heap, hole->next)->prev = hole->prev;
 }
 
-/* The first list at or behind `from` that is not empty. */
+/* The first list from `from` on that is not empty. */
 static uint32_t list_next(const struct heap *heap, uint32_t from)
 {
     uint32_t word = from / 64;
@@ -122,7 +123,7 @@ static uint32_t hole_take(struct heap *heap, uint32_t handle, uint32_t units)
     return handle;
 }
 
-/* From lists that may hold sizes both below and above `units`, a bounded look. */
+/* Searches a list that may contain sizes below and above `units`, up to SPLIT_SEARCH_MAX holes. */
 static uint32_t hole_search(struct heap *heap, uint32_t list, uint32_t units)
 {
     uint32_t handle = heap->lists[list];
@@ -139,7 +140,7 @@ static uint32_t hole_split(struct heap *heap, uint32_t units)
 {
     uint32_t list = list_next(heap, list_of(units) + 1);
 
-    /* A rest of one unit is lost until compaction: rather the next size up. */
+    /* A remainder of one unit is unusable until compaction: prefer the next larger size. */
     if (list == units + 1 && list < HEAP_EXACT_UNITS) {
         uint32_t larger = list_next(heap, list + 1);
 
@@ -164,7 +165,7 @@ static uint32_t bump_take(struct heap *heap, uint32_t units)
     return handle;
 }
 
-/* What is left of the bump segment becomes a hole, so that other sizes can use it. */
+/* The rest of the bump segment becomes a hole, so that other sizes can use it. */
 static void current_retire(struct heap *heap)
 {
     struct heap_segment *info;
@@ -206,7 +207,7 @@ static bool segment_add(struct heap *heap)
     }
     current_retire(heap);
     heap->segments[index] = segment;
-    heap->info[index] = (struct heap_segment){ 0, 1 };      /* unit 0 stays unused, so no handle is 0 */
+    heap->info[index] = (struct heap_segment){ 0, 1 };      /* unit 0 stays unused, so that no handle is 0 */
     if (index == heap->segment_count)
         heap->segment_count++;
     heap->held_count++;
@@ -247,7 +248,7 @@ uint32_t heap_alloc(struct heap *heap, uint32_t size)
     return handle;
 }
 
-/* Takes the segment's holes out of the lists, so that nothing is put there any more. */
+/* Removes the segment's holes from the lists, so that nothing is allocated in it any more. */
 static void segment_unlist(struct heap *heap, uint32_t segment)
 {
     uint32_t unit = 1;
@@ -285,7 +286,7 @@ void heap_free(struct heap *heap, uint32_t handle, uint32_t size)
     heap->live_bytes -= size;
     note_live(heap);
     heap->info[segment].live -= size;
-    if (segment == heap->barred) {          /* on its way out: must not be handed out again */
+    if (segment == heap->barred) {          /* being evacuated: must not be allocated again */
         struct hole *hole = hole_at(heap, handle);
 
         hole->tag = ENTRY_FREE;
@@ -338,7 +339,7 @@ void heap_bar(struct heap *heap, uint32_t segment)
     heap->barred = segment;
 }
 
-/* Back to normal: its free blocks become holes again. */
+/* Returns the segment to normal use: its free blocks become holes again. */
 static void segment_relist(struct heap *heap, uint32_t segment)
 {
     uint32_t unit = 1;

@@ -1,7 +1,8 @@
 /* Heat: how often and how recently a key was touched; Redis' LFU in three bytes of the entry.
  *
- * A logarithmic counter (Morris 1978): it goes up with probability 1 / ((heat - 5) * log_factor + 1), and down by one
- * each `decay_minutes` without a touch. New keys begin at 5, so that they live long enough to be touched.
+ * A logarithmic counter (Morris 1978): a touch increments it with probability 1 / ((heat - 5) * log_factor + 1), and
+ * each `decay_minutes` without a touch decrement it. New keys start at 5, so that they are kept long enough to be
+ * touched.
  */
 #ifndef KELVIN_KEYSPACE_HEAT_H
 #define KELVIN_KEYSPACE_HEAT_H
@@ -15,7 +16,7 @@ enum { HEAT_NEW = 5 };
 
 struct heat_settings {
     uint32_t log_factor;        /* lfu-log-factor */
-    uint32_t decay_minutes;     /* lfu-decay-time; 0: never decays */
+    uint32_t decay_minutes;     /* lfu-decay-time; 0: no decay */
 };
 
 /* Minutes of the wall clock, modulo 2^16. */
@@ -24,7 +25,7 @@ static inline uint16_t heat_minutes(int64_t now_ms)
     return (uint16_t)(now_ms / 60000);
 }
 
-/* What the heat has decayed to by now; changes nothing. */
+/* The heat after decay until now. Changes nothing. */
 static inline uint8_t heat_now(const struct heat_settings *settings, uint8_t heat, uint16_t minutes, uint16_t now)
 {
     uint16_t idle = (uint16_t)(now - minutes);
@@ -33,7 +34,7 @@ static inline uint8_t heat_now(const struct heat_settings *settings, uint8_t hea
     return periods >= heat ? 0 : (uint8_t)(heat - periods);
 }
 
-/* A touch. Writes to the entry only when something changes, to keep its cache line clean. */
+/* Records a touch. Writes to the entry only if something changes, to keep its cache line clean. */
 static inline void heat_touch(const struct heat_settings *settings, struct entry *entry, uint16_t now, struct random *random)
 {
     uint8_t heat = entry->heat;

@@ -137,14 +137,14 @@ void keyspace_note_times(struct keyspace *keyspace, uint64_t hash, uint32_t hand
     table_note_due(&keyspace->table, hash, handle, due_ms, now_ms);
 }
 
-/* Gives the entry a block of another size and copies header, expiry and key into it; the value is to be put by the caller,
- * who also frees the old block, for the value may still lie there. */
+/* Gives the entry a block of another size and copies header, expiry and key into it. The caller stores the value and
+ * frees the old block, in this order, because the value may still be in the old block. */
 static uint32_t block_exchange(struct keyspace *keyspace, uint64_t hash, uint32_t handle, uint32_t size)
 {
     uint32_t moved = heap_alloc(&keyspace->heap, size);
     struct entry *from, *to;
 
-    CHECK(moved != 0);      /* half of a change can't be taken back; the machine gave its last byte */
+    CHECK(moved != 0);      /* a change cannot be undone half-way, and there is no memory left */
     from = heap_at(&keyspace->heap, handle);
     to = heap_at(&keyspace->heap, moved);
     memcpy(to, from, (size_t)(entry_value_at(from) - (char *)from));
@@ -312,7 +312,7 @@ bool keyspace_expire_step(struct keyspace *keyspace, int64_t now_ms, uint32_t bu
         }
         keyspace->saw_due = keyspace->saw_due || bucket_due(bucket) != 0;
         keyspace->expire_cursor = cursor.last_hash + 1;
-        for (int i = 0; i < count; i++)     /* the table may change under it: the bucket is not looked at again */
+        for (int i = 0; i < count; i++)     /* the callback may change the table: the bucket is not read again */
             found(context, keyspace, hashes[i], expired[i]);
         if (keyspace->expire_cursor == 0 ||
             partition_index(keyspace->partition->all, keyspace->expire_cursor) != keyspace->partition->index) {

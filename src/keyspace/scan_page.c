@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 
-/* While a page grows its text moves: keys are kept as offsets, in the pointer's place. */
+/* The text may move while the page grows: keys are stored as offsets, in place of pointers. */
 void scan_page_add(struct scan_page *page, struct bytes key, enum value_type type, int64_t expire_ms)
 {
     if (page->count == page->capacity) {

@@ -22,7 +22,7 @@ struct segment_pool {
     struct chunk *chunks;
     void **cold;                /* free segments without memory */
     size_t cold_count, cold_capacity;
-    void *warm[WARM_MAX];       /* free segments that still have theirs */
+    void *warm[WARM_MAX];       /* free segments that still have memory */
     size_t warm_count;
     _Atomic int64_t used;
 };
@@ -60,7 +60,7 @@ static void pool_push_cold(struct segment_pool *pool, void *segment)
 
 static bool pool_map_chunk(struct segment_pool *pool)
 {
-    size_t size = (size_t)(CHUNK_SEGMENTS + 1) * SEGMENT_SIZE;      /* one more, to align the rest */
+    size_t size = (size_t)(CHUNK_SEGMENTS + 1) * SEGMENT_SIZE;      /* one segment more, for alignment */
     char *mapping = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct chunk *chunk;
     uintptr_t first;
@@ -71,7 +71,7 @@ static bool pool_map_chunk(struct segment_pool *pool)
     *chunk = (struct chunk){ pool->chunks, mapping, size };
     pool->chunks = chunk;
     first = ((uintptr_t)mapping + SEGMENT_SIZE - 1) & ~(uintptr_t)(SEGMENT_SIZE - 1);
-    for (int i = CHUNK_SEGMENTS - 1; i >= 0; i--)       /* the lowest address is handed out first */
+    for (int i = CHUNK_SEGMENTS - 1; i >= 0; i--)       /* the lowest address is used first */
         pool_push_cold(pool, (char *)first + (size_t)i * SEGMENT_SIZE);
     return true;
 }

@@ -1,7 +1,7 @@
-/* Segment pool: aligned runs of 64 KiB from the machine, for all heaps of the server.
+/* Segment pool: aligned segments of 64 KiB from the operating system, for all heaps of the server.
  *
- * Memory given back goes to the machine at once (MADV_DONTNEED), but for a few segments kept warm.
- * Thread-safe: one leaf lock.
+ * Memory given back is returned to the system at once (MADV_DONTNEED), except for a few segments. Thread-safe: one leaf
+ * lock.
  */
 #ifndef KELVIN_KEYSPACE_SEGMENT_POOL_H
 #define KELVIN_KEYSPACE_SEGMENT_POOL_H
@@ -14,14 +14,14 @@ enum { SEGMENT_SIZE = 64 * 1024 };
 struct segment_pool;
 
 struct segment_pool *segment_pool_create(void);
-void segment_pool_destroy(struct segment_pool *pool);   /* all segments were given back, or nobody cares any more */
+void segment_pool_destroy(struct segment_pool *pool);   /* all segments have been given back, or will not be used any more */
 
-/* NULL when the machine refuses memory. Content is undefined. */
+/* Returns NULL if there is no memory. The contents are undefined. */
 void *segment_pool_take(struct segment_pool *pool);
 void  segment_pool_give(struct segment_pool *pool, void *segment);
 
-/* Heaps report what they use of their segments, in steps, so that the sum is cheap to read anywhere: bytes in live blocks; holes
- * and untouched room are not counted. */
+/* Heaps report changes of their live bytes here, in steps, so that the sum is cheap to read anywhere. Holes and
+ * untouched parts of segments are not counted. */
 void segment_pool_report(struct segment_pool *pool, int64_t used_change);
 uint64_t segment_pool_used(const struct segment_pool *pool);
 

@@ -7,13 +7,13 @@
 
 enum {
     LEAF_LINES_MIN = 2,
-    LEAF_MERGE_LINES = 80,      /* a leaf of so few lines looks whether it can merge with its buddy */
-    LEAF_MERGE_KEYS = 1000,     /* two buddies with fewer keys than this together become one */
+    LEAF_MERGE_LINES = 80,      /* a leaf with at most this number of lines is considered for merging with its buddy */
+    LEAF_MERGE_KEYS = 1000,     /* two buddies with at most this number of keys become one leaf */
     DUE_MAX = (1 << 24) - 1,
     DUE_FAR_S = 90 * 24 * 3600, /* below half of 2^24 seconds */
 };
 
-/* Lives in the line before the first bucket. */
+/* Located in the cache line before the first bucket. */
 struct leaf {
     uint32_t count;             /* keys */
     uint32_t lines;             /* cache lines, this one included */
@@ -180,17 +180,17 @@ static void leaf_put(struct leaf *leaf, uint32_t shift, uint64_t hash, uint32_t 
     leaf->count++;
 }
 
-/* Room for the keys a leaf of so many lines may hold: 86 to 91 % of the slots, by the table's stagger. */
+/* The number of keys allowed in a leaf with `lines` lines: 86 to 91 % of the slots, depending on the table's stagger. */
 static uint32_t leaf_room(const struct table *table, uint32_t lines)
 {
     uint32_t slots = (lines - 1) * BUCKET_SLOTS;
 
-    if (lines <= 4)         /* tiny ones may be full: a scan of a few lines costs nothing */
+    if (lines <= 4)         /* small ones may be full: searching a few lines costs little */
         return slots;
     return slots * (220 + table->stagger % 16) / 256;
 }
 
-/* The allocator's size classes: 4 a doubling, so nothing is lost to rounding. */
+/* The allocator's size classes, four per doubling, so that nothing is lost to rounding. */
 static uint32_t lines_larger(uint32_t lines)
 {
     uint32_t step = lines < 8 ? 1 : 1u << (29 - (uint32_t)__builtin_clz(lines));
@@ -198,7 +198,7 @@ static uint32_t lines_larger(uint32_t lines)
     return lines + step;
 }
 
-/* Lines for so many keys and a quarter more, so that the next ones do not make it grow again at once. */
+/* Lines for `keys` keys and a quarter more, so that the leaf does not have to grow again soon. */
 static uint32_t lines_for(const struct table *table, uint32_t keys)
 {
     uint32_t lines = LEAF_LINES_MIN;
@@ -232,7 +232,7 @@ static void leaf_move(const struct table *table, struct leaf *from, struct leaf 
                 continue;
             hash = hash_of(table, handle);
             if (heap_at(table->heap, handle)->flags & ENTRY_EXPIRES || entry_has_times(heap_at(table->heap, handle)))
-                due = bucket_due(bucket);       /* early enough, for it was the earliest of its bucket */
+                due = bucket_due(bucket);       /* early enough: it was the earliest of the bucket */
             if (high != NULL && (hash << (high_shift - 1) >> 63) != 0)
                 leaf_put(high, high_shift, hash, handle, due);
             else
@@ -270,8 +270,8 @@ static void directory_double(struct table *table)
     table->depth++;
 }
 
-/* Keys whose bit below the first `shift` - 1 is set: those for the upper half. Keys may come in hash order (somebody gets what SCAN
- * answered), so all of them may belong to one half. */
+/* The number of keys whose bit below the first `shift` - 1 is set, which belong to the upper half. Keys may be inserted
+ * in hash order (for example in the order of SCAN), so they may all belong to one half. */
 static uint32_t count_high(const struct table *table, struct leaf *leaf, uint32_t shift)
 {
     struct bucket *buckets = leaf_buckets(leaf);
@@ -308,7 +308,7 @@ void table_insert(struct table *table, uint64_t hash, uint32_t handle)
     uint64_t word = table->directory[directory_index(table, hash)];
     struct leaf *leaf = word_leaf(word);
 
-    while (leaf->count >= leaf_room(table, leaf->lines)) {      /* so there is always a free slot for leaf_put */
+    while (leaf->count >= leaf_room(table, leaf->lines)) {      /* ensures a free slot for leaf_put */
         if (leaf->lines < TABLE_LEAF_LINES_MAX || table->skip + word_depth(word) > 40)
             leaf_resize(table, hash, word, lines_larger(leaf->lines));
         else
@@ -320,7 +320,7 @@ void table_insert(struct table *table, uint64_t hash, uint32_t handle)
     table->count++;
 }
 
-/* The bucket and slot of a handle that is there. */
+/* Finds the bucket and slot of a handle that is in the table. */
 static struct bucket *locate(const struct table *table, uint64_t hash, uint32_t handle, int *slot)
 {
     uint64_t word = table->directory[directory_index(table, hash)];
@@ -384,7 +384,7 @@ void table_remove(struct table *table, uint64_t hash, uint32_t handle)
     }
     leaf->count--;
     table->count--;
-    /* Shrink late, well below where it would grow again. */
+    /* Shrinks late, well below the load at which the leaf would grow again. */
     if (leaf->lines > LEAF_LINES_MIN && leaf->count < leaf_room(table, leaf->lines) / 2) {
         if (leaf->lines <= LEAF_MERGE_LINES)
             try_merge(table, hash, word);
@@ -411,7 +411,7 @@ void table_note_due(struct table *table, uint64_t hash, uint32_t handle, int64_t
         bucket_set_due(bucket, due);
 }
 
-/* The first hash at home in bucket `index`: ceil(index * 2^32 / count), back in its place below the leaf's bits. */
+/* The first hash whose home is bucket `index`: ceil(index * 2^32 / count), at its position below the leaf's bits. */
 static uint64_t bucket_first_hash(uint64_t hash, uint32_t shift, uint32_t count, uint32_t index)
 {
     uint64_t prefix = shift == 0 ? 0 : hash >> (64 - shift) << (64 - shift);
@@ -513,10 +513,10 @@ uint32_t due_of(int64_t expire_ms, int64_t now_ms)
 
     if (second > now + DUE_FAR_S)
         second = now + DUE_FAR_S;
-    if (second < now)       /* due at once is early enough; from the far past to the far future would be too far to compare */
+    if (second < now)       /* due at once is early enough; the distance from far past to far future could not be compared */
         second = now;
     due = (uint32_t)(second & DUE_MAX);
-    return due == 0 ? DUE_MAX : due;        /* a second early */
+    return due == 0 ? DUE_MAX : due;        /* one second early */
 }
 
 bool due_before(uint32_t a, uint32_t b)

@@ -2,16 +2,16 @@
  *
  *   bucket (64 bytes) = 12 tags u8 | overflow u8 | due u24 | 12 handles u32
  *   tag = low byte of the hash, never 0; a handle of 0 is a free slot
- *   overflow = keys that wanted this bucket, or passed it, and sit behind it (sticks at 255)
- *   due = second of the earliest expiry in this bucket, of a key or a field, modulo 2^24, 0: none (keyspace_expire_step goes by it)
+ *   overflow = number of keys that did not fit into this bucket, or passed it, and are in a later one (at most 255, then it stays 255)
+ *   due = second of the earliest expiry in this bucket, of a key or a field, modulo 2^24, 0: none (for keyspace_expire_step)
  *
- * The table is a directory of leaves by the hash's top bits (below the partition's); each leaf is a run of buckets of any
- * count, indexed by multiplying, so that table order is hash order but for keys displaced to a following bucket. A leaf grows
- * and shrinks on its own in steps of 1/4 to 1/7 (the allocator's size classes), and splits at TABLE_LEAF_LINES_MAX: the longest
- * step is a rebuild of one leaf, about 2500 keys. Extendible hashing (Fagin, Nievergelt, Pippenger, Strong 1979) for the
- * directory; overflow counts as in F14 (Bronson, Shi 2019).
+ * The table is a directory of leaves by the hash's top bits (below the partition's). Each leaf is an array of any
+ * number of buckets, indexed by multiplication, so that table order is hash order except for keys displaced to a
+ * following bucket. A leaf grows and shrinks independently in steps of 1/4 to 1/7 (the allocator's size classes), and
+ * splits at TABLE_LEAF_LINES_MAX: the longest step is the rebuilding of one leaf, about 2500 keys. Extendible hashing
+ * (Fagin, Nievergelt, Pippenger, Strong 1979) for the directory; overflow counts as in F14 (Bronson, Shi 2019).
  *
- * The table does not know keys: who calls it hands in the heap and the seed, from which it gets hashes when it rebuilds.
+ * The table stores no hashes: when it rebuilds a leaf, it computes them from the keys in the heap, with the seed.
  *
  * Owner: the partition's lock.
  */
@@ -40,8 +40,8 @@ struct bucket {
 struct table {
     uint64_t *directory;        /* leaf address | bucket count << 48 | leaf depth in the low 6 bits */
     uint8_t depth;              /* the directory has 2^depth words */
-    uint8_t skip;               /* top bits of the hash that all keys share: the partition's */
-    uint8_t stagger;            /* shifts the load at which leaves grow */
+    uint8_t skip;               /* the number of top bits of the hash that all keys share: the partition's */
+    uint8_t stagger;            /* varies the load at which leaves grow, by partition */
     uint64_t count;
     size_t leaf_bytes;
     const struct heap *heap;
@@ -51,40 +51,43 @@ struct table {
 void table_init(struct table *table, const struct heap *heap, const struct hash_seed *seed, uint8_t skip, uint8_t stagger);
 void table_release(struct table *table);
 
-/* 0 if the key is not there. */
+/* Returns 0 if the key is not there. */
 uint32_t table_find(const struct table *table, uint64_t hash, struct bytes key);
 
-/* The key is not there yet. Its entry is in the heap already. */
+/* The key must not be there. Its entry is in the heap already. */
 void table_insert(struct table *table, uint64_t hash, uint32_t handle);
-/* The handle is there. May shrink the leaf. */
+/* The handle must be there. May shrink the leaf. */
 void table_remove(struct table *table, uint64_t hash, uint32_t handle);
-/* The entry has moved. */
+/* Changes the handle of an entry that has moved. */
 void table_replace(struct table *table, uint64_t hash, uint32_t from, uint32_t to);
 
-/* Notes that the entry, which is in the table, expires: keeps its bucket's due time early enough. */
+/* Notes that the entry, which is in the table, expires: its bucket's due time must not be later. */
 void table_note_due(struct table *table, uint64_t hash, uint32_t handle, int64_t expire_ms, int64_t now_ms);
 
-/* For a pipeline: first the bucket's line, and, when that is there, the lines of the entries that look right. */
+/* Prefetching for a pipeline: first the bucket's cache line, and when it is there, those of the entries whose tag
+ * matches. */
 void table_prefetch_bucket(const struct table *table, uint64_t hash);
 void table_prefetch_entry(const struct table *table, uint64_t hash);
 
-/* Buckets in table order. A position is a hash (without the partition's bits it shares): it stays valid while the table changes. */
+/* Iterates over buckets in table order. A position is a hash (without the bits shared in the partition): it stays valid
+ * while the table changes. */
 struct table_cursor {
     struct bucket *bucket;
     uint64_t first_hash;        /* keys whose home is this bucket have hashes from here ... */
-    uint64_t last_hash;         /* ... to here, inclusive, partition's bits included */
-    struct bucket *leaf;        /* private: its first bucket, their count and this one's index */
+    uint64_t last_hash;         /* ... to here, inclusive, with the partition's bits */
+    struct bucket *leaf;        /* private: the leaf's first bucket, their number and the index of this one */
     uint32_t leaf_count, index;
 };
-/* The bucket that is home to `hash`. False if the table is empty. */
+/* Moves to the bucket that is home to `hash`. False if the table is empty. */
 bool table_seek(const struct table *table, uint64_t hash, struct table_cursor *cursor);
-/* The next one; false at the end. */
+/* Moves to the next bucket; false at the end. */
 bool table_next(const struct table *table, struct table_cursor *cursor);
 
-/* The entries whose home is the cursor's bucket, also those displaced: calls `found` for each. */
+/* Calls `found` for each entry whose home is the cursor's bucket, displaced ones included. */
 typedef void table_found(void *context, uint64_t hash, uint32_t handle);
 void table_home_entries(const struct table *table, const struct table_cursor *cursor, table_found *found, void *context);
-/* The same for those that are `wanted`, which may be asked about others, too, and about one more than once: it is cheap to say no. */
+/* The same for entries that `wanted` accepts. `wanted` may also be called for other entries, and several times for the
+ * same one; it should be quick. */
 typedef bool table_wanted(void *context, uint32_t handle);
 void table_home_wanted(const struct table *table, const struct table_cursor *cursor, table_wanted *wanted, table_found *found, void *context);
 
@@ -93,7 +96,7 @@ void table_verify(const struct table *table);       /* CHECKs everything; for te
 
 uint32_t bucket_due(const struct bucket *bucket);
 void bucket_set_due(struct bucket *bucket, uint32_t due);
-/* Seconds modulo 2^24, never 0; far times are brought near enough to compare. */
+/* Seconds modulo 2^24, never 0; distant times are brought near enough to be compared. */
 uint32_t due_of(int64_t expire_ms, int64_t now_ms);
 bool due_before(uint32_t a, uint32_t b);
 

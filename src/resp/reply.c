@@ -43,7 +43,7 @@ static void append_header(struct reply *reply, char type, size_t number)
     reply->out.size = (size_t)(at - reply->out.data);
 }
 
-/* A line ends at its first CR or LF, so what is between must have none. */
+/* A line ends at its first CR or LF, so the text must not contain any. */
 static void append_line(struct reply *reply, char type, struct bytes text)
 {
     char *at = buffer_reserve(&reply->out, text.size + 3);
@@ -113,7 +113,7 @@ void reply_bulk_format(struct reply *reply, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(at, (size_t)size + 1, format, arguments);
     va_end(arguments);
-    at[size] = '\r';            /* over the NUL */
+    at[size] = '\r';            /* overwrites the NUL */
     at[size + 1] = '\n';
     reply->out.size += (size_t)size + 2;
 }
@@ -230,7 +230,7 @@ struct reply_later reply_later_begin(struct reply *reply)
     return later;
 }
 
-/* The header goes into the gap; what is behind moves if it does not fit exactly. */
+/* Writes the header into the gap; what follows is moved if the header does not fit exactly. */
 static void later_end(struct reply *reply, struct reply_later later, char type, size_t number)
 {
     char header[REPLY_HEADER_SIZE];

@@ -9,14 +9,14 @@
 
 enum {
     ARGS_MIN = 16,
-    ARGS_KEEP = 1024,                       /* more are given back when the next request begins */
+    ARGS_KEEP = 1024,                       /* an array for more arguments is freed when the next request begins */
     INLINE_KEEP = 16 * 1024,
     UNAUTHENTICATED_ARGS_MAX = 10,
     UNAUTHENTICATED_BULK_MAX = 16 * 1024,
     FAST_DIGITS_MAX = 9,
 };
 
-/* How reading a header line may end. */
+/* The result of reading a header line. */
 enum header { HEADER_OK, HEADER_MORE, HEADER_ERROR };
 
 void request_init(struct request_parser *parser)
@@ -43,7 +43,7 @@ void request_trim(struct request_parser *parser)
     buffer_release(&parser->inline_text);
 }
 
-/* The arguments stay; what comes next is the start of a request. */
+/* Keeps the arguments; the next byte is the start of a request. */
 static void request_end(struct request_parser *parser)
 {
     parser->args_expected = -1;
@@ -89,7 +89,7 @@ static enum request_result need(size_t *wanted, size_t missing)
     return REQUEST_MORE;
 }
 
-/* Memory follows the arguments that came, not those that were announced. */
+/* Memory follows the arguments that have arrived, not the announced count. */
 static void args_grow(struct request_parser *parser)
 {
     int64_t capacity = parser->arg_capacity == 0 ? ARGS_MIN : (int64_t)parser->arg_capacity * 2;
@@ -108,8 +108,8 @@ static inline void args_push(struct request_parser *parser, const char *data, si
     parser->args[parser->arg_count++] = bytes_of(data, size);
 }
 
-/* Addresses become offsets while the data may move, and back, but for those of large arguments, which stay where they are. An argument
- * is converted once each way, however many pieces the request comes in. */
+/* Converts addresses to offsets while the data may move, and back, except for large arguments, which stay where they
+ * are. An argument is converted once in each direction, however many pieces the request arrives in. */
 static void args_to_offsets(struct request_parser *parser, int first, const char *data)
 {
     int large = 0;
@@ -134,7 +134,7 @@ static void args_to_addresses(struct request_parser *parser, int count, const ch
     }
 }
 
-/* ---- large arguments ---- */
+/* Large arguments */
 
 size_t request_large_wanted(const struct request_parser *parser)
 {
@@ -186,7 +186,7 @@ bool request_large_add(struct request_parser *parser, size_t size)
     buffer->size += size;
     if (buffer->size < buffer->capacity)
         return false;
-    buffer->size -= 2;          /* what the two bytes after the argument are is not checked, as for others */
+    buffer->size -= 2;          /* the two bytes after the argument are not checked, as for other arguments */
     args_push(parser, buffer->data, buffer->size);
     parser->bulk_expected = -1;
     return true;
@@ -201,14 +201,14 @@ void request_again(struct request_parser *parser, const char *data, size_t size)
     parser->line_scanned = 0;
 }
 
-/* ---- inline commands ---- */
+/* Inline commands */
 
 static inline bool is_space(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* What ends an argument without quotes: fewer than what may stand between arguments. */
+/* What ends an argument without quotes: fewer characters than are skipped between arguments. */
 static inline bool is_separator(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
@@ -225,7 +225,7 @@ static inline int hex_value(char c)
     return -1;
 }
 
-/* `at` is behind a backslash in double quotes, and not at the end. */
+/* `at` is after a backslash in double quotes, and not at the end. */
 static const char *unescape(const char *at, const char *end, struct buffer *text)
 {
     char c = *at;
@@ -245,7 +245,7 @@ static const char *unescape(const char *at, const char *end, struct buffer *text
     return at + 1;
 }
 
-/* `at` is behind the opening quote. Returns what is behind the closing one, NULL if there is none. */
+/* `at` is after the opening quote. Returns the address after the closing one, NULL if there is none. */
 static const char *unquote(const char *at, const char *end, char quote, struct buffer *text)
 {
     while (at < end && *at != quote) {
@@ -260,7 +260,7 @@ static const char *unquote(const char *at, const char *end, char quote, struct b
     return at < end ? at + 1 : NULL;
 }
 
-/* One argument that has quotes somewhere, built behind the others in inline_text. NULL: they are not balanced. */
+/* Reads one argument that contains quotes and appends it to inline_text. NULL if the quotes are not balanced. */
 static const char *inline_quoted(struct request_parser *parser, const char *at, const char *end)
 {
     struct buffer *text = &parser->inline_text;
@@ -282,7 +282,7 @@ static const char *inline_quoted(struct request_parser *parser, const char *at, 
 
 static enum request_result inline_split(struct request_parser *parser, const char *at, const char *end)
 {
-    /* Room for all there can be, so that nothing moves while arguments point into it. */
+    /* Reserves the maximum, so that inline_text does not move while arguments point into it. */
     if (memchr(at, '"', (size_t)(end - at)) != NULL || memchr(at, '\'', (size_t)(end - at)) != NULL)
         buffer_reserve(&parser->inline_text, (size_t)(end - at));
     for (;;) {
@@ -330,10 +330,10 @@ static enum request_result inline_parse(struct request_parser *parser, const str
     return result;
 }
 
-/* ---- arrays of bulks ---- */
+/* Arrays of bulk strings */
 
-/* The number at `at` if it is plain, short and there with both bytes that end its line: nearly always. Returns what is
- * behind the line; NULL sends the caller the slow way, which finds out what is the matter. */
+/* Reads the number at `at` if it is plain and short and both bytes of its line end are there, which is nearly always
+ * the case. Returns the address after the line; NULL means that header_slow has to read it and find out why. */
 static inline const char *number_fast(const char *at, const char *end, int64_t *number)
 {
     const char *limit = end - at > FAST_DIGITS_MAX + 2 ? at + FAST_DIGITS_MAX + 1 : end - 1;
@@ -370,8 +370,9 @@ static enum header unexpected(struct request_parser *parser, char got)
     return HEADER_ERROR;
 }
 
-/* The line at `scanned`, of type `type`: checks all, reads the number, moves `scanned` behind the line. A line ends with
- * CR and any one byte, and its size is checked first, so that the answer does not depend on the pieces it came in. */
+/* Reads the line of type `type` at `scanned`: checks everything, reads the number, moves `scanned` after the line. A
+ * line ends with CR and any one byte. Its size is checked first, so that the result does not depend on the pieces in
+ * which the line arrives. */
 static enum header header_slow(struct request_parser *parser, const struct request_limits *limits, const char *data,
     size_t size, char type, int64_t *number)
 {
@@ -380,7 +381,7 @@ static enum header header_slow(struct request_parser *parser, const struct reque
     const char *end;
     size_t line_size;
 
-    CHECK(size >= from);        /* the same bytes as last time, maybe more */
+    CHECK(size >= from);        /* the same bytes as in the last call, possibly more */
     end = memchr(data + from, '\r', size - from);
     line_size = end != NULL ? (size_t)(end - data) - start : size - start;
     if (line_size > (size_t)limits->inline_size_max) {
@@ -394,7 +395,7 @@ static enum header header_slow(struct request_parser *parser, const struct reque
     if (data[start] != type)
         return unexpected(parser, data[start]);
     if (!text_to_int(bytes_of(data + start + 1, line_size - 1), number))
-        *number = INT64_MAX;        /* more than any limit */
+        *number = INT64_MAX;        /* above every limit */
     parser->scanned = start + line_size + 2;
     return HEADER_OK;
 }
@@ -426,7 +427,7 @@ static enum header count_read(struct request_parser *parser, const struct reques
     return HEADER_OK;
 }
 
-/* The $ line of the next argument, into bulk_expected. */
+/* Reads the $ line of the next argument into bulk_expected. */
 static inline enum header bulk_read(struct request_parser *parser, const struct request_limits *limits,
     const char *data, size_t size)
 {
@@ -456,12 +457,12 @@ static inline enum header bulk_read(struct request_parser *parser, const struct 
     return HEADER_OK;
 }
 
-/* Takes arguments until all are there, data is missing or something is wrong. */
+/* Reads arguments until all have been read, data is missing or there is an error. */
 static enum request_result args_read(struct request_parser *parser, const struct request_limits *limits,
     const char *data, size_t size, size_t *wanted)
 {
     while (parser->arg_count < parser->args_expected) {
-        size_t needed;      /* what the two bytes behind the argument are is not checked */
+        size_t needed;      /* the two bytes after the argument are not checked */
 
         if (parser->bulk_expected < 0) {
             enum header header = bulk_read(parser, limits, data, size);

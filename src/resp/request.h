@@ -1,11 +1,12 @@
-/* Request: takes requests out of a client's query buffer, in place.
+/* Request: parses requests in a client's query buffer, in place.
  *
- * Understands RESP arrays of bulks and inline commands (with Redis' quoting). Incremental: it remembers how far it got,
- * so a request that comes in a thousand pieces is scanned once. Owner: one thread; one parser a client.
+ * Accepts RESP arrays of bulk strings and inline commands (with Redis' quoting). The parser is incremental: it
+ * remembers how far it has read, so a request that arrives in a thousand pieces is scanned once. Owner: one thread;
+ * each client has one parser.
  *
- * On REQUEST_COMPLETE args[0..arg_count) point into the data that was given (inline commands with quotes into memory
- * of the parser); they are valid until the data moves or the next call. An empty request (`*0`, `*-1`, an empty
- * line) is consumed silently: REQUEST_COMPLETE with arg_count 0.
+ * After REQUEST_COMPLETE args[0..arg_count) point into the given data (for inline commands with quotes: into the
+ * parser's memory); they are valid until the data moves or until the next call. An empty request (`*0`, `*-1`, an empty
+ * line) is consumed without a reply: REQUEST_COMPLETE with arg_count 0.
  */
 #ifndef KELVIN_RESP_REQUEST_H
 #define KELVIN_RESP_REQUEST_H
@@ -19,7 +20,7 @@
 
 enum { REQUEST_ERROR_SIZE = 128, REQUEST_LARGE_MIN = 64 * 1024 };
 
-/* An argument that was received into memory of its own: args[arg] is its blob's bytes. */
+/* An argument that was received into memory of its own: args[arg] is the bytes of its blob. */
 struct request_large {
     struct blob *blob;          /* held by the parser until the next request begins */
     int arg;
@@ -27,25 +28,25 @@ struct request_large {
 
 struct request_limits {
     int64_t bulk_size_max;      /* proto-max-bulk-len */
-    int64_t arg_count_max;      /* INT32_MAX in Redis 7.2; never more */
-    int64_t inline_size_max;    /* 64 KiB; of a line with a count or length too. At least 32 */
-    bool authenticated;         /* false: bulks over 16 KiB and more than 10 arguments are errors, as in Redis */
+    int64_t arg_count_max;      /* INT32_MAX in Redis 7.2; not more than that */
+    int64_t inline_size_max;    /* 64 KiB; also for a line with a count or a length. At least 32 */
+    bool authenticated;         /* false: bulk strings over 16 KiB and more than 10 arguments are errors, as in Redis */
 };
 
 struct request_parser {
     struct bytes *args;
     int arg_count;
-    /* Private: where we are in a request that is not complete. Offsets count from the start of the request; between
-     * calls args[].data are such offsets too, as the data may move. */
+    /* Private: the position in an incomplete request. Offsets count from the start of the request. Between calls
+     * args[].data are such offsets too, because the data may move. */
     int arg_capacity;
-    int64_t args_expected;      /* -1: the header is not read yet */
-    int64_t bulk_expected;      /* -1: the $ header of the next bulk is not read yet */
-    size_t scanned;             /* bytes of the request that are done with */
-    size_t line_scanned;        /* no line that is still open ends before this */
+    int64_t args_expected;      /* -1: the header has not been read */
+    int64_t bulk_expected;      /* -1: the $ header of the next bulk string has not been read */
+    size_t scanned;             /* bytes of the request that have been processed */
+    size_t line_scanned;        /* no line that is still incomplete ends before this offset */
     struct buffer inline_text;  /* arguments that had quotes or escapes */
-    struct request_large *large;    /* in the order of `arg`; the last one may still be filling: its `arg` is arg_count then */
+    struct request_large *large;    /* ordered by `arg`; while the last one is being received, its `arg` is arg_count */
     int large_count, large_capacity;
-    size_t large_size;          /* bytes of all of them */
+    size_t large_size;          /* total size of their bytes */
     char error[REQUEST_ERROR_SIZE];
 };
 
@@ -54,35 +55,37 @@ enum request_result { REQUEST_COMPLETE, REQUEST_MORE, REQUEST_ERROR };
 void request_init(struct request_parser *parser);
 void request_release(struct request_parser *parser);
 
-/* Gives back the memory a big request left behind. Only between requests; the arguments are gone afterwards. What is
- * beyond a few pages goes by itself when the next request begins: this is for clients that fall idle. */
+/* Frees the memory that a large request needed. Only between requests; the arguments are not valid afterwards. Memory
+ * beyond a few pages is freed anyway when the next request begins: this function is for clients that become idle. */
 void request_trim(struct request_parser *parser);
 
-/* Forgets what was read of a request that is not complete: the next call starts at a request's first byte again. For who reads
- * ahead and then has to go back. */
+/* Forgets what was read of an incomplete request: the next call starts at the first byte of a request. For callers that
+ * read ahead and then have to go back. */
 void request_restart(struct request_parser *parser);
 
-/* Large arguments need not be in `data`. After REQUEST_MORE: the size of the argument that is incomplete, with its line end, if it is
- * worth to be received apart from the others (REQUEST_LARGE_MIN and more); else 0. */
+/* Large arguments can be received outside `data`. After REQUEST_MORE: the size of the incomplete argument with its line
+ * end, if it is large enough to be received separately (REQUEST_LARGE_MIN or more); otherwise 0. */
 size_t request_large_wanted(const struct request_parser *parser);
-/* Begins that: what has come of the argument is copied. Returns how many bytes of `data`, counted from the request's first one, are to be kept for
- * the next call of request_parse; those after them are done with. */
+/* Starts to receive it separately; the part that is already in `data` is copied. Returns how many bytes of `data`, from
+ * the start of the request, must be kept for the next call of request_parse; the bytes after them have been processed. */
 size_t request_large_begin(struct request_parser *parser, const char *data, size_t size);
-/* Where the next bytes of the argument go, `*room` of them; NULL: none is being received. Then: so many have come; true if it is complete. */
+/* Returns where the next bytes of the argument go, with room for `*room` of them; NULL if no argument is being
+ * received. The caller then passes the number of bytes received to request_large_add, which returns true if the
+ * argument is complete. */
 char *request_large_room(struct request_parser *parser, size_t *room);
 bool request_large_add(struct request_parser *parser, size_t size);
-/* The request that was complete is to be given once more by the next call, with the same data: request_restart for one with large
- * arguments. `size` is what request_parse said it consumed. */
+/* Makes the next call return the completed request once more, with the same data: request_restart for a request with
+ * large arguments. `size` is what request_parse returned in `*consumed`. */
 void request_again(struct request_parser *parser, const char *data, size_t size);
-/* The blob of the large argument that these bytes are; NULL: they are none. */
+/* The blob of the large argument whose bytes these are; NULL if there is none. */
 struct blob *request_large_find(const struct request_large *large, int count, struct bytes bytes);
-/* The request has run: its large arguments are not needed any more. */
+/* The request has run: releases its large arguments. */
 void request_drop_large(struct request_parser *parser);
 
-/* `data` begins where the current request begins (the same bytes as last time, maybe more of them, maybe elsewhere in
- * memory). REQUEST_COMPLETE: `*consumed` is the request's size. REQUEST_MORE: `*wanted` is a hint of how many bytes
- * are missing at least (>= 1). REQUEST_ERROR: parser->error is the text after "-ERR ", as Redis words it; the client
- * gets it and is closed. */
+/* `data` begins at the start of the current request (the same bytes as in the last call, possibly followed by more,
+ * possibly at another address). REQUEST_COMPLETE: `*consumed` is the size of the request. REQUEST_MORE: `*wanted` is a
+ * lower bound of the number of missing bytes (>= 1). REQUEST_ERROR: parser->error is the text after "-ERR " as in
+ * Redis; the caller sends it to the client and closes the connection. */
 enum request_result request_parse(struct request_parser *parser, const struct request_limits *limits,
     const char *data, size_t size, size_t *consumed, size_t *wanted);
 

@@ -7,8 +7,8 @@
 #include "value/chunk_list_private.h"
 
 enum {
-    SIZE_OF_COUNTED = 8 * 1024,     /* limit of a chunk whose elements are counted */
-    ELEMENT_OVERHEAD = 8,           /* reckoned for an element to come, as Redis does */
+    SIZE_OF_COUNTED = 8 * 1024,     /* limit of a chunk when its elements are counted */
+    ELEMENT_OVERHEAD = 8,           /* assumed for a new element, as in Redis */
 };
 
 void chunk_limits(int fill, size_t *size_max, size_t *count_max)
@@ -144,7 +144,7 @@ void chunk_list_push(struct chunk_list *list, enum list_end end, struct bytes el
     struct chunk *chunk = list->used > 0 ? chunk_at(list, index) : NULL;
 
     list->count++;
-    if (chunk != NULL && chunk_has_room(list, chunk, element)) {      /* with a depth, the ends are never compressed */
+    if (chunk != NULL && chunk_has_room(list, chunk, element)) {      /* the ends are never compressed */
         struct listpack **pack = pack_slot(chunk);
 
         listpack_insert(pack, end == LIST_HEAD ? listpack_first(*pack) : LISTPACK_NONE, element);

@@ -1,4 +1,4 @@
-/* The chunks of a list, and the ring in which they lie. */
+/* The chunks of a list, and the ring that contains them. */
 #include "value/chunk_list_private.h"
 
 #include "base/check.h"
@@ -19,7 +19,7 @@ static void ring_resize(struct chunk_list *list, uint32_t capacity)
     list->first = 0;
 }
 
-/* Opens a gap before chunk `index`, moving the side that is shorter. */
+/* Moves the shorter side. */
 struct chunk *chunk_ring_insert(struct chunk_list *list, size_t index)
 {
     if (list->used == list->capacity) {

@@ -4,9 +4,9 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-enum { PACK_SIZE_MAX = 128 * 1024 };   /* replacing elements may bring a chunk beyond its limit, but not beyond this */
+enum { PACK_SIZE_MAX = 128 * 1024 };   /* replacing elements may let a chunk exceed its limit, but not this */
 
-/* The chunk's elements from `index` on become a chunk of their own behind it. */
+/* The chunk's elements from `index` on become a new chunk after it. */
 static void split(struct chunk_list *list, size_t chunk_index, size_t index)
 {
     struct chunk *left, *right = chunk_ring_insert(list, chunk_index + 1);
@@ -30,7 +30,7 @@ static void split(struct chunk_list *list, size_t chunk_index, size_t index)
     left->count = (uint32_t)index;
 }
 
-/* Makes one of a chunk and the next one, if that is not too large. */
+/* Merges a chunk with the next one, if the result is not too large. */
 static bool merge(struct chunk_list *list, size_t index)
 {
     struct chunk *left, *right;
@@ -54,7 +54,7 @@ static bool merge(struct chunk_list *list, size_t index)
     return true;
 }
 
-/* Into a chunk that has room, or is about to be divided. */
+/* Inserts into a chunk that has room, or is about to be divided. */
 static void insert_into(struct chunk_list *list, size_t chunk_index, size_t index, struct bytes element)
 {
     struct chunk *chunk = chunk_at(list, chunk_index);
@@ -102,11 +102,11 @@ void chunk_list_insert(struct chunk_list *list, size_t index, struct bytes eleme
             last--;
         }
     }
-    /* A neighbour that was only looked at may be open now. */
+    /* A neighbour that was only examined may be decompressed now. */
     settle_around(list, first > 0 ? first - 1 : 0, last + 2);
 }
 
-/* `count` elements of one chunk, not all of it. */
+/* Removes `count` elements of one chunk, not all of it. */
 static void delete_within(struct chunk *chunk, size_t index, size_t count)
 {
     chunk_open(chunk);
@@ -189,7 +189,7 @@ size_t chunk_remove_from_pack(struct listpack **pack, struct bytes element, size
     return removed;
 }
 
-/* The chunk may be left without elements. */
+/* May leave the chunk empty. */
 static size_t remove_from_chunk(struct chunk *chunk, struct bytes element, size_t count_max, enum list_end from)
 {
     size_t removed;
@@ -214,7 +214,7 @@ static size_t remove_from_chunk(struct chunk *chunk, struct bytes element, size_
     return removed;
 }
 
-/* Takes out the chunks that have no elements any more. */
+/* Removes the chunks that are empty. */
 static void drop_empty(struct chunk_list *list)
 {
     size_t kept = 0;

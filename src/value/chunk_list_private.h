@@ -1,4 +1,4 @@
-/* Chunk list, private: the chunks. chunk_list.h says what it is and why. */
+/* Chunk list, private: the chunks. The design is described in chunk_list.h. */
 #ifndef KELVIN_VALUE_CHUNK_LIST_PRIVATE_H
 #define KELVIN_VALUE_CHUNK_LIST_PRIVATE_H
 
@@ -10,7 +10,7 @@
 
 enum {
     RING_MIN = 2,
-    PLAIN_SIZE_MIN = 64 * 1024,     /* elements of this size have a chunk of their own */
+    PLAIN_SIZE_MIN = 64 * 1024,     /* an element of this size has a chunk of its own */
     PACK_EMPTY_SIZE = 7,
 };
 
@@ -18,7 +18,7 @@ struct chunk {
     void *data;                     /* a struct listpack, struct plain or struct compressed */
     uint32_t count;                 /* elements */
     uint8_t form;                   /* enum chunk_form */
-    bool is_incompressible;         /* that was tried */
+    bool is_incompressible;         /* compressing it was tried */
 };
 
 struct plain {
@@ -27,12 +27,12 @@ struct plain {
 };
 
 struct compressed {
-    uint32_t size;                  /* of these bytes */
+    uint32_t size;                  /* of the bytes that follow */
     uint32_t pack_size;
     char bytes[];
 };
 
-/* Chunk i lies at ring[(first + i) & (capacity - 1)]. No chunk is empty. The first and the last `depth` ones are not compressed. */
+/* Chunk i is ring[(first + i) & (capacity - 1)]. No chunk is empty. The first and the last `depth` chunks are not compressed. */
 struct chunk_list {
     struct chunk *ring;
     uint32_t capacity, first, used;
@@ -51,7 +51,7 @@ static inline struct listpack *pack_of(const struct chunk *chunk)
     return chunk->data;
 }
 
-/* Its listpack may move when it changes. What was known about compressing it no longer holds. */
+/* The chunk's listpack, which may move when it changes. Forgets whether it can be compressed. */
 static inline struct listpack **pack_slot(struct chunk *chunk)
 {
     chunk->is_incompressible = false;
@@ -65,7 +65,7 @@ static inline struct bytes plain_bytes(const struct chunk *chunk)
     return bytes_of(plain->bytes, plain->size);
 }
 
-/* Which chunk has the element `*index`, which becomes an index in there. Counted from the nearer end. */
+/* The chunk that contains the element `*index`, which becomes the index within the chunk. Counts from the nearer end. */
 static inline size_t chunk_list_find(const struct chunk_list *list, size_t *index)
 {
     size_t chunk;
@@ -84,37 +84,37 @@ static inline size_t chunk_list_find(const struct chunk_list *list, size_t *inde
     return chunk;
 }
 
-/* chunk_list.c. Whether the element goes into the chunk, too. */
+/* chunk_list.c: whether the element fits into the chunk. */
 bool chunk_has_room(const struct chunk_list *list, const struct chunk *chunk, struct bytes element);
 
 /* chunk_list_chunks.c */
 
-/* Opens a gap before chunk `index`, which is to be filled. Chunks that were looked at have moved. */
+/* Inserts a descriptor before chunk `index`, for the caller to fill in. Pointers to descriptors become invalid. */
 struct chunk *chunk_ring_insert(struct chunk_list *list, size_t index);
-/* Takes `count` descriptors out; what they pointed to has been freed. */
+/* Removes `count` descriptors; what they point to must have been freed. */
 void chunk_ring_remove(struct chunk_list *list, size_t index, size_t count);
-/* A chunk of one element, before chunk `index`. */
+/* Inserts a chunk with one element before chunk `index`. */
 void chunk_list_insert_alone(struct chunk_list *list, size_t index, struct bytes element);
-/* Of what it points to; the descriptor stays. */
+/* Frees what it points to; the descriptor stays. */
 void chunk_free(struct chunk *chunk);
 struct chunk chunk_copy(const struct chunk *chunk);
-/* The listpack that a compressed chunk is; freed with mem_free. */
+/* The listpack of a compressed chunk, unpacked; freed with mem_free. */
 char *chunk_unpack(const struct chunk *chunk);
-/* Of a compressed one. */
+/* The chunk must be compressed. */
 void chunk_decompress(struct chunk *chunk);
-/* Compresses or opens the chunk, as its place demands. */
+/* Compresses or decompresses the chunk, depending on its position. */
 void chunk_settle(struct chunk_list *list, size_t index);
 void chunk_list_settle(struct chunk_list *list, size_t first, size_t last);
 
-/* So that its elements can be changed. */
+/* Decompresses the chunk if necessary, so that its elements can be changed. */
 static inline void chunk_open(struct chunk *chunk)
 {
     if (chunk->form == CHUNK_COMPRESSED)
         chunk_decompress(chunk);
 }
 
-/* To be called after each change: `first` to `last` are the chunks that changed. Besides them, a chunk may have crossed a border
- * because others came or went: at most two come at a time. */
+/* Must be called after each change: the chunks from `first` to `last` have changed. In addition, chunks may have
+ * crossed the border of the compressed part because others were added or removed: at most two are added at a time. */
 static inline void settle_around(struct chunk_list *list, size_t first, size_t last)
 {
     if (list->depth > 0)

@@ -1,4 +1,4 @@
-/* Walking through a list, and looking at its chunks as they are. */
+/* Iterating over a list, and reading its chunks as stored. */
 #include "value/chunk_list_private.h"
 
 #include "base/mem.h"
@@ -62,7 +62,7 @@ bool chunk_list_step(struct chunk_list_iterator *iterator)
         if (iterator->at != LISTPACK_NONE)
             return true;
     }
-    iterator->chunk = backwards ? iterator->chunk - 1 : iterator->chunk + 1;    /* before the first: beyond the last */
+    iterator->chunk = backwards ? iterator->chunk - 1 : iterator->chunk + 1;    /* before the first: wraps to beyond the last */
     if (!enter_chunk(iterator))
         return false;
     if (iterator->pack != NULL)

@@ -24,7 +24,7 @@ enum {
     INT_TEXT_MAX = 11,      /* of an int32, with its sign */
 };
 
-/* Writing. */
+/* Writing */
 
 static size_t length_put(uint8_t *to, uint64_t length)
 {
@@ -61,7 +61,7 @@ void codec_write_raw(struct buffer *out, struct bytes bytes)
     out->size += width + bytes.size;
 }
 
-/* In the special form, if it has 32 bits. */
+/* Writes the special form, if the number has 32 bits. */
 static bool write_int(struct buffer *out, int64_t number)
 {
     uint8_t form[5];
@@ -103,7 +103,7 @@ static void write_string(const struct value *value, struct buffer *out)
         codec_write_raw(out, string_bytes(value, digits));
 }
 
-/* Reading. */
+/* Reading */
 
 bool codec_take(struct bytes *input, size_t size, struct bytes *taken)
 {
@@ -231,7 +231,7 @@ static enum status read_string(uint8_t rdb_type, struct bytes *input, const stru
 
     if (status != STATUS_OK)
         return status;
-    *value = string_value(bytes);       /* digits become an integer, so nothing borrows from them */
+    *value = string_value(bytes);       /* digits become an integer, so the value does not borrow from them */
     if (value->encoding != STRING_EMBEDDED)
         scratch->size = mark;
     return STATUS_OK;
@@ -244,12 +244,12 @@ enum status codec_read_blob(struct bytes *input, struct buffer *scratch, struct 
     enum status status = codec_read_string(input, LISTPACK_SIZE_MAX, scratch, digits, blob);
 
     scratch->size = mark;
-    if (status == STATUS_OK && blob->data == digits)    /* a number is no blob, and ends with this function */
+    if (status == STATUS_OK && blob->data == digits)    /* an integer is not a blob, and `digits` ends with this function */
         status = STATUS_CORRUPT;
     return status;
 }
 
-/* The tables. */
+/* The tables */
 
 static codec_writer *const writers[VALUE_TYPE_COUNT] = {
     [VALUE_STRING] = write_string,
@@ -260,11 +260,11 @@ static codec_writer *const writers[VALUE_TYPE_COUNT] = {
     [VALUE_STREAM] = codec_write_stream,
 };
 
-/* What reads an RDB type, and which encoding we write in it. */
+/* The reader of an RDB type, and the encoding for which it is written. */
 struct rdb_row {
     enum value_type type;
     codec_reader *read;
-    enum { NEVER_WRITTEN, OF_COMPACT, OF_TABLE } written;     /* a string has no limits to be left */
+    enum { NEVER_WRITTEN, OF_COMPACT, OF_TABLE } written;     /* a string has only one form */
 };
 
 static const struct rdb_row rdb_rows[] = {
@@ -290,10 +290,10 @@ static const struct rdb_row rdb_rows[] = {
     [CODEC_RDB_HASH_LISTPACK_TIMES] = { VALUE_HASH, codec_read_hash, OF_COMPACT },
     [CODEC_RDB_STREAM] = { VALUE_STREAM, codec_read_stream, NEVER_WRITTEN },
     [CODEC_RDB_STREAM_2] = { VALUE_STREAM, codec_read_stream, NEVER_WRITTEN },
-    [CODEC_RDB_STREAM_3] = { VALUE_STREAM, codec_read_stream, NEVER_WRITTEN },       /* written, but without limits */
+    [CODEC_RDB_STREAM_3] = { VALUE_STREAM, codec_read_stream, NEVER_WRITTEN },       /* written, but there are no limits to restore */
 };
 
-/* NULL for a type that is not known. */
+/* NULL for an unknown type. */
 static const struct rdb_row *rdb_row_of(uint8_t rdb_type)
 {
     if (rdb_type >= sizeof(rdb_rows) / sizeof(rdb_rows[0]) || rdb_rows[rdb_type].read == NULL)
@@ -335,7 +335,7 @@ enum status codec_decode(struct bytes payload, const struct value_limits *limits
     return STATUS_OK;
 }
 
-/* DUMP and RESTORE. */
+/* DUMP and RESTORE */
 
 enum status codec_for_dump(struct bytes payload, struct buffer *room, struct bytes *dumped)
 {

@@ -3,24 +3,26 @@
  *   payload = RDB type u8 | body as in an RDB file
  *   DUMP    = payload | RDB version u16 | CRC-64 (Jones) of everything before, u64      (little-endian)
  *
- * Written: strings raw or as RDB integers (never LZF); lists as chunks that are listpacks (LZF where the list has compressed them);
- * hashes as listpack or as field/value pairs; sets as intset or member by member, for Redis 7.0 knows no listpacks of members;
- * sorted sets as listpack, or member by member with scores of eight bytes; streams as their nodes lie in memory.
- * Of streams, records say when each consumer was last active (type 21); dumps do not (type 19), for Redis 7.0 knows no 21.
- * Read: these, and what Redis 7.2 and older write for the types Kelvin has (LZF, ziplists, zipmaps).
+ * Written are strings raw or as RDB integers (never LZF); lists as chunks that are listpacks (LZF if the list has
+ * compressed them); hashes as a listpack or as field/value pairs; sets as an intset or member by member, because Redis
+ * 7.0 does not read listpacks of members; sorted sets as a listpack, or member by member with scores of eight bytes;
+ * streams as their nodes are in memory. Records of streams contain the time at which each consumer was last active
+ * (type 21); dumps do not (type 19), because Redis 7.0 does not read type 21. Read are these, and what Redis 7.2 and
+ * older write for the types that Kelvin has (LZF, ziplists, zipmaps).
  *
- * The version is the oldest that knows all that is written: 10, which Redis 7.0, 7.2 and later all restore; 12 for hashes whose
- * fields have times, which Redis 7.4 restores. What needs 11 (a type that is yet to come) will have to say 11. Read is up to 12.
+ * The version written is the oldest one that includes all that is written: 10, which Redis 7.0, 7.2 and later restore;
+ * 12 for hashes whose fields have expiry times, which Redis 7.4 restores. A future type that needs 11 will have to
+ * write 11. Versions up to 12 are read.
  *
- * Decoding trusts nothing: any bytes give a value or STATUS_CORRUPT, in time and memory bounded by their size (memory
- * is at most some hundred times as much, where LZF was used, which reaches 1 : 88). A size that LZF claims is checked before memory
- * is asked for: it must be what the input gives, at most LISTPACK_SIZE_MAX for a listpack and its like, and at most
- * `string_unpacked_max` of the limits for a string. Files and records set no such limit: a string in them was allowed when it came,
- * whatever proto-max-bulk-len is now, and Redis loads it, too.
+ * Decoding trusts nothing: any bytes result in a value or in STATUS_CORRUPT, in time and memory bounded by their size
+ * (memory is at most about a hundred times as much if LZF was used, whose ratio is at most 1 : 88). A size announced by
+ * LZF is checked before memory is allocated: the input must unpack to it, and it must be at most LISTPACK_SIZE_MAX for
+ * a listpack and similar, and at most `string_unpacked_max` of the limits for a string. Files and records set no such
+ * limit: a string in them was allowed when it was written, whatever proto-max-bulk-len is now, and Redis loads it, too.
  *
- * A payload does not tell how a string was kept: it comes back in its best encoding. Who must know that one was
- * STRING_RAW remembers it beside the payload and gives the bytes to string_value_raw. Nor does it tell a set in a listpack from
- * a table: who must know remembers it, for codec_limits_of.
+ * A payload does not contain the encoding of a string: it is decoded to its best encoding. A caller that needs
+ * STRING_RAW stores that beside the payload and passes the bytes to string_value_raw. Nor does a payload distinguish a
+ * set in a listpack from one in a table: a caller that needs this stores it, for codec_limits_of.
  */
 #ifndef KELVIN_VALUE_CODEC_H
 #define KELVIN_VALUE_CODEC_H
@@ -30,12 +32,12 @@
 
 enum {
     CODEC_RDB_VERSION = 10,         /* written */
-    CODEC_RDB_VERSION_TIMES = 12,   /* written, if fields of a hash have times */
+    CODEC_RDB_VERSION_TIMES = 12,   /* written if fields of a hash have expiry times */
     CODEC_RDB_VERSION_MAX = 12,     /* read */
     CODEC_DUMP_FOOTER_SIZE = 10,
 };
 
-/* The types of values in RDB that are known here. */
+/* The RDB types of values that are supported. */
 enum codec_rdb_type {
     CODEC_RDB_STRING = 0,
     CODEC_RDB_LIST = 1,
@@ -62,51 +64,51 @@ enum codec_rdb_type {
     CODEC_RDB_STREAM_3 = 21,
 };
 
-/* Appends the payload, as records have it. Only reads the value. */
+/* Appends the payload as for records. Only reads the value. */
 void codec_encode(const struct value *value, struct buffer *out);
 
-/* A payload that codec_decode reads as a dump has it, so that Redis 7.0 reads it: `*dumped` is the same bytes, or others, appended to `room`.
- * STATUS_CORRUPT: it is no whole payload. */
+/* Converts a payload that codec_decode reads into what a dump contains, so that Redis 7.0 reads it: `*dumped` is the
+ * same bytes, or others, appended to `room`. STATUS_CORRUPT if the payload is not complete. */
 enum status codec_for_dump(struct bytes payload, struct buffer *room, struct bytes *dumped);
 
-/* Decodes exactly all of `payload`. A string value borrows from `payload` or from `scratch` (for LZF, which is
- * appended there) if it is inline; all else is owned by the new value. `scratch` may move: what earlier calls left
- * in it is not to be borrowed from any more, and the caller empties it. `value` is set only if the answer is OK. */
+/* Decodes exactly all of `payload`. An inline string value borrows from `payload` or from `scratch` (where LZF is
+ * unpacked, by appending); everything else is owned by the new value. `scratch` may move: bytes borrowed from it in
+ * earlier calls become invalid, and the caller empties it. `value` is set only if the result is STATUS_OK. */
 enum status codec_decode(struct bytes payload, const struct value_limits *limits, struct buffer *scratch,
     struct value *value);
 
-/* Limits under which codec_decode gives back the encoding that codec_encode was given: a value comes back from the store as it
- * was, whatever the limits are by now. */
-enum codec_form { CODEC_AS_WRITTEN, CODEC_FROM_LISTPACK };     /* the latter: it was a set, or a list, in a listpack */
+/* The limits under which codec_decode restores the encoding that was given to codec_encode: a value comes back from the
+ * store as it was, whatever the limits are now. */
+enum codec_form { CODEC_AS_WRITTEN, CODEC_FROM_LISTPACK };     /* CODEC_FROM_LISTPACK: it was a set, or a list, in a listpack */
 struct value_limits codec_limits_of(struct bytes payload, enum codec_form form, const struct value_limits *limits);
 
-/* The type of the value a payload holds, by its first byte; nothing else is looked at. */
+/* The type of the value in a payload, from its first byte; nothing else is checked. */
 enum status codec_peek_type(struct bytes payload, enum value_type *type);
 
-/* DUMP and RESTORE. codec_restore: STATUS_INVALID for a bad version or checksum, STATUS_CORRUPT for a bad payload. */
+/* DUMP and RESTORE. codec_restore: STATUS_INVALID for a wrong version or checksum, STATUS_CORRUPT for a corrupt payload. */
 void codec_dump(const struct value *value, struct buffer *out);
 enum status codec_restore(struct bytes dump, const struct value_limits *limits, struct buffer *scratch,
     struct value *value);
 
-/* Reads the RDB body of `type` from the front of `*input`, which holds all of it, and moves on; for RDB files. */
+/* Reads the RDB body of `rdb_type` from the front of `*input`, which must contain all of it, and advances it; for RDB files. */
 enum status codec_read(uint8_t rdb_type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
     struct value *value);
 
-/* Reads an RDB string of any form from the front of `*input`: borrowed from there, from `digits` or from `scratch`.
- * `unpacked_max` is for one that is compressed, as in struct value_limits. */
+/* Reads an RDB string in any form from the front of `*input`: borrowed from there, from `digits` or from `scratch`.
+ * `unpacked_max` applies to a compressed one, as in struct value_limits. */
 enum status codec_read_string(struct bytes *input, size_t unpacked_max, struct buffer *scratch, char digits[TEXT_INT_SIZE],
     struct bytes *string);
-/* Writes one, as an integer if it is a canonical one of 32 bits. */
+/* Appends a string, as an integer if it is a canonical one of 32 bits. */
 void codec_write_string(struct buffer *out, struct bytes string);
 
-/* RDB's length: 6, 14, 32 or 64 bits. If `*is_special`, `*length` is not a length but the number (0 to 63) of a
- * special form of string. STATUS_CORRUPT if the input ends too early. */
+/* An RDB length: 6, 14, 32 or 64 bits. If `*is_special`, `*length` is not a length but the number (0 to 63) of a
+ * special string form. STATUS_CORRUPT if the input ends too early. */
 void codec_write_length(struct buffer *out, uint64_t length);
 enum status codec_read_length(struct bytes *input, uint64_t *length, bool *is_special);
 
-/* CRC-64, Jones' polynomial, as RDB uses it. Start with 0. */
+/* CRC-64 with Jones' polynomial, as in RDB. The initial value is 0. */
 uint64_t crc64(uint64_t crc, struct bytes bytes);
-/* What `count` more bytes of zero make of it; in time that hardly grows with them. */
+/* The CRC after `count` more zero bytes; the time hardly grows with the count. */
 uint64_t crc64_zeros(uint64_t crc, uint64_t count);
 
 #endif

@@ -1,8 +1,8 @@
-/* Hashes: a listpack, or field/value pairs; read are the older ziplists and zipmaps, too. Those with times:
+/* Hashes: a listpack, or field/value pairs; the older ziplists and zipmaps are read, too. With expiry times:
  *
  *   type 24 = earliest time u64 | length | { length: 0, or 1 + time - earliest; field; value }
- *   type 25 = earliest time u64 | listpack of field, value, time (0: none), by time, those without behind
- *   types 22 and 23 are these of release candidates, without the earliest time: 22 has each time itself
+ *   type 25 = earliest time u64 | listpack of field, value, time (0: none), ordered by time, those without at the end
+ *   types 22 and 23 are the same in release candidates, without the earliest time: 22 has the times themselves
  */
 #include "containers/ziplist.h"
 #include "value/codec_private.h"
@@ -54,10 +54,10 @@ void codec_write_hash(const struct value *value, struct buffer *out)
     }
 }
 
-/* One pair after the other, from any of the three forms that are not a listpack. */
+/* Reads pairs one after the other, from any of the three forms that are not a listpack. */
 struct pairs {
     uint8_t type;
-    uint64_t left;                      /* plain pairs; the others know their end */
+    uint64_t left;                      /* of plain pairs; the others know their end */
     struct bytes *input;
     size_t unpacked_max;
     struct buffer *scratch;
@@ -79,7 +79,7 @@ static enum status pairs_next_plain(struct pairs *pairs, struct bytes *field, st
         status = codec_read_string(pairs->input, pairs->unpacked_max, pairs->scratch, pairs->value_digits, value);
     if (mark_value > mark)
         field->data = pairs->scratch->data + mark;      /* reading the value may have moved it */
-    pairs->scratch->size = mark;                        /* what is there stays until the next pair */
+    pairs->scratch->size = mark;                        /* its contents stay there until the next pair */
     return status;
 }
 
@@ -119,7 +119,7 @@ static enum status read_pairs(struct pairs *pairs, const struct value_limits *li
     return STATUS_CORRUPT;
 }
 
-/* Field by field, each with its time: types 22 and 24. */
+/* Reads fields with their times one by one: types 22 and 24. */
 static enum status read_timed(struct pairs *pairs, uint64_t earliest, const struct value_limits *limits, struct value *value)
 {
     struct value hash = hash_build_timed(limits, pairs->left);
@@ -148,7 +148,7 @@ static enum status read_timed(struct pairs *pairs, uint64_t earliest, const stru
     return STATUS_CORRUPT;
 }
 
-/* Behind the type. Of a listpack the earliest time says nothing new. */
+/* Reads what follows the type. With a listpack the earliest time is redundant. */
 static enum status read_with_times(uint8_t type, struct bytes *input, const struct value_limits *limits, struct buffer *scratch,
     struct value *value)
 {
@@ -184,7 +184,7 @@ enum status codec_read_hash(uint8_t type, struct bytes *input, const struct valu
     if (type == CODEC_RDB_HASH) {
         status = codec_read_size(input, &pairs.left);
         if (status == STATUS_OK && pairs.left > input->size / 2)
-            status = STATUS_CORRUPT;                    /* a pair takes two bytes at least */
+            status = STATUS_CORRUPT;                    /* a pair takes at least two bytes */
         return status == STATUS_OK ? read_pairs(&pairs, limits, value) : status;
     }
     status = codec_read_blob(input, scratch, &blob);     /* nothing else is written to scratch below */

@@ -1,14 +1,13 @@
-/* Lists: chunks of listpacks, which Redis 7.0 and later read; read are single elements, and the older ziplists, too. */
+/* Lists: chunks of listpacks, which Redis 7.0 and later read; single elements and the older ziplists are read, too. */
 #include "base/check.h"
 #include "containers/listpack.h"
 #include "containers/ziplist.h"
 #include "value/codec_private.h"
 #include "value/list.h"
 
-/* list of type 18 = number of chunks | chunk ...
- * chunk           = PLAIN | one element as a string          (large ones)
- *                 | PACKED | a listpack as a string
- */
+/*   list of type 18 = number of chunks | chunk ...
+ *   chunk           = PLAIN | one element as a string          (large ones)
+ *                   | PACKED | a listpack as a string */
 enum { PLAIN = 1, PACKED = 2, LZF_FORM = 0xc3 };
 
 static void write_lzf(struct buffer *out, struct bytes packed, size_t size)
@@ -48,7 +47,7 @@ static enum status read_element(struct bytes *input, const struct value_limits *
     struct bytes element;
     enum status status = codec_read_string(input, limits->string_unpacked_max, scratch, digits, &element);
 
-    scratch->size = mark;       /* what is there stays until the next one is read */
+    scratch->size = mark;       /* its contents stay there until the next one is read */
     if (status == STATUS_OK)
         list_build_add(list, element);
     return status;
@@ -107,7 +106,7 @@ enum status codec_read_list(uint8_t type, struct bytes *input, const struct valu
         status = codec_read_size(input, &count);
     if (status != STATUS_OK)
         return status;
-    if (count > input->size)                    /* each takes a byte at least */
+    if (count > input->size)                    /* each takes at least one byte */
         return STATUS_CORRUPT;
     list = list_build(limits);
     for (; count > 0 && status == STATUS_OK; count--)

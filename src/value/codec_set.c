@@ -1,4 +1,4 @@
-/* Sets: an intset as it is, or one member after the other; read are listpacks, too. */
+/* Sets: an intset as it is, or one member after the other; listpacks are read, too. */
 #include "containers/intset.h"
 #include "value/codec_private.h"
 #include "value/set.h"
@@ -33,7 +33,7 @@ static enum status read_members(struct bytes *input, const struct value_limits *
     status = codec_read_size(input, &count);
     if (status != STATUS_OK)
         return status;
-    if (count == 0 || count > input->size)          /* a member takes a byte at least */
+    if (count == 0 || count > input->size)          /* a member takes at least one byte */
         return STATUS_CORRUPT;
     set = set_build(limits, count);
     for (; count > 0 && status == STATUS_OK; count--) {

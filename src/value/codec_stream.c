@@ -1,11 +1,12 @@
-/* Streams: nodes, which are listpacks under their IDs, then the stream's state, then its groups. The store's records are written as
- * Redis 7.2 does (21). A dump is written as 7.0 does (19), so that 7.0 and later read it: it lacks when each consumer was last active.
+/* Streams: nodes, which are listpacks under their IDs, then the stream's state, then its groups. The store's records
+ * are written as in Redis 7.2 (type 21). A dump is written as in 7.0 (type 19), so that 7.0 and later read it: it does
+ * not contain the time at which each consumer was last active.
  *
  *   stream   = nodes | (ID 16 bytes | listpack)... | length | last ID | [first ID | max deleted ID | entries added] | groups | group...
  *   group    = name | last ID | [entries read] | pending | (ID 16 bytes | delivered 8 bytes | deliveries)... | consumers | consumer...
  *   consumer = name | seen 8 bytes | [active 8 bytes] | pending | (ID 16 bytes)...
  *
- * Numbers are lengths, an ID is two of them; one of 16 bytes is big-endian, a time is little-endian, in milliseconds.
+ * Numbers are lengths, and an ID is two of them; an ID of 16 bytes is big-endian, a time is little-endian, in milliseconds.
  */
 #include <endian.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "value/codec_private.h"
 #include "value/stream_group.h"
 
-/* Writing. */
+/* Writing */
 
 static void write_id(struct buffer *out, struct stream_id id)
 {
@@ -111,7 +112,7 @@ void codec_write_stream_for_dump(const struct value *value, struct buffer *out)
     write_stream(CODEC_RDB_STREAM_2, value, out);
 }
 
-/* Reading. What fails leaves the stream whole, to be freed. */
+/* Reading. On failure the stream is consistent, and must be freed */
 
 static bool read_id(struct bytes *input, struct stream_id *id)
 {
@@ -148,7 +149,7 @@ static bool read_time(struct bytes *input, int64_t *ms)
     return true;
 }
 
-/* A time that others are taken away from: none is before 1970. */
+/* A time from which others are subtracted: none is before 1970. */
 static bool read_past(struct bytes *input, int64_t *ms)
 {
     if (!read_time(input, ms))
@@ -197,7 +198,7 @@ static bool read_consumer(uint8_t type, struct bytes *input, size_t unpacked_max
 
     if (!read_name(input, unpacked_max, scratch, digits, &name) || !read_past(input, &seen_ms))
         return false;
-    active_ms = seen_ms;        /* what Redis 7.2 takes for it */
+    active_ms = seen_ms;        /* as in Redis 7.2 */
     if (type == CODEC_RDB_STREAM_3 && !read_time(input, &active_ms))
         return false;
     consumer = stream_consumer_create(group, name, seen_ms);
@@ -301,7 +302,7 @@ enum status codec_read_stream(uint8_t type, struct bytes *input, const struct va
     return STATUS_OK;
 }
 
-/* What the store has, as a dump is to have it: all but the consumers' times goes over as it is. */
+/* Converts a record of the store to a dump: everything is copied except the consumers' times */
 
 static bool skip(struct bytes *input, size_t size)
 {
@@ -330,7 +331,7 @@ static bool skip_pending(struct bytes *input)
     return count == 0;
 }
 
-/* Copies what was passed since `*from`, and goes on there. */
+/* Copies what was read since `*from`, and advances it. */
 static void copy_passed(struct buffer *out, const char **from, const struct bytes *input)
 {
     buffer_append(out, *from, (size_t)(input->data - *from));

@@ -1,5 +1,6 @@
-/* Sorted sets: a listpack, or members with scores of eight bytes, the highest first, as Redis loads them fastest. Read are scores as
- * text and ziplists, too. */
+/* Sorted sets: a listpack, or members with scores of eight bytes, the highest first, which is the fastest order for
+ * Redis to load. Scores as text and ziplists are read, too.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 #include "value/codec_private.h"
 #include "value/zset.h"
 
-/* The length of a score as text; beyond these the text itself follows. */
+/* The length of a score as text, or one of these values, which have no text. */
 enum { SCORE_NAN = 253, SCORE_INFINITE = 254, SCORE_MINUS_INFINITE = 255 };
 
 void codec_write_zset(const struct value *value, struct buffer *out)
@@ -62,7 +63,7 @@ static enum status read_pairs(uint8_t type, struct bytes *input, const struct va
     uint64_t count;
     enum status status = codec_read_size(input, &count);
 
-    if (status != STATUS_OK || count == 0 || count > input->size / 2)      /* two bytes at least each */
+    if (status != STATUS_OK || count == 0 || count > input->size / 2)      /* at least two bytes each */
         return STATUS_CORRUPT;
     zset_build_reserve(zset, count);
     for (; status == STATUS_OK && count > 0; count--) {

@@ -19,7 +19,7 @@ size_t hash_count(const struct value *hash)
     return hash_is_pack(hash) ? listpack_count(hash_pack(hash)) / 3 : dict_count(hash_dict(hash));
 }
 
-/* Of a hash without times. */
+/* For a hash without times. */
 static size_t pack_find(const struct listpack *pack, struct bytes field)
 {
     return listpack_find(pack, listpack_first(pack), field, 1);
@@ -98,7 +98,7 @@ bool hash_set(struct value *hash, const struct value_limits *limits, struct byte
         listpack_replace(hash_pack_slot(hash), listpack_next(hash_pack(hash), at), value);
     else
         pack_append(hash, field, value);
-    /* After an overwrite too: the limit may have been lowered since the pack was made. */
+    /* Also after an overwrite: the limit may have been lowered since the pack was created. */
     if (listpack_count(hash_pack(hash)) / 2 > limits->hash_listpack_entries_max)
         CHECK(hash_to_table(hash, limits, hash_count(hash)));
     return at == LISTPACK_NONE;
@@ -124,7 +124,7 @@ bool hash_delete(struct value *hash, struct bytes field)
     return was_there;
 }
 
-/* position: of a listpack, where the next field is; of a table, bucket and index there. */
+/* position: for a listpack, the next field; for a table, the bucket and the index in it. */
 void hash_iterate(struct hash_iterator *iterator, const struct value *hash)
 {
     iterator->hash = hash;
@@ -193,7 +193,7 @@ struct value hash_build(const struct value_limits *limits, size_t count)
 {
     struct value hash = hash_create();
 
-    /* The count is somebody's word: beyond some megabytes the table grows as pairs really come. */
+    /* The count is not trusted: beyond some megabytes the table grows as pairs are read. */
     if (count > limits->hash_listpack_entries_max)
         CHECK(hash_to_table(&hash, limits, count < BUILD_RESERVE_MAX ? count : BUILD_RESERVE_MAX));
     return hash;
@@ -241,7 +241,7 @@ enum status hash_of_listpack(struct bytes listpack, const struct value_limits *l
     return STATUS_OK;
 }
 
-/* What value.c asks. */
+/* Operations of the type */
 
 static const char *hash_encoding_name(const struct value *hash)
 {
@@ -289,7 +289,7 @@ static struct value hash_copy(const struct value *hash)
     return hash_value_of(HASH_TABLE, dict_copy(hash_dict(hash)));
 }
 
-/* The times count, too: a second element of the field, which without a time has but one. */
+/* Times are included: as a second element for the field, which has only one if it has no time. */
 static void hash_digest(const struct value *hash, struct value_sum *sum)
 {
     struct hash_iterator iterator;

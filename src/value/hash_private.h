@@ -1,8 +1,9 @@
-/* Hash, private: the four encodings as hash.c and hash_times.c see them. A pack has its pairs, or, with times, triples: first
- * those with a time, earliest first, then those without (0). A table with times is two: the pairs as ever, and a tree of the
- * fields that have a time, by time; so giving the first time to a field of a large hash costs no more than the last.
+/* Hash, private: the four encodings as used by hash.c and hash_times.c. A pack contains pairs, or, with times, triples: first
+ * those with a time, earliest first, then those without (0). A table with times consists of the dict of pairs and a tree of the
+ * fields with a time, ordered by time; so setting the first time in a large hash costs no more than setting another one.
  *
- * An encoding with times has at least one, but for an empty hash. */
+ * An encoding with times has at least one, except for an empty hash.
+ */
 #ifndef KELVIN_VALUE_HASH_PRIVATE_H
 #define KELVIN_VALUE_HASH_PRIVATE_H
 
@@ -13,7 +14,7 @@
 
 struct timed_table {
     struct dict *dict;
-    struct btree *times;        /* milliseconds as scores: whole numbers below 2^53 are exact */
+    struct btree *times;        /* milliseconds as scores: integers below 2^53 are exact */
 };
 
 static inline bool hash_is_pack(const struct value *hash)
@@ -26,7 +27,7 @@ static inline struct listpack *hash_pack(const struct value *hash)
     return hash->object;
 }
 
-/* Changes of a pack may move it. */
+/* A change of a pack may move it. */
 static inline struct listpack **hash_pack_slot(struct value *hash)
 {
     return (struct listpack **)&hash->object;
@@ -42,7 +43,7 @@ static inline struct dict *hash_dict(const struct value *hash)
     return __builtin_expect(hash->encoding == HASH_TABLE, 1) ? hash->object : hash_timed(hash)->dict;
 }
 
-/* Elements of a field in a pack. */
+/* The number of elements per field in a pack. */
 static inline size_t hash_stride(const struct value *hash)
 {
     return hash->encoding == HASH_LISTPACK ? 2 : 3;
@@ -70,14 +71,14 @@ enum hash_time_fate { HASH_ENDS_TIME, HASH_KEEPS_TIME };
 bool hash_set_timed(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value,
     enum hash_time_fate fate);
 
-/* The fields of a pack become a table with room for `count`; the pack is gone. False if a field was there twice. */
+/* Converts a pack to a table with room for `count` fields and frees the pack. False if a field occurred twice. */
 bool hash_to_table(struct value *hash, const struct value_limits *limits, size_t count);
-/* Something of it may have gone: without any time left, it needs none of their places. */
+/* Called after a removal: without any time left, changes to the encoding without times. */
 void hash_drop_times_if_none(struct value *hash);
 
-/* Of a pack with times: the time of the field that begins at `at`; 0: none. */
+/* For a pack with times: the time of the field at position `at`; 0: none. */
 int64_t hash_pack_time(const struct value *hash, size_t at);
-/* Of any encoding with times: the field's time goes, if it has one. */
+/* For any encoding with times: removes the field's time, if it has one. */
 void hash_clear_time(struct value *hash, struct bytes field);
 
 #endif

@@ -1,4 +1,4 @@
-/* Fields with times: value/hash_private.h has how they are kept. */
+/* Fields with expiry times: value/hash_private.h describes how they are stored. */
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/mem.h"
@@ -46,7 +46,7 @@ static int64_t pack_first_time(const struct value *hash)
     return at != LISTPACK_NONE ? hash_pack_time(hash, at) : 0;
 }
 
-/* The fields of a pack as they are, with the other stride: a time of 0 comes to each, or its time goes. */
+/* Copies the fields of a pack with the other stride: adds a time of 0 to each, or removes its time. */
 static void pack_restride(struct value *hash, enum value_encoding encoding)
 {
     struct listpack *pack = listpack_create();
@@ -66,7 +66,7 @@ static void pack_restride(struct value *hash, enum value_encoding encoding)
 
 static void make_timed(struct value *hash, const struct value_limits *limits)
 {
-    /* Two bytes a field for the 0, and ten for what is to come. */
+    /* Two bytes per field for the 0, and ten for the new time. */
     if (hash->encoding == HASH_LISTPACK && !listpack_has_room(hash_pack(hash), hash_count(hash) + 1, 2))
         CHECK(hash_to_table(hash, limits, hash_count(hash)));
     if (hash->encoding == HASH_LISTPACK)
@@ -112,7 +112,7 @@ int64_t hash_time(const struct value *hash, struct bytes field)
     return time_ms > 0 ? time_ms : HASH_NO_TIME;
 }
 
-/* Where a field with this time belongs: in front of the first that dies later, or never. */
+/* The position for a field with this time: before the first one that expires later, or never. */
 static size_t pack_place(const struct value *hash, int64_t time_ms)
 {
     const struct listpack *pack = hash_pack(hash);
@@ -129,7 +129,7 @@ static size_t pack_place(const struct value *hash, int64_t time_ms)
     return LISTPACK_NONE;
 }
 
-/* Moves the field at `at` to where its new time wants it; 0: to the end. */
+/* Moves the field at `at` to the position for its new time; 0: to the end. */
 static void pack_set_time(struct value *hash, size_t at, int64_t time_ms)
 {
     struct listpack **pack = hash_pack_slot(hash);
@@ -144,7 +144,7 @@ static void pack_set_time(struct value *hash, size_t at, int64_t time_ms)
     buffer_append_bytes(&copy, listpack_get(*pack, listpack_next(*pack, at), digits));
     listpack_delete(pack, at, TRIPLE);
     place = time_ms > 0 ? pack_place(hash, time_ms) : LISTPACK_NONE;
-    /* From the back to the front, each before the one inserted last: the place stays what it is. */
+    /* From last to first, each inserted before the previous one, so that the position does not change. */
     if (place == LISTPACK_NONE) {
         listpack_append(pack, bytes_of(copy.data, field_size));
         listpack_append(pack, bytes_of(copy.data + field_size, copy.size - field_size));
@@ -212,7 +212,7 @@ void hash_set_time(struct value *hash, const struct value_limits *limits, struct
         return;
     }
     if (time_ms == 0)
-        time_ms = 1;            /* 0 says "none"; both are long ago */
+        time_ms = 1;            /* 0 means none; both are long ago */
     make_timed(hash, limits);
     if (hash_is_pack(hash) && !listpack_has_room(hash_pack(hash), 1, 0))
         CHECK(hash_to_table(hash, limits, hash_count(hash)));
@@ -226,7 +226,7 @@ void hash_set_time(struct value *hash, const struct value_limits *limits, struct
     }
 }
 
-/* Of a tree of times. */
+/* For a tree of times. */
 static int64_t time_of_rank(const struct btree *times, size_t rank)
 {
     struct btree_place place;
@@ -327,7 +327,7 @@ size_t hash_remove_dead(struct value *hash, int64_t now_ms, size_t count_max, ha
     return count;
 }
 
-/* Building. Whatever comes, in whatever order, is a table first. */
+/* Building. The fields are first put into a table, whatever their number and order */
 
 struct value hash_build_timed(const struct value_limits *limits, size_t count)
 {
@@ -367,7 +367,7 @@ static bool fits_pack(const struct dict *dict, const struct value_limits *limits
     return true;
 }
 
-/* A table that is small enough becomes a pack: first the mortal, in the order of their deaths. */
+/* Converts a table that is small enough to a pack: first the fields with times, ordered by time. */
 static void table_to_pack(struct value *hash)
 {
     struct timed_table *table = hash_timed(hash);
@@ -404,7 +404,7 @@ bool hash_build_timed_end(struct value *hash, const struct value_limits *limits)
     return hash_count(hash) > 0;
 }
 
-/* In the order of a pack with times? `*is_good` is false if it can't be one in any order. */
+/* Whether the pack has the order of a pack with times. `*is_good` is false if it is not valid in any order. */
 static bool is_in_order(const struct listpack *pack, bool *is_good)
 {
     bool in_order = true;
@@ -425,7 +425,7 @@ static bool is_in_order(const struct listpack *pack, bool *is_good)
     return in_order;
 }
 
-/* The same fields, built one by one. */
+/* Builds a hash with the same fields, one by one. */
 static bool rebuild(struct value *hash, const struct value_limits *limits)
 {
     struct value built = hash_build_timed(limits, hash_count(hash));

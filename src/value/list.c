@@ -4,7 +4,7 @@
 #include "containers/listpack.h"
 #include "value/type.h"
 
-enum { CHUNK_SIZE_MAX = 64 * 1024 };    /* a larger listpack from outside is taken apart */
+enum { CHUNK_SIZE_MAX = 64 * 1024 };    /* a larger listpack from outside is split up */
 
 static inline struct listpack *pack_of(const struct value *list)
 {
@@ -62,7 +62,7 @@ void list_grow(struct value *list, const struct value_limits *limits, size_t cou
         to_chunks(list, limits);
 }
 
-/* To a listpack, if all is one chunk, 1/`share` of what one may be. */
+/* Changes to a listpack if there is one chunk with at most 1/`share` of the limits of a chunk. */
 static void shrink_to(struct value *list, const struct value_limits *limits, size_t share)
 {
     size_t size_max, count_max, size;
@@ -130,7 +130,7 @@ void list_iterate(struct list_iterator *iterator, const struct value *list, size
         chunk_list_iterate_pack(&iterator->chunks, pack_of(list), listpack_count(pack_of(list)), index, towards);
 }
 
-/* Building: always chunks; what is small becomes a listpack at the end. */
+/* Building: always chunks; a small list becomes a listpack at the end */
 
 struct value list_build(const struct value_limits *limits)
 {
@@ -155,7 +155,7 @@ enum status list_build_pack(struct value *list, const struct value_limits *limit
     if (!listpack_is_valid(listpack))
         return STATUS_CORRUPT;
     pack = listpack_of_bytes(listpack);
-    if (listpack_count(pack) == 0) {            /* Redis leaves them out, too */
+    if (listpack_count(pack) == 0) {            /* Redis omits empty ones, too */
         listpack_destroy(pack);
         return STATUS_OK;
     }
@@ -187,7 +187,7 @@ enum status list_build_end(struct value *list, const struct value_limits *limits
     return STATUS_OK;
 }
 
-/* What value.c asks. */
+/* Operations of the type */
 
 static const char *list_encoding_name(const struct value *list)
 {

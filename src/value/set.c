@@ -6,8 +6,8 @@
 #include "containers/listpack.h"
 #include "value/type.h"
 
-/* Building trusts no count: beyond some megabytes the table grows as members really come. And an intset that is filled in a bad
- * order takes quadratic time, so a large one is not built member by member. */
+/* No count is trusted: beyond some megabytes the table grows as members are read. Filling an intset in a bad order
+ * takes quadratic time, so a large one is not built member by member. */
 enum { BUILD_RESERVE_MAX = 1 << 20, BUILD_INTSET_MAX = 1 << 14 };
 
 static inline struct intset *ints_of(const struct value *set)
@@ -25,7 +25,7 @@ static inline struct dict *dict_of(const struct value *set)
     return set->object;
 }
 
-/* Changes may move these. */
+/* A change may move these. */
 static inline struct intset **ints_slot(struct value *set)
 {
     return (struct intset **)&set->object;
@@ -71,7 +71,7 @@ bool set_has(const struct value *set, struct bytes member)
     }
 }
 
-/* The same members in another object. */
+/* Conversion to another encoding */
 
 static void put_in_place(struct value *set, enum value_encoding encoding, void *object)
 {
@@ -79,7 +79,7 @@ static void put_in_place(struct value *set, enum value_encoding encoding, void *
     *set = value_of(encoding, object);
 }
 
-/* A table with room for `count`. False if a member was there twice. */
+/* Converts to a table with room for `count`. False if a member occurred twice. */
 static bool to_table(struct value *set, const struct value_limits *limits, size_t count)
 {
     struct dict *dict = dict_create(&limits->seed);
@@ -104,14 +104,14 @@ static void ints_to_pack(struct value *set)
     put_in_place(set, SET_LISTPACK, pack);
 }
 
-/* May `member` come into a listpack besides what is there? */
+/* Whether `member` may be added to a listpack. */
 static bool pack_takes(const struct value *set, const struct value_limits *limits, struct bytes member)
 {
     return listpack_count(pack_of(set)) < limits->set_listpack_entries_max && member.size <= limits->set_listpack_value_max &&
         listpack_has_room(pack_of(set), 1, member.size);
 }
 
-/* May the integers, of which the first and the last have the most digits, and `member`, become a listpack? */
+/* Whether the integers, of which the first and the last have the most digits, and `member` may become a listpack. */
 static bool ints_fit_pack(const struct intset *ints, const struct value_limits *limits, struct bytes member)
 {
     size_t count = intset_count(ints), longest = member.size;
@@ -129,7 +129,7 @@ static bool ints_fit_pack(const struct intset *ints, const struct value_limits *
     return longest <= limits->set_listpack_value_max;
 }
 
-/* A member that an intset can't hold is about to come. */
+/* A member that an intset cannot hold is about to be added. */
 static void leave_ints(struct value *set, const struct value_limits *limits, struct bytes member)
 {
     if (ints_fit_pack(ints_of(set), limits, member))
@@ -212,7 +212,7 @@ bool set_remove(struct value *set, struct bytes member)
     }
 }
 
-/* position: the index in an intset; in a listpack, where the next member is; of a table, bucket and index there. */
+/* position: the index in an intset; in a listpack, the next member; for a table, the bucket and the index in it. */
 void set_iterate(struct set_iterator *iterator, const struct value *set)
 {
     iterator->set = set;
@@ -269,7 +269,7 @@ struct bytes set_random(const struct value *set, struct random *random, char dig
     return bytes_of(digits, text_of_int(intset_get(ints_of(set), index), digits));
 }
 
-/* One walk that takes each member with the chance (still wanted) / (still to come). */
+/* One pass that selects each member with the probability (still wanted) / (still to come). */
 static void sample_walking(const struct value *set, struct random *random, size_t wanted, set_found *found, void *context)
 {
     size_t coming = set_count(set);
@@ -285,8 +285,8 @@ static void sample_walking(const struct value *set, struct random *random, size_
     }
 }
 
-/* Drawing until enough different ones were seen is quick as long as few are wanted. A member of a table that does not change is
- * told from others by its address. */
+/* Draws at random until enough different members have been found, which is fast as long as few are wanted. Members of a
+ * table that does not change are compared by their addresses. */
 static void sample_drawing(const struct value *set, struct random *random, size_t wanted, set_found *found, void *context)
 {
     const struct hash_seed any_seed = { random_next(random), random_next(random) };
@@ -315,8 +315,8 @@ void set_sample(const struct value *set, struct random *random, size_t count, se
         sample_walking(set, random, count, found, context);
 }
 
-/* The samples of an intset and of a listpack come in their order: what stays is written anew in one walk, which takes no longer for
- * many members than for one. */
+/* The samples of an intset and of a listpack are in their order: the remaining members are copied in one pass, which
+ * takes as long for many removals as for one. */
 void set_remove_sample(struct value *set, const struct bytes *members, size_t count)
 {
     struct value left = *set;
@@ -344,7 +344,7 @@ void set_remove_sample(struct value *set, const struct bytes *members, size_t co
     put_in_place(set, left.encoding, left.object);
 }
 
-/* A member of a table, whose value is of no interest. */
+/* A member of a table; the value is not used. */
 struct scan {
     set_found *found;
     void *context;
@@ -371,8 +371,8 @@ uint64_t set_scan(const struct value *set, uint64_t cursor, size_t count, set_fo
     return 0;
 }
 
-/* Building. It begins with an intset or a listpack, whatever the first member may be; if there are more than either may hold, with
- * a table. */
+/* Building. Starts with an intset or a listpack, which the first member decides; with a table if there are more members
+ * than either may have. */
 struct value set_build(const struct value_limits *limits, size_t count)
 {
     struct value set;
@@ -447,7 +447,7 @@ enum status set_of_listpack(struct bytes listpack, const struct value_limits *li
     return STATUS_OK;
 }
 
-/* What value.c asks. */
+/* Operations of the type */
 
 static const char *set_encoding_name(const struct value *set)
 {

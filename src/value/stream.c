@@ -41,7 +41,7 @@ void stream_note_first(struct stream *stream)
     CHECK(stream_next(&iterator, &stream->first_id, &pair_count));
 }
 
-/* Whether the last node takes one more entry. What is counted against the size is what Redis counts: fields and values. */
+/* Whether the last node has room for one more entry. Counted against the size are, as in Redis, fields and values. */
 static bool node_takes(const struct listpack *pack, const struct value_limits *limits, size_t pair_count, size_t size)
 {
     size_t size_max = limits->stream_node_size_max, at = listpack_first(pack);
@@ -119,7 +119,7 @@ bool stream_append(struct stream *stream, const struct value_limits *limits, str
         fields_size += pairs[i * 2].size;
         size += pairs[i * 2].size + pairs[i * 2 + 1].size;
     }
-    /* A node of its own has the fields in front, and none in the entry. */
+    /* In a new node the fields are at the front, and not in the entry. */
     if (size + (pair_count * 3 + NODE_HEAD + ENTRY_HEAD) * LISTPACK_ELEMENT_OVERHEAD + fields_size > NODE_SIZE_MAX)
         return false;
     if (idmap_last(&stream->nodes, &place) && node_takes(*node_at(stream, place), limits, pair_count, size)) {
@@ -138,7 +138,7 @@ bool stream_append(struct stream *stream, const struct value_limits *limits, str
     return true;
 }
 
-/* Place and offset of a live entry. */
+/* The place and the position of a live entry. */
 static bool find(const struct stream *stream, struct stream_id id, struct idmap_place *place, size_t *at)
 {
     const struct listpack *pack;
@@ -193,7 +193,7 @@ bool stream_delete(struct stream *stream, struct stream_id id)
     return true;
 }
 
-/* Flags entries from the node's front. At least one is to stay. */
+/* Flags entries from the node's front as deleted. At least one must remain. */
 static uint64_t trim_within(struct stream *stream, const struct stream_trim *trim, struct idmap_place place)
 {
     struct listpack **node = node_at(stream, place);
@@ -262,7 +262,7 @@ struct stream_id stream_last_live_id(const struct stream *stream)
     return id;
 }
 
-/* The next entry goes behind a deleted one in its node. */
+/* The next entry will be added after a deleted one in its node. */
 struct stream_id stream_last_kept_id(const struct stream *stream)
 {
     struct idmap_place place;

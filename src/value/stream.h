@@ -1,15 +1,16 @@
-/* Streams: entries by ID, a log that is added to at its end; and consumer groups (value/stream_group.h).
+/* Streams: a log of entries by ID, with new ones added at the end; and consumer groups (value/stream_group.h).
  *
- * Entries lie in nodes, which are listpacks as RDB has them, so a dump takes them as they are. A node's first element say:
+ * Entries are in nodes, which are listpacks as in RDB, so a dump contains them as they are. The elements of a node:
  *
  *   node  = live | deleted | field count | field ... | 0 | entry ...
  *   entry = flags | ms - node's | seq - node's | value ...                              | element count      SAME_FIELDS
  *         | flags | ms - node's | seq - node's | field count | field | value ...        | element count
  *
- * The node's ID is that of its first entry, which gave it its fields. "element count" is that of the entry's elements in front of it,
- * so that one can walk backwards. An entry that was deleted is flagged; its node goes with the last live one.
+ * The node's ID is that of its first entry, which determined the node's fields. "element count" is the number of the
+ * entry's elements before it, so that entries can be read backwards. A deleted entry is flagged; its node is removed
+ * with its last live entry.
  *
- * A stream may be empty: XADD and XTRIM leave it so, and a group can be made on one.
+ * A stream may be empty: XADD and XTRIM can leave it empty, and a group can be created with an empty one.
  */
 #ifndef KELVIN_VALUE_STREAM_H
 #define KELVIN_VALUE_STREAM_H
@@ -21,30 +22,30 @@
 
 struct stream_group;
 
-struct stream {                     /* read by anybody; changed by value/stream*.c */
+struct stream {                     /* anyone may read it; only value/stream*.c change it */
     struct idmap nodes;             /* ID of the first entry -> struct listpack * */
     uint64_t length;                /* entries that are not deleted */
-    uint64_t entries_added;         /* ever */
+    uint64_t entries_added;         /* since its creation */
     struct stream_id first_id;      /* of the first entry; zero if there is none */
-    struct stream_id last_id;       /* last ever given, or set by XSETID */
+    struct stream_id last_id;       /* the last one ever assigned, or set by XSETID */
     struct stream_id max_deleted_id;
-    struct stream_group **groups;   /* in the order of their names */
+    struct stream_group **groups;   /* ordered by name */
     uint32_t group_count, group_room;
 };
 
 struct value stream_create(void);   /* empty */
 static inline struct stream *stream_of(const struct value *value) { return value->object; }
 
-/* Appends an entry: `pair_count` times field and value. `id` is greater than last_id (CHECKed). False, and nothing done, if they are too
- * large for a node. The bytes must not lie in the stream. */
+/* Appends an entry with `pair_count` fields and values. `id` must be greater than last_id (CHECKed). False, and nothing
+ * changed, if they are too large for a node. The bytes must not be part of the stream. */
 bool stream_append(struct stream *stream, const struct value_limits *limits, struct stream_id id, const struct bytes *pairs,
     size_t pair_count);
 bool stream_has(const struct stream *stream, struct stream_id id);
-/* False if it was not there. Keeps max_deleted_id. */
+/* False if it is not there. Updates max_deleted_id. */
 bool stream_delete(struct stream *stream, struct stream_id id);
 
-/* Removes entries from the front: until `length_max` are left, or all below `min_id`. Approximately: whole nodes only, and never more
- * than `limit` entries (0: no limit). Returns how many went. */
+/* Removes entries from the front: until `length_max` are left, or all below `min_id`. If approximate: only whole nodes,
+ * and at most `limit` entries (0: no limit). Returns the number removed. */
 struct stream_trim {
     enum { TRIM_LENGTH, TRIM_ID } by;
     bool approximate;
@@ -54,22 +55,22 @@ struct stream_trim {
 };
 uint64_t stream_trim(struct stream *stream, const struct stream_trim *trim);
 
-/* The highest ID of an entry that is there; zero if there is none. */
+/* The highest ID of a live entry; zero if there is none. */
 struct stream_id stream_last_live_id(const struct stream *stream);
-/* The same with deleted ones that are still in a node: last_id must not be below. */
+/* The same, including deleted entries that are still in a node: last_id must not be lower. */
 struct stream_id stream_last_kept_id(const struct stream *stream);
 
-/* Entries from `start` to `end`, both included, forwards or backwards. The stream does not change meanwhile. */
+/* Iterates over the entries from `start` to `end`, both included, forwards or backwards. The stream must not change meanwhile. */
 enum stream_direction { STREAM_UP, STREAM_DOWN };
 struct stream_iterator {
-    const struct stream *stream;    /* these are private */
+    const struct stream *stream;    /* these fields are private */
     struct stream_id start, end, node_id;
     enum stream_direction direction;
     struct idmap_place node;
     const struct listpack *pack;    /* NULL: none is left */
-    size_t at;                      /* forwards: the next entry; backwards: its last element; LISTPACK_NONE: the node is done */
-    size_t node_fields, node_field_count;       /* the node's own */
-    size_t field_at, value_at;      /* the next pair of the entry; field_at is LISTPACK_NONE if the entry has the fields itself */
+    size_t at;                      /* forwards: the next entry; backwards: its last element; LISTPACK_NONE: end of the node */
+    size_t node_fields, node_field_count;       /* of the node */
+    size_t field_at, value_at;      /* the next pair of the entry; field_at is LISTPACK_NONE if the entry has the node's fields */
     char field_digits[TEXT_INT_SIZE], value_digits[TEXT_INT_SIZE];
 };
 void stream_iterate(struct stream_iterator *iterator, const struct stream *stream, struct stream_id start, struct stream_id end,
@@ -79,13 +80,13 @@ bool stream_next(struct stream_iterator *iterator, struct stream_id *id, size_t 
 /* The next pair of that entry; borrowed until the next pair. */
 void stream_pair(struct stream_iterator *iterator, struct bytes *field, struct bytes *value);
 
-/* Building one from bytes that nobody vouches for; used by the codec. Nodes come in order; false for what is no valid node. The bytes
- * are copied. A node without live entries is left out. stream_build_end is given the rest of the state: last_id must not be below the
- * last entry. */
+/* Building a stream from untrusted bytes; used by the codec. Nodes are added in order; false if a node is not valid.
+ * The bytes are copied. A node without live entries is omitted. stream_build_end gets the rest of the state: last_id
+ * must not be below the last entry. */
 bool stream_build_node(struct stream *stream, struct stream_id id, struct bytes listpack);
 bool stream_build_end(struct stream *stream);
 
-/* For tests: CHECKs everything that must hold. */
+/* For tests: CHECKs all invariants. */
 void stream_verify(const struct stream *stream);
 
 #endif

@@ -1,10 +1,10 @@
-/* A stream from nodes that others wrote: they are checked to the last element. */
+/* Building a stream from untrusted nodes, every element of which is checked. */
 #include "value/stream_private.h"
 
 #include "base/check.h"
 #include "value/stream_group.h"
 
-/* The number at *at, which must be one and not be below `low`; goes on behind it. */
+/* Reads the integer at *at, which must be at least `low`, and advances. */
 static bool take_number(const struct listpack *pack, size_t *at, int64_t low, int64_t *number)
 {
     if (*at == LISTPACK_NONE || !listpack_get_int(pack, *at, number) || *number < low)
@@ -13,7 +13,7 @@ static bool take_number(const struct listpack *pack, size_t *at, int64_t low, in
     return true;
 }
 
-/* `count` elements; false if there are less. */
+/* Skips `count` elements; false if there are fewer. */
 static bool take_elements(const struct listpack *pack, size_t *at, int64_t count)
 {
     for (; count > 0 && *at != LISTPACK_NONE; count--)
@@ -41,7 +41,7 @@ static bool entry_check(const struct listpack *pack, size_t *at, struct stream_i
         take_number(pack, at, 0, &count_told) && count_told == element_count + 3;
 }
 
-/* All of it; says which entry is the last, deleted or not, and which live one. */
+/* Checks a whole node; returns the ID of the last entry, deleted or not, and the number of live ones. */
 static bool node_check(const struct listpack *pack, struct stream_id node_id, struct stream_id *last, uint64_t *live_count)
 {
     size_t at = listpack_first(pack);

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-/* Where a name is among `count` pointers to structs whose first field is their name, in order; or where it would go. */
+/* The index of a name among `count` pointers to structs whose first field is their name, in order; or where it would be inserted. */
 static bool name_find(void *const *named, uint32_t count, struct bytes name, uint32_t *index)
 {
     uint32_t low = 0, high = count;
@@ -27,7 +27,7 @@ static bool name_find(void *const *named, uint32_t count, struct bytes name, uin
     return false;
 }
 
-/* Puts one at `index`; the array may move. */
+/* Inserts a pointer at `index`; the array may move. */
 static void *named_insert(void *array, uint32_t *count, uint32_t *room, uint32_t index, void *item)
 {
     void **items = array;
@@ -50,7 +50,7 @@ static void named_remove(void *array, uint32_t *count, uint32_t index)
     memmove(items + index, items + index + 1, (*count - index) * sizeof(void *));
 }
 
-/* A struct of `size` bytes, all zero, with a name behind it. */
+/* A struct of `size` bytes, all zero, followed by a name. */
 static void *named_alloc(size_t size, struct bytes name)
 {
     char *item = mem_zalloc(size + name.size);
@@ -61,7 +61,7 @@ static void *named_alloc(size_t size, struct bytes name)
     return item;
 }
 
-/* Groups. */
+/* Groups */
 
 struct stream_group *stream_group_find(const struct stream *stream, struct bytes name)
 {
@@ -118,7 +118,7 @@ void stream_groups_destroy(struct stream *stream)
     mem_free(stream->groups);
 }
 
-/* Consumers. */
+/* Consumers */
 
 struct stream_consumer *stream_consumer_find(const struct stream_group *group, struct bytes name)
 {
@@ -154,7 +154,7 @@ void stream_consumer_destroy(struct stream_group *group, struct stream_consumer 
     consumer_free(consumer);
 }
 
-/* What is pending. */
+/* Pending entries */
 
 struct stream_pending *stream_pending_assign(struct stream_group *group, struct stream_id id, struct stream_consumer *consumer)
 {
@@ -181,8 +181,8 @@ bool stream_pending_remove(struct stream_group *group, struct stream_id id)
     return idmap_remove(&group->pending, id);
 }
 
-/* How far a group is. An entry deleted at or behind an ID makes counting from there uncertain, unless it was in front of all that are
- * there. */
+/* How far a group has read. A deleted entry at or after an ID makes counting from there uncertain, unless it was before
+ * all existing ones */
 
 static bool has_deleted_from(const struct stream *stream, struct stream_id start)
 {
@@ -203,7 +203,7 @@ int64_t stream_entries_up_to(const struct stream *stream, struct stream_id id)
         return (int64_t)stream->entries_added;
     if (order > 0)
         return ENTRIES_READ_UNKNOWN;
-    /* Nothing was deleted among what is there: what is missing is missing in front. */
+    /* No existing entry was deleted in between: all that is missing is missing at the front. */
     if (stream_id_is_zero(stream->max_deleted_id) || stream_id_compare(stream->max_deleted_id, stream->first_id) < 0) {
         order = stream_id_compare(id, stream->first_id);
         if (order <= 0)
@@ -230,13 +230,13 @@ void stream_group_advance(const struct stream *stream, struct stream_group *grou
     if (stream_id_compare(id, group->last_id) <= 0)
         return;
     if (group->entries_read != ENTRIES_READ_UNKNOWN && !has_deleted_from(stream, id))
-        group->entries_read = (int64_t)((uint64_t)group->entries_read + 1);     /* ENTRIESREAD may have made it the largest */
+        group->entries_read = (int64_t)((uint64_t)group->entries_read + 1);     /* unsigned: ENTRIESREAD may have set the largest number */
     else if (stream->entries_added > 0)
         group->entries_read = stream_entries_up_to(stream, id);
     group->last_id = id;
 }
 
-/* All groups. */
+/* All groups of a stream */
 
 static void group_copy(struct stream *to, const struct stream_group *from)
 {

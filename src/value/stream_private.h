@@ -1,6 +1,7 @@
-/* Stream, private: how nodes and entries are read. stream.h says what they look like. Inline: walking does it for each entry.
+/* Stream, private: reading nodes and entries, whose format is described in stream.h. Inline, because iteration does it
+ * for each entry.
  *
- * What is read here has been checked (stream_build.c), or was written by us: anything else is a bug.
+ * These bytes have been checked (stream_build.c) or were written by Kelvin: anything invalid is a bug.
  */
 #ifndef KELVIN_VALUE_STREAM_PRIVATE_H
 #define KELVIN_VALUE_STREAM_PRIVATE_H
@@ -12,8 +13,8 @@ enum {
     ENTRY_DELETED = 1,
     ENTRY_SAME_FIELDS = 2,
 
-    NODE_HEAD = 4,              /* elements of a node beside its fields and entries */
-    ENTRY_HEAD = 5,             /* of an entry beside its fields and values, at most */
+    NODE_HEAD = 4,              /* elements of a node in addition to its fields and entries */
+    ENTRY_HEAD = 5,             /* of an entry in addition to its fields and values, at most */
     NODE_SIZE_MAX = LISTPACK_SIZE_MAX - (1 << 16),
 };
 
@@ -42,7 +43,7 @@ static inline size_t skip(const struct listpack *pack, size_t at, size_t count)
     return at;
 }
 
-/* Where the fields begin, and how many there are. */
+/* The position of the first field, and the number of fields. */
 static inline size_t node_fields(const struct listpack *pack, size_t *field_count)
 {
     size_t at = skip(pack, listpack_first(pack), 2);
@@ -58,12 +59,12 @@ static inline size_t node_first_entry(const struct listpack *pack)
     return skip(pack, at, field_count + 1);
 }
 
-/* An entry, looked at. */
+/* A decoded entry. */
 struct entry_view {
     int64_t flags;
     struct stream_id id;
     size_t pair_count;
-    size_t pairs;               /* the first field, or value if the node has the fields; LISTPACK_NONE if there are none */
+    size_t pairs;               /* the first field, or the first value if the node has the fields; LISTPACK_NONE if there are none */
 };
 
 static inline struct entry_view entry_read(const struct listpack *pack, struct stream_id node_id, size_t at, size_t node_field_count)
@@ -82,13 +83,13 @@ static inline struct entry_view entry_read(const struct listpack *pack, struct s
     return view;
 }
 
-/* Where the entry behind begins; LISTPACK_NONE: it was the last. */
+/* The position of the next entry; LISTPACK_NONE if this is the last one. */
 static inline size_t entry_skip(const struct listpack *pack, const struct entry_view *view)
 {
     return skip(pack, view->pairs, view->pair_count * (view->flags & ENTRY_SAME_FIELDS ? 1 : 2) + 1);
 }
 
-/* The last entry begins here; there is one. */
+/* The position of the last entry, which must exist. */
 static inline size_t node_last_entry(const struct listpack *pack)
 {
     size_t at = listpack_last(pack);
@@ -98,13 +99,13 @@ static inline size_t node_last_entry(const struct listpack *pack)
     return at;
 }
 
-/* ID of the last entry, deleted or not. */
+/* The ID of the last entry, deleted or not. */
 static inline struct stream_id node_last_id(const struct listpack *pack, struct stream_id node_id)
 {
     return entry_read(pack, node_id, node_last_entry(pack), 0).id;
 }
 
-/* Looks for the first live entry anew. */
+/* Updates first_id. */
 void stream_note_first(struct stream *stream);
 
 #endif

@@ -1,4 +1,4 @@
-/* A stream as a value: what every type can. */
+/* Operations of the type */
 #include "value/stream_private.h"
 
 #include "base/buffer.h"
@@ -64,7 +64,7 @@ static void append_sized(struct buffer *buffer, struct bytes bytes)
     buffer_append_bytes(buffer, bytes);
 }
 
-/* Not when consumers were seen: a dump of version 10 has only half of that. */
+/* Without the times at which consumers were seen: a dump of version 10 contains only one of the two. */
 static void digest_group(const struct stream_group *group, struct value_sum *sum)
 {
     struct buffer element = { 0 };

@@ -1,4 +1,4 @@
-/* Walking through a stream, in either direction. */
+/* Iterating over a stream in either direction. */
 #include "value/stream_private.h"
 
 static void enter_node(struct stream_iterator *iterator)
@@ -29,7 +29,7 @@ void stream_iterate(struct stream_iterator *iterator, const struct stream *strea
         enter_node(iterator);
 }
 
-/* Goes to where the next entry begins; false at the node's end. */
+/* Advances to the next entry; false at the end of the node. */
 static bool step_within(struct stream_iterator *iterator, struct entry_view *view)
 {
     const struct listpack *pack = iterator->pack;
@@ -42,7 +42,7 @@ static bool step_within(struct stream_iterator *iterator, struct entry_view *vie
         iterator->at = entry_skip(pack, view);
         return true;
     }
-    /* The node's own fields end with a 0: no entry is as short. */
+    /* The node's own fields end with a 0; no entry has so few elements. */
     int64_t count = number_at(pack, at);
 
     if (count == 0)

@@ -70,7 +70,7 @@ bool string_to_int(const struct value *value, int64_t *number)
     return bytes.size <= INT_TEXT_MAX && text_to_int(bytes, number);
 }
 
-/* What value.c asks. Only those for encoding name and digest are asked of other than big ones. */
+/* Operations of the type. Except encoding name and digest they are called only for large strings */
 
 static const char *string_encoding_name(const struct value *string)
 {

@@ -59,8 +59,8 @@ struct value value_copy(const struct value *value)
     return value_is_object(value) ? type_of(value)->copy(value) : *value;
 }
 
-/* Three lanes of the keyed hash under fixed keys are the 160 bits. Elements are summed lane by lane, so their order
- * does not matter; an element is the lanes of its parts, hashed together, so that ("ab", "c") is not ("a", "bc"). */
+/* The 160 bits are three lanes of the keyed hash under fixed keys. Elements are summed lane by lane, so their order
+ * does not matter; an element is the hash of the lanes of its parts, so that ("ab", "c") differs from ("a", "bc"). */
 struct lanes {
     uint64_t lane[3];
 };

@@ -1,9 +1,9 @@
-/* Value: what a key holds. A type a file; types know nothing of keys, clients or disks.
+/* Value: what a key contains. Each type has a file; types know no keys, clients or disks.
  *
- * Strings up to STRING_INLINE_MAX bytes live inside their key's entry, so a string value is only a view of bytes.
- * Everything else is one pointer to an object the value owns.
+ * Strings of up to STRING_INLINE_MAX bytes are stored in their key's entry, so a string value is only a view of bytes.
+ * All others are a pointer to an object that the value owns.
  *
- * Owner: the entry's partition lock; a value not yet put into an entry belongs to whoever made it.
+ * Owner: the lock of the entry's partition; a value that is not in an entry belongs to its creator.
  */
 #ifndef KELVIN_VALUE_VALUE_H
 #define KELVIN_VALUE_VALUE_H
@@ -27,16 +27,16 @@ enum value_type {       /* four bits in an entry */
     VALUE_TYPE_COUNT
 };
 
-enum value_encoding {   /* four bits in an entry; meaning depends on the type */
+enum value_encoding {   /* four bits in an entry; the meaning depends on the type */
     STRING_INT = 0,         /* `integer` */
     STRING_EMBEDDED = 1,    /* `bytes`; OBJECT ENCODING says embstr up to 44 bytes, then raw */
-    STRING_RAW = 2,         /* `bytes`; says raw: it was changed in place once */
+    STRING_RAW = 2,         /* `bytes`; OBJECT ENCODING says raw: it was changed in place */
     STRING_BIG = 3,         /* `object` is a struct blob; says raw */
 
     HASH_LISTPACK = 0,      /* `object` is a listpack: field, value, field, value ... */
     HASH_TABLE = 1,         /* `object` is a struct dict */
-    HASH_LISTPACK_TIMES = 2,    /* fields that expire: field, value, time ..., by time; says listpackex */
-    HASH_TABLE_TIMES = 3,       /* a struct timed_table: a dict, and the times; says hashtable */
+    HASH_LISTPACK_TIMES = 2,    /* fields that expire: field, value, time ..., by time; OBJECT ENCODING says listpackex */
+    HASH_TABLE_TIMES = 3,       /* a struct timed_table: a dict, and the times; OBJECT ENCODING says hashtable */
 
     LIST_LISTPACK = 0,      /* `object` is a listpack: its elements */
     LIST_CHUNKS = 1,        /* `object` is a struct chunk_list; says quicklist */
@@ -63,18 +63,18 @@ struct value {
     };
 };
 
-/* From which sizes on the compact encodings are left (the *-max-listpack-* settings), and the seed of all tables. The
- * seed is the server's, random and kept with the store: a table that was demoted and comes back has the same order, so an
- * HSCAN that was under way loses nothing. All zero works, but lets outsiders choose colliding fields. */
+/* The sizes from which the compact encodings are not used (the *-max-listpack-* settings), and the seed of all tables.
+ * The seed belongs to the server, is random and is kept with the store: a table that was demoted and loaded again has
+ * the same order, so an HSCAN in progress misses nothing. All zero works, but lets clients choose fields that collide. */
 struct value_limits {
     size_t hash_listpack_entries_max, hash_listpack_value_max;
     size_t set_intset_entries_max, set_listpack_entries_max, set_listpack_value_max;
     size_t zset_listpack_entries_max, zset_listpack_value_max;
-    size_t stream_node_size_max, stream_node_entries_max;       /* 0: no limit. Only for what adds entries */
-    /* Bytes of a string that decoding unpacks, 0: no limit. For what clients send. What has a listpack's limit keeps to that. */
+    size_t stream_node_size_max, stream_node_entries_max;       /* 0: no limit. Only for adding entries */
+    /* Largest string that decoding unpacks, in bytes, 0: no limit. For what clients send. Listpacks have their own limit. */
     size_t string_unpacked_max;
     int list_fill, list_depth;      /* list-max-listpack-size, list-compress-depth: value/chunk_list.h */
-    enum { LIST_BY_SIZE, LIST_KEPT_LISTPACK, LIST_KEPT_CHUNKS } list_kept;      /* what is decoded was that, whatever its size */
+    enum { LIST_BY_SIZE, LIST_KEPT_LISTPACK, LIST_KEPT_CHUNKS } list_kept;      /* the decoded list had this encoding, whatever its size */
     struct hash_seed seed;
 };
 
@@ -83,25 +83,27 @@ static inline bool value_is_object(const struct value *value)
     return value->type != VALUE_STRING || value->encoding == STRING_BIG;
 }
 
-/* "string", "hash", ... as TYPE answers; "listpack", "embstr", ... as OBJECT ENCODING answers. */
+/* "string", "hash", ... as TYPE returns it; "listpack", "embstr", ... as OBJECT ENCODING returns it. */
 const char *value_type_name(uint8_t type);
 const char *value_encoding_name(const struct value *value);
 
 /* Frees the object if there is one. */
 void value_free(struct value *value);
 
-/* Bytes of memory outside of the entry, as the allocator counts them (0 for inline strings). For big objects
- * `samples` elements are looked at and the rest extrapolated; 0 looks at all. */
+/* Bytes of memory outside of the entry, as the allocator counts them (0 for inline strings). For large objects
+ * `samples` elements are measured and the rest extrapolated; 0 measures all. */
 size_t value_memory(const struct value *value, size_t samples);
 
-/* How much work freeing is: 1 for one block (0 for none), the number of elements for a table. Lazy free goes by it. */
+/* How much work it is to free the value: 0 for no memory block, 1 for one, the number of elements for a table. Decides
+ * about lazy freeing. */
 size_t value_effort(const struct value *value);
 
-/* A copy that does not change with the original: long strings share their blob until one of them is changed; inline strings stay borrowed. */
+/* A copy that does not change with the original: long strings share their blob until one of them is changed; inline
+ * strings are still borrowed. */
 struct value value_copy(const struct value *value);
 
-/* Order-independent 20-byte digest for DEBUG DIGEST: equal data, equal digest, whatever the encoding, in every process.
- * Not the SHA-1 that Redis answers, and not meant to withstand somebody who wants equal digests. */
+/* Order-independent 20-byte digest for DEBUG DIGEST: equal data has an equal digest, whatever the encoding, in every
+ * process. It is not the SHA-1 that Redis computes, and offers no protection against deliberate collisions. */
 void value_digest(const struct value *value, uint8_t digest[20]);
 
 #endif

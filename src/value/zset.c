@@ -21,7 +21,7 @@ static inline struct btree *tree_of(const struct value *zset)
     return zset->object;
 }
 
-/* Changes of a pack may move it. */
+/* A change of a pack may move it. */
 static inline struct listpack **pack_slot(struct value *zset)
 {
     return (struct listpack **)&zset->object;
@@ -54,9 +54,9 @@ size_t zset_count(const struct value *zset)
     return is_listpack(zset) ? listpack_count(pack_of(zset)) / 2 : btree_count(tree_of(zset));
 }
 
-/* Listpacks: member, score, member, score ..., in order. */
+/* Listpacks: member, score, member, score ..., in order */
 
-/* False if it is no score; only bytes from outside can make it so. */
+/* False if it is not a score, which is possible only in bytes from outside. */
 static bool pack_read_score(const struct listpack *pack, size_t at, double *score)
 {
     char digits[TEXT_INT_SIZE];
@@ -77,7 +77,7 @@ static double pack_score(const struct listpack *pack, size_t at)
     return score;
 }
 
-/* The member's position. */
+/* The position of the member. */
 static size_t pack_find(const struct listpack *pack, struct bytes member)
 {
     return listpack_find(pack, listpack_first(pack), member, 1);
@@ -93,7 +93,7 @@ static int pack_compare(const struct listpack *pack, size_t at, double score, st
     return bytes_compare(listpack_get(pack, at, digits), member);
 }
 
-/* In front of which member it belongs. What comes in order is recognised at once. */
+/* The position of the member before which it belongs. Members added in order are recognised at once. */
 static size_t pack_place(const struct listpack *pack, struct bytes member, double score)
 {
     size_t at = listpack_last(pack);
@@ -127,14 +127,14 @@ static void pack_append(struct listpack **pack, struct bytes member, double scor
     char digits[TEXT_DOUBLE_SIZE];
 
     listpack_append(pack, member);
-    /* The digits of a number that is an integer are those of the integer, but for the sign of 0. */
+    /* A score that is an integer is written with the digits of the integer, except for the sign of 0. */
     if (score == 0)
         listpack_append_int(pack, 0);
     else
         listpack_append(pack, bytes_of(digits, text_of_double(score, digits)));
 }
 
-/* What a listpack of so many members takes with a further one, at most. */
+/* The maximum size of a listpack with one more member. */
 static bool pack_has_room(const struct listpack *pack, struct bytes member)
 {
     return listpack_has_room(pack, 2, member.size + TEXT_DOUBLE_SIZE);
@@ -202,7 +202,7 @@ bool zset_rank(const struct value *zset, struct bytes member, size_t *rank, doub
     return true;
 }
 
-/* Only a new member makes a tree of a listpack, as in Redis: another score never does. */
+/* Only a new member changes a listpack to a tree, as in Redis: a new score never does. */
 void zset_insert(struct value *zset, const struct value_limits *limits, struct bytes member, double score)
 {
     CHECK(score == score);
@@ -230,7 +230,7 @@ bool zset_put(struct value *zset, const struct value_limits *limits, struct byte
         return true;
     }
     if (pack_score(pack_of(zset), listpack_next(pack_of(zset), at)) != score) {
-        if (pack_has_room(pack_of(zset), bytes_of(NULL, 0))) {      /* its score may become longer */
+        if (pack_has_room(pack_of(zset), bytes_of(NULL, 0))) {      /* the text of the score may become longer */
             listpack_delete(pack_slot(zset), at, 2);
             pack_insert(pack_slot(zset), member, score);
         } else {
@@ -385,7 +385,7 @@ struct value zset_build(const struct value_limits *limits)
     return value_of_tree(btree_create(&limits->seed));
 }
 
-/* The count is somebody's word: beyond some megabytes the index grows as members really come. */
+/* The count is not trusted: beyond some megabytes the index grows as members are read. */
 void zset_build_reserve(struct value *zset, size_t count)
 {
     btree_reserve(tree_of(zset), count < BUILD_RESERVE_MAX ? count : BUILD_RESERVE_MAX);
@@ -396,7 +396,7 @@ bool zset_build_add(struct value *zset, struct bytes member, double score)
     return score == score && btree_put(tree_of(zset), member, score);
 }
 
-/* In order, with scores that are numbers. A valid pack: it was copied already. */
+/* True if it is in order, with valid scores. The pack itself must be valid. */
 static bool is_sorted(const struct listpack *pack)
 {
     size_t at = listpack_first(pack), before = LISTPACK_NONE;
@@ -433,7 +433,7 @@ enum status zset_of_listpack(struct bytes listpack, const struct value_limits *l
     return STATUS_OK;
 }
 
-/* What value.c asks. */
+/* Operations of the type */
 
 static const char *zset_encoding_name(const struct value *zset)
 {
@@ -472,7 +472,7 @@ static void zset_digest(const struct value *zset, struct value_sum *sum)
 
     zset_iterate(&iterator, zset, 0, ZSET_UP);
     while (zset_next(&iterator, &member, &score)) {
-        score = score == 0 ? 0 : score;         /* no sign: a listpack does not keep it */
+        score = score == 0 ? 0 : score;         /* removes the sign, which a listpack does not store */
         value_sum_add_pair(sum, member, bytes_of(digits, text_of_double(score, digits)));
     }
 }

@@ -102,7 +102,7 @@ $(BUILD)/tests/%_shim.so: tests/support/%_shim.c
 
 shim: $(SHIM)
 $(BUILD)/kelvin-check: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/check/*.c)) $(LIBRARY)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(CXX) $(LDFLAGS) -o $@ $^ -lsnappy $(LDLIBS)
 
 units: $(UNITS)
 fuzzers: $(FUZZERS)

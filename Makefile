@@ -19,7 +19,7 @@ CFLAGS  := -std=c11 $(OPT) $(WARN) -Wstrict-prototypes -Wmissing-prototypes $(DE
 CXXFLAGS := -std=c++17 $(OPT) $(WARN) -fno-rtti $(DEFS)
 # Sanitizers bring their own malloc; everything else runs on jemalloc.
 MALLOC  := $(if $(filter release debug,$(MODE)),-ljemalloc)
-LDLIBS  := -luv -lleveldb $(MALLOC) -lpthread -lm
+LDLIBS  := -luv -lleveldb -llzf $(MALLOC) -lpthread -lm
 LDFLAGS := $(OPT)
 
 SOURCES := $(filter-out src/main.c,$(wildcard src/*/*.c)) $(wildcard src/*/*.cc)
@@ -102,7 +102,7 @@ $(BUILD)/tests/%_shim.so: tests/support/%_shim.c
 
 shim: $(SHIM)
 $(BUILD)/kelvin-check: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/check/*.c)) $(LIBRARY)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(CXX) $(LDFLAGS) -o $@ $^ -lsnappy $(LDLIBS)
 
 units: $(UNITS)
 fuzzers: $(FUZZERS)

@@ -1,7 +1,5 @@
 /* LZF: the compression of long strings in RDB files, and of the inner chunks of lists (list-compress-depth). What DUMP and the store's
- * records hold is not compressed.
- *
- * The format is that of Marc Lehmann's library: runs of literal bytes, and references to three or more bytes at most 8192 back.
+ * records hold is not compressed. liblzf does the work; this file adds what it does not check.
  */
 #ifndef KELVIN_VALUE_LZF_H
 #define KELVIN_VALUE_LZF_H
@@ -10,12 +8,14 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-/* Appends exactly `size` bytes to `out`. STATUS_CORRUPT if the input does not give exactly as many; if `size` is 1 MiB or more, that is
- * found out before memory is asked for. `out` is as it was then. How much may be unpacked at all is the caller's to say. */
+/* Appends exactly `size` bytes to `out`. STATUS_CORRUPT if the input does not unpack to exactly `size` bytes, or if `size` is 4 GiB or
+ * more; from 1 MiB on this is checked before memory is allocated. `out` then has its old size. The caller limits `size`. */
 enum status lzf_decode(struct bytes input, size_t size, struct buffer *out);
 
-/* Writes `input` compressed into `out`, which has room for `room` bytes. Returns how many there are; 0 if it needs more room than
- * that. Inputs of less than 4 bytes never get smaller. Of what does not compress, less and less is looked at. At most 2 GiB. */
+/* Writes `input` compressed into `out`, which has room for `room` bytes. Returns the compressed size; 0 if it needs more room (up to 3
+ * bytes of `room` may stay unused), or if `input` has less than 2 bytes, or 4 GiB and more. Needs 256 KiB of stack.
+ *
+ * The same input may give other bytes the next time, all of which unpack to it: the library does not clear its table. */
 size_t lzf_encode(struct bytes input, char *out, size_t room);
 
 #endif

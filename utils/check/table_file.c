@@ -2,9 +2,14 @@
 
 #include <string.h>
 
+#include <snappy-c.h>
+
 #include "base/buffer.h"
 
-enum { FOOTER_SIZE = 48, TRAILER_SIZE = 5, INTERNAL_SIZE = 8, BLOCK_MAX = 1 << 30 };
+enum {
+    FOOTER_SIZE = 48, TRAILER_SIZE = 5, INTERNAL_SIZE = 8, BLOCK_MAX = 1 << 30,
+    SNAPPY_RATIO_MAX = 64,      /* a copy of 64 bytes takes three: a size beyond this is wrong, and no memory is allocated for it */
+};
 static const uint64_t magic = 0xdb4775248b80fb57ull;
 
 struct handle {
@@ -69,46 +74,15 @@ static const char *block_verify(struct checking *checking, const struct handle *
     return NULL;
 }
 
-/* Snappy, its raw format: the length, then literals and copies of what was there before. */
 static bool unsnap(struct bytes from, struct buffer *to)
 {
-    uint64_t size;
+    size_t size;
 
-    if (!varint_take(&from, &size) || size > BLOCK_MAX || size / 64 > from.size)
+    if (snappy_uncompressed_length(from.data, from.size, &size) != SNAPPY_OK || size > BLOCK_MAX || size / SNAPPY_RATIO_MAX > from.size ||
+        snappy_uncompress(from.data, from.size, buffer_reserve(to, size), &size) != SNAPPY_OK)
         return false;
-    while (from.size > 0) {
-        uint8_t tag = (uint8_t)from.data[0];
-        uint32_t extra = 0, more = 0, length = tag >> 2, back;
-
-        from = bytes_of(from.data + 1, from.size - 1);
-        if ((tag & 3) == 0)
-            more = length >= 60 ? length - 59 : 0;
-        else
-            more = (tag & 3) == 3 ? 4 : (tag & 3);
-        if (from.size < more)
-            return false;
-        memcpy(&extra, from.data, more);
-        from = bytes_of(from.data + more, from.size - more);
-        if ((tag & 3) == 0) {
-            if (more > 0)
-                length = extra;
-            if (length >= from.size || length >= size - to->size)
-                return false;
-            buffer_append(to, from.data, (size_t)length + 1);
-            from = bytes_of(from.data + length + 1, from.size - length - 1);
-            continue;
-        }
-        back = (tag & 3) == 1 ? (uint32_t)(tag >> 5) << 8 | extra : extra;
-        length = (tag & 3) == 1 ? (length & 7) + 4 : length + 1;
-        if (back == 0 || back > to->size || length > size - to->size)
-            return false;
-        buffer_reserve(to, length);
-        while (length-- > 0) {
-            to->data[to->size] = to->data[to->size - back];
-            to->size++;
-        }
-    }
-    return to->size == size;
+    to->size += size;
+    return true;
 }
 
 /* A block's contents, unpacked into `room` if need be. */

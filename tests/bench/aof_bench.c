@@ -1,5 +1,6 @@
-/* What the log costs a command, a SET with a value of 200 bytes: appended to the tail alone; flushed each 16 commands, as
- * a loop's turn would, to a file under /tmp; from two threads; and read back. */
+/* Cost of the log per command, a SET with a value of 200 bytes: appended to the tail only; flushed after every 16
+ * commands, as after a loop's turn, to a file under /tmp; from two threads; and read back.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

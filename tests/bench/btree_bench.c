@@ -1,5 +1,6 @@
-/* Sorted sets of 10 to 1 M elements: bytes an element, and time for each thing they are asked. Members are "member:" and a number,
- * scores are random; both as in tests/bench/README.md's figures of redis-server. */
+/* Sorted sets of 10 to 1 M elements: bytes per element, and time of each operation. Members are "member:" and a number,
+ * scores are random, as in the measurements of redis-server in tests/bench/README.md.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,12 +1,12 @@
 /* Memory and speed of the record map: 64 maps that grow together, as the partitions of a server do.
  *
- * Prints bytes a tag (as the maps count them, and as the process's RSS grew) at sizes from 10 to 2 * 10^5 tags a map,
- * and again after half and more of them were removed; then nanoseconds of each operation at 1.56 * 10^5 on random keys
- * (so mostly out of the caches), false maybes of 20 million absent keys, and the longest steps of one map of 3 million,
- * beside the longest of a lookup, which moves nothing: that much is the machine's.
+ * Prints bytes per tag (as the maps count them, and as growth of the process's RSS) at sizes from 10 to 2 * 10^5 tags
+ * per map, and again after half and more of them were removed; then nanoseconds per operation at 1.56 * 10^5 tags on
+ * random keys (so mostly outside the caches), false maybes of 20 million absent keys, and the longest steps of one map
+ * of 3 million, compared with the longest lookup, which moves nothing: that much is noise of the machine.
  *
- * jemalloc keeps freed pages for 10 seconds, which is longer than this runs. What stays in the end is what
- * MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0 shows.
+ * jemalloc keeps freed pages for 10 seconds, which is longer than this runs.
+ * MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0 shows what remains in the end.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,10 +21,10 @@
 
 enum {
     MAPS = 64,
-    TIMED = 156250,             /* tags a map for the timings: 10 million in all */
+    TIMED = 156250,             /* tags per map for the timings: 10 million in all */
     PROBES = 20000000,
     OPERATIONS = 1000000,
-    BATCH = 16,                 /* as a pipeline would prefetch */
+    BATCH = 16,                 /* as in a pipeline that prefetches */
     PARTITION_SHIFT = 58,
 };
 
@@ -122,7 +122,7 @@ static void print_ns(const char *name, int64_t start_ns, uint64_t count)
     printf("%-28s %6.1f ns\n", name, (double)(clock_mono_ns() - start_ns) / (double)count);
 }
 
-/* How many of the keys numbered from `first` on may be there. */
+/* The number of keys, from number `first` on, of which the map says maybe. */
 static uint64_t maybes(struct recordmap **maps, uint64_t first, uint64_t count)
 {
     uint64_t found = 0;
@@ -209,7 +209,7 @@ static void measure_speed(void)
     maps_destroy(maps);
 }
 
-/* CPU time of this thread: what other processes take on a busy machine is no step of ours. */
+/* CPU time of this thread, so that the time of other processes does not count. */
 static int64_t cpu_ns(void)
 {
     struct timespec time;

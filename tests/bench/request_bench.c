@@ -1,7 +1,7 @@
-/* Speed of taking requests out of a pipeline, and of writing the replies to it.
+/* Speed of parsing the requests of a pipeline, and of writing the replies.
  *
- * A pipeline of 16 equal requests (a hot query buffer) is parsed again and again; prints nanoseconds a request, the
- * best of several runs. Then the same for replies written into a buffer, and for doubles as text.
+ * A pipeline of 16 equal requests (a query buffer in the cache) is parsed repeatedly; prints nanoseconds per request,
+ * the best of several runs. Then the same for replies written into a buffer, and for doubles as text.
  */
 #include <inttypes.h>
 #include <stdint.h>

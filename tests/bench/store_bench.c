@@ -1,11 +1,12 @@
-/* What the store costs: CPU of a put and a get, bytes on disk and bytes of memory a record.
+/* Cost of the store: CPU of a put and a get, bytes on disk and bytes of memory per record.
  *
  *   store_bench [records [value size [block sizes ...]]]      (300000 200 4096 8192 16384)
  *
- * 16-byte keys, written in batches of 1000 that are random in hash order, LevelDB compacting as it pleases (disk B: what that
- * leaves); then compacted as a whole (compact: what that leaves), then read at random by one thread, from the page cache. CPU is of the whole process, the compacting thread included; reads are
- * calls of pread a get; a miss is a key that was never put. Memory is what the store adds to the RSS of a fresh process
- * once all tables were read, less memtables and block cache (store_memory).
+ * 16-byte keys, written in batches of 1000 that are random in hash order, while LevelDB compacts in the background
+ * (disk B: the size after that); then compacted completely (compact: the size after that), then read at random by one
+ * thread, from the page cache. CPU is of the whole process, the compacting thread included; reads are calls of pread
+ * per get; a miss is a key that was never put. Memory is what the store adds to the RSS of a fresh process after all
+ * tables were read, without memtables and block cache (store_memory).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ static struct bytes key_of(uint64_t number, char *text)
     return bytes_of(text, (size_t)snprintf(text, 32, "key:%012llu", (unsigned long long)number));
 }
 
-/* All numbers below `count`, each once, in an order that looks random. */
+/* All numbers below `count`, each once, in a pseudo-random order. */
 static uint64_t shuffled(uint64_t index, uint64_t count)
 {
     return index * 2654435761u % count;
@@ -107,7 +108,7 @@ static void part_fill(struct store_options *options, uint64_t count, size_t valu
     cpu = cpu_us();
     wall = (double)clock_mono_us();
     fill(store, count, value_size);
-    store_close(store);     /* waits for the compaction that is running */
+    store_close(store);     /* waits for the compaction in progress */
     cpu = cpu_us() - cpu;
     wall = (double)clock_mono_us() - wall;
     stats = store_env_stats(options->env);
@@ -142,7 +143,7 @@ static void part_read(struct store_options *options, uint64_t count)
     store_close(store);
 }
 
-/* Each part in a process of its own: what the allocator keeps of the memtables would hide what the tables hold. */
+/* Each part runs in its own process: memory that the allocator keeps of the memtables would hide that of the tables. */
 static void run(char *const argv[])
 {
     int status;

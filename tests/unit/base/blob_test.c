@@ -19,11 +19,11 @@ static void the_last_holder_frees_it(void **state)
     blob_release(blob);
     assert_false(blob_is_shared(blob));
     assert_true(bytes_equal(buffer_bytes(&blob->buffer), BYTES("hello")));
-    blob_release(blob);                 /* a sanitizer's build tells whether it went, and once */
+    blob_release(blob);                 /* sanitizer builds detect a leak and a double free */
     blob_release(NULL);
 }
 
-static void it_has_just_the_room_that_was_asked_for(void **state)
+static void its_capacity_is_what_was_requested(void **state)
 {
     struct blob *blob = blob_create(100001);
 
@@ -40,7 +40,7 @@ static void *hold_and_release(void *context)
     return NULL;
 }
 
-static void holders_may_be_on_any_thread(void **state)
+static void holders_may_be_on_different_threads(void **state)
 {
     struct blob *blob = blob_copy(BYTES("hello"));
     pthread_t threads[2];
@@ -58,8 +58,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_holder_frees_it),
-        cmocka_unit_test(it_has_just_the_room_that_was_asked_for),
-        cmocka_unit_test(holders_may_be_on_any_thread),
+        cmocka_unit_test(its_capacity_is_what_was_requested),
+        cmocka_unit_test(holders_may_be_on_different_threads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

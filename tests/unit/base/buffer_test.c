@@ -23,7 +23,7 @@ static void an_empty_buffer_holds_no_memory(void **state)
     buffer_release(&buffer);
 }
 
-static void what_is_appended_is_there_in_order(void **state)
+static void appended_bytes_are_kept_in_order(void **state)
 {
     struct buffer buffer = { 0 };
 
@@ -40,7 +40,7 @@ static void what_is_appended_is_there_in_order(void **state)
     buffer_release(&buffer);
 }
 
-static void growth_keeps_what_is_there(void **state)
+static void growth_keeps_the_contents(void **state)
 {
     struct buffer buffer = { 0 };
 
@@ -56,7 +56,7 @@ static void growth_keeps_what_is_there(void **state)
     buffer_release(&buffer);
 }
 
-/* Byte by byte, a megabyte costs few moves, and what is held too much is bounded. */
+/* Appending a megabyte byte by byte takes few reallocations, and the spare capacity is bounded. */
 static void growth_is_geometric_and_bounded(void **state)
 {
     struct buffer buffer = { 0 };
@@ -73,7 +73,7 @@ static void growth_is_geometric_and_bounded(void **state)
     buffer_release(&buffer);
 }
 
-static void reserve_makes_room_for_all_of_it(void **state)
+static void reserve_makes_room_for_all_bytes(void **state)
 {
     struct buffer buffer = { 0 };
     char *at;
@@ -83,7 +83,7 @@ static void reserve_makes_room_for_all_of_it(void **state)
     assert_ptr_equal(at, buffer.data + 3);
     assert_true(buffer.capacity >= 100003);
     memset(at, 'x', 100000);
-    assert_int_equal(buffer.size, 3);       /* the caller's to change */
+    assert_int_equal(buffer.size, 3);       /* the caller may change it */
     assert_memory_equal(buffer.data, "abc", 3);
     buffer_release(&buffer);
 }
@@ -102,7 +102,7 @@ static void a_long_format_fits(void **state)
     buffer_release(&buffer);
 }
 
-static void shrink_gives_back_only_what_is_not_needed(void **state)
+static void shrink_frees_only_unused_memory(void **state)
 {
     struct buffer buffer = { 0 };
     size_t capacity;
@@ -131,12 +131,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_empty_buffer_holds_no_memory),
-        cmocka_unit_test(what_is_appended_is_there_in_order),
-        cmocka_unit_test(growth_keeps_what_is_there),
+        cmocka_unit_test(appended_bytes_are_kept_in_order),
+        cmocka_unit_test(growth_keeps_the_contents),
         cmocka_unit_test(growth_is_geometric_and_bounded),
-        cmocka_unit_test(reserve_makes_room_for_all_of_it),
+        cmocka_unit_test(reserve_makes_room_for_all_bytes),
         cmocka_unit_test(a_long_format_fits),
-        cmocka_unit_test(shrink_gives_back_only_what_is_not_needed),
+        cmocka_unit_test(shrink_frees_only_unused_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ static void a_literal_has_its_size_without_the_nul(void **state)
     assert_int_equal(bytes_of_string("abc").size, 3);
 }
 
-static void equal_means_every_byte(void **state)
+static void equal_compares_every_byte(void **state)
 {
     assert_true(bytes_equal(BYTES("abc"), bytes_of("abcd", 3)));
     assert_true(bytes_equal(BYTES("a\0b"), BYTES("a\0b")));
@@ -37,7 +37,7 @@ static void order_is_that_of_unsigned_bytes_and_a_prefix_is_first(void **state)
     assert_int_equal(bytes_compare(BYTES(""), bytes_of(NULL, 0)), 0);
 }
 
-static void words_are_known_in_any_case(void **state)
+static void words_match_in_any_case(void **state)
 {
     assert_true(bytes_is(BYTES("get"), "GET"));
     assert_true(bytes_is(BYTES("GeT"), "get"));
@@ -53,9 +53,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_literal_has_its_size_without_the_nul),
-        cmocka_unit_test(equal_means_every_byte),
+        cmocka_unit_test(equal_compares_every_byte),
         cmocka_unit_test(order_is_that_of_unsigned_bytes_and_a_prefix_is_first),
-        cmocka_unit_test(words_are_known_in_any_case),
+        cmocka_unit_test(words_match_in_any_case),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
 
 static void wall_time_is_that_of_the_system(void **state)
 {
-    /* Seconds are cut, and time() may run a tick behind. */
+    /* Seconds are rounded down, and time() may be one tick late. */
     int64_t before = (int64_t)time(NULL) - 1;
     int64_t ms = clock_wall_ms();
     int64_t us = clock_wall_us();
@@ -32,11 +32,11 @@ static void monotonic_time_never_goes_back(void **state)
     }
 }
 
-static void monotonic_time_goes_on(void **state)
+static void monotonic_time_advances(void **state)
 {
     int64_t start = clock_mono_ns();
 
-    /* Bounded by the clock under test: if it stood still, the test's time limit would end this. */
+    /* Ends by the clock under test: if it stood still, the test's time limit would apply. */
     while (clock_mono_ns() == start)
         continue;
     assert_true(clock_mono_ns() > start);
@@ -56,7 +56,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wall_time_is_that_of_the_system),
         cmocka_unit_test(monotonic_time_never_goes_back),
-        cmocka_unit_test(monotonic_time_goes_on),
+        cmocka_unit_test(monotonic_time_advances),
         cmocka_unit_test(the_units_agree),
     };
 

@@ -19,7 +19,7 @@ static const uint64_t vectors[] = {
     0x79de85ee92ff097f, 0x70c118c1f94dc352, 0x78a384b157b4d9a2, 0x306f760c1229ffa7, 0x605aa111c0f95d34,
 };
 
-static void the_published_vectors_come_out(void **state)
+static void the_published_vectors_are_reproduced(void **state)
 {
     char message[sizeof(vectors) / sizeof(vectors[0])];
 
@@ -32,7 +32,7 @@ static void the_published_vectors_come_out(void **state)
     }
 }
 
-/* The definition as the paper writes it down, a byte at a time, for messages longer than the vectors. */
+/* The definition of the paper, byte by byte, for messages longer than the vectors. */
 static uint64_t turn(uint64_t x, unsigned by)
 {
     return x << by | x >> (64 - by);
@@ -92,7 +92,7 @@ static void every_size_agrees_with_the_definition(void **state)
     }
 }
 
-static void the_place_in_memory_does_not_matter(void **state)
+static void alignment_does_not_matter(void **state)
 {
     char room[64];
 
@@ -102,7 +102,7 @@ static void the_place_in_memory_does_not_matter(void **state)
     }
 }
 
-static void another_seed_is_another_hash(void **state)
+static void another_seed_gives_another_hash(void **state)
 {
     struct hash_seed other0 = { key.k0 ^ 1, key.k1 };
     struct hash_seed other1 = { key.k0, key.k1 ^ 1 };
@@ -114,10 +114,10 @@ static void another_seed_is_another_hash(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_published_vectors_come_out),
+        cmocka_unit_test(the_published_vectors_are_reproduced),
         cmocka_unit_test(every_size_agrees_with_the_definition),
-        cmocka_unit_test(the_place_in_memory_does_not_matter),
-        cmocka_unit_test(another_seed_is_another_hash),
+        cmocka_unit_test(alignment_does_not_matter),
+        cmocka_unit_test(another_seed_gives_another_hash),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is in the file after its first line's stamp; `lines` is the number of line ends. */
+/* Reads the file's contents after the first line's time stamp; `lines` is the number of line ends. */
 static void logged(const char *text, char *out, size_t size, int *lines)
 {
     char path[] = "/tmp/kelvin-log-XXXXXX", *begin;
@@ -49,7 +49,7 @@ static void control_characters_are_escaped(void **state)
     assert_string_equal(out, "'a\\n1:M 01 Jan 2026 00:00:00.000 # forged\\r\\t\\x1b[2J\\x7f\\x01z'\n");
 }
 
-static void other_bytes_stay_as_they_are(void **state)
+static void other_bytes_are_written_unchanged(void **state)
 {
     char out[8192];
     int lines;
@@ -74,7 +74,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(control_characters_are_escaped),
-        cmocka_unit_test(other_bytes_stay_as_they_are),
+        cmocka_unit_test(other_bytes_are_written_unchanged),
         cmocka_unit_test(a_long_message_is_cut),
     };
 

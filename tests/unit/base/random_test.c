@@ -47,7 +47,7 @@ static void the_seed_zero_works_too(void **state)
     assert_true(all == UINT64_MAX);
 }
 
-static void below_stays_below_and_reaches_all(void **state)
+static void below_is_in_range_and_reaches_every_number(void **state)
 {
     struct random random;
     int counts[7] = { 0 };
@@ -59,7 +59,7 @@ static void below_stays_below_and_reaches_all(void **state)
         assert_true(number < 7);
         counts[number]++;
     }
-    for (int i = 0; i < 7; i++)         /* 10000 expected; the seed is fixed, so this is no luck */
+    for (int i = 0; i < 7; i++)         /* 10000 expected; the seed is fixed, so the result is deterministic */
         assert_in_range(counts[i], 9500, 10500);
     for (int i = 0; i < 1000; i++) {
         assert_true(random_below(&random, 1) == 0);
@@ -76,7 +76,7 @@ static void the_system_fills_every_byte(void **state)
         for (size_t j = 0; j < sizeof(once); j++)
             all[j] |= once[j];
     }
-    for (size_t j = 0; j < sizeof(all); j++)    /* a bit missing 64 times: 2^-64 */
+    for (size_t j = 0; j < sizeof(all); j++)    /* a bit is missing 64 times: probability 2^-64 */
         assert_int_not_equal(all[j], 0);
     random_system(once, 0);
 }
@@ -87,7 +87,7 @@ int main(void)
         cmocka_unit_test(the_same_seed_gives_the_same_numbers),
         cmocka_unit_test(the_sequence_is_xoshiro256_starstar),
         cmocka_unit_test(the_seed_zero_works_too),
-        cmocka_unit_test(below_stays_below_and_reaches_all),
+        cmocka_unit_test(below_is_in_range_and_reaches_every_number),
         cmocka_unit_test(the_system_fills_every_byte),
     };
 

@@ -17,7 +17,7 @@ enum { ROUNDS = 200000 };
 
 static const uint64_t seed = 20240611;
 
-/* ---- integers ---- */
+/* Integers */
 
 static void int_is_written_as(int64_t number, const char *text)
 {
@@ -56,7 +56,7 @@ static void integers_of_every_size_agree_with_printf(void **state)
     }
 }
 
-static void what_is_no_strict_integer_is_refused(void **state)
+static void texts_that_are_not_strict_integers_are_refused(void **state)
 {
     static const char *const bad[] = { "", "-", "+1", " 1", "1 ", "01", "-01", "-0", "00", "1a", "a", "0x1", "1.0",
         "9223372036854775808", "-9223372036854775809", "99999999999999999999", "-99999999999999999999", "--1" };
@@ -70,7 +70,7 @@ static void what_is_no_strict_integer_is_refused(void **state)
     assert_false(text_to_int(bytes_of(NULL, 0), &number));
 }
 
-/* ---- doubles ---- */
+/* Doubles */
 
 static void double_is_written_as(double number, const char *text)
 {
@@ -81,8 +81,8 @@ static void double_is_written_as(double number, const char *text)
     assert_int_equal(size, strlen(text));
 }
 
-/* The shapes Redis has had since 7.2, as published; 7.0 prints %.17g, so a 7.0 server can't confirm all of them. */
-static void doubles_have_the_shapes_of_redis(void **state)
+/* The formats of Redis since 7.2, as published; 7.0 prints %.17g, so a 7.0 server cannot confirm all of them. */
+static void doubles_have_the_formats_of_redis(void **state)
 {
     double_is_written_as(0, "0");
     double_is_written_as(-0.0, "-0");
@@ -145,7 +145,7 @@ static size_t significant_digits(const char *text)
     return count;
 }
 
-/* Against the C library: the digits read back the same, and with one digit less printf would not. */
+/* Compared with the C library: the digits read back the same, and printf with one digit less does not. */
 static void doubles_are_shortest_and_read_back_the_same(void **state)
 {
     struct random random;
@@ -177,7 +177,7 @@ static void double_is_read(const char *text, double expected)
 
     if (!text_to_double(bytes_of_string(text), &number))
         fail_msg("\"%s\" was refused", text);
-    assert_memory_equal(&number, &expected, sizeof(number));    /* tells -0 from 0 */
+    assert_memory_equal(&number, &expected, sizeof(number));    /* distinguishes -0 from 0 */
 }
 
 static void doubles_are_read(void **state)
@@ -222,7 +222,7 @@ static void short_decimals_are_read_as_strtod_reads_them(void **state)
     }
 }
 
-static void what_is_no_double_is_refused(void **state)
+static void texts_that_are_not_doubles_are_refused(void **state)
 {
     static const char *const bad[] = { "", " 1", "1 ", "\t1", "-", "+", ".", "-.", "1e", "1e+", "0x", "1_", "1,5", "--1",
         "1.2.3", "nan", "-nan", "nan(1)", "infinit", "1e400", "-1e400", "1e-400", "abc" };
@@ -272,7 +272,7 @@ static void long_doubles_are_written_as_incrbyfloat_does(void **state)
     long_double_becomes("inf", "inf");
 }
 
-static void the_largest_long_double_has_room(void **state)
+static void the_largest_long_double_fits(void **state)
 {
     static char out[TEXT_LONG_DOUBLE_SIZE];
     long double number;
@@ -281,7 +281,7 @@ static void the_largest_long_double_has_room(void **state)
     assert_int_equal(text_of_long_double(number, out), 4934);
 }
 
-static void what_is_no_long_double_is_refused(void **state)
+static void texts_that_are_not_long_doubles_are_refused(void **state)
 {
     static const char *const bad[] = { "", " 1", "1 ", "1e", "0x", "nan", "1e5000", "-1e5000", "1e-5000", "1,5" };
     char big[5121];
@@ -296,7 +296,7 @@ static void what_is_no_long_double_is_refused(void **state)
     assert_false(text_to_long_double(bytes_of(big, 5120), &number));
 }
 
-/* ---- patterns ---- */
+/* Patterns */
 
 struct pattern_row {
     struct bytes pattern;
@@ -304,7 +304,7 @@ struct pattern_row {
     bool matches;
 };
 
-/* Each row was asked of a redis-server, by SET and KEYS. */
+/* Each row is the result of SET and KEYS in redis-server. */
 static void patterns_match_as_keys_does(void **state)
 {
     static const struct pattern_row rows[] = {
@@ -344,7 +344,7 @@ static void case_can_be_ignored(void **state)
     assert_false(text_matches(BYTES("MAX*ory"), BYTES("maxmEMORY"), TEXT_CASE_EXACT));
 }
 
-/* The plain definition, exponential, for short ones. Classes are left to the table above. */
+/* The plain definition, exponential, for short patterns. Classes are tested by the table above. */
 static bool matches_by_definition(const char *pattern, const char *text)
 {
     if (*pattern == '\0')
@@ -373,8 +373,8 @@ static void stars_agree_with_the_definition(void **state)
     }
 }
 
-/* With a backtrack for every star this would take longer than the universe is old. */
-static void a_hostile_pattern_takes_bounded_work(void **state)
+/* With backtracking for every star this would take longer than the age of the universe. */
+static void a_hostile_pattern_takes_bounded_time(void **state)
 {
     char pattern[201], text[10000];
 
@@ -388,9 +388,9 @@ static void a_hostile_pattern_takes_bounded_work(void **state)
     assert_true(text_matches(bytes_of(pattern, sizeof(pattern)), bytes_of(text, sizeof(text)), TEXT_CASE_EXACT));
 }
 
-/* ---- memory ---- */
+/* Sizes of memory */
 
-static void memory_is_read_with_its_unit(void **state)
+static void memory_sizes_are_read_with_their_unit(void **state)
 {
     static const struct { const char *text; uint64_t size; } rows[] = {
         { "0", 0 }, { "10", 10 }, { "00012", 12 }, { "1b", 1 }, { "1B", 1 }, { "1k", 1000 }, { "1Kb", 1024 },
@@ -406,7 +406,7 @@ static void memory_is_read_with_its_unit(void **state)
     }
 }
 
-static void what_is_no_memory_size_is_refused(void **state)
+static void texts_that_are_not_memory_sizes_are_refused(void **state)
 {
     static const char *const bad[] = { "", "mb", "-1", "+1", " 1", "1 ", "1 k", "1kk", "1.5k", "1t", "1tb", "0x10", "1kbb",
         "18446744073709551616", "99999999999gb", "999999999999999999999999999999" };
@@ -423,21 +423,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integers_are_written_and_read),
         cmocka_unit_test(integers_of_every_size_agree_with_printf),
-        cmocka_unit_test(what_is_no_strict_integer_is_refused),
-        cmocka_unit_test(doubles_have_the_shapes_of_redis),
+        cmocka_unit_test(texts_that_are_not_strict_integers_are_refused),
+        cmocka_unit_test(doubles_have_the_formats_of_redis),
         cmocka_unit_test(doubles_are_shortest_and_read_back_the_same),
         cmocka_unit_test(doubles_are_read),
         cmocka_unit_test(short_decimals_are_read_as_strtod_reads_them),
-        cmocka_unit_test(what_is_no_double_is_refused),
+        cmocka_unit_test(texts_that_are_not_doubles_are_refused),
         cmocka_unit_test(long_doubles_are_written_as_incrbyfloat_does),
-        cmocka_unit_test(the_largest_long_double_has_room),
-        cmocka_unit_test(what_is_no_long_double_is_refused),
+        cmocka_unit_test(the_largest_long_double_fits),
+        cmocka_unit_test(texts_that_are_not_long_doubles_are_refused),
         cmocka_unit_test(patterns_match_as_keys_does),
         cmocka_unit_test(case_can_be_ignored),
         cmocka_unit_test(stars_agree_with_the_definition),
-        cmocka_unit_test(a_hostile_pattern_takes_bounded_work),
-        cmocka_unit_test(memory_is_read_with_its_unit),
-        cmocka_unit_test(what_is_no_memory_size_is_refused),
+        cmocka_unit_test(a_hostile_pattern_takes_bounded_time),
+        cmocka_unit_test(memory_sizes_are_read_with_their_unit),
+        cmocka_unit_test(texts_that_are_not_memory_sizes_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

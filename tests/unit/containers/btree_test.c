@@ -1,4 +1,4 @@
-/* The tree against a sorted array that does the same the simple way. */
+/* The tree is compared with a sorted array. */
 #include "containers/btree.h"
 
 #include <stdarg.h>
@@ -215,7 +215,7 @@ static void run(uint64_t seed, int steps)
     model_release(&model);
 }
 
-static void does_what_a_sorted_array_does(void **state)
+static void it_behaves_like_a_sorted_array(void **state)
 {
     uint64_t seed = seed_new();
 
@@ -230,7 +230,7 @@ static void put_number(struct btree *tree, int number, double score)
     btree_put(tree, bytes_of(room, (size_t)sprintf(room, "member:%07d", number)), score);
 }
 
-static void with_room_reserved_a_tree_is_as_any_other(void **state)
+static void a_reserved_tree_behaves_like_any_other(void **state)
 {
     static const size_t rooms[] = { 0, 5, 1000, 100000 };
 
@@ -259,7 +259,7 @@ static void with_room_reserved_a_tree_is_as_any_other(void **state)
     }
 }
 
-static void members_that_come_in_order_fill_their_leaves(void **state)
+static void members_added_in_order_fill_their_leaves(void **state)
 {
     for (int direction = -1; direction <= 1; direction += 2) {
         struct btree *tree = btree_create(&seed_of_trees);
@@ -267,14 +267,14 @@ static void members_that_come_in_order_fill_their_leaves(void **state)
         for (int i = 0; i < 20000; i++)
             put_number(tree, i, direction * i);
         btree_verify(tree);
-        /* 14 bytes of member, 11 of score, place and tag: some 100 elements a leaf. */
+        /* 14 bytes of member, 11 of score, start and tag: about 100 elements per leaf. */
         assert_true(btree_blocks(tree) < 220);
         btree_destroy(tree);
     }
 }
 
-/* Members of 200 bytes: eleven a leaf, so that inner nodes split and join on three levels. */
-static void a_high_tree_holds_while_it_grows_and_goes(void **state)
+/* Members of 200 bytes: eleven per leaf, so that inner nodes split and merge on three levels. */
+static void a_high_tree_stays_valid_while_it_grows_and_shrinks(void **state)
 {
     enum { COUNT = 60000, PRIME = 7919 };
     struct btree *tree = btree_create(&seed_of_trees);
@@ -335,7 +335,7 @@ static void members_are_ordered_as_bytes_when_scores_are_equal(void **state)
     btree_destroy(tree);
 }
 
-static void a_count_by_member_needs_no_member_to_be_there(void **state)
+static void counting_by_member_works_with_absent_members(void **state)
 {
     struct btree *tree = btree_create(&seed_of_trees);
     char room[32];
@@ -352,7 +352,7 @@ static void a_count_by_member_needs_no_member_to_be_there(void **state)
     btree_destroy(tree);
 }
 
-static void a_copy_goes_its_own_way(void **state)
+static void a_copy_is_independent(void **state)
 {
     struct random random;
     struct model model;
@@ -387,7 +387,7 @@ static void mark(void *context, struct bytes member, double score)
     ((int *)context)[atoi(room + 7)]++;
 }
 
-static void a_scan_finds_each_member_once_when_nothing_changes(void **state)
+static void a_scan_of_an_unchanged_tree_finds_each_member_once(void **state)
 {
     enum { COUNT = 3000 };
     struct btree *tree = btree_create(&seed_of_trees);
@@ -408,7 +408,7 @@ static void a_scan_finds_each_member_once_when_nothing_changes(void **state)
     btree_destroy(tree);
 }
 
-static void a_scan_finds_whatever_stays_while_all_else_changes(void **state)
+static void a_scan_finds_every_member_that_stays(void **state)
 {
     enum { STAYS = 500, COUNT = 20000 };
     struct btree *tree = btree_create(&seed_of_trees);
@@ -433,7 +433,7 @@ static void a_scan_finds_whatever_stays_while_all_else_changes(void **state)
             else
                 btree_remove(tree, bytes_of(room, (size_t)sprintf(room, "member:%07d", number)));
         }
-        /* What stays gets other scores meanwhile. */
+        /* The scores of the remaining members change meanwhile. */
         put_number(tree, (int)random_below(&random, STAYS), (double)random_below(&random, 1000));
     }
     btree_verify(tree);
@@ -456,7 +456,7 @@ static void any_cursor_is_safe(void **state)
     btree_destroy(tree);
 }
 
-static void memory_by_samples_is_near_to_memory_counted(void **state)
+static void sampled_memory_is_close_to_measured_memory(void **state)
 {
     struct btree *tree = btree_create(&seed_of_trees);
     struct random random;
@@ -468,7 +468,7 @@ static void memory_by_samples_is_near_to_memory_counted(void **state)
     all = btree_memory(tree, 0);
     some = btree_memory(tree, 5);
     assert_in_range(some, all - all / 5, all + all / 5);
-    /* Redis takes some 110 bytes for such an element. */
+    /* Redis takes about 110 bytes for such an element. */
     assert_in_range(all / 50000, 25, 45);
     btree_destroy(tree);
 }
@@ -476,17 +476,17 @@ static void memory_by_samples_is_near_to_memory_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(does_what_a_sorted_array_does),
-        cmocka_unit_test(with_room_reserved_a_tree_is_as_any_other),
-        cmocka_unit_test(members_that_come_in_order_fill_their_leaves),
-        cmocka_unit_test(a_high_tree_holds_while_it_grows_and_goes),
+        cmocka_unit_test(it_behaves_like_a_sorted_array),
+        cmocka_unit_test(a_reserved_tree_behaves_like_any_other),
+        cmocka_unit_test(members_added_in_order_fill_their_leaves),
+        cmocka_unit_test(a_high_tree_stays_valid_while_it_grows_and_shrinks),
         cmocka_unit_test(members_are_ordered_as_bytes_when_scores_are_equal),
-        cmocka_unit_test(a_count_by_member_needs_no_member_to_be_there),
-        cmocka_unit_test(a_copy_goes_its_own_way),
-        cmocka_unit_test(a_scan_finds_each_member_once_when_nothing_changes),
-        cmocka_unit_test(a_scan_finds_whatever_stays_while_all_else_changes),
+        cmocka_unit_test(counting_by_member_works_with_absent_members),
+        cmocka_unit_test(a_copy_is_independent),
+        cmocka_unit_test(a_scan_of_an_unchanged_tree_finds_each_member_once),
+        cmocka_unit_test(a_scan_finds_every_member_that_stays),
         cmocka_unit_test(any_cursor_is_safe),
-        cmocka_unit_test(memory_by_samples_is_near_to_memory_counted),
+        cmocka_unit_test(sampled_memory_is_close_to_measured_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,7 +67,7 @@ static struct dict *dict_of_numbers(size_t count)
     return dict;
 }
 
-static void an_empty_dict_has_nothing(void **state)
+static void an_empty_dict_has_no_pairs(void **state)
 {
     struct dict *dict = dict_create(&the_seed);
     struct dict_iterator iterator;
@@ -84,7 +84,7 @@ static void an_empty_dict_has_nothing(void **state)
     dict_destroy(NULL);
 }
 
-static void keys_and_values_of_every_size_come_back(void **state)
+static void keys_and_values_of_every_size_are_found(void **state)
 {
     static const size_t sizes[] = { 0, 1, 126, 127, 128, 129, 16383, 16384, 100000, 2097152 };
     enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
@@ -107,7 +107,7 @@ static void keys_and_values_of_every_size_come_back(void **state)
     dict_destroy(dict);
 }
 
-/* Past one bucket, one segment, and several sizes of the directory, up and down; all is there at every size. */
+/* Beyond one bucket, one segment, and several sizes of the directory, up and down; all pairs are there at every size. */
 static void nothing_is_lost_while_it_grows_and_shrinks(void **state)
 {
     enum { COUNT = 30000 };
@@ -135,8 +135,8 @@ static void nothing_is_lost_while_it_grows_and_shrinks(void **state)
     dict_destroy(dict);
 }
 
-/* Back and forth over the sizes at which the table's shape changes: 256 buckets are 1536 pairs going up, 1024 down. */
-static void shapes_change_back_and_forth(void **state)
+/* Across the sizes at which the table's structure changes: 256 buckets are 1536 pairs when it grows, 1024 when it shrinks. */
+static void structure_changes_back_and_forth(void **state)
 {
     static const size_t borders[] = { 8, 12, 24, 1024, 1536, 2048, 3072, 6144 };
 
@@ -167,7 +167,7 @@ static void random_changes_match_a_plain_array(void **state)
         struct random random;
         struct hash_seed hash_seed = { seed, 0 };
         struct dict *dict = dict_create(&hash_seed);
-        size_t *sizes = mem_zalloc(NUMBERS * sizeof(*sizes)), count = 0;       /* 0: absent, else size + 1 */
+        size_t *sizes = mem_zalloc(NUMBERS * sizeof(*sizes)), count = 0;       /* 0: absent, otherwise size + 1 */
         char *fills = mem_zalloc(NUMBERS), data[300];
         struct dict_iterator iterator;
         struct bytes key, value;
@@ -219,7 +219,7 @@ static void random_changes_match_a_plain_array(void **state)
     }
 }
 
-static void a_reserved_dict_takes_all_and_comes_down_again(void **state)
+static void a_reserved_dict_holds_all_and_shrinks_again(void **state)
 {
     struct dict *dict = dict_create(&the_seed);
     size_t reserved;
@@ -239,7 +239,7 @@ static void a_reserved_dict_takes_all_and_comes_down_again(void **state)
     dict_destroy(dict);
 }
 
-static void a_copy_is_equal_and_its_own(void **state)
+static void a_copy_is_equal_and_independent(void **state)
 {
     static const size_t counts[] = { 0, 5, 100, 1536, 1537, 10000 };
 
@@ -276,7 +276,7 @@ static void see(void *context, struct bytes key, struct bytes value)
     seen->found++;
 }
 
-static void a_scan_of_a_quiet_dict_finds_each_once(void **state)
+static void a_scan_of_an_unchanged_dict_finds_each_pair_once(void **state)
 {
     for (size_t count = 0; count < 4000; count = count < 50 ? count + 1 : count * 5 / 4) {
         struct dict *dict = dict_of_numbers(count);
@@ -297,8 +297,8 @@ static void a_scan_of_a_quiet_dict_finds_each_once(void **state)
     }
 }
 
-/* Numbers below `stay` are there from the first call to the last; all others come and go in waves. */
-static void a_scan_misses_nothing_that_stays(void **state)
+/* Numbers below `stay` are there from the first call to the last; all others are added and removed in waves. */
+static void a_scan_finds_every_pair_that_stays(void **state)
 {
     enum { NUMBERS = 20000 };
 
@@ -336,7 +336,7 @@ static void a_scan_misses_nothing_that_stays(void **state)
     }
 }
 
-static void a_scan_goes_on_in_a_dict_built_again_from_the_same_seed(void **state)
+static void a_scan_continues_in_a_dict_rebuilt_with_the_same_seed(void **state)
 {
     enum { NUMBERS = 5000 };
     struct dict *dict = dict_of_numbers(NUMBERS);
@@ -362,7 +362,7 @@ static void a_scan_goes_on_in_a_dict_built_again_from_the_same_seed(void **state
     dict_destroy(dict);
 }
 
-static void any_cursor_is_safe_and_comes_to_an_end(void **state)
+static void a_scan_from_any_cursor_is_safe_and_ends(void **state)
 {
     struct dict *dict = dict_of_numbers(3000);
     struct seen seen = { mem_zalloc(3000 * sizeof(uint16_t)), 0 };
@@ -383,7 +383,7 @@ static void any_cursor_is_safe_and_comes_to_an_end(void **state)
 }
 
 /* Chi-square: with 500 keys the sum is 499 on average with a deviation of 31.6; the seed is fixed. */
-static void every_pair_is_drawn_as_often_as_any_other(void **state)
+static void every_pair_is_equally_likely(void **state)
 {
     enum { KEYS = 500, DRAWS = 200 };
     struct dict *dict = dict_of_numbers(3000);
@@ -406,13 +406,13 @@ static void every_pair_is_drawn_as_often_as_any_other(void **state)
     dict_destroy(dict);
 }
 
-static void memory_is_little_and_the_estimate_is_near(void **state)
+static void memory_is_small_and_the_estimate_is_close(void **state)
 {
     struct dict *dict = dict_create(&the_seed);
     size_t exact, estimate, blocks = 0;
     char room[24];
 
-    /* Two bytes of sizes, 8 of key, 6 of value: a block of 16, so all beyond is the table's. */
+    /* Two bytes of sizes, 8 of key, 6 of value: a block of 16; everything else is the table's. */
     for (size_t i = 0; i < 100000; i++)
         dict_put(dict, key_of(i, room), BYTES("123456"));
     exact = dict_memory(dict, 0);
@@ -428,19 +428,19 @@ static void memory_is_little_and_the_estimate_is_near(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_dict_has_nothing),
-        cmocka_unit_test(keys_and_values_of_every_size_come_back),
+        cmocka_unit_test(an_empty_dict_has_no_pairs),
+        cmocka_unit_test(keys_and_values_of_every_size_are_found),
         cmocka_unit_test(nothing_is_lost_while_it_grows_and_shrinks),
-        cmocka_unit_test(shapes_change_back_and_forth),
+        cmocka_unit_test(structure_changes_back_and_forth),
         cmocka_unit_test(random_changes_match_a_plain_array),
-        cmocka_unit_test(a_reserved_dict_takes_all_and_comes_down_again),
-        cmocka_unit_test(a_copy_is_equal_and_its_own),
-        cmocka_unit_test(a_scan_of_a_quiet_dict_finds_each_once),
-        cmocka_unit_test(a_scan_misses_nothing_that_stays),
-        cmocka_unit_test(a_scan_goes_on_in_a_dict_built_again_from_the_same_seed),
-        cmocka_unit_test(any_cursor_is_safe_and_comes_to_an_end),
-        cmocka_unit_test(every_pair_is_drawn_as_often_as_any_other),
-        cmocka_unit_test(memory_is_little_and_the_estimate_is_near),
+        cmocka_unit_test(a_reserved_dict_holds_all_and_shrinks_again),
+        cmocka_unit_test(a_copy_is_equal_and_independent),
+        cmocka_unit_test(a_scan_of_an_unchanged_dict_finds_each_pair_once),
+        cmocka_unit_test(a_scan_finds_every_pair_that_stays),
+        cmocka_unit_test(a_scan_continues_in_a_dict_rebuilt_with_the_same_seed),
+        cmocka_unit_test(a_scan_from_any_cursor_is_safe_and_ends),
+        cmocka_unit_test(every_pair_is_equally_likely),
+        cmocka_unit_test(memory_is_small_and_the_estimate_is_close),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ static uint64_t count(const struct buffer *hll)
     return number;
 }
 
-/* What redis-server 7.0.15 made of these. */
+/* Generated with redis-server 7.0.15. */
 static void the_bytes_are_those_of_redis(void **state)
 {
     struct buffer hll = { 0 }, text = { 0 };
@@ -115,7 +115,7 @@ static void a_sparse_one_becomes_dense_at_its_limit_and_not_before(void **state)
     }
 }
 
-/* Registers in a plain array, raised at random, against both forms. */
+/* Registers in a plain array, raised at random, compared with both representations. */
 static void random_registers_match_a_plain_array(void **state)
 {
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -147,7 +147,7 @@ static void random_registers_match_a_plain_array(void **state)
     }
 }
 
-static void what_is_none_is_told(void **state)
+static void other_bytes_are_recognised(void **state)
 {
     static const struct bytes wrong[] = { { "", 0 }, { "HYLL\x01\0\0\0\0\0\0\0\0\0\0", 15 }, { "HYLl\x01\0\0\0\0\0\0\0\0\0\0\0\x7f\xff", 18 },
         { "HYLL\x02\0\0\0\0\0\0\0\0\0\0\0\x7f\xff", 18 }, { "HYLL\0\0\0\0\0\0\0\0\0\0\0\0\x7f\xff", 18 } };
@@ -157,8 +157,8 @@ static void what_is_none_is_told(void **state)
     assert_true(hll_is_one(bytes_of("HYLL\x01\0\0\0\0\0\0\0\0\0\0\0", 16)));
 }
 
-/* Any bytes behind the header: an answer, nothing read or written beyond, and what is not corrupt stays so. */
-static void hostile_runs_do_no_harm(void **state)
+/* Any bytes after the header: a result, nothing read or written beyond the end, and what is not corrupt stays so. */
+static void hostile_runs_are_harmless(void **state)
 {
     struct random random;
     uint64_t seed = seed_new();
@@ -186,7 +186,7 @@ static void hostile_runs_do_no_harm(void **state)
         if (random_below(&random, 5) == 0 && hll.size > HLL_HEADER_SIZE)
             hll.size--;
         size = hll.size;
-        exact = mem_alloc(size);            /* exactly as large, so that a read beyond it is seen */
+        exact = mem_alloc(size);            /* the exact size, so that the sanitizer detects a read beyond it */
         memcpy(exact, hll.data, size);
         buffer_release(&hll);
         hll = (struct buffer){ exact, size, size };
@@ -212,8 +212,8 @@ int main(void)
         cmocka_unit_test(estimates_are_close_and_sparse_and_dense_agree),
         cmocka_unit_test(a_sparse_one_becomes_dense_at_its_limit_and_not_before),
         cmocka_unit_test(random_registers_match_a_plain_array),
-        cmocka_unit_test(what_is_none_is_told),
-        cmocka_unit_test(hostile_runs_do_no_harm),
+        cmocka_unit_test(other_bytes_are_recognised),
+        cmocka_unit_test(hostile_runs_are_harmless),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

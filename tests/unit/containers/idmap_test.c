@@ -1,4 +1,4 @@
-/* The map against a sorted array that does the same the simple way. */
+/* The map is compared with a sorted array. */
 #include "containers/idmap.h"
 
 #include <stdarg.h>
@@ -124,7 +124,7 @@ static void assert_finds(const struct model *model, struct stream_id id)
         assert_at(model, &model->map, place, at + is_there - 1);
 }
 
-static void any_changes_leave_what_the_model_has(void **state)
+static void random_changes_match_a_sorted_array(void **state)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct model model = { .entries = calloc(ENTRIES_MAX, sizeof(struct entry)) };
@@ -137,7 +137,7 @@ static void any_changes_leave_what_the_model_has(void **state)
             struct stream_id id = id_of(draw(&dice) % 40, draw(&dice) % 50);
             uint64_t kind = draw(&dice) % 10;
 
-            /* It grows for a while, then shrinks, so that chunks are split and joined. */
+            /* It grows for a while, then shrinks, so that chunks are split and merged. */
             if (kind < (step / 1000 % 2 ? 2 : 7))
                 put(&model, id, draw(&dice));
             else if (kind == 7 && model.count > 0)
@@ -191,7 +191,7 @@ static void a_queue_keeps_its_order(void **state)
     free(model.entries);
 }
 
-static void ids_end_at_both_ends(void **state)
+static void ids_end_at_the_smallest_and_the_largest(void **state)
 {
     struct stream_id id = { 0, 0 };
 
@@ -210,9 +210,9 @@ static void ids_end_at_both_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_changes_leave_what_the_model_has),
+        cmocka_unit_test(random_changes_match_a_sorted_array),
         cmocka_unit_test(a_queue_keeps_its_order),
-        cmocka_unit_test(ids_end_at_both_ends),
+        cmocka_unit_test(ids_end_at_the_smallest_and_the_largest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "containers/intset.h"
 
-static void an_empty_set_has_nothing(void **state)
+static void an_empty_set_has_no_members(void **state)
 {
     struct intset *set = intset_create();
 
@@ -23,7 +23,7 @@ static void an_empty_set_has_nothing(void **state)
     intset_destroy(NULL);
 }
 
-/* What redis-server 7.0.15 wrote for these. */
+/* Generated with redis-server 7.0.15. */
 static void the_bytes_are_those_of_redis(void **state)
 {
     struct intset *set = intset_create();
@@ -43,15 +43,15 @@ static void the_bytes_are_those_of_redis(void **state)
     intset_destroy(set);
 }
 
-static void numbers_at_the_borders_of_a_width_come_back(void **state)
+static void numbers_at_the_limits_of_a_width_are_found(void **state)
 {
     static const int64_t numbers[] = { INT64_MIN, (int64_t)INT32_MIN - 1, INT32_MIN, INT16_MIN - 1, INT16_MIN, -1, 0, 1, INT16_MAX,
         INT16_MAX + 1, INT32_MAX, (int64_t)INT32_MAX + 1, INT64_MAX };
     enum { COUNT = sizeof(numbers) / sizeof(numbers[0]) };
 
-    /* From each on, so that each widens or does not. */
+    /* Starting with each number, so that each one widens the set or does not. */
     for (size_t first = 0; first < COUNT; first++) {
-        for (size_t step = 1; step < COUNT; step++) {       /* COUNT is a prime: every step comes to all of them */
+        for (size_t step = 1; step < COUNT; step++) {       /* COUNT is a prime: with every step each number is reached */
             struct intset *set = intset_create();
 
             for (size_t i = 0; i < COUNT; i++) {
@@ -123,18 +123,18 @@ static void random_changes_match_a_plain_array(void **state)
     }
 }
 
-static void bytes_that_are_no_set_are_not_valid(void **state)
+static void bytes_that_are_not_a_set_are_invalid(void **state)
 {
     static const struct bytes wrong[] = {
         { "", 0 },
         { "\x02\0\0\0\0\0\0", 7 },
-        { "\x03\0\0\0\0\0\0\0", 8 },                                    /* no such width */
+        { "\x03\0\0\0\0\0\0\0", 8 },                                    /* not a valid width */
         { "\0\0\0\0\0\0\0\0", 8 },
-        { "\x02\0\0\0\x01\0\0\0", 8 },                                  /* fewer than it says, more than it says */
+        { "\x02\0\0\0\x01\0\0\0", 8 },                                  /* fewer than the count, more than the count */
         { "\x02\0\0\0\x01\0\0\0\x01\0\x02\0", 12 },
         { "\x02\0\0\0\xff\xff\xff\xff\x01\0", 10 },
         { "\x08\0\0\0\0\0\0\x20", 8 },
-        { "\x02\0\0\0\x02\0\0\0\x01\0\x01\0", 12 },                     /* twice the same, wrong order, also by sign */
+        { "\x02\0\0\0\x02\0\0\0\x01\0\x01\0", 12 },                     /* equal numbers, wrong order, also by sign */
         { "\x02\0\0\0\x02\0\0\0\x02\0\x01\0", 12 },
         { "\x02\0\0\0\x02\0\0\0\x01\0\xff\xff", 12 },
     };
@@ -143,18 +143,18 @@ static void bytes_that_are_no_set_are_not_valid(void **state)
         assert_false(intset_is_valid(wrong[i]));
     assert_true(intset_is_valid(bytes_of("\x02\0\0\0\x02\0\0\0\xff\xff\x01\0", 12)));
     assert_true(intset_is_valid(bytes_of("\x02\0\0\0\0\0\0\0", 8)));
-    /* Wider than needed is fine, as it is in Redis. */
+    /* A width greater than necessary is valid, as in Redis. */
     assert_true(intset_is_valid(bytes_of("\x08\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0", 16)));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_set_has_nothing),
+        cmocka_unit_test(an_empty_set_has_no_members),
         cmocka_unit_test(the_bytes_are_those_of_redis),
-        cmocka_unit_test(numbers_at_the_borders_of_a_width_come_back),
+        cmocka_unit_test(numbers_at_the_limits_of_a_width_are_found),
         cmocka_unit_test(random_changes_match_a_plain_array),
-        cmocka_unit_test(bytes_that_are_no_set_are_not_valid),
+        cmocka_unit_test(bytes_that_are_not_a_set_are_invalid),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ static void assert_element(const struct listpack *pack, size_t at, struct bytes 
         assert_memory_equal(got.data, expected.data, expected.size);
 }
 
-static void an_empty_pack_is_valid_and_has_nothing(void **state)
+static void an_empty_pack_is_valid_and_has_no_elements(void **state)
 {
     struct listpack *pack = listpack_create();
 
@@ -41,7 +41,7 @@ static void an_empty_pack_is_valid_and_has_nothing(void **state)
     listpack_destroy(pack);
 }
 
-/* What redis-server 7.0 dumped for HSET h a 1 b -5 c 200 d 70000 e 3000000000 f xyz, without frame. */
+/* Dumped by redis-server 7.0 for HSET h a 1 b -5 c 200 d 70000 e 3000000000 f xyz, without the footer. */
 static void the_bytes_are_those_of_redis(void **state)
 {
     static const uint8_t expected[] = { 0x35, 0, 0, 0, 0x0c, 0,
@@ -62,7 +62,7 @@ static void the_bytes_are_those_of_redis(void **state)
     listpack_destroy(pack);
 }
 
-static void integers_of_every_width_come_back(void **state)
+static void integers_of_every_width_are_read_back(void **state)
 {
     static const int64_t numbers[] = { 0, 1, 127, 128, 4095, 4096, -1, -4096, -4097, 32767, 32768, -32768, -32769, 8388607,
         8388608, -8388608, -8388609, INT32_MAX, (int64_t)INT32_MAX + 1, INT32_MIN, (int64_t)INT32_MIN - 1, INT64_MAX,
@@ -105,7 +105,7 @@ static void only_canonical_numbers_become_integers(void **state)
     }
 }
 
-static void strings_of_every_size_class_come_back_from_both_ends(void **state)
+static void strings_of_every_size_class_are_read_back_in_both_directions(void **state)
 {
     static const size_t sizes[] = { 0, 1, 63, 64, 126, 127, 128, 4095, 4096, 16376, 16377, 16378, 16379, 16380, 2097140, 2097145,
         2097146, 2097147, 2097150 };
@@ -245,7 +245,7 @@ static void random_changes_match_a_plain_array(void **state)
     }
 }
 
-static void find_with_skip_looks_at_fields_only(void **state)
+static void find_with_skip_compares_fields_only(void **state)
 {
     static const char *const elements[] = { "a", "b", "b", "7", "7", "c" };
     struct listpack *pack = listpack_create();
@@ -259,7 +259,7 @@ static void find_with_skip_looks_at_fields_only(void **state)
     listpack_destroy(pack);
 }
 
-static void twins_are_found_in_whatever_form(void **state)
+static void equal_elements_are_found_in_any_form(void **state)
 {
     struct hash_seed seed = { 1, 2 };
     /* "5" as a string, which Redis would not write, and 5 as a number. */
@@ -288,7 +288,7 @@ static void twins_are_found_in_whatever_form(void **state)
     listpack_destroy(pack);
 }
 
-static void more_than_65534_are_counted_by_walking(void **state)
+static void more_than_65534_elements_are_counted(void **state)
 {
     struct listpack *pack = listpack_create();
 
@@ -310,7 +310,7 @@ static void more_than_65534_are_counted_by_walking(void **state)
     listpack_destroy(pack);
 }
 
-static void room_ends_before_the_largest_size(void **state)
+static void there_is_no_room_beyond_the_largest_size(void **state)
 {
     struct listpack *pack = listpack_create();
 
@@ -322,7 +322,7 @@ static void room_ends_before_the_largest_size(void **state)
     listpack_destroy(pack);
 }
 
-static void a_copy_is_its_own(void **state)
+static void a_copy_is_independent(void **state)
 {
     struct listpack *pack = listpack_create(), *copy;
 
@@ -336,7 +336,7 @@ static void a_copy_is_its_own(void **state)
     listpack_destroy(copy);
 }
 
-static void every_cut_of_a_pack_is_invalid(void **state)
+static void every_truncated_pack_is_invalid(void **state)
 {
     struct listpack *pack = listpack_create();
     struct bytes bytes;
@@ -345,7 +345,7 @@ static void every_cut_of_a_pack_is_invalid(void **state)
     listpack_append_int(&pack, 123456);
     bytes = listpack_bytes(pack);
     for (size_t size = 0; size < bytes.size; size++) {
-        char *copy = mem_alloc(size);           /* exactly as large, so that the sanitizer sees a read beyond */
+        char *copy = mem_alloc(size);           /* the exact size, so that the sanitizer detects a read beyond it */
 
         memcpy(copy, bytes.data, size);
         assert_false(listpack_is_valid(bytes_of(copy, size)));
@@ -358,8 +358,8 @@ static void every_cut_of_a_pack_is_invalid(void **state)
     listpack_destroy(pack);
 }
 
-/* Any bytes that pass can be walked both ways without leaving them. */
-static void hostile_bytes_are_refused_or_walkable(void **state)
+/* Any valid bytes can be read in both directions without leaving them. */
+static void hostile_bytes_are_refused_or_can_be_walked(void **state)
 {
     size_t passed = 0;
 
@@ -402,8 +402,8 @@ static void hostile_bytes_are_refused_or_walkable(void **state)
     assert_in_range(passed, 5000, 29000);
 }
 
-/* Sizes that fill the room for gathering to the byte, pass it, and are larger than it. */
-static void what_is_gathered_is_what_would_be_appended(void **state)
+/* Sizes that fill the space for collecting exactly, exceed it, and are larger than it. */
+static void gathering_and_appending_give_the_same_pack(void **state)
 {
     static char text[3000];
 
@@ -435,8 +435,8 @@ static void what_is_gathered_is_what_would_be_appended(void **state)
     }
 }
 
-/* What mem_class says of the allocator, on which blocks that grow by it stand. */
-static void a_block_is_of_its_class(void **state)
+/* The assumption of mem_class about the allocator, which blocks that grow by it depend on. */
+static void a_block_has_its_size_class(void **state)
 {
     for (size_t size = 1; size < 100000; size += size < 5000 ? 1 : 997) {
         void *block = mem_alloc(size), *of_class = mem_alloc(mem_class(size));
@@ -453,21 +453,21 @@ static void a_block_is_of_its_class(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_pack_is_valid_and_has_nothing),
+        cmocka_unit_test(an_empty_pack_is_valid_and_has_no_elements),
         cmocka_unit_test(the_bytes_are_those_of_redis),
-        cmocka_unit_test(integers_of_every_width_come_back),
+        cmocka_unit_test(integers_of_every_width_are_read_back),
         cmocka_unit_test(only_canonical_numbers_become_integers),
-        cmocka_unit_test(strings_of_every_size_class_come_back_from_both_ends),
+        cmocka_unit_test(strings_of_every_size_class_are_read_back_in_both_directions),
         cmocka_unit_test(random_changes_match_a_plain_array),
-        cmocka_unit_test(find_with_skip_looks_at_fields_only),
-        cmocka_unit_test(twins_are_found_in_whatever_form),
-        cmocka_unit_test(more_than_65534_are_counted_by_walking),
-        cmocka_unit_test(room_ends_before_the_largest_size),
-        cmocka_unit_test(a_copy_is_its_own),
-        cmocka_unit_test(every_cut_of_a_pack_is_invalid),
-        cmocka_unit_test(what_is_gathered_is_what_would_be_appended),
-        cmocka_unit_test(a_block_is_of_its_class),
-        cmocka_unit_test(hostile_bytes_are_refused_or_walkable),
+        cmocka_unit_test(find_with_skip_compares_fields_only),
+        cmocka_unit_test(equal_elements_are_found_in_any_form),
+        cmocka_unit_test(more_than_65534_elements_are_counted),
+        cmocka_unit_test(there_is_no_room_beyond_the_largest_size),
+        cmocka_unit_test(a_copy_is_independent),
+        cmocka_unit_test(every_truncated_pack_is_invalid),
+        cmocka_unit_test(gathering_and_appending_give_the_same_pack),
+        cmocka_unit_test(a_block_has_its_size_class),
+        cmocka_unit_test(hostile_bytes_are_refused_or_can_be_walked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

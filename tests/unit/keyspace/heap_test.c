@@ -57,13 +57,13 @@ static uint32_t make_size(struct rig *rig)
 {
     switch (pick(rig, 8)) {
     case 0: return block_round(1 + pick(rig, HEAP_BLOCK_MAX));
-    case 1: return block_round(1070 + pick(rig, 40));       /* where exact lists end */
+    case 1: return block_round(1070 + pick(rig, 40));       /* where the lists of one size end */
     case 2: return HEAP_BLOCK_MAX - 8 * pick(rig, 4);
     default: return block_round(1 + pick(rig, 120));
     }
 }
 
-/* A block has to look like an entry of its size, for the heap to be walked. */
+/* A block must look like an entry of its size, so that the heap can be walked. */
 static void fill(struct rig *rig, struct block *block)
 {
     struct entry *entry = heap_at(&rig->heap, block->handle);
@@ -105,7 +105,7 @@ static void give(struct rig *rig, struct block *block)
     block->handle = 0;
 }
 
-/* As compaction does: everything out of a barred segment, or a part of it. */
+/* Like compaction: moves all blocks, or a part of them, out of a barred segment. */
 static void evacuate(struct rig *rig, uint32_t percent)
 {
     uint32_t victim = heap_victim(&rig->heap);
@@ -156,7 +156,7 @@ static void blocks_keep_their_bytes_whatever_happens_around_them(void **state)
     assert_true(rig->heap.live_bytes == 0 && rig->heap.held_count <= 2);
 }
 
-static void a_freed_block_of_the_right_size_is_taken_again(void **state)
+static void a_freed_block_of_the_right_size_is_reused(void **state)
 {
     struct rig *rig = *state;
     uint32_t handles[100], held;
@@ -182,7 +182,7 @@ static void a_freed_block_of_the_right_size_is_taken_again(void **state)
         heap_free(&rig->heap, handles[i], 640);
 }
 
-static void the_pool_is_told_what_is_in_use(void **state)
+static void usage_is_reported_to_the_pool(void **state)
 {
     struct rig *rig = *state;
 
@@ -201,8 +201,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_RIG(blocks_keep_their_bytes_whatever_happens_around_them),
-        WITH_RIG(a_freed_block_of_the_right_size_is_taken_again),
-        WITH_RIG(the_pool_is_told_what_is_in_use),
+        WITH_RIG(a_freed_block_of_the_right_size_is_reused),
+        WITH_RIG(usage_is_reported_to_the_pool),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@ static struct entry entry_with(uint8_t heat, uint16_t minutes)
     return (struct entry){ .heat = heat, .heat_minutes = minutes };
 }
 
-static void heat_falls_by_one_a_period_and_not_below_nothing(void **state)
+static void heat_falls_by_one_per_period_and_not_below_zero(void **state)
 {
     struct heat_settings one = { 10, 1 }, ten = { 10, 10 }, never = { 10, 0 };
 
@@ -22,11 +22,11 @@ static void heat_falls_by_one_a_period_and_not_below_nothing(void **state)
     assert_int_equal(heat_now(&ten, 50, 1000, 1010), 49);
     assert_int_equal(heat_now(&never, 50, 1000, 60000), 50);
     assert_int_equal(heat_now(&one, 0, 1000, 1000), 0);
-    assert_int_equal(heat_now(&one, 255, 65500, 20), 255 - 56);      /* the minutes begin anew at 2^16 */
+    assert_int_equal(heat_now(&one, 255, 65500, 20), 255 - 56);      /* the minutes wrap at 2^16 */
     assert_int_equal(heat_minutes(65536ll * 60000 + 5 * 60000 + 59999), 5);
 }
 
-static void a_touch_makes_a_new_key_warmer_for_certain(void **state)
+static void a_touch_always_heats_a_new_key(void **state)
 {
     struct heat_settings settings = { 100, 1 };
     struct random random;
@@ -52,7 +52,7 @@ static void a_touch_decays_first(void **state)
     assert_int_equal(entry.heat_minutes, 40);
 }
 
-static void the_hotter_a_key_the_rarer_it_gets_hotter(void **state)
+static void the_hotter_a_key_the_less_often_a_touch_heats_it(void **state)
 {
     struct heat_settings settings = { 10, 0 };
     struct random random;
@@ -64,7 +64,7 @@ static void the_hotter_a_key_the_rarer_it_gets_hotter(void **state)
         touches[entry.heat]++;
         heat_touch(&settings, &entry, 0, &random);
     }
-    assert_int_equal(entry.heat, 255);      /* a million touches are enough, as Redis' documentation has it for factor 10 */
+    assert_int_equal(entry.heat, 255);      /* a million touches are enough, as documented by Redis for factor 10 */
     assert_true(touches[10] < touches[250]);
     for (int i = 0; i < 1000; i++)
         heat_touch(&settings, &entry, 0, &random);
@@ -87,10 +87,10 @@ static void without_a_factor_every_touch_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heat_falls_by_one_a_period_and_not_below_nothing),
-        cmocka_unit_test(a_touch_makes_a_new_key_warmer_for_certain),
+        cmocka_unit_test(heat_falls_by_one_per_period_and_not_below_zero),
+        cmocka_unit_test(a_touch_always_heats_a_new_key),
         cmocka_unit_test(a_touch_decays_first),
-        cmocka_unit_test(the_hotter_a_key_the_rarer_it_gets_hotter),
+        cmocka_unit_test(the_hotter_a_key_the_less_often_a_touch_heats_it),
         cmocka_unit_test(without_a_factor_every_touch_counts),
     };
 

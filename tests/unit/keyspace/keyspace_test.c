@@ -1,4 +1,4 @@
-/* The keyspace against a model: keys and values of hostile sizes, changed in every way, while blocks move. */
+/* The keyspace is compared with a model: keys and values of edge-case sizes, changed in every way, while blocks move. */
 #include "keyspace/keyspace.h"
 
 #include <stdarg.h>
@@ -151,7 +151,7 @@ static void set_value(struct rig *rig, struct model_key *key)
     char digits[TEXT_INT_SIZE];
     struct bytes bytes = string_bytes(&old, digits);
 
-    if (pick(rig, 3) == 0) {            /* a part of its own bytes, which lie in the entry */
+    if (pick(rig, 3) == 0) {            /* a part of its own bytes, which are in the entry */
         size_t from = bytes.size > 0 ? pick(rig, bytes.size) : 0;
         struct buffer part = { 0 };
 
@@ -239,7 +239,7 @@ static void check_all(struct rig *rig)
     keyspace_verify(rig->keyspace);
 }
 
-static void every_key_is_what_it_was_made(void **state)
+static void every_key_matches_the_model(void **state)
 {
     struct rig *rig = *state;
 
@@ -267,7 +267,7 @@ static void every_key_is_what_it_was_made(void **state)
     assert_int_equal(rig->keyspace->heap.live_bytes, 0);
 }
 
-static void compaction_gives_the_memory_of_holes_back(void **state)
+static void compaction_frees_the_memory_of_holes(void **state)
 {
     struct rig *rig = *state;
     struct heap *heap = &rig->keyspace->heap;
@@ -333,8 +333,9 @@ static void found_expired(void *context, struct keyspace *keyspace, uint64_t has
     assert_true(false);
 }
 
-/* Rounds until one finds nothing, and what is due is gone, whatever became of buckets and entries since the times were noted. */
-static void what_is_due_is_found_and_nothing_else(void **state)
+/* After rounds until one finds nothing, no expired key is left, whatever happened to buckets and entries since the
+ * times were noted. */
+static void exactly_the_expired_keys_are_found(void **state)
 {
     struct rig *rig = *state;
 
@@ -357,7 +358,7 @@ static void what_is_due_is_found_and_nothing_else(void **state)
                 take_out(rig, key);
         }
         keyspace_compact(rig->keyspace, 50, 0);
-        /* Removing makes leaves shrink, which may move an entry behind the walk: the next round finds it. */
+        /* Removing makes leaves shrink, which may move an entry to before the cursor: the next round finds it. */
         do {
             before = expiry.count;
             for (int steps = 0;
@@ -373,7 +374,7 @@ static void what_is_due_is_found_and_nothing_else(void **state)
     }
 }
 
-static void a_latched_entry_is_left_and_found_later(void **state)
+static void a_latched_entry_is_skipped_and_found_later(void **state)
 {
     struct rig *rig = *state;
     struct model_key *key = &rig->keys[20];
@@ -393,7 +394,7 @@ static void a_latched_entry_is_left_and_found_later(void **state)
     assert_false(key->present);
 }
 
-/* Hashes with one field that dies and one that stays: key i's dies at now_ms + i * 100. */
+/* Hashes with one field that expires and one that does not: key i's expires at now_ms + i * 100. */
 enum { TIMED = 300 };
 
 struct deaths {
@@ -420,7 +421,7 @@ static void found_dead(void *context, struct keyspace *keyspace, uint64_t hash, 
     deaths->count++;
 }
 
-static void fields_that_die_are_found_without_a_key_that_expires(void **state)
+static void expired_fields_are_found_in_keys_without_expiry(void **state)
 {
     static const struct value_limits limits = { .hash_listpack_entries_max = 8, .hash_listpack_value_max = 64 };
     struct rig *rig = *state;
@@ -437,7 +438,7 @@ static void fields_that_die_are_found_without_a_key_that_expires(void **state)
         if (i % 2 == 0)
             hash_set_time(&value, &limits, BYTES("dies"), now_ms + i * 100);
         keyspace_insert(rig->keyspace, hash, key, &value, -1, RECORD_NONE, now_ms);
-        if (i % 2 == 1) {           /* a time that comes later, with the hash in its place */
+        if (i % 2 == 1) {           /* a time that is set later, when the hash is in its entry */
             uint32_t handle = keyspace_find(rig->keyspace, hash, key);
 
             value = entry_value(keyspace_entry(rig->keyspace, handle));
@@ -458,7 +459,7 @@ static void fields_that_die_are_found_without_a_key_that_expires(void **state)
         assert_int_equal(deaths.count, passed / 100 + 1 < TIMED ? passed / 100 + 1 : TIMED);
         keyspace_verify(rig->keyspace);
     }
-    /* Two rounds that saw nothing due: nobody needs to look any more. */
+    /* Two rounds without anything due: active expiry need not look any more. */
     for (int round = 0; round < 2; round++) {
         while (!keyspace_expire_step(rig->keyspace, deaths.now_ms, 7, found_dead, &deaths))
             ;
@@ -466,7 +467,7 @@ static void fields_that_die_are_found_without_a_key_that_expires(void **state)
     assert_false(rig->keyspace->may_have_times);
 }
 
-static void times_compare_within_half_a_round_of_the_clock(void **state)
+static void due_times_compare_within_half_their_range(void **state)
 {
     static const int64_t days[] = { 0, 1, 60, 97, 194, 195, 400 };
 
@@ -512,12 +513,12 @@ static void a_destroyed_keyspace_frees_everything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_RIG(every_key_is_what_it_was_made),
-        WITH_RIG(compaction_gives_the_memory_of_holes_back),
-        WITH_RIG(what_is_due_is_found_and_nothing_else),
-        WITH_RIG(a_latched_entry_is_left_and_found_later),
-        WITH_RIG(fields_that_die_are_found_without_a_key_that_expires),
-        cmocka_unit_test(times_compare_within_half_a_round_of_the_clock),
+        WITH_RIG(every_key_matches_the_model),
+        WITH_RIG(compaction_frees_the_memory_of_holes),
+        WITH_RIG(exactly_the_expired_keys_are_found),
+        WITH_RIG(a_latched_entry_is_skipped_and_found_later),
+        WITH_RIG(expired_fields_are_found_in_keys_without_expiry),
+        cmocka_unit_test(due_times_compare_within_half_their_range),
         WITH_RIG(a_destroyed_keyspace_frees_everything),
     };
 

@@ -31,7 +31,7 @@ static void add(struct partitions *all, int db, struct bytes key, int64_t expire
     partition_unlock(partition);
 }
 
-static void every_hash_has_its_partition(void **state)
+static void every_hash_belongs_to_its_partition(void **state)
 {
     for (uint32_t count = 1; count <= 1024; count *= 4) {
         struct partitions *all = partitions_create(count, 1, (struct hash_seed){ 1, 2 });
@@ -48,7 +48,7 @@ static void every_hash_has_its_partition(void **state)
     }
 }
 
-static void a_keyspace_comes_with_its_first_use(void **state)
+static void a_keyspace_is_created_at_its_first_use(void **state)
 {
     struct partitions *all = partitions_create(4, 3, (struct hash_seed){ 1, 2 });
     struct told told = { 0 };
@@ -65,7 +65,7 @@ static void a_keyspace_comes_with_its_first_use(void **state)
     partitions_destroy(all);
 }
 
-static void a_flush_hands_the_keys_out_under_a_number_never_used_again(void **state)
+static void a_flush_passes_the_keys_on_and_never_reuses_their_number(void **state)
 {
     struct partitions *all = partitions_create(4, 2, (struct hash_seed){ 1, 2 });
     uint32_t before[2] = { all->incarnations[0], all->incarnations[1] };
@@ -119,7 +119,7 @@ static void flush_one(struct partitions *all, int db)
         keyspace_destroy(old[i]);
 }
 
-static void a_flush_of_nothing_costs_no_number(void **state)
+static void a_flush_of_an_empty_database_uses_no_number(void **state)
 {
     struct partitions *all = partitions_create(4, 2, (struct hash_seed){ 1, 2 });
 
@@ -131,10 +131,10 @@ static void a_flush_of_nothing_costs_no_number(void **state)
     partitions_destroy(all);
 }
 
-static void numbers_that_have_run_out_begin_again_with_those_that_are_free(void **state)
+static void free_numbers_are_reused_when_all_have_been_used(void **state)
 {
     struct partitions *all = partitions_create(4, 2, (struct hash_seed){ 1, 2 });
-    const uint32_t wanted[] = { INCARNATION_MAX, 4, 5, 6 };     /* 1 is database 0's until it is flushed; 2 and 3 are taken */
+    const uint32_t wanted[] = { INCARNATION_MAX, 4, 5, 6 };     /* 1 belongs to database 0 until it is flushed; 2 and 3 are taken */
 
     (void)state;
     all->watch.incarnation_is_taken = is_two_or_three;
@@ -149,7 +149,7 @@ static void numbers_that_have_run_out_begin_again_with_those_that_are_free(void 
     partitions_destroy(all);
 }
 
-static void a_swap_takes_the_number_along(void **state)
+static void a_swap_moves_the_number(void **state)
 {
     struct partitions *all = partitions_create(4, 3, (struct hash_seed){ 1, 2 });
     uint32_t zero = all->incarnations[0], two = all->incarnations[2];
@@ -174,12 +174,12 @@ static void a_swap_takes_the_number_along(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_hash_has_its_partition),
-        cmocka_unit_test(a_keyspace_comes_with_its_first_use),
-        cmocka_unit_test(a_flush_hands_the_keys_out_under_a_number_never_used_again),
-        cmocka_unit_test(a_flush_of_nothing_costs_no_number),
-        cmocka_unit_test(numbers_that_have_run_out_begin_again_with_those_that_are_free),
-        cmocka_unit_test(a_swap_takes_the_number_along),
+        cmocka_unit_test(every_hash_belongs_to_its_partition),
+        cmocka_unit_test(a_keyspace_is_created_at_its_first_use),
+        cmocka_unit_test(a_flush_passes_the_keys_on_and_never_reuses_their_number),
+        cmocka_unit_test(a_flush_of_an_empty_database_uses_no_number),
+        cmocka_unit_test(free_numbers_are_reused_when_all_have_been_used),
+        cmocka_unit_test(a_swap_moves_the_number),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

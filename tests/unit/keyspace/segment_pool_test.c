@@ -13,7 +13,7 @@
 
 enum { MANY = 700, THREADS = 4, ROUNDS = 2000 };
 
-static void segments_are_aligned_and_apart(void **state)
+static void segments_are_aligned_and_disjoint(void **state)
 {
     struct segment_pool *pool = segment_pool_create();
     char **segments = mem_alloc(MANY * sizeof(char *));
@@ -23,7 +23,7 @@ static void segments_are_aligned_and_apart(void **state)
             segments[i] = segment_pool_take(pool);
             assert_non_null(segments[i]);
             assert_int_equal((uintptr_t)segments[i] % SEGMENT_SIZE, 0);
-            memset(segments[i], i, SEGMENT_SIZE);       /* twice the same would show */
+            memset(segments[i], i, SEGMENT_SIZE);       /* detects a segment that is returned twice */
         }
         for (int i = 0; i < MANY; i++) {
             assert_int_equal(segments[i][0], (char)i);
@@ -35,7 +35,7 @@ static void segments_are_aligned_and_apart(void **state)
     segment_pool_destroy(pool);
 }
 
-static void reports_add_up_and_never_show_less_than_nothing(void **state)
+static void reports_add_up_and_are_never_below_zero(void **state)
 {
     struct segment_pool *pool = segment_pool_create();
 
@@ -73,7 +73,7 @@ static void *take_and_give(void *context)
     return NULL;
 }
 
-static void threads_never_hold_the_same_segment(void **state)
+static void threads_never_get_the_same_segment(void **state)
 {
     struct segment_pool *pool = segment_pool_create();
     pthread_t threads[THREADS];
@@ -89,9 +89,9 @@ static void threads_never_hold_the_same_segment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(segments_are_aligned_and_apart),
-        cmocka_unit_test(reports_add_up_and_never_show_less_than_nothing),
-        cmocka_unit_test(threads_never_hold_the_same_segment),
+        cmocka_unit_test(segments_are_aligned_and_disjoint),
+        cmocka_unit_test(reports_add_up_and_are_never_below_zero),
+        cmocka_unit_test(threads_never_get_the_same_segment),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

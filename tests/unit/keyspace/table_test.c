@@ -60,7 +60,7 @@ static void verify(struct partitions *all)
         keyspace_verify(partition_keyspace(&all->partitions[i], 0));
 }
 
-/* Grows to `count` keys and shrinks to none, in an order of its own. */
+/* Adds `count` keys and removes them again, each in a random order. */
 static void grow_and_shrink(struct partitions *all, int count, struct random *random)
 {
     int *order = mem_alloc((size_t)count * sizeof(int));
@@ -90,7 +90,7 @@ static void a_table_shrinks_from_every_size(void **state)
     uint64_t seed = seed_new();
 
     random_init(&random, seed);
-    /* The partition's number shifts the load at which leaves grow. */
+    /* The partition's index varies the load at which leaves grow. */
     for (uint32_t partition_count = 1; partition_count <= 16; partition_count *= 16) {
         struct partitions *all = partitions_create(partition_count, 1, (struct hash_seed){ seed, 1 });
 
@@ -116,8 +116,8 @@ static int by_hash(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Somebody gets all keys that SCAN answered, and they come back from the store in the order of their hashes. */
-static void keys_may_come_in_the_order_of_their_hashes(void **state)
+/* For example, a client reads all keys in the order of SCAN, and they are loaded from the store in the order of their hashes. */
+static void keys_may_be_added_in_the_order_of_their_hashes(void **state)
 {
     struct partitions *all = partitions_create(1, 1, (struct hash_seed){ 3, 4 });
     struct ordered *keys = mem_alloc(KEYS_MAX * sizeof(*keys));
@@ -144,7 +144,7 @@ static void keys_may_come_in_the_order_of_their_hashes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_may_come_in_the_order_of_their_hashes),
+        cmocka_unit_test(keys_may_be_added_in_the_order_of_their_hashes),
         cmocka_unit_test(a_table_shrinks_from_every_size),
     };
 

@@ -10,7 +10,7 @@
 
 #include "resp/reply.h"
 
-/* What was written since the last look, and forgets it. */
+/* Checks what was written since the last call, and removes it. */
 static void wrote(struct reply *reply, struct bytes expected)
 {
     if (!bytes_equal(buffer_bytes(&reply->out), expected))
@@ -38,7 +38,7 @@ static int unmake(void **state)
     return 0;
 }
 
-static void lines_are_the_same_in_both(void **state)
+static void lines_are_the_same_in_both_protocols(void **state)
 {
     for (struct reply *reply = *state; reply < (struct reply *)*state + 2; reply++) {
         reply_ok(reply);
@@ -58,8 +58,8 @@ static void lines_are_the_same_in_both(void **state)
     }
 }
 
-/* As Redis answers EVAL "return redis.error_reply('ERR a\r\nb')" and the like. */
-static void a_line_can_not_be_broken_from_inside(void **state)
+/* As Redis replies to EVAL "return redis.error_reply('ERR a\r\nb')" and similar. */
+static void the_text_of_a_line_cannot_end_it(void **state)
 {
     struct reply *reply = *state;
 
@@ -75,7 +75,7 @@ static void a_line_can_not_be_broken_from_inside(void **state)
     wrote(reply + 1, BYTES("(1  2\r\n"));
 }
 
-static void bulks_are_the_same_in_both(void **state)
+static void bulks_are_the_same_in_both_protocols(void **state)
 {
     char big[1000];
 
@@ -110,8 +110,8 @@ static void bulks_are_the_same_in_both(void **state)
     }
 }
 
-/* Many of them, so that the buffer grows at every place a reply can begin in it. */
-static void a_pipeline_of_replies_follows_each_other(void **state)
+/* Many of them, so that the buffer grows at every position at which a reply can begin. */
+static void replies_of_a_pipeline_follow_each_other(void **state)
 {
     struct reply *reply = *state;
     size_t at = 0;
@@ -137,7 +137,7 @@ static void a_pipeline_of_replies_follows_each_other(void **state)
     assert_int_equal(reply->out.size, at);
 }
 
-static void newer_shapes_fall_back_in_resp2(void **state)
+static void types_of_resp3_fall_back_in_resp2(void **state)
 {
     struct reply *reply = *state;
 
@@ -161,7 +161,7 @@ static void newer_shapes_fall_back_in_resp2(void **state)
     wrote(reply, BYTES("$3\r\na\nb\r\n"));
 }
 
-static void newer_shapes_are_themselves_in_resp3(void **state)
+static void types_of_resp3_are_written_in_resp3(void **state)
 {
     struct reply *reply = (struct reply *)*state + 1;
 
@@ -188,7 +188,7 @@ static void newer_shapes_are_themselves_in_resp3(void **state)
     wrote(reply, BYTES("=7\r\ntxt:a\nb\r\n"));
 }
 
-static void a_count_can_be_told_later(void **state)
+static void a_count_can_be_stated_later(void **state)
 {
     static const size_t counts[] = { 0, 1, 9, 10, 99, 100, 12345 };
     struct reply *reply = *state;
@@ -240,7 +240,7 @@ static void later_counts_nest(void **state)
 #undef OK11
 }
 
-static void a_long_string_is_held_where_the_reader_can_do_with_that(void **state)
+static void a_long_string_is_held_if_the_reader_sends_shares(void **state)
 {
     struct reply *reply = *state;
     struct blob *blob = blob_create(REPLY_SHARE_MIN);
@@ -258,13 +258,13 @@ static void a_long_string_is_held_where_the_reader_can_do_with_that(void **state
     later = reply_later_begin(reply);
     reply_bulk_blob(reply, blob);
     assert_true(blob_is_shared(blob));
-    reply_later_array(reply, later, 100);       /* a longer header than there was a gap for: what follows moves */
+    reply_later_array(reply, later, 100);       /* the header is longer than the gap: what follows is moved */
     assert_int_equal(reply->share_count, 1);
     assert_int_equal(reply->shares[0].at, 6 + size);
     assert_int_equal(reply_size(reply), 6 + size + REPLY_SHARE_MIN + 2);
     assert_memory_equal(reply->out.data, "*100\r\n", 6);
     reply_bulk_blob(reply, blob);
-    reply_truncate(reply, 6 + (size_t)size + 2);       /* the second one is taken back, with its hold */
+    reply_truncate(reply, 6 + (size_t)size + 2);       /* the second one is removed, and its hold released */
     assert_int_equal(reply->share_count, 1);
     assert_int_equal(reply->shared_size, REPLY_SHARE_MIN);
     reply_truncate(reply, 0);
@@ -276,15 +276,15 @@ static void a_long_string_is_held_where_the_reader_can_do_with_that(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(lines_are_the_same_in_both, make, unmake),
-        cmocka_unit_test_setup_teardown(a_line_can_not_be_broken_from_inside, make, unmake),
-        cmocka_unit_test_setup_teardown(bulks_are_the_same_in_both, make, unmake),
-        cmocka_unit_test_setup_teardown(a_pipeline_of_replies_follows_each_other, make, unmake),
-        cmocka_unit_test_setup_teardown(newer_shapes_fall_back_in_resp2, make, unmake),
-        cmocka_unit_test_setup_teardown(newer_shapes_are_themselves_in_resp3, make, unmake),
-        cmocka_unit_test_setup_teardown(a_count_can_be_told_later, make, unmake),
+        cmocka_unit_test_setup_teardown(lines_are_the_same_in_both_protocols, make, unmake),
+        cmocka_unit_test_setup_teardown(the_text_of_a_line_cannot_end_it, make, unmake),
+        cmocka_unit_test_setup_teardown(bulks_are_the_same_in_both_protocols, make, unmake),
+        cmocka_unit_test_setup_teardown(replies_of_a_pipeline_follow_each_other, make, unmake),
+        cmocka_unit_test_setup_teardown(types_of_resp3_fall_back_in_resp2, make, unmake),
+        cmocka_unit_test_setup_teardown(types_of_resp3_are_written_in_resp3, make, unmake),
+        cmocka_unit_test_setup_teardown(a_count_can_be_stated_later, make, unmake),
         cmocka_unit_test_setup_teardown(later_counts_nest, make, unmake),
-        cmocka_unit_test_setup_teardown(a_long_string_is_held_where_the_reader_can_do_with_that, make, unmake),
+        cmocka_unit_test_setup_teardown(a_long_string_is_held_if_the_reader_sends_shares, make, unmake),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

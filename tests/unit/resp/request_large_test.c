@@ -33,7 +33,7 @@ static void check_arg(struct bytes arg, size_t size, char first)
     }
 }
 
-/* What a connection does: hands pieces of at most `step` bytes to whoever wants them, and moves the data each time. */
+/* Behaves like a connection: passes pieces of at most `step` bytes on, and moves the data each time. */
 struct feed {
     struct request_parser parser;
     const char *input;
@@ -63,7 +63,7 @@ static void move(struct buffer *data)
     *data = other;
 }
 
-/* Until a request is complete; returns how many bytes of feed->data it takes. */
+/* Runs until a request is complete; returns how many bytes of feed->data it takes. */
 static size_t next_request(struct feed *feed)
 {
     for (;;) {
@@ -104,7 +104,7 @@ static void check_both(struct feed *feed)
     check_arg(feed->parser.args[4], 3, 'e');
 }
 
-static void two_large_arguments_among_small_ones_come_in_any_pieces(void **state)
+static void two_large_arguments_among_small_ones_may_arrive_in_any_pieces(void **state)
 {
     static const size_t steps[] = { 1000, 4096, LARGE - 1, LARGE, LARGE + 20, 1 << 20 };
     struct buffer input = { 0 };
@@ -124,7 +124,7 @@ static void two_large_arguments_among_small_ones_come_in_any_pieces(void **state
         request_init(&feed.parser);
         size = next_request(&feed);
         check_both(&feed);
-        /* It could not run: the same request comes again, wherever the data is by then. */
+        /* It could not run: the same request is returned again, wherever the data is then. */
         request_again(&feed.parser, feed.data.data, size);
         move(&feed.data);
         assert_int_equal(next_request(&feed), size);
@@ -170,7 +170,7 @@ static void the_argument_is_the_blob_and_survives_the_request(void **state)
     buffer_release(&input);
 }
 
-static void a_client_that_goes_in_the_middle_leaves_nothing(void **state)
+static void a_client_that_disconnects_in_the_middle_leaves_no_memory(void **state)
 {
     struct buffer input = { 0 };
     struct feed feed = { 0 };
@@ -208,9 +208,9 @@ static void small_arguments_stay_in_the_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_large_arguments_among_small_ones_come_in_any_pieces),
+        cmocka_unit_test(two_large_arguments_among_small_ones_may_arrive_in_any_pieces),
         cmocka_unit_test(the_argument_is_the_blob_and_survives_the_request),
-        cmocka_unit_test(a_client_that_goes_in_the_middle_leaves_nothing),
+        cmocka_unit_test(a_client_that_disconnects_in_the_middle_leaves_no_memory),
         cmocka_unit_test(small_arguments_stay_in_the_data),
     };
 

@@ -29,17 +29,17 @@ static void describe(const struct request_parser *parser, enum request_result re
     }
 }
 
-/* All requests of `input`, each followed by ';', as far as they go; the input comes in pieces of `step` bytes, and lies
- * somewhere else each time. */
+/* Parses all requests of `input`, each followed by ';', up to the end or an error; the input arrives in pieces of
+ * `step` bytes, at a different address each time. */
 static void parse_all(const struct request_limits *limits, struct bytes input, size_t step, struct buffer *out)
 {
     struct request_parser parser;
     size_t at = 0;              /* where the request begins */
-    size_t size = 0;            /* how much of it is there */
+    size_t size = 0;            /* how much of it has arrived */
 
     request_init(&parser);
     for (;;) {
-        char *copy = malloc(size + 1);      /* exact, so that a sanitizer sees each byte too far */
+        char *copy = malloc(size + 1);      /* the exact size, so that the sanitizer detects a read beyond it */
         char *exact = realloc(copy, size > 0 ? size : 1);
         size_t consumed = 0, wanted = 0;
         enum request_result result;
@@ -84,7 +84,7 @@ static void gives_with(const struct request_limits *limits, struct bytes input, 
 
 #define GIVES(input, expected) gives_with(&usual, BYTES(input), BYTES(expected))
 
-static void arrays_of_bulks_are_taken(void **state)
+static void arrays_of_bulks_are_parsed(void **state)
 {
     GIVES("", "...");
     GIVES("*1\r\n$4\r\nPING\r\n", "<PING>;...");
@@ -103,7 +103,7 @@ static void empty_requests_are_consumed_silently(void **state)
     GIVES("*-2147483649\r\n", ";...");
 }
 
-/* Each asked of a redis-server, with the bytes as they are here. */
+/* Each was sent to redis-server, with the same bytes. */
 static void counts_are_read_strictly(void **state)
 {
     static const char *const bad[] = { "*01\r\n", "*+1\r\n", "*1 \r\n", "* 1\r\n", "*\r\n", "*-0\r\n", "*abc\r\n",
@@ -141,15 +141,15 @@ static void a_bulk_begins_with_a_dollar(void **state)
     GIVES("*1\r\nx", "...");
 }
 
-/* Redis looks for the CR only, and takes whatever the byte behind it is. */
-static void line_ends_are_checked_no_more_than_redis_does(void **state)
+/* Redis looks for the CR only, and accepts any byte after it. */
+static void line_ends_are_checked_no_more_than_by_redis(void **state)
 {
     GIVES("*1\r\n$4\r\nPINGxx*1\r\n$1\r\na\r\n", "<PING>;<a>;...");
     GIVES("*1\rx$4\ryPINGzz", "<PING>;...");
     GIVES("*1\r$4\r\nPING\r\n", "Protocol error: expected '$', got '4'");
 }
 
-static void strangers_get_little(void **state)
+static void unauthenticated_clients_have_low_limits(void **state)
 {
     gives_with(&stranger, BYTES("*10\r\n"), BYTES("..."));
     gives_with(&stranger, BYTES("*11\r\n"), BYTES("Protocol error: unauthenticated multibulk length"));
@@ -160,7 +160,7 @@ static void strangers_get_little(void **state)
     gives_with(&stranger, BYTES("PING\r\n"), BYTES("<PING>;..."));
 }
 
-static void limits_are_the_callers(void **state)
+static void limits_are_set_by_the_caller(void **state)
 {
     struct request_limits tight = { 10, 3, 64, true };
 
@@ -170,7 +170,7 @@ static void limits_are_the_callers(void **state)
     gives_with(&tight, BYTES("*1\r\n$11\r\n"), BYTES("Protocol error: invalid bulk length"));
 }
 
-/* `prefix`, then as many times `fill` as give `size` bytes, then `suffix`. */
+/* `prefix`, then as many `fill` as make up `size` bytes, then `suffix`. */
 static void long_line_gives(const char *prefix, char fill, size_t size, const char *suffix, struct bytes expected)
 {
     struct buffer input = { 0 };
@@ -190,7 +190,7 @@ static void long_line_gives(const char *prefix, char fill, size_t size, const ch
     buffer_release(&out);
 }
 
-static void lines_without_an_end_are_given_up(void **state)
+static void lines_without_an_end_are_refused(void **state)
 {
     long_line_gives("*", '1', 65535, "", BYTES("..."));
     long_line_gives("*", '1', 65536, "", BYTES("Protocol error: too big mbulk count string"));
@@ -206,7 +206,7 @@ static void lines_without_an_end_are_given_up(void **state)
     long_line_gives("", ' ', 65537, "\n", BYTES("Protocol error: too big inline request"));
 }
 
-/* Each asked of a redis-server; ECHO and PING showed what it took. */
+/* Each was sent to redis-server; ECHO and PING showed the arguments. */
 static void inline_commands_are_split(void **state)
 {
     GIVES("PING\n", "<PING>;...");
@@ -221,7 +221,7 @@ static void inline_commands_are_split(void **state)
     GIVES("a\r\n*1\r\n$1\r\nb\r\nc\n", "<a>;<b>;<c>;...");
 }
 
-static void inline_quotes_are_taken_off(void **state)
+static void inline_quotes_are_removed(void **state)
 {
     GIVES("PING \"a\\x41\\n\\q\\\"b\"\r\n", "<PING><aA\nq\"b>;...");
     GIVES("\"\\t\\a\\b\\v\\0\\\\\\r\"\r\n", "<\t\x07\x08v0\\\r>;...");
@@ -262,7 +262,7 @@ static void arguments_point_into_the_data(void **state)
     request_release(&parser);
 }
 
-static void what_is_wanted_is_what_a_bulk_lacks(void **state)
+static void the_wanted_size_is_what_is_missing_of_a_bulk(void **state)
 {
     static const char data[] = "*1\r\n$100000\r\nabc";
     struct request_parser parser;
@@ -274,7 +274,7 @@ static void what_is_wanted_is_what_a_bulk_lacks(void **state)
     request_release(&parser);
 }
 
-static void after_an_error_a_parser_is_as_new(void **state)
+static void after_an_error_a_parser_is_in_its_initial_state(void **state)
 {
     static const char bad[] = "*2\r\n$1\r\na\r\nx\r\n";
     static const char good[] = "*1\r\n$1\r\na\r\n";
@@ -289,7 +289,7 @@ static void after_an_error_a_parser_is_as_new(void **state)
     request_release(&parser);
 }
 
-static void a_parser_that_goes_back_starts_anew(void **state)
+static void a_restarted_parser_starts_at_the_first_byte(void **state)
 {
     static const char whole[] = "*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nECHO\r\n$100000\r\nabc";
     struct request_parser parser;
@@ -306,7 +306,7 @@ static void a_parser_that_goes_back_starts_anew(void **state)
     request_release(&parser);
 }
 
-static void memory_follows_what_came_not_what_was_announced(void **state)
+static void memory_follows_what_has_arrived_not_what_was_announced(void **state)
 {
     static const char data[] = "*1000000000\r\n$1\r\na\r\n$400000000\r\n";
     struct request_parser parser;
@@ -318,7 +318,7 @@ static void memory_follows_what_came_not_what_was_announced(void **state)
     request_release(&parser);
 }
 
-static void a_million_arguments_come_in_small_pieces_and_their_memory_goes_again(void **state)
+static void the_memory_of_a_million_arguments_in_small_pieces_is_freed(void **state)
 {
     enum { COUNT = 1 << 20, PIECE = 100 };
     struct buffer input = { 0 };
@@ -355,24 +355,24 @@ static void a_million_arguments_come_in_small_pieces_and_their_memory_goes_again
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_of_bulks_are_taken),
+        cmocka_unit_test(arrays_of_bulks_are_parsed),
         cmocka_unit_test(empty_requests_are_consumed_silently),
         cmocka_unit_test(counts_are_read_strictly),
         cmocka_unit_test(lengths_are_read_strictly),
         cmocka_unit_test(a_bulk_begins_with_a_dollar),
-        cmocka_unit_test(line_ends_are_checked_no_more_than_redis_does),
-        cmocka_unit_test(strangers_get_little),
-        cmocka_unit_test(limits_are_the_callers),
-        cmocka_unit_test(lines_without_an_end_are_given_up),
+        cmocka_unit_test(line_ends_are_checked_no_more_than_by_redis),
+        cmocka_unit_test(unauthenticated_clients_have_low_limits),
+        cmocka_unit_test(limits_are_set_by_the_caller),
+        cmocka_unit_test(lines_without_an_end_are_refused),
         cmocka_unit_test(inline_commands_are_split),
-        cmocka_unit_test(inline_quotes_are_taken_off),
+        cmocka_unit_test(inline_quotes_are_removed),
         cmocka_unit_test(unbalanced_quotes_are_an_error),
         cmocka_unit_test(arguments_point_into_the_data),
-        cmocka_unit_test(what_is_wanted_is_what_a_bulk_lacks),
-        cmocka_unit_test(after_an_error_a_parser_is_as_new),
-        cmocka_unit_test(a_parser_that_goes_back_starts_anew),
-        cmocka_unit_test(memory_follows_what_came_not_what_was_announced),
-        cmocka_unit_test(a_million_arguments_come_in_small_pieces_and_their_memory_goes_again),
+        cmocka_unit_test(the_wanted_size_is_what_is_missing_of_a_bulk),
+        cmocka_unit_test(after_an_error_a_parser_is_in_its_initial_state),
+        cmocka_unit_test(a_restarted_parser_starts_at_the_first_byte),
+        cmocka_unit_test(memory_follows_what_has_arrived_not_what_was_announced),
+        cmocka_unit_test(the_memory_of_a_million_arguments_in_small_pieces_is_freed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

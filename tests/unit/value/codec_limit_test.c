@@ -1,4 +1,4 @@
-/* What codec.c unpacks: no more than is allowed, and nothing that the bytes do not give. */
+/* What codec.c unpacks: no more than is allowed, and only as much as the bytes contain. */
 #include "value/codec.h"
 
 #include <stdarg.h>
@@ -19,7 +19,7 @@ enum {
 
 static const struct value_limits no_limits = { .list_fill = -2 };
 
-/* LZF of very many x: `references` of them, 264 each, behind the first. */
+/* LZF of a long run of x: `references` references of 264 bytes each, after the first x. */
 static void write_many(struct buffer *out, size_t references, uint64_t claimed)
 {
     buffer_append_u8(out, 0xc3);
@@ -84,7 +84,7 @@ static void a_string_is_unpacked_up_to_the_limit(void **state)
     }
 }
 
-static void a_size_that_the_bytes_do_not_give_takes_no_memory(void **state)
+static void a_size_that_the_bytes_do_not_contain_allocates_nothing(void **state)
 {
     size_t taken;
 
@@ -99,7 +99,7 @@ static void a_size_that_the_bytes_do_not_give_takes_no_memory(void **state)
     }
 }
 
-static void a_blob_is_unpacked_up_to_a_listpacks_limit(void **state)
+static void a_listpack_is_unpacked_up_to_its_size_limit(void **state)
 {
     static const uint8_t blobs[] = {
         CODEC_RDB_HASH_ZIPMAP, CODEC_RDB_LIST_ZIPLIST, CODEC_RDB_SET_INTSET, CODEC_RDB_ZSET_ZIPLIST, CODEC_RDB_HASH_ZIPLIST,
@@ -123,8 +123,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_string_is_unpacked_up_to_the_limit),
-        cmocka_unit_test(a_size_that_the_bytes_do_not_give_takes_no_memory),
-        cmocka_unit_test(a_blob_is_unpacked_up_to_a_listpacks_limit),
+        cmocka_unit_test(a_size_that_the_bytes_do_not_contain_allocates_nothing),
+        cmocka_unit_test(a_listpack_is_unpacked_up_to_its_size_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Sets in dumps and records. codec_test.c has what is common to all types. */
+/* Sets in dumps and records. codec_test.c tests what is common to all types. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static const struct value_limits tables_only = { .seed = { 5, 6 } };
 #define DUMP_INTS_8 \
     BYTES("\x0b\x18\x08\x00\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\xf2\x05*\x01\x00\x00\x00\x0a\x00T\xf5\xa2j\xe7\x07\xb5\xfc")
 #define DUMP_WORDS BYTES("\x02\x03\x1e" "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb" "\xc0\x0c\x01" "a\x0a\x00r\xa3\xa2H\x1b\xca\x81\xd4")
-/* What 7.2 writes for a and 12, its footer aside. */
+/* What 7.2 writes for a and 12, without the footer. */
 #define PAYLOAD_LISTPACK BYTES("\x14\x0c\x0c\x00\x00\x00\x02\x00\x81" "a\x02\x0c\x01\xff")
 
 static void assert_members(const struct value *set, const char *encoding, const char *const *members)
@@ -94,8 +94,8 @@ static void assert_dumped(struct value set, struct bytes expected)
     value_free(&set);
 }
 
-/* A listpack too is written as Redis 7.0 can read it: member by member. */
-static void sets_are_dumped_as_redis_does(void **state)
+/* A listpack is also written as Redis 7.0 can read it: member by member. */
+static void sets_are_dumped_as_by_redis(void **state)
 {
     static const char *const in_its_order[] = { "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "12", "a", NULL };
 
@@ -105,8 +105,8 @@ static void sets_are_dumped_as_redis_does(void **state)
     assert_dumped(set_with(&limits, in_its_order), DUMP_WORDS);
 }
 
-/* Whatever the limits are by then. */
-static void a_set_comes_back_in_the_encoding_it_went_with(void **state)
+/* Whatever the limits are when it is read. */
+static void a_set_is_decoded_to_its_encoding(void **state)
 {
     static const struct value_limits packs_only = { .set_listpack_entries_max = 128, .set_listpack_value_max = 64 };
     const struct value_limits *all[] = { &limits, &tables_only, &packs_only };
@@ -136,7 +136,7 @@ static void assert_corrupt(struct bytes payload)
     const struct value_limits *both[] = { &limits, &tables_only };
     struct buffer scratch = { 0 };
     struct value value;
-    char *copy = mem_alloc(payload.size);       /* exactly as large, so that the sanitizer sees a read beyond */
+    char *copy = mem_alloc(payload.size);       /* the exact size, so that the sanitizer detects a read beyond it */
 
     memcpy(copy, payload.data, payload.size);
     for (int i = 0; i < 2; i++)
@@ -146,7 +146,7 @@ static void assert_corrupt(struct bytes payload)
     buffer_release(&scratch);
 }
 
-static void every_cut_of_a_payload_and_every_tail_is_corrupt(void **state)
+static void every_truncated_or_extended_payload_is_corrupt(void **state)
 {
     struct bytes payloads[] = { DUMP_INTS_2, DUMP_INTS_4, DUMP_INTS_8, DUMP_WORDS, PAYLOAD_LISTPACK };
 
@@ -166,25 +166,25 @@ static void every_cut_of_a_payload_and_every_tail_is_corrupt(void **state)
 static void hostile_payloads_are_corrupt(void **state)
 {
     assert_corrupt(BYTES("\x02\x00"));                                          /* empty */
-    assert_corrupt(BYTES("\x02\x02\x01" "a"));                                  /* more announced than there */
-    assert_corrupt(BYTES("\x02\x01\x01" "a\x01" "b"));                          /* fewer announced than there */
+    assert_corrupt(BYTES("\x02\x02\x01" "a"));                                  /* fewer than the count */
+    assert_corrupt(BYTES("\x02\x01\x01" "a\x01" "b"));                          /* more than the count */
     assert_corrupt(BYTES("\x02\x80\xff\xff\xff\xff\x01" "a"));
     assert_corrupt(BYTES("\x02\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01" "a"));
-    assert_corrupt(BYTES("\x02\xc0\x01\x01" "a"));                              /* a count that is none */
-    assert_corrupt(BYTES("\x02\x02\x01" "a\x01" "a"));                          /* twins, also of integers, also in two forms */
+    assert_corrupt(BYTES("\x02\xc0\x01\x01" "a"));                              /* not a valid count */
+    assert_corrupt(BYTES("\x02\x02\x01" "a\x01" "a"));                          /* equal members, also as integers, also in two forms */
     assert_corrupt(BYTES("\x02\x02\x01" "5\x01" "5"));
     assert_corrupt(BYTES("\x02\x03\xc0\x05\x01" "x\x01" "5"));
     assert_corrupt(BYTES("\x0b\x08\x02\x00\x00\x00\x00\x00\x00\x00"));          /* intset: empty */
     assert_corrupt(BYTES("\x0b\x0c\x02\x00\x00\x00\x02\x00\x00\x00\x02\x00\x01\x00"));  /* wrong order */
     assert_corrupt(BYTES("\x0b\x0a\x02\x00\x00\x00\xff\xff\xff\x7f\x02\x00"));
-    assert_corrupt(BYTES("\x0b\xc0\x0a"));                                      /* a number is no blob */
-    assert_corrupt(BYTES("\x14\x07\x07\x00\x00\x00\x00\x00\xff"));              /* listpack: empty; twins */
+    assert_corrupt(BYTES("\x0b\xc0\x0a"));                                      /* a number is not a blob */
+    assert_corrupt(BYTES("\x14\x07\x07\x00\x00\x00\x00\x00\xff"));              /* listpack: empty; equal members */
     assert_corrupt(BYTES("\x14\x0b\x0b\x00\x00\x00\x02\x00\x05\x01\x05\x01\xff"));
     assert_corrupt(BYTES("\x14\x0c\x0c\x00\x00\x00\x02\x00\x05\x01\x81" "5\x02\xff"));
 }
 
-/* The negatives above fail for the reason they say: these, one step beside them, are good. */
-static void what_lies_beside_the_hostile_is_good(void **state)
+/* The payloads above are refused for the reason given: these, which differ only in that, are valid. */
+static void payloads_next_to_the_hostile_ones_are_valid(void **state)
 {
     struct bytes good[] = { BYTES("\x02\x01\x01" "a"), BYTES("\x02\x02\x01" "5\x01" "6"), BYTES("\x02\x03\xc0\x05\x01" "x\x01" "6"),
         BYTES("\x0b\x0c\x02\x00\x00\x00\x02\x00\x00\x00\x01\x00\x02\x00"), BYTES("\x14\x0b\x0b\x00\x00\x00\x02\x00\x05\x01\x06\x01\xff"),
@@ -204,11 +204,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sets_dumped_by_redis_are_restored),
-        cmocka_unit_test(sets_are_dumped_as_redis_does),
-        cmocka_unit_test(a_set_comes_back_in_the_encoding_it_went_with),
-        cmocka_unit_test(every_cut_of_a_payload_and_every_tail_is_corrupt),
+        cmocka_unit_test(sets_are_dumped_as_by_redis),
+        cmocka_unit_test(a_set_is_decoded_to_its_encoding),
+        cmocka_unit_test(every_truncated_or_extended_payload_is_corrupt),
         cmocka_unit_test(hostile_payloads_are_corrupt),
-        cmocka_unit_test(what_lies_beside_the_hostile_is_good),
+        cmocka_unit_test(payloads_next_to_the_hostile_ones_are_valid),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

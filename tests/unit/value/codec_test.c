@@ -17,7 +17,7 @@
 static const struct value_limits limits = { .hash_listpack_entries_max = 128, .hash_listpack_value_max = 64, .seed = { 3, 4 } };
 static const struct value_limits tables_only = { .seed = { 5, 6 } };
 
-/* What redis-server 7.0.15 answered to DUMP. */
+/* Results of DUMP in redis-server 7.0.15. */
 #define DUMP_HELLO BYTES("\x00\x05hello\x0a\x00\x63\x72\xdf\x76\x65\x34\x20\x0a")
 #define DUMP_EMPTY BYTES("\x00\x00\x0a\x00\x5d\x9b\x5c\x40\x0f\x7f\xa2\xda")
 #define DUMP_12 BYTES("\x00\xc0\x0c\x0a\x00\x3c\x2a\xf8\x51\x5c\x04\xbc\xd5")
@@ -39,7 +39,7 @@ static const struct value_limits tables_only = { .seed = { 5, 6 } };
 /* Likewise, as a: 3, bb: -123, c: -32768, d: -8388095, e: -2147483648, f: -9223372036854775808. */
 #define DUMP_ZIPLIST BYTES("\x0d\x3c\x3c\x00\x00\x00\x31\x00\x00\x00\x0c\x00\x00\x01\x61\x03\xf4\x02\x02\x62\x62\x04\xfe\x85\x03\x01\x63\x03\xc0\x00\x80\x04\x01\x64\x03\xf0\x01\x02\x80\x05\x01\x65\x03\xd0\x00\x00\x00\x80\x06\x01\x66\x03\xe0\x00\x00\x00\x00\x00\x00\x00\x80\xff\x09\x00\x7b\x0c\xef\xf6\xd6\x4b\x02\x6e")
 
-static void crc64_is_the_one_of_jones(void **state)
+static void crc64_uses_the_polynomial_of_jones(void **state)
 {
     assert_true(crc64(0, BYTES("")) == 0);
     assert_true(crc64(0, BYTES("123456789")) == 0xe9c6d914c4b8d9caull);
@@ -86,7 +86,7 @@ static void assert_dumped(struct value value, struct bytes expected)
     value_free(&value);
 }
 
-static void strings_are_dumped_as_redis_does(void **state)
+static void strings_are_dumped_as_by_redis(void **state)
 {
     assert_dumped(string_value(BYTES("hello")), DUMP_HELLO);
     assert_dumped(string_value(BYTES("")), DUMP_EMPTY);
@@ -96,7 +96,7 @@ static void strings_are_dumped_as_redis_does(void **state)
     assert_dumped(string_value(BYTES("2147483648")), DUMP_2_31);
 }
 
-static void a_small_hash_is_dumped_as_redis_does(void **state)
+static void a_small_hash_is_dumped_as_by_redis(void **state)
 {
     struct value hash = hash_create();
 
@@ -179,7 +179,7 @@ static void a_bad_footer_is_invalid(void **state)
         assert_int_equal(codec_restore(buffer_bytes(&dump), &limits, &scratch, &value),
             (version & 65535) <= 12 ? STATUS_OK : STATUS_INVALID);
     }
-    /* A good footer around a bad payload. */
+    /* A valid footer after an invalid payload. */
     dump.size = 0;
     buffer_append(&dump, "\x00\x05x\x0a\x00", 5);
     crc = crc64(0, buffer_bytes(&dump));
@@ -194,7 +194,7 @@ static void assert_corrupt(struct bytes payload)
     const struct value_limits *both[] = { &limits, &tables_only };
     struct buffer scratch = { 0 };
     struct value value;
-    char *copy = mem_alloc(payload.size);       /* exactly as large, so that the sanitizer sees a read beyond */
+    char *copy = mem_alloc(payload.size);       /* the exact size, so that the sanitizer detects a read beyond it */
 
     memcpy(copy, payload.data, payload.size);
     for (int i = 0; i < 2; i++)
@@ -204,7 +204,7 @@ static void assert_corrupt(struct bytes payload)
     buffer_release(&scratch);
 }
 
-static void every_cut_of_a_payload_and_every_tail_is_corrupt(void **state)
+static void every_truncated_or_extended_payload_is_corrupt(void **state)
 {
     struct bytes dumps[] = { DUMP_HELLO, DUMP_EMPTY, DUMP_12, DUMP_MINUS_129, DUMP_INT32_MIN, DUMP_2_31, DUMP_AB_LZF, DUMP_HASH,
         DUMP_HASH_LZF, DUMP_TABLE, DUMP_TABLE_LZF, DUMP_ZIPMAP, DUMP_ZIPLIST };
@@ -224,46 +224,48 @@ static void every_cut_of_a_payload_and_every_tail_is_corrupt(void **state)
 
 static void hostile_payloads_are_corrupt(void **state)
 {
-    assert_corrupt(BYTES("\x01\x00"));                                          /* a type that is not known */
+    assert_corrupt(BYTES("\x01\x00"));                                          /* an unknown type */
     assert_corrupt(BYTES("\xff"));
-    assert_corrupt(BYTES("\x00\x82\x00\x00\x00\x01x"));                         /* no such length */
-    assert_corrupt(BYTES("\x00\x80\xff\xff\xff\xffxyz"));                       /* lengths of much more than there is */
+    assert_corrupt(BYTES("\x00\x82\x00\x00\x00\x01x"));                         /* not a valid length */
+    assert_corrupt(BYTES("\x00\x80\xff\xff\xff\xffxyz"));                       /* lengths far beyond the end */
     assert_corrupt(BYTES("\x00\x81\xff\xff\xff\xff\xff\xff\xff\xffxyz"));
-    assert_corrupt(BYTES("\x00\xc4\x01x"));                                     /* no such special form */
+    assert_corrupt(BYTES("\x00\xc4\x01x"));                                     /* not a special form */
     assert_corrupt(BYTES("\x00\xff\x01x"));
     assert_corrupt(BYTES("\x00\xc3\x03\x81\x00\x00\x00\x40\x00\x00\x00\x00\x01xy"));    /* LZF: announces 256 GB */
     assert_corrupt(BYTES("\x00\xc3\x03\x80\x00\x10\x00\x00\x01xy"));            /* LZF: announces 1 MB */
-    assert_corrupt(BYTES("\x00\xc3\x03\x03\x01xy"));                            /* LZF: gives less */
-    assert_corrupt(BYTES("\x00\xc3\x03\x01\x01xy"));                            /* LZF: gives more */
-    assert_corrupt(BYTES("\x00\xc3\xc0\x03\x01xy"));                            /* LZF: its size is no size */
-    assert_corrupt(BYTES("\x00\xc3\x04\x05\x00x\x20\x01"));                     /* LZF: reaches back before the start */
+    assert_corrupt(BYTES("\x00\xc3\x03\x03\x01xy"));                            /* LZF: unpacks to less */
+    assert_corrupt(BYTES("\x00\xc3\x03\x01\x01xy"));                            /* LZF: unpacks to more */
+    assert_corrupt(BYTES("\x00\xc3\xc0\x03\x01xy"));                            /* LZF: its size is not a length */
+    assert_corrupt(BYTES("\x00\xc3\x04\x05\x00x\x20\x01"));                     /* LZF: a reference to before the start */
     assert_corrupt(BYTES("\x04\x00"));                                          /* hashes: empty */
-    assert_corrupt(BYTES("\x04\xc0\x01\x01" "a\x01" "b"));                      /* a count that is none */
-    assert_corrupt(BYTES("\x04\x02\x01" "a\x01" "b"));                          /* more announced than there */
-    assert_corrupt(BYTES("\x04\x01\x01" "a\x01" "b\x01" "c\x01" "d"));          /* fewer announced than there */
+    assert_corrupt(BYTES("\x04\xc0\x01\x01" "a\x01" "b"));                      /* not a valid count */
+    assert_corrupt(BYTES("\x04\x02\x01" "a\x01" "b"));                          /* fewer than the count */
+    assert_corrupt(BYTES("\x04\x01\x01" "a\x01" "b\x01" "c\x01" "d"));          /* more than the count */
     assert_corrupt(BYTES("\x04\x80\xff\xff\xff\xff\x01" "a\x01" "b"));
     assert_corrupt(BYTES("\x04\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01" "a\x01" "b"));
-    assert_corrupt(BYTES("\x04\x02\x01" "a\x01" "b\x01" "a\x01" "c"));          /* twins */
-    assert_corrupt(BYTES("\x04\x02\xc0\x05\x01" "b\x01" "5\x01" "c"));          /* twins in two forms */
+    assert_corrupt(BYTES("\x04\x02\x01" "a\x01" "b\x01" "a\x01" "c"));          /* equal fields */
+    assert_corrupt(BYTES("\x04\x02\xc0\x05\x01" "b\x01" "5\x01" "c"));          /* equal fields in two forms */
     assert_corrupt(BYTES("\x10\x07\x07\x00\x00\x00\x00\x00\xff"));              /* listpack: empty */
-    assert_corrupt(BYTES("\x10\x09\x09\x00\x00\x00\x01\x00\x05\x01\xff"));      /* odd */
+    assert_corrupt(BYTES("\x10\x09\x09\x00\x00\x00\x01\x00\x05\x01\xff"));      /* an odd number of elements */
     assert_corrupt(BYTES("\x10\x0b\x0b\x00\x00\x00\x03\x00\x05\x01\x06\x01\xff"));      /* wrong count */
     assert_corrupt(BYTES("\x10\x0b\x0c\x00\x00\x00\x02\x00\x05\x01\x06\x01\xff"));      /* wrong size */
-    assert_corrupt(BYTES("\x10\x0b\x0b\x00\x00\x00\x02\x00\x05\x01\x06\x02\xff"));      /* wrong way back */
-    assert_corrupt(BYTES("\x10\x0f\x0f\x00\x00\x00\x04\x00\x05\x01\x06\x01\x05\x01\x07\x01\xff"));      /* twins */
+    assert_corrupt(BYTES("\x10\x0b\x0b\x00\x00\x00\x02\x00\x05\x01\x06\x02\xff"));      /* wrong back length */
+    assert_corrupt(BYTES("\x10\x0f\x0f\x00\x00\x00\x04\x00\x05\x01\x06\x01\x05\x01\x07\x01\xff"));      /* equal fields */
     assert_corrupt(BYTES("\x0d\x0b\x0b\x00\x00\x00\x0a\x00\x00\x00\x00\x00\xff"));      /* ziplist: empty */
-    assert_corrupt(BYTES("\x0d\x0d\x0d\x00\x00\x00\x0a\x00\x00\x00\x01\x00\x00\xf1\xff"));              /* odd */
+    assert_corrupt(BYTES("\x0d\x0d\x0d\x00\x00\x00\x0a\x00\x00\x00\x01\x00\x00\xf1\xff"));              /* an odd number of elements */
     assert_corrupt(BYTES("\x0d\x0f\x0f\x00\x00\x00\x0c\x00\x00\x00\x03\x00\x00\xf1\x02\xf2\xff"));      /* wrong count */
-    assert_corrupt(BYTES("\x0d\x0f\x0f\x00\x00\x00\x0b\x00\x00\x00\x02\x00\x00\xf1\x02\xf2\xff"));      /* wrong last */
-    assert_corrupt(BYTES("\x0d\x0f\x0f\x00\x00\x00\x0c\x00\x00\x00\x02\x00\x00\xf1\x01\xf2\xff"));      /* wrong before */
+    assert_corrupt(BYTES("\x0d\x0f\x0f\x00\x00\x00\x0b\x00\x00\x00\x02\x00\x00\xf1\x02\xf2\xff"));      /* wrong offset of the
+                                                                                                         * last element */
+    assert_corrupt(BYTES("\x0d\x0f\x0f\x00\x00\x00\x0c\x00\x00\x00\x02\x00\x00\xf1\x01\xf2\xff"));      /* wrong size of the
+                                                                                                         * previous element */
     assert_corrupt(BYTES("\x09\x02\x00\xff"));                                  /* zipmap: empty */
     assert_corrupt(BYTES("\x09\x07\x02\x01" "a\x01\x00" "7\xff"));              /* wrong count */
-    assert_corrupt(BYTES("\x09\x07\x01\x01" "a\x01\x09" "7\xff"));              /* more unused than there is */
+    assert_corrupt(BYTES("\x09\x07\x01\x01" "a\x01\x09" "7\xff"));              /* more unused bytes than there are */
     assert_corrupt(BYTES("\x09\x0b\x01\xfe\xff\xff\xff\xff" "a\x01\x00" "7\xff"));
 }
 
-/* The negatives above fail for the reason they say: these, one step beside them, are good. */
-static void what_lies_beside_the_hostile_is_good(void **state)
+/* The payloads above are refused for the reason given: these, which differ only in that, are valid. */
+static void payloads_next_to_the_hostile_ones_are_valid(void **state)
 {
     struct bytes good[] = { BYTES("\x10\x0b\x0b\x00\x00\x00\x02\x00\x05\x01\x06\x01\xff"),
         BYTES("\x10\x0b\x0b\x00\x00\x00\xff\xff\x05\x01\x06\x01\xff"),
@@ -281,7 +283,7 @@ static void what_lies_beside_the_hostile_is_good(void **state)
     }
 }
 
-static void strings_of_every_length_come_back(void **state)
+static void strings_of_every_length_are_decoded(void **state)
 {
     static const size_t sizes[] = { 0, 1, 63, 64, 16383, 16384, 16385, 1000000 };
     char *data = mem_alloc(1000000);
@@ -305,7 +307,7 @@ static void strings_of_every_length_come_back(void **state)
     mem_free(data);
 }
 
-static void lengths_of_every_form_come_back(void **state)
+static void lengths_of_every_form_are_decoded(void **state)
 {
     static const uint64_t lengths[] = { 0, 63, 64, 16383, 16384, UINT32_MAX, (uint64_t)UINT32_MAX + 1, UINT64_MAX };
     static const size_t sizes[] = { 1, 1, 2, 2, 5, 5, 9, 9 };
@@ -329,7 +331,7 @@ static void lengths_of_every_form_come_back(void **state)
     }
 }
 
-static void tables_come_back_whatever_is_in_them(void **state)
+static void tables_with_any_contents_are_decoded(void **state)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct value hash = hash_create(), again;
@@ -385,7 +387,7 @@ static void lzf_repeats_overlapping_runs(void **state)
     struct buffer out = { 0 };
 
     buffer_append(&out, "kept", 4);
-    /* "ab", then 9 + 255 bytes from two back, then "c" */
+    /* "ab", then 9 + 255 bytes from two bytes back, then "c" */
     assert_int_equal(lzf_decode(BYTES("\x01" "ab\xe0\xff\x01\x00" "c"), 2 + 264 + 1, &out), STATUS_OK);
     assert_int_equal(out.size, 4 + 267);
     for (size_t i = 0; i < 266; i++)
@@ -403,18 +405,18 @@ static void lzf_repeats_overlapping_runs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(crc64_is_the_one_of_jones),
+        cmocka_unit_test(crc64_uses_the_polynomial_of_jones),
         cmocka_unit_test(strings_dumped_by_redis_are_restored),
-        cmocka_unit_test(strings_are_dumped_as_redis_does),
-        cmocka_unit_test(a_small_hash_is_dumped_as_redis_does),
+        cmocka_unit_test(strings_are_dumped_as_by_redis),
+        cmocka_unit_test(a_small_hash_is_dumped_as_by_redis),
         cmocka_unit_test(hashes_dumped_by_redis_are_restored),
         cmocka_unit_test(a_bad_footer_is_invalid),
-        cmocka_unit_test(every_cut_of_a_payload_and_every_tail_is_corrupt),
+        cmocka_unit_test(every_truncated_or_extended_payload_is_corrupt),
         cmocka_unit_test(hostile_payloads_are_corrupt),
-        cmocka_unit_test(what_lies_beside_the_hostile_is_good),
-        cmocka_unit_test(strings_of_every_length_come_back),
-        cmocka_unit_test(lengths_of_every_form_come_back),
-        cmocka_unit_test(tables_come_back_whatever_is_in_them),
+        cmocka_unit_test(payloads_next_to_the_hostile_ones_are_valid),
+        cmocka_unit_test(strings_of_every_length_are_decoded),
+        cmocka_unit_test(lengths_of_every_form_are_decoded),
+        cmocka_unit_test(tables_with_any_contents_are_decoded),
         cmocka_unit_test(a_value_is_read_from_the_front_of_a_file),
         cmocka_unit_test(lzf_repeats_overlapping_runs),
     };

@@ -1,4 +1,4 @@
-/* Sorted sets in dumps and records. codec_test.c has what is common to all types. */
+/* Sorted sets in dumps and records. codec_test.c tests what is common to all types. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@ static const struct value_limits trees_only = { .seed = { 5, 6 } };
 /* Written by redis-server 7.0.15: -3 12, 1 a, 2.5 b, inf c, with a listpack and with a skip list. */
 #define DUMP_LISTPACK BYTES("\x11!!\x00\x00\x00\x08\x00\x0c\x01\xdf\xfd\x02\x81" "a\x02\x01\x01\x81" "b\x02\x83" "2.5\x04\x81" "c\x02\x83" "inf\x04\xff\n\x00" "B\xa4#/\xc0\xf3\xfb\xa3")
 #define DUMP_SKIPLIST BYTES("\x05\x04\x01" "c\x00\x00\x00\x00\x00\x00\xf0\x7f\x01" "b\x00\x00\x00\x00\x00\x00\x04@\x01" "a\x00\x00\x00\x00\x00\x00\xf0?\xc0\x0c\x00\x00\x00\x00\x00\x00\x08\xc0\n\x00\x81J\x0c\x8eU)\x97Z")
-/* The same in the forms of older versions. */
+/* The same in the formats of older versions. */
 #define PAYLOAD_TEXT BYTES("\x03\x04\x01" "a\x01" "1\x01" "b\x03" "2.5\xc0\x0c\x02" "-3\x01" "c\xfe")
 #define PAYLOAD_ZIPLIST \
     BYTES("\x0c\x25\x25\x00\x00\x00\x1f\x00\x00\x00\x08\x00\x00\xfd\x02\xfe\xfd\x03\x01" \
@@ -76,7 +76,7 @@ static void sorted_sets_dumped_by_redis_are_restored(void **state)
     buffer_release(&scratch);
 }
 
-static void older_forms_are_read(void **state)
+static void older_formats_are_read(void **state)
 {
     const struct bytes payloads[] = { PAYLOAD_TEXT, PAYLOAD_ZIPLIST };
     struct value zset;
@@ -91,20 +91,20 @@ static void older_forms_are_read(void **state)
     }
 }
 
-static void what_is_damaged_is_refused(void **state)
+static void damaged_payloads_are_refused(void **state)
 {
     const struct bytes bad[] = {
         BYTES("\x05\x00"),                                                          /* empty */
         BYTES("\x05\x01\x01" "a\x00\x00\x00\x00\x00\x00\xf8\x7f"),                  /* NaN */
-        BYTES("\x05\x01\x01" "a\x00\x00\x00\x00\x00\x00\xf8"),                      /* half a score */
+        BYTES("\x05\x01\x01" "a\x00\x00\x00\x00\x00\x00\xf8"),                      /* a part of a score */
         BYTES("\x05\x02\x01" "a\x00\x00\x00\x00\x00\x00\x00\x00\x01" "a\x00\x00\x00\x00\x00\x00\xf0\x3f"),     /* twice */
-        BYTES("\x05\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01" "a"),                  /* a count nobody could give */
+        BYTES("\x05\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01" "a"),                  /* an impossible count */
         BYTES("\x03\x01\x01" "a\xfd"),                                              /* NaN */
-        BYTES("\x03\x01\x01" "a\x01x"),                                             /* no number */
+        BYTES("\x03\x01\x01" "a\x01x"),                                             /* not a number */
         BYTES("\x03\x01\x01" "a\x05" "1"),
         BYTES("\x11\x07\x07\x00\x00\x00\x00\x00\xff"),                              /* empty */
-        BYTES("\x11\x0a\x0a\x00\x00\x00\x01\x00\x81" "a\x02\xff"),                  /* no score */
-        BYTES("\x11\x0d\x0d\x00\x00\x00\x02\x00\x81" "a\x02\x81" "x\x02\xff"),      /* no number */
+        BYTES("\x11\x0a\x0a\x00\x00\x00\x01\x00\x81" "a\x02\xff"),                  /* a member without a score */
+        BYTES("\x11\x0d\x0d\x00\x00\x00\x02\x00\x81" "a\x02\x81" "x\x02\xff"),      /* not a number */
         BYTES("\x11\x11\x11\x00\x00\x00\x04\x00\x81" "a\x02\x02\x01\x81" "b\x02\x01\x01\xff"),     /* out of order */
         BYTES("\x11\x11\x11\x00\x00\x00\x04\x00\x81" "b\x02\x01\x01\x81" "a\x02\x01\x01\xff"),
         BYTES("\x11\x11\x11\x00\x00\x00\x04\x00\x81" "a\x02\x01\x01\x81" "a\x02\x01\x01\xff"),     /* twice */
@@ -122,7 +122,7 @@ static void what_is_damaged_is_refused(void **state)
     value_free(&zset);
 }
 
-static void a_value_comes_back_as_it_was(void **state)
+static void a_value_is_decoded_as_it_was(void **state)
 {
     static const double scores[] = { 0, -0.0, 1, 2.5, INFINITY, -INFINITY, 1e300, 5e-324, 0.1, 4611686018427387904.0, 1e17 };
     char member[400];
@@ -163,9 +163,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sorted_sets_dumped_by_redis_are_restored),
-        cmocka_unit_test(older_forms_are_read),
-        cmocka_unit_test(what_is_damaged_is_refused),
-        cmocka_unit_test(a_value_comes_back_as_it_was),
+        cmocka_unit_test(older_formats_are_read),
+        cmocka_unit_test(damaged_payloads_are_refused),
+        cmocka_unit_test(a_value_is_decoded_as_it_was),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,7 @@ static void assert_pair(const struct value *hash, const char *field, const char 
     assert_true(hash_has(hash, bytes_of_string(field)));
 }
 
-static void an_empty_hash_has_nothing(void **state)
+static void an_empty_hash_has_no_fields(void **state)
 {
     struct value hash = hash_create();
     struct hash_iterator iterator;
@@ -64,7 +64,7 @@ static void a_pack_over_a_lowered_limit_becomes_a_table_when_it_is_written(void 
     value_free(&hash);
 }
 
-static void a_value_is_never_taken_for_a_field(void **state)
+static void a_value_is_never_found_as_a_field(void **state)
 {
     struct value hash = hash_create();
 
@@ -117,7 +117,7 @@ static void it_becomes_a_table_beyond_its_size_of_field_or_value(void **state)
     for (int which = 0; which < 3; which++) {
         struct value hash = hash_create();
 
-        assert_true(set(&hash, "f", sized + 1));            /* 64 bytes are not beyond */
+        assert_true(set(&hash, "f", sized + 1));            /* 64 bytes are within the limit */
         assert_true(set(&hash, sized + 1, "v"));
         assert_string_equal(value_encoding_name(&hash), "listpack");
         if (which == 0)
@@ -200,7 +200,7 @@ static void random_changes_match_a_plain_array(void **state)
     }
 }
 
-static void the_digest_ignores_order_and_encoding_and_nothing_else(void **state)
+static void the_digest_ignores_only_order_and_encoding(void **state)
 {
     struct value pack = hash_create(), table = hash_create(), other = hash_create();
     uint8_t digests[3][20];
@@ -227,7 +227,7 @@ static void the_digest_ignores_order_and_encoding_and_nothing_else(void **state)
 }
 
 /* Chi-square with 49 degrees of freedom: 49 on average, a deviation of 9.9; the seed is fixed. */
-static void every_pair_is_drawn_as_often_as_any_other(void **state)
+static void every_pair_is_equally_likely(void **state)
 {
     enum { PAIRS = 50, DRAWS = 1000 };
 
@@ -274,8 +274,8 @@ static void see(void *context, struct bytes field, struct bytes value)
     seen->times[number]++;
 }
 
-/* 50 fields stay; the hash grows from a listpack to a table of thousands meanwhile, and falls back. */
-static void a_scan_misses_nothing_that_stays(void **state)
+/* 50 fields stay; meanwhile the hash grows from a listpack to a table of thousands, and shrinks again. */
+static void a_scan_finds_every_field_that_stays(void **state)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct value hash = hash_create();
@@ -310,7 +310,7 @@ static void a_scan_misses_nothing_that_stays(void **state)
     }
 }
 
-static void what_is_built_from_doubtful_pairs_has_no_twins(void **state)
+static void building_from_untrusted_pairs_refuses_equal_fields(void **state)
 {
     const struct value_limits *both[] = { &limits, &tables_only };
     struct value hash;
@@ -327,7 +327,7 @@ static void what_is_built_from_doubtful_pairs_has_no_twins(void **state)
         assert_false(added && hash_build_end(&hash, both[i]));
         value_free(&hash);
     }
-    /* Twins in the listpack that show when it becomes a table. */
+    /* Equal fields in the listpack, which are detected when it becomes a table. */
     hash = hash_build(&limits, 3);
     assert_true(hash_build_add(&hash, &limits, BYTES("a"), BYTES("1")));
     assert_true(hash_build_add(&hash, &limits, BYTES("a"), BYTES("2")));
@@ -389,16 +389,16 @@ static void memory_is_counted_for_both_encodings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_hash_has_nothing),
+        cmocka_unit_test(an_empty_hash_has_no_fields),
         cmocka_unit_test(a_pack_over_a_lowered_limit_becomes_a_table_when_it_is_written),
-        cmocka_unit_test(a_value_is_never_taken_for_a_field),
+        cmocka_unit_test(a_value_is_never_found_as_a_field),
         cmocka_unit_test(it_becomes_a_table_beyond_its_entries_and_never_goes_back),
         cmocka_unit_test(it_becomes_a_table_beyond_its_size_of_field_or_value),
         cmocka_unit_test(random_changes_match_a_plain_array),
-        cmocka_unit_test(the_digest_ignores_order_and_encoding_and_nothing_else),
-        cmocka_unit_test(every_pair_is_drawn_as_often_as_any_other),
-        cmocka_unit_test(a_scan_misses_nothing_that_stays),
-        cmocka_unit_test(what_is_built_from_doubtful_pairs_has_no_twins),
+        cmocka_unit_test(the_digest_ignores_only_order_and_encoding),
+        cmocka_unit_test(every_pair_is_equally_likely),
+        cmocka_unit_test(a_scan_finds_every_field_that_stays),
+        cmocka_unit_test(building_from_untrusted_pairs_refuses_equal_fields),
         cmocka_unit_test(a_listpack_must_be_pairs_of_different_fields),
         cmocka_unit_test(memory_is_counted_for_both_encodings),
     };

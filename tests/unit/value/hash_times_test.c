@@ -20,7 +20,7 @@ static const struct value_limits limits = { .hash_listpack_entries_max = 20, .ha
 static const struct value_limits wide = { .hash_listpack_entries_max = 512, .hash_listpack_value_max = 64, .seed = { 3, 4 } };
 static const struct value_limits tables_only = { .seed = { 3, 4 } };
 
-/* The naive model: field i has a value (0: it is not there) and a time (HASH_NO_TIME: none). */
+/* The model: field i has a value (0: it is not there) and a time (HASH_NO_TIME: none). */
 struct model {
     unsigned values[FIELDS];
     int64_t times[FIELDS];
@@ -110,7 +110,7 @@ static void kill_dead(struct value *hash, struct model *model, int64_t now_ms, s
         assert_false(model->values[i] != 0 && model->times[i] >= 0 && model->times[i] <= now_ms);
 }
 
-/* To bytes and back, as the store does it (the same encoding) or RESTORE (whatever the limits say). */
+/* To bytes and back, as in the store (the same encoding) or in RESTORE (according to the limits). */
 static void round_trip(struct value *hash, const struct value_limits *to)
 {
     struct buffer payload = { 0 }, dump = { 0 }, scratch = { 0 };
@@ -208,7 +208,7 @@ static void run_model(uint64_t seed, const struct value_limits *to)
     value_free(&hash);
 }
 
-static void a_hash_with_times_is_what_the_model_says(void **state)
+static void a_hash_with_times_behaves_like_the_model(void **state)
 {
     for (uint64_t seed = 1; seed <= 2; seed++) {
         run_model(seed, &limits);
@@ -217,7 +217,7 @@ static void a_hash_with_times_is_what_the_model_says(void **state)
     }
 }
 
-static void encodings_come_and_go_with_the_times(void **state)
+static void the_encoding_changes_with_the_first_and_the_last_time(void **state)
 {
     struct value hash = hash_create();
     size_t without;
@@ -239,11 +239,11 @@ static void encodings_come_and_go_with_the_times(void **state)
     hash_delete(&hash, BYTES("b"));
     assert_int_equal(hash.encoding, HASH_TABLE);
     hash_set_time(&hash, &limits, BYTES("c"), 0);
-    assert_int_equal(hash_next_death(&hash), 1);            /* 0 says "none", so the first millisecond is the next */
+    assert_int_equal(hash_next_death(&hash), 1);            /* 0 means none, so the first millisecond is next */
     value_free(&hash);
 }
 
-static void many_dead_are_told_from_few(void **state)
+static void many_expired_fields_are_distinguished_from_few(void **state)
 {
     struct value hash = hash_create();
     char digits[TEXT_INT_SIZE];
@@ -279,7 +279,7 @@ static enum status decode(struct bytes payload, const struct value_limits *to, s
     return status;
 }
 
-/* Four fields as all four types: a at 2000, b without, c at 1000, d at 2000. */
+/* The same four fields in all four types: a at 2000, b without, c at 1000, d at 2000. */
 static void all_four_payloads_are_read(void **state)
 {
     static const struct { const char *field, *value; int64_t time_ms; } rows[] = {
@@ -328,7 +328,7 @@ static void all_four_payloads_are_read(void **state)
             assert_int_equal(hash.encoding, HASH_TABLE_TIMES);
             assert_int_equal(hash_next_death(&hash), 1000);
             value_free(&hash);
-            /* Every way of being cut short. */
+            /* Truncated at every position. */
             for (size_t size = 0; size < payload.size; size++)
                 assert_int_equal(decode(bytes_of(payload.data, size), &limits, &hash), STATUS_CORRUPT);
             listpack_destroy(pack);
@@ -337,11 +337,11 @@ static void all_four_payloads_are_read(void **state)
     }
 }
 
-static void a_payload_that_lies_is_refused(void **state)
+static void a_corrupt_payload_is_refused(void **state)
 {
     struct value hash;
 
-    /* The same field twice; a time that is beyond all; a number of fields nobody sent; no field at all. */
+    /* The same field twice; a time beyond the maximum; an impossible number of fields; no fields. */
     assert_int_equal(decode(BYTES("\x18\1\0\0\0\0\0\0\0\2\1\1" "f\1v\1\1" "f\1w"), &limits, &hash), STATUS_CORRUPT);
     assert_int_equal(decode(BYTES("\x18\1\0\0\0\0\0\0\0\1\x81\xff\xff\xff\xff\xff\xff\xff\xff\1" "f\1v"), &limits, &hash), STATUS_CORRUPT);
     assert_int_equal(decode(BYTES("\x18\1\0\0\0\0\0\0\x80\1\1\1" "f\1v"), &limits, &hash), STATUS_CORRUPT);
@@ -352,7 +352,7 @@ static void a_payload_that_lies_is_refused(void **state)
     assert_int_equal(decode(BYTES("\x17\x10\x10\0\0\0\3\0\x81" "f\2\x81v\2\x81w\2\xff"), &limits, &hash), STATUS_CORRUPT);
     assert_int_equal(decode(BYTES("\x17\x0d\x0d\0\0\0\2\0\x81" "f\2\x81v\2\xff"), &limits, &hash), STATUS_CORRUPT);
     assert_int_equal(decode(BYTES("\x17\x10\x10\0\0\0\3\0\x81" "f\2\x81v\2\xdf\xff\2\xff"), &limits, &hash), STATUS_CORRUPT);
-    /* And the same with a time, to see that nothing else was wrong with them. */
+    /* The same with a valid time, to show that nothing else was wrong. */
     assert_int_equal(decode(BYTES("\x17\x0f\x0f\0\0\0\3\0\x81" "f\2\x81v\2\5\1\xff"), &limits, &hash), STATUS_OK);
     assert_int_equal(hash_time(&hash, BYTES("f")), 5);
     value_free(&hash);
@@ -364,11 +364,11 @@ static void a_payload_that_lies_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_hash_with_times_is_what_the_model_says),
-        cmocka_unit_test(encodings_come_and_go_with_the_times),
-        cmocka_unit_test(many_dead_are_told_from_few),
+        cmocka_unit_test(a_hash_with_times_behaves_like_the_model),
+        cmocka_unit_test(the_encoding_changes_with_the_first_and_the_last_time),
+        cmocka_unit_test(many_expired_fields_are_distinguished_from_few),
         cmocka_unit_test(all_four_payloads_are_read),
-        cmocka_unit_test(a_payload_that_lies_is_refused),
+        cmocka_unit_test(a_corrupt_payload_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

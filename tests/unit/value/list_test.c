@@ -197,7 +197,7 @@ static void step(struct random *random, const struct value_limits *limits, struc
     list_shrink(list, limits);
 }
 
-/* No chunk is beyond its limit by more than replacing may bring, none that should be compressed is open, and the other way round. */
+/* No chunk exceeds its limit by more than replacing may cause, and exactly those that should be are compressed. */
 static void assert_chunks(const struct value *list, uint64_t seed)
 {
     size_t chunks;
@@ -235,7 +235,7 @@ static void assert_compressed(const struct value *list, size_t depth, uint64_t s
     }
 }
 
-static void random_changes_do_what_they_do_to_an_array(void **state)
+static void random_changes_match_a_plain_array(void **state)
 {
     static const int fills[] = { -1, -2, -5, 1, 2, 5, 128, 0 };
     static struct model model;
@@ -277,7 +277,7 @@ static void a_list_grows_into_chunks_and_shrinks_back(void **state)
     push(&list, &normal, LIST_TAIL, BYTES("a"));
     assert_encoding(&list, "listpack");
     list_grow(&list, &normal, 1, 200);
-    assert_encoding(&list, "quicklist");        /* even if nothing comes */
+    assert_encoding(&list, "quicklist");        /* even if no element is added */
     list_shrink(&list, &normal);
     assert_encoding(&list, "quicklist");        /* one chunk, but more than half full */
     list_delete(&list, 0, 1);
@@ -287,7 +287,7 @@ static void a_list_grows_into_chunks_and_shrinks_back(void **state)
     value_free(&list);
 }
 
-static void counted_chunks_hold_no_more_than_that(void **state)
+static void chunks_limited_by_count_do_not_exceed_it(void **state)
 {
     struct value_limits limits = { .list_fill = 4 };
     struct value list = list_create();
@@ -308,7 +308,7 @@ static void counted_chunks_hold_no_more_than_that(void **state)
     value_free(&list);
 }
 
-static void a_large_element_has_a_chunk_of_its_own_until_it_goes(void **state)
+static void a_large_element_has_a_chunk_of_its_own(void **state)
 {
     struct value list = list_create();
     char *large = mem_zalloc(100000);
@@ -329,7 +329,7 @@ static void a_large_element_has_a_chunk_of_its_own_until_it_goes(void **state)
     mem_free(large);
 }
 
-static void an_index_is_found_in_a_million_elements(void **state)
+static void an_index_is_found_among_a_million_elements(void **state)
 {
     struct value list = list_create();
     char digits[TEXT_INT_SIZE];
@@ -346,7 +346,7 @@ static void an_index_is_found_in_a_million_elements(void **state)
     value_free(&list);
 }
 
-static void what_is_compressed_is_read_as_it_was(void **state)
+static void compressed_elements_are_read_unchanged(void **state)
 {
     struct value_limits limits = { .list_fill = -1, .list_depth = 1 };
     struct value list = list_create(), open = list_create();
@@ -371,8 +371,8 @@ static void what_is_compressed_is_read_as_it_was(void **state)
     value_free(&open);
 }
 
-/* From redis-server 7.0.15 and from the formats' descriptions. */
-static void older_forms_are_read(void **state)
+/* From redis-server 7.0.15 and from the descriptions of the formats. */
+static void older_formats_are_read(void **state)
 {
     static const struct bytes payloads[] = {
         { "\x01\x03\x01" "a\xc0\x0c\x00", 7 },                                                      /* list: a, 12, "" */
@@ -396,7 +396,7 @@ static void older_forms_are_read(void **state)
     }
 }
 
-static void bad_payloads_are_refused(void **state)
+static void corrupt_payloads_are_refused(void **state)
 {
     static const struct bytes bad[] = {
         { "\x01\x00", 2 }, { "\x01\x02\x01" "a", 4 }, { "\x12\x00", 2 }, { "\x12\x01\x02\x07\x07\x00\x00\x00\x00\x00\xff", 11 },
@@ -413,7 +413,7 @@ static void bad_payloads_are_refused(void **state)
     }
 }
 
-static void equal_lists_have_equal_digests_and_others_have_not(void **state)
+static void only_equal_lists_have_equal_digests(void **state)
 {
     struct value_limits small = { .list_fill = 1 };
     struct value one = list_create(), other = list_create(), turned = list_create();
@@ -436,7 +436,7 @@ static void equal_lists_have_equal_digests_and_others_have_not(void **state)
     value_free(&turned);
 }
 
-static void what_lzf_writes_it_reads(void **state)
+static void lzf_unpacks_what_it_packed(void **state)
 {
     uint64_t first = seed_new();
     static char text[20000], packed[20700];
@@ -466,16 +466,16 @@ static void what_lzf_writes_it_reads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_changes_do_what_they_do_to_an_array),
+        cmocka_unit_test(random_changes_match_a_plain_array),
         cmocka_unit_test(a_list_grows_into_chunks_and_shrinks_back),
-        cmocka_unit_test(counted_chunks_hold_no_more_than_that),
-        cmocka_unit_test(a_large_element_has_a_chunk_of_its_own_until_it_goes),
-        cmocka_unit_test(an_index_is_found_in_a_million_elements),
-        cmocka_unit_test(what_is_compressed_is_read_as_it_was),
-        cmocka_unit_test(older_forms_are_read),
-        cmocka_unit_test(bad_payloads_are_refused),
-        cmocka_unit_test(equal_lists_have_equal_digests_and_others_have_not),
-        cmocka_unit_test(what_lzf_writes_it_reads),
+        cmocka_unit_test(chunks_limited_by_count_do_not_exceed_it),
+        cmocka_unit_test(a_large_element_has_a_chunk_of_its_own),
+        cmocka_unit_test(an_index_is_found_among_a_million_elements),
+        cmocka_unit_test(compressed_elements_are_read_unchanged),
+        cmocka_unit_test(older_formats_are_read),
+        cmocka_unit_test(corrupt_payloads_are_refused),
+        cmocka_unit_test(only_equal_lists_have_equal_digests),
+        cmocka_unit_test(lzf_unpacks_what_it_packed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

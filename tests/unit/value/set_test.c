@@ -45,7 +45,7 @@ static void assert_encoding(const struct value *set, const char *name)
     assert_string_equal(value_encoding_name(set), name);
 }
 
-static void an_empty_set_has_nothing(void **state)
+static void an_empty_set_has_no_members(void **state)
 {
     for (int i = 0; i < ALL_LIMITS; i++) {
         struct value set = create(all_limits[i]);
@@ -182,7 +182,7 @@ static void a_listpack_becomes_a_table_beyond_its_limits_and_never_goes_back(voi
     assert_false(add(&set, "77"));
     value_free(&set);
     set = create(&limits);
-    assert_true(add(&set, sized + 1));                  /* 64 bytes are not beyond */
+    assert_true(add(&set, sized + 1));                  /* 64 bytes are within the limit */
     assert_encoding(&set, "listpack");
     assert_true(add(&set, sized));
     assert_encoding(&set, "hashtable");
@@ -191,7 +191,7 @@ static void a_listpack_becomes_a_table_beyond_its_limits_and_never_goes_back(voi
     value_free(&set);
 }
 
-static void what_looks_like_an_integer_and_is_none_stays_as_it_is(void **state)
+static void members_that_only_look_like_integers_are_unchanged(void **state)
 {
     static const char *const texts[] = { "007", "-0", "+1", " 1", "1 ", "9223372036854775808", "-9223372036854775808",
         "9223372036854775807", "1.0", "" };
@@ -276,7 +276,7 @@ static void random_changes_match_a_plain_array(void **state)
     }
 }
 
-static void the_digest_ignores_order_and_encoding_and_nothing_else(void **state)
+static void the_digest_ignores_only_order_and_encoding(void **state)
 {
     struct value sets[ALL_LIMITS];
     uint8_t digests[ALL_LIMITS][20], other[20];
@@ -317,7 +317,7 @@ static struct value few(const struct value_limits *how)
     return set;
 }
 
-static void every_member_is_drawn_as_often_as_any_other(void **state)
+static void every_member_is_equally_likely(void **state)
 {
     for (int i = 0; i < ALL_LIMITS; i++) {
         struct value set = few(all_limits[i]);
@@ -367,7 +367,7 @@ static void a_sample_has_different_members_and_is_fair(void **state)
         for (size_t j = 0; j < sizeof(sizes) / sizeof(sizes[0]); j++) {
             struct tally sum = { .found = 0 };
 
-            /* The larger the sample, the less its members vary: only the small ones are held against the bound. */
+            /* The larger the sample, the less its members vary: only the small ones get the chi-square test. */
             for (size_t k = 0; k < FEW * DRAWS / sizes[j]; k++) {
                 sum.last = 0;
                 set_sample(&set, &random, sizes[j], tally, &sum);
@@ -397,8 +397,8 @@ static void see(void *context, struct bytes member)
     seen->times[number]++;
 }
 
-/* 50 members stay; the set grows from an intset to a table of thousands meanwhile, and falls back. */
-static void a_scan_misses_nothing_that_stays(void **state)
+/* 50 members stay; meanwhile the set grows from an intset to a table of thousands, and shrinks again. */
+static void a_scan_finds_every_member_that_stays(void **state)
 {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct value set = create(&limits);
@@ -432,7 +432,7 @@ static void a_scan_misses_nothing_that_stays(void **state)
     }
 }
 
-static void what_is_built_from_doubtful_members_has_no_twins(void **state)
+static void building_from_untrusted_members_refuses_equal_ones(void **state)
 {
     static const char *const twins[][4] = { { "a", "b", "a", NULL }, { "1", "2", "1", NULL }, { "1", "a", "1", NULL } };
 
@@ -469,7 +469,7 @@ static void a_built_set_has_the_encoding_that_fits(void **state)
     assert_encoding(&set, "hashtable");
     assert_int_equal(set_count(&set), 3);
     value_free(&set);
-    /* More come than were announced. */
+    /* More members are added than were announced. */
     set = set_build(&limits, 3);
     for (int64_t i = 0; i < 1000; i++) {
         char digits[TEXT_INT_SIZE];
@@ -511,7 +511,7 @@ static void a_listpack_must_have_different_members(void **state)
     }
 }
 
-static void an_intset_must_be_one(void **state)
+static void an_intset_must_be_valid(void **state)
 {
     const struct value_limits *both[] = { &limits, &tables_only };
     struct value set;
@@ -561,21 +561,21 @@ static void memory_is_counted_for_all_encodings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_empty_set_has_nothing),
+        cmocka_unit_test(an_empty_set_has_no_members),
         cmocka_unit_test(the_first_member_and_the_count_choose_the_encoding),
         cmocka_unit_test(integers_become_a_table_beyond_the_intsets_entries),
         cmocka_unit_test(integers_and_a_word_become_a_listpack_if_they_fit_one),
         cmocka_unit_test(a_listpack_becomes_a_table_beyond_its_limits_and_never_goes_back),
-        cmocka_unit_test(what_looks_like_an_integer_and_is_none_stays_as_it_is),
+        cmocka_unit_test(members_that_only_look_like_integers_are_unchanged),
         cmocka_unit_test(random_changes_match_a_plain_array),
-        cmocka_unit_test(the_digest_ignores_order_and_encoding_and_nothing_else),
-        cmocka_unit_test(every_member_is_drawn_as_often_as_any_other),
+        cmocka_unit_test(the_digest_ignores_only_order_and_encoding),
+        cmocka_unit_test(every_member_is_equally_likely),
         cmocka_unit_test(a_sample_has_different_members_and_is_fair),
-        cmocka_unit_test(a_scan_misses_nothing_that_stays),
-        cmocka_unit_test(what_is_built_from_doubtful_members_has_no_twins),
+        cmocka_unit_test(a_scan_finds_every_member_that_stays),
+        cmocka_unit_test(building_from_untrusted_members_refuses_equal_ones),
         cmocka_unit_test(a_built_set_has_the_encoding_that_fits),
         cmocka_unit_test(a_listpack_must_have_different_members),
-        cmocka_unit_test(an_intset_must_be_one),
+        cmocka_unit_test(an_intset_must_be_valid),
         cmocka_unit_test(memory_is_counted_for_all_encodings),
     };
 

@@ -1,4 +1,4 @@
-/* Streams and their groups against arrays that do the same the simple way; and their payloads. */
+/* Streams and their groups are compared with arrays; and their payloads are tested. */
 #include "value/stream_group.h"
 
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static struct stream_id id_of(uint64_t ms, uint64_t seq)
     return (struct stream_id){ ms, seq };
 }
 
-/* The pairs of an entry follow from its ID: some have the fields of the others, some have their own. */
+/* The pairs of an entry follow from its ID: some have the fields of the node, some have their own. */
 static size_t pairs_of(struct stream_id id, char digits[24], struct bytes pairs[4])
 {
     pairs[0] = bytes_of_string(id.ms % 5 == 0 ? "other" : "field");
@@ -126,7 +126,7 @@ static void assert_comes_back(const struct model *model)
     buffer_release(&scratch);
 }
 
-static void a_stream_does_what_an_array_does(void **state)
+static void a_stream_behaves_like_an_array(void **state)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         struct model *model = calloc(1, sizeof(*model));
@@ -190,7 +190,7 @@ static void a_stream_does_what_an_array_does(void **state)
     }
 }
 
-static void what_is_pending_is_what_an_array_has(void **state)
+static void pending_entries_match_an_array(void **state)
 {
     static const char *const names[CONSUMERS] = { "anna", "bert", "cleo" };
 
@@ -259,7 +259,7 @@ static void add_number(struct buffer *out, uint8_t number)
     buffer_append_bytes(out, bytes_of((const char *)eight, sizeof(eight)));
 }
 
-/* Three entries, 1-0 to 3-0, and a group with one consumer, who has 2-0; in the form of one of the RDB types. */
+/* Three entries, 1-0 to 3-0, and a group with one consumer, for which 2-0 is pending; in the form of one of the RDB types. */
 static void build(struct buffer *out, char type)
 {
     struct model *model = calloc(1, sizeof(*model));
@@ -271,7 +271,7 @@ static void build(struct buffer *out, char type)
         append(model, id_of(ms, 0));
     codec_encode(&model->value, &plain);
     buffer_append_bytes(out, bytes_of(&type, 1));
-    /* Without groups the nodes end nine lengths, of a byte each, before the end. */
+    /* Without groups the nodes are followed by nine lengths of one byte each. */
     buffer_append_bytes(out, bytes_of(plain.data + 1, plain.size - 10));
     buffer_append_bytes(out, type == CODEC_RDB_STREAM ? BYTES("\x03\x03\x00") : BYTES("\x03\x03\x00\x01\x00\x00\x00\x03"));
     buffer_append_bytes(out, BYTES("\x01\x01g\x02\x00"));
@@ -352,7 +352,7 @@ static void assert_dumps(const struct value *value)
     buffer_release(&scratch);
 }
 
-static void a_record_says_when_consumers_were_active_and_a_dump_does_not(void **state)
+static void records_but_not_dumps_contain_the_times_of_consumers(void **state)
 {
     struct buffer payload = { 0 }, scratch = { 0 };
     const struct stream_group *group;
@@ -392,8 +392,8 @@ static void a_record_says_when_consumers_were_active_and_a_dump_does_not(void **
     buffer_release(&scratch);
 }
 
-/* Each byte takes each value, and each end is tried: what is taken must be whole. */
-static void no_bytes_do_harm(void **state)
+/* Each byte is replaced by each value, and the payload is truncated at each position: what is accepted must be consistent. */
+static void any_bytes_are_harmless(void **state)
 {
     for (size_t i = 0; i < sizeof(types); i++) {
         struct buffer payload = { 0 }, scratch = { 0 };
@@ -433,11 +433,11 @@ static void no_bytes_do_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stream_does_what_an_array_does),
-        cmocka_unit_test(what_is_pending_is_what_an_array_has),
+        cmocka_unit_test(a_stream_behaves_like_an_array),
+        cmocka_unit_test(pending_entries_match_an_array),
         cmocka_unit_test(all_three_forms_are_read),
-        cmocka_unit_test(a_record_says_when_consumers_were_active_and_a_dump_does_not),
-        cmocka_unit_test(no_bytes_do_harm),
+        cmocka_unit_test(records_but_not_dumps_contain_the_times_of_consumers),
+        cmocka_unit_test(any_bytes_are_harmless),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

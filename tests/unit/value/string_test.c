@@ -22,7 +22,7 @@ static void assert_text(const struct value *value, const char *expected)
     assert_int_equal(string_size(value), strlen(expected));
 }
 
-static void canonical_integers_are_kept_as_numbers(void **state)
+static void canonical_integers_are_stored_as_numbers(void **state)
 {
     static const char *const texts[] = { "0", "1", "-1", "1234567890", "9223372036854775807", "-9223372036854775808" };
     static const int64_t numbers[] = { 0, 1, -1, 1234567890, INT64_MAX, INT64_MIN };
@@ -42,7 +42,7 @@ static void canonical_integers_are_kept_as_numbers(void **state)
     }
 }
 
-static void everything_else_is_kept_as_it_is(void **state)
+static void everything_else_is_stored_unchanged(void **state)
 {
     static const char *const texts[] = { "", "-", "-0", "007", "+1", " 1", "1 ", "1.5", "9223372036854775808", "abc" };
 
@@ -95,7 +95,7 @@ static void size_decides_between_embstr_raw_and_big(void **state)
         if (value.encoding == STRING_BIG) {
             assert_true(value_memory(&value, 0) >= sizes[i] + sizeof(struct blob));
             assert_int_equal(value_effort(&value), 1);
-            assert_true(blob_is_shared(value.object));          /* by the copy: whoever changes one makes another blob */
+            assert_true(blob_is_shared(value.object));          /* with the copy: changing one of them creates another blob */
             assert_false(blob_is_shared(raw.object));
         }
         value_free(&value);
@@ -113,7 +113,7 @@ static void types_have_the_names_of_redis(void **state)
         assert_string_equal(value_type_name(type), names[type]);
 }
 
-static void a_digest_tells_strings_apart_but_not_encodings(void **state)
+static void the_digest_depends_on_the_string_but_not_its_encoding(void **state)
 {
     struct value values[] = { value_of("12"), string_value_raw(BYTES("12")), value_of("13"), value_of(""), value_of("a") };
     uint8_t digests[5][20];
@@ -129,12 +129,12 @@ static void a_digest_tells_strings_apart_but_not_encodings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(canonical_integers_are_kept_as_numbers),
-        cmocka_unit_test(everything_else_is_kept_as_it_is),
+        cmocka_unit_test(canonical_integers_are_stored_as_numbers),
+        cmocka_unit_test(everything_else_is_stored_unchanged),
         cmocka_unit_test(what_was_changed_in_place_is_raw_but_may_be_read_as_a_number),
         cmocka_unit_test(size_decides_between_embstr_raw_and_big),
         cmocka_unit_test(types_have_the_names_of_redis),
-        cmocka_unit_test(a_digest_tells_strings_apart_but_not_encodings),
+        cmocka_unit_test(the_digest_depends_on_the_string_but_not_its_encoding),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Sorted sets as values: both encodings against a sorted array, and the way from one to the other. */
+/* Sorted sets as values: both encodings are compared with a sorted array, and the change from one to the other is tested.
+ */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -171,7 +172,7 @@ static void run(uint64_t seed, const struct value_limits *how)
     value_free(&zset);
 }
 
-static void both_encodings_do_what_a_sorted_array_does(void **state)
+static void both_encodings_behave_like_a_sorted_array(void **state)
 {
     uint64_t seed = seed_new();
 
@@ -197,7 +198,7 @@ static void assert_encoding(const struct value *zset, const char *encoding)
     assert_string_equal(value_encoding_name(zset), encoding);
 }
 
-static void a_listpack_is_left_for_the_member_too_many(void **state)
+static void a_listpack_becomes_a_tree_with_one_member_too_many(void **state)
 {
     struct value zset = numbers(&limits, 128);
 
@@ -214,7 +215,7 @@ static void a_listpack_is_left_for_the_member_too_many(void **state)
     value_free(&zset);
 }
 
-static void a_listpack_is_left_for_a_long_member(void **state)
+static void a_listpack_becomes_a_tree_with_a_long_member(void **state)
 {
     struct value zset = numbers(&limits, 3);
     char member[65] = { 0 };
@@ -228,7 +229,7 @@ static void a_listpack_is_left_for_a_long_member(void **state)
     value_free(&zset);
 }
 
-static void what_is_expected_decides_the_encoding(void **state)
+static void the_expected_count_decides_the_encoding(void **state)
 {
     struct value zset = zset_create_for(&limits, 129, 1);
 
@@ -248,7 +249,7 @@ static void what_is_expected_decides_the_encoding(void **state)
     value_free(&zset);
 }
 
-static void encodings_have_the_same_digest(void **state)
+static void all_encodings_have_the_same_digest(void **state)
 {
     struct value pack = numbers(&limits, 100), tree = numbers(&trees_only, 100);
     uint8_t pack_digest[20], tree_digest[20];
@@ -278,7 +279,7 @@ static void collect(void *context, struct bytes member, double score)
     ((int *)context)[number]++;
 }
 
-static void a_scan_gives_each_member_with_its_score(void **state)
+static void a_scan_finds_each_member_with_its_score(void **state)
 {
     static const int counts[] = { 1, 100, 2000 };
 
@@ -300,12 +301,12 @@ static void a_scan_gives_each_member_with_its_score(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_encodings_do_what_a_sorted_array_does),
-        cmocka_unit_test(a_listpack_is_left_for_the_member_too_many),
-        cmocka_unit_test(a_listpack_is_left_for_a_long_member),
-        cmocka_unit_test(what_is_expected_decides_the_encoding),
-        cmocka_unit_test(encodings_have_the_same_digest),
-        cmocka_unit_test(a_scan_gives_each_member_with_its_score),
+        cmocka_unit_test(both_encodings_behave_like_a_sorted_array),
+        cmocka_unit_test(a_listpack_becomes_a_tree_with_one_member_too_many),
+        cmocka_unit_test(a_listpack_becomes_a_tree_with_a_long_member),
+        cmocka_unit_test(the_expected_count_decides_the_encoding),
+        cmocka_unit_test(all_encodings_have_the_same_digest),
+        cmocka_unit_test(a_scan_finds_each_member_with_its_score),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 #include "call/witness.h"
 
+#include "base/crc64.h"
 #include "value/codec.h"
 
 #ifdef KELVIN_DEBUG

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/crc64.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "persist/dataset_file.h"
 #include "tier/checkpoint.h"
-#include "value/codec.h"
 
 enum { PATH_SIZE = 4096, COMMIT_TRIES = 20000 };
 

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crc64.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "keyspace/partition.h"
-#include "value/codec.h"
 
 enum { SUM_BLOCK = 1 << 18 };
 

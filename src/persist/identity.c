@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/crc64.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/random.h"
 #include "persist/rdb_reader.h"
-#include "value/codec.h"
 
 enum { PATH_SIZE = 4096, TEXT_SIZE = 256, EDGE_SIZE = 64 << 10 };
 

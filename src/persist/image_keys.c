@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/crc64.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "persist/dataset_file.h"
 #include "tier/recordmap.h"
-#include "value/codec.h"
 
 enum { PIECE = 1 << 16, TAGS_HEAD = 12, TAGS_SECTION = 16, TAGS_END = 12 };
 

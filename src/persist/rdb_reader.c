@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/crc64.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/text.h"

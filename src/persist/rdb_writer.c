@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/check.h"
+#include "base/crc64.h"
 #include "base/mem.h"
 #include "persist/rdb_compress.h"
 #include "persist/rdb_format.h"

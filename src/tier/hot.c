@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/crc64.h"
 #include "base/mem.h"
 #include "keyspace/heat.h"
 #include "tier/tier_private.h"
 #include "tier/warm.h"
-#include "value/codec.h"
 
 static const char magic[8] = "KHOT1\n";
 

@@ -8,9 +8,9 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/crc64.h"
 #include "base/mem.h"
 #include "tier/tier_private.h"
-#include "value/codec.h"
 
 static const char magic[8] = "KTAGS1\n";
 

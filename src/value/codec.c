@@ -1,6 +1,7 @@
 #include "value/codec.h"
 
 #include "base/check.h"
+#include "base/crc64.h"
 #include "base/text.h"
 #include "containers/listpack.h"
 #include "value/codec_private.h"

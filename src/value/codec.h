@@ -106,9 +106,4 @@ void codec_write_string(struct buffer *out, struct bytes string);
 void codec_write_length(struct buffer *out, uint64_t length);
 enum status codec_read_length(struct bytes *input, uint64_t *length, bool *is_special);
 
-/* CRC-64 with Jones' polynomial, as in RDB. The initial value is 0. */
-uint64_t crc64(uint64_t crc, struct bytes bytes);
-/* The CRC after `count` more zero bytes; the time hardly grows with the count. */
-uint64_t crc64_zeros(uint64_t crc, uint64_t count);
-
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/crc64.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/random.h"
@@ -18,7 +19,6 @@
 #include "support/fuzz.h"
 #include "tier/recordmap.h"
 #include "tier/tags.h"
-#include "value/codec.h"
 
 struct fuzz {
     struct random random;

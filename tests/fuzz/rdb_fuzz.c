@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/crc64.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/random.h"

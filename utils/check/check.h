@@ -19,7 +19,6 @@
 
 #include "base/bytes.h"
 #include "base/message.h"
-#include "crc32c.h"
 #include "persist/aof_manifest.h"
 #include "persist/dataset_file.h"
 
@@ -30,7 +29,6 @@ struct check {
     int dir_fd;
     bool repair;
     char stamp[32];                 /* of names of what is set aside: "bad-<time>" */
-    struct crc32c crc;
     struct aof_manifest manifest;
     uint64_t damages, repairs, unmended;
     int shown;                      /* problems shown of the part at hand */

@@ -1,17 +1,14 @@
-/* CRC-32C (Castagnoli), as LevelDB's files have it. */
+/* CRC-32C (Castagnoli), as in LevelDB's files. ISA-L computes it, with the widest instructions that the processor has. */
 #ifndef KELVIN_CHECK_CRC32C_H
 #define KELVIN_CHECK_CRC32C_H
 
-#include <stddef.h>
 #include <stdint.h>
 
-struct crc32c {
-    uint32_t table[8][256];
-};
-void crc32c_init(struct crc32c *crc);
-/* Goes on from `sum`; 0 begins. */
-uint32_t crc32c_add(const struct crc32c *crc, uint32_t sum, const void *data, size_t size);
-/* LevelDB stores sums rotated and shifted, so that a sum over sums is no weak one. */
-uint32_t crc32c_mask(uint32_t sum);
+#include "base/bytes.h"
+
+/* The sum `crc` of the bytes so far, continued over `bytes`. Starts with 0. */
+uint32_t crc32c(uint32_t crc, struct bytes bytes);
+/* LevelDB stores sums rotated and shifted, so that a sum over sums is not a weak one. */
+uint32_t crc32c_mask(uint32_t crc);
 
 #endif

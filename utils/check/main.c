@@ -170,7 +170,6 @@ int main(int count, char **arguments)
     check->name = "appendonly.aof";
     read_options(check, count, arguments, &options);
     if (options.status < 0) {
-        crc32c_init(&check->crc);
         snprintf(check->stamp, sizeof(check->stamp), "bad-%lld", (long long)time(NULL));
         options.status = check_path(check, options.path, options.dirname, options.tier_dir);
     }

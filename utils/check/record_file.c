@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "crc32c.h"
 
 enum { BLOCK_SIZE = 32768, HEAD_SIZE = 7, TYPE_FULL = 1, TYPE_FIRST = 2, TYPE_MIDDLE = 3, TYPE_LAST = 4 };
 
 /* One record's part at data[at]: its size with the head; 0: the file ends inside of it. NULL, or what is wrong. */
-static const char *part_check(const struct crc32c *crc, struct bytes data, size_t at, size_t left, uint8_t *type, size_t *size)
+static const char *part_check(struct bytes data, size_t at, size_t left, uint8_t *type, size_t *size)
 {
     uint32_t sum;
     uint16_t payload;
@@ -22,7 +23,7 @@ static const char *part_check(const struct crc32c *crc, struct bytes data, size_
         return "a record's size makes no sense";
     if (HEAD_SIZE + (size_t)payload > data.size - at)
         return NULL;
-    if (crc32c_mask(crc32c_add(crc, 0, data.data + at + 6, (size_t)payload + 1)) != sum)
+    if (crc32c_mask(crc32c(0, bytes_of(data.data + at + 6, (size_t)payload + 1))) != sum)
         return "a record's checksum is wrong";
     if (*type < TYPE_FULL || *type > TYPE_LAST)
         return "a record of no known kind";
@@ -30,8 +31,7 @@ static const char *part_check(const struct crc32c *crc, struct bytes data, size_
     return NULL;
 }
 
-const char *record_file_check(const struct crc32c *crc, struct bytes data, record_found *found, void *context, uint64_t *offset,
-    struct record_figures *figures)
+const char *record_file_check(struct bytes data, record_found *found, void *context, uint64_t *offset, struct record_figures *figures)
 {
     struct buffer record = { 0 };
     const char *what = NULL;
@@ -48,7 +48,7 @@ const char *record_file_check(const struct crc32c *crc, struct bytes data, recor
             at = data.size - at < left ? data.size : at + left;
             continue;
         }
-        what = part_check(crc, data, at, left, &type, &size);
+        what = part_check(data, at, left, &type, &size);
         if (what == NULL && size > 0 && (type == TYPE_FULL || type == TYPE_FIRST) == inside)
             what = "a record is out of place";
         if (what != NULL || size == 0)

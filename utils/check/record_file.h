@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "crc32c.h"
 
 struct record_figures {
     uint64_t records;
@@ -17,7 +16,6 @@ struct record_figures {
 };
 /* NULL, or what is wrong at `*offset`. `found` (NULL: nobody) gets each whole record up to there. */
 typedef void record_found(void *context, struct bytes record);
-const char *record_file_check(const struct crc32c *crc, struct bytes data, record_found *found, void *context, uint64_t *offset,
-    struct record_figures *figures);
+const char *record_file_check(struct bytes data, record_found *found, void *context, uint64_t *offset, struct record_figures *figures);
 
 #endif

@@ -137,7 +137,7 @@ static uint64_t check_table(struct stores *stores, const char *name)
 
     if (!file_open(stores, name, &mapped))
         return 0;
-    table_file_check(&stores->check->crc, mapped.bytes, on_damaged_block, &at, &figures);
+    table_file_check(mapped.bytes, on_damaged_block, &at, &figures);
     if (at.table != NULL && at.table->live && at.table->size != mapped.bytes.size) {
         check_damage(stores->check, name, "%llu bytes instead of %llu", (unsigned long long)mapped.bytes.size, (unsigned long long)at.table->size);
         stores->state->damaged = true;
@@ -156,7 +156,7 @@ static void check_records(struct stores *stores, const char *name, bool is_manif
 
     if (!file_open(stores, name, &mapped))
         return;
-    what = record_file_check(&stores->check->crc, mapped.bytes, is_manifest ? version_file_add : NULL, &stores->version, &offset, &figures);
+    what = record_file_check(mapped.bytes, is_manifest ? version_file_add : NULL, &stores->version, &offset, &figures);
     if (what == NULL && is_manifest && stores->version.strange)
         what = "a record makes no sense";
     if (what == NULL && !is_manifest && figures.torn_bytes > 0)

@@ -13,7 +13,6 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "crc32c.h"
 
 /* A block that is damaged: where, and which store keys it may have held (from after `first` to `last`; an empty `first` is the very
  * beginning, and `to_the_end` means that nobody knows). For blocks that hold no keys `has_keys` is false. */
@@ -29,6 +28,6 @@ struct table_figures {
     uint64_t blocks, bytes;
 };
 /* False: there was damage, and `damaged` was told of all of it. `data` is the whole file. */
-bool table_file_check(const struct crc32c *crc, struct bytes data, table_damaged *damaged, void *context, struct table_figures *figures);
+bool table_file_check(struct bytes data, table_damaged *damaged, void *context, struct table_figures *figures);
 
 #endif

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/crc64.h"
 #include "persist/tree.h"
-#include "value/codec.h"
 
 static void seal(struct buffer *text)
 {

@@ -13,6 +13,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/crc64.h"
 #include "base/mem.h"
 #include "persist/rdb_format.h"
 #include "value/codec.h"

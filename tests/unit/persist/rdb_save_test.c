@@ -16,11 +16,11 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/crc64.h"
 #include "persist/checkpoint.h"
 #include "persist/rdb_format.h"
 #include "store/store.h"
 #include "tier/record.h"
-#include "value/codec.h"
 
 enum { PATH_SIZE = 256 };
 

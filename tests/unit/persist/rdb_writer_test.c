@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/crc64.h"
 #include "base/mem.h"
 #include "value/codec.h"
 
@@ -227,19 +228,6 @@ static void a_failure_sticks_and_says_why(void **state)
     buffer_release(&payload);
 }
 
-static void zeros_behind_a_checksum_count_as_if_they_were_there(void **state)
-{
-    static const size_t counts[] = { 0, 1, 2, 7, 8, 9, 255, 4096, 100001 };
-    char *zeros = mem_zalloc(100001);
-
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        uint64_t crc = crc64(0, BYTES("some bytes"));
-
-        assert_true(crc64_zeros(crc, counts[i]) == crc64(crc, bytes_of(zeros, counts[i])));
-    }
-    mem_free(zeros);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,7 +238,6 @@ int main(void)
         cmocka_unit_test(a_newer_type_into_a_pipe_is_an_error),
         cmocka_unit_test(short_writes_are_continued),
         cmocka_unit_test(a_failure_sticks_and_says_why),
-        cmocka_unit_test(zeros_behind_a_checksum_count_as_if_they_were_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/crc64.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "keyspace/heat.h"
 #include "support/tier_box.h"
 #include "tier/hot.h"
-#include "value/codec.h"
 
 enum { KEYS = 5000 };
 

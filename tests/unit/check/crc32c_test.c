@@ -1,0 +1,70 @@
+/* A file of utils/check, built into its test. */
+#include "../utils/check/crc32c.c"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/random.h"
+#include "support/guarded.h"
+#include "support/seed.h"
+
+static void crc32c_is_castagnolis(void **state)
+{
+    assert_true(crc32c(0, BYTES("")) == 0);
+    assert_true(crc32c(0, BYTES("123456789")) == 0xe3069283);
+    for (size_t cut = 0; cut <= 9; cut++)
+        assert_true(crc32c(crc32c(0, bytes_of("123456789", cut)), bytes_of("123456789" + cut, 9 - cut)) == 0xe3069283);
+}
+
+static uint32_t bit_by_bit(uint32_t crc, struct bytes bytes)
+{
+    for (size_t i = 0; i < bytes.size; i++) {
+        crc ^= (uint8_t)bytes.data[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc & 1 ? crc >> 1 ^ 0x82f63b78 : crc >> 1;
+    }
+    return crc;
+}
+
+/* Every size and alignment that the code for wide registers may treat in its own way; right before a page that can't be accessed. */
+static void any_bytes_have_the_sum_of_their_bits(void **state)
+{
+    enum { SIZE_TRIED = 700, SIZE_LARGE = 300000 };
+    struct guarded guarded = guarded_create(SIZE_LARGE);
+    struct random random;
+
+    random_init(&random, seed_new());
+    for (char *at = guarded.start; at < guarded.end; at++)
+        *at = (char)random_next(&random);
+    for (size_t size = 0; size < SIZE_TRIED; size++) {
+        for (size_t shift = 0; shift < 70; shift += 1 + random_below(&random, 16)) {
+            struct bytes bytes = bytes_of(guarded.end - size - shift, size);
+            uint32_t first = (uint32_t)random_next(&random);
+
+            assert_true(crc32c(first, bytes) == ~bit_by_bit(~first, bytes));
+            bytes.data = guarded.start + shift;
+            assert_true(crc32c(first, bytes) == ~bit_by_bit(~first, bytes));
+        }
+    }
+    for (int round = 0; round < 20; round++) {
+        size_t size = random_below(&random, SIZE_LARGE), half = random_below(&random, size + 1);
+        struct bytes bytes = bytes_of(guarded.end - size, size);
+        uint32_t crc = crc32c(crc32c(0, bytes_of(bytes.data, half)), bytes_of(bytes.data + half, size - half));
+
+        assert_true(crc == ~bit_by_bit(~(uint32_t)0, bytes));
+    }
+    guarded_destroy(&guarded);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(crc32c_is_castagnolis),
+        cmocka_unit_test(any_bytes_have_the_sum_of_their_bits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

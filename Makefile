@@ -6,6 +6,11 @@ BUILD   := build/$(MODE)
 PORT    ?= 6379
 PREFIX  ?= /usr/local
 
+# All cores, unless -j is given (make's command line has precedence) or another make has decided.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
 CC      := gcc
 CXX     := g++
 WARN    := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-unused-parameter
@@ -33,7 +38,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check
 
-.PHONY: all server tools shim run test debug asan tsan unit spec crash crash-long lint format bench fuzz soak install deps help clean
+.PHONY: all server tools shim run test debug asan tsan unit spec crash crash-long lint format bench fuzz soak install deps deps-test help clean
 
 all: deps
 	@$(MAKE) --no-print-directory server tools
@@ -57,12 +62,13 @@ help:
 
 deps:
 	@deps/install
+deps-test:
+	@deps/install test
 
 run: all
 	$(SERVER) --port $(PORT)
 
-debug asan tsan:
-	@deps/install
+debug asan tsan: deps
 	@$(MAKE) --no-print-directory MODE=$@ server
 
 $(BUILD)/src/%.c.o: src/%.c
@@ -108,28 +114,32 @@ units: $(UNITS)
 fuzzers: $(FUZZERS)
 benches: $(BENCHES)
 
-unit: deps
+unit: deps-test
 	@$(MAKE) --no-print-directory units
 	@tests/run unit $(BUILD)
-spec: all shim
+spec: deps-test
+	@$(MAKE) --no-print-directory server tools shim
 	@tests/run spec $(BUILD)
-crash: all shim
+crash: deps-test
+	@$(MAKE) --no-print-directory server tools shim
 	@tests/run crash $(BUILD)
-crash-long: all shim
+crash-long: deps-test
+	@$(MAKE) --no-print-directory server tools shim
 	@SEEDS=$${SEEDS:-1000} tests/run crash-long $(BUILD)
-test: deps
+test: deps-test
 	@tests/run all
-lint:
+lint: deps-test
 	@utils/lint
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h' '*.cc')
-fuzz: deps
+fuzz: deps-test
 	@$(MAKE) --no-print-directory MODE=asan fuzzers
 	@tests/run fuzz build/asan
-bench: all
-	@$(MAKE) --no-print-directory benches
+bench: deps-test
+	@$(MAKE) --no-print-directory server tools benches
 	@tests/run bench $(BUILD)
-soak: all
+soak: deps-test
+	@$(MAKE) --no-print-directory server tools shim
 	@tests/run soak $(BUILD)
 
 install: all

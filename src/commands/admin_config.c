@@ -1,4 +1,4 @@
-/* CONFIG: what is behind it is src/config/config.h. */
+/* CONFIG: config/config.h does the work. */
 #include "base/message.h"
 #include "commands/admin.h"
 #include "commands/handlers.h"
@@ -72,7 +72,7 @@ static bool rewrite(struct engine *engine, struct message *message)
     return config_rewrite(engine->config, message);
 }
 
-/* CONFIG REWRITE: syncs a file, so that the worker does not do it itself. */
+/* CONFIG REWRITE syncs a file, so it is a job. */
 void config_rewrite_command(struct call *call)
 {
     admin_errand(call, rewrite);

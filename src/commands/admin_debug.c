@@ -1,4 +1,4 @@
-/* DEBUG: for tests and for looking inside. Its subcommands are no rows of their own, as in Redis. */
+/* DEBUG: for tests and development. Its subcommands have no rows of their own, as in Redis. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
@@ -21,7 +21,7 @@ static void reply_status_of(struct call *call, enum status status)
         reply_error(call, ERR_TIER_READ);
 }
 
-/* DEBUG SLEEP seconds: this worker does nothing meanwhile; the other workers go on. */
+/* DEBUG SLEEP seconds: this worker does nothing meanwhile; other workers continue. */
 static void debug_sleep(struct call *call)
 {
     double seconds = strtod(call_format(call, "%.*s", (int)call->args[2].size, call->args[2].data).data, NULL);
@@ -56,7 +56,7 @@ static void debug_object(struct call *call)
     buffer_release(&payload);
 }
 
-/* DEBUG LISTPACK key: into the log, for it may be long. */
+/* DEBUG LISTPACK key: written to the server's log, as it may be long. */
 static void debug_listpack(struct call *call)
 {
     struct hash_iterator iterator;
@@ -112,7 +112,7 @@ static void release_digest(struct job *base)
     mem_free(base);
 }
 
-/* DEBUG DIGEST: a walk over everything, cold keys too. */
+/* DEBUG DIGEST: iterates over all keys, cold ones included. */
 static void debug_digest(struct call *call)
 {
     struct digest_job *done = call_job(call);
@@ -145,7 +145,7 @@ static void debug_digest_value(struct call *call)
         reply_status(call->reply, hex_of(call, digests[i]));
 }
 
-/* DEBUG STRINGMATCH-LEN length pattern: whether the pattern matches that many letters "a", in how long it takes. */
+/* DEBUG STRINGMATCH-LEN length pattern: whether the pattern matches that many letters "a"; for measuring the time. */
 static void debug_stringmatch(struct call *call)
 {
     struct buffer text = { 0 };
@@ -289,7 +289,7 @@ static void debug_help(struct call *call)
     reply_help(call, lines);
 }
 
-/* What Redis has and Kelvin can't or won't do. */
+/* Subcommands that Redis has and Kelvin does not support. */
 static bool is_foreign(const struct call *call)
 {
     static const char *const names[] = {

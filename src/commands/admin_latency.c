@@ -1,4 +1,4 @@
-/* LATENCY: events that were slow (src/stats/latency.h), and how long commands take (call/command_table.h). */
+/* LATENCY: slow events (stats/latency.h), and the latencies of commands (call/command_table.h). */
 #include <inttypes.h>
 
 #include "base/clock.h"
@@ -67,7 +67,7 @@ static void write_age(struct buffer *out, int64_t age_s)
         buffer_append_format(out, "%4" PRId64 "d ago ", age_s / (24 * 3600));
 }
 
-/* A bar a sample, the newest at the bottom. */
+/* One line for each sample, the newest last. */
 static void draw(struct buffer *out, const struct latency_event *event, int64_t now_s)
 {
     size_t first = event->count > GRAPH_LINES ? event->count - GRAPH_LINES : 0;
@@ -170,8 +170,8 @@ void latency_doctor_command(struct call *call)
     mem_free(events);
 }
 
-/* Steps are powers of two of 1.024 us. Each shows the largest time that counts for it, as Redis does: with two digits of
- * precision a value is known to the 128th part of its power of two. */
+/* Steps are powers of two of 1.024 us. Each shows the largest time that is counted in it, as Redis does: with two digits of
+ * precision a value is known to 1/128 of its power of two. */
 static uint64_t step_end_us(int step)
 {
     return ((UINT64_C(1024) << step) + (UINT64_C(8) << step) - 1) / 1000;
@@ -211,7 +211,7 @@ static bool reply_histogram(struct call *call, const struct command *command)
     return true;
 }
 
-/* LATENCY HISTOGRAM [command ...]: a container stands for its subcommands. */
+/* LATENCY HISTOGRAM [command ...]: a container selects its subcommands. */
 void latency_histogram_command(struct call *call)
 {
     const struct command_table *table = call->engine->commands;

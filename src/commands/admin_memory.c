@@ -1,4 +1,4 @@
-/* MEMORY: figures for people; what is behind them is engine/figures.h. */
+/* MEMORY: reports about memory usage; engine/figures.h has the statistics. */
 #include <inttypes.h>
 
 #include "base/message.h"
@@ -28,7 +28,7 @@ static bool parse_samples(struct call *call, int64_t *samples)
     return true;
 }
 
-/* Block, value, and the share of the table. */
+/* Block, value, and the key's share of the table. */
 static uint64_t key_memory(const struct key *key, size_t samples)
 {
     const struct entry *entry = keyspace_entry(key->keyspace, key->handle);
@@ -65,7 +65,7 @@ static void reply_ratio(struct call *call, const char *name, double ratio)
     reply_double(call->reply, ratio);
 }
 
-/* Returns how many databases were told, and adds up their keys. */
+/* Returns how many databases were replied, and adds up their keys. */
 static size_t reply_databases(struct call *call, uint64_t *keys)
 {
     struct engine *engine = call->engine;
@@ -203,7 +203,7 @@ static bool purge(struct engine *engine, struct message *message)
     return true;
 }
 
-/* MEMORY PURGE: takes a while when there is much to give back. */
+/* MEMORY PURGE: takes time when there is much to return. */
 void memory_purge_command(struct call *call)
 {
     admin_errand(call, purge);

@@ -1,4 +1,4 @@
-/* SLOWLOG: what is behind it is src/stats/slowlog.h. */
+/* SLOWLOG: stats/slowlog.h does the work. */
 #include "commands/admin.h"
 #include "commands/handlers.h"
 #include "engine/engine.h"

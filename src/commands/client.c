@@ -1,4 +1,4 @@
-/* The rows of CLIENT, and the subcommands that concern the asking client or the whole server. */
+/* The subcommands of CLIENT that concern the caller's connection or the whole server. */
 #include "base/mem.h"
 #include "commands/client_line.h"
 #include "commands/client_name.h"
@@ -82,7 +82,7 @@ void client_notouch_command(struct call *call)
     switch_flag(call, CLIENT_NO_TOUCH);
 }
 
-/* OFF and SKIP are not answered. */
+/* OFF and SKIP get no reply. */
 void client_reply_command(struct call *call)
 {
     struct client *client = call->client;
@@ -106,7 +106,7 @@ static void reply_too_many(struct call *call)
         call->args[1].data);
 }
 
-/* A pause may be made longer and stricter, not shorter or milder, while it lasts. */
+/* An active pause may be made longer and stricter, but not shorter or weaker. */
 void client_pause_command(struct call *call)
 {
     struct engine *engine = call->engine;
@@ -146,7 +146,7 @@ void client_unpause_command(struct call *call)
 
     engine->pause_until_ms = 0;
     for (int i = 0; i < engine->worker_count; i++)
-        worker_memory_came(engine->workers[i]);     /* those held back wait in the same line as those who wait for memory */
+        worker_memory_came(engine->workers[i]);     /* paused clients are in the list of those that wait for memory */
     reply_ok(call->reply);
 }
 

@@ -1,4 +1,4 @@
-/* XINFO STREAM [FULL], GROUPS, CONSUMERS; and the help texts. */
+/* XINFO STREAM [FULL], GROUPS, CONSUMERS; and help texts. */
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "commands/stream_id.h"
@@ -34,7 +34,7 @@ static void reply_read(struct call *call, const struct stream *stream, const str
         reply_null(call->reply);
 }
 
-/* What both forms begin with. There is no radix tree here: told are the nodes, and how many there would be for that. */
+/* The fields that both forms begin with. Kelvin has no radix tree: reported are the nodes, and how many there would be for them. */
 static void reply_head(struct call *call, const struct stream *stream)
 {
     struct reply *reply = call->reply;
@@ -55,7 +55,7 @@ static void reply_head(struct call *call, const struct stream *stream)
     reply_stream_id(reply, stream->first_id);
 }
 
-/* The first or last entry, or null. */
+/* Replies the first or last entry, or null. */
 static void reply_edge(struct call *call, const struct stream *stream, enum stream_direction direction)
 {
     struct stream_iterator iterator;
@@ -81,7 +81,7 @@ static void reply_short(struct call *call, const struct stream *stream)
     reply_edge(call, stream, STREAM_DOWN);
 }
 
-/* What is pending in a group (with its consumer) or with a consumer: `count_max` of it, 0 for all. */
+/* Replies the pending entries of a group (with their consumers) or of a consumer: at most `count_max`; 0: all. */
 static void reply_pending(struct call *call, const struct stream_group *group, const struct stream_consumer *consumer, uint64_t count_max)
 {
     const struct idmap *ids = consumer != NULL ? &consumer->pending : &group->pending;

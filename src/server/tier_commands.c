@@ -20,10 +20,10 @@ struct backup_job {
 struct tier_job {
     struct job job;
     int db;
-    struct bytes *keys;             /* in `text`, sorted, none twice */
+    struct bytes *keys;             /* in `text`, sorted, without duplicates */
     size_t key_count;
     char *text;
-    /* The answer. */
+    /* Results. */
     uint64_t cold, failed;
     enum tier_place place;
     uint64_t heat[256];
@@ -91,7 +91,7 @@ static struct tier_job *job_of(struct call *call, void (*run)(struct job *job, s
     return NULL;
 }
 
-/* What was busy, because a client waited for it or changed it just then, is worth another attempt. */
+/* Keys that were busy, because a client waited for them or changed them just then, are worth another attempt. */
 static void run_demote(struct job *base, struct engine *engine)
 {
     struct tier_job *job = (struct tier_job *)base;
@@ -118,7 +118,7 @@ static void tier_demote_command(struct call *call)
 {
     const struct tier_job *done;
 
-    /* Switched off while running, it still gives cold keys back, but takes no more. */
+    /* If the tier was disabled at run time, it still returns cold keys, but accepts no more. */
     if (!config_number(call->engine->config, CONFIG_TIER_ENABLED)) {
         reply_errorf(call, "ERR the cold tier is switched off (tier-enabled no)");
         return;
@@ -215,7 +215,7 @@ static void reply_backup(struct call *call, const struct backup_result *result)
     reply_integer(call->reply, (int64_t)result->copied_bytes);
 }
 
-/* As for CONFIG SET of a protected directive. */
+/* Like CONFIG SET of a protected directive. */
 static enum backups_place backup_place(const struct call *call)
 {
     int64_t permission = config_number(call->engine->config, CONFIG_ENABLE_PROTECTED_CONFIGS);

@@ -81,7 +81,7 @@ void call_propagate(struct call *call, const struct bytes *args, int arg_count)
         .args = arena_alloc(call->arena, (size_t)arg_count * sizeof(struct bytes)),
         .arg_count = arg_count,
     };
-    /* What is large is an argument of the request, which outlives the call. */
+    /* Large arguments belong to the request, which outlives the call. */
     for (int i = 0; i < arg_count; i++) {
         bool is_large = request_large_find(call->client->large, call->client->large_count, args[i]) != NULL;
 
@@ -128,7 +128,7 @@ void call_wait(struct call *call, const struct call_wait *wait)
     call->wait = copy;
 }
 
-/* `ms` from when the request first ran; false: an error was replied. */
+/* `ms` after the time at which the request first ran. False: an error was replied. */
 static bool deadline_in(struct call *call, int64_t ms, int64_t *deadline_us)
 {
     if (ms < 0) {
@@ -160,7 +160,7 @@ bool arg_timeout(struct call *call, int index, int64_t *deadline_us)
     }
     ms = seconds < 0 ? -1 : (int64_t)ceill(seconds * 1000);
     if (seconds < 0 && ceill(seconds * 1000) == 0)
-        ms = 0;                         /* what is less than a millisecond below 0 is rounded up, as in Redis */
+        ms = 0;                         /* less than a millisecond below 0 is rounded up, as in Redis */
     return deadline_in(call, ms, deadline_us);
 }
 

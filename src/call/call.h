@@ -1,7 +1,7 @@
-/* Call: one command being run for one client. Lives on the executor's stack; what handlers allocate in its arena lives as long.
+/* Call: one command being run for one client. It is on the executor's stack; its arena lives as long.
  *
- * A handler checks its arguments, opens its keys (call/key.h), replies exactly once, and returns. It may be run again from
- * the top, as long as it has changed nothing (a key was cold, memory was short): so first read, then change.
+ * A handler checks its arguments, opens its keys (call/key.h), replies exactly once, and returns. It may be run again from the
+ * top as long as it has changed nothing (a key was cold, memory was short): so first read, then change.
  */
 #ifndef KELVIN_CALL_CALL_H
 #define KELVIN_CALL_CALL_H
@@ -24,10 +24,10 @@ struct call_key {
     int arg;                    /* index in args */
     uint32_t flags;             /* enum key_flag */
     uint64_t hash;
-    uint32_t handle;            /* its entry as the call began; 0: none */
+    uint32_t handle;            /* its entry when the call began; 0: none */
 };
 
-/* A copy of a value, which lives as long as the call. */
+/* A copy of a value that lives as long as the call. */
 struct call_copy {
     struct call_copy *next;
     struct value value;
@@ -40,17 +40,17 @@ struct propagation {
     int arg_count;
 };
 
-/* What is answered when the time is up. */
+/* The reply when the time is up. */
 enum call_wait_end { CALL_WAIT_NULL_ARRAY, CALL_WAIT_ZERO };
 
-/* What a call that can't be served now waits for: see call_wait. */
+/* What a call waits for that cannot be served now: see call_wait. */
 struct call_wait {
     uint8_t type;                   /* enum value_type of the keys that may serve it */
-    int key_first, key_count;       /* arguments; keys by the command's row. No keys: nothing but the time ends it */
+    int key_first, key_count;       /* arguments that are keys by the command's row; none: only the deadline ends the wait */
     enum call_wait_end end;
-    bool even_without;              /* run again also when a key has gone, or become of another type */
+    bool even_without;              /* run again also when a key was removed or has another type */
     int64_t deadline_us;            /* monotonic clock; 0: none */
-    const struct bytes *args;       /* what is to be run then, in place of the call's own words */
+    const struct bytes *args;       /* run then in place of the call's own arguments */
     int arg_count;
 };
 
@@ -67,26 +67,26 @@ struct call {
     struct call_key *keys;
     int key_count;
     int key_next;               /* where key_open looks first: handlers open keys in order */
-    int own_key_count;          /* those among them that the command's row names; they come first */
+    int own_key_count;          /* how many of them the command's row names; they come first */
     const struct bytes *asked;  /* see call_ask_for_keys */
     int asked_count;
-    bool asks;                  /* it did so just now */
-    bool handles_stale;         /* something changed: call_key.handle no longer holds */
-    bool keeps_expired;         /* nothing that has expired is deleted, as the log can't take it now: it only reads as absent */
-    struct call_copy *copies;   /* of hashes, without the fields that have expired; the executor frees them */
+    bool asks;                  /* this run has asked for keys */
+    bool handles_stale;         /* a key was changed: call_key.handle is no longer valid */
+    bool keeps_expired;         /* expired keys are not deleted, as the log cannot take a DEL now: they only read as absent */
+    struct call_copy *copies;   /* of hashes, without their expired fields; the executor frees them */
     struct arena *arena;
 
-    /* What the call did. */
-    uint64_t change_count;              /* keys changed; what INFO calls dirty */
-    bool changed;                       /* a key was changed by it, even if that counts for nothing; not by expiry */
+    /* Effects of the call. */
+    uint64_t change_count;              /* number of changes; what INFO calls dirty */
+    bool changed;                       /* it changed a key, even if the change is not counted; not by expiry */
     struct witness *witnesses;          /* call/witness.h */
     bool propagate_nothing;
-    struct propagation *first, *last;   /* in place of the call's own words, if there are any */
-    struct propagation *expired, *expired_last;     /* DELs of keys that had expired: go first */
+    struct propagation *first, *last;   /* logged in place of the call's own arguments, if any */
+    struct propagation *expired, *expired_last;     /* DELs of expired keys: logged first */
     size_t reply_start;                 /* offset in the client's output where this call's reply begins */
     bool failed;                        /* it replied an error */
-    bool parked;                        /* nothing was replied: it runs again */
-    const struct call_wait *wait;       /* it waits for keys; NULL: no */
+    bool parked;                        /* it has not replied: it will be run again */
+    const struct call_wait *wait;       /* it waits for keys; or NULL */
 };
 
 enum error {
@@ -96,35 +96,36 @@ enum error {
     ERR_COUNT
 };
 
-/* Error replies. The text carries its own code ("ERR ...", "WRONGTYPE ..."). They are counted by code for INFO errorstats. */
+/* Error replies. The text begins with its code ("ERR ...", "WRONGTYPE ..."). They are counted by code for INFO errorstats. */
 void reply_error(struct call *call, enum error error);
 void reply_errorf(struct call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "ERR wrong number of arguments for 'x' command" */
 void reply_wrong_arity(struct call *call);
 
-/* The lines of a container's HELP, ended by NULL. */
+/* Replies the lines of a container's HELP, which end with NULL. */
 void reply_help(struct call *call, const char *const *lines);
 
-/* What goes to the log (and replicas) in place of the call's own words; may be called several times. The bytes are copied. Nothing goes
- * if the call changed nothing. */
+/* Logs (and sends to replicas) these arguments in place of the call's own; may be called several times. The bytes are copied.
+ * Nothing is logged if the call changed nothing. */
 void call_propagate(struct call *call, const struct bytes *args, int arg_count);
 void call_propagate_nothing(struct call *call);
 
-/* Keys that the row does not name, because they are known only when others have been read (SORT's BY and GET). The handler has
- * changed and replied nothing, and returns after this. It is called again from the top, with its own keys and these locked and in
- * RAM; key_open takes call->arg_count + i for the i-th of these. What was asked for before is forgotten. The handler looks again what
- * it needs, for its own keys may have changed meanwhile, and asks again if these are not the right ones. The names are borrowed. */
+/* Asks for keys that the row does not name, because they are known only after others have been read (SORT's BY and GET). The
+ * handler has changed and replied nothing, and returns after this. It is called again from the top, with its own keys and these
+ * locked and in RAM; key_open takes call->arg_count + i for the i-th of these. Keys asked for before are forgotten. The handler
+ * determines again what it needs, because its own keys may have changed meanwhile, and asks again if these are not the right
+ * ones. The names are borrowed. */
 void call_ask_for_keys(struct call *call, const struct bytes *names, int count);
 
-/* Nothing can be answered now: the client waits until one of the keys changes and has a value of that type; then the command runs again, with
- * wait->args, for the client and on any worker, and may call this again. When the time is up the answer is wait->end. The handler has
- * replied nothing, and returns; what it has changed (XREADGROUP makes a consumer) is logged. Where nobody may wait
- * (CLIENT_NO_BLOCKING) that is replied at once. */
+/* Makes the client wait until one of the keys changes and has a value of that type. Then the command runs again, with wait->args,
+ * for the client and on any worker, and may call this again. When the time is up, wait->end is replied. The handler has replied
+ * nothing, and returns; what it has changed (XREADGROUP creates a consumer) is logged. If the client must not wait
+ * (CLIENT_NO_BLOCKING), wait->end is replied at once. */
 void call_wait(struct call *call, const struct call_wait *wait);
 void reply_wait_end(struct reply *reply, enum call_wait_end end);
-/* The argument as seconds from when the request first ran: a deadline for call_wait. */
+/* The argument as seconds after the time at which the request first ran: a deadline for call_wait. */
 bool arg_timeout(struct call *call, int index, int64_t *deadline_us);
-bool arg_timeout_ms(struct call *call, int index, int64_t *deadline_us);        /* the same in whole milliseconds */
+bool arg_timeout_ms(struct call *call, int index, int64_t *deadline_us);        /* in whole milliseconds */
 
 /* Arguments. False: the error was replied. */
 bool arg_integer(struct call *call, int index, int64_t *number);                /* ERR_NOT_INTEGER */

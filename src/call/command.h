@@ -22,7 +22,7 @@ struct call;
 enum command_flag {
     COMMAND_WRITE = 1 << 0,
     COMMAND_READONLY = 1 << 1,
-    COMMAND_DENYOOM = 1 << 2,           /* refused, or delayed, when memory is over the limit */
+    COMMAND_DENYOOM = 1 << 2,           /* refused or delayed when memory is over the limit */
     COMMAND_ADMIN = 1 << 3,
     COMMAND_PUBSUB = 1 << 4,
     COMMAND_NOSCRIPT = 1 << 5,
@@ -41,7 +41,7 @@ enum command_flag {
     COMMAND_NO_ASYNC_LOADING = 1 << 18,
     /* Kelvin's own, not shown to clients. */
     COMMAND_EXCLUSIVE = 1 << 24,        /* runs with all partitions locked */
-    COMMAND_MAY_REPLICATE = 1 << 26,    /* held back by CLIENT PAUSE WRITE, like writes: in Redis, replicas may be sent something */
+    COMMAND_MAY_REPLICATE = 1 << 26,    /* delayed by CLIENT PAUSE WRITE, like writes, because Redis may send it to replicas */
     COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */
 };
 
@@ -69,23 +69,24 @@ enum command_category {     /* read, write, fast, slow, admin, dangerous, blocki
     CAT_SCRIPTING = 1 << 20,
 };
 
-/* What is done to a key, as COMMAND INFO tells it. The first four decide what the executor does: RO and RW keys are made
- * resident first; OW keys need no load unless they are RESIDENT; RM keys are made resident (DEL has to count them). */
+/* What is done to a key, as COMMAND INFO shows it. The first four decide what the executor does: RO and RW keys are made resident
+ * first; OW keys need no load unless they are RESIDENT; RM keys are made resident (DEL has to count them). */
 enum key_flag {
     KEY_RO = 1 << 0, KEY_RW = 1 << 1, KEY_OW = 1 << 2, KEY_RM = 1 << 3,
     KEY_ACCESS = 1 << 4, KEY_UPDATE = 1 << 5, KEY_INSERT = 1 << 6, KEY_DELETE = 1 << 7,
     KEY_NOT_KEY = 1 << 8, KEY_INCOMPLETE = 1 << 9, KEY_VARIABLE_FLAGS = 1 << 10,
-    /* Kelvin's own, not shown to clients: made resident although it is OW, for whether it is there decides (SETNX, RENAMENX). */
+    /* Kelvin's own, not shown to clients: made resident although it is OW, because the command depends on whether the key exists
+     * (SETNX, RENAMENX). */
     KEY_RESIDENT = 1 << 24,
-    KEY_CHANGED = 1 << 25,      /* changed although it is RO (XREADGROUP's) */
+    KEY_CHANGED = 1 << 25,      /* changed although it is RO (XREADGROUP) */
 };
 
-/* step 0: where the keys are can't be said in this language (SORT's STORE); call/command_keys.c knows, and clients are told "unknown". */
+/* step 0: this language cannot express where the keys are (SORT's STORE); call/command_keys.c knows, and clients see "unknown". */
 struct key_spec {
     uint32_t flags;
-    const char *keyword;    /* the keys begin behind this word, searched from `index`; NULL: they begin at `index` */
+    const char *keyword;    /* the keys begin after this word, searched from `index`; NULL: they begin at `index` */
     int index;              /* negative: from the end */
-    bool numbered;          /* a count of keys stands at `index`; keys follow */
+    bool numbered;          /* the argument at `index` is the number of keys; the keys follow */
     int last, step, limit;  /* range: last key relative to the first (-1: the last argument), every step-th, 1/limit of them */
 };
 
@@ -94,20 +95,20 @@ typedef void command_run(struct call *call);
 struct command {
     const char *name;
     command_run *run;
-    int arity;              /* the command's own words included; negative: at least that many */
+    int arity;              /* number of arguments, the command's name included; negative: at least that many */
     uint32_t flags;         /* enum command_flag */
-    uint32_t categories;    /* enum command_category, explicit ones */
+    uint32_t categories;    /* enum command_category; only those that do not follow from flags */
     const struct key_spec *keys;    /* ends with flags 0; NULL: no keys */
     const char *group, *since, *complexity, *summary, *arguments;
     const char *tips;                               /* hints for clients and proxies, separated by spaces; or NULL */
     const char *deprecated_since, *replaced_by;     /* or NULL */
-    bool for_developers;    /* of the server; clients are told "syscmd" */
-    uint32_t id;            /* given by the table: index of its statistics */
+    bool for_developers;    /* for developers of the server; clients see "syscmd" */
+    uint32_t id;            /* assigned by the table: index of its statistics */
     struct command *parent;     /* container, or NULL */
     struct command **children;  /* subcommands, NULL-terminated; or NULL */
 };
 
-/* One key, at an argument; several, from the first to the last (-1: the last argument), every step-th. */
+/* One key, at an argument; or keys from the first to the last (-1: the last argument), every step-th. */
 #define KEY_AT(first, flags_) { .flags = (flags_), .index = (first), .step = 1 }
 #define KEY_RANGE(first, last_, step_, flags_) { .flags = (flags_), .index = (first), .last = (last_), .step = (step_) }
 #define KEY_NUMBERED(at, step_, flags_) { .flags = (flags_), .index = (at), .numbered = true, .step = (step_) }
@@ -115,12 +116,11 @@ struct command {
     { .flags = (flags_), .keyword = (word), .index = (from), .last = (last_), .step = (step_), .limit = (limit_) }
 #define KEY_UNKNOWN(flags_) { .flags = (flags_) }
 #define NO_KEYS NULL
-/* A row's keys: up to three specs, the rest ends the list. */
+/* A row's keys: one to three specifications. The last one here ends the list. */
 #define KEYS(...) ((const struct key_spec[]){ __VA_ARGS__, { .flags = 0 } })
 
-/* What a .def becomes: COMMAND and CONTAINER are defined as one of these before it is included. commands/rows.c makes the tables,
- * commands/handlers.h the prototypes.
- */
+/* What a .def becomes: define COMMAND and CONTAINER as one of these, then include it. commands/rows.c makes the tables,
+ * commands/handlers.h the prototypes. */
 #define COMMAND_ROW(name_, run_, arity_, flags_, categories_, keys_, group_, since_, complexity_, summary_, arguments_, ...) \
     { .name = (name_), .run = (run_), .arity = (arity_), .flags = (flags_), .categories = (categories_), .keys = keys_, \
       .group = (group_), .since = (since_), .complexity = (complexity_), .summary = (summary_), .arguments = (arguments_), \

@@ -4,7 +4,7 @@
 
 enum { INVALID = -1 };
 
-/* Where found keys go: counts them all, keeps what fits. */
+/* Collects keys: counts all, keeps those that fit. */
 struct found {
     struct call_key *keys;
     int capacity, count;
@@ -19,7 +19,7 @@ static void add(struct found *found, int arg, uint32_t flags)
     found->count++;
 }
 
-/* NX, XX and KEEPTTL have to know whether there is an old value; GET answers it. */
+/* NX, XX and KEEPTTL need to know whether there is an old value; GET returns it. */
 static uint32_t set_flags(const struct bytes *args, int arg_count)
 {
     uint32_t flags = KEY_OW | KEY_UPDATE;
@@ -59,8 +59,8 @@ static uint32_t variable_flags(const struct command *command, const struct bytes
     return flags & ~(uint32_t)KEY_VARIABLE_FLAGS;
 }
 
-/* STORE and STOREDIST of GEORADIUS and its kin: one key, behind whichever of the words stands last. COMMAND tells of two keys, each
- * behind the first such word, as Redis does. */
+/* STORE and STOREDIST of GEORADIUS and related commands: one key, after whichever of the words comes last. COMMAND shows two
+ * keys, each after the first such word, as Redis does. */
 static void add_geo_store(struct found *found, const struct bytes *args, int arg_count, uint32_t flags)
 {
     int store = 0;
@@ -73,7 +73,7 @@ static void add_geo_store(struct found *found, const struct bytes *args, int arg
         add(found, store, flags);
 }
 
-/* The STORE of SORT: the last one counts, and a word that belongs to BY, GET or LIMIT is none. */
+/* The STORE of SORT: the last one counts. A word that is an argument of BY, GET or LIMIT is not an option. */
 static void add_sort_store(struct found *found, const struct bytes *args, int arg_count, uint32_t flags)
 {
     int store = 0;
@@ -97,7 +97,7 @@ static void add_unknown(const struct command *command, const struct key_spec *sp
         add_sort_store(found, args, arg_count, spec->flags);
 }
 
-/* Index of the argument where a spec begins; 0: its keyword is not there. */
+/* Index of the argument where a specification begins; 0: its keyword is not there. */
 static int spec_begin(const struct key_spec *spec, const struct bytes *args, int arg_count)
 {
     int from = spec->index >= 0 ? spec->index : arg_count + spec->index;
@@ -112,7 +112,7 @@ static int spec_begin(const struct key_spec *spec, const struct bytes *args, int
     return 0;
 }
 
-/* First and last key of a spec that begins at `begin`; false: the arguments make no sense. first > last: no keys. */
+/* First and last key of a specification that begins at `begin`. False: the arguments are invalid. first > last: no keys. */
 static bool spec_range(const struct command *command, const struct key_spec *spec, const struct bytes *args, int arg_count, int begin,
     int *first, int *last)
 {
@@ -169,7 +169,7 @@ int command_keys(const struct command *command, const struct bytes *args, int ar
 
     if (spec == NULL)
         return 0;
-    /* One key at a fixed place: most commands, and the quickest ones. */
+    /* One key at a fixed place: most commands, and the fastest ones. */
     if (spec[1].flags == 0 && spec->last == 0 && spec->step == 1 && spec->keyword == NULL && !spec->numbered && spec->index > 0 &&
         !(spec->flags & (KEY_VARIABLE_FLAGS | KEY_NOT_KEY)) && capacity > 0) {
         if (spec->index >= arg_count)

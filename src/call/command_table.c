@@ -22,19 +22,19 @@ struct command_table {
     size_t slot_mask;
 };
 
-/* The upper-case letters among eight bytes become lower case, others stay as they are. */
+/* Turns the upper-case letters among eight bytes to lower case. */
 static uint64_t lower_word(uint64_t word)
 {
     const uint64_t ones = 0x0101010101010101ull;
     uint64_t low = word & (0x7f * ones);
-    uint64_t from_a = low + (0x80 - 'A') * ones;            /* the top bit says: A or above */
-    uint64_t beyond_z = low + (0x7f - 'Z') * ones;          /* above Z */
+    uint64_t from_a = low + (0x80 - 'A') * ones;            /* the top bit of a byte is set if it is 'A' or above */
+    uint64_t beyond_z = low + (0x7f - 'Z') * ones;          /* ... above 'Z' */
     uint64_t upper = (from_a ^ beyond_z) & ~word & (0x80 * ones);
 
     return word | upper >> 2;
 }
 
-/* Up to eight bytes in the machine's order, zeros behind them. Reads nothing beyond them. */
+/* Up to eight bytes in the machine's order, then zeros. Reads no byte after them. */
 static uint64_t load_word(const char *data, size_t size)
 {
     uint64_t word = 0;
@@ -79,7 +79,7 @@ static bool slot_holds(const struct slot *slot, struct bytes name)
     return true;
 }
 
-/* The name's slot, or the free one where it would go. */
+/* The slot of the name, or the free one where it would be added. */
 static struct slot *slot_find(const struct command_table *table, struct bytes name)
 {
     for (size_t at = name_hash(name);; at++) {
@@ -94,7 +94,7 @@ static void slot_fill(struct command_table *table, struct bytes name, struct com
 {
     struct slot *slot = slot_find(table, name);
 
-    CHECK(slot->command == NULL);       /* two rows of one name */
+    CHECK(slot->command == NULL);       /* two rows have the same name */
     if (slot->words == NULL) {
         size_t count = (name.size + 7) / 8;
 
@@ -268,7 +268,7 @@ enum status command_rename(struct command_table *table, struct bytes from, struc
     if (command == NULL)
         return STATUS_NOT_FOUND;
     if (to.size > 0) {
-        /* Each renaming may use up one more slot; a used slot is never free again, as searches go across it. */
+        /* Each rename may use one more slot; a used slot is never free again, because searches probe across it. */
         size_t used = 0;
 
         for (size_t i = 0; i <= table->slot_mask; i++)
@@ -303,7 +303,7 @@ void command_stats_reset(struct command_table *table)
     }
 }
 
-/* Below 8 ns a bucket each; from there on the leading bit and the three bits behind it are the bucket's number. */
+/* Below 8 ns each value has its own bucket; above, the leading bit and the three bits after it are the number of the bucket. */
 static int latency_bucket(uint64_t ns)
 {
     int exponent, bucket;
@@ -327,7 +327,7 @@ void command_note_latency(struct command_stats *stats, int64_t ns)
     if (latency == NULL) {
         _Atomic uint64_t *fresh = mem_zalloc(LATENCY_BUCKETS * sizeof(*fresh));
 
-        /* Another worker may have been faster; then its counts are taken. */
+        /* Another worker may have been faster; then its counters are used. */
         if (atomic_compare_exchange_strong(&stats->latency, &latency, fresh))
             latency = fresh;
         else

@@ -1,4 +1,4 @@
-/* Command table: all rows by name, with their statistics. Immutable after start, but for the statistics, which are atomic. */
+/* Command table: all rows by name, with their statistics. Immutable after start, except for the statistics, which are atomic. */
 #ifndef KELVIN_CALL_COMMAND_TABLE_H
 #define KELVIN_CALL_COMMAND_TABLE_H
 
@@ -10,19 +10,19 @@
 
 struct command_stats {
     _Atomic uint64_t calls, nsec, rejected, failed;
-    _Atomic uint64_t *_Atomic latency;      /* LATENCY_BUCKETS counts by nanoseconds, allocated at the first call; or NULL */
+    _Atomic uint64_t *_Atomic latency;      /* LATENCY_BUCKETS counters by nanoseconds, allocated at the first call; or NULL */
 };
 
 enum { LATENCY_BUCKETS = 256 };
 
 struct command_table;
 
-/* Copies the rows and ties subcommands to their containers. `families` are arrays of rows, each ended by a row without a name; the list
- * ends with NULL. */
+/* Copies the rows and links subcommands to their containers. `families` are arrays of rows, each of which ends with a row without
+ * a name; the list ends with NULL. */
 struct command_table *command_table_create(const struct command *const *families);
 void command_table_destroy(struct command_table *table);
 
-/* By its name in any case; NULL if there is none. A subcommand is found through its container: "list" of "client". */
+/* By name, in upper or lower case; NULL if there is none. A subcommand is found in its container: "list" of "client". */
 struct command *command_find(const struct command_table *table, struct bytes name);
 struct command *command_find_child(const struct command *container, struct bytes name);
 /* "client|list" or "get". */
@@ -35,15 +35,15 @@ struct command *command_at(const struct command_table *table, size_t index);
 size_t command_row_count(const struct command_table *table);
 struct command *command_row_at(const struct command_table *table, size_t index);
 
-/* Gives a command another name, or takes it away (empty name): rename-command. Only at start. Its row keeps the old name, which is
- * what COMMAND, errors and statistics show. STATUS_NOT_FOUND: no such command; STATUS_INVALID: the new name is taken. */
+/* Renames a command, or removes it (empty name): rename-command. Only at start. Its row keeps the old name, which COMMAND, errors
+ * and statistics show. STATUS_NOT_FOUND: no such command; STATUS_INVALID: the new name is used. */
 enum status command_rename(struct command_table *table, struct bytes from, struct bytes to);
 
 struct command_stats *command_stats_of(const struct command_table *table, const struct command *command);
 void command_stats_reset(struct command_table *table);
-/* Time of a finished call, for the histogram of LATENCY HISTOGRAM and INFO latencystats. */
+/* Counts the duration of a finished call, for LATENCY HISTOGRAM and INFO latencystats. */
 void command_note_latency(struct command_stats *stats, int64_t ns);
-/* Lower bound in ns of a bucket; eight buckets a doubling; the last one holds everything above. */
+/* Lower bound of a bucket in ns. Each power of two has eight buckets; the last bucket counts everything above. */
 uint64_t latency_bucket_ns(int bucket);
 
 #endif

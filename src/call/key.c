@@ -8,7 +8,7 @@
 
 enum { DEAD_FIELDS_A_COMMAND = 1000 };
 
-/* The executor's finding for an argument. Handlers open their keys in order, so the search is short. */
+/* What the executor found for an argument. Handlers open their keys in order, so the search is short. */
 static const struct call_key *find_call_key(struct call *call, int arg)
 {
     for (int i = 0; i < call->key_count; i++) {
@@ -24,7 +24,7 @@ static const struct call_key *find_call_key(struct call *call, int arg)
     return NULL;
 }
 
-/* For the log, ahead of the command itself: `word` and the key; room for more words is left. */
+/* A command about an expired key, logged before the call's own: `word` and the key, with room for more arguments. */
 static struct propagation *propagate_expired(struct call *call, int db, struct bytes word, struct bytes name, size_t more)
 {
     struct propagation *propagation = arena_alloc(call->arena, sizeof(*propagation));
@@ -48,7 +48,7 @@ static void forget(struct key *key)
     key->value = (struct value){ 0 };
 }
 
-/* Takes the entry out of the keyspace; its object, if there is one, is the caller's. */
+/* Removes the entry from the keyspace; its object, if there is one, becomes the caller's. */
 static struct value cut_out(struct key *key)
 {
     struct keyspace_watch *watch = &key->call->partitions->watch;
@@ -64,7 +64,7 @@ static struct value cut_out(struct key *key)
     return value;
 }
 
-/* The same; its object is freed, now or later. */
+/* The same, but the object is freed, now or later. */
 static void take_out(struct key *key, enum key_removal removal)
 {
     struct value value = cut_out(key);
@@ -88,10 +88,10 @@ static void expire_now(struct key *key)
     call->turn->hooks->changed(call->turn->hooks->context, key, "expired");
 }
 
-/* HDELs of fields that have died. */
+/* The HDELs of expired fields. */
 struct dead_fields {
     struct key *key;
-    struct propagation *propagation;    /* the one that is being filled */
+    struct propagation *propagation;    /* the one being filled */
 };
 
 static void note_dead(void *context, struct bytes field)
@@ -104,7 +104,7 @@ static void note_dead(void *context, struct bytes field)
     dead->propagation->args[dead->propagation->arg_count++] = arena_copy(call->arena, field);
 }
 
-/* A hash whose last field has died is gone, as a key that has expired is. */
+/* A hash whose last field has expired is removed, like an expired key. */
 static void bury_hash(struct key *key)
 {
     struct call *call = key->call;
@@ -123,7 +123,7 @@ static void ignore_dead(void *context, struct bytes field)
     (void)field;
 }
 
-/* The fields that have expired have to stay in the hash: the caller reads a copy without them. */
+/* The expired fields have to stay in the hash: the caller reads a copy without them. */
 static void hide_dead_fields(struct key *key)
 {
     struct call *call = key->call;
@@ -135,8 +135,8 @@ static void hide_dead_fields(struct key *key)
     key->value = copy->value;
 }
 
-/* Fields whose time has come are not there any more for whoever opens the key. Who neither reads nor changes the value leaves them.
- * The entry; NULL if nothing is left of the key. */
+/* Removes fields that have expired, for a caller that reads or changes the value; a caller that does neither leaves them. Returns
+ * the entry; NULL if the key was removed with its last field. */
 static struct entry *remove_dead_fields(struct key *key, enum key_access access)
 {
     struct call *call = key->call;
@@ -156,7 +156,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
         hide_dead_fields(key);
         return entry;
     }
-    if (entry->flags & ENTRY_LATCHED) {     /* the executor has not waited: it did not know */
+    if (entry->flags & ENTRY_LATCHED) {     /* the executor did not wait for it, as it did not know */
         call->turn->hooks->unlatch(call->turn->hooks->context, key->keyspace, key->hash, key->name);
         key->handle = keyspace_find(key->keyspace, key->hash, key->name);
     }
@@ -189,7 +189,7 @@ static void touch(struct key *key, struct entry *entry, enum key_access access)
     if (call->client->flags & CLIENT_NO_TOUCH)
         return;
     heat_touch(&call->turn->heat, entry, call->turn->minutes, &call->turn->random);
-    /* What the load was made for is the first touch; the next one proves that the key is worth its memory. */
+    /* The access that caused the load is the first touch; the next one shows that the key is worth its memory. */
     if ((entry->flags & (ENTRY_PROBATION | ENTRY_PINNED)) == ENTRY_PROBATION)
         keyspace_set_probation(key->keyspace, entry, false);
 }
@@ -198,7 +198,7 @@ static void open_live(struct key *key, struct entry *entry, enum key_access acce
 {
     key->present = true;
     key->value = entry_value(entry);
-    /* A string in its entry is no hash: it is not even asked. */
+    /* A string in its entry cannot be a hash, so it is not checked. */
     if (!entry_is_inline(entry) && __builtin_expect(entry_has_times(entry), 0)) {
         entry = remove_dead_fields(key, access);
         if (entry == NULL)
@@ -225,8 +225,8 @@ static bool open_found(struct key *key, enum key_access access)
                 forget(key);
             } else if (entry->flags & ENTRY_LATCHED ||
                 (entry_is_held(key->keyspace, entry) && (access == KEY_FOR_READING || access == KEY_FOR_LOOKING))) {
-                /* It is gone for all who ask; who encodes it still needs its object. What is made of its absence must not be made of
-                 * its presence in a replay. */
+                /* No caller sees the key any more, but the thread that encodes it needs its object. The call may depend on its
+                 * absence, so replay must not find it either. */
                 if (call->command->flags & COMMAND_WRITE)
                     propagate_expired(call, key->keyspace->db, BYTES("DEL"), key->name, 0);
                 forget(key);
@@ -263,7 +263,7 @@ bool key_open(struct call *call, int arg, enum key_access access, struct key *ke
 {
     const struct call_key *found = find_call_key(call, arg);
 
-    CHECK(found != NULL);       /* the command's row does not say that this argument is a key */
+    CHECK(found != NULL);       /* the command's row does not declare this argument as a key */
     key_init(key, call, call->db, arg, found->hash);
     key->handle = call->handles_stale ? keyspace_find(key->keyspace, key->hash, key->name) : found->handle;
     return open_found(key, access);
@@ -310,7 +310,7 @@ void key_replace(struct key *key, struct value value)
     key->value = value;
 }
 
-/* A large argument has memory of its own, which becomes the value: nothing is copied under the lock. */
+/* A large argument has its own memory, which becomes the value: nothing is copied under the lock. */
 void key_set_string(struct key *key, struct bytes bytes)
 {
     const struct client *client = key->call->client;
@@ -333,7 +333,7 @@ static void create_entry(struct key *key)
     CHECK(key->handle != 0);
 }
 
-/* Puts value and expiry into the entry, which is made if there is none. */
+/* Puts value and expiry into the entry, which is created if needed. */
 static void store(struct key *key)
 {
     struct call *call = key->call;

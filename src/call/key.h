@@ -18,9 +18,9 @@
 
 enum key_access {
     KEY_FOR_READING,        /* counts as a hit or miss, adds heat */
-    KEY_FOR_LOOKING,        /* neither: DEBUG, DEL. (TTL and its like read; their rows say NO_TOUCH, so heat stays.) */
+    KEY_FOR_LOOKING,        /* neither: DEBUG, DEL. (TTL and similar commands read; their rows say NO_TOUCH, so heat stays.) */
     KEY_FOR_WRITING,        /* its value is needed, and may be changed */
-    KEY_FOR_OVERWRITING,    /* its value is not needed: present and value say nothing certain about a cold key */
+    KEY_FOR_OVERWRITING,    /* its value is not needed: for a cold key `present` and `value` are not reliable */
 };
 
 struct key {
@@ -31,54 +31,56 @@ struct key {
     uint32_t handle;            /* private */
     bool present;               /* exists and has not expired */
     bool replaced;              /* private: `old` is to be freed */
-    struct value value;         /* the caller may change it (objects) or put another one in place (key_replace) */
+    struct value value;         /* the caller may change it (objects) or replace it (key_replace) */
     struct value old;
     int64_t expire_ms;          /* -1: never. The caller may change it; key_changed stores it */
 };
 
 /* Opens the key that is argument `arg`. Returns key->present. */
 bool key_open(struct call *call, int arg, enum key_access access, struct key *key);
-/* The same in another database of the server (MOVE, COPY ... DB), or for a key whose row says OW, but which is looked at after all.
- * The executor has locked the key's partition, which is the same. False, too, if the record can't be read from the store: then
- * ERR_TIER_READ was replied, call->failed says so, and the handler returns. */
+/* The same in another database of the server (MOVE, COPY ... DB), or for a key whose row says OW but whose old value is needed
+ * after all. The executor has locked the key's partition, which is the same in all databases. False, too, if the record cannot be
+ * read from the store: then ERR_TIER_READ was replied, call->failed is set, and the handler returns. */
 bool key_open_in(struct call *call, int db, int arg, enum key_access access, struct key *key);
 /* False if it is present but of another type: WRONGTYPE was replied. */
 bool key_open_as(struct call *call, int arg, enum key_access access, enum value_type type, struct key *key);
 
-/* Another value; takes its object. Inline bytes are borrowed until key_changed. The expiry stays: set expire_ms to -1 to drop it. */
+/* Sets another value; takes its object. Inline bytes are borrowed until key_changed. The expiry stays: set expire_ms to -1 to
+ * drop it. */
 void key_replace(struct key *key, struct value value);
 /* key_replace with the best encoding for the bytes. */
 void key_set_string(struct key *key, struct bytes bytes);
 
-/* Stores value and expiry, creating the entry if there was none, and tells everybody. `event` is the name of the keyspace
- * event ("set", "hset", "expire" ...). Counts one change. */
+/* Stores value and expiry, creating the entry if needed, marks it dirty and notifies. `event` is the name of the keyspace event
+ * ("set", "hset", "expire" ...). Counts one change. */
 void key_changed(struct key *key, const char *event);
-/* Stores another encoding of the same value in a present key: nobody is told, nothing is logged. */
+/* Stores another encoding of the same value in a present key: nothing is notified or logged. */
 void key_recode(struct key *key);
-/* A further event of a change that key_changed has counted already: SET ... EX is "set", then "expire". */
+/* Another event of a change that key_changed has counted already: SET ... EX is "set", then "expire". */
 void key_event(struct key *key, const char *event);
-/* Removes the key (big values are freed in the background if `lazy`). The key is present, or was opened for overwriting. */
+/* Removes the key (large values are freed in the background if removed lazily). The key is present, or was opened for
+ * overwriting. */
 enum key_removal { KEY_REMOVE_NOW, KEY_REMOVE_LAZILY };
 void key_remove(struct key *key, enum key_removal removal, const char *event);
-/* Removes the present key and hands its value over, for RENAME and MOVE: an object is the caller's, inline bytes live as long as the
- * call. Counts no change: the value's new place does. */
+/* Removes the present key and returns its value, for RENAME and MOVE: an object becomes the caller's, inline bytes live as long
+ * as the call. Counts no change: storing the value elsewhere does. */
 struct value key_detach(struct key *key, const char *event);
 
-/* Heat of a present key, decayed to now; seconds since it was last touched (in whole minutes); for OBJECT FREQ and IDLETIME. */
+/* Heat of a present key, decayed to now; seconds since it was last touched (in whole minutes). For OBJECT FREQ and IDLETIME. */
 uint8_t key_heat(const struct key *key);
 int64_t key_idle_s(const struct key *key);
 void key_set_heat(struct key *key, uint8_t heat);
-void key_set_idle(struct key *key, int64_t seconds);    /* at most 2^16 - 1 minutes, as it is kept */
+void key_set_idle(struct key *key, int64_t seconds);    /* at most 2^16 - 1 minutes, as that is what is stored */
 
-/* What the upper rooms do when a key changes. Set once at start; called under the partition's lock. */
+/* What higher rooms do when a key changes. Set once at start; called under the partition's lock. */
 struct key_hooks {
     void *context;
     void (*changed)(void *context, struct key *key, const char *event);
     void (*free_later)(void *context, struct value value);
-    /* Tier rule 8: a key of no declared argument, or of another database, is not in RAM: makes it resident in place if it may
-     * be cold. False: its record can't be read. */
+    /* Tier rule 8: a key that no argument declares, or of another database, is not in RAM: makes it resident in place if it may
+     * be cold. False: its record cannot be read. */
     bool (*load_in_place)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
-    /* Tier rule 9: such a key is latched and is to be changed: gives the entry an object of its own, and ends the latch. */
+    /* Tier rule 9: such a key is latched and is to be changed: gives the entry an object of its own and ends the latch. */
     void (*unlatch)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 };
 

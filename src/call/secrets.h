@@ -1,13 +1,13 @@
-/* Secrets: a call's words as others may see them (SLOWLOG, MONITOR): passwords are "(redacted)".
+/* Secrets: a call's arguments as SLOWLOG and MONITOR may show them: passwords are "(redacted)".
  *
- * Those of AUTH, behind the AUTH of HELLO, and behind the names of parameters of CONFIG SET that hold one.
+ * Those of AUTH, those after the AUTH of HELLO, and the values of CONFIG SET for parameters that are passwords.
  */
 #ifndef KELVIN_CALL_SECRETS_H
 #define KELVIN_CALL_SECRETS_H
 
 #include "call/call.h"
 
-/* call->args, or a copy in the call's arena; call->arg_count of them. */
+/* call->args, or a copy in the call's arena with the same number of arguments. */
 const struct bytes *secrets_hide(struct call *call);
 
 #endif

@@ -1,7 +1,7 @@
 /* Turn: what a worker knows during one turn of its loop, so that a command reads plain memory instead of clocks and settings.
  *
- * Owner: this worker; refreshed at the start of each turn. The statistics are written by this worker only and read by
- * others: relaxed atomics.
+ * Owner: this worker; refreshed at the start of each turn. The statistics are written by this worker only and read by other
+ * threads: relaxed atomics.
  */
 #ifndef KELVIN_CALL_TURN_H
 #define KELVIN_CALL_TURN_H
@@ -23,17 +23,17 @@ enum statistic {
     STAT_EXPIRED_KEYS,
     STAT_EVICTED_KEYS,
     STAT_ERROR_REPLIES,
-    STAT_HOT_HITS,              /* a key was asked for and was in RAM */
+    STAT_HOT_HITS,              /* a key was requested and was in RAM */
     STAT_COLD_HITS,             /* it had to be loaded */
-    STAT_TIER_MISSES,           /* it exists nowhere */
+    STAT_TIER_MISSES,           /* it does not exist */
     STAT_BLIND_WRITES,          /* a maybe-cold key was overwritten without a read */
     STAT_UNPLANNED_READS,       /* tier rule 8: loads under a lock */
     STAT_THROTTLED,             /* calls that had to wait for memory */
     STAT_READS_PROCESSED, STAT_WRITES_PROCESSED,
-    STAT_QUERY_BUFFER_LIMIT, STAT_OUTPUT_BUFFER_LIMIT,  /* clients closed for it */
-    STAT_EVICTED_CLIENTS,       /* closed because the buffers of all clients took too much */
+    STAT_QUERY_BUFFER_LIMIT, STAT_OUTPUT_BUFFER_LIMIT,  /* clients closed because of it */
+    STAT_EVICTED_CLIENTS,       /* closed because the buffers of all clients used too much */
     STAT_TURNS, STAT_TURN_US,   /* turns of the loop, and microseconds spent in them */
-    STAT_EXPIRE_US, STAT_EXPIRE_CUT,    /* active expiry: microseconds, and steps ended by their budget of time */
+    STAT_EXPIRE_US, STAT_EXPIRE_CUT,    /* active expiry: microseconds, and steps that used up their time */
     STAT_EXPIRED_FIELDS,        /* of hashes */
     STAT_COUNT
 };
@@ -45,16 +45,16 @@ struct turn {
     int64_t now_ms;             /* wall clock */
     int64_t now_us;             /* monotonic */
     uint16_t minutes;           /* heat_minutes(now_ms) */
-    bool clock_stopped;         /* replaying, or a replica: nothing expires by the clock */
+    bool clock_stopped;         /* replaying, or a replica: the clock expires nothing */
     int memory_fill;            /* from the high watermark to maxmemory, see engine/pace.h; -1: requests need not be slowed down */
     bool over_memory;           /* used memory is beyond maxmemory */
     bool over_reserve;          /* too much waits to be written by a checkpoint */
     struct heat_settings heat;
     struct value_limits limits;
     int64_t string_size_max;    /* bytes of the longest string: proto-max-bulk-len */
-    size_t hll_sparse_size_max; /* bytes from which on a HyperLogLog is dense: hll-sparse-max-bytes */
+    size_t hll_sparse_size_max; /* size from which a HyperLogLog is dense: hll-sparse-max-bytes */
     struct random random;
-    uint64_t lsn_seen;          /* the largest LSN this turn has touched, by reading or writing */
+    uint64_t lsn_seen;          /* the largest LSN that this turn has touched, by reading or writing */
     _Atomic uint64_t stats[STAT_COUNT];
 };
 

@@ -1,6 +1,5 @@
-/* Witness: what the values that a handler opened for writing were, so that a call that fails can be seen to have changed none of them,
- * not even in place. In debug and sanitizer builds; in others it does nothing.
- */
+/* Witness: notes the values that a handler opened for writing, to check that a call that fails has changed none of them, not even
+ * in place. In debug and sanitizer builds; in others it does nothing. */
 #ifndef KELVIN_CALL_WITNESS_H
 #define KELVIN_CALL_WITNESS_H
 
@@ -8,10 +7,11 @@
 
 #ifdef KELVIN_DEBUG
 
-/* Notes the value of a present key, unless it is inline (it can only be replaced) or large (that would take too long). In the call's arena. */
+/* Notes the value of a present key, unless it is inline (it can only be replaced) or large (that would take too long). In the
+ * call's arena. */
 void witness_note(const struct key *key);
-/* True if the values are what they were; their keys are still there. An object that was moved and not put back is the address sanitizer's
- * to find. */
+/* True if the values are unchanged; their keys still exist. An object that was moved and not put back is left to the address
+ * sanitizer. */
 bool witness_agrees(const struct call *call);
 
 #else

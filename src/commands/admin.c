@@ -73,7 +73,7 @@ void info_command(struct call *call)
     buffer_release(&text);
 }
 
-/* A monitor that asks to be one gets no answer, as in Redis. */
+/* A monitor that sends MONITOR again gets no reply, as in Redis. */
 void monitor_command(struct call *call)
 {
     if (call->client->flags & CLIENT_MONITOR)
@@ -82,7 +82,7 @@ void monitor_command(struct call *call)
     reply_ok(call->reply);
 }
 
-/* ROLE: always a master, and nobody follows. */
+/* ROLE: always a master without replicas. */
 void role_command(struct call *call)
 {
     reply_array(call->reply, 3);
@@ -97,11 +97,11 @@ void replicaof_command(struct call *call)
     int64_t port;
 
     if (arg_is(call, 1, "no") && arg_is(call, 2, "one"))
-        reply_ok(call->reply);      /* so it is already */
+        reply_ok(call->reply);      /* it is a master already */
     else if (!text_to_int(call->args[2], &port) || port < 0 || port > 65535)
         reply_errorf(call, "ERR Invalid master port");
     else
-        reply_errorf(call, "ERR replication is not supported: this server can't be a replica");
+        reply_errorf(call, "ERR replication is not supported: this server cannot be a replica");
 }
 
 static void release_wait(struct job *job)
@@ -109,7 +109,7 @@ static void release_wait(struct job *job)
     mem_free(job);
 }
 
-/* SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]. Not answered when it succeeds: the connection ends. */
+/* SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]. No reply if it succeeds: the connection ends. */
 void shutdown_command(struct call *call)
 {
     struct shutdown *shutdown = call->engine->shutdown;

@@ -1,6 +1,4 @@
-/* Admin commands: what an operator asks and sets. admin.c has INFO, ROLE, REPLICAOF and SHUTDOWN; the rest stands in
- * admin_config.c, admin_slowlog.c, admin_latency.c, admin_memory.c and admin_debug.c.
- */
+/* Admin commands: what operators inspect and set. Helpers that their files share. */
 #ifndef KELVIN_COMMANDS_ADMIN_H
 #define KELVIN_COMMANDS_ADMIN_H
 
@@ -13,8 +11,8 @@ void admin_reply_usage(struct call *call, const char *command);
 /* The client is on this machine. */
 bool admin_is_local(const struct call *call);
 
-/* Private: an errand is a call's work that may block (disk, kernel), done as a job. `run` answers whether it went well; the message
- * becomes the error. Replies OK or the error when done; until then the call waits. */
+/* Runs work that may block (disk, kernel) as a job; until it has finished the call waits. Then replies OK, or the message as the
+ * error if `run` returned false. */
 void admin_errand(struct call *call, bool (*run)(struct engine *engine, struct message *message));
 
 #endif

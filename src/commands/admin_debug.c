@@ -1,4 +1,4 @@
-/* DEBUG: for tests and for looking inside. Its subcommands are no rows of their own, as in Redis. */
+/* DEBUG: for tests and development. Its subcommands have no rows of their own, as in Redis. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
@@ -21,7 +21,7 @@ static void reply_status_of(struct call *call, enum status status)
         reply_error(call, ERR_TIER_READ);
 }
 
-/* DEBUG SLEEP seconds: this worker does nothing meanwhile; the other workers go on. */
+/* DEBUG SLEEP seconds: this worker does nothing meanwhile; other workers continue. */
 static void debug_sleep(struct call *call)
 {
     double seconds = strtod(call_format(call, "%.*s", (int)call->args[2].size, call->args[2].data).data, NULL);
@@ -56,7 +56,7 @@ static void debug_object(struct call *call)
     buffer_release(&payload);
 }
 
-/* DEBUG LISTPACK key: into the log, for it may be long. */
+/* DEBUG LISTPACK key: written to the server's log, as it may be long. */
 static void debug_listpack(struct call *call)
 {
     struct hash_iterator iterator;
@@ -78,7 +78,7 @@ static void debug_listpack(struct call *call)
         log_write(call->engine->log, LOG_LEVEL_WARNING, "DEBUG LISTPACK of %zu elements:%.*s", hash_count(&probe.value) * 2,
             (int)text.size, text.data);
         buffer_release(&text);
-        reply_status(call->reply, BYTES("The listpack's elements are in the server's log"));
+        reply_status(call->reply, BYTES("The elements of the listpack were written to the server's log"));
     }
     probe_close(&probe);
 }
@@ -112,7 +112,7 @@ static void release_digest(struct job *base)
     mem_free(base);
 }
 
-/* DEBUG DIGEST: a walk over everything, cold keys too. */
+/* DEBUG DIGEST: iterates over all keys, cold ones included. */
 static void debug_digest(struct call *call)
 {
     struct digest_job *done = call_job(call);
@@ -145,7 +145,7 @@ static void debug_digest_value(struct call *call)
         reply_status(call->reply, hex_of(call, digests[i]));
 }
 
-/* DEBUG STRINGMATCH-LEN length pattern: whether the pattern matches that many letters "a", in how long it takes. */
+/* DEBUG STRINGMATCH-LEN length pattern: whether the pattern matches that many letters "a"; for measuring the time. */
 static void debug_stringmatch(struct call *call)
 {
     struct buffer text = { 0 };
@@ -262,34 +262,34 @@ static void debug_help(struct call *call)
     static const char *const lines[] = {
         "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DIGEST",
-        "    A digest of all data: equal data, equal digest. Not the one that Redis would answer.",
+        "    Returns a digest of all data: equal data have equal digests. It differs from that of Redis.",
         "DIGEST-VALUE [<key> ...]",
-        "    A digest of each key's value.",
+        "    Returns a digest of each key's value.",
         "ERROR <text>",
-        "    Answers the text as an error.",
+        "    Replies the text as an error.",
         "LISTPACK <key>",
         "    Writes the elements of a small collection to the log.",
         "LOG <text>",
         "    Writes the text to the log.",
         "OBJECT <key>",
-        "    How the key's value is kept.",
+        "    Returns how the key's value is stored.",
         "PROTOCOL <type>",
-        "    A reply of that type: string, integer, double, bignum, null, array, set, map, attrib, push, verbatim, true or false.",
+        "    Replies a value of that type: string, integer, double, bignum, null, array, set, map, attrib, push, verbatim, true or false.",
         "SET-ACTIVE-EXPIRE <0|1>",
-        "    With 0, keys that have expired go only when somebody asks for them.",
+        "    With 0, expired keys are removed only when they are accessed.",
         "SLEEP <seconds>",
-        "    The worker that serves this client sleeps.",
+        "    Makes the worker of this client sleep.",
         "STRINGMATCH-LEN <length> <pattern>",
-        "    Whether the pattern matches so many letters a.",
+        "    Returns whether the pattern matches that many letters a.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
         NULL,
     };
 
     reply_help(call, lines);
 }
 
-/* What Redis has and Kelvin can't or won't do. */
+/* Subcommands that Redis has and Kelvin does not support. */
 static bool is_foreign(const struct call *call)
 {
     static const char *const names[] = {

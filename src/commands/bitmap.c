@@ -1,4 +1,4 @@
-/* The bitmap commands for single bits, counting and searching, and the table of all of them. */
+/* The bitmap commands for single bits, counting and searching. */
 #include "commands/bitmap.h"
 
 #include "call/call.h"
@@ -55,7 +55,7 @@ void getbit_command(struct call *call)
     reply_integer(call->reply, (int64_t)bits_read(string.data, string.size, offset, 1));
 }
 
-/* BYTE, which is what is meant if nothing is said, or BIT. False: the error was replied. */
+/* BYTE, which is the default, or BIT. False: the error was replied. */
 static bool unit_arg(struct call *call, int arg, bool *in_bits)
 {
     *in_bits = false;
@@ -67,9 +67,9 @@ static bool unit_arg(struct call *call, int arg, bool *in_bits)
     return *in_bits;
 }
 
-/* What a command asks about: bits `first` to `last` of a string, both included. */
+/* The range of a command: bits `first` to `last` of a string, both included. */
 struct span {
-    int64_t start, end;         /* as given: in bytes or bits, negative ones from the end */
+    int64_t start, end;         /* as given: in bytes or bits, negative ones counted from the end */
     bool in_bits;
     uint64_t first, last;
 };
@@ -103,7 +103,7 @@ void bitcount_command(struct call *call)
 
     if (!key_open_as(call, 1, KEY_FOR_READING, VALUE_STRING, &key))
         return;
-    if (!key.present) {         /* then Redis looks at nothing else */
+    if (!key.present) {         /* Redis then ignores the other arguments */
         reply_integer(call->reply, 0);
         return;
     }
@@ -147,7 +147,7 @@ void bitpos_command(struct call *call)
     }
     if (!key_open_as(call, 1, KEY_FOR_READING, VALUE_STRING, &key))
         return;
-    if (!key.present) {         /* then Redis looks at nothing else */
+    if (!key.present) {         /* Redis then ignores the other arguments */
         reply_integer(call->reply, bit ? -1 : 0);
         return;
     }
@@ -159,7 +159,7 @@ void bitpos_command(struct call *call)
         return;
     }
     found = bits_find(string.data, span.first, span.last, bit == 1);
-    /* Without an end a string of ones is followed by zeros. */
+    /* Without an end, a string of ones is followed by zeros. */
     if (found < 0 && bit == 0 && call->arg_count <= 4)
         found = (int64_t)span.last + 1;
     reply_integer(call->reply, found);

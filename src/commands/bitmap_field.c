@@ -1,4 +1,4 @@
-/* BITFIELD: integers of 1 to 64 bits anywhere in a string. */
+/* BITFIELD: integers of 1 to 64 bits at any offset of a string. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/bitmap.h"
@@ -15,7 +15,7 @@ struct field_step {
     bool is_signed;
     int width;                  /* bits: 1 to 64, or 63 if unsigned */
     uint64_t offset;
-    int64_t operand;            /* new value, or what is added */
+    int64_t operand;            /* the new value, or the increment */
 };
 
 struct field_plan {
@@ -53,7 +53,7 @@ static bool read_overflow(struct call *call, int arg, enum field_overflow *overf
     return false;
 }
 
-/* The step whose word stands at `arg`; answers how many arguments it has, its word included, or 0: the error was replied. */
+/* Parses the step that begins at `arg`. Returns how many arguments it has, its word included, or 0: the error was replied. */
 static int read_step(struct call *call, int arg, struct field_step *step)
 {
     int left = call->arg_count - arg - 1, need = 3;
@@ -111,7 +111,7 @@ static int64_t sign_extended(uint64_t bits, int width)
     return (int64_t)(bits << (64 - width)) >> (64 - width);
 }
 
-/* What the field is to become. False if it does not fit and the step wants to fail then. */
+/* The new value of the field. False if it does not fit and the step is to fail then. */
 static bool value_after(const struct field_step *step, uint64_t before, uint64_t *after)
 {
     __int128 high = step->is_signed ? ((__int128)1 << (step->width - 1)) - 1 : ((__int128)1 << step->width) - 1;
@@ -124,7 +124,7 @@ static bool value_after(const struct field_step *step, uint64_t before, uint64_t
     else
         sum = step->is_signed ? (__int128)step->operand : (__int128)(uint64_t)step->operand;
     over = sum > high;
-    /* Redis takes a value so far below the range that the distance is no int64 for one above it; SAT tells. */
+    /* If the distance of a value below the range does not fit into int64, Redis takes it for one above the range; SAT shows this. */
     if (step->action == FIELD_SET && step->is_signed && step->width < 64 && high - sum > INT64_MAX)
         over = true;
     *after = (uint64_t)sum & UINT64_MAX >> (64 - step->width);
@@ -174,7 +174,7 @@ static void run_writing(struct call *call, const struct field_plan *plan)
         changes += run_step(call, &plan->steps[i], &edit);
     string_edit_end(&key, &edit, changes > 0, "setbit");
     if (changes > 1)
-        call->change_count += changes - 1;      /* Redis counts each, and key_changed has counted one */
+        call->change_count += changes - 1;      /* Redis counts each change, and key_changed has counted one */
 }
 
 static void run_reading(struct call *call, const struct field_plan *plan)

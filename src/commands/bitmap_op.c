@@ -1,4 +1,4 @@
-/* BITOP: whole strings combined bit by bit. Shorter ones, and keys that are absent, count as having zeros behind them. */
+/* BITOP: combines whole strings bit by bit. Shorter strings and absent keys are padded with zeros. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"
@@ -25,7 +25,7 @@ static bool read_operation(struct call *call, enum bitop *operation)
     return false;
 }
 
-/* The strings, and the size of the longest. False: the error was replied. */
+/* Collects the strings and the size of the longest. False: the error was replied. */
 static bool open_sources(struct call *call, struct bytes *sources, size_t *size_max)
 {
     *size_max = 0;
@@ -45,7 +45,7 @@ static bool open_sources(struct call *call, struct bytes *sources, size_t *size_
     return true;
 }
 
-/* Eight bytes a step, in one loop an operation, so that the compiler can make more of it. */
+/* Eight bytes at a time, in one loop for each operation, so that the compiler can vectorize it. */
 #define COMBINE(operator) \
     for (; i + 8 <= size; i += 8) { \
         uint64_t x, y; \
@@ -84,7 +84,7 @@ static void combine(enum bitop operation, char *restrict out, const char *restri
     }
 }
 
-/* The part of a source that lies within [from, from + size). */
+/* The part of a source that is within [from, from + size). */
 static struct bytes part_of(struct bytes source, size_t from, size_t size)
 {
     if (source.size <= from)
@@ -110,7 +110,7 @@ static void compute_part(enum bitop operation, const struct bytes *sources, int 
     }
 }
 
-/* All sources side by side, as much at a time as stays in the CPU's cache. */
+/* Combines all sources part by part; a part fits into the CPU's cache. */
 static void compute(enum bitop operation, const struct bytes *sources, int count, char *out, size_t size)
 {
     for (size_t from = 0; from < size; from += PART_SIZE) {
@@ -135,7 +135,7 @@ void bitop_command(struct call *call)
         return;
     key_open(call, 2, KEY_FOR_WRITING, &key);
     if (size > 0) {
-        /* All of it before the change: the destination may be among the sources. */
+        /* All of it before the change: the destination may be one of the sources. */
         compute(operation, sources, call->arg_count - 3, string_make(call, size, &value), size);
         key_replace(&key, value);
         key.expire_ms = -1;

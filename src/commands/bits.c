@@ -10,8 +10,8 @@ static uint64_t word_at(const uint8_t *data)
     return word;
 }
 
-/* Inlined twice: as the compiler does it everywhere, and with the instruction that most machines have. Four sums, or
- * each addition would wait for the one before. */
+/* Inlined twice: as any compiler target does it, and with the instruction that most machines have. Four sums, so that an addition
+ * does not wait for the one before. */
 static inline __attribute__((always_inline)) uint64_t count_words(const uint8_t *data, size_t size)
 {
     uint64_t sums[4] = { 0 };
@@ -46,13 +46,13 @@ static uint64_t count_bytes(const uint8_t *data, size_t size)
 }
 #endif
 
-/* The bits of a byte that stand before bit `index`. */
+/* The bits of a byte before bit `index`. */
 static uint8_t mask_before(uint64_t index)
 {
     return (uint8_t)~(0xff >> index % 8);
 }
 
-/* The bits of a byte that stand behind bit `index`. */
+/* The bits of a byte after bit `index`. */
 static uint8_t mask_behind(uint64_t index)
 {
     return (uint8_t)(0x7f >> index % 8);
@@ -88,7 +88,7 @@ int64_t bits_find(const void *data, uint64_t first, uint64_t last, bool set)
     return found <= last ? (int64_t)found : -1;
 }
 
-/* An integer of 64 bits that begins within a byte touches nine of them. */
+/* An integer of 64 bits that begins within a byte touches nine bytes. */
 uint64_t bits_read(const void *data, size_t size, uint64_t offset, int width)
 {
     const uint8_t *bytes = data;

@@ -1,4 +1,4 @@
-/* The rows of CLIENT, and the subcommands that concern the asking client or the whole server. */
+/* The subcommands of CLIENT that concern the caller's connection or the whole server. */
 #include "base/mem.h"
 #include "commands/client_line.h"
 #include "commands/client_name.h"
@@ -82,7 +82,7 @@ void client_notouch_command(struct call *call)
     switch_flag(call, CLIENT_NO_TOUCH);
 }
 
-/* OFF and SKIP are not answered. */
+/* OFF and SKIP get no reply. */
 void client_reply_command(struct call *call)
 {
     struct client *client = call->client;
@@ -106,7 +106,7 @@ static void reply_too_many(struct call *call)
         call->args[1].data);
 }
 
-/* A pause may be made longer and stricter, not shorter or milder, while it lasts. */
+/* An active pause may be made longer and stricter, but not shorter or weaker. */
 void client_pause_command(struct call *call)
 {
     struct engine *engine = call->engine;
@@ -146,7 +146,7 @@ void client_unpause_command(struct call *call)
 
     engine->pause_until_ms = 0;
     for (int i = 0; i < engine->worker_count; i++)
-        worker_memory_came(engine->workers[i]);     /* those held back wait in the same line as those who wait for memory */
+        worker_memory_came(engine->workers[i]);     /* paused clients are in the list of those that wait for memory */
     reply_ok(call->reply);
 }
 
@@ -224,45 +224,45 @@ void client_help_command(struct call *call)
     static const char *const lines[] = {
         "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CACHING (YES|NO)",
-        "    Whether the next command's keys are tracked, in OPTIN or OPTOUT mode.",
+        "    Chooses whether the next command's keys are tracked, in OPTIN or OPTOUT mode.",
         "GETNAME",
-        "    The name of this connection.",
+        "    Returns the name of this connection.",
         "GETREDIR",
-        "    The client that gets this connection's tracking messages.",
+        "    Returns the ID of the client that receives this connection's tracking messages.",
         "ID",
-        "    The ID of this connection.",
+        "    Returns the ID of this connection.",
         "INFO",
-        "    This connection's line of CLIENT LIST.",
+        "    Returns this connection's line of CLIENT LIST.",
         "KILL <ip:port>",
-        "    Close the connection from there.",
+        "    Closes the connection from that address.",
         "KILL <option> <value> [<option> <value> ...]",
-        "    Close all connections for which each of the options is true:",
+        "    Closes all connections that match all of these options:",
         "    ADDR <ip:port>, LADDR <ip:port>, ID <client-id>, USER <username>,",
-        "    TYPE (NORMAL|MASTER|REPLICA|PUBSUB), SKIPME (YES|NO): spare this one, which is the default.",
+        "    TYPE (NORMAL|MASTER|REPLICA|PUBSUB), SKIPME (YES|NO): not this connection, which is the default.",
         "LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <client-id> ...]",
-        "    A line for each client.",
+        "    Returns one line for each client.",
         "NO-EVICT (ON|OFF)",
-        "    Whether this connection is kept when clients use too much memory.",
+        "    Chooses whether this connection is kept when clients use too much memory.",
         "NO-TOUCH (ON|OFF)",
-        "    Whether this connection's commands leave the heat of keys alone.",
+        "    Chooses whether this connection's commands do not change the heat of keys.",
         "PAUSE <timeout> [WRITE|ALL]",
-        "    Hold back all commands, or those that write, for so many milliseconds.",
+        "    Delays all commands, or those that write, for that many milliseconds.",
         "REPLY (ON|OFF|SKIP)",
-        "    Whether this connection wants replies.",
+        "    Turns the replies to this connection on or off, or skips the next one.",
         "SETINFO (LIB-NAME|LIB-VER) <value>",
-        "    Say which library is at the other end.",
+        "    Sets the name or the version of this connection's client library.",
         "SETNAME <name>",
-        "    Name this connection.",
+        "    Sets the name of this connection.",
         "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> ...] [OPTIN] [OPTOUT] [NOLOOP]",
-        "    Messages about changed keys. They can't be turned on in this version.",
+        "    Turns messages about changed keys off. They cannot be turned on in this version.",
         "TRACKINGINFO",
-        "    How keys are tracked for this connection.",
+        "    Returns how keys are tracked for this connection.",
         "UNBLOCK <client-id> [TIMEOUT|ERROR]",
-        "    End the waiting of a client that is in a blocking command.",
+        "    Ends the wait of a client in a blocking command.",
         "UNPAUSE",
-        "    End CLIENT PAUSE.",
+        "    Ends CLIENT PAUSE.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
         NULL,
     };
 

@@ -1,7 +1,7 @@
-/* CLIENT LIST and CLIENT KILL: a look at all clients.
+/* CLIENT LIST and CLIENT KILL: look at all clients.
  *
- * A client's fields belong to its worker's thread. So each worker gets a message, looks at its own clients and leaves what it found
- * in its part of the survey; the last one to finish wakes the client that asked. With one worker all happens in place.
+ * A client's fields belong to its worker's thread. So each worker gets a message, looks at its own clients and leaves what it
+ * found in its part of the survey; the last one to finish wakes the calling client. With one worker everything happens in place.
  */
 #include <stdlib.h>
 
@@ -13,10 +13,10 @@
 
 struct filter {
     int64_t id;                     /* 0: any */
-    int64_t *ids;                   /* NULL: any; else what LIST ID names */
+    int64_t *ids;                   /* NULL: any; else the IDs that LIST ID names */
     size_t id_count;
     char *address, *local_address;  /* NULL: any */
-    bool nobody;                    /* a type or user of which there are no clients */
+    bool nobody;                    /* no client matches: a type or user that has none */
     bool spare_asker;
 };
 
@@ -26,7 +26,7 @@ struct found_line {
     const struct buffer *text;
 };
 
-/* What one worker found; its own until it counts itself out. */
+/* What one worker found; owned by it until it has finished. */
 struct part {
     struct buffer text;
     struct found_line *lines;
@@ -43,7 +43,7 @@ struct survey {
     struct filter filter;
     uint64_t asker;
     struct job_pool *jobs;
-    struct part *parts;             /* a worker each */
+    struct part *parts;             /* one for each worker */
     int part_count;
     _Atomic int left;               /* workers that have not finished */
 };
@@ -109,7 +109,7 @@ static void note_line(struct survey *survey, struct part *part, const struct cli
     part->lines[part->line_count++] = (struct found_line){ client->id, at, part->text.size - at, &part->text };
 }
 
-/* The asker is let go only after the reply. */
+/* The calling client is closed only after the reply. */
 static void kill_one(struct survey *survey, struct part *part, struct worker *worker, struct client *client)
 {
     part->killed++;
@@ -125,7 +125,7 @@ static void look_at_own_clients(struct survey *survey, struct worker *worker)
     struct client *next;
 
     for (struct client *client = worker->clients; client != NULL; client = next) {
-        next = client->next;        /* closing takes it out of the list */
+        next = client->next;        /* closing removes it from the list */
         if (!is_meant(survey, client))
             continue;
         if (survey->purpose == LIST_CLIENTS)
@@ -135,7 +135,7 @@ static void look_at_own_clients(struct survey *survey, struct worker *worker)
     }
 }
 
-/* True for the last one. */
+/* Counts a worker that has finished. True for the last one. */
 static bool count_out(struct survey *survey)
 {
     return atomic_fetch_sub(&survey->left, 1) == 1;
@@ -151,7 +151,7 @@ static void run_message(struct mail *message, struct worker *worker)
         job_finish(survey->jobs, &survey->job);
 }
 
-/* The survey, finished; or NULL: the call is parked. Takes the filter. */
+/* The finished survey; or NULL: the call is parked. Takes the filter. */
 static struct survey *survey_all(struct call *call, enum purpose purpose, struct filter *filter)
 {
     struct engine *engine = call->engine;
@@ -159,7 +159,7 @@ static struct survey *survey_all(struct call *call, enum purpose purpose, struct
     struct survey *survey = call_job(call);
 
     if (survey != NULL) {
-        filter_release(filter);     /* words read a second time */
+        filter_release(filter);     /* the arguments were parsed a second time */
         return survey;
     }
     survey = mem_zalloc(sizeof(*survey));
@@ -211,7 +211,7 @@ static void append_line(struct buffer *out, const struct found_line *line)
     buffer_append(out, line->text->data + line->at, line->size);
 }
 
-/* The oldest clients first; or, if they were named, in the order of their naming, however often. */
+/* The oldest clients first; or, if IDs were given, in their order, repetitions included. */
 static void reply_lines(struct call *call, struct survey *survey)
 {
     struct buffer out = { 0 };
@@ -330,7 +330,7 @@ static bool parse_kill_option(struct call *call, int at, struct filter *filter)
     return false;
 }
 
-/* "CLIENT KILL ip:port", the old form, spares nobody. */
+/* "CLIENT KILL ip:port", the old form, has no exceptions. */
 static bool parse_kill(struct call *call, struct filter *filter)
 {
     if (call->arg_count == 3) {

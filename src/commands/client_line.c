@@ -1,6 +1,5 @@
-/* The line of a client: what CLIENT LIST and CLIENT INFO tell. The fields are those of Redis 7.2, in its order; what Kelvin has no
- * use for (subscriptions, transactions, replies kept in a list) is told as what it is, nothing.
- */
+/* The line of a client in CLIENT LIST and CLIENT INFO. The fields are those of Redis 7.2, in its order; fields about what Kelvin
+ * does not have (subscriptions, transactions, reply lists) are zero. */
 #include "commands/client_line.h"
 
 #include "base/mem.h"

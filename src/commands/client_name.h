@@ -4,11 +4,11 @@
 
 #include "call/client.h"
 
-/* Names and library names: printable ASCII, no spaces; may be empty. */
+/* Names of clients and libraries: printable ASCII without spaces; may be empty. */
 bool client_name_is_valid(struct bytes name);
 #define CLIENT_NAME_ERROR "ERR Client names cannot contain spaces, newlines or special characters."
 
-/* Puts a copy in place of what is there; empty: NULL. */
+/* Replaces the text by a copy; empty: NULL. */
 void client_set_text(char **field, struct bytes text);
 
 #endif

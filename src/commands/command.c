@@ -1,4 +1,4 @@
-/* The rows of COMMAND; lists of commands, and the keys of a given one. */
+/* COMMAND: lists of commands, and the keys of a given one. */
 #include "base/text.h"
 #include "call/call.h"
 #include "call/command_keys.h"
@@ -49,7 +49,7 @@ static void reply_docs_pair(struct call *call, const struct command *command)
     command_docs_reply(call->reply, call->arena, command);
 }
 
-/* Names that nobody knows are left out. */
+/* Unknown names are omitted. */
 void command_docs_command(struct call *call)
 {
     size_t count = command_count(table_of(call)), known = 0;
@@ -73,9 +73,9 @@ void command_docs_command(struct call *call)
     reply_later_map(call->reply, later, known);
 }
 
-/* What COMMAND LIST is narrowed down to. */
+/* The filter of COMMAND LIST. */
 struct list_filter {
-    bool nothing;               /* modules, and categories there are none of */
+    bool nothing;               /* nothing matches: modules, and categories that do not exist */
     uint32_t categories;        /* 0: any */
     const struct bytes *pattern;
 };
@@ -136,7 +136,7 @@ void command_list_command(struct call *call)
     reply_later_array(call->reply, later, count);
 }
 
-/* The command that stands at args[2]; NULL: an error was replied. */
+/* The command named by args[2]; NULL: an error was replied. */
 static const struct command *given_command(struct call *call, const struct bytes *args, int arg_count)
 {
     const struct command *command = command_find(table_of(call), args[0]);
@@ -197,21 +197,21 @@ void command_help_command(struct call *call)
     static const char *const lines[] = {
         "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "(no subcommand)",
-        "    All there is to know about all commands.",
+        "    Returns a description of all commands.",
         "COUNT",
-        "    How many commands there are.",
+        "    Returns the number of commands.",
         "DOCS [<command-name> ...]",
-        "    What they do and take, for people; of all commands, if none is named.",
+        "    Returns the documentation of the commands, or of all commands.",
         "GETKEYS <full-command>",
-        "    Which of its words are keys.",
+        "    Returns which of its arguments are keys.",
         "GETKEYSANDFLAGS <full-command>",
-        "    Which of its words are keys, and what is done to them.",
+        "    Returns which of its arguments are keys, and how they are used.",
         "INFO [<command-name> ...]",
-        "    Arity, flags, categories and keys; of all commands, if none is named.",
+        "    Returns arity, flags, categories and keys of the commands, or of all commands.",
         "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
-        "    The names of commands.",
+        "    Returns the names of commands.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
         NULL,
     };
 

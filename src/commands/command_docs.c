@@ -1,6 +1,5 @@
-/* COMMAND DOCS: a row in words. The row's description of its arguments (the language is in call/command.h) is parsed into a tree of
- * nodes, and the tree is written.
- */
+/* COMMAND DOCS: the description of a row's arguments (commands/README.md has the language) is parsed into a tree of nodes, and
+ * the tree is written to the reply. */
 #include "commands/command_docs.h"
 
 #include "base/check.h"
@@ -11,9 +10,9 @@ enum node_kind { NODE_ARGUMENT, NODE_TOKEN, NODE_ONE_OF, NODE_BLOCK };
 struct node {
     enum node_kind kind;
     struct bytes name, type;        /* type: of an argument */
-    struct bytes token;             /* the word itself, or that before it; data NULL: none */
+    struct bytes token;             /* the token itself, or the one before it; data NULL: none */
     bool optional, multiple, multiple_token;
-    bool alone;                     /* within parentheses: a block that begins with it leaves it its word */
+    bool alone;                     /* in parentheses: a block that begins with it does not take its token */
     struct node *children, *next;
 };
 
@@ -22,7 +21,7 @@ struct parser {
     struct arena *arena;
 };
 
-/* A list being made. */
+/* A list that is being built. */
 struct list {
     struct node *first, **end;
     size_t count;
@@ -74,7 +73,7 @@ static struct bytes parse_word(struct parser *parser)
     return bytes_of(from, (size_t)(parser->at - from));
 }
 
-/* A name may have a colon itself ("ip:port:string"): the type is behind the last one. */
+/* A name may contain colons ("ip:port:string"): the type is after the last one. */
 static size_t name_size(struct bytes word)
 {
     size_t size = word.size;
@@ -104,7 +103,7 @@ static struct bytes lower_case(struct parser *parser, struct bytes word)
     return bytes_of(copy, word.size);
 }
 
-/* Does the WORD stand before an argument or a group, or for itself? */
+/* Whether an argument or a group follows the WORD, so that the word is its token. */
 static bool has_follower(const struct parser *parser)
 {
     struct parser ahead = *parser;
@@ -179,7 +178,7 @@ static struct list parse_sequence(struct parser *parser)
     }
 }
 
-/* "offset_count". */
+/* Joins the names of parts: "offset_count". */
 static struct bytes joined_name(struct parser *parser, const struct node *children)
 {
     size_t size = 0;
@@ -205,7 +204,7 @@ static struct node *group_of(struct parser *parser, enum node_kind kind, struct 
     return node;
 }
 
-/* One node for a sequence: itself if it has one item, else a block, which takes the word that it begins with. */
+/* One node for a sequence: the item itself if it is the only one, else a block, which takes the token at its beginning. */
 static struct node *node_of_sequence(struct parser *parser, struct list list)
 {
     struct node *block;
@@ -243,7 +242,7 @@ static size_t node_count(const struct node *nodes)
 /* Which key specification the next argument of type key belongs to. Patterns of keys share one. */
 struct key_counter {
     int next, count;
-    int of_patterns;        /* -1: none was seen */
+    int of_patterns;        /* -1: none yet */
 };
 
 static bool is_key_pattern(const struct node *node)
@@ -345,7 +344,7 @@ static struct node *parse_arguments(struct arena *arena, const char *text)
     struct parser parser = { text == NULL ? "" : text, arena };
     struct list list = parse_sequence(&parser);
 
-    CHECK(*parser.at == '\0');      /* a bracket too many */
+    CHECK(*parser.at == '\0');      /* a closing bracket without an opening one */
     return list.first;
 }
 

@@ -1,4 +1,4 @@
-/* COMMAND DOCS: what a row tells people. */
+/* COMMAND DOCS: a row as documentation. */
 #ifndef KELVIN_COMMANDS_COMMAND_DOCS_H
 #define KELVIN_COMMANDS_COMMAND_DOCS_H
 
@@ -6,7 +6,7 @@
 #include "call/command.h"
 #include "resp/reply.h"
 
-/* The map of COMMAND DOCS about one command. The arena serves until the call ends. */
+/* Replies the documentation of one command, a map. The arena lives as long as the call. */
 void command_docs_reply(struct reply *reply, struct arena *arena, const struct command *command);
 
 #endif

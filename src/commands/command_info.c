@@ -1,4 +1,4 @@
-/* COMMAND INFO: what a command's row means, in the words clients know. */
+/* COMMAND INFO: a row in the terms that clients know. */
 #include "commands/command_info.h"
 
 #include "base/text.h"
@@ -18,7 +18,7 @@ static const struct flag_name command_flag_names[] = {
     { COMMAND_ALLOW_BUSY, "allow_busy" }, { COMMAND_MOVABLE_KEYS, "movablekeys" }, { 0, NULL },
 };
 
-/* The names are those of ACL categories, which follow an "@". */
+/* The names of ACL categories, without the "@". */
 static const struct flag_name category_names[] = {
     { CAT_KEYSPACE, "@keyspace" }, { CAT_READ, "@read" }, { CAT_WRITE, "@write" }, { CAT_SET, "@set" },
     { CAT_SORTEDSET, "@sortedset" }, { CAT_LIST, "@list" }, { CAT_HASH, "@hash" }, { CAT_STRING, "@string" },
@@ -61,7 +61,7 @@ uint32_t command_category_of(struct bytes name)
     return 0;
 }
 
-/* Scripts may read and write, or not: they are neither. */
+/* Commands that run scripts are neither readers nor writers: scripts may do both. */
 uint32_t command_categories(const struct command *command)
 {
     uint32_t flags = command->flags, categories = command->categories;
@@ -88,8 +88,8 @@ static bool is_plain_range(const struct key_spec *spec)
     return spec->keyword == NULL && !spec->numbered && spec->step != 0;
 }
 
-/* First key, last key and step, as clients of before 7.0 want them, cover the specifications that are ranges at fixed places and
- * follow each other. Keys elsewhere make the command one with movable keys. */
+/* First key, last key and step, as clients before 7.0 expect them, cover the specifications that are ranges at fixed positions
+ * and follow each other. Keys elsewhere make the command one with movable keys. */
 struct key_places {
     int first, last, step;
     bool movable;

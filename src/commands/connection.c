@@ -29,7 +29,7 @@ void quit_command(struct call *call)
     reply_ok(call->reply);
 }
 
-/* Equal? Takes the same time wherever they differ, so that nobody can guess a password letter by letter. */
+/* Compares in a time that does not depend on where the two differ, so that a password cannot be guessed byte by byte. */
 static bool is_password(struct bytes password, struct bytes given)
 {
     unsigned char differs = password.size != given.size;
@@ -39,7 +39,7 @@ static bool is_password(struct bytes password, struct bytes given)
     return differs == 0;
 }
 
-/* A user without a password takes any. */
+/* A user without a password accepts any. */
 static bool authenticate(struct call *call, struct bytes user, struct bytes given)
 {
     char *password = config_string(call->engine->config, CONFIG_REQUIREPASS);
@@ -91,7 +91,7 @@ void reset_command(struct call *call)
 }
 
 struct hello {
-    int64_t protocol;               /* 0: as it is */
+    int64_t protocol;               /* 0: unchanged */
     const struct bytes *user, *password, *name;     /* NULL: not given */
 };
 

@@ -49,7 +49,8 @@ void swapdb_command(struct call *call)
     reply_ok(call->reply);
 }
 
-/* [ASYNC|SYNC]. Both are taken and mean the same: the keys are gone when the reply comes, and their memory is freed behind. */
+/* [ASYNC|SYNC]. Both are accepted and do the same: the keys are removed before the reply, their memory is freed in the
+ * background. */
 static bool parse_flush(struct call *call)
 {
     if (call->arg_count == 1)

@@ -1,4 +1,4 @@
-/* DUMP and RESTORE. The format is value/codec.h's business. */
+/* DUMP and RESTORE. value/codec.h has the format. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"
@@ -58,7 +58,7 @@ static bool parse_options(struct call *call, struct restore *restore)
     return true;
 }
 
-/* Argument 2; 0 is never. */
+/* Argument 2; 0 means never. */
 static bool parse_ttl(struct call *call, struct restore *restore)
 {
     int64_t ttl;
@@ -70,7 +70,7 @@ static bool parse_ttl(struct call *call, struct restore *restore)
         return false;
     }
     restore->expire_ms = ttl == 0 ? -1 : ttl;
-    /* A sum beyond the range is a time long past in Redis, too: the key is not there afterwards. */
+    /* A sum that overflows is a time long past in Redis, too: the key does not exist afterwards. */
     if (ttl > 0 && !restore->absolute && __builtin_add_overflow(ttl, call->turn->now_ms, &restore->expire_ms))
         restore->expire_ms = 0;
     return true;
@@ -81,7 +81,7 @@ static bool parse_payload(struct call *call, struct buffer *scratch, struct rest
     struct value_limits limits = call->turn->limits;
     enum status status;
 
-    /* As for all strings: what the log has was allowed when it came. */
+    /* As for all strings: what is in the log was allowed when it was logged. */
     if (!(call->client->flags & CLIENT_REPLAY))
         limits.string_unpacked_max = (size_t)call->turn->string_size_max;
     status = codec_restore(call->args[3], &limits, scratch, &restore->value);
@@ -92,7 +92,7 @@ static bool parse_payload(struct call *call, struct buffer *scratch, struct rest
     return status == STATUS_OK;
 }
 
-/* The log gets the time at which the key goes, not how long it was to live. */
+/* The log gets the time at which the key expires instead of its time to live. */
 static void propagate(struct call *call, const struct restore *restore)
 {
     struct bytes *args;
@@ -107,7 +107,7 @@ static void propagate(struct call *call, const struct restore *restore)
     call_propagate(call, args, count + 1);
 }
 
-/* What would be restored has expired already; so nothing comes, but what was there goes. */
+/* The value to be restored has expired already: nothing is created, but the old key is removed. */
 static void remove_old(struct call *call, struct restore *restore)
 {
     struct key key;
@@ -127,7 +127,7 @@ static void put_new(struct call *call, const struct restore *restore)
     key_replace(&key, restore->value);
     key.expire_ms = restore->expire_ms;
     key_changed(&key, "restore");
-    /* Kelvin measures heat under every maxmemory-policy, so both are of use under every one. */
+    /* Kelvin measures heat under every maxmemory-policy, so both options work under every one. */
     if (restore->heat >= 0)
         key_set_heat(&key, (uint8_t)restore->heat);
     if (restore->idle_s >= 0)

@@ -1,7 +1,7 @@
-/* Times to live: EXPIRE and its kin, TTL and its kin, PERSIST.
+/* EXPIRE, TTL, PERSIST and related commands.
  *
- * The log gets absolute times (PEXPIREAT), so that a replay after an hour does not add an hour, and none of the conditions,
- * for they held.
+ * The log gets absolute times (PEXPIREAT), so that replaying it an hour later does not add an hour, and no conditions, because
+ * they held.
  */
 #include "call/call.h"
 #include "call/key.h"
@@ -39,7 +39,7 @@ static bool parse_conditions(struct call *call, uint32_t *conditions)
     return true;
 }
 
-/* No expiry counts as an infinite one. */
+/* No expiry counts as infinite. */
 static bool conditions_hold(uint32_t conditions, int64_t old_ms, int64_t when_ms)
 {
     bool has_old = old_ms >= 0;
@@ -68,7 +68,7 @@ static bool parse_time(struct call *call, enum time_origin origin, enum time_uni
     return false;
 }
 
-/* Its time has come already: the key goes at once. */
+/* The time has passed already: the key is removed at once. */
 static void remove_expired(struct call *call, struct key *key)
 {
     call_propagate(call, (struct bytes[]){ BYTES("DEL"), key->name }, 2);

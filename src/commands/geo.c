@@ -1,4 +1,4 @@
-/* The geo commands that add, and that answer places and distances, and the table of all of them. */
+/* The geo commands that add members, and those that return positions and distances. */
 #include "commands/geo.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ void geo_reply_point(struct reply *reply, struct geo_point point)
     reply_long_double(reply, point.latitude);
 }
 
-/* The words of the ZADD that this GEOADD is. `first`: the first argument behind the options. */
+/* The arguments of the ZADD that is equal to this GEOADD. `first`: the first argument after the options. */
 static struct bytes *words_of_zadd(struct call *call, int first, int count)
 {
     struct bytes *words = arena_alloc(call->arena, (size_t)(first + 2 * count) * sizeof(struct bytes));

@@ -4,7 +4,7 @@
 
 #define MERCATOR_MAX_M 20037726.37      /* half the equator, in the projection */
 
-/* The step whose cells, nine of them, cover a circle of this radius; more than one is needed near the poles, where they get narrow. */
+/* The step at which nine cells cover a circle of this radius. Near the poles, where cells are narrow, a smaller step is needed. */
 static int step_for(double radius, double latitude)
 {
     int step = -1;
@@ -17,8 +17,8 @@ static int step_for(double radius, double latitude)
     return step < 1 ? 1 : step > GEOHASH_STEP_MAX ? GEOHASH_STEP_MAX : step;
 }
 
-/* The degrees between which the area lies. Degrees of longitude are shortest on the side that is nearer to a pole, but the box is taken
- * as wide as at the one farther from the equator in the north, and likewise in the south. */
+/* The bounds of the area in degrees. The width is that of the side farther from the equator, where degrees of longitude are
+ * shortest. */
 static struct geo_box bounds_of(const struct geo_area *area)
 {
     double half_width = area->shape == GEO_CIRCLE ? area->radius : area->width / 2;
@@ -42,7 +42,7 @@ static bool is_too_small(uint64_t centre, int step, const struct geo_box *bounds
         geohash_box(geohash_neighbour(centre, step, -1, 0), step).min.longitude > bounds->min.longitude;
 }
 
-/* Whether the area stays within the middle cell on the side where this neighbour is. */
+/* Whether the area stays within the middle cell on the side of this neighbour. */
 static bool is_out_of_reach(const struct geo_box *middle, const struct geo_box *bounds, int east, int north)
 {
     return (north < 0 && middle->min.latitude < bounds->min.latitude) || (north > 0 && middle->max.latitude > bounds->max.latitude) ||
@@ -67,7 +67,7 @@ int geo_area_cells(const struct geo_area *area, struct geo_scores cells[GEO_CELL
         uint64_t cell = geohash_neighbour(centre, step, around[i].east, around[i].north);
         uint64_t one = (uint64_t)1 << (2 * (GEOHASH_STEP_MAX - step));
 
-        /* With four cells all over the world the one in the north is the one in the south. */
+        /* If four cells cover the world, the northern neighbour is also the southern one. */
         if ((step >= 2 && is_out_of_reach(&middle, &bounds, around[i].east, around[i].north)) || (count > 1 && cell == previous))
             continue;
         cells[count++] = (struct geo_scores){ (double)(cell * one), (double)((cell + 1) * one) };

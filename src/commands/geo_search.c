@@ -1,4 +1,5 @@
-/* GEOSEARCH and its kin: the members of a sorted set within a circle or a box, to the client or into another key. */
+/* GEOSEARCH, GEORADIUS and related commands: the members of a sorted set within a circle or a box, replied or stored in another
+ * key. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,7 +14,7 @@
 
 enum search_kind {
     SEARCH,                 /* GEOSEARCH[STORE]: centre and shape are options */
-    SEARCH_AROUND_POINT,    /* GEORADIUS: they stand before the options */
+    SEARCH_AROUND_POINT,    /* GEORADIUS: they precede the options */
     SEARCH_AROUND_MEMBER,   /* GEORADIUSBYMEMBER */
 };
 
@@ -21,11 +22,11 @@ struct search {
     enum search_kind kind;
     int source;             /* argument: the key */
     bool may_store;         /* GEORADIUS and GEORADIUSBYMEMBER, but not with _RO */
-    int target;             /* argument: the key to store in; 0: none */
+    int target;             /* argument: the key to store the result in; 0: none */
     bool stores_distances;
     bool from_member, from_point, has_circle, has_box;
     struct geo_area area;
-    double metres;          /* of the unit that was given */
+    double metres;          /* of the given unit */
     bool with_distance, with_hash, with_point, any;
     int64_t count;          /* 0: all */
     enum { ORDER_NONE, ORDER_UP, ORDER_DOWN } order;
@@ -36,8 +37,8 @@ struct hit {
     struct bytes member;    /* in the call's arena */
     double score;
     struct geo_point point;
-    double distance;        /* in the unit asked for */
-    size_t index;           /* as it was found: which of two as near comes first */
+    double distance;        /* in the given unit */
+    size_t index;           /* order of discovery, which decides between equal distances */
 };
 
 struct hits {
@@ -67,7 +68,7 @@ static bool read_length(struct call *call, int arg, const char *name, double *le
     return false;
 }
 
-/* Argument `arg` and the unit behind it. */
+/* Argument `arg` and the unit after it. */
 static bool read_circle(struct call *call, struct search *search, int arg)
 {
     struct geo_area *area = &search->area;
@@ -110,7 +111,7 @@ static bool read_count(struct call *call, struct search *search, int arg)
     return !call->failed;
 }
 
-/* A word that stands alone. */
+/* A word without arguments. */
 static bool *word_of(const struct call *call, struct search *search, int arg)
 {
     static const struct { const char *name; size_t offset; } words[] = {
@@ -127,7 +128,7 @@ static bool *word_of(const struct call *call, struct search *search, int arg)
     return NULL;
 }
 
-/* The options of GEOSEARCH that say where. Returns how many arguments one takes, 0 if it is none of them or after an error. */
+/* The options of GEOSEARCH about the area. Returns how many arguments the option has, 0 if it is none of them or after an error. */
 static int read_where(struct call *call, struct search *search, int arg)
 {
     int behind = call->arg_count - arg - 1;
@@ -178,14 +179,15 @@ static int read_option(struct call *call, struct search *search, int arg)
     return taken;
 }
 
-/* What GEORADIUS and its kin have before the options. Returns the first argument behind it; 0: the error was replied. */
+/* Parses what precedes the options of GEORADIUS and related commands. Returns the first argument after it; 0: the error was
+ * replied. */
 static int read_place(struct call *call, struct search *search)
 {
     switch (search->kind) {
     case SEARCH_AROUND_POINT:
         return geo_read_point(call, 2, &search->area.centre) && read_circle(call, search, 4) ? 6 : 0;
     case SEARCH_AROUND_MEMBER:
-        /* Of a key that is missing nothing more is looked at. */
+        /* If the key is missing, the rest is not checked. */
         if (!search->key.present)
             return 5;
         return centre_on_member(call, search, 2) && read_circle(call, search, 3) ? 5 : 0;
@@ -229,7 +231,7 @@ static bool read_search(struct call *call, struct search *search)
     }
     if (!options_agree(call, search))
         return false;
-    /* Which ones are counted out must not be left to chance. */
+    /* With COUNT but without an order the nearest are returned, so that the result is well defined. */
     if (search->count > 0 && search->order == ORDER_NONE && !search->any)
         search->order = ORDER_UP;
     return true;
@@ -244,7 +246,7 @@ static struct hit *hits_add(struct hits *hits)
     return &hits->all[hits->count++];
 }
 
-/* Up to `limit` hits in all, 0: as many as there are. */
+/* Collects up to `limit` hits in all; 0: no limit. */
 static void search_cell(struct call *call, const struct search *search, struct geo_scores cell, size_t limit, struct hits *hits)
 {
     const struct value *zset = &search->key.value;
@@ -312,7 +314,7 @@ static void reply_hits(struct call *call, const struct search *search, const str
         if (search->with_distance)
             geo_reply_distance(reply, hit->distance);
         if (search->with_hash)
-            reply_integer(reply, (int64_t)hit->score);      /* it lies within a cell */
+            reply_integer(reply, (int64_t)hit->score);      /* fits, as it is within a cell */
         if (search->with_point)
             geo_reply_point(reply, hit->point);
     }
@@ -323,7 +325,7 @@ static void store_hits(struct call *call, const struct search *search, const str
     struct value stored = zset_build(&call->turn->limits);
     uint64_t changes = call->change_count;
 
-    /* Each is there once, so all are added. */
+    /* All members are different, so each is added. */
     for (size_t i = 0; i < hits->count; i++)
         zset_build_add(&stored, hits->all[i].member, search->stores_distances ? hits->all[i].distance : hits->all[i].score);
     zset_compact(&stored, &call->turn->limits);

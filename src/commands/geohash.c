@@ -5,7 +5,7 @@
 #define EARTH_RADIUS_M 6372797.560856
 #define RADIANS_PER_DEGREE (M_PI / 180.0)
 
-/* Sets a bit of zero between any two bits: abcd -> 0a0b0c0d. In each step the halves of a group move apart. */
+/* Inserts a zero bit between any two bits: abcd -> 0a0b0c0d. In each step the halves of a group move apart. */
 static uint64_t spread(uint64_t bits)
 {
     bits &= 0xffffffff;
@@ -31,7 +31,7 @@ static uint64_t interleave(uint32_t longitude, uint32_t latitude)
     return spread(longitude) << 1 | spread(latitude);
 }
 
-/* Which of 2^step parts of -limit to limit. */
+/* Index among 2^step parts of the range from -limit to limit. */
 static uint32_t part_of(double degrees, double limit, int step)
 {
     return (uint32_t)((degrees + limit) / (limit + limit) * (double)(1u << step));
@@ -77,7 +77,7 @@ struct geo_point geohash_decode(uint64_t bits)
     };
 }
 
-/* A number that is not moved keeps the bit too many that a limit has. */
+/* A number that is not moved keeps the extra bit that the upper limit has. */
 static uint32_t moved(uint32_t part, int by, int step)
 {
     return by == 0 ? part : (part + (uint32_t)by) & ((1u << step) - 1);
@@ -130,6 +130,6 @@ double geo_distance(struct geo_point a, struct geo_point b)
         return geo_distance_north(a.latitude, b.latitude);
     north = sin((geo_radians(b.latitude) - geo_radians(a.latitude)) / 2);
     share = north * north + cos(geo_radians(a.latitude)) * cos(geo_radians(b.latitude)) * east * east;
-    /* Rounding may carry it over 1 at the other end of the world. */
+    /* Rounding may exceed 1 for antipodes. */
     return 2 * EARTH_RADIUS_M * asin(share > 1 ? 1 : sqrt(share));
 }

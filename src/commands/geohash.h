@@ -30,26 +30,28 @@ struct geo_box {
     struct geo_point min, max;
 };
 
-/* The point lies within the limits; 1 <= step <= 26. */
+/* The point is within the limits; 1 <= step <= 26. */
 uint64_t geohash_encode(struct geo_point point, int step);
 struct geo_box geohash_box(uint64_t bits, int step);
-/* The middle of the smallest cell, held within the limits. Any number is safe to give. */
+/* The middle of the smallest cell, clamped to the limits. Accepts any number. */
 struct geo_point geohash_decode(uint64_t bits);
-/* The cell that lies `east` and `north` cells (-1, 0 or 1) away. Round the globe both ways: behind the north comes the south. */
+/* The cell that is `east` and `north` cells (-1, 0 or 1) away. Both directions wrap around: after the northernmost comes the
+ * southernmost. */
 uint64_t geohash_neighbour(uint64_t bits, int step, int east, int north);
 
-/* The number in a score, which may be any double (a sorted set filled by ZADD): fractions are cut, and what is no 64-bit number becomes
- * what x86 makes of it, as in Redis: a negative one its two's complement, one far below zero 2^63, one from 2^64 on 0. */
+/* The number in a score, which may be any double (a sorted set filled by ZADD). Fractions are truncated. What does not fit into
+ * 64 bits becomes what x86 makes of it, as in Redis: a negative number its two's complement, a number far below zero 2^63, a
+ * number from 2^64 on 0. */
 uint64_t geohash_of_score(double score);
 
-/* The 11 letters others know the place by: base 32, latitudes up to the poles. The last is always 0, as 52 bits are 10.4 letters. */
+/* The 11 letters of geohash.org: base 32, latitudes up to the poles. The last is always 0, as 52 bits are 10.4 letters. */
 void geohash_text(struct geo_point point, char text[GEOHASH_TEXT_SIZE]);
 
-/* Metres on the great circle, on a ball of 6372797.560856 m (haversine formula). */
+/* Metres along the great circle, on a sphere of 6372797.560856 m (haversine formula). */
 double geo_distance(struct geo_point a, struct geo_point b);
 double geo_distance_north(double latitude, double other);      /* along a meridian */
 double geo_radians(double degrees);
-/* Degrees of a great circle that a way in metres is. */
+/* Degrees of a great circle for a distance in metres. */
 double geo_degrees_of_metres(double metres);
 
 #endif

@@ -1,8 +1,8 @@
-/* The prototypes of all handlers. They come from the rows: COMMAND("get", get_command, ...) declares
+/* The prototypes of all handlers, from the rows: COMMAND("get", get_command, ...) declares
  *
  *   void get_command(struct call *call);
  *
- * which get_command's file defines. A row whose handler is missing does not link; a handler without a row is a warning.
+ * which get_command's file defines. A row whose handler is missing does not link; a handler without a row gives a warning.
  */
 #ifndef KELVIN_COMMANDS_HANDLERS_H
 #define KELVIN_COMMANDS_HANDLERS_H

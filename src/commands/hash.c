@@ -1,4 +1,4 @@
-/* The hash commands that change something, and the table of all of them. */
+/* The hash commands that change something. */
 #include <math.h>
 
 #include "call/call.h"
@@ -11,7 +11,7 @@ static bool open_for_writing(struct call *call, struct key *key)
     return key_open_as(call, 1, KEY_FOR_WRITING, VALUE_HASH, key);
 }
 
-/* Sets a field in the hash, which is made if there is none; key_changed is up to the caller. True if the field is new. */
+/* Sets a field, creating the hash if needed; the caller calls key_changed. True if the field is new. */
 static bool set_field(struct key *key, struct bytes field, struct bytes value)
 {
     if (!key->present && key->value.object == NULL)
@@ -19,7 +19,7 @@ static bool set_field(struct key *key, struct bytes field, struct bytes value)
     return hash_set(&key->value, &key->call->turn->limits, field, value);
 }
 
-/* The same for a field that is changed, not replaced: it keeps its time. */
+/* The same for a field that is changed, not replaced: it keeps its expiry. */
 static void change_field(struct key *key, struct bytes field, struct bytes value)
 {
     if (!key->present && key->value.object == NULL)
@@ -27,7 +27,7 @@ static void change_field(struct key *key, struct bytes field, struct bytes value
     hash_set_keeping(&key->value, &key->call->turn->limits, field, value);
 }
 
-/* HSET and HMSET count a change a pair, as Redis does; key_changed has counted one. */
+/* HSET and HMSET count one change for each pair, as Redis does; key_changed has counted one. */
 static void set_pairs(struct call *call, struct key *key, int64_t *new_count)
 {
     *new_count = 0;
@@ -82,8 +82,8 @@ void hsetnx_command(struct call *call)
     reply_integer(call->reply, 1);
 }
 
-/* The hash is empty after the last field. What is then put into the entry is freed with it at once; it has to be put there
- * all the same, as deleting may have moved the object. */
+/* After the last field was removed the hash is empty and the key is removed at once. Even so the value has to be stored first,
+ * because deleting may have moved the object. */
 void hdel_command(struct call *call)
 {
     uint64_t changes = call->change_count;
@@ -141,7 +141,7 @@ static bool increment_argument(struct call *call, long double *increment)
     return true;
 }
 
-/* The log gets the sum, not the increment: another machine, or another day's C library, might round otherwise. */
+/* The log gets the sum, not the increment: another machine or C library might round differently. */
 static void log_sum(struct call *call, const struct key *key, struct bytes sum)
 {
     const struct bytes words[] = { BYTES("HSET"), call->args[1], call->args[2], sum };

@@ -1,7 +1,7 @@
-/* Values and times of fields in one go: HGETEX, HSETEX, HGETDEL.
+/* HGETEX, HSETEX, HGETDEL: values and expiry times of fields together.
  *
- * The log gets what happened: HPEXPIREAT or HPERSIST for HGETEX, HSETEX with an absolute time and without a condition, HDEL for what
- * was deleted because its time had come already, or because HGETDEL was asked to.
+ * The log gets the effect: HPEXPIREAT or HPERSIST for HGETEX, HSETEX with an absolute time and without a condition, HDEL for
+ * fields whose time has passed already, and for HGETDEL.
  */
 #include "call/call.h"
 #include "call/key.h"
@@ -15,10 +15,10 @@ struct options {
     enum times times;
     int64_t when_ms;            /* TIMES_GIVEN */
     enum { ALWAYS, IF_NONE_THERE, IF_ALL_THERE } condition;
-    int fields_arg;             /* where FIELDS stands */
+    int fields_arg;             /* argument: FIELDS */
 };
 
-/* EX, PX, EXAT or PXAT at `arg`; *is_one says whether. False: the error was replied. */
+/* EX, PX, EXAT or PXAT at `arg`; sets *is_one if it is one of these. False: the error was replied. */
 static bool parse_time_option(struct call *call, int arg, struct options *options, bool *is_one)
 {
     static const struct { const char *word; uint32_t form; } forms[] = {
@@ -36,7 +36,7 @@ static bool parse_time_option(struct call *call, int arg, struct options *option
     return true;
 }
 
-/* The values of the fields as they are now. */
+/* Replies the values of the fields as they are now. */
 static void reply_values(struct call *call, const struct key *key, const struct hash_fields *fields, struct bytes **live,
     int *live_count)
 {
@@ -56,7 +56,7 @@ static void reply_values(struct call *call, const struct key *key, const struct 
     }
 }
 
-/* Those that are still there: a field may have been named twice. The key goes with its last field. */
+/* Deletes those that still exist: a field may have been named twice. The key is removed with its last field. */
 static void delete_fields(struct call *call, struct key *key, const struct bytes *fields, int count)
 {
     const struct bytes head[] = { BYTES("HDEL"), key->name };
@@ -145,7 +145,7 @@ void hgetdel_command(struct call *call)
         return;
     hash_log_begin(call, &log, head, 2, fields.count);
     reply_array(call->reply, (size_t)fields.count);
-    /* One by one: a field that is named twice is there once. */
+    /* One by one: a field that is named twice exists once. */
     for (int i = 0; i < fields.count; i++) {
         if (!key.present || !hash_get(&key.value, fields.list[i], &value, digits)) {
             reply_null(call->reply);
@@ -211,7 +211,7 @@ static bool parse_set_options(struct call *call, struct options *options)
     return false;
 }
 
-/* Pairs behind FIELDS and their number. */
+/* The number of pairs, which follows FIELDS, and the pairs. */
 static bool parse_pairs(struct call *call, int arg, struct hash_fields *pairs)
 {
     int64_t count;

@@ -1,7 +1,7 @@
-/* Times of fields: HEXPIRE and its kin, HTTL and its kin, HPERSIST.
+/* HEXPIRE, HTTL, HPERSIST and related commands: expiry times of fields.
  *
- * The log gets absolute times (HPEXPIREAT) and none of the conditions, for they held, and only the fields for which they did; a
- * field whose time has come already is deleted at once, and logged as an HDEL.
+ * The log gets absolute times (HPEXPIREAT) and no conditions, because they held, and only the fields for which they did. A field
+ * whose time has passed already is deleted at once and logged as an HDEL.
  */
 #include "call/call.h"
 #include "call/key.h"
@@ -11,7 +11,7 @@
 
 enum hash_expire_condition { ALWAYS, IF_NONE, IF_ANY, IF_GREATER, IF_LESS };
 
-/* A word at argument 3, if there is one of these. */
+/* The condition at argument 3, if there is one. */
 static enum hash_expire_condition condition_argument(struct call *call)
 {
     static const char *const words[] = { [IF_NONE] = "nx", [IF_ANY] = "xx", [IF_GREATER] = "gt", [IF_LESS] = "lt" };
@@ -23,7 +23,7 @@ static enum hash_expire_condition condition_argument(struct call *call)
     return ALWAYS;
 }
 
-/* No time counts as an infinite one. */
+/* No expiry counts as infinite. */
 static bool condition_holds(enum hash_expire_condition condition, int64_t old_ms, int64_t when_ms)
 {
     switch (condition) {
@@ -130,7 +130,7 @@ void hpexpireat_command(struct call *call)
 
 static const char *const count_not_positive = "Number of fields must be a positive integer";
 
-/* Seconds are rounded up: what is left is more than nothing until it is nothing. */
+/* Seconds are rounded up, so that a field that exists has at least one. */
 static void tell_times(struct call *call, uint32_t form)
 {
     struct hash_fields fields;

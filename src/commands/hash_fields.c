@@ -1,6 +1,6 @@
 #include "commands/hash_fields.h"
 
-/* Redis takes no later ones; the year is 4199. */
+/* The limit of Redis, in the year 4199. */
 static const int64_t when_max_ms = ((int64_t)1 << 46) - 1;
 
 bool hash_time_argument(struct call *call, int arg, uint32_t form, int64_t *when_ms)
@@ -73,7 +73,7 @@ void hash_log_end(struct call *call, struct hash_log *log, int words_each, bool 
         log->words[log->head_count + 1] = call_integer(call, words / words_each);
         call_propagate(call, log->words, log->count);
     } else {
-        /* The two words kept free for FIELDS go to the front, the command and the key right behind them. */
+        /* The two words reserved for FIELDS move to the front: the command and the key now directly precede the fields. */
         for (int i = log->head_count - 1; i >= 0; i--)
             log->words[i + 2] = log->words[i];
         call_propagate(call, log->words + 2, log->count - 2);

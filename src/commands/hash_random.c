@@ -1,5 +1,5 @@
-/* HRANDFIELD key [count [WITHVALUES]]: a field drawn at random; `count` different ones; or, if count is negative, that many
- * draws, each from all fields. */
+/* HRANDFIELD key [count [WITHVALUES]]: one random field; `count` different ones; or, if count is negative, that many draws, each
+ * from all fields. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/draw.h"
@@ -29,8 +29,8 @@ static void draw_with_repeats(const struct draw *draw)
     }
 }
 
-/* One walk over the hash that takes each pair with the chance (still wanted) / (still to come). It takes all of them when
- * all are wanted, and every choice of `count` pairs is as likely as any other. */
+/* One iteration that takes each pair with probability (still wanted) / (still to come). It takes all pairs if all are wanted, and
+ * every choice of `count` pairs is equally likely. */
 static void draw_walking(const struct draw *draw)
 {
     size_t wanted = draw->count, coming = hash_count(draw->value);
@@ -46,7 +46,7 @@ static void draw_walking(const struct draw *draw)
     }
 }
 
-/* Few pairs of a table. The hash does not change meanwhile, so a field's address tells it from the others. */
+/* Few pairs of a table. The hash does not change meanwhile, so fields are distinguished by their addresses. */
 static void draw_sparsely(const struct draw *draw)
 {
     struct dict *seen = dict_create(&draw->call->turn->limits.seed);

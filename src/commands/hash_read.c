@@ -1,4 +1,4 @@
-/* The hash commands that ask: about one field, about several, about all. */
+/* The hash commands that only read. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"

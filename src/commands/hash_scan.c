@@ -5,7 +5,7 @@
 #include "commands/scan_options.h"
 #include "value/hash.h"
 
-/* The cursor stands in front of the elements and is known after them, so they are written aside first. */
+/* The cursor precedes the elements in the reply but is known after them, so they are collected first. */
 struct step {
     const struct scan_options *options;
     struct reply elements;
@@ -32,7 +32,7 @@ void hscan_command(struct call *call)
 
     if (!scan_options_cursor(call, 2, &options) || !key_open_as(call, 1, KEY_FOR_READING, VALUE_HASH, &key))
         return;
-    /* Redis does not look at the options of a missing key. */
+    /* Redis does not check the options if the key is missing. */
     if (key.present && !scan_options_parse(call, 3, SCAN_WITHOUT_TYPE, &options))
         return;
     reply_init(&step.elements, call->reply->protocol);

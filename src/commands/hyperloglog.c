@@ -25,13 +25,14 @@ static bool open_hll(struct call *call, int arg, enum key_access access, struct 
     return false;
 }
 
-/* The bytes of a present key; no integer is one. */
+/* The bytes of a present key; an integer is no HyperLogLog. */
 static struct bytes hll_of(const struct key *key)
 {
     return string_bytes(&key->value, NULL);
 }
 
-/* Changing one: a big dense one in its place, else a copy, for what is sparse may prove corrupt half way. `held` is the copy's memory. */
+/* A change: a large dense one is changed in place, others in a copy, because a sparse one may turn out to be corrupt half way.
+ * `held` is the memory of the copy. */
 struct edit {
     struct key *key;
     struct buffer held, *hll;
@@ -49,7 +50,7 @@ static void edit_begin(struct edit *edit, struct key *key)
     }
 }
 
-/* Put into the key, if it is a copy; the caller tells of the change. It is borrowed until then. */
+/* Puts the copy, if there is one, into the key; the caller calls key_changed. It is borrowed until then. */
 static void edit_put(struct edit *edit)
 {
     if (edit->hll == &edit->held)
@@ -61,7 +62,7 @@ static void edit_end(struct edit *edit)
     buffer_release(&edit->held);
 }
 
-/* Without a change an embedded string says raw afterwards, as in Redis. */
+/* If nothing changed, an embedded string becomes raw all the same, as in Redis. */
 static void edit_store(struct edit *edit, uint64_t changes)
 {
     struct key *key = edit->key;
@@ -92,7 +93,7 @@ void pfadd_command(struct call *call)
         result = hll_add(edit.hll, call->args[i], call->turn->hll_sparse_size_max);
         changes += result == HLL_CHANGED;
     }
-    if (result == HLL_CORRUPT) {        /* all or nothing: what is answered with an error is not in the log */
+    if (result == HLL_CORRUPT) {        /* all or nothing: what failed is not in the log */
         edit_end(&edit);
         reply_corrupt(call);
         return;
@@ -104,7 +105,7 @@ void pfadd_command(struct call *call)
     reply_integer(call->reply, changes > 0);
 }
 
-/* Whoever looks at one that is embedded leaves it raw, as in Redis. */
+/* Reading an embedded string makes it raw, as in Redis. */
 static void make_raw(struct key *key)
 {
     struct edit edit;
@@ -116,7 +117,7 @@ static void make_raw(struct key *key)
     edit_end(&edit);
 }
 
-/* The estimate is kept in the value: a change, which goes to the log, but nothing that anybody is told of. */
+/* The estimate is cached in the value: a change that is logged, but that sends no keyspace event. */
 static void keep_count(struct key *key, uint64_t count)
 {
     struct edit edit;
@@ -201,7 +202,7 @@ void pfmerge_command(struct call *call)
     edit_begin(&edit, &key);
     if ((is_dense && hll_to_dense(edit.hll) == HLL_CORRUPT) ||
         hll_raise(edit.hll, registers, call->turn->hll_sparse_size_max) == HLL_CORRUPT) {
-        reply_corrupt(call);        /* can't be: it was read before */
+        reply_corrupt(call);        /* cannot happen: it was read before */
     } else {
         hll_forget_count(edit.hll->data);
         edit_store(&edit, 1);
@@ -209,8 +210,6 @@ void pfmerge_command(struct call *call)
     }
     edit_end(&edit);
 }
-
-/* PFDEBUG. */
 
 /* False: the error was replied. */
 static bool make_dense(struct key *key, bool *was_sparse)
@@ -285,7 +284,7 @@ void pfdebug_command(struct call *call)
     }
 }
 
-/* 100,000 elements, sparse and dense: both must agree, and the estimate must be within four standard errors of what was added. */
+/* Adds 100,000 elements to a sparse and a dense one: both must agree, and the estimate must be within four standard errors. */
 void pfselftest_command(struct call *call)
 {
     struct buffer sparse = { 0 }, dense = { 0 };
@@ -306,7 +305,7 @@ void pfselftest_command(struct call *call)
         if (!hll_count(buffer_bytes(&sparse), &one) || !hll_count(buffer_bytes(&dense), &other) || one != other)
             problem = "sparse and dense count differently";
         if (fabs((double)one - (double)i) > 4 * 1.04 / 128 * (double)i + 10)
-            problem = "the estimate is too far away";
+            problem = "the estimate is too inaccurate";
     }
     buffer_release(&sparse);
     buffer_release(&dense);

@@ -1,4 +1,4 @@
-/* DEL, UNLINK, EXISTS, TYPE, TOUCH, and the table of all key commands. */
+/* DEL, UNLINK, EXISTS, TYPE, TOUCH. */
 #include "commands/keys.h"
 
 #include "call/call.h"
@@ -50,7 +50,7 @@ void exists_command(struct call *call)
     count_keys(call);
 }
 
-/* The same as EXISTS, but for its row: that one's keys keep the heat they have. */
+/* The same as EXISTS; the difference is in the row: EXISTS adds no heat. */
 void touch_command(struct call *call)
 {
     count_keys(call);

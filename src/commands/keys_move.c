@@ -1,14 +1,14 @@
-/* RENAME, RENAMENX, MOVE and COPY: a value in another place.
+/* RENAME, RENAMENX, MOVE and COPY.
  *
- * A value that moves is not copied: its object is detached from one key and put into the other. Opening a key may remove
- * it (it has expired) and so end what is borrowed from others; hence the order of the steps.
+ * A value that moves is not copied: its object is detached from one key and put into the other. Opening a key may remove it (it
+ * has expired) and invalidate what is borrowed from others; hence the order of the steps.
  */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/database.h"
 #include "commands/handlers.h"
 
-/* What a key takes along. */
+/* What moves with a key. */
 struct baggage {
     struct value value;
     int64_t expire_ms;
@@ -71,7 +71,7 @@ void renamenx_command(struct call *call)
     reply_integer(call->reply, 1);
 }
 
-/* False, too, if that can't be known: an error was replied. */
+/* Whether the key is missing. False, too, if this cannot be determined: an error was replied. */
 static bool is_free(struct call *call, int db, int arg)
 {
     struct key target;

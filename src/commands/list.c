@@ -1,10 +1,10 @@
-/* The list commands that change something but pop nothing, and the table of all of them. */
+/* The list commands that change something, except pops. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "value/list.h"
 
-/* What a listpack can't hold, chunks could; Redis draws the line here. */
+/* Chunks could hold elements that do not fit into a listpack; this is the limit of Redis. */
 enum { ELEMENT_SLACK = 1024 };
 static const size_t element_size_max = (1ull << 32) - ELEMENT_SLACK;
 
@@ -16,7 +16,7 @@ static bool element_fits(struct call *call, int arg)
     return false;
 }
 
-/* Whether only lists that are there already get the elements. */
+/* Whether a missing list is created. */
 enum push_mode { PUSH_ALWAYS, PUSH_IF_PRESENT };
 
 static void push(struct call *call, enum list_end end, enum push_mode mode)
@@ -82,7 +82,7 @@ static bool find_pivot(const struct value *list, struct bytes pivot, size_t *ind
     return found;
 }
 
-/* Redis gives the list the encoding it will need before it knows whether the pivot is there, and so do we. */
+/* Redis changes the encoding of the list before it knows whether the pivot exists, and so does Kelvin. */
 void linsert_command(struct call *call)
 {
     bool before = arg_is(call, 2, "before");
@@ -113,7 +113,7 @@ void linsert_command(struct call *call)
     reply_integer(call->reply, (int64_t)list_count(&key.value));
 }
 
-/* Likewise for an index that is not there. */
+/* Likewise for an index that does not exist. */
 void lset_command(struct call *call)
 {
     struct key key;
@@ -143,7 +143,7 @@ void lset_command(struct call *call)
     reply_ok(call->reply);
 }
 
-/* Elements have gone: stores the list, or removes the key with the last one. Counts `removed` changes. */
+/* Stores a list from which elements were removed, or removes the key with the last one. Counts `removed` changes. */
 static void store_fewer(struct key *key, const char *event, size_t removed)
 {
     struct call *call = key->call;
@@ -172,7 +172,7 @@ void lrem_command(struct call *call)
     reply_integer(call->reply, (int64_t)removed);
 }
 
-/* Redis counts what goes, and always one change at least. */
+/* Redis counts the removed elements, and at least one change. */
 void ltrim_command(struct call *call)
 {
     int64_t start, end, count;

@@ -1,10 +1,11 @@
-/* BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH: what LPOP and its kin do, or wait until they can. Logged as those. */
+/* BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH: like LPOP, LMPOP, LMOVE and so on, but they wait if there is no element. They are
+ * logged as those. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "commands/list_pop.h"
 
-/* Until one of the keys is a list. */
+/* Waits until one of the keys is a list. */
 static void wait_for_lists(struct call *call, int key_first, int key_count, int64_t deadline_us)
 {
     struct call_wait wait = {
@@ -79,7 +80,7 @@ void blmpop_command(struct call *call)
     wait_for_lists(call, 3, (int)key_count, deadline_us);
 }
 
-/* `words` go to the log. */
+/* `words` are logged. */
 static void move_or_wait(struct call *call, enum list_end from, enum list_end to, int64_t deadline_us, const struct bytes *words, int word_count)
 {
     struct key source;
@@ -90,7 +91,7 @@ static void move_or_wait(struct call *call, enum list_end from, enum list_end to
         if (list_move(&source, from, to))
             call_propagate(call, words, word_count);
     } else if (call->client->flags & CLIENT_NO_BLOCKING) {
-        reply_null(call->reply);        /* not the array that comes when the time is up; as Redis */
+        reply_null(call->reply);        /* not the array that is replied when the time is up; as in Redis */
     } else {
         wait_for_lists(call, 1, 1, deadline_us);
     }

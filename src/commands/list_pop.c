@@ -20,7 +20,7 @@ static const char *pop_event(enum list_end end)
     return end == LIST_HEAD ? "lpop" : "rpop";
 }
 
-/* The elements at the end have been replied. */
+/* Removes elements that have been replied. */
 static void remove_popped(struct key *key, enum list_end end, size_t count)
 {
     struct call *call = key->call;
@@ -126,7 +126,7 @@ bool list_pop_options(struct call *call, int arg, enum list_end *end, int64_t *c
     return true;
 }
 
-/* The log gets what came of it: a pop from the one key that had something. */
+/* The log gets the effect: a pop from the key that had elements. */
 void list_pop_many(struct key *key, int arg, enum list_end end, size_t count)
 {
     struct call *call = key->call;
@@ -164,7 +164,7 @@ void lmpop_command(struct call *call)
     reply_null_array(call->reply);
 }
 
-/* The element at an end, copied, for it is about to move. */
+/* A copy of the element at an end, because it is about to be moved. */
 static struct bytes take_copy(struct key *key, enum list_end end)
 {
     struct list_iterator iterator;
@@ -178,7 +178,7 @@ static struct bytes take_copy(struct key *key, enum list_end end)
     return element;
 }
 
-/* Within one list. */
+/* Moves an element within one list. */
 static void rotate(struct key *key, enum list_end from, enum list_end to, struct bytes element)
 {
     const struct value_limits *limits = &key->call->turn->limits;

@@ -1,4 +1,4 @@
-/* The list commands that only ask: LINDEX, LLEN, LRANGE, LPOS. */
+/* The list commands that only read: LINDEX, LLEN, LRANGE, LPOS. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"
@@ -68,11 +68,11 @@ void lrange_command(struct call *call)
     list_iterate_end(&iterator);
 }
 
-/* What LPOS was asked. */
+/* The arguments of LPOS. */
 struct position_query {
-    int64_t rank;               /* which match is the first to be answered; negative: from the tail */
-    int64_t count;              /* how many matches; 0: all; -1: one, answered without an array */
-    int64_t length_max;         /* how many elements are looked at; 0: all */
+    int64_t rank;               /* the first match to return; negative: counted from the tail */
+    int64_t count;              /* number of matches; 0: all; -1: one, replied without an array */
+    int64_t length_max;         /* number of elements to compare; 0: all */
 };
 
 static bool read_query(struct call *call, struct position_query *query)

@@ -15,7 +15,7 @@ void time_command(struct call *call)
     reply_bulk_integer(call->reply, now_us % 1000000);
 }
 
-/* Nobody follows, so more than none never come, and only the time ends the waiting. */
+/* There are no replicas, so the number is reached only if it is 0; else the time has to pass. */
 void wait_command(struct call *call)
 {
     struct call_wait wait = { .end = CALL_WAIT_ZERO, .args = call->args, .arg_count = call->arg_count };
@@ -31,7 +31,7 @@ void wait_command(struct call *call)
 
 enum { COLUMNS = 64, ROWS = 16, SIDE_MAX = 200, EMBERS_MAX = 5 };
 
-/* A glowing thing in the dark: where it is and how far its warmth reaches, in rows. */
+/* A glowing ember: its position and the reach of its warmth, in rows. */
 struct ember {
     double column, row, reach;
 };
@@ -41,7 +41,7 @@ static double uniform(struct random *random)
     return (double)(random_next(random) >> 11) / (double)(1ull << 53);
 }
 
-/* Some embers in the cold, and the heat around them in shades; a cell is twice as high as it is wide. */
+/* Draws embers and the warmth around them in shades; a cell is twice as high as it is wide. */
 static void draw_embers(struct buffer *out, struct random *random, int columns, int rows)
 {
     static const char shades[] = " .:-=+*#%@";
@@ -71,7 +71,7 @@ static void draw_embers(struct buffer *out, struct random *random, int columns, 
     }
 }
 
-/* A side that is not given stays as it is. */
+/* A side that is not given keeps its default. */
 static bool parse_side(struct call *call, int arg, int *side)
 {
     int64_t number;
@@ -84,7 +84,7 @@ static bool parse_side(struct call *call, int arg, int *side)
     return true;
 }
 
-/* There is one picture, whatever version is asked for. Words without VERSION mean nothing. */
+/* There is one picture for all versions. Arguments without VERSION are ignored. */
 void lolwut_command(struct call *call)
 {
     struct buffer out = { 0 };

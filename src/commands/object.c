@@ -1,11 +1,11 @@
-/* OBJECT: how a key's value is kept, and how warm it is. */
+/* OBJECT: encoding, references, idle time and heat of a key. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "config/config.h"
 #include "engine/engine.h"
 
-/* Argument 2 is the key; null was replied if it is missing. */
+/* Opens argument 2; replies null if the key is missing. */
 static bool open_object(struct call *call, struct key *key)
 {
     if (key_open(call, 2, KEY_FOR_READING, key))
@@ -22,7 +22,7 @@ void object_encoding_command(struct call *call)
         reply_bulk_string(call->reply, value_encoding_name(&key.value));
 }
 
-/* Nothing is shared here. */
+/* Values are never shared. */
 void object_refcount_command(struct call *call)
 {
     struct key key;
@@ -52,7 +52,7 @@ void object_idletime_command(struct call *call)
     reply_integer(call->reply, key_idle_s(&key));
 }
 
-/* Redis answers an error unless the policy is an LFU one. Here heat is measured always: it decides what is demoted. */
+/* Redis replies an error unless the policy is an LFU one. Kelvin always measures heat, as it decides which keys are demoted. */
 void object_freq_command(struct call *call)
 {
     struct key key;
@@ -66,15 +66,15 @@ void object_help_command(struct call *call)
     static const char *const lines[] = {
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",
-        "    How the value is kept: int, embstr, raw, listpack, hashtable ...",
+        "    Returns how the value is stored: int, embstr, raw, listpack, hashtable ...",
         "FREQ <key>",
-        "    The key's heat, 0 to 255: a logarithmic counter of touches that cools down with time.",
+        "    Returns the key's heat, from 0 to 255: a logarithmic counter of accesses that decays with time.",
         "IDLETIME <key>",
-        "    Seconds since the key was last touched, in whole minutes.",
+        "    Returns the seconds since the last access of the key, in whole minutes.",
         "REFCOUNT <key>",
-        "    References to the value: always 1.",
+        "    Returns the number of references to the value: always 1.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
         NULL,
     };
 

@@ -1,4 +1,4 @@
-/* The rows of all commands, a table for each family, made from the family's .def. Each table ends with a row without a name. */
+/* The rows of all commands: one table for each family, made from its .def. Each table ends with a row without a name. */
 #ifndef KELVIN_COMMANDS_ROWS_H
 #define KELVIN_COMMANDS_ROWS_H
 

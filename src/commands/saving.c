@@ -12,7 +12,7 @@ static void reply_saving(struct call *call)
 
 static void reply_no_thread(struct call *call)
 {
-    reply_errorf(call, "ERR Can't save: the system gives no more threads. Please check the server logs for more information.");
+    reply_errorf(call, "ERR Can't save: could not create a thread. Please check the server logs for more information.");
 }
 
 static void release_wait(struct job *job)
@@ -20,7 +20,7 @@ static void release_wait(struct job *job)
     mem_free(job);
 }
 
-/* SAVE: waits for the dump; other clients do not. */
+/* SAVE: its client waits for the dump; other clients do not. */
 void save_command(struct call *call)
 {
     struct engine *engine = call->engine;
@@ -44,7 +44,7 @@ void save_command(struct call *call)
     }
 }
 
-/* BGSAVE [SCHEDULE]. What runs beside it comes first, as in Redis: the two would only take the disk from each other. */
+/* BGSAVE [SCHEDULE]. A rewrite that runs already goes first, as in Redis: the two would compete for the disk. */
 void bgsave_command(struct call *call)
 {
     struct engine *engine = call->engine;

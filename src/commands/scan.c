@@ -1,4 +1,5 @@
-/* SCAN, KEYS, RANDOMKEY and DBSIZE: commands about all keys of a database. They may wait for the store; see engine/dataset.h. */
+/* SCAN, KEYS, RANDOMKEY and DBSIZE: commands about all keys of a database. They may have to wait for the store; see
+ * engine/dataset.h. */
 #include "call/call.h"
 #include "commands/handlers.h"
 #include "commands/scan_options.h"
@@ -53,7 +54,7 @@ static void reply_page(struct call *call, const struct scan_options *options, co
 
 void scan_command(struct call *call)
 {
-    static const struct scan_page end;      /* of a walk that began behind the last cursor there is */
+    static const struct scan_page end;      /* of an iteration that began after the last cursor */
     struct scan_options options;
     struct scan_page *page;
 

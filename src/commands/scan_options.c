@@ -5,8 +5,8 @@
 #include "base/text.h"
 #include "call/call.h"
 
-/* A cursor is read as strtoul reads it, which is what clients of Redis see: a sign is taken, "-1" is the largest number,
- * nothing at all is 0, and the text ends at a NUL. Spaces are not taken. */
+/* Cursors are parsed as strtoul does, which is what clients of Redis see: a sign is accepted, "-1" is the largest number, an
+ * empty text is 0, and the text ends at a NUL. Spaces are not accepted. */
 static bool cursor_of_text(struct bytes text, uint64_t *cursor)
 {
     const char *at = text.data, *end = text.size == 0 ? at : memchr(at, 0, text.size);

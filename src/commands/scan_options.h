@@ -1,7 +1,7 @@
-/* Scan options: what SCAN and its kin take behind the key: cursor [MATCH pattern] [COUNT count] [TYPE type].
+/* Scan options: the arguments of SCAN, HSCAN, SSCAN and ZSCAN after the key: cursor [MATCH pattern] [COUNT count] [TYPE type].
  *
- * Two steps, because Redis looks at the key between them: a bad cursor is an error whatever the key is, a bad option is
- * none when the key is missing. Each function returns false after it replied an error.
+ * They are parsed in two steps, because Redis looks up the key in between: a bad cursor is always an error, a bad option only if
+ * the key exists. Each function returns false after it has replied an error.
  */
 #ifndef KELVIN_COMMANDS_SCAN_OPTIONS_H
 #define KELVIN_COMMANDS_SCAN_OPTIONS_H
@@ -19,27 +19,27 @@ enum { SCAN_COUNT_DEFAULT = 10 };
 
 struct scan_options {
     uint64_t cursor;
-    bool has_pattern;           /* false for "*" too: it lets everything through */
+    bool has_pattern;           /* false for "*", too, which matches everything */
     struct bytes pattern;       /* borrowed from the arguments, as is the type */
     int64_t count;              /* at least 1 */
     bool has_type;
     struct bytes type;
 };
 
-/* Argument `arg` is the cursor; everything else gets its default. */
+/* Argument `arg` is the cursor; all options get their defaults. */
 bool scan_options_cursor(struct call *call, int arg, struct scan_options *options);
 
-/* All arguments from `arg` on are options. TYPE is one of them only if asked for. */
+/* Parses all arguments from `arg` on as options. TYPE is one of them only with SCAN_WITH_TYPE. */
 enum scan_type_option { SCAN_WITHOUT_TYPE, SCAN_WITH_TYPE };
 bool scan_options_parse(struct call *call, int arg, enum scan_type_option type, struct scan_options *options);
 
-/* Does MATCH let the name through? */
+/* Whether the name matches MATCH. */
 bool scan_options_match(const struct scan_options *options, struct bytes name);
 
-/* COUNT as a size from which multiples up to tenfold can be computed. */
+/* COUNT as a size, small enough that ten times as much can be computed. */
 size_t scan_options_count(const struct scan_options *options);
 
-/* The reply of a step: the next cursor, and `count` elements that stand in `elements` as replies already written. */
+/* Replies a step: the next cursor, and `count` elements, which are in `elements` as replies already. */
 void scan_options_reply(struct call *call, uint64_t cursor, size_t count, const struct buffer *elements);
 
 #endif

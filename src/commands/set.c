@@ -1,10 +1,10 @@
-/* The set commands that change something, and the table of all of them. */
+/* The set commands that change something. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "value/set.h"
 
-/* Redis counts a change a member; key_changed counts one. */
+/* Redis counts one change for each member; key_changed counts one. */
 void sadd_command(struct call *call)
 {
     const struct value_limits *limits = &call->turn->limits;
@@ -32,8 +32,8 @@ void sadd_command(struct call *call)
     reply_integer(call->reply, added);
 }
 
-/* The set is empty after the last member. What is then put into the entry is freed with it at once; it has to be put there all
- * the same, as removing may have moved the object. */
+/* After the last member was removed the set is empty and the key is removed at once. Even so the value has to be stored first,
+ * because removing members may have moved the object. */
 void srem_command(struct call *call)
 {
     uint64_t changes = call->change_count;

@@ -11,15 +11,15 @@ struct sources {
     const struct value **sets;
     size_t count;
     bool any_missing;
-    struct value *tables;       /* copies of listpacks, made by make_askable */
+    struct value *tables;       /* copies of listpacks as tables, made by make_askable */
     size_t table_count;
 };
 
-/* Asking a listpack takes linear time: from so many askings, and members, on, a table is made of it first. */
+/* A lookup in a listpack takes linear time: from this many lookups and members on, it is first copied into a table. */
 enum { ASKS_MIN = 16, MEMBERS_MIN = 8 };
 
-/* Arguments [first, first + count). All are looked at, so that a wrong type is found even if another key is missing. False: the
- * error was replied. */
+/* Opens arguments [first, first + count). All are opened, so that a wrong type is found even if another key is missing. False:
+ * the error was replied. */
 static bool open_sources(struct call *call, int first, size_t count, struct sources *sources)
 {
     struct key *keys = arena_alloc(call->arena, count * sizeof(*keys));
@@ -42,7 +42,7 @@ static size_t count_of(const struct value *set)
     return set != NULL ? set_count(set) : 0;
 }
 
-/* The sets from the second on are about to be asked for `asks` members each. */
+/* Prepares the sets from the second on for `asks` lookups each. */
 static void make_askable(struct call *call, struct sources *sources, size_t asks)
 {
     const struct value_limits limits = { .seed = call->turn->limits.seed };
@@ -73,7 +73,7 @@ static void end_asking(struct sources *sources)
         value_free(&sources->tables[i]);
 }
 
-/* Where the members of a result, which are all different, go: to the reply, into a set, or nowhere but the count. */
+/* Receives the members of a result, which are all different: it replies them, adds them to a set, or only counts them. */
 struct sink {
     struct reply *reply;                /* or NULL */
     struct value *set;                  /* or NULL */
@@ -120,7 +120,7 @@ static bool none_has(const struct value **sets, size_t count, struct bytes membe
     return true;
 }
 
-/* The members of the smallest set that all others have. */
+/* The members of the smallest set that are in all others. */
 static void intersect(struct call *call, struct sources *sources, struct sink *sink)
 {
     struct set_iterator iterator;
@@ -166,8 +166,8 @@ static void unite(const struct sources *sources, const struct value_limits *limi
     }
 }
 
-/* Two ways: to ask all other sets for each member of the first; or to copy the first and remove the members of all others. An
- * asking costs half of what copying or removing does, and often ends early. */
+/* There are two ways: to look up each member of the first set in all others, or to copy the first set and remove the members of
+ * all others. A lookup costs half as much as copying or removing a member, and often ends early. */
 static bool asking_is_cheaper(const struct sources *sources)
 {
     size_t present = 0, removing = 0;
@@ -184,7 +184,7 @@ static void subtract_asking(struct call *call, struct sources *sources, struct s
     struct set_iterator iterator;
     struct bytes member;
 
-    /* The largest are the likeliest to have a member. */
+    /* The largest sets are the most likely to have a member. */
     qsort(sources->sets + 1, sources->count - 1, sizeof(sources->sets[0]), by_count_down);
     make_askable(call, sources, set_count(sources->sets[0]));
     set_iterate(&iterator, sources->sets[0]);
@@ -204,7 +204,7 @@ static void subtract_removing(const struct sources *sources, const struct value_
     }
 }
 
-/* A set that is only there to be walked is a table from the start. */
+/* Limits by which a set that is only iterated is a table from the start. */
 static struct value_limits table_limits(const struct call *call)
 {
     return (struct value_limits){ .seed = call->turn->limits.seed };
@@ -221,7 +221,7 @@ static void reply_members(struct call *call, const struct value *set)
         reply_bulk(call->reply, member);
 }
 
-/* Puts the result, which it takes, in the place of argument 1. */
+/* Stores the result, which it takes, at argument 1. */
 static void store(struct call *call, struct value *result, const char *event)
 {
     size_t count = set_count(result);
@@ -234,7 +234,7 @@ static void store(struct call *call, struct value *result, const char *event)
         key_changed(&key, event);
     } else {
         value_free(result);
-        /* Only if there was one is it a change: now it matters whether it is cold. */
+        /* It is a change only if the key exists: now it matters whether it is cold. */
         if (key_open_in(call, call->db, 1, KEY_FOR_LOOKING, &key))
             key_remove(&key, KEY_REMOVE_LAZILY, "del");
         else if (call->failed)
@@ -245,7 +245,7 @@ static void store(struct call *call, struct value *result, const char *event)
 
 static struct value result_create(const struct value_limits *limits)
 {
-    return set_create(limits, BYTES("0"), 1);       /* an intset, for as long as it does */
+    return set_create(limits, BYTES("0"), 1);       /* an intset, while all members are integers */
 }
 
 void sinter_command(struct call *call)
@@ -274,7 +274,7 @@ void sinterstore_command(struct call *call)
     store(call, &result, "sinterstore");
 }
 
-/* LIMIT 0 is none. */
+/* LIMIT 0 means no limit. */
 static bool parse_card_options(struct call *call, int arg, size_t *limit)
 {
     int64_t number = 0;

@@ -1,4 +1,4 @@
-/* SPOP key [count]: members drawn at random are removed and answered. SRANDMEMBER key [count]: a member; `count` different ones; or,
+/* SPOP key [count]: removes and returns random members. SRANDMEMBER key [count]: one random member; `count` different ones; or,
  * if count is negative, that many draws, each from all members. */
 #include "call/call.h"
 #include "call/key.h"
@@ -6,9 +6,9 @@
 #include "commands/handlers.h"
 #include "value/set.h"
 
-enum { WORDS_LOGGED_MAX = 1026 };       /* of one SREM that stands for a SPOP, as Redis 7.2 cuts them */
+enum { WORDS_LOGGED_MAX = 1026 };       /* of one SREM in the log of an SPOP, as in Redis 7.2 */
 
-/* The key is to go if nothing is left. What was drawn counts as changes, not the calls. */
+/* Stores the set, or removes the key if it is empty. Each member counts as a change. */
 static void put_back(struct key *key, size_t popped)
 {
     struct call *call = key->call;
@@ -59,7 +59,7 @@ static void pop_all(struct call *call, struct key *key)
     call_propagate(call, words, 2);
 }
 
-/* Members that were drawn, copied; room for two words of a command in front of them. */
+/* Copies of the members that were drawn, with room for two words of a command before them. */
 struct drawn {
     struct arena *arena;
     struct bytes *words;
@@ -73,7 +73,7 @@ static void note_drawn(void *context, struct bytes member)
     drawn->words[2 + drawn->count++] = arena_copy(drawn->arena, member);
 }
 
-/* SREM key member ..., in parts that a replica, or a replay, can take. The words in front of each part have been logged. */
+/* Logs SREM key member ..., in parts of a limited size. The words before each part are overwritten, as they have been logged. */
 static void log_as_srem(struct call *call, struct bytes *words, size_t count)
 {
     size_t done = 0;

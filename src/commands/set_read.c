@@ -1,4 +1,4 @@
-/* The set commands that ask: how many, whether, which. */
+/* The set commands that only read. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"

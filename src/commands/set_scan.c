@@ -5,7 +5,7 @@
 #include "commands/scan_options.h"
 #include "value/set.h"
 
-/* The cursor stands in front of the members and is known after them, so they are written aside first. */
+/* The cursor precedes the members in the reply but is known after them, so they are collected first. */
 struct step {
     const struct scan_options *options;
     struct reply members;
@@ -31,7 +31,7 @@ void sscan_command(struct call *call)
 
     if (!scan_options_cursor(call, 2, &options) || !key_open_as(call, 1, KEY_FOR_READING, VALUE_SET, &key))
         return;
-    /* Redis does not look at the options of a missing key. */
+    /* Redis does not check the options if the key is missing. */
     if (key.present && !scan_options_parse(call, 3, SCAN_WITHOUT_TYPE, &options))
         return;
     reply_init(&step.members, call->reply->protocol);

@@ -1,7 +1,9 @@
 /* SORT key [BY pattern] [LIMIT offset count] [GET pattern]... [ASC|DESC] [ALPHA] [STORE destination], and SORT_RO.
  *
- * BY and GET read keys whose names are made of elements. They may be anywhere, and cold; so the call is run up to three times: it
- * reads the elements and asks for the keys of BY; sorts, and asks for the keys of GET, only for what LIMIT lets through; answers. */
+ * BY and GET read keys whose names contain the elements. They may be in any partition, and cold; so the call is run up to three
+ * times: it reads the elements and asks for the keys of BY; it sorts, and asks for the keys of GET, only for the elements within
+ * LIMIT; it replies.
+ */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"
@@ -17,16 +19,16 @@ struct sort {
     enum sort_by by;
     bool has_by, keeps_order;       /* BY without a star: nothing is sorted */
     struct sort_pattern by_pattern;
-    int64_t offset, limit;          /* limit < 0: none */
+    int64_t offset, limit;          /* limit < 0: no limit */
     struct sort_pattern *gets;
     size_t get_count;
     int store_arg;                  /* 0: none */
 
     struct key key;
-    size_t first, end;              /* of the items that are answered */
+    size_t first, end;              /* of the items that are returned */
     struct sort_item *items;
     size_t item_count;
-    struct bytes *names;            /* of the keys that BY and GET need, in this order */
+    struct bytes *names;            /* names of the keys that BY and GET need, in this order */
     size_t name_count;
 };
 
@@ -101,7 +103,7 @@ static void find_range(struct sort *sort, size_t count)
         sort->end = sort->first + (size_t)sort->limit;
 }
 
-/* `digits`: where the iterator prints integers, or NULL; such an element is copied. */
+/* `digits`: the buffer in which the iterator prints integers, or NULL; elements in it are copied. */
 static void add_item(struct sort *sort, struct bytes element, const char *digits)
 {
     struct sort_item *item = &sort->items[sort->item_count];
@@ -121,9 +123,10 @@ static void collect_set(struct sort *sort, const struct value *set)
         add_item(sort, member, iterator.digits);
 }
 
-/* The others have an order of their own. Where it is kept, only what is answered is collected; from the other end, if DESC says so. */
+/* The other types are iterated in their own order. If it is kept, only the items within LIMIT are collected; from the other end
+ * with DESC. */
 struct part {
-    size_t first, count;        /* `first` counts from the end where it begins */
+    size_t first, count;        /* `first` is counted from the end where the iteration begins */
     bool from_end;
 };
 
@@ -149,7 +152,7 @@ static void collect_zset(struct sort *sort, const struct value *zset)
         add_item(sort, member, iterator.digits);
 }
 
-/* Its elements are borrowed until the next step only. */
+/* Its elements are borrowed only until the next step. */
 static void collect_list(struct sort *sort, const struct value *list)
 {
     size_t count = list_count(list);
@@ -186,13 +189,13 @@ static void collect(struct sort *sort)
     }
 }
 
-/* The names of the keys for items [first, end) and a pattern are needed, too. */
+/* Adds the keys of items [first, end) and a pattern to the names that are needed. */
 static void need(struct sort *sort, const struct sort_pattern *pattern, size_t index)
 {
     sort->names[sort->name_count++] = sort_pattern_name(pattern, sort->call, sort->items[index].element);
 }
 
-/* Are the keys that are needed so far those that were asked for? If not, they are asked for now, and the call will be run again. */
+/* Whether the keys needed so far are those that were asked for. If not, asks for them now; the call will be run again. */
 static bool have_needed(struct sort *sort)
 {
     struct call *call = sort->call;
@@ -214,7 +217,7 @@ static bool reads_keys(const struct sort *sort)
     return sort->has_by;
 }
 
-/* Room for the names of all keys that may be needed. False if that is more than can be counted. */
+/* Allocates the names of all keys that may be needed. False if there are too many. */
 static bool make_room(struct sort *sort)
 {
     struct call *call = sort->call;
@@ -231,7 +234,7 @@ static bool make_room(struct sort *sort)
     return true;
 }
 
-/* What an item is sorted by. False: it is no number. */
+/* Sets what an item is sorted by. False: it is not a number. */
 static bool weigh_item(struct sort *sort, size_t index)
 {
     struct sort_item *item = &sort->items[index];
@@ -267,7 +270,7 @@ static enum step order(struct sort *sort)
     return STEP_DONE;
 }
 
-/* What GET asks for. `next_name` counts through the names. False: there is nothing. */
+/* The value for a GET. `next_name` advances through the names. False: there is none. */
 static bool get_value(struct sort *sort, const struct sort_pattern *get, size_t item, size_t *next_name, struct bytes *value)
 {
     if (get->is_element) {
@@ -284,7 +287,7 @@ static size_t output_count(const struct sort *sort)
     return (sort->end - sort->first) * (sort->get_count > 0 ? sort->get_count : 1);
 }
 
-/* Calls `take` for all that is to be answered. `next_name`: the first name of a key of GET. */
+/* Calls `take` for all values of the result. `next_name`: the first name of a key of GET. */
 typedef void take_output(void *context, bool found, struct bytes value);
 
 static void give_output(struct sort *sort, size_t next_name, take_output *take, void *context)
@@ -324,7 +327,7 @@ static void gather_output(void *context, bool found, struct bytes value)
     gathered->bytes += value.size;
 }
 
-/* All is gathered before the change: the destination may be what was sorted. */
+/* Collects everything before the change: the destination may be the sorted key. */
 static void store(struct sort *sort, size_t next_name)
 {
     struct call *call = sort->call;
@@ -377,13 +380,13 @@ static void run(struct call *call, enum sort_kind kind)
 
     if (!parse(&sort, kind))
         return;
-    /* The key is touched once, when what else is needed has come. */
+    /* Counts one access: only in the run that has all the keys it needs. */
     key_open(call, 1, reads_keys(&sort) && call->asked_count == 0 ? KEY_FOR_LOOKING : KEY_FOR_READING, &sort.key);
     if (sort.key.present && !has_elements(&sort.key.value)) {
         reply_error(call, ERR_WRONG_TYPE);
         return;
     }
-    /* What is stored of a set is in order in any case: its own differs from server to server. */
+    /* A result of a set that is stored is sorted in any case, because the order of a set differs between servers. */
     if (sort.keeps_order && sort.store_arg != 0 && sort.key.present && sort.key.value.type == VALUE_SET) {
         sort.keeps_order = sort.has_by = false;
         sort.by = SORT_BY_TEXT;

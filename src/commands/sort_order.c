@@ -62,8 +62,8 @@ static void swap(struct sort_item *a, struct sort_item *b)
     *b = kept;
 }
 
-/* Quickselect (Hoare, "Algorithm 65: find", 1961): what stands below `at` in order comes below it, the rest not. The pivot is drawn, so
- * that no order of the data is a bad one. */
+/* Quickselect (Hoare, "Algorithm 65: find", 1961): afterwards the items before index `at` are those that sort before the ones
+ * from `at` on. The pivot is random, so that no order of the data is a bad one. */
 static void separate(struct sort_item *items, size_t count, size_t at, struct order *order, struct random *random)
 {
     size_t low = 0, high = count;       /* `at` is in [low, high) */

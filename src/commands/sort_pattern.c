@@ -5,7 +5,7 @@
 #include "value/hash.h"
 #include "value/string.h"
 
-/* As Redis sees it: "->" counts behind the star only, and not at the end. */
+/* As in Redis: "->" counts only after the star, and not at the end. */
 struct sort_pattern sort_pattern_of(struct bytes pattern)
 {
     struct sort_pattern parsed = { .is_element = bytes_equal(pattern, BYTES("#")) };
@@ -54,7 +54,7 @@ bool sort_pattern_value(const struct sort_pattern *pattern, struct call *call, i
         *value = string_bytes(&key.value, digits);
         found = true;
     }
-    /* The next key that is opened may have expired, and removing it ends what is borrowed from others. */
+    /* The next key that is opened may have expired, and removing it would invalidate what is borrowed from others. */
     if (found)
         *value = arena_copy(call->arena, *value);
     return found;

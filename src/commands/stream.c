@@ -1,4 +1,4 @@
-/* The stream commands that change entries, and the table of all of them. */
+/* The stream commands that change entries. */
 #include "base/check.h"
 #include "call/call.h"
 #include "call/key.h"
@@ -6,11 +6,11 @@
 #include "commands/stream_id.h"
 #include "value/stream.h"
 
-/* What stands in front of XADD's ID, and all of XTRIM's. */
+/* What precedes XADD's ID, and all of XTRIM's options. */
 struct options {
     bool trims, no_create;
     struct stream_trim trim;
-    int next;                   /* argument behind; XADD's ID */
+    int next;                   /* argument after the options; XADD's ID */
 };
 
 enum options_of { OF_XADD, OF_XTRIM };
@@ -45,7 +45,8 @@ static bool read_trim(struct call *call, int *arg, struct options *options)
     return true;
 }
 
-/* Without a LIMIT an approximate trim does the work of a hundred nodes. What is replayed was done already, and has no limit. */
+/* Without a LIMIT an approximate trim removes at most what a hundred nodes hold. A replayed trim was limited when it was logged,
+ * and has no limit. */
 static bool settle_limit(struct call *call, struct options *options, bool has_limit, int64_t limit, enum options_of of)
 {
     enum { NODES = 100, DEFAULT = 10000, LIMIT_MAX = 1000000 };
@@ -113,7 +114,7 @@ static bool read_options(struct call *call, enum options_of of, struct options *
     return settle_limit(call, options, has_limit, limit, of);
 }
 
-/* The ID that argument `arg` asks for: whole, "ms-*" or "*". False if it is not above the last one, or there is none above. */
+/* The ID for argument `arg`: complete, "ms-*" or "*". False if it is not above the last one, or if there is none above. */
 static bool next_id(struct call *call, int arg, struct stream_id last, struct stream_id *id)
 {
     bool has_seq = true;
@@ -135,7 +136,7 @@ static bool next_id(struct call *call, int arg, struct stream_id last, struct st
     return stream_id_compare(*id, last) > 0;
 }
 
-/* In the log stand the ID that was given and the length that was left, for neither clock nor limits are the same again. */
+/* The log gets the ID that was assigned and the length that was left, because clock and limits may differ in a replay. */
 static void log_add(struct call *call, const struct options *options, struct stream_id id, uint64_t length)
 {
     int pairs = options->next + 1, count = 0;
@@ -154,7 +155,7 @@ static void log_add(struct call *call, const struct options *options, struct str
     call_propagate(call, words, count);
 }
 
-/* Appends to the stream, which is replied; false if an error was. */
+/* Appends the entry and replies its ID; false if an error was replied. */
 static bool append(struct call *call, const struct options *options, struct stream *stream, struct stream_id *id)
 {
     int pairs = options->next + 1;
@@ -284,7 +285,7 @@ void xdel_command(struct call *call)
     reply_integer(call->reply, (int64_t)deleted);
 }
 
-/* What XSETID is asked to set. */
+/* The arguments of XSETID. */
 struct state {
     struct stream_id last_id, max_deleted_id;
     int64_t entries_added;      /* -1: not given */
@@ -320,10 +321,10 @@ static bool read_state(struct call *call, struct state *state)
     return true;
 }
 
-/* NULL, or what does not fit. */
+/* What does not fit, or NULL. */
 static const char *state_misfit(const struct stream *stream, const struct state *state)
 {
-    /* MAXDELETEDID may have lowered the one; what is in the nodes still counts (Redis would break its order there). */
+    /* MAXDELETEDID may have lowered it; the entries in the nodes still count (Redis would break their order there). */
     if (stream_id_compare(state->last_id, stream->max_deleted_id) < 0 ||
         (stream_id_compare(state->last_id, stream_last_kept_id(stream)) < 0 &&
          stream_id_compare(state->last_id, stream_last_live_id(stream)) >= 0))

@@ -1,4 +1,4 @@
-/* What is pending in a group: XPENDING tells it, XCLAIM and XAUTOCLAIM move it to another consumer. */
+/* XPENDING, XCLAIM and XAUTOCLAIM: pending entries of groups. */
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "commands/stream_id.h"
@@ -15,7 +15,7 @@ static void reply_no_group(struct call *call, int key_arg, int group_arg)
     reply_errorf(call, "NOGROUP No such key '%.*s' or consumer group '%.*s'", (int)key.size, key.data, (int)group.size, group.data);
 }
 
-/* The group that argument 2 names, in the key that argument 1 names; false: NOGROUP or WRONGTYPE was replied. */
+/* Opens the key at argument 1 and its group, named by argument 2. False: NOGROUP or WRONGTYPE was replied. */
 static bool open_group(struct call *call, enum key_access access, struct key *key, struct stream_group **group)
 {
     if (!key_open_as(call, 1, access, VALUE_STREAM, key))
@@ -26,8 +26,6 @@ static bool open_group(struct call *call, enum key_access access, struct key *ke
     reply_no_group(call, 1, 2);
     return false;
 }
-
-/* XPENDING. */
 
 static void reply_summary(struct call *call, const struct stream_group *group)
 {
@@ -62,7 +60,7 @@ static void reply_summary(struct call *call, const struct stream_group *group)
 struct pending_query {
     struct stream_id start, end;
     int64_t count, idle_min_ms;
-    int consumer_arg;           /* 0: of all */
+    int consumer_arg;           /* 0: of all consumers */
 };
 
 static bool read_query(struct call *call, struct pending_query *query)
@@ -144,9 +142,7 @@ void xpending_command(struct call *call)
         reply_pending(call, group, &query);
 }
 
-/* Claiming. */
-
-/* One XCLAIM or XAUTOCLAIM at work. */
+/* One XCLAIM or XAUTOCLAIM. */
 struct claim {
     struct call *call;
     struct key key;
@@ -155,11 +151,11 @@ struct claim {
     struct stream_consumer *consumer;
     struct claim_log log;
     bool just_ids, forced;
-    int64_t idle_min_ms, delivered_ms, deliveries;      /* deliveries -1: one more, but with just_ids */
+    int64_t idle_min_ms, delivered_ms, deliveries;      /* deliveries -1: one more, except with just_ids */
     size_t changes, replied;
 };
 
-/* The consumer, made if there is none. */
+/* Finds the consumer, creating it if needed. */
 static void begin_claiming(struct claim *claim)
 {
     struct call *call = claim->call;
@@ -177,7 +173,7 @@ static void begin_claiming(struct claim *claim)
     claim_log_begin(&claim->log, call, 1, claim->group, claim->consumer);
 }
 
-/* The entry is gone, and so is what is pending of it. */
+/* Removes a pending entry that was deleted from the stream. */
 static void drop_pending(struct claim *claim, struct stream_id id)
 {
     const struct bytes words[] = { BYTES("XACK"), claim->call->args[1], claim->group->name, call_stream_id(claim->call, id) };
@@ -187,7 +183,7 @@ static void drop_pending(struct claim *claim, struct stream_id id)
     claim->changes++;
 }
 
-/* `pending` is NULL if there is none, which is forced then. The entry is there. */
+/* Assigns an entry, which exists, to the consumer. `pending` NULL: it was not pending, and is created (FORCE). */
 static void take(struct claim *claim, struct stream_id id, struct stream_pending *pending)
 {
     struct call *call = claim->call;
@@ -219,11 +215,11 @@ static void end_claiming(struct claim *claim)
     if (claim->changes > 0)
         key_changed(&claim->key, "xclaim");
     else
-        key_recode(&claim->key);        /* when the consumer was seen */
+        key_recode(&claim->key);        /* the time at which the consumer was seen */
     claim->call->change_count = changes + claim->changes;
 }
 
-/* XCLAIM's options. */
+/* The options of XCLAIM. */
 
 struct claim_options {
     int id_count;               /* from argument 5 on */
@@ -277,7 +273,7 @@ static bool read_claim_options(struct call *call, struct claim *claim, struct cl
             return false;
         }
     }
-    /* What is no time of the past is now. A replayed one stands as it is: the clock may have been set back. */
+    /* A time that is not in the past becomes now. A replayed one is kept: the clock may have been set back. */
     if (claim->delivered_ms < 0 || (claim->delivered_ms > now_ms && !(call->client->flags & CLIENT_REPLAY)))
         claim->delivered_ms = now_ms;
     return true;
@@ -321,10 +317,8 @@ void xclaim_command(struct call *call)
     reply_later_array(call->reply, later, claim.replied);
 }
 
-/* XAUTOCLAIM. */
-
 enum {
-    ATTEMPTS = 10,              /* looked at, for each that may be claimed */
+    ATTEMPTS = 10,              /* entries examined for each that may be claimed */
     COUNT_DEFAULT = 100,
 };
 
@@ -358,7 +352,7 @@ static bool read_autoclaim_options(struct call *call, struct claim *claim, struc
     return true;
 }
 
-/* Answers where to go on, and the IDs whose entries are gone, copied. */
+/* Returns where the next call is to continue, and copies of the IDs whose entries were deleted. */
 static struct stream_id claim_idle(struct claim *claim, const struct autoclaim_options *options, struct buffer *gone)
 {
     struct idmap *all = &claim->group->pending;
@@ -386,7 +380,7 @@ static struct stream_id claim_idle(struct claim *claim, const struct autoclaim_o
     return more ? idmap_id(all, place) : (struct stream_id){ 0, 0 };
 }
 
-/* The cursor is known last and stands first, so the entries are written aside. */
+/* The cursor comes first in the reply but is known last, so the entries are collected first. */
 void xautoclaim_command(struct call *call)
 {
     struct claim claim = { .call = call };

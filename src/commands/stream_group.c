@@ -1,12 +1,10 @@
-/* XGROUP and XACK; and how what groups do is logged. */
+/* XGROUP and XACK. */
 #include "base/check.h"
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "commands/stream_id.h"
 #include "value/stream.h"
 #include "value/stream_group.h"
-
-/* XGROUP. */
 
 static bool wrong_usage(struct call *call)
 {
@@ -30,7 +28,7 @@ static bool read_options(struct call *call, bool may_create, struct group_option
         } else if (arg_is(call, arg, "entriesread") && arg + 1 < call->arg_count) {
             if (!arg_integer(call, ++arg, &options->entries_read))
                 return false;
-            /* In the log stands what a group had come to, which may have wrapped. */
+            /* The log has the counter as it was, which may have wrapped around. */
             if (options->entries_read < 0 && options->entries_read != ENTRIES_READ_UNKNOWN && !(call->client->flags & CLIENT_REPLAY)) {
                 reply_errorf(call, "ERR value for ENTRIESREAD must be positive or -1");
                 return false;
@@ -67,7 +65,7 @@ static bool open_group(struct call *call, struct key *key, struct stream_group *
     return false;
 }
 
-/* Argument 4: an ID, or "$", the last one. SETID knows "-" and "+", too. */
+/* Argument 4: an ID, or "$", the last one. SETID accepts "-" and "+", too. */
 static bool arg_position(struct call *call, const struct key *key, bool loosely, struct stream_id *id)
 {
     if (!bytes_equal(call->args[4], BYTES("$")))

@@ -41,7 +41,7 @@ struct bytes call_stream_id(struct call *call, struct stream_id id)
     return bytes_of(text, stream_id_text(id, text));
 }
 
-/* As Redis reads it: strictly, or else by strtoull, so that " 5" and "05" are numbers too. */
+/* As Redis parses it: strictly, or else as strtoull does, so that " 5" and "05" are numbers, too. */
 static bool number_parse(const char *text, uint64_t *number)
 {
     int64_t signed_number;
@@ -56,7 +56,7 @@ static bool number_parse(const char *text, uint64_t *number)
     return errno == 0 && *text != '\0' && *end == '\0';
 }
 
-/* `has_seq` NULL: "5-*" is none. */
+/* `has_seq` NULL: "5-*" is invalid. */
 static bool parse(struct bytes text, uint64_t missing_seq, bool *has_seq, struct stream_id *id)
 {
     char copy[ID_SIZE_MAX + 1], *dash;

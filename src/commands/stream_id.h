@@ -12,18 +12,18 @@ size_t stream_id_text(struct stream_id id, char out[STREAM_ID_TEXT_SIZE]);
 void reply_stream_id(struct reply *reply, struct stream_id id);
 struct bytes call_stream_id(struct call *call, struct stream_id id);   /* text that lives as long as the call */
 
-/* An ID that is complete: "5-1", or "5", which is 5-0. Says nothing to the client. */
+/* A complete ID: "5-1", or "5", which is 5-0. Replies no error. */
 bool stream_id_parse(struct bytes text, struct stream_id *id);
 
-/* Arguments. False: the error was replied. */
+/* IDs as arguments. False: the error was replied. */
 bool arg_stream_id(struct call *call, int arg, struct stream_id *id);
 /* `count` arguments, in the call's arena. NULL: the error was replied. */
 struct stream_id *arg_stream_ids(struct call *call, int first, int count);
 /* Also "-" and "+". */
 bool arg_stream_id_loosely(struct call *call, int arg, struct stream_id *id);
-/* Also "5-*": `*has_seq` is false then. */
+/* Also "5-*": then `*has_seq` is false. */
 bool arg_stream_id_to_add(struct call *call, int arg, struct stream_id *id, bool *has_seq);
-/* Ends of a range: also "-" and "+", "5" which is all of 5, and "(5-1", which is exclusive. Both come back as included. */
+/* Ends of a range: also "-" and "+", "5", which means all of 5, and "(5-1", which is exclusive. Both results are inclusive. */
 bool arg_stream_start(struct call *call, int arg, struct stream_id *start);
 bool arg_stream_range(struct call *call, int start_arg, int end_arg, struct stream_id *start, struct stream_id *end);
 

@@ -1,4 +1,4 @@
-/* XINFO STREAM [FULL], GROUPS, CONSUMERS; and the help texts. */
+/* XINFO STREAM [FULL], GROUPS, CONSUMERS; and help texts. */
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "commands/stream_id.h"
@@ -34,7 +34,7 @@ static void reply_read(struct call *call, const struct stream *stream, const str
         reply_null(call->reply);
 }
 
-/* What both forms begin with. There is no radix tree here: told are the nodes, and how many there would be for that. */
+/* The fields that both forms begin with. Kelvin has no radix tree: reported are the nodes, and how many there would be for them. */
 static void reply_head(struct call *call, const struct stream *stream)
 {
     struct reply *reply = call->reply;
@@ -55,7 +55,7 @@ static void reply_head(struct call *call, const struct stream *stream)
     reply_stream_id(reply, stream->first_id);
 }
 
-/* The first or last entry, or null. */
+/* Replies the first or last entry, or null. */
 static void reply_edge(struct call *call, const struct stream *stream, enum stream_direction direction)
 {
     struct stream_iterator iterator;
@@ -81,7 +81,7 @@ static void reply_short(struct call *call, const struct stream *stream)
     reply_edge(call, stream, STREAM_DOWN);
 }
 
-/* What is pending in a group (with its consumer) or with a consumer: `count_max` of it, 0 for all. */
+/* Replies the pending entries of a group (with their consumers) or of a consumer: at most `count_max`; 0: all. */
 static void reply_pending(struct call *call, const struct stream_group *group, const struct stream_consumer *consumer, uint64_t count_max)
 {
     const struct idmap *ids = consumer != NULL ? &consumer->pending : &group->pending;
@@ -257,13 +257,13 @@ void xinfo_help_command(struct call *call)
     static const char *const lines[] = {
         "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CONSUMERS <key> <groupname>",
-        "    The consumers of a group: what each has pending, how long it has been idle.",
+        "    Returns the consumers of a group: their pending entries, and how long they have been idle.",
         "GROUPS <key>",
-        "    The consumer groups of a stream, and how far each is.",
+        "    Returns the consumer groups of a stream, with the last entry delivered to each.",
         "STREAM <key> [FULL [COUNT <count>]]",
-        "    Facts about a stream; FULL: with its entries, groups and consumers.",
+        "    Returns information about a stream; FULL: with its entries, groups and consumers.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
     };
 
     reply_lines(call, lines, sizeof(lines) / sizeof(lines[0]));
@@ -274,19 +274,19 @@ void xgroup_help_command(struct call *call)
     static const char *const lines[] = {
         "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CREATE <key> <groupname> <id|$> [MKSTREAM] [ENTRIESREAD <count>]",
-        "    Makes a group that will get what comes behind the ID.",
-        "    MKSTREAM: makes the stream, too, if there is none.",
+        "    Creates a group that receives the entries after the ID.",
+        "    MKSTREAM: creates the stream if it does not exist.",
         "    ENTRIESREAD: how many entries the group has read, for its lag.",
         "CREATECONSUMER <key> <groupname> <consumer>",
-        "    Makes a consumer.",
+        "    Creates a consumer.",
         "DELCONSUMER <key> <groupname> <consumer>",
-        "    Removes a consumer, and what it has pending.",
+        "    Removes a consumer and its pending entries.",
         "DESTROY <key> <groupname>",
         "    Removes a group.",
         "SETID <key> <groupname> <id|$> [ENTRIESREAD <count>]",
-        "    Sets how far the group is.",
+        "    Sets the ID of the last entry delivered to the group.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
     };
 
     reply_lines(call, lines, sizeof(lines) / sizeof(lines[0]));

@@ -2,7 +2,7 @@
 
 #include "commands/stream_id.h"
 
-enum { CLAIMS_LOGGED_MAX = 512 };       /* IDs in one XCLAIM of the log */
+enum { CLAIMS_LOGGED_MAX = 512 };       /* IDs in one logged XCLAIM */
 
 void claim_log_begin(struct claim_log *log, struct call *call, int key_arg, const struct stream_group *group,
     const struct stream_consumer *consumer)

@@ -5,12 +5,12 @@
 #include "call/call.h"
 #include "value/stream.h"
 
-/* Replies an entry that stream_next has found: its ID, and fields and values. */
+/* Replies an entry that stream_next has found: its ID, and its fields and values. */
 void reply_stream_entry(struct call *call, struct stream_iterator *iterator, struct stream_id id, size_t pair_count);
 /* Replies an array of the entries of a range, `count_max` at most; 0: all. */
 void reply_stream_range(struct call *call, const struct stream *stream, struct stream_id start, struct stream_id end, uint64_t count_max,
     enum stream_direction direction);
-/* Replies one entry; false, and nothing replied, if it is not there. */
+/* Replies one entry. False, and no reply, if it does not exist. */
 bool reply_stream_entry_of(struct call *call, const struct stream *stream, struct stream_id id);
 
 #endif

@@ -1,5 +1,5 @@
-/* XREAD and XREADGROUP: entries behind an ID, of several streams. For a group: those that were not delivered to it yet, which then are
- * pending with the consumer; or, with an ID, those that are pending with it already. */
+/* XREAD and XREADGROUP: entries of several streams after given IDs. For a group: entries that were not delivered yet, which then
+ * are pending for the consumer; or, with an ID, the consumer's pending entries. */
 #include "base/check.h"
 #include "call/key.h"
 #include "commands/handlers.h"
@@ -16,10 +16,10 @@ struct read {
     bool no_ack, blocks;
     int64_t deadline_us;        /* if it blocks */
     uint64_t count_max;         /* 0: no limit */
-    int group_arg;              /* the consumer's name is behind it */
-    int keys, stream_count;     /* the first key; the IDs are behind the keys */
-    struct stream_id *after;    /* for each stream: entries behind this one. All of a history begins behind 0-0 */
-    bool *is_new;               /* for each: ">" was given, or the highest ID */
+    int group_arg;              /* the next argument is the consumer's name */
+    int keys, stream_count;     /* argument: the first key; the IDs follow the keys */
+    struct stream_id *after;    /* for each stream: entries after this ID are returned. A full history begins after 0-0 */
+    bool *is_new;               /* for each stream: ">" was given, or the highest ID */
 };
 
 static bool read_streams(struct call *call, int arg, struct read *read)
@@ -88,7 +88,7 @@ static bool read_options(struct call *call, struct read *read)
 static const char dollar_error[] = "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer "
     "by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.";
 
-/* What the i-th stream is read from. Its key and, for a group, its group are there first. */
+/* Finds where reading of the i-th stream begins. Its key and, for a group, its group exist. */
 static bool read_position(struct call *call, struct read *read, int i)
 {
     int key_arg = read->keys + i, id_arg = key_arg + read->stream_count;
@@ -120,12 +120,12 @@ static bool read_position(struct call *call, struct read *read, int i)
     }
     if (!arg_stream_id(call, id_arg, &read->after[i]))
         return false;
-    /* For Redis the highest ID and ">" are one and the same. */
+    /* Redis takes the highest ID for ">". */
     read->is_new[i] = read->kind == OF_GROUP && stream_id_compare(read->after[i], STREAM_ID_MAX) == 0;
     return true;
 }
 
-/* The reply's beginning, with the first stream that has something. */
+/* The reply, which begins with the first stream that has entries. */
 struct answer {
     struct reply_later later;
     size_t stream_count;
@@ -140,7 +140,7 @@ static void begin_stream(struct call *call, struct answer *answer, int key_arg)
     reply_bulk(call->reply, call->args[key_arg]);
 }
 
-/* For anyone. */
+/* Reads without a group. */
 static void read_stream(struct call *call, const struct read *read, int i, struct answer *answer)
 {
     struct stream_id start = read->after[i];
@@ -152,12 +152,12 @@ static void read_stream(struct call *call, const struct read *read, int i, struc
     stream = stream_of(&key.value);
     if (stream->length == 0 || stream_id_compare(stream_last_live_id(stream), start) <= 0)
         return;
-    stream_id_increment(&start);        /* there is something behind it */
+    stream_id_increment(&start);        /* there are entries after it */
     begin_stream(call, answer, read->keys + i);
     reply_stream_range(call, stream, start, STREAM_ID_MAX, read->count_max, STREAM_UP);
 }
 
-/* Entries that are new to the group. */
+/* Delivers entries that are new to the group. */
 static void deliver(struct call *call, const struct read *read, int key_arg, struct stream *stream, struct stream_group *group,
     struct stream_consumer *consumer)
 {
@@ -188,7 +188,7 @@ static void deliver(struct call *call, const struct read *read, int key_arg, str
     reply_later_array(call->reply, later, count);
 }
 
-/* Entries that are pending with the consumer; of those that were deleted meanwhile, the ID. True if one was delivered again. */
+/* Replies the entries pending for the consumer; only the ID of those that were deleted. True if one was delivered again. */
 static bool deliver_again(struct call *call, const struct read *read, int i, const struct stream *stream, struct stream_group *group,
     struct stream_consumer *consumer)
 {
@@ -251,10 +251,11 @@ static void read_for_group(struct call *call, const struct read *read, int i, st
     if (changed || has_news)
         key_changed(&key, "xreadgroup");
     else
-        key_recode(&key);       /* when the consumer was seen */
+        key_recode(&key);       /* the time at which the consumer was seen */
 }
 
-/* With the IDs that "$" stood for: what came meanwhile is news. A group's readers are told when stream or group go. */
+/* Waits, with the IDs that "$" stood for, so that entries added meanwhile are returned. Readers of a group are woken when the
+ * stream or the group is removed. */
 static void wait_for_news(struct call *call, const struct read *read)
 {
     struct bytes *words = arena_alloc(call->arena, (size_t)call->arg_count * sizeof(*words));

@@ -1,4 +1,4 @@
-/* The string commands that read, and the table of all of them. */
+/* The string commands that read. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"
@@ -16,7 +16,7 @@ void get_command(struct call *call)
         reply_null(call->reply);
 }
 
-/* A key of another type is as good as none here. */
+/* A key of another type counts as missing. */
 void mget_command(struct call *call)
 {
     reply_array(call->reply, (size_t)call->arg_count - 1);
@@ -39,7 +39,7 @@ void strlen_command(struct call *call)
     reply_integer(call->reply, key.present ? (int64_t)string_size(&key.value) : 0);
 }
 
-/* An index from the end becomes one from the start, at least 0. */
+/* Converts an index from the end to one from the start, at least 0. */
 static int64_t index_from_start(int64_t index, int64_t size)
 {
     if (index >= 0)
@@ -52,7 +52,7 @@ static struct bytes part_of(struct bytes string, int64_t start, int64_t end)
 {
     int64_t size = (int64_t)string.size;
 
-    if (start < 0 && end < 0 && start > end)    /* or both would become 0, and name the first byte */
+    if (start < 0 && end < 0 && start > end)    /* otherwise both would become 0, the first byte */
         return bytes_of("", 0);
     start = index_from_start(start, size);
     end = index_from_start(end, size);

@@ -33,7 +33,7 @@ char *string_make(struct call *call, size_t size, struct value *value)
     }
 }
 
-/* In place: doubling, then growing by a quarter, so that many small steps do not copy it each time. */
+/* In place. Memory grows to twice the size, later by a quarter, so that many small appends do not copy the string each time. */
 static struct string_edit edit_big(struct blob *blob, size_t size_min)
 {
     struct buffer *buffer = &blob->buffer;

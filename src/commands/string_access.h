@@ -1,4 +1,4 @@
-/* String access: what the string and bitmap commands share to read, make and change the string of a key. */
+/* String access: what the string and bitmap commands share to read, create and change the string of a key. */
 #ifndef KELVIN_COMMANDS_STRING_ACCESS_H
 #define KELVIN_COMMANDS_STRING_ACCESS_H
 
@@ -24,27 +24,27 @@ static inline void reply_string(struct reply *reply, const struct value *value)
         reply_bulk(reply, string_bytes(value, digits));
 }
 
-/* Commands that read and write in one (GETSET ...) count as reading in the hits and misses. */
+/* Counts a hit or a miss for commands that read and write (GETSET ...). */
 void string_count_lookup(const struct key *key);
 
-/* False if a string of `size` bytes would be too long: ERR_VALUE_TOO_LARGE was replied. The log's own client may do it. */
+/* False if a string of `size` bytes would be too long: ERR_VALUE_TOO_LARGE was replied. The replay of the log is not limited. */
 bool string_size_allowed(struct call *call, uint64_t size);
 
-/* Memory for a string of `size` bytes, not zeroed, and the value over it, which is to be given to key_replace and stored with
+/* Memory for a string of `size` bytes, not zeroed, and the value over it, which must be given to key_replace and stored with
  * key_changed: nothing else would free it. */
 char *string_make(struct call *call, size_t size, struct value *value);
 
-/* The key's string, made `size_min` bytes long with zeros if it is shorter, to be changed in place. A big string is not copied
- * and grows like a buffer. Ends at the next change of a key. */
+/* The key's string, extended to `size_min` bytes with zeros if it is shorter, for changes in place. A large string is not copied
+ * and grows like a buffer. Valid until the next change of a key. */
 struct string_edit {
     char *data;
     size_t size;
-    bool grown;         /* it became longer, or was absent: a change in any case */
-    bool recoded;       /* it was an integer or embedded, and says raw from now on */
+    bool grown;         /* it became longer, or was absent: always a change */
+    bool recoded;       /* it was an integer or embedded, and is raw now */
 };
 struct string_edit string_edit_begin(struct key *key, size_t size_min);
 
-/* Stores it. Without a change nobody is told, yet OBJECT ENCODING says raw afterwards, as in Redis. */
+/* Stores it. If nothing changed there is no event, but OBJECT ENCODING is raw afterwards, as in Redis. */
 void string_edit_end(struct key *key, const struct string_edit *edit, bool changed, const char *event);
 
 #endif

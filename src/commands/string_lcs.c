@@ -1,7 +1,7 @@
 /* LCS: the longest common subsequence of two strings.
  *
  * The table of lengths is filled row by row and only one row of it is kept. To find the way back it is enough to know for each
- * cell where the bytes differ whether the cell above was longer than the one to the left: one bit, not four bytes.
+ * cell where the bytes differ whether the cell above was longer than the one to the left: one bit instead of four bytes.
  */
 #include "call/call.h"
 #include "call/key.h"
@@ -10,7 +10,7 @@
 
 struct lcs {
     struct bytes a, b;
-    uint32_t size;              /* of the answer */
+    uint32_t size;              /* of the result */
     uint64_t *up;               /* bit i * (b.size + 1) + j: at cell (i, j) the way back goes up, to i - 1; NULL: not kept */
 };
 
@@ -65,7 +65,7 @@ static void lcs_fill(struct lcs *lcs, struct arena *arena)
     memset(row, 0, width * sizeof(*row));
     for (size_t i = 1; i <= lcs->a.size; i++) {
         char byte = lcs->a.data[i - 1];
-        uint32_t diagonal = 0;          /* what row[j - 1] was a row above */
+        uint32_t diagonal = 0;          /* row[j - 1] of the row above */
 
         for (size_t j = 1; j < width; j++) {
             uint32_t above = row[j];
@@ -84,8 +84,8 @@ static void lcs_fill(struct lcs *lcs, struct arena *arena)
     lcs->size = row[width - 1];
 }
 
-/* The next match on the way back from the ends of both strings: a run of equal bytes, [i, i + size) in a and [j, j + size)
- * in b. False: there is no more. */
+/* The next match on the way back from the ends of both strings: a run of equal bytes, [i, i + size) in a and [j, j + size) in b.
+ * False: there are no more. */
 struct match {
     size_t i, j, size;
 };
@@ -129,7 +129,7 @@ static void reply_span(struct reply *reply, size_t start, size_t size)
     reply_integer(reply, (int64_t)(start + size - 1));
 }
 
-/* The last match comes first. */
+/* Replies the matches, the last one first. */
 static void reply_matches(struct reply *reply, const struct lcs *lcs, const struct lcs_options *options)
 {
     struct match match = { .i = lcs->a.size, .j = lcs->b.size };
@@ -167,7 +167,8 @@ static bool open_string(struct call *call, int arg, char digits[TEXT_INT_SIZE], 
     return true;
 }
 
-/* Redis counts four bytes a cell and allows as many as a string may have. We need less, but the time it takes is bounded by it. */
+/* Redis uses four bytes for each cell and allows as many bytes as a string may have. Kelvin needs less memory, but the limit also
+ * bounds the time. */
 static bool check_size(struct call *call, const struct lcs *lcs)
 {
     size_t cells;

@@ -56,7 +56,7 @@ void decrby_command(struct call *call)
         add(call, -by);
 }
 
-/* The result stays text even if it is whole, so that OBJECT ENCODING answers as in Redis. */
+/* The result stays text even if it is an integer, so that OBJECT ENCODING is the same as in Redis. */
 static struct value value_of_text(struct bytes text)
 {
     struct value value = string_value_raw(text);
@@ -88,7 +88,7 @@ void incrbyfloat_command(struct call *call)
     result = bytes_of(text, text_of_long_double(number, text));
     key_replace(&key, value_of_text(result));
     key_changed(&key, "incrbyfloat");
-    /* The sum itself, for another machine may round otherwise. */
+    /* The sum itself, because another machine might round differently. */
     call_propagate(call, (struct bytes[]){ BYTES("SET"), call->args[1], result, BYTES("KEEPTTL") }, 4);
     reply_bulk(call->reply, result);
 }

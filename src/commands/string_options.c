@@ -5,7 +5,7 @@ enum { OPTIONS_OF_EXPIRY = OPTION_KEEPTTL | OPTION_PERSIST | OPTION_TIMES };
 static const struct {
     const char *word;
     enum string_option option;
-    uint32_t rivals;            /* of which none may stand beside it */
+    uint32_t rivals;            /* options that exclude it */
 } words[] = {
     { "NX", OPTION_NX, OPTION_XX },
     { "XX", OPTION_XX, OPTION_NX },
@@ -37,7 +37,7 @@ bool string_options_read(struct call *call, int from, uint32_t allowed, struct s
         if (word < 0)
             goto refuse;
         option = words[word].option;
-        /* The same word twice is fine, and the last time counts: so does Redis. */
+        /* An option may be repeated, and the last time counts, as in Redis. */
         if (!(option & allowed) || options->given & words[word].rivals & ~option)
             goto refuse;
         options->given |= option;

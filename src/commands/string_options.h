@@ -1,4 +1,4 @@
-/* String options: the words behind SET key value and GETEX key, and what they say about the expiry. */
+/* String options: those of SET and GETEX, and the expiry that they give. */
 #ifndef KELVIN_COMMANDS_STRING_OPTIONS_H
 #define KELVIN_COMMANDS_STRING_OPTIONS_H
 
@@ -23,10 +23,10 @@ enum string_option {
 
 struct string_options {
     uint32_t given;         /* enum string_option */
-    int time_arg;           /* where the time stands; 0: there is none */
+    int time_arg;           /* argument: the time; 0: there is none */
 };
 
-/* Reads the arguments from `from` on. False: ERR_SYNTAX was replied. */
+/* Parses the arguments from `from` on. False: ERR_SYNTAX was replied. */
 bool string_options_read(struct call *call, int from, uint32_t allowed, struct string_options *options);
 
 /* When the key is to expire, in ms; -1 if no time was given. False: an error was replied. */

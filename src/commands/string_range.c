@@ -44,7 +44,7 @@ void setrange_command(struct call *call)
     }
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STRING, &key))
         return;
-    if (part.size == 0) {       /* changes nothing, not even the size */
+    if (part.size == 0) {       /* changes nothing, not even the length */
         reply_integer(call->reply, key.present ? (int64_t)string_size(&key.value) : 0);
         return;
     }

@@ -1,7 +1,7 @@
 /* The string commands that write whole values, and GETEX, which shares their options.
  *
- * What goes to the log never depends on the time at which it is read again: an expiry goes as PXAT. Nor does it depend on
- * what was there, where that is easy to have: then the replay of an overwrite needs no load of a cold key.
+ * What is logged never depends on the time of the replay: an expiry is logged as PXAT. Nor does it depend on the old value, where
+ * that is easy to achieve: then replaying an overwrite needs no load of a cold key.
  */
 #include "call/call.h"
 #include "call/key.h"
@@ -9,7 +9,7 @@
 #include "commands/string_access.h"
 #include "commands/string_options.h"
 
-/* Whoever asks for one of these wants to know what is there. */
+/* These options need to know the old value. */
 enum { OPTIONS_THAT_LOOK = OPTION_NX | OPTION_XX | OPTION_GET | OPTION_KEEPTTL };
 
 static void propagate_set(struct call *call, struct bytes value, int64_t expire_ms, bool keeps_expiry)
@@ -26,7 +26,7 @@ static void propagate_set(struct call *call, struct bytes value, int64_t expire_
     call_propagate(call, words, count);
 }
 
-/* The value goes in as it is, nothing is asked: no allocation unless it is a big one. */
+/* Writes the value without reading the old one: no allocation unless it is a large one. */
 static void overwrite(struct call *call, int key_arg, int value_arg, int64_t expire_ms)
 {
     struct key key;
@@ -39,7 +39,7 @@ static void overwrite(struct call *call, int key_arg, int value_arg, int64_t exp
         key_event(&key, "expire");
 }
 
-/* False if the options forbid the change, or the answer was an error. */
+/* False if the options forbid the change, or an error was replied. */
 static bool may_set(struct call *call, const struct key *key, uint32_t given)
 {
     bool forbidden = (given & OPTION_NX && key->present) || (given & OPTION_XX && !key->present);
@@ -148,7 +148,7 @@ void getset_command(struct call *call)
     propagate_set(call, call->args[2], -1, false);
 }
 
-/* A time that has passed removes the key at once; not while replaying, when only the log says what dies. */
+/* A time that has passed removes the key at once; not while replaying, when only the log removes keys. */
 static void getex_expire(struct call *call, struct key *key, uint32_t given, int64_t expire_ms)
 {
     if (given & OPTION_ABSOLUTE && expire_ms <= call->turn->now_ms && !call->turn->clock_stopped) {
@@ -172,7 +172,7 @@ void getex_command(struct call *call)
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STRING, &key))
         return;
     string_count_lookup(&key);
-    if (!key.present) {         /* before the time is looked at, as Redis has it */
+    if (!key.present) {         /* before the time is parsed, as in Redis */
         reply_null(call->reply);
         return;
     }

@@ -1,4 +1,4 @@
-/* The sorted set commands that add and remove, and the table of all of them. */
+/* The sorted set commands that add and remove. */
 #include <math.h>
 
 #include "call/call.h"
@@ -13,9 +13,9 @@ struct adding {
     int first;              /* argument: the first score */
     int count;              /* pairs */
     double *scores;
-    /* What came of it. */
+    /* Results. */
     int64_t added, updated;
-    bool is_done;           /* the last pair was not left as it was */
+    bool is_done;           /* the last pair was not skipped */
     double score;           /* ... and has this score */
 };
 
@@ -54,7 +54,7 @@ static bool read_options(struct call *call, struct adding *adding)
     return false;
 }
 
-/* All are read before anything is changed. */
+/* All scores are parsed before anything is changed. */
 static bool read_scores(struct call *call, struct adding *adding)
 {
     adding->scores = arena_alloc(call->arena, (size_t)adding->count * sizeof(double));
@@ -65,7 +65,7 @@ static bool read_scores(struct call *call, struct adding *adding)
     return true;
 }
 
-/* False: the sum is no number, and the error was replied. */
+/* False: the sum is not a number, and the error was replied. */
 static bool add_one(struct key *key, struct adding *adding, struct bytes member, double score)
 {
     bool is_there;
@@ -96,7 +96,7 @@ static bool add_one(struct key *key, struct adding *adding, struct bytes member,
     return true;
 }
 
-/* Redis leaves the listpack for what might be too much, whatever comes of it. */
+/* Redis converts a listpack for what might be too much, whatever the result is. */
 static void make_ready(struct key *key, const struct adding *adding)
 {
     const struct value_limits *limits = &key->call->turn->limits;
@@ -122,7 +122,7 @@ static void add(struct call *call, struct adding *adding)
         make_ready(&key, adding);
     for (int i = 0; i < adding->count && key.value.object != NULL; i++) {
         if (!add_one(&key, adding, call->args[adding->first + 2 * i + 1], adding->scores[i]))
-            return;         /* there was just one, and it was there, so nothing is left half done */
+            return;         /* there was only one pair, and its member existed, so nothing is half done */
     }
     if (adding->added + adding->updated > 0) {
         key_changed(&key, adding->increments ? "zincr" : "zadd");
@@ -148,13 +148,13 @@ void zincrby_command(struct call *call)
 {
     struct adding adding = { .increments = true };
 
-    /* Redis looks for ZADD's options here, too, and finds that then a word is missing. */
+    /* Redis parses ZADD's options here, too, and then replies that an argument is missing. */
     if (read_options(call, &adding) && read_scores(call, &adding))
         add(call, &adding);
 }
 
-/* The set may be empty now. What is then put into the entry is freed with it at once; it has to be put there all the same, as removing
- * may have moved the object. */
+/* The set may be empty now, and then the key is removed at once. Even so the value has to be stored first, because removing
+ * members may have moved the object. */
 static void removed(struct key *key, size_t count, const char *event)
 {
     struct call *call = key->call;

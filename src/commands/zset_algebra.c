@@ -1,4 +1,4 @@
-/* ZUNION, ZINTER, ZDIFF, the same with STORE, and ZINTERCARD. Sets are taken too: each member has the score 1. */
+/* ZUNION, ZINTER, ZDIFF, their STORE forms, and ZINTERCARD. Sets are accepted, too: each member has the score 1. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 struct source {
     const struct value *value;
     double weight;
-    int order;              /* as given, to keep it among equals */
+    int order;              /* position in the arguments, which decides between equal sizes */
 };
 
 static size_t source_count(const struct source *source)
@@ -70,12 +70,12 @@ enum aggregate { AGGREGATE_SUM, AGGREGATE_MIN, AGGREGATE_MAX };
 struct algebra {
     enum operation operation;
     bool counts_only;       /* ZINTERCARD */
-    int count_arg;          /* the argument that says how many keys follow; 1 or, behind a destination, 2 */
+    int count_arg;          /* argument: the number of keys; 1, or 2 after a destination */
     int source_count;
     struct source *sources;
     enum aggregate aggregate;
     bool with_scores;
-    int64_t limit;          /* of ZINTERCARD; 0: none */
+    int64_t limit;          /* of ZINTERCARD; 0: no limit */
 };
 
 static bool read_sources(struct call *call, struct algebra *algebra)
@@ -133,7 +133,7 @@ static bool read_aggregate(struct call *call, int arg, struct algebra *algebra)
     return !call->failed;
 }
 
-/* One option; how many arguments it takes, 0 after an error. */
+/* Parses one option; returns how many arguments it has, 0 after an error. */
 static int read_option(struct call *call, int arg, struct algebra *algebra)
 {
     bool weighs = algebra->operation != DIFF && !algebra->counts_only;
@@ -163,7 +163,7 @@ static int by_count(const void *a, const void *b)
     return one->order - other->order;
 }
 
-/* The smallest first, which also decides in which order scores are summed up: floating point sums depend on it. */
+/* The smallest input first. This also decides the order in which scores are added: floating point sums depend on it. */
 static bool read_call(struct call *call, struct algebra *algebra)
 {
     if (!read_sources(call, algebra))
@@ -184,7 +184,7 @@ static double weighted(const struct source *source, double score)
 {
     double product = source->weight * score;
 
-    return isnan(product) ? 0 : product;        /* infinite times 0 */
+    return isnan(product) ? 0 : product;        /* infinity times 0 */
 }
 
 static double aggregated(enum aggregate aggregate, double score, double other)
@@ -195,7 +195,7 @@ static double aggregated(enum aggregate aggregate, double score, double other)
     case AGGREGATE_SUM: break;
     }
     score += other;
-    return isnan(score) ? 0 : score;            /* infinite and minus infinite */
+    return isnan(score) ? 0 : score;            /* infinity minus infinity */
 }
 
 static void unite(const struct algebra *algebra, struct btree *result)
@@ -252,7 +252,8 @@ static size_t intersect(const struct algebra *algebra, struct btree *result)
     return count;
 }
 
-/* What the others have is looked up for each member of the first, or taken out of a copy of the first; whichever is less work. */
+/* Either looks up each member of the first set in the others, or removes the members of the others from a copy of the first;
+ * whichever is less work. */
 static void subtract_by_lookup(const struct algebra *algebra, struct btree *result)
 {
     struct source_iterator iterator;

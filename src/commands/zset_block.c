@@ -1,10 +1,10 @@
-/* BZPOPMIN, BZPOPMAX, BZMPOP: what ZPOPMIN and its kin do, or wait until they can. Logged as those. */
+/* BZPOPMIN, BZPOPMAX, BZMPOP: like ZPOPMIN, ZPOPMAX and ZMPOP, but they wait if there is no member. They are logged as those. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "commands/zset_pop.h"
 
-/* Until one of the keys is a sorted set. */
+/* Waits until one of the keys is a sorted set. */
 static void wait_for_zsets(struct call *call, int key_first, int key_count, int64_t deadline_us)
 {
     struct call_wait wait = {

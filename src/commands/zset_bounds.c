@@ -6,8 +6,8 @@
 #include "call/call.h"
 #include "value/zset.h"
 
-/* As strtod reads it, which is what clients of Redis see: nothing at all is 0, spaces in front are taken, and so is what is out of
- * range; the text ends at a NUL. */
+/* As strtod reads it, which is what clients of Redis see: an empty text is 0, leading spaces and numbers out of range are
+ * accepted; the text ends at a NUL. */
 static bool read_score(struct call *call, struct bytes text, struct zset_bound *bound)
 {
     char *copy, *end;

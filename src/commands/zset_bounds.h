@@ -1,5 +1,5 @@
-/* Zset bounds: the two ends of a range, as ZRANGEBYSCORE ("1", "(2.5", "-inf") and ZRANGEBYLEX ("[a", "(b", "-", "+") are given them,
- * or as ranks, where negative ones count from the end. */
+/* Zset bounds: the two ends of a range, by score ("1", "(2.5", "-inf"), by member ("[a", "(b", "-", "+"), or by rank, where
+ * negative ones count from the end. */
 #ifndef KELVIN_COMMANDS_ZSET_BOUNDS_H
 #define KELVIN_COMMANDS_ZSET_BOUNDS_H
 
@@ -27,10 +27,10 @@ struct zset_bounds {
     struct zset_bound low, high;
 };
 
-/* Reads arguments `low` and `high`. False: the error was replied. */
+/* Parses arguments `low` and `high`. False: the error was replied. */
 bool zset_bounds_read(struct call *call, enum zset_measure measure, int low, int high, struct zset_bounds *bounds);
 
-/* The ranks of what is within: `*count` from `*first` on. */
+/* The ranks within the bounds: `*count` from `*first` on. */
 void zset_bounds_find(const struct zset_bounds *bounds, const struct value *zset, size_t *first, size_t *count);
 
 #endif

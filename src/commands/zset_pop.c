@@ -92,7 +92,7 @@ syntax:
     return false;
 }
 
-/* The log gets what came of it: a pop from the one key that had something. */
+/* The log gets the effect: a pop from the key that had members. */
 void zset_pop_many(struct key *key, int arg, enum zset_end end, size_t count)
 {
     struct call *call = key->call;

@@ -1,4 +1,4 @@
-/* Pops from sorted sets: what ZPOPMIN and ZMPOP share with the commands that wait. */
+/* Pops from sorted sets: what ZPOPMIN and ZMPOP share with the blocking commands. */
 #ifndef KELVIN_COMMANDS_ZSET_POP_H
 #define KELVIN_COMMANDS_ZSET_POP_H
 
@@ -6,17 +6,15 @@
 
 struct key;
 
-/* Popping, for BZPOPMIN and its kin too. */
 enum zset_end { ZSET_LOWEST, ZSET_HIGHEST };
-/* How the elements of a pop are laid out: member, score, member, score ... an array of pairs, or
- * without an array around them. */
+/* Layout of the popped elements: member, score, member, score ...; an array of pairs; or one pair without an array around it. */
 enum zset_pop_reply { ZSET_POP_FLAT, ZSET_POP_PAIRS, ZSET_POP_BARE };
 /* Replies up to `count` elements (an array) and removes them from the key, a sorted set that is present and opened for writing;
- * the key goes with the last. Counts a change an element, as Redis does. Returns how many there were. */
+ * the key is removed with the last one. Each element counts as one change, as in Redis. Returns how many there were. */
 size_t zset_pop(struct key *key, enum zset_end end, size_t count, enum zset_pop_reply layout);
-/* Replies ZMPOP's answer, and logs it as ZPOPMIN or ZPOPMAX. `arg` is the key's argument. */
+/* Pops for ZMPOP, replies the key and the elements, and logs a ZPOPMIN or ZPOPMAX. `arg` is the key's argument. */
 void zset_pop_many(struct key *key, int arg, enum zset_end end, size_t count);
-/* What stands behind the keys of ZMPOP: MIN|MAX [COUNT count]. False: the error was replied. */
+/* What follows the keys of ZMPOP: MIN|MAX [COUNT count]. False: the error was replied. */
 bool zset_pop_options(struct call *call, int arg, enum zset_end *end, int64_t *count);
 
 #endif

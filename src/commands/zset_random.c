@@ -1,5 +1,5 @@
-/* ZRANDMEMBER key [count [WITHSCORES]]: a member drawn at random; `count` different ones; or, if count is negative, that many
- * draws, each from all members. A draw is a rank. */
+/* ZRANDMEMBER key [count [WITHSCORES]]: one random member; `count` different ones; or, if count is negative, that many draws,
+ * each from all members. A draw is a random rank. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/draw.h"
@@ -28,8 +28,8 @@ static void reply_rank(const struct draw *draw, size_t rank)
         reply_element(draw, member, score);
 }
 
-/* One walk that takes each element with the chance (still wanted) / (still to come): every choice of `count` of them is as likely as
- * any other. */
+/* One iteration that takes each element with probability (still wanted) / (still to come): every choice of `count` elements is
+ * equally likely. */
 static void draw_walking(const struct draw *draw)
 {
     size_t wanted = draw->count, coming = zset_count(draw->value);

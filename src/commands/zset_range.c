@@ -1,4 +1,5 @@
-/* ZRANGE and its kin: a range by rank, score or member, up or down, to the client or into another key. */
+/* ZRANGE, ZRANGEBYSCORE and related commands: a range by rank, score or member, ascending or descending, replied or stored in
+ * another key. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"
@@ -11,14 +12,14 @@ struct range {
     enum { DIRECTION_OPEN, DIRECTION_GIVEN } direction_is;
     enum zset_measure measure;
     enum zset_direction direction;
-    int source;                     /* argument: the key; the bounds stand behind it, then the options */
-    bool stores;                    /* into argument 1 */
+    int source;                     /* argument: the key; the bounds and then the options follow */
+    bool stores;                    /* in argument 1 */
     bool with_scores, has_limit;
-    int64_t offset, limit;          /* -1: no limit */
+    int64_t offset, limit;          /* limit -1: no limit */
     struct zset_bounds bounds;
 };
 
-/* One option; returns how many arguments it takes, 0 after an error. What the command's name says is no option any more. */
+/* Parses one option; returns how many arguments it has, 0 after an error. What the command's name implies is not an option. */
 static int read_option(struct call *call, struct range *range, int arg)
 {
     if (!range->stores && arg_is(call, arg, "withscores")) {
@@ -63,7 +64,7 @@ static bool read_range(struct call *call, struct range *range)
         reply_errorf(call, "ERR syntax error, WITHSCORES not supported in combination with BYLEX");
         return false;
     }
-    /* Down, the higher end comes first; but for ranks, which are counted from the upper end then. */
+    /* In descending order the higher end comes first; except for ranks, which are then counted from the highest. */
     if (range->direction == ZSET_DOWN && range->measure != ZSET_BY_RANK) {
         low = range->source + 2;
         high = range->source + 1;
@@ -71,7 +72,7 @@ static bool read_range(struct call *call, struct range *range)
     return zset_bounds_read(call, range->measure, low, high, &range->bounds);
 }
 
-/* The first rank to be walked, and how many from there on in the range's direction. */
+/* The rank at which to begin, and how many elements from there on in the range's direction. */
 static void find_range(const struct range *range, const struct value *zset, size_t *start, size_t *count)
 {
     size_t all = zset_count(zset), first;
@@ -121,8 +122,8 @@ static void store_range(struct call *call, const struct range *range, const stru
     double score;
 
     find_range(range, zset, &start, &count);
-    /* As in Redis, a range by score or name is not known to be long before it is stored. It shows in the sign of 0, which a
-     * listpack does not keep. */
+    /* As in Redis, the length of a range by score or member is not known before it is stored. This shows in the sign of 0, which
+     * a listpack does not keep. */
     stored = range->measure == ZSET_BY_RANK ? zset_create_for(&call->turn->limits, count, 0) : zset_create();
     zset_iterate(&iterator, zset, start, range->direction);
     for (; count > 0 && zset_next(&iterator, &member, &score); count--)

@@ -1,4 +1,4 @@
-/* The sorted set commands that ask for a number: how many, which score, which rank. */
+/* The sorted set commands that return numbers: counts, scores, ranks. */
 #include "call/call.h"
 #include "call/key.h"
 #include "commands/handlers.h"

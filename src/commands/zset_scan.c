@@ -5,7 +5,7 @@
 #include "commands/scan_options.h"
 #include "value/zset.h"
 
-/* The cursor stands in front of the elements and is known after them, so they are written aside first. */
+/* The cursor precedes the elements in the reply but is known after them, so they are collected first. */
 struct step {
     const struct scan_options *options;
     bool is_listpack;
@@ -13,7 +13,7 @@ struct step {
     size_t count;
 };
 
-/* Redis answers the score as it lies in a listpack, the shortest digits, but prints that of a table to 17 digits. */
+/* Redis replies a score from a listpack with the shortest digits, but one from a table with 17 digits. */
 static void add_element(void *context, struct bytes member, double score)
 {
     struct step *step = context;
@@ -38,7 +38,7 @@ void zscan_command(struct call *call)
 
     if (!scan_options_cursor(call, 2, &options) || !key_open_as(call, 1, KEY_FOR_READING, VALUE_ZSET, &key))
         return;
-    /* Redis does not look at the options of a missing key. */
+    /* Redis does not check the options if the key is missing. */
     if (key.present && !scan_options_parse(call, 3, SCAN_WITHOUT_TYPE, &options))
         return;
     reply_init(&step.elements, call->reply->protocol);

@@ -15,7 +15,7 @@ void zset_store(struct call *call, int arg, struct value zset, const char *event
         key_changed(&key, event);
     } else {
         value_free(&zset);
-        /* Whether there was something to be removed decides what is told and logged, so it is looked at, cold or not. */
+        /* Events and log depend on whether there was a key to remove, so it is looked up, cold or not. */
         if (key_open_in(call, call->db, arg, KEY_FOR_WRITING, &key))
             key_remove(&key, KEY_REMOVE_LAZILY, "del");
         if (call->failed)

@@ -1,11 +1,11 @@
-/* Stores a sorted set that a command made: ZRANGESTORE, ZUNIONSTORE, GEOSEARCHSTORE and the like. */
+/* Stores a sorted set that a command has built: ZRANGESTORE, ZUNIONSTORE, GEOSEARCHSTORE and so on. */
 #ifndef KELVIN_COMMANDS_ZSET_STORE_H
 #define KELVIN_COMMANDS_ZSET_STORE_H
 
 #include "call/call.h"
 
-/* Makes argument `arg`, opened for overwriting by its row, the sorted set, which is taken; or removes what is there if that is
- * empty. Replies how many members it has. For ZUNIONSTORE and all that store, GEO's commands too. */
+/* Stores the sorted set, which is taken, in argument `arg`, which its row opens for overwriting; removes the key if the set is
+ * empty. Replies how many members it has. */
 void zset_store(struct call *call, int arg, struct value zset, const char *event);
 
 #endif

@@ -1,4 +1,4 @@
-/* TIER: what an operator (and a test) does with the two tiers by hand. In this room because src/commands knows nothing of them. */
+/* TIER: lets operators (and tests) control the two tiers. In this room because src/commands knows nothing about them. */
 #ifndef KELVIN_SERVER_TIER_COMMANDS_H
 #define KELVIN_SERVER_TIER_COMMANDS_H
 

@@ -79,7 +79,7 @@ static void only_letters_have_two_cases(void **state)
     command_table_destroy(table);
 }
 
-/* Names of every size end in the middle of a word somewhere; the bytes behind them must not count. */
+/* Names of every length end in the middle of a word somewhere; the bytes after them must not count. */
 static void names_of_every_size_are_told_apart(void **state)
 {
     static char texts[40][41];
@@ -159,7 +159,7 @@ static void a_command_taken_away_is_gone(void **state)
         assert_string_not_equal(command_at(*state, i)->name, "config");
 }
 
-/* The index has a limit; names beyond it are refused rather than searched for ever. */
+/* The index has a limit; names beyond it are refused. */
 static void renaming_without_end_is_refused_in_the_end(void **state)
 {
     enum status status = STATUS_OK;

@@ -28,7 +28,7 @@ static bool bit_at(const uint8_t *data, uint64_t index)
     return data[index / 8] >> (7 - index % 8) & 1;
 }
 
-/* Memory of exactly `size` bytes, so that the address sanitizer sees a step beyond. Long runs of equal bytes are likely. */
+/* Memory of exactly `size` bytes, so that the address sanitizer finds an access beyond it. Long runs of equal bytes are likely. */
 static uint8_t *memory_new(struct random *random, size_t size)
 {
     uint8_t *data = mem_alloc(size);

@@ -23,7 +23,7 @@ static void docs_of(struct reply *reply, const char *arguments)
     arena_release(&arena);
 }
 
-/* The reply's lines behind "arguments", joined by spaces, without the sizes of strings: "*2 name k type key ...". */
+/* The lines of the reply after "arguments", joined by spaces, without the sizes of strings: "*2 name k type key ...". */
 static void assert_docs(const char *arguments, const char *expected)
 {
     struct reply reply;
@@ -119,7 +119,7 @@ static void a_command_without_arguments_says_nothing_of_them(void **state)
     }
 }
 
-/* A row that breaks the rules is a bug, and is found by whoever asks for it first. */
+/* A row that breaks the rules is a bug; the first client that asks for its documentation finds it. */
 static void a_row_that_breaks_the_rules_stops_the_process(void **state)
 {
     static const char *const bad[] = { "(a:integer", "a:integer)", "[a:integer", "[]", "()", "(A|)", "a:number", "...", "W W2 a:integer" };

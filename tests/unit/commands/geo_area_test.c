@@ -49,7 +49,7 @@ static struct geo_area area_new(struct random *random)
     };
 }
 
-/* Away from the poles, where cells are too narrow. */
+/* Not near the poles, where cells are too narrow. */
 static void what_lies_in_an_area_lies_in_its_cells(void **state)
 {
     struct random random = random_new();

@@ -40,7 +40,7 @@ static bool is_within(struct geo_point point, struct geo_box box)
         point.latitude <= box.max.latitude;
 }
 
-/* As the format is described: halve the range of longitudes, then that of latitudes, 26 times; a bit says which half. */
+/* By definition of the format: halve the range of longitudes, then that of latitudes, 26 times; each bit says which half. */
 static uint64_t encode_by_halving(struct geo_point point, int step)
 {
     double west = -180, east = 180, south = -GEO_LATITUDE_MAX, north = GEO_LATITUDE_MAX;
@@ -67,7 +67,7 @@ static void a_place_is_encoded_as_halving_would(void **state)
         int step = 1 + (int)random_below(&random, GEOHASH_STEP_MAX);
         uint64_t bits = geohash_encode(point, step);
 
-        /* On the border of two cells rounding may decide either way, so there the cell is asked. */
+        /* On the border of two cells rounding may go either way, so the cell itself is checked. */
         if (bits != encode_by_halving(point, step)) {
             struct geo_box box = geohash_box(bits, step);
 
@@ -163,7 +163,7 @@ static void distances_are_those_of_the_ball(void **state)
 
         assert_true(geo_distance(a, b) == geo_distance(b, a));
         assert_true(geo_distance(a, b) <= geo_distance(a, c) + geo_distance(c, b) + 1e-3);
-        assert_true(geo_distance(a, other_end) <= 2 * quarter + 1e-6);      /* and so is a number */
+        assert_true(geo_distance(a, other_end) <= 2 * quarter + 1e-6);      /* false for NaN */
     }
 }
 

@@ -149,8 +149,8 @@ static void draws_are_bounded(void **state)
     assert_string_equal(command_box_say(box, "HRANDFIELD h -3"), "*3\n$1\na\n$1\na\n$1\na\n");
 }
 
-/* Fills the hash with f0 ... and counts how often each was drawn in `rounds` draws of `count`; those of a draw must all be
- * different. */
+/* Fills the hash with f0 ... and counts how often each field was drawn in `rounds` draws of `count`; the fields of one draw must
+ * all be different. */
 static void draw(struct command_box *box, int fields, int count, int rounds, int *drawn)
 {
     char line[64];
@@ -178,7 +178,7 @@ static void draw(struct command_box *box, int fields, int count, int rounds, int
     }
 }
 
-/* Every field within 8 standard deviations of what chance expects. */
+/* Every field is within 8 standard deviations of the expected count. */
 static void every_field_is_drawn_as_often_as_any_other(void **state)
 {
     static const struct { int fields, count, rounds; } cases[] = { { 10, 3, 20000 }, { 300, 40, 5000 }, { 300, 200, 5000 } };

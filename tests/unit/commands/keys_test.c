@@ -23,7 +23,7 @@ struct box {
     struct command rows[ROWS_MAX];
 };
 
-/* PUT key value: the plainest way to make a string. */
+/* PUT key value: the simplest way to create a string. */
 static void put_command(struct call *call)
 {
     struct key key;
@@ -136,7 +136,7 @@ static void exists_counts_a_key_as_often_as_it_is_given(void **state)
     assert_says(state, "TYPE b", "+none\n");
 }
 
-/* Values of every kind of keeping: inline, integer, big, an object; and over each of them. */
+/* Values of every representation: inline, integer, large, an object; and each of them overwritten. */
 static void a_renamed_key_keeps_value_and_expiry(void **state)
 {
     static const char *const values[] = { "", "12", "hello", "a-string-of-more-than-forty-four-bytes-that-is-kept-in-line" };
@@ -272,7 +272,7 @@ static void a_time_in_the_past_deletes(void **state)
     assert_did(state, "EXPIRE k 0", ":0\n", "", 0, "");
 }
 
-/* The log says when a key goes, by DEL; the clock has no say while it is replayed. */
+/* The log says when a key expires, by DEL; the clock is ignored while it is replayed. */
 static void nothing_expires_while_the_clock_stands(void **state)
 {
     struct command_box *box = *state;
@@ -318,7 +318,7 @@ static void times_out_of_range_are_refused(void **state)
     assert_says(state, "EXPIRE k x foo", "-ERR Unsupported option foo\n");
 }
 
-/* What DUMP answers, between its header and the last line's end. */
+/* The payload of DUMP, between the reply's header and the end of its last line. */
 static struct bytes dumped(struct command_box *box, const char *key, char *copy, size_t room)
 {
     struct bytes args[] = { BYTES("DUMP"), bytes_of_string(key) };
@@ -404,7 +404,7 @@ static bool is_unreadable(void *context, struct keyspace *keyspace, uint64_t has
     return false;
 }
 
-/* "It is not there" would be a lie, and the end of what is there. */
+/* To return "missing" would be wrong, and would overwrite the existing value. */
 static void what_can_not_be_read_is_not_overwritten(void **state)
 {
     static const char error[] = "-ERR the key's record can't be read from the store (see the log and INFO tiering)\n";

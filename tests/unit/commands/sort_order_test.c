@@ -15,7 +15,7 @@ enum { ITEMS_MAX = 300 };
 
 static char texts[ITEMS_MAX][8];
 
-/* What the header says of who comes first, said again. */
+/* The order that the header defines, written a second time. */
 static bool comes_before(const struct sort_item *a, const struct sort_item *b, enum sort_by by, enum sort_direction direction)
 {
     int order;

@@ -8,7 +8,7 @@
 #include "call/call.h"
 #include "commands/sort_pattern.h"
 
-/* Pattern, then what the key is for the element "x", then the field; NULL: none. As redis-server 7.0.15 reads them. */
+/* Pattern, the key for the element "x", the field; NULL: none. As redis-server 7.0.15 reads them. */
 static const char *const patterns[][3] = {
     { "w_*", "w_x", NULL }, { "*", "x", NULL }, { "*_w", "x_w", NULL }, { "a*b*c", "axb*c", NULL },
     { "h_*->f", "h_x", "f" }, { "h*_1->field name", "hx_1", "field name" }, { "h_*->a->b", "h_x", "a->b" },

@@ -1,4 +1,4 @@
-/* What the tests over the wire do not see of the string and bitmap commands: events, changes counted, what goes to the log. */
+/* What the tests over the wire do not see of the string and bitmap commands: events, counted changes, what is logged. */
 #include "commands/rows.h"
 
 #include <stdarg.h>
@@ -45,7 +45,7 @@ static int close_box(void **state)
     return 0;
 }
 
-/* `log` is empty if the command's own words go there, as they do if it changed something and said nothing else. */
+/* `log` is empty if the command's own words are logged, which is the case if it changed something and propagated nothing else. */
 static void assert_did(struct command_box *box, const char *line, const char *reply, const char *events, const char *log)
 {
     assert_string_equal(command_box_say(box, line), reply);
@@ -121,7 +121,7 @@ static void several_keys_count_each(void **state)
     assert_did(box, "MGET a b c d", "*4\n$1\n3\n$1\n2\n$1\n3\n$1\n2\n", "", "");
 }
 
-/* APPEND from inline to big, and SETRANGE within and beyond it, checked against a plain copy. */
+/* APPEND from inline to large, and SETRANGE within and beyond it, compared with a plain copy. */
 static void a_string_that_grows_past_its_entry_keeps_its_bytes(void **state)
 {
     struct command_box *box = *state;

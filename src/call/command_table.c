@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/histogram.h"
 #include "base/mem.h"
 
 /* A name in lower case, padded with zeros to whole words, so that names are hashed and compared a word at a time. */
@@ -298,26 +299,9 @@ void command_stats_reset(struct command_table *table)
         atomic_store_explicit(&stats->nsec, 0, memory_order_relaxed);
         atomic_store_explicit(&stats->rejected, 0, memory_order_relaxed);
         atomic_store_explicit(&stats->failed, 0, memory_order_relaxed);
-        for (int bucket = 0; latency != NULL && bucket < LATENCY_BUCKETS; bucket++)
-            atomic_store_explicit(&latency[bucket], 0, memory_order_relaxed);
+        if (latency != NULL)
+            histogram_clear(latency, LATENCY_BUCKETS);
     }
-}
-
-/* Below 8 ns each value has its own bucket; above, the leading bit and the three bits after it are the number of the bucket. */
-static int latency_bucket(uint64_t ns)
-{
-    int exponent, bucket;
-
-    if (ns < 8)
-        return (int)ns;
-    exponent = 63 - __builtin_clzll(ns);
-    bucket = (exponent - 2) * 8 + (int)(ns >> (exponent - 3) & 7);
-    return bucket < LATENCY_BUCKETS ? bucket : LATENCY_BUCKETS - 1;
-}
-
-uint64_t latency_bucket_ns(int bucket)
-{
-    return bucket < 8 ? (uint64_t)bucket : (uint64_t)(8 + bucket % 8) << (bucket / 8 - 1);
 }
 
 void command_note_latency(struct command_stats *stats, int64_t ns)
@@ -333,5 +317,5 @@ void command_note_latency(struct command_stats *stats, int64_t ns)
         else
             mem_free((void *)fresh);
     }
-    atomic_fetch_add_explicit(&latency[latency_bucket(ns < 0 ? 0 : (uint64_t)ns)], 1, memory_order_relaxed);
+    histogram_count(latency, LATENCY_BUCKETS, LATENCY_STEP_BITS, ns < 0 ? 0 : (uint64_t)ns);
 }

@@ -13,7 +13,8 @@ struct command_stats {
     _Atomic uint64_t *_Atomic latency;      /* LATENCY_BUCKETS counters by nanoseconds, allocated at the first call; or NULL */
 };
 
-enum { LATENCY_BUCKETS = 256 };
+/* Of the histogram of a command's latency (base/histogram.h). The last bucket holds everything above, too. */
+enum { LATENCY_BUCKETS = 256, LATENCY_STEP_BITS = 3 };
 
 struct command_table;
 
@@ -43,7 +44,5 @@ struct command_stats *command_stats_of(const struct command_table *table, const 
 void command_stats_reset(struct command_table *table);
 /* Counts the duration of a finished call, for LATENCY HISTOGRAM and INFO latencystats. */
 void command_note_latency(struct command_stats *stats, int64_t ns);
-/* Lower bound of a bucket in ns. Each power of two has eight buckets; the last bucket counts everything above. */
-uint64_t latency_bucket_ns(int bucket);
 
 #endif

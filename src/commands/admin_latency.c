@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "base/mem.h"
 #include "commands/handlers.h"
 #include "engine/engine.h"
@@ -184,10 +185,10 @@ static bool reply_histogram(struct call *call, const struct command *command)
     uint64_t seen = 0, told = 0, total = 0, counts[LATENCY_BUCKETS];
     struct reply_later later;
     size_t pairs = 0;
-    int bucket = 0;
+    size_t bucket = 0;
 
-    for (int i = 0; i < LATENCY_BUCKETS && latency != NULL; i++)
-        total += counts[i] = atomic_load_explicit(&latency[i], memory_order_relaxed);
+    if (latency != NULL)
+        total = histogram_load(latency, LATENCY_BUCKETS, counts);
     if (total == 0)
         return false;
     reply_bulk_string(call->reply, command->name);
@@ -198,7 +199,7 @@ static bool reply_histogram(struct call *call, const struct command *command)
     later = reply_later_begin(call->reply);
     for (int step = 0; step < HISTOGRAM_STEPS || seen < total; step++) {
         /* A bucket that begins below the step's power of two ends there at the latest. */
-        while (bucket < LATENCY_BUCKETS && (latency_bucket_ns(bucket) < UINT64_C(1024) << step || step >= HISTOGRAM_STEPS))
+        while (bucket < LATENCY_BUCKETS && (histogram_bucket_min(bucket, LATENCY_STEP_BITS) < UINT64_C(1024) << step || step >= HISTOGRAM_STEPS))
             seen += counts[bucket++];
         if (seen == told)
             continue;

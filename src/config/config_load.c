@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/mutex.h"
@@ -13,33 +13,21 @@
 
 enum {
     INCLUDE_DEPTH_MAX = 16,     /* a file that includes itself is found out, rather than the stack's end */
-    READ_SIZE = 65536,
     NAME_SHOWN = 60,            /* of a path and of a line, so that the reason always fits in the message */
     LINE_SHOWN = 40,
 };
 
 bool config_file_read(const char *path, struct buffer *text)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size;
+    int error;
 
     *text = (struct buffer){ 0 };
-    if (fd < 0)
-        return false;
-    do {
-        size = read(fd, buffer_reserve(text, READ_SIZE), READ_SIZE);
-        text->size += size > 0 ? (size_t)size : 0;
-    } while (size > 0 || (size < 0 && errno == EINTR));
-    if (size < 0) {
-        int error = errno;
-
-        buffer_release(text);
-        close(fd);
-        errno = error;
-        return false;
-    }
-    close(fd);
-    return true;
+    if (file_read_all(disk_system(), AT_FDCWD, path, SIZE_MAX, text) == STATUS_OK)
+        return true;
+    error = errno;
+    buffer_release(text);
+    errno = error;
+    return false;
 }
 
 static bool file_load(struct config *config, const char *path, int depth, struct message *message)

@@ -6,12 +6,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/mutex.h"
@@ -126,68 +124,24 @@ static void write_differing(struct rewrite *rewrite)
     }
 }
 
-/* -- the file -- */
-
-static bool write_all(int fd, struct bytes text)
-{
-    while (text.size > 0) {
-        ssize_t size = write(fd, text.data, text.size);
-
-        if (size < 0 && errno == EINTR)
-            continue;
-        if (size < 0)
-            return false;
-        text = bytes_of(text.data + size, text.size - (size_t)size);
-    }
-    return true;
-}
-
-/* The name itself must survive a crash as well. */
-static bool directory_sync(const char *path)
-{
-    char *copy = mem_string(bytes_of_string(path));
-    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool done = fd >= 0 && fsync(fd) == 0;
-    int error = errno;
-
-    if (fd >= 0)
-        close(fd);
-    mem_free(copy);
-    errno = error;
-    return done;
-}
-
-/* At every instant the path holds the old file or the whole new one. False, with errno. */
-static bool file_replace(const char *path, struct bytes text)
+/* With the mode of the file that is replaced. */
+static bool file_write(const char *path, struct bytes text)
 {
     struct buffer aside = { 0 };
     struct stat old;
-    mode_t mode = stat(path, &old) == 0 ? old.st_mode & 07777 : 0644;
-    bool done;
-    int fd, error;
+    struct file_replacement place = { .dir = AT_FDCWD, .path = path, .mode = stat(path, &old) == 0 ? old.st_mode & 07777 : 0644 };
+    enum status status;
+    bool renamed;
+    int error;
 
-    buffer_append_format(&aside, "%s.XXXXXX", path);
+    buffer_append_format(&aside, "%s.temp-%d", path, (int)getpid());
     buffer_append_u8(&aside, 0);
-    fd = mkstemp(aside.data);
-    done = fd >= 0 && write_all(fd, text) && fchmod(fd, mode) == 0 && fsync(fd) == 0;
+    place.aside = aside.data;
+    status = file_replace(disk_system(), &place, text, &renamed);
     error = errno;
-    if (fd >= 0 && close(fd) != 0 && done) {
-        error = errno;
-        done = false;
-    }
-    if (done && rename(aside.data, path) != 0) {
-        error = errno;
-        done = false;
-    }
-    if (!done && fd >= 0)
-        unlink(aside.data);
-    if (done && !directory_sync(path)) {
-        error = errno;
-        done = false;
-    }
     buffer_release(&aside);
     errno = error;
-    return done;
+    return status == STATUS_OK;
 }
 
 static bool rewrite_locked(struct config *config, struct message *message)
@@ -209,7 +163,7 @@ static bool rewrite_locked(struct config *config, struct message *message)
         done = compare(rewrite, buffer_bytes(&rewrite->text), &same, message);
         if (done && !same)
             write_differing(rewrite);
-        if (done && !file_replace(file, buffer_bytes(&rewrite->text)))
+        if (done && !file_write(file, buffer_bytes(&rewrite->text)))
             done = config_refuse(message, "Rewriting config file: %s", strerror(errno));
     }
     buffer_release(&rewrite->text);

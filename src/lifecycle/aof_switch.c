@@ -13,9 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/mutex.h"
+#include "base/tree.h"
 #include "engine/engine.h"
 #include "lifecycle/rewrite.h"
 #include "persist/checkpoint.h"
@@ -101,7 +103,7 @@ void aof_switch_clean(struct engine *engine)
 
     if (access(path, F_OK) == 0) {
         log_write(engine->log, LOG_LEVEL_NOTICE, "Removing '%s', a log that was not finished", path);
-        checkpoint_remove(path);
+        tree_remove(path);
     }
     mem_free(path);
 }
@@ -142,35 +144,24 @@ static bool exchange(const char *path, const char *place)
     return syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, place, RENAME_EXCHANGE) == 0;
 }
 
-static int open_parent(const char *path)
-{
-    char *copy = mem_string(bytes_of_string(path));
-    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    mem_free(copy);
-    return fd;
-}
-
 /* `path` takes the place of the log's directory, in one step. What was there before is removed once that is durable; if it does not become
  * so, all is put back. */
 static bool take_place(const char *path, const char *place, struct message *message)
 {
-    int parent = open_parent(place), error = 0;
-    bool exchanged = parent >= 0 && exchange(path, place);
-    bool renamed = parent >= 0 && !exchanged && errno == ENOENT && rename(path, place) == 0;
+    bool exchanged = exchange(path, place);
+    bool renamed = !exchanged && errno == ENOENT && rename(path, place) == 0;
+    int error = 0;
 
     if (!exchanged && !renamed) {
         error = errno;
-    } else if (fsync(parent) != 0) {
+    } else if (directory_sync_parent(disk_system(), place) != STATUS_OK) {
         error = errno;
         (void)(exchanged ? exchange(path, place) : rename(place, path) == 0);
     }
     if (error != 0)
         message_set(message, "can't put '%.100s' in its place: %s", path, strerror(error));
-    if (parent >= 0)
-        close(parent);
     if (error == 0)
-        checkpoint_remove(path);    /* the one that was there before, if any */
+        tree_remove(path);          /* the one that was there before, if any */
     return error == 0;
 }
 
@@ -185,7 +176,7 @@ static bool begin_log(struct aof_switch *at, struct message *message)
     struct aof *aof = NULL;
     bool good = false;
 
-    checkpoint_remove(path);
+    tree_remove(path);
     if (aof_open(&options, &aof, message) == STATUS_OK) {
         struct retired *retired = mem_zalloc(sizeof(*retired));
 
@@ -201,7 +192,7 @@ static bool begin_log(struct aof_switch *at, struct message *message)
         }
     }
     if (!good)
-        checkpoint_remove(path);
+        tree_remove(path);
     mem_free(path);
     mem_free(place);
     mem_free(name);

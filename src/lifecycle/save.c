@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/mutex.h"
+#include "base/tree.h"
 #include "engine/engine.h"
 #include "lifecycle/rewrite.h"
 #include "lifecycle/save_points.h"
@@ -83,7 +84,7 @@ static void clean_folder(struct engine *engine, const char *folder)
 
         snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         if (is_temporary(entry->d_name, ".image"))
-            checkpoint_remove(path);
+            tree_remove(path);
         else if (is_temporary(entry->d_name, ".rdb"))
             unlink(path);
         else
@@ -166,7 +167,7 @@ static enum status save_now(struct save *save, struct message *message)
     status = checkpoint_image(engine->tier, engine->partitions, image, message);
     if (status == STATUS_OK) {
         status = dump(save, image, taken_us, message);
-        checkpoint_remove(image);
+        tree_remove(image);
     }
     if (status == STATUS_OK) {
         atomic_fetch_sub(&engine->dirty, changes);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/mutex.h"
@@ -20,11 +21,6 @@
 #include "persist/aof_replay.h"
 
 enum { TICK_US = 1000000 };
-
-static ssize_t system_write(void *context, int fd, const void *data, size_t size) { return write(fd, data, size); }
-static int system_fdatasync(void *context, int fd) { return fdatasync(fd); }
-static int system_ftruncate(void *context, int fd, off_t size) { return ftruncate(fd, size); }
-static int system_fsync(void *context, int fd) { return fsync(fd); }
 
 /* Opening */
 
@@ -134,7 +130,6 @@ static void aof_destroy(struct aof *aof)
 
 enum status aof_open(const struct aof_options *options, struct aof **result, struct message *message)
 {
-    const struct aof_disk system_disk = { NULL, system_write, system_fdatasync, system_ftruncate, system_fsync };
     struct aof *aof = mem_zalloc(sizeof(*aof));
     enum status status;
 
@@ -142,7 +137,7 @@ enum status aof_open(const struct aof_options *options, struct aof **result, str
     aof->dir = mem_string(bytes_of_string(options->dir));
     aof->name = mem_string(bytes_of_string(options->name));
     aof->manifest_name = aof_name_format(".manifest", options->name, 0);
-    aof->disk = options->disk != NULL ? *options->disk : system_disk;
+    aof->disk = options->disk != NULL ? options->disk : disk_system();
     aof->load_truncated = options->load_truncated;
     aof->tick_us = options->tick_us > 0 ? options->tick_us : TICK_US;
     aof->fsync = (int)options->fsync;
@@ -164,7 +159,7 @@ enum status aof_open(const struct aof_options *options, struct aof **result, str
     if (status == STATUS_OK)
         status = aof_manifest_load(&aof->manifest, aof->dir_fd, aof->manifest_name, message);
     /* A killed server may not have synced the manifest that we go by, and what it does not name will be removed. */
-    if (status == STATUS_OK && aof->disk.fsync(aof->disk.context, aof->dir_fd) != 0) {
+    if (status == STATUS_OK && aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0) {
         message_set(message, "Can't sync the AOF directory %s: %s", aof->dir, strerror(errno));
         status = STATUS_IO;
     }
@@ -209,7 +204,7 @@ enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, vo
     struct aof_replay replay = {
         .dir_fd = aof->dir_fd,
         .manifest = &aof->manifest,
-        .disk = &aof->disk,
+        .disk = aof->disk,
         .load_truncated = aof->load_truncated,
         .run = run,
         .import = aof->import,
@@ -246,18 +241,16 @@ const char *aof_base(struct aof *aof)
 
 static enum status dir_create(struct aof *aof, struct message *message)
 {
-    char *copy = mem_string(bytes_of_string(aof->dir));
     enum status status = STATUS_OK;
-    int parent = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    mem_free(copy);
-    if (parent < 0 || (mkdir(aof->dir, 0755) != 0 && errno != EEXIST) || aof->disk.fsync(aof->disk.context, parent) != 0) {
-        message_set(message, "Can't create the AOF directory %s: %s", aof->dir, strerror(errno));
+    if (mkdir(aof->dir, 0755) != 0 && errno != EEXIST)
         status = status_of_errno(errno);
-    }
-    if (parent >= 0)
-        close(parent);
-    return status == STATUS_OK ? dir_open(aof, message) : status;
+    else
+        status = directory_sync_parent(aof->disk, aof->dir);
+    if (status == STATUS_OK)
+        return dir_open(aof, message);
+    message_set(message, "Can't create the AOF directory %s: %s", aof->dir, strerror(errno));
+    return status;
 }
 
 /* Files of type h are what an earlier checkpoint left to delete. They go first: once no manifest names them, nobody finds them. */
@@ -273,7 +266,7 @@ static enum status history_drop(struct aof *aof, struct message *message)
             found = true;
         }
     if (found)
-        status = aof_manifest_save(&aof->manifest, aof->dir_fd, aof->manifest_name, &aof->disk, &replaced);
+        status = aof_manifest_save(&aof->manifest, aof->dir_fd, aof->manifest_name, aof->disk, &replaced);
     if (status != STATUS_OK)
         message_set(message, "Can't write the AOF manifest in %s: %s", aof->dir, strerror(errno));
     return status;
@@ -287,7 +280,7 @@ static enum status increment_open(struct aof *aof, struct message *message)
     struct stat info;
 
     aof->fd = openat(aof->dir_fd, last->name, O_RDWR | O_APPEND | O_CLOEXEC);
-    if (aof->fd >= 0 && fstat(aof->fd, &info) == 0 && aof->disk.fdatasync(aof->disk.context, aof->fd) == 0) {
+    if (aof->fd >= 0 && fstat(aof->fd, &info) == 0 && aof->disk->fdatasync(aof->disk->context, aof->fd) == 0) {
         atomic_store(&aof->current_size, (uint64_t)info.st_size);
         return STATUS_OK;
     }
@@ -304,7 +297,7 @@ static void file_trim(struct aof *aof, const struct aof_file *file)
     if (file->valid_size == UINT64_MAX)
         return;
     fd = openat(aof->dir_fd, file->name, O_WRONLY | O_CLOEXEC);
-    if (fd < 0 || aof->disk.ftruncate(aof->disk.context, fd, (off_t)file->valid_size) != 0)
+    if (fd < 0 || aof->disk->ftruncate(aof->disk->context, fd, (off_t)file->valid_size) != 0)
         aof_notice_tell(aof, "AOF: could not cut an old increment; its manifest says what counts");
     if (fd >= 0)
         close(fd);

@@ -29,10 +29,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/disk.h"
 #include "base/message.h"
 #include "base/status.h"
 
@@ -45,19 +45,9 @@ struct aof_options {
     const char *name;           /* appendfilename: no '/' in it */
     enum aof_fsync fsync;
     bool load_truncated;        /* aof-load-truncated */
-    /* For tests: NULL, or functions in place of the system's; all of them are set. */
-    const struct aof_disk *disk;
+    const struct disk *disk;    /* for tests: in place of the system's; or NULL. Outlives the log */
     uint64_t first_lsn;         /* where numbers begin: behind those of a log that was there before; 0 */
     int64_t tick_us;            /* for tests: in place of the second between syncs and between retries; 0: a second */
-};
-
-/* Files are synced with fdatasync, directories and manifests with fsync. */
-struct aof_disk {
-    void *context;
-    ssize_t (*write)(void *context, int fd, const void *data, size_t size);
-    int (*fdatasync)(void *context, int fd);
-    int (*ftruncate)(void *context, int fd, off_t size);
-    int (*fsync)(void *context, int fd);
 };
 
 /* Reads the manifest. None: an empty log; but a bare appendonly.aof of before Redis 7 next to the directory is adopted, and files of the

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "persist/aof_private.h"
@@ -40,24 +41,12 @@ static enum status copy(struct aof *aof, int from, int to)
 {
     char *block = mem_alloc(COPY_SIZE);
     enum status status = STATUS_OK;
-    off_t at = 0;
+    uint64_t at = 0;
     ssize_t size;
 
-    while (status == STATUS_OK && (size = pread(from, block, COPY_SIZE, at)) != 0) {
-        if (size < 0 && errno == EINTR)
-            continue;
-        if (size < 0) {
-            status = status_of_errno(errno);
-            break;
-        }
-        for (ssize_t put = 0, wrote; put < size && status == STATUS_OK; put += wrote) {
-            wrote = aof->disk.write(aof->disk.context, to, block + put, (size_t)(size - put));
-            if (wrote < 0 && errno == EINTR)
-                wrote = 0;
-            else if (wrote <= 0)
-                status = wrote < 0 ? status_of_errno(errno) : STATUS_NO_SPACE;
-        }
-        at += size;
+    while (status == STATUS_OK && (size = file_pread_all(aof->disk, from, block, COPY_SIZE, at)) != 0) {
+        status = size < 0 ? status_of_errno(errno) : file_write_all(aof->disk, to, bytes_of(block, (size_t)size));
+        at += (uint64_t)size;
     }
     mem_free(block);
     return status;
@@ -83,7 +72,7 @@ static enum status bring_in(struct aof *aof, int fd, const char *name)
     if (to < 0)
         return status_of_errno(errno);
     status = copy(aof, fd, to);
-    if (status == STATUS_OK && aof->disk.fdatasync(aof->disk.context, to) != 0)
+    if (status == STATUS_OK && aof->disk->fdatasync(aof->disk->context, to) != 0)
         status = status_of_errno(errno);
     close(to);
     if (status != STATUS_OK)
@@ -98,7 +87,7 @@ enum status aof_adopt_begin(struct aof *aof, struct message *message)
     char head[5], *name = NULL;
     bool is_rdb;
 
-    if (fd < 0 || aof->disk.fdatasync(aof->disk.context, fd) != 0) {        /* somebody may just have copied it here */
+    if (fd < 0 || aof->disk->fdatasync(aof->disk->context, fd) != 0) {        /* somebody may just have copied it here */
         status = status_of_errno(errno);
         goto out;
     }
@@ -112,7 +101,7 @@ enum status aof_adopt_begin(struct aof *aof, struct message *message)
             break;
         mem_free(name);
     }
-    if (status == STATUS_OK && aof->disk.fsync(aof->disk.context, aof->dir_fd) != 0)
+    if (status == STATUS_OK && aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0)
         status = status_of_errno(errno);
 out:
     if (status != STATUS_OK)

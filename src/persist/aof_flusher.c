@@ -11,6 +11,7 @@
 #include "base/blob.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/file.h"
 
 enum { DELAYED_US = 2000000 };
 
@@ -67,27 +68,8 @@ static void wake_for_cut(struct aof *aof)
 /* Back to where the last good write ended, before anybody can see or follow half a command. */
 static bool file_cut_back(struct aof *aof)
 {
-    aof->torn = aof->disk.ftruncate(aof->disk.context, aof->fd, (off_t)atomic_load(&aof->current_size)) != 0;
+    aof->torn = aof->disk->ftruncate(aof->disk->context, aof->fd, (off_t)atomic_load(&aof->current_size)) != 0;
     return !aof->torn;
-}
-
-/* Writes all of `bytes`, or returns the number of the error. One write(2) moves at most 2 GiB - 4 KiB, and a signal may interrupt it, so a
- * short write says nothing yet: if the disk is full, writing the rest fails. */
-static int bytes_write(struct aof *aof, struct bytes bytes)
-{
-    size_t done = 0;
-
-    while (done < bytes.size) {
-        ssize_t written = aof->disk.write(aof->disk.context, aof->fd, bytes.data + done, bytes.size - done);
-
-        if (written > 0)
-            done += (size_t)written;
-        else if (written == 0)
-            return ENOSPC;
-        else if (errno != EINTR)
-            return errno;
-    }
-    return 0;
 }
 
 /* The n-th run of bytes of a chunk: what is before a piece, the piece, ..., what is after the last one. */
@@ -108,7 +90,8 @@ static bool chunk_write(struct aof *aof, struct aof_chunk *chunk)
     int error = 0, runs = chunk->piece_count * 2 + 1;
 
     for (int n = 0; n < runs && error == 0; n++) {
-        error = bytes_write(aof, chunk_run(chunk, n));
+        if (file_write_all(aof->disk, aof->fd, chunk_run(chunk, n)) != STATUS_OK)
+            error = errno;
         size += chunk_run(chunk, n).size;
     }
     if (error != 0) {
@@ -236,7 +219,7 @@ static bool file_sync(struct aof *aof)
 
     atomic_store(&aof->fsync_pending, 1);
     started = clock_mono_us();
-    if (aof->disk.fdatasync(aof->disk.context, aof->fd) != 0)
+    if (aof->disk->fdatasync(aof->disk->context, aof->fd) != 0)
         error = errno != 0 ? errno : EIO;
     took = clock_mono_us() - started;
     atomic_store(&aof->fsync_pending, 0);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "persist/aof_replay.h"
 
@@ -88,28 +89,15 @@ static enum status stretch_copy(struct aof *aof, const struct aof_stretch *stret
     uint64_t done = 0;
 
     while (done < stretch->size && status == STATUS_OK) {
-        size_t want = stretch->size - done < COPY_SIZE ? (size_t)(stretch->size - done) : COPY_SIZE, put = 0;
-        ssize_t size = pread(aof->fd, block, want, (off_t)(from + done));
+        size_t want = stretch->size - done < COPY_SIZE ? (size_t)(stretch->size - done) : COPY_SIZE;
 
-        if (size < 0 && errno == EINTR)
-            continue;
-        if (size <= 0) {
+        if (file_pread_all(aof->disk, aof->fd, block, want, from + done) != (ssize_t)want) {
             status = STATUS_CORRUPT;
             break;
         }
-        stream_sum_add(&sum, done, bytes_of(block, (size_t)size));
-        while (put < (size_t)size) {
-            ssize_t wrote = aof->disk.write(aof->disk.context, to, block + put, (size_t)size - put);
-
-            if (wrote < 0 && errno == EINTR)
-                continue;
-            if (wrote <= 0) {
-                status = wrote < 0 ? status_of_errno(errno) : STATUS_NO_SPACE;
-                break;
-            }
-            put += (size_t)wrote;
-        }
-        done += (uint64_t)size;
+        stream_sum_add(&sum, done, bytes_of(block, want));
+        status = file_write_all(aof->disk, to, bytes_of(block, want));
+        done += want;
     }
     if (status == STATUS_OK && !stream_sum_equal(&sum, &stretch->sum))
         status = STATUS_CORRUPT;
@@ -122,15 +110,14 @@ static enum status increment_fill(struct aof *aof, int fd, uint64_t *size)
 {
     char select[AOF_SELECT_SIZE];
     size_t select_size = aof->durable_db < 0 ? 0 : aof_select_print(aof->durable_db, select);
-    enum status status;
+    enum status status = file_write_all(aof->disk, fd, bytes_of(select, select_size));
 
-    if (select_size > 0 && aof->disk.write(aof->disk.context, fd, select, select_size) != (ssize_t)select_size)
-        return STATUS_IO;
-    status = stretch_copy(aof, &aof->syncing, aof->durable_size, fd);
+    if (status == STATUS_OK)
+        status = stretch_copy(aof, &aof->syncing, aof->durable_size, fd);
     if (status == STATUS_OK)
         status = stretch_copy(aof, &aof->unsynced, aof->durable_size + aof->syncing.size, fd);
-    if (status == STATUS_OK && (aof->disk.fdatasync(aof->disk.context, fd) != 0
-        || aof->disk.fsync(aof->disk.context, aof->dir_fd) != 0))
+    if (status == STATUS_OK && (aof->disk->fdatasync(aof->disk->context, fd) != 0
+        || aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0))
         status = status_of_errno(errno);
     *size = select_size + aof->syncing.size + aof->unsynced.size;
     return status;
@@ -162,7 +149,7 @@ enum status aof_increment_replace(struct aof *aof)
     if (aof->prepared_fd >= 0) {
         /* The prepared file has to stay behind the current one: another takes its place. */
         prepared_fd = increment_create(aof, &prepared_seq, &prepared_name);
-        status = prepared_fd < 0 || aof->disk.fsync(aof->disk.context, aof->dir_fd) != 0 ? status_of_errno(errno) : STATUS_OK;
+        status = prepared_fd < 0 || aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0 ? status_of_errno(errno) : STATUS_OK;
         if (status != STATUS_OK)
             goto out;
         aof_manifest_remove(&next, current + 1);
@@ -171,12 +158,12 @@ enum status aof_increment_replace(struct aof *aof)
     next.files[next.count - 1].first_lsn = aof_durable(aof);
     if (prepared_fd >= 0)
         aof_manifest_add(&next, bytes_of_string(prepared_name), prepared_seq, AOF_FILE_INCREMENT);
-    status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, &aof->disk, &replaced);
+    status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, aof->disk, &replaced);
     if (status != STATUS_OK)
         goto out;
 
     /* The old file is cut for the sake of those who do not know validsize; the manifest is what counts. */
-    if (aof->disk.ftruncate(aof->disk.context, aof->fd, (off_t)aof->durable_size) != 0)
+    if (aof->disk->ftruncate(aof->disk->context, aof->fd, (off_t)aof->durable_size) != 0)
         aof_notice_tell(aof, "AOF: could not cut the old increment; its manifest says what counts");
     close(aof->fd);
     aof->fd = fd;
@@ -220,10 +207,10 @@ enum status aof_increment_add(struct aof *aof, int *result, struct message *mess
     }
     aof_manifest_add(&next, bytes_of_string(name), seq, AOF_FILE_INCREMENT);
     /* Its name first: a disk may keep the manifest's rename and not what was created before. */
-    if (aof->disk.fdatasync(aof->disk.context, fd) != 0 || aof->disk.fsync(aof->disk.context, aof->dir_fd) != 0)
+    if (aof->disk->fdatasync(aof->disk->context, fd) != 0 || aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0)
         status = status_of_errno(errno);
     else
-        status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, &aof->disk, &replaced);
+        status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, aof->disk, &replaced);
     error = errno;
 out:
     if (status == STATUS_OK) {
@@ -375,7 +362,7 @@ enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, str
         return STATUS_LOCKED;
     }
     manifest_after(aof, lsn, base_name, &next);
-    status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, &aof->disk, &replaced);
+    status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, aof->disk, &replaced);
     if (status != STATUS_OK) {
         /* Either manifest is complete, whichever the disk has; so all files stay. */
         message_set(message, "Can't write the AOF manifest in %s: %s", aof->dir, strerror(errno));

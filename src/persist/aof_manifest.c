@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/text.h"
@@ -283,55 +284,20 @@ void aof_manifest_print(const struct aof_manifest *manifest, struct buffer *text
 
 enum status aof_manifest_load(struct aof_manifest *manifest, int dir_fd, const char *file_name, struct message *message)
 {
-    enum status status = STATUS_OK;
-    struct buffer text;
-    int fd = openat(dir_fd, file_name, O_RDONLY | O_CLOEXEC);
+    struct buffer text = { 0 };
+    enum status status = file_read_all(disk_system(), dir_fd, file_name, AOF_MANIFEST_SIZE_MAX, &text);
 
     aof_manifest_init(manifest);
-    if (fd < 0) {
-        if (errno != ENOENT)
-            message_set(message, "Can't open the AOF manifest %s: %s", file_name, strerror(errno));
-        return status_of_errno(errno);
-    }
-    buffer_init(&text);
-    for (;;) {
-        ssize_t size = read(fd, buffer_reserve(&text, 4096), 4096);
-
-        if (size == 0)
-            break;
-        if (size < 0 && errno == EINTR)
-            continue;
-        if (size < 0) {
-            message_set(message, "Can't read the AOF manifest %s: %s", file_name, strerror(errno));
-            status = STATUS_IO;
-            break;
-        }
-        text.size += (size_t)size;
-        if (text.size > AOF_MANIFEST_SIZE_MAX) {
-            message_set(message, "The AOF manifest %s is too large", file_name);
-            status = STATUS_CORRUPT;
-            break;
-        }
-    }
-    close(fd);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
         status = aof_manifest_parse(manifest, buffer_bytes(&text), message);
+    } else if (status == STATUS_TOO_LARGE) {
+        message_set(message, "The AOF manifest %s is too large", file_name);
+        status = STATUS_CORRUPT;
+    } else if (status != STATUS_NOT_FOUND) {
+        message_set(message, "Can't read the AOF manifest %s: %s", file_name, strerror(errno));
+    }
     buffer_release(&text);
     return status;
-}
-
-static bool text_write(const struct aof_disk *disk, int fd, struct bytes text)
-{
-    while (text.size > 0) {
-        ssize_t size = disk->write(disk->context, fd, text.data, text.size);
-
-        if (size < 0 && errno == EINTR)
-            continue;
-        if (size <= 0)
-            return false;
-        text = bytes_of(text.data + size, text.size - (size_t)size);
-    }
-    return true;
 }
 
 /* What the manifest is written as, before it takes its name. */
@@ -352,35 +318,19 @@ void aof_manifest_clean(int dir_fd, const char *file_name)
 }
 
 enum status aof_manifest_save(const struct aof_manifest *manifest, int dir_fd, const char *file_name,
-    const struct aof_disk *disk, bool *replaced)
+    const struct disk *disk, bool *replaced)
 {
-    struct buffer text, temporary;
-    int fd, error = 0;
+    struct buffer text = { 0 }, temporary;
+    enum status status;
+    int error;
 
-    *replaced = false;
-    buffer_init(&text);
     temporary_name(file_name, &temporary);
-    fd = openat(dir_fd, temporary.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0) {
-        error = errno;
-        goto out;
-    }
     aof_manifest_print(manifest, &text);
-    errno = ENOSPC;                 /* what a write that takes nothing means */
-    if (!text_write(disk, fd, buffer_bytes(&text)) || disk->fsync(disk->context, fd) != 0)
-        error = errno;
-    close(fd);
-    /* A rename that fails may have taken place all the same. */
-    *replaced = error == 0;
-    if (error == 0 && renameat(dir_fd, temporary.data, dir_fd, file_name) != 0)
-        error = errno;
-    if (error != 0)
-        unlinkat(dir_fd, temporary.data, 0);
-    else if (disk->fsync(disk->context, dir_fd) != 0)
-        error = errno;
-out:
+    status = file_replace(disk, &(struct file_replacement){ .dir = dir_fd, .path = file_name, .aside = temporary.data }, buffer_bytes(&text),
+        replaced);
+    error = errno;
     buffer_release(&temporary);
     buffer_release(&text);
     errno = error;                  /* for the caller's message */
-    return error == 0 ? STATUS_OK : status_of_errno(error);
+    return status;
 }

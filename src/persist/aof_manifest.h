@@ -62,6 +62,6 @@ void aof_manifest_clean(int dir_fd, const char *file_name);
 /* Written aside, synced, renamed over the old one, and the directory synced. `*replaced` says whether the rename was
  * tried: on failure with *replaced the new text may be what a killed process would find, or what a power cut leaves; or the old. */
 enum status aof_manifest_save(const struct aof_manifest *manifest, int dir_fd, const char *file_name,
-    const struct aof_disk *disk, bool *replaced);
+    const struct disk *disk, bool *replaced);
 
 #endif

@@ -30,7 +30,7 @@ enum aof_cut_state { AOF_CUT_NONE, AOF_CUT_PREPARED, AOF_CUT_WAITING };
 struct aof {
     /* Immutable after start. */
     char *dir, *name, *manifest_name;
-    struct aof_disk disk;
+    const struct disk *disk;
     bool load_truncated;
     int64_t tick_us;
     aof_synced *synced;

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "persist/aof_tear.h"
@@ -95,9 +96,7 @@ static bool reader_need(struct reader *reader, size_t upto)
             reader->begin = 0;
             buffer_shrink(&reader->data, 2 * AHEAD_SIZE);
         }
-        size = pread(reader->fd, buffer_reserve(&reader->data, want), want, (off_t)at);
-        if (size < 0 && errno == EINTR)
-            continue;
+        size = file_pread_all(disk_system(), reader->fd, buffer_reserve(&reader->data, want), want, at);
         if (size < 0) {
             reader->failed = true;
             reader->error = errno;

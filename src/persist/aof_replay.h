@@ -9,7 +9,7 @@
 struct aof_replay {
     int dir_fd;
     const struct aof_manifest *manifest;
-    const struct aof_disk *disk;
+    const struct disk *disk;
     bool load_truncated;
     bool base_may_be_torn;      /* it is the last file: an old log, adopted */
     aof_import *import;         /* NULL: an RDB has to be empty */

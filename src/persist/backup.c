@@ -14,17 +14,21 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "base/version.h"
 #include "persist/aof_manifest.h"
 #include "persist/aof_replay.h"
 #include "persist/checkpoint.h"
 #include "persist/dataset_file.h"
 #include "persist/image_keys.h"
-#include "persist/tree.h"
+#include "store/store.h"
+
+enum { NOTE_SIZE_MAX = 64 << 20 };
 
 static const char stage_end[] = ".kelvin-stage";
 
@@ -62,10 +66,7 @@ static bool is_empty_dir(const char *path)
 
 static enum status sync_parent(const char *path, struct message *message)
 {
-    char copy[TREE_PATH_SIZE];
-
-    snprintf(copy, sizeof(copy), "%s", path);
-    return tree_sync(dirname(copy), message);
+    return directory_sync_parent(disk_system(), path) == STATUS_OK ? STATUS_OK : fail(message, "can't sync the directory of", path);
 }
 
 /* Whether `path` (or where it will be) lies in `dir`, which is ours and cleaned by us. */
@@ -110,14 +111,8 @@ bool backup_is_below(const char *dir, const char *one, const char *other)
 
 /* The log of a backup or of restored data: an image, increments that are there already or a first empty one, the manifest. */
 
-static ssize_t plain_write(void *context, int fd, const void *data, size_t size) { return write(fd, data, size); }
-static int plain_datasync(void *context, int fd) { return fdatasync(fd); }
-static int plain_truncate(void *context, int fd, off_t size) { return ftruncate(fd, size); }
-static int plain_sync(void *context, int fd) { return fsync(fd); }
-
 static enum status write_manifest(const struct aof_manifest *manifest, const char *log, const char *name, struct message *message)
 {
-    const struct aof_disk disk = { NULL, plain_write, plain_datasync, plain_truncate, plain_sync };
     char file[NAME_MAX + 1];
     int fd = open(log, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     enum status status;
@@ -128,7 +123,7 @@ static enum status write_manifest(const struct aof_manifest *manifest, const cha
     if (snprintf(file, sizeof(file), "%s.manifest", name) >= (int)sizeof(file))
         status = refuse(message, "the name '%.100s' is too long", name);
     else
-        status = aof_manifest_save(manifest, fd, file, &disk, &replaced);
+        status = aof_manifest_save(manifest, fd, file, disk_system(), &replaced);
     if (status != STATUS_OK && message_is_empty(message))
         fail(message, "can't write the manifest in", log);
     close(fd);
@@ -143,7 +138,7 @@ static enum status add_empty_increment(struct aof_manifest *manifest, const char
     aof_manifest_add(manifest, bytes_of_string(file), seq, AOF_FILE_INCREMENT);
     if (!path_make(path, "%s/%s", log, file))
         return refuse(message, "the path of '%.100s' is too long", log);
-    return tree_write_file(path, "", 0, message);
+    return tree_write_file(path, BYTES(""), message);
 }
 
 /* What a new base is called. */
@@ -180,7 +175,7 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
         return checkpoint_image(tier, partitions, image, message);      /* no links anywhere: it copies, at its own pace */
     status = checkpoint_image(tier, partitions, stage, message);
     if (status == STATUS_OK)
-        status = tree_clone(stage, image, stop, &totals, message);
+        status = tree_clone(stage, image, store_is_table, stop, &totals, message);
     backup_clean(store_dir);
     return status;
 }
@@ -242,7 +237,7 @@ static enum status describe(const struct backup_places *places, const char *dir,
     if (status == STATUS_OK && !path_make(path, "%s/%s", dir, "BACKUP"))
         status = refuse(message, "the path '%.100s' is too long", dir);
     if (status == STATUS_OK)
-        status = tree_write_file(path, listing.text.data, listing.text.size, message);
+        status = tree_write_file(path, buffer_bytes(&listing.text), message);
     buffer_release(&listing.text);
     return status;
 }
@@ -349,20 +344,16 @@ static bool note_value(const struct note *note, const char *name, char *value, s
 static enum status note_read(const char *from, struct note *note, struct backup_result *result, struct message *message)
 {
     char path[TREE_PATH_SIZE], number[32];
-    size_t got;
-    FILE *file;
+    enum status status;
 
     *note = (struct note){ .text = { 0 } };
     if (!path_make(path, "%s/%s", from, "BACKUP"))
         return refuse(message, "the path '%.100s' is too long", from);
-    file = fopen(path, "re");
-    if (file == NULL)
+    status = file_read_all(disk_system(), AT_FDCWD, path, NOTE_SIZE_MAX, &note->text);
+    if (status == STATUS_NOT_FOUND || (status != STATUS_OK && errno == ENOTDIR))
         return refuse(message, "there is no backup in '%.150s': it has no file BACKUP", from);
-    do {
-        got = fread(buffer_reserve(&note->text, 65536), 1, 65536, file);
-        note->text.size += got;
-    } while (got > 0 && note->text.size < (64 << 20));
-    fclose(file);
+    if (status != STATUS_OK)
+        return fail(message, "can't read", path);
     buffer_append_u8(&note->text, 0);
     if (memcmp(note->text.data, "kelvin-backup ", note->text.size < 14 ? note->text.size : 14) != 0)
         return refuse(message, "'%.150s' is not what Kelvin writes", path);
@@ -417,7 +408,7 @@ static enum status copy_files(const struct backup_places *places, const struct a
             return refuse(message, "the path '%.100s' is too long", from);
         aof_manifest_add(manifest, bytes_of_string(name), file->seq, file->type);
         manifest->files[manifest->count - 1].valid_size = file->valid_size;
-        status = file->type == AOF_FILE_BASE ? tree_clone(source, target, NULL, totals, message)
+        status = file->type == AOF_FILE_BASE ? tree_clone(source, target, store_is_table, NULL, totals, message)
                                              : tree_copy_file(source, target, NULL, message);
     }
     return status;

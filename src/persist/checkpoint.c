@@ -12,39 +12,16 @@
 
 #include "base/clock.h"
 #include "base/crc64.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "base/tree.h"
 #include "persist/dataset_file.h"
 #include "tier/checkpoint.h"
 
 enum { PATH_SIZE = 4096, COMMIT_TRIES = 20000 };
 
 static const char image_end[] = ".base.image";
-
-/* Files, and directories so many levels down. */
-static void remove_tree(const char *path, int depth)
-{
-    DIR *dir = opendir(path);
-    struct dirent *entry;
-
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        char inner[PATH_SIZE];
-
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        snprintf(inner, sizeof(inner), "%s/%s", path, entry->d_name);
-        if (unlink(inner) != 0 && depth > 0)
-            remove_tree(inner, depth - 1);
-    }
-    if (dir != NULL)
-        closedir(dir);
-    rmdir(path);
-}
-
-void checkpoint_remove(const char *path)
-{
-    remove_tree(path, 2);
-}
 
 static bool is_image(const char *name)
 {
@@ -64,23 +41,10 @@ void checkpoint_clean(const char *dir, const char *base)
         if (!is_image(entry->d_name) || (base != NULL && strcmp(entry->d_name, base) == 0))
             continue;
         snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
-        remove_tree(path, 1);
+        tree_remove(path);
     }
     if (list != NULL)
         closedir(list);
-}
-
-static enum status sync_path(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    enum status status = STATUS_OK;
-
-    if (fd < 0)
-        return status_of_errno(errno);
-    if (fsync(fd) != 0)
-        status = status_of_errno(errno);
-    close(fd);
-    return status;
 }
 
 static void describe(const struct partitions *partitions, struct buffer *out)
@@ -96,8 +60,6 @@ static enum status write_dataset(const char *image, struct buffer *text, uint64_
     char path[PATH_SIZE + 16];
     uint64_t crc;
     enum status status;
-    FILE *file;
-    bool good;
 
     snprintf(path, sizeof(path), "%s/dataset", image);
     buffer_append_format(text, "store %llu\n", (unsigned long long)number);
@@ -106,12 +68,8 @@ static enum status write_dataset(const char *image, struct buffer *text, uint64_
         return status;
     crc = crc64(0, buffer_bytes(text));
     buffer_append_format(text, "end %016llx\n", (unsigned long long)crc);
-    file = fopen(path, "we");
-    if (file == NULL)
-        return status_of_errno(errno);
-    good = fwrite(text->data, 1, text->size, file) == text->size && fflush(file) == 0 && fsync(fileno(file)) == 0;
-    good = fclose(file) == 0 && good;
-    return good ? sync_path(image) : STATUS_IO;
+    status = file_overwrite(disk_system(), AT_FDCWD, path, buffer_bytes(text));
+    return status == STATUS_OK ? directory_sync(disk_system(), image) : status;
 }
 
 enum status checkpoint_databases(const char *image, struct image_databases *into, struct message *message)
@@ -228,7 +186,7 @@ enum status checkpoint_image(struct tier *tier, struct partitions *partitions, c
     enum status status = take_image(tier, partitions, &cut, path, NULL, message);
 
     if (status != STATUS_OK)
-        checkpoint_remove(path);
+        tree_remove(path);
     return status;
 }
 
@@ -252,9 +210,9 @@ enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct part
     snprintf(image, sizeof(image), "%s/%s", dir, base);
     status = take_image(tier, partitions, &cut, image, &lsn, message);
     if (status == STATUS_OK)
-        status = sync_path(dir);
+        status = directory_sync(disk_system(), dir);
     if (status != STATUS_OK)
-        checkpoint_remove(image);           /* no manifest names it */
+        tree_remove(image);                 /* no manifest names it */
     else
         status = commit(aof, lsn, base, message);
     /* A commit that failed may be on the disk all the same: its image stays until one succeeds, or the next start. (aof_base may change

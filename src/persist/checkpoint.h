@@ -30,7 +30,6 @@ enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct part
 /* The image alone, in `path` (which must not exist; its parent does, on the store's file system): for a dump or a backup. No log is
  * needed, and none is cut. Blocks; waits its turn with checkpoint_run. On failure nothing is left at `path`. */
 enum status checkpoint_image(struct tier *tier, struct partitions *partitions, const char *path, struct message *message);
-void checkpoint_remove(const char *path);       /* an image, or a log's directory, with all there is in it */
 
 /* The databases of an image, into partitions that hold nothing yet; `*number` is for tier_restore. STATUS_INVALID: it has more
  * databases than there are here. */

@@ -2,11 +2,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/crc64.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/text.h"
@@ -160,53 +163,38 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
 enum status dataset_file_load(const char *path, struct dataset_file *dataset, const char **problem)
 {
     struct buffer text = { 0 };
-    enum status status;
-    FILE *file = fopen(path, "re");
-    size_t got;
+    enum status status = file_read_all(disk_system(), AT_FDCWD, path, DATASET_FILE_SIZE_MAX, &text);
 
     *dataset = (struct dataset_file){ 0 };
-    if (file == NULL) {
-        *problem = strerror(errno);
-        return status_of_errno(errno);
-    }
-    errno = 0;
-    do {
-        got = fread(buffer_reserve(&text, 4096), 1, 4096, file);
-        text.size += got;
-    } while (got > 0 && text.size <= DATASET_FILE_SIZE_MAX);
-    if (ferror(file)) {
-        *problem = strerror(errno);
-        status = STATUS_IO;
-    } else {
+    if (status == STATUS_OK) {
         status = dataset_file_parse(buffer_bytes(&text), dataset, problem);
+    } else if (status == STATUS_TOO_LARGE) {
+        *problem = "it is too long";
+        status = STATUS_CORRUPT;
+    } else {
+        *problem = strerror(errno);
     }
-    fclose(file);
     buffer_release(&text);
     return status;
 }
 
 static enum status sum_file(const char *path, uint64_t *size, uint64_t *crc)
 {
-    char *block = mem_alloc(SUM_BLOCK);
-    FILE *file = fopen(path, "re");
-    enum status status = STATUS_OK;
-    size_t got;
+    int fd = file_open(disk_system(), AT_FDCWD, path, O_RDONLY);
+    char *block;
+    ssize_t got;
 
     *size = *crc = 0;
-    if (file == NULL) {
-        status = status_of_errno(errno);
-        mem_free(block);
-        return status;
+    if (fd < 0)
+        return status_of_errno(errno);
+    block = mem_alloc(SUM_BLOCK);
+    while ((got = file_read(disk_system(), fd, block, SUM_BLOCK)) > 0) {
+        *size += (uint64_t)got;
+        *crc = crc64(*crc, bytes_of(block, (size_t)got));
     }
-    while ((got = fread(block, 1, SUM_BLOCK, file)) > 0) {
-        *size += got;
-        *crc = crc64(*crc, bytes_of(block, got));
-    }
-    if (ferror(file))
-        status = STATUS_IO;
-    fclose(file);
     mem_free(block);
-    return status;
+    close(fd);
+    return got == 0 ? STATUS_OK : STATUS_IO;
 }
 
 static bool is_small(const char *name)

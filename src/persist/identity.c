@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/crc64.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/random.h"
@@ -52,84 +52,54 @@ static int print(const struct identity *identity, char text[TEXT_SIZE])
 }
 
 /* Exactly as it was printed, or damaged. */
-static bool parse(const char *text, struct identity *identity)
+static bool parse(struct bytes bytes, struct identity *identity)
 {
-    char again[TEXT_SIZE];
+    char text[TEXT_SIZE], again[TEXT_SIZE];
     int found;
+
+    memcpy(text, bytes.data, bytes.size);
+    text[bytes.size] = '\0';
 
     *identity = (struct identity){ .id = "" };
     found = sscanf(text, "kelvin-id 1 id %32[0-9a-f] known %16" SCNx64, identity->id, &identity->known_dump);
     identity->has_known = found == 2;
     print(identity, again);
-    return found >= 1 && identity_is(bytes_of_string(identity->id)) && strcmp(text, again) == 0;
+    return found >= 1 && identity_is(bytes_of_string(identity->id)) && bytes_equal(bytes, bytes_of_string(again));
 }
 
 enum status identity_read(const char *dir, const char *name, struct identity *identity, struct message *message)
 {
-    char path[PATH_SIZE], text[TEXT_SIZE];
-    enum status status = STATUS_OK;
-    ssize_t size;
-    int fd;
-
-    path_of(dir, name, "", path);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        return STATUS_NOT_FOUND;
-    size = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-    if (size < 0) {
-        status = status_of_errno(errno);
-        message_set(message, "Can't read %.150s: %s", path, strerror(errno));
-    } else {
-        text[size] = '\0';
-        if (strlen(text) != (size_t)size || !parse(text, identity)) {
-            status = STATUS_CORRUPT;
-            message_set(message, "%.150s is damaged: it does not hold the id of a data set", path);
-        }
-    }
-    if (fd >= 0)
-        close(fd);
-    return status;
-}
-
-static enum status sync_folder(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum status status = STATUS_OK;
-
-    if (fd < 0 || fsync(fd) != 0)
-        status = status_of_errno(errno);
-    if (fd >= 0)
-        close(fd);
-    return status;
-}
-
-static enum status make_folder(const char *dir)
-{
-    char *copy;
+    char path[PATH_SIZE];
+    struct buffer text = { 0 };
     enum status status;
 
+    path_of(dir, name, "", path);
+    status = file_read_all(disk_system(), AT_FDCWD, path, TEXT_SIZE - 1, &text);
+    if (status == STATUS_OK && !parse(buffer_bytes(&text), identity))
+        status = STATUS_CORRUPT;
+    if (status == STATUS_CORRUPT || status == STATUS_TOO_LARGE) {
+        status = STATUS_CORRUPT;
+        message_set(message, "%.150s is damaged: it does not hold the id of a data set", path);
+    } else if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+        message_set(message, "Can't read %.150s: %s", path, strerror(errno));
+    }
+    buffer_release(&text);
+    return status;
+}
+
+static enum status make_directory(const char *dir)
+{
     if (mkdir(dir, 0755) != 0)
         return errno == EEXIST ? STATUS_OK : status_of_errno(errno);
-    copy = mem_string(bytes_of_string(dir));
-    status = sync_folder(dirname(copy));
-    mem_free(copy);
-    return status;
+    return directory_sync_parent(disk_system(), dir);
 }
 
 static enum status write_file(const char *path, const struct identity *identity)
 {
     char text[TEXT_SIZE];
     int size = print(identity, text);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    enum status status = STATUS_OK;
 
-    if (fd < 0)
-        return status_of_errno(errno);
-    errno = ENOSPC;
-    if (write(fd, text, (size_t)size) != size || fsync(fd) != 0)
-        status = status_of_errno(errno);
-    close(fd);
-    return status;
+    return file_overwrite(disk_system(), AT_FDCWD, path, bytes_of(text, (size_t)size));
 }
 
 /* With link(2): unlike rename(2) it does not replace what another process was quicker to put there. Not every file system has it. */
@@ -153,7 +123,7 @@ enum status identity_keep(const char *dir, const char *name, struct identity *id
     snprintf(end, sizeof(end), ".temp-%d", (int)getpid());
     path_of(dir, name, "", path);
     path_of(dir, name, end, temporary);
-    status = make_folder(dir);
+    status = make_directory(dir);
     if (status == STATUS_OK)
         status = write_file(temporary, identity);
     if (status == STATUS_OK)
@@ -162,7 +132,7 @@ enum status identity_keep(const char *dir, const char *name, struct identity *id
         status = error == EEXIST ? identity_read(dir, name, identity, message) : status_of_errno(error);
     unlink(temporary);
     if (status == STATUS_OK)
-        status = sync_folder(dir);
+        status = directory_sync(disk_system(), dir);
     if (status != STATUS_OK)
         message_set(message, "Can't write %.150s: %s", path, status_name(status));
     return status;

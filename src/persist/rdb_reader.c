@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/crc64.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/text.h"
@@ -28,7 +29,7 @@ enum {
 struct rdb_reader {
     struct rdb_source source;
     int fd;                         /* of rdb_reader_create_file; else -1 */
-    off_t fd_at;
+    uint64_t fd_at;
     uint64_t offset;
     struct buffer window;
     size_t begin, at;
@@ -43,13 +44,13 @@ struct rdb_reader {
     const struct rdb_part *part;    /* the key at hand, for messages; else NULL */
 };
 
-static ssize_t file_read(void *context, void *to, size_t size)
+static ssize_t read_on(void *context, void *to, size_t size)
 {
     struct rdb_reader *reader = context;
-    ssize_t got = pread(reader->fd, to, size, reader->fd_at);
+    ssize_t got = file_pread_all(disk_system(), reader->fd, to, size, reader->fd_at);
 
     if (got > 0)
-        reader->fd_at += got;
+        reader->fd_at += (uint64_t)got;
     return got;
 }
 
@@ -64,7 +65,7 @@ struct rdb_reader *rdb_reader_create(const struct rdb_source *source)
 
 struct rdb_reader *rdb_reader_create_file(int fd)
 {
-    struct rdb_source source = { .read = file_read, .size = UINT64_MAX };
+    struct rdb_source source = { .read = read_on, .size = UINT64_MAX };
     struct rdb_reader *reader;
     struct stat info;
 

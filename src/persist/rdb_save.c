@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/text.h"
@@ -227,20 +228,6 @@ static enum status write_database(struct saving *saving, int db)
     return status;
 }
 
-static enum status sync_folder(const char *path)
-{
-    char *copy = mem_string(bytes_of_string(path));
-    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum status status = STATUS_OK;
-
-    mem_free(copy);
-    if (fd < 0 || fsync(fd) != 0)
-        status = status_of_errno(errno);
-    if (fd >= 0)
-        close(fd);
-    return status;
-}
-
 static enum status finish(struct saving *saving)
 {
     enum status status = look(saving);
@@ -256,7 +243,7 @@ static enum status finish(struct saving *saving)
         return fail(saving, status_of_errno(errno), "Error moving the temp RDB file to its place", strerror(errno));
     saving->temp[0] = '\0';
     saving->progress->bytes = rdb_writer_size(saving->writer);
-    status = sync_folder(saving->options->path);
+    status = directory_sync_parent(disk_system(), saving->options->path);
     return status == STATUS_OK ? STATUS_OK : fail(saving, status, "Can't sync the RDB file's folder", status_name(status));
 }
 

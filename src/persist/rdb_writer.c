@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/crc64.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "persist/rdb_compress.h"
 #include "persist/rdb_format.h"
@@ -16,8 +17,7 @@ enum { BUFFER_SIZE = 256 << 10, VERSION_AT = 5, VERSION_DIGITS = 4 };
 struct rdb_writer {
     int fd;
     bool with_checksum;
-    ssize_t (*write)(void *context, int fd, const void *data, size_t size);
-    void *context;
+    const struct disk *disk;
     struct rdb_compress *compress;      /* NULL: strings stay as they are */
     struct buffer out;
     uint64_t written;           /* bytes handed to the file */
@@ -27,12 +27,6 @@ struct rdb_writer {
     int error;
 };
 
-static ssize_t system_write(void *context, int fd, const void *data, size_t size)
-{
-    (void)context;
-    return write(fd, data, size);
-}
-
 struct rdb_writer *rdb_writer_create(const struct rdb_writer_options *options)
 {
     struct rdb_writer *writer = mem_zalloc(sizeof(*writer));
@@ -41,8 +35,7 @@ struct rdb_writer *rdb_writer_create(const struct rdb_writer_options *options)
     writer->with_checksum = !options->without_checksum;
     if (options->compress)
         writer->compress = rdb_compress_create();
-    writer->write = options->write != NULL ? options->write : system_write;
-    writer->context = options->context;
+    writer->disk = options->disk != NULL ? options->disk : disk_system();
     writer->version = writer->version_needed = CODEC_RDB_VERSION;
     buffer_reserve(&writer->out, BUFFER_SIZE);
     buffer_append_format(&writer->out, "REDIS%04d", writer->version);
@@ -62,19 +55,13 @@ static enum status put(struct rdb_writer *writer, struct bytes bytes)
 {
     if (writer->with_checksum)
         writer->crc = crc64(writer->crc, bytes);
-    while (bytes.size > 0 && writer->status == STATUS_OK) {
-        ssize_t size = writer->write(writer->context, writer->fd, bytes.data, bytes.size);
-
-        if (size < 0 && errno == EINTR)
-            continue;
-        if (size <= 0) {
-            writer->error = size < 0 ? errno : ENOSPC;
-            writer->status = status_of_errno(writer->error);
-            break;
-        }
-        bytes = bytes_of(bytes.data + size, bytes.size - (size_t)size);
-        writer->written += (uint64_t)size;
-    }
+    if (writer->status != STATUS_OK)
+        return writer->status;
+    writer->status = file_write_all(writer->disk, writer->fd, bytes);
+    if (writer->status != STATUS_OK)
+        writer->error = errno;
+    else
+        writer->written += bytes.size;
     return writer->status;
 }
 

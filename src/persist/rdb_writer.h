@@ -13,9 +13,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "base/bytes.h"
+#include "base/disk.h"
 #include "base/status.h"
 
 struct rdb_writer;
@@ -24,9 +24,7 @@ struct rdb_writer_options {
     int fd;                     /* at its beginning; stays the caller's */
     bool without_checksum;      /* rdbchecksum no: the checksum is 0 */
     bool compress;              /* rdbcompression yes: long strings of values as LZF */
-    /* For tests: in place of write(2); NULL: that. */
-    ssize_t (*write)(void *context, int fd, const void *data, size_t size);
-    void *context;
+    const struct disk *disk;    /* for tests: in place of the system's; or NULL */
 };
 
 struct rdb_writer *rdb_writer_create(const struct rdb_writer_options *options);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "base/mem.h"
 #include "engine/figures.h"
 #include "server/info_rows.h"
@@ -176,26 +177,17 @@ void info_error_stats(struct buffer *out, void *context)
 /* Microseconds; the upper end of the bucket where the percentile is. */
 static double percentile_us(const uint64_t counts[LATENCY_BUCKETS], uint64_t total, double percent)
 {
-    double rank = (double)total * percent / 100;
-    uint64_t seen = 0;
-    int bucket;
+    size_t bucket = histogram_percentile_bucket(counts, LATENCY_BUCKETS, total, percent);
 
-    for (bucket = 0; bucket < LATENCY_BUCKETS - 1; bucket++) {
-        seen += counts[bucket];
-        if (seen > 0 && (double)seen >= rank)
-            break;
-    }
-    return (double)(latency_bucket_ns(bucket + 1) - 1) / 1000;
+    return (double)histogram_bucket_max(bucket, LATENCY_STEP_BITS) / 1000;
 }
 
 static void write_percentiles(struct buffer *out, const char *name, const _Atomic uint64_t *latency, const char *percentiles)
 {
-    uint64_t counts[LATENCY_BUCKETS], total = 0;
+    uint64_t counts[LATENCY_BUCKETS], total = histogram_load(latency, LATENCY_BUCKETS, counts);
     const char *at = percentiles, *comma = "";
     char *end;
 
-    for (int i = 0; i < LATENCY_BUCKETS; i++)
-        total += counts[i] = atomic_load_explicit(&latency[i], memory_order_relaxed);
     if (total == 0)
         return;
     buffer_append_format(out, "latency_percentiles_usec_%s:", name);

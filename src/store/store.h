@@ -71,6 +71,9 @@ void store_close(struct store *store);                  /* NULL is fine; waits f
  * none; STATUS_LOCKED if it is open after all. */
 enum status store_remove(const char *dir, struct store_env *env);
 
+/* Whether a file of a store, by its name or path, is a table: it never changes, so that a copy of the store may link to it. */
+bool store_is_table(const char *path);
+
 struct hash_seed store_seed(const struct store *store);
 bool store_is_new(const struct store *store);           /* store_open made it: there was none */
 

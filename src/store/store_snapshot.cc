@@ -198,6 +198,11 @@ enum status store_clone(const char *from_dir, const char *dir, struct store_env 
     return image_create(door, from_dir, dir, target::NEW_OR_WITHOUT_STORE, message);
 }
 
+bool store_is_table(const char *path)
+{
+    return kind_of(path_name(path)) == file_kind::TABLE;
+}
+
 enum status store_remove(const char *dir, struct store_env *env)
 {
     std::unique_ptr<struct store_env> env_owned(env == nullptr ? store_env_create() : nullptr);

@@ -2,6 +2,7 @@
  * without any lock, decodes it, and installs it under the partition's lock, if the ticket still holds. */
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "keyspace/heat.h"
@@ -34,16 +35,9 @@ struct value_limits tier_limits(const struct tier *tier)
     };
 }
 
-/* Four buckets a doubling, from 1 us on. */
 static void note_latency(struct tier *tier, int64_t us)
 {
-    uint64_t value = us < 1 ? 1 : (uint64_t)us;
-    int bits = 63 - __builtin_clzll(value);
-    int index = bits < 2 ? (int)value : bits * 4 + (int)((value >> (bits - 2)) & 3) - 4;
-
-    if (index >= LOAD_LATENCY_BUCKETS)
-        index = LOAD_LATENCY_BUCKETS - 1;
-    atomic_fetch_add_explicit(&tier->latency[index], 1, memory_order_relaxed);
+    histogram_count(tier->latency, LOAD_LATENCY_BUCKETS, LOAD_LATENCY_STEP_BITS, us < 1 ? 1 : (uint64_t)us);
 }
 
 /* Workers that have to be rung when the lock is given back. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/mutex.h"
@@ -438,24 +439,15 @@ bool tier_is_demoting(const struct tier *tier)
     return tier->demoting;
 }
 
-static uint64_t percentile(const uint64_t counts[LOAD_LATENCY_BUCKETS], uint64_t total, unsigned percent)
+/* The lower end of the bucket. */
+static uint64_t percentile_us(const uint64_t counts[LOAD_LATENCY_BUCKETS], uint64_t total, double percent)
 {
-    uint64_t rank = (total * percent + 99) / 100, seen = 0;
-
-    for (int i = 0; i < LOAD_LATENCY_BUCKETS; i++) {
-        seen += counts[i];
-        if (seen >= rank && total > 0) {
-            int bits = (i + 4) / 4;
-
-            return i < 4 ? (uint64_t)i : (uint64_t)(4 + ((i + 4) & 3)) << bits >> 2;    /* the bucket's lower bound */
-        }
-    }
-    return 0;
+    return histogram_bucket_min(histogram_percentile_bucket(counts, LOAD_LATENCY_BUCKETS, total, percent), LOAD_LATENCY_STEP_BITS);
 }
 
 void tier_stats(struct tier *tier, struct tier_stats *stats)
 {
-    uint64_t counts[LOAD_LATENCY_BUCKETS], total = 0, records = 0, recorded = 0;
+    uint64_t counts[LOAD_LATENCY_BUCKETS], total, records = 0, recorded = 0;
 
     *stats = (struct tier_stats){
         .state = tier->settings.enabled ? (enum tier_state)tier->state : TIER_OFF,
@@ -496,10 +488,9 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
         partition_unlock(partition);
     }
     stats->cold_keys = records - recorded;
-    for (int i = 0; i < LOAD_LATENCY_BUCKETS; i++)
-        total += counts[i] = tier->latency[i];
-    stats->load_p50_us = percentile(counts, total, 50);
-    stats->load_p99_us = percentile(counts, total, 99);
+    total = histogram_load(tier->latency, LOAD_LATENCY_BUCKETS, counts);
+    stats->load_p50_us = percentile_us(counts, total, 50);
+    stats->load_p99_us = percentile_us(counts, total, 99);
     mutex_lock(&tier->error_lock);
     memcpy(stats->last_error, tier->last_error, sizeof(stats->last_error));
     mutex_unlock(&tier->error_lock);
@@ -509,8 +500,7 @@ void tier_reset_stats(struct tier *tier)
 {
     tier->demotions = tier->clean_demotions = tier->promotions = tier->batches = tier->false_maybes = 0;
     tier->errors = tier->unplanned_reads = tier->expired_cold = tier->resolved = 0;
-    for (int i = 0; i < LOAD_LATENCY_BUCKETS; i++)
-        tier->latency[i] = 0;
+    histogram_clear(tier->latency, LOAD_LATENCY_BUCKETS);
 }
 
 void tier_heat_histogram(struct tier *tier, int db, uint64_t histogram[256])

@@ -10,7 +10,7 @@
 #include "tier/oversized.h"
 #include "tier/tier.h"
 
-enum { LOAD_LATENCY_BUCKETS = 128, LOADERS_MAX = 64 };
+enum { LOAD_LATENCY_BUCKETS = 128, LOAD_LATENCY_STEP_BITS = 2, LOADERS_MAX = 64 };
 
 enum load_state {
     LOAD_READING,       /* a loader has it, or will */
@@ -126,7 +126,7 @@ struct tier {
     _Atomic uint64_t demotions, clean_demotions, promotions, batches, false_maybes, errors, unplanned_reads, expired_cold,
         resolved, graves, loads_waiting, store_bytes;
     _Atomic int state;                  /* enum tier_state */
-    _Atomic uint64_t latency[LOAD_LATENCY_BUCKETS];
+    _Atomic uint64_t latency[LOAD_LATENCY_BUCKETS];     /* of loads, in us: base/histogram.h */
     _Atomic int counters;               /* those who wait for counting_lock: the writer lets them in */
     _Atomic uint64_t counting;          /* number of the count under way; 0: none */
     uint64_t count_last;                /* counting_lock */

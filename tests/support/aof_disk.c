@@ -10,14 +10,6 @@
 
 #include "base/check.h"
 
-void aof_disk_init(struct aof_disk_test *disk, uint64_t seed)
-{
-    memset(disk, 0, sizeof(*disk));
-    pthread_mutex_init(&disk->lock, NULL);
-    pthread_cond_init(&disk->changed, NULL);
-    random_init(&disk->random, seed);
-}
-
 void aof_disk_release(struct aof_disk_test *disk)
 {
     pthread_mutex_destroy(&disk->lock);
@@ -156,9 +148,19 @@ static int disk_fsync(void *context, int fd)
     return fails ? -1 : 0;
 }
 
-struct aof_disk aof_disk_door(struct aof_disk_test *disk)
+
+void aof_disk_init(struct aof_disk_test *disk, uint64_t seed)
 {
-    return (struct aof_disk){ disk, disk_write, disk_fdatasync, disk_ftruncate, disk_fsync };
+    memset(disk, 0, sizeof(*disk));
+    pthread_mutex_init(&disk->lock, NULL);
+    pthread_cond_init(&disk->changed, NULL);
+    random_init(&disk->random, seed);
+    disk->table = *disk_system();
+    disk->table.context = disk;
+    disk->table.write = disk_write;
+    disk->table.fdatasync = disk_fdatasync;
+    disk->table.ftruncate = disk_ftruncate;
+    disk->table.fsync = disk_fsync;
 }
 
 void aof_disk_remove_tree(const char *path)

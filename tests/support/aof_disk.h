@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/disk.h"
 #include "base/random.h"
-#include "persist/aof.h"
 
 enum { AOF_DISK_INODES = 64 };
 
@@ -30,11 +30,11 @@ struct aof_disk_test {
     int inode_count;
     void (*before)(void *context);  /* called before each call, the lock not held */
     void *context;
+    struct disk table;              /* what the log is given */
 };
 
 void aof_disk_init(struct aof_disk_test *disk, uint64_t seed);
 void aof_disk_release(struct aof_disk_test *disk);
-struct aof_disk aof_disk_door(struct aof_disk_test *disk);
 
 /* What is known of the file behind `fd`; `lock` is held. */
 struct aof_disk_inode *aof_disk_inode(struct aof_disk_test *disk, int fd);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "base/tree.h"
 #include "persist/checkpoint.h"
 #include "tier/checkpoint.h"
 #include "tier/record.h"
@@ -221,7 +222,7 @@ enum status image_box_take(struct tier_box *box, const char *dir, bool clean)
     tier_image_end(box->tier);
     if (status == STATUS_OK && image.status == STATUS_OK)
         verify(&image, dir);
-    checkpoint_remove(dir);
+    tree_remove(dir);
     release(&image);
     mem_free(image.incarnations);
     return status;

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "histogram.h"
+#include "base/histogram.h"
 #include "options.h"
 #include "run.h"
 

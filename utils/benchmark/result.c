@@ -2,14 +2,17 @@
 
 #include <string.h>
 
+#include "base/histogram.h"
 #include "base/mem.h"
-#include "histogram.h"
+
+/* Nanoseconds up to 73 minutes, at most 0.8 % too high. */
+enum { LATENCY_STEP_BITS = 7, LATENCY_VALUE_BITS = 42 };
 
 void result_init(struct result *result)
 {
     memset(result, 0, sizeof(*result));
     for (int i = 0; i < REQUEST_CLASSES; i++)
-        result->tallies[i].latency = histogram_create();
+        result->tallies[i].latency = histogram_create(LATENCY_STEP_BITS, LATENCY_VALUE_BITS);
 }
 
 void result_release(struct result *result)
@@ -66,7 +69,7 @@ void result_add(struct result *result, const struct result *other)
 
 void result_total(const struct result *result, struct tally *total)
 {
-    *total = (struct tally){ .latency = histogram_create() };
+    *total = (struct tally){ .latency = histogram_create(LATENCY_STEP_BITS, LATENCY_VALUE_BITS) };
     for (int i = 0; i < REQUEST_CLASSES; i++)
         tally_add(total, &result->tallies[i]);
 }

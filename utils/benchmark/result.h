@@ -14,7 +14,7 @@ struct tally {
     uint64_t errors;            /* replies that were errors */
     uint64_t found, missing;    /* values read, and nils */
     uint64_t wrong;             /* replies that were not what they had to be */
-    struct histogram *latency;  /* of all replies */
+    struct histogram *latency;  /* of all replies, in ns */
 };
 
 struct result {

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/tree.h"
 #include "check.h"
-#include "persist/tree.h"
 #include "tier/tags.h"
 
 static bool dataset_read(struct check *check, const char *image, struct dataset_file *dataset)
@@ -88,7 +88,7 @@ static void image_mend(struct check *check, int index, const struct dataset_file
     snprintf(inner, sizeof(inner), "%.4000s/store", path);
     good = mkdir(path, 0755) == 0 && stores_rewrite(stores, inner);
     snprintf(inner, sizeof(inner), "%.4000s/dataset", path);
-    good = good && dataset_file_print(dataset, path, &text) == STATUS_OK && tree_write_file(inner, text.data, text.size, &message) == STATUS_OK;
+    good = good && dataset_file_print(dataset, path, &text) == STATUS_OK && tree_write_file(inner, buffer_bytes(&text), &message) == STATUS_OK;
     buffer_release(&text);
     snprintf(inner, sizeof(inner), "%.4000s/tags", path);
     good = good && stores_write_tags(stores, inner, &message) && tree_sync(path, &message) == STATUS_OK &&

@@ -12,23 +12,17 @@
 
 #include "base/mem.h"
 #include "base/message.h"
+#include "base/tree.h"
 #include "check.h"
 #include "persist/aof_replay.h"
-#include "persist/tree.h"
-
-static ssize_t plain_write(void *context, int fd, const void *data, size_t size) { return write(fd, data, size); }
-static int plain_datasync(void *context, int fd) { return fdatasync(fd); }
-static int plain_truncate(void *context, int fd, off_t size) { return ftruncate(fd, size); }
-static int plain_sync(void *context, int fd) { return fsync(fd); }
 
 bool mend_save_manifest(struct check *check)
 {
-    const struct aof_disk disk = { NULL, plain_write, plain_datasync, plain_truncate, plain_sync };
     char manifest[CHECK_PATH_SIZE];
     bool replaced;
 
     snprintf(manifest, sizeof(manifest), "%s.manifest", check->name);
-    if (aof_manifest_save(&check->manifest, check->dir_fd, manifest, &disk, &replaced) == STATUS_OK)
+    if (aof_manifest_save(&check->manifest, check->dir_fd, manifest, disk_system(), &replaced) == STATUS_OK)
         return true;
     check_unmended(check, "the manifest can't be written: %s", strerror(errno));
     return false;
@@ -47,7 +41,7 @@ static bool save_tail(struct check *check, const char *name, uint64_t where)
     good = mapped_open(path, &mapped, &message);
     if (good) {
         good = where <= mapped.bytes.size &&
-               tree_write_file(copy, mapped.bytes.data + where, mapped.bytes.size - where, &message) == STATUS_OK;
+               tree_write_file(copy, bytes_of(mapped.bytes.data + where, mapped.bytes.size - where), &message) == STATUS_OK;
         mapped_close(&mapped);
     }
     good = good && tree_sync(check->dir, &message) == STATUS_OK;

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "check.h"
-#include "persist/tree.h"
+#include "base/tree.h"
 #include "record_file.h"
 #include "store/store_walk.h"
 #include "table_file.h"
@@ -281,14 +281,14 @@ static bool clone_to(struct stores *stores, const char *scratch, struct message 
     char current[CHECK_PATH_SIZE + 16], text[80];
 
     tree_remove(scratch);
-    if (tree_clone(stores->dir, scratch, NULL, &totals, message) != STATUS_OK)
+    if (tree_clone(stores->dir, scratch, store_is_table, NULL, &totals, message) != STATUS_OK)
         return false;
     if (!stores->current_is_bad || stores->manifest[0] == '\0')
         return true;
     snprintf(current, sizeof(current), "%s/CURRENT", scratch);
     snprintf(text, sizeof(text), "%.60s\n", stores->manifest);
     unlink(current);
-    return tree_write_file(current, text, strlen(text), message) == STATUS_OK;
+    return tree_write_file(current, bytes_of_string(text), message) == STATUS_OK;
 }
 
 /* Beside the image, so that tables can be linked; where that can't be written, a copy where temporary files go. */
@@ -765,7 +765,7 @@ bool stores_write_tags(struct stores *stores, const char *path, struct message *
         tags_add(&text, group->incarnation, group->partition, group->tags, group->count);
     }
     tags_end(&text);
-    good = tree_write_file(path, text.data, text.size, message) == STATUS_OK;
+    good = tree_write_file(path, buffer_bytes(&text), message) == STATUS_OK;
     buffer_release(&text);
     return good;
 }

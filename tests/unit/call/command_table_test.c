@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "base/histogram.h"
 #include "call/command_table.h"
 
 static const struct command first_family[] = {
@@ -181,11 +182,11 @@ static void latency_falls_into_the_bucket_that_bounds_it(void **state)
     struct command_stats *stats = command_stats_of(*state, find(*state, "get"));
 
     for (int bucket = 1; bucket < LATENCY_BUCKETS; bucket++)
-        assert_true(latency_bucket_ns(bucket) > latency_bucket_ns(bucket - 1));
+        assert_true(histogram_bucket_min((size_t)bucket, LATENCY_STEP_BITS) > histogram_bucket_min((size_t)bucket - 1, LATENCY_STEP_BITS));
     for (int bucket = 0; bucket < LATENCY_BUCKETS; bucket++) {
-        command_note_latency(stats, (int64_t)latency_bucket_ns(bucket));
+        command_note_latency(stats, (int64_t)histogram_bucket_min((size_t)bucket, LATENCY_STEP_BITS));
         assert_int_equal(stats->latency[bucket], 1);
-        command_note_latency(stats, (int64_t)latency_bucket_ns(bucket + 1) - 1);
+        command_note_latency(stats, (int64_t)histogram_bucket_max((size_t)bucket, LATENCY_STEP_BITS));
         assert_int_equal(stats->latency[bucket], 2);
     }
     command_note_latency(stats, -5);

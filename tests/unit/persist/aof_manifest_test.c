@@ -170,7 +170,6 @@ static ssize_t faulty_write(void *context, int fd, const void *data, size_t size
     return fails(context) ? (ssize_t)-1 : write(fd, data, size > 7 ? 7 : size);
 }
 static int faulty_sync(void *context, int fd) { return fails(context) ? -1 : fsync(fd); }
-static int faulty_truncate(void *context, int fd, off_t size) { return fails(context) ? -1 : ftruncate(fd, size); }
 
 static void a_save_that_fails_leaves_the_old_manifest_or_the_new_one(void **state)
 {
@@ -178,10 +177,13 @@ static void a_save_that_fails_leaves_the_old_manifest_or_the_new_one(void **stat
     struct message message;
     struct aof_manifest old, new, read;
     struct faulty faulty = { 0, 0 };
-    struct aof_disk disk = { &faulty, faulty_write, faulty_sync, faulty_truncate, faulty_sync };
+    struct disk disk = *disk_system();
     bool replaced = false;
     int dir_fd, failures = 0;
 
+    disk.context = &faulty;
+    disk.write = faulty_write;
+    disk.fsync = faulty_sync;
     assert_non_null(mkdtemp(dir));
     dir_fd = open(dir, O_RDONLY | O_DIRECTORY);
     assert_int_equal(aof_manifest_load(&read, dir_fd, "m", &message), STATUS_NOT_FOUND);

@@ -242,9 +242,8 @@ static void audit_directory(const char *dir, uint64_t seed, const char *what, st
 
 static void storm_start(struct storm *storm, uint64_t seed)
 {
-    struct aof_disk door = aof_disk_door(&storm->disk);
     struct aof_options options = { .dir = storm->dir, .name = "appendonly.aof", .fsync = (enum aof_fsync)(seed % 3),
-        .load_truncated = true, .disk = &door, .tick_us = 500 };
+        .load_truncated = true, .disk = &storm->disk.table, .tick_us = 500 };
     struct message message;
 
     storm->seed = seed;

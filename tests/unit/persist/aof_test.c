@@ -27,7 +27,6 @@ enum { PATH_SIZE = 512, TICK_US = 2000 };
 struct bench {
     char root[PATH_SIZE], dir[PATH_SIZE + 16];
     struct aof_disk_test disk;
-    struct aof_disk door;
     struct aof *aof;
     enum aof_fsync fsync;
     int64_t tick_us;
@@ -53,7 +52,6 @@ static void bench_init(struct bench *bench)
     aof_disk_init(&bench->disk, 1);
     pthread_mutex_init(&bench->lock, NULL);
     pthread_cond_init(&bench->durable_moved, NULL);
-    bench->door = aof_disk_door(&bench->disk);
     bench->fsync = AOF_FSYNC_NO;
     bench->load_truncated = true;
     bench->tick_us = TICK_US;
@@ -145,7 +143,7 @@ static enum status bench_open(struct bench *bench)
         .name = "appendonly.aof",
         .fsync = bench->fsync,
         .load_truncated = bench->load_truncated,
-        .disk = &bench->door,
+        .disk = &bench->disk.table,
         .tick_us = bench->tick_us,
     };
     enum status status = aof_open(&options, &bench->aof, &bench->message);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/crc64.h"
-#include "persist/tree.h"
+#include "base/tree.h"
 
 static void seal(struct buffer *text)
 {
@@ -99,7 +99,7 @@ static void put(const char *image, const char *name, const char *content)
 
     snprintf(path, sizeof(path), "%s/store/%s", image, name);
     unlink(path);
-    assert_int_equal(tree_write_file(path, content, strlen(content), &message), STATUS_OK);
+    assert_int_equal(tree_write_file(path, bytes_of_string(content), &message), STATUS_OK);
 }
 
 static void the_small_files_of_the_store_are_as_they_were(void **state)

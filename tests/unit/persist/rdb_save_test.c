@@ -17,6 +17,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/crc64.h"
+#include "base/tree.h"
 #include "persist/checkpoint.h"
 #include "persist/rdb_format.h"
 #include "store/store.h"
@@ -107,7 +108,7 @@ static void bench_init(struct bench *bench, int many)
 
 static void bench_release(struct bench *bench)
 {
-    checkpoint_remove(bench->image);
+    tree_remove(bench->image);
     unlink(bench->path);
     assert_int_equal(rmdir(bench->root), 0);        /* nothing else was left there */
 }

@@ -164,15 +164,16 @@ static void a_newer_type_into_a_pipe_is_an_error(void **state)
 }
 
 /* A disk that takes `room` bytes, at most `step` at once, and then fails with `error` (0: takes nothing). */
-struct disk {
+struct small_disk {
     size_t room, step;
     int error;
     struct buffer taken;
+    struct disk table;
 };
 
 static ssize_t disk_write(void *context, int fd, const void *data, size_t size)
 {
-    struct disk *disk = context;
+    struct small_disk *disk = context;
 
     if (disk->taken.size == disk->room) {
         errno = disk->error;
@@ -186,10 +187,18 @@ static ssize_t disk_write(void *context, int fd, const void *data, size_t size)
     return (ssize_t)size;
 }
 
+static struct rdb_writer *writer_on_disk(struct small_disk *disk)
+{
+    disk->table = *disk_system();
+    disk->table.context = disk;
+    disk->table.write = disk_write;
+    return rdb_writer_create(&(struct rdb_writer_options){ .fd = -1, .disk = &disk->table });
+}
+
 static void short_writes_are_continued(void **state)
 {
-    struct disk disk = { .room = 1 << 30, .step = 7 };
-    struct rdb_writer *writer = rdb_writer_create(&(struct rdb_writer_options){ .fd = -1, .write = disk_write, .context = &disk });
+    struct small_disk disk = { .room = 1 << 30, .step = 7 };
+    struct rdb_writer *writer = writer_on_disk(&disk);
 
     for (int key = 0; key < 100; key++)
         assert_int_equal(rdb_write_key(writer, &(struct rdb_key){ BYTES("key"), -1, -1, BYTES("\0\1v") }), STATUS_OK);
@@ -210,8 +219,8 @@ static void a_failure_sticks_and_says_why(void **state)
     codec_write_length(&payload, 300000);
     buffer_append(&payload, value, 300000);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct disk disk = { .room = 100000, .step = 1 << 30, .error = cases[i].error };
-        struct rdb_writer *writer = rdb_writer_create(&(struct rdb_writer_options){ .fd = -1, .write = disk_write, .context = &disk });
+        struct small_disk disk = { .room = 100000, .step = 1 << 30, .error = cases[i].error };
+        struct rdb_writer *writer = writer_on_disk(&disk);
         size_t taken;
 
         assert_int_equal(rdb_write_key(writer, &(struct rdb_key){ BYTES("key"), -1, -1, buffer_bytes(&payload) }), cases[i].status);

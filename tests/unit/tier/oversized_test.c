@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "base/message.h"
-#include "persist/checkpoint.h"
+#include "base/tree.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
 #include "tier/checkpoint.h"
@@ -86,7 +86,7 @@ static enum status take_image(struct rig *rig, bool clean)
         status = tier_image(tier, rig->dir, &number, &rig->message);
     }
     tier_image_end(tier);
-    checkpoint_remove(rig->dir);
+    tree_remove(rig->dir);
     return status;
 }
 
@@ -212,7 +212,7 @@ static void a_value_handed_over_fails_the_image(void **state)
     tier_box_release_writer(&rig->box);
     status = tier_image(rig->box.tier, rig->dir, &number, &rig->message);
     tier_image_end(rig->box.tier);
-    checkpoint_remove(rig->dir);
+    tree_remove(rig->dir);
     assert_int_equal(status, STATUS_TOO_LARGE);
     assert_named(rig);
     tier_box_settle(&rig->box);

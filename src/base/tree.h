@@ -1,7 +1,7 @@
 /* Tree: a directory of files and directories, copied, linked, listed or removed as a whole. What is neither a file nor a directory
  * is refused. At most TREE_DEPTH levels. */
-#ifndef KELVIN_PERSIST_TREE_H
-#define KELVIN_PERSIST_TREE_H
+#ifndef KELVIN_BASE_TREE_H
+#define KELVIN_BASE_TREE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "base/bytes.h"
 #include "base/message.h"
 #include "base/status.h"
 
@@ -18,21 +19,23 @@ enum { TREE_DEPTH = 4, TREE_PATH_SIZE = 4096 };
 typedef bool tree_found(void *context, const char *path, const struct stat *info);
 enum status tree_walk(const char *dir, tree_found *found, void *context, struct message *message);
 
-/* Copies `from` to `to`, which must not exist. Tables of the store (immutable: *.ldb, *.sst) become hard links where the file system
- * allows it; everything else, and tables where it does not, are copied. All of it is synced, `to` itself is not yet durable in its
- * parent. `stop` (NULL: never) ends it early, with STATUS_CLOSED. On failure what was made is removed. */
+/* Copies `from` to `to`, which must not exist. A file for which `may_link` returns true (it never changes) becomes a hard link where the
+ * file system allows it; all others are copied. All of it is synced, `to` itself is not yet durable in its parent. `stop` (NULL: never)
+ * ends it early, with STATUS_CLOSED. On failure what was made is removed. */
 struct tree_totals {
     uint64_t files, bytes, copied_bytes;    /* bytes: of all files; copied: of those that are no links */
 };
-enum status tree_clone(const char *from, const char *to, const _Atomic bool *stop, struct tree_totals *totals, struct message *message);
+typedef bool tree_may_link(const char *path);
+enum status tree_clone(const char *from, const char *to, tree_may_link *may_link, const _Atomic bool *stop, struct tree_totals *totals,
+    struct message *message);
 
 /* Both synced; parents are not. */
 enum status tree_copy_file(const char *from, const char *to, const _Atomic bool *stop, struct message *message);
-enum status tree_write_file(const char *path, const void *data, size_t size, struct message *message);
+enum status tree_write_file(const char *path, struct bytes data, struct message *message);
 
 /* As far as it can be; nothing there is fine. Links are removed, not followed. */
 void tree_remove(const char *dir);
-enum status tree_sync(const char *path, struct message *message);     /* the file or directory itself */
+enum status tree_sync(const char *dir, struct message *message);      /* the names in it */
 /* Whether `from` may be linked next to `to` (which is made, and removed again). */
 bool tree_can_link(const char *from, const char *to);
 

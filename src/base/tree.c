@@ -1,4 +1,4 @@
-#include "persist/tree.h"
+#include "base/tree.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
-#include "base/message.h"
 
 enum { COPY_SIZE = 1 << 20 };
 
@@ -77,98 +77,65 @@ enum status tree_walk(const char *dir, tree_found *found, void *context, struct 
     return walk_level(&walk, "", TREE_DEPTH, &go_on);
 }
 
-enum status tree_sync(const char *path, struct message *message)
+enum status tree_sync(const char *dir, struct message *message)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return directory_sync(disk_system(), dir) == STATUS_OK ? STATUS_OK : fail(message, "can't sync", dir);
+}
+
+enum status tree_write_file(const char *path, struct bytes data, struct message *message)
+{
+    return file_create(disk_system(), AT_FDCWD, path, data) == STATUS_OK ? STATUS_OK : fail(message, "can't write", path);
+}
+
+static enum status copy_bytes(int source, int target, const char *from, const char *to, const _Atomic bool *stop, struct message *message)
+{
+    char *block = mem_alloc(COPY_SIZE);
     enum status status = STATUS_OK;
 
-    if (fd < 0)
-        return fail(message, "can't open", path);
-    if (fsync(fd) != 0)
-        status = fail(message, "can't sync", path);
-    close(fd);
-    return status;
-}
-
-static enum status write_all(int fd, const char *data, size_t size, const char *path, struct message *message)
-{
-    while (size > 0) {
-        ssize_t written = write(fd, data, size);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return fail(message, "can't write", path);
-        data += written;
-        size -= (size_t)written;
-    }
-    return STATUS_OK;
-}
-
-static enum status finish_file(int fd, enum status status, const char *path, struct message *message)
-{
-    if (status == STATUS_OK && fsync(fd) != 0)
-        status = fail(message, "can't sync", path);
-    if (close(fd) != 0 && status == STATUS_OK)
-        status = fail(message, "can't close", path);
-    if (status != STATUS_OK)
-        unlink(path);
-    return status;
-}
-
-enum status tree_write_file(const char *path, const void *data, size_t size, struct message *message)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-
-    if (fd < 0)
-        return fail(message, "can't create", path);
-    return finish_file(fd, write_all(fd, data, size, path, message), path, message);
-}
-
-enum status tree_copy_file(const char *from, const char *to, const _Atomic bool *stop, struct message *message)
-{
-    int source = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), target = -1;
-    enum status status = STATUS_OK;
-    char *block;
-
-    if (source < 0)
-        return fail(message, "can't open", from);
-    target = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (target < 0) {
-        status = fail(message, "can't create", to);
-        close(source);
-        return status;
-    }
-    block = mem_alloc(COPY_SIZE);
     while (status == STATUS_OK) {
-        ssize_t got = read(source, block, COPY_SIZE);
+        ssize_t got = file_read(disk_system(), source, block, COPY_SIZE);
 
-        if (got < 0 && errno == EINTR)
-            continue;
         if (got == 0)
             break;
         if (got < 0)
             status = fail(message, "can't read", from);
-        else
-            status = write_all(target, block, (size_t)got, to, message);
+        else if (file_write_all(disk_system(), target, bytes_of(block, (size_t)got)) != STATUS_OK)
+            status = fail(message, "can't write", to);
         if (status == STATUS_OK && stop != NULL && *stop) {
             message_set(message, "the server stops");
             status = STATUS_CLOSED;
         }
     }
     mem_free(block);
-    close(source);
-    return finish_file(target, status, to, message);
+    return status;
 }
 
-static bool is_table(const char *name)
+enum status tree_copy_file(const char *from, const char *to, const _Atomic bool *stop, struct message *message)
 {
-    const char *end = strrchr(name, '.');
+    int source = file_open(disk_system(), AT_FDCWD, from, O_RDONLY | O_NOFOLLOW), target = -1;
+    enum status status;
 
-    return end != NULL && (strcmp(end, ".ldb") == 0 || strcmp(end, ".sst") == 0);
+    if (source < 0)
+        return fail(message, "can't open", from);
+    target = file_open(disk_system(), AT_FDCWD, to, O_WRONLY | O_CREAT | O_EXCL);
+    if (target < 0) {
+        status = fail(message, "can't create", to);
+        close(source);
+        return status;
+    }
+    status = copy_bytes(source, target, from, to, stop, message);
+    close(source);
+    if (status == STATUS_OK && fsync(target) != 0)
+        status = fail(message, "can't sync", to);
+    if (close(target) != 0 && status == STATUS_OK)
+        status = fail(message, "can't close", to);
+    if (status != STATUS_OK)
+        unlink(to);
+    return status;
 }
 
 struct clone {
+    tree_may_link *may_link;
     const _Atomic bool *stop;
     struct tree_totals *totals;
     struct message *message;
@@ -178,7 +145,7 @@ static enum status clone_file(const struct clone *clone, const char *from, const
 {
     clone->totals->files++;
     clone->totals->bytes += (uint64_t)info->st_size;
-    if (is_table(from) && link(from, to) == 0)
+    if (clone->may_link(from) && link(from, to) == 0)
         return STATUS_OK;
     clone->totals->copied_bytes += (uint64_t)info->st_size;
     return tree_copy_file(from, to, clone->stop, clone->message);
@@ -217,9 +184,10 @@ static enum status clone_level(const struct clone *clone, const char *from, cons
     return status == STATUS_OK ? tree_sync(to, clone->message) : status;
 }
 
-enum status tree_clone(const char *from, const char *to, const _Atomic bool *stop, struct tree_totals *totals, struct message *message)
+enum status tree_clone(const char *from, const char *to, tree_may_link *may_link, const _Atomic bool *stop, struct tree_totals *totals,
+    struct message *message)
 {
-    struct clone clone = { stop, totals, message };
+    struct clone clone = { may_link, stop, totals, message };
     enum status status;
 
     if (access(to, F_OK) == 0) {

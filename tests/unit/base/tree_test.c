@@ -1,5 +1,5 @@
 #include "base/message.h"
-#include "persist/tree.h"
+#include "base/tree.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static void put(const char *dir, const char *name, const char *content)
     struct message message;
 
     snprintf(path, sizeof(path), "%s/%s", dir, name);
-    assert_int_equal(tree_write_file(path, content, strlen(content), &message), STATUS_OK);
+    assert_int_equal(tree_write_file(path, bytes_of_string(content), &message), STATUS_OK);
 }
 
 static int make(void **state)
@@ -65,11 +65,16 @@ static ino_t inode_of(const char *dir, const char *name)
     return info.st_ino;
 }
 
+static bool is_table(const char *path)
+{
+    return strcmp(path + strlen(path) - 4, ".ldb") == 0;
+}
+
 static void tables_are_linked_and_all_else_is_copied(void **state)
 {
     struct place *place = *state;
 
-    assert_int_equal(tree_clone(place->from, place->to, NULL, &place->totals, &place->message), STATUS_OK);
+    assert_int_equal(tree_clone(place->from, place->to, is_table, NULL, &place->totals, &place->message), STATUS_OK);
     assert_true(inode_of(place->from, "store/000001.ldb") == inode_of(place->to, "store/000001.ldb"));
     assert_true(inode_of(place->from, "store/000002.log") != inode_of(place->to, "store/000002.log"));
     assert_true(inode_of(place->from, "dataset") != inode_of(place->to, "dataset"));
@@ -84,9 +89,9 @@ static void what_is_there_is_not_written_over(void **state)
 
     assert_int_equal(mkdir(place->to, 0755), 0);
     put(place->to, "precious", "mine");
-    assert_int_equal(tree_clone(place->from, place->to, NULL, &place->totals, &place->message), STATUS_INVALID);
+    assert_int_equal(tree_clone(place->from, place->to, is_table, NULL, &place->totals, &place->message), STATUS_INVALID);
     assert_int_not_equal(inode_of(place->to, "precious"), 0);
-    assert_int_not_equal(tree_write_file(place->to, "x", 1, &place->message), STATUS_OK);
+    assert_int_not_equal(tree_write_file(place->to, BYTES("x"), &place->message), STATUS_OK);
 }
 
 static void a_clone_that_fails_leaves_nothing(void **state)
@@ -95,11 +100,11 @@ static void a_clone_that_fails_leaves_nothing(void **state)
     _Atomic bool stop = true;
     char path[256];
 
-    assert_int_equal(tree_clone(place->from, place->to, &stop, &place->totals, &place->message), STATUS_CLOSED);
+    assert_int_equal(tree_clone(place->from, place->to, is_table, &stop, &place->totals, &place->message), STATUS_CLOSED);
     assert_int_not_equal(access(place->to, F_OK), 0);
     snprintf(path, sizeof(path), "%s/store/link", place->from);
     assert_int_equal(symlink("/etc/passwd", path), 0);
-    assert_int_equal(tree_clone(place->from, place->to, NULL, &place->totals, &place->message), STATUS_INVALID);
+    assert_int_equal(tree_clone(place->from, place->to, is_table, NULL, &place->totals, &place->message), STATUS_INVALID);
     assert_non_null(strstr(place->message.text, "link"));
     assert_int_not_equal(access(place->to, F_OK), 0);
 }

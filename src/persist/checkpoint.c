@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "persist/dataset_file.h"
-#include "tier/checkpoint.h"
+#include "tier/image.h"
 
 enum { PATH_SIZE = 4096, COMMIT_TRIES = 20000 };
 

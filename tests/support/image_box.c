@@ -8,7 +8,8 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "persist/checkpoint.h"
-#include "tier/checkpoint.h"
+#include "tier/grave.h"
+#include "tier/image.h"
 #include "tier/record.h"
 #include "tier/tags.h"
 
@@ -73,7 +74,7 @@ static bool is_shadowed(struct image_box *image, int db, uint64_t hash, struct b
     struct partitions *all = image->box->partitions;
     struct keyspace *keyspace = all->partitions[partition_index(all, hash)].keyspaces[db];
 
-    return keyspace != NULL && (keyspace_find(keyspace, hash, key) != 0 || keyed_find(&keyspace->tier->graves, hash, key) != NULL);
+    return keyspace != NULL && (keyspace_find(keyspace, hash, key) != 0 || grave_find(keyspace, hash, key) != NULL);
 }
 
 static void add_records(struct image_box *image, struct store *store, int db, bool shadows)
@@ -140,7 +141,7 @@ static bool cut(struct image_box *image)
     struct tier *tier = image->box->tier;
     bool may;
 
-    mutex_lock(&tier->counting_lock);
+    mutex_lock(&tier->counting.lock);
     partitions_lock_all(image->box->partitions);
     may = tier_may_cut(tier);
     if (may) {
@@ -148,7 +149,7 @@ static bool cut(struct image_box *image)
         tier_cut(tier);
     }
     partitions_unlock_all(image->box->partitions);
-    mutex_unlock(&tier->counting_lock);
+    mutex_unlock(&tier->counting.lock);
     return may;
 }
 

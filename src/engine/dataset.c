@@ -4,7 +4,7 @@
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/lazy_free.h"
-#include "tier/checkpoint.h"
+#include "tier/image.h"
 
 struct dataset_job {
     struct job job;

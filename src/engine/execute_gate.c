@@ -2,7 +2,7 @@
 #include "engine/execute_private.h"
 
 #include "engine/internal.h"
-#include "tier/checkpoint.h"
+#include "tier/image.h"
 
 enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024 };
 

@@ -2,7 +2,7 @@
 #include "engine/execute_private.h"
 
 #include "engine/internal.h"
-#include "tier/checkpoint.h"
+#include "tier/image.h"
 
 enum { BIG_CALL_SHARE = 4 };
 
@@ -15,7 +15,7 @@ bool execute_is_held(struct call *call, struct keyspace *keyspace, const struct 
     if ((key->flags & (KEY_RO | KEY_CHANGED)) == KEY_RO &&
         (!entry_has_times(entry) || call->turn->clock_stopped || call->keeps_expired || entry_due_ms(entry) > call->turn->now_ms))
         return false;
-    tier_hurry(call->engine->tier, keyspace, key->hash, call->args[key->arg]);
+    tier_write_soon(call->engine->tier, keyspace, key->hash, call->args[key->arg]);
     return true;
 }
 

@@ -7,7 +7,7 @@
 #include "call/witness.h"
 #include "engine/blocking.h"
 #include "engine/internal.h"
-#include "tier/checkpoint.h"
+#include "tier/image.h"
 
 enum { PARTITION_WORDS = 64 };
 
@@ -139,7 +139,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
         }
         if (__builtin_expect(call->turn->memory_fill >= 0, 0) && execute_lacks_memory(call, keyspace, key))
             return SHORT;
-        switch (tier_want(tier, keyspace, key->hash, call->args[key->arg], call->client, &worker->loads)) {
+        switch (tier_load(tier, keyspace, key->hash, call->args[key->arg], call->client, &worker->loads)) {
         case TIER_ABSENT:
             break;
         case TIER_WAIT:

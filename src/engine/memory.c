@@ -5,7 +5,7 @@
 #include "engine/engine.h"
 #include "engine/internal.h"
 #include "engine/lazy_free.h"
-#include "tier/checkpoint.h"
+#include "tier/image.h"
 
 enum { EVICT_SAMPLES = 16, EVICT_KEYS_MAX = 1000, REPLAY_WAIT_MS_MAX = 10000, EXCESS_SHARE = 20, EXCESS_MAX_SHARE = 8, REPLY_SHARE = 4 };
 /* A large value is there twice for a while when it is demoted, so twice its size has to be free before it comes. */

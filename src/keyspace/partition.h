@@ -97,12 +97,18 @@ static inline void partition_assert_locked(const struct partition *partition)
 
 #define ASSERT_LOCKED(partition) partition_assert_locked(partition)
 
+/* The entry was not changed since the last cut of a checkpoint. Under the lock. */
+static inline bool entry_is_as_of_cut(const struct keyspace *keyspace, const struct entry *entry)
+{
+    return !!(entry->flags & ENTRY_EPOCH) != keyspace->partition->all->parity;
+}
+
 /* Must be called before an entry is changed or removed, and before the object of its value is changed. Under the lock. */
 static inline void partition_changing(struct keyspace *keyspace, uint64_t hash, uint32_t handle)
 {
     struct partitions *all = keyspace->partition->all;
 
-    if (__builtin_expect(!!(keyspace_entry(keyspace, handle)->flags & ENTRY_EPOCH) != all->parity, 0)) {
+    if (__builtin_expect(entry_is_as_of_cut(keyspace, keyspace_entry(keyspace, handle)), 0)) {
         if (all->watch.changing != NULL)
             all->watch.changing(all->watch.context, keyspace, hash, handle);
         else
@@ -121,7 +127,7 @@ static inline bool entry_is_held(const struct keyspace *keyspace, const struct e
 
     if (entry->flags & ENTRY_LATCHED)
         return true;
-    return __builtin_expect(all->sealing, 0) && !!(entry->flags & ENTRY_EPOCH) != all->parity && entry_record(entry) != RECORD_CLEAN &&
+    return __builtin_expect(all->sealing, 0) && entry_is_as_of_cut(keyspace, entry) && entry_record(entry) != RECORD_CLEAN &&
            entry_is_big(entry);
 }
 

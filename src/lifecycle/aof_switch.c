@@ -21,7 +21,7 @@
 #include "engine/engine.h"
 #include "lifecycle/rewrite.h"
 #include "persist/checkpoint.h"
-#include "tier/checkpoint.h"
+#include "tier/image.h"
 
 enum { TRY_AGAIN_MS = 5000, NAP_MS = 50 };
 

@@ -48,7 +48,7 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
         result = engine_run(replay->worker, &replay->client, args, arg_count);
         if (result == RUN_DONE)
             break;
-        if (tier != NULL && tier_help(tier, ended))
+        if (tier != NULL && tier_loads_help(tier, ended))
             continue;
         nanosleep(&pause, NULL);
         i++;

@@ -13,7 +13,7 @@
 #include "lifecycle/aof_switch.h"
 #include "lifecycle/save.h"
 #include "persist/checkpoint.h"
-#include "tier/checkpoint.h"
+#include "tier/image.h"
 
 enum { AFTER_FAILURE_MS = 60000, LAST_TAIL_MIN = 1 << 20, LAST_POLL_MS = 5 };
 

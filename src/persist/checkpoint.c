@@ -17,7 +17,7 @@
 #include "base/message.h"
 #include "base/tree.h"
 #include "persist/dataset_file.h"
-#include "tier/checkpoint.h"
+#include "tier/image.h"
 
 enum { PATH_SIZE = 4096, COMMIT_TRIES = 20000 };
 

@@ -5,7 +5,7 @@
  *                                            hot      which keys were hot (tier/hot.h)
  *                                            dataset  what databases there are (text, ends with a checksum)
  *
- * prepare (the next increment), cut, seal and snapshot (tier/checkpoint.c), commit (the manifest). A failure at any point leaves
+ * prepare (the next increment), cut, seal and snapshot (tier/image.c), commit (the manifest). A failure at any point leaves
  * the base before and a contiguous log.
  */
 #ifndef KELVIN_PERSIST_CHECKPOINT_H

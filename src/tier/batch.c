@@ -2,7 +2,14 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "tier/epoch.h"
+#include "tier/grave.h"
+#include "tier/handover.h"
+#include "tier/latch.h"
+#include "tier/oversized.h"
 #include "tier/record.h"
+#include "tier/request.h"
+#include "tier/tier_private.h"
 
 void batch_init(struct batch *batch)
 {
@@ -65,14 +72,14 @@ static void note_put(struct batch *batch, struct keyspace *keyspace, uint64_t ha
 
     ASSERT_LOCKED(keyspace->partition);
     CHECK(entry_record(entry) != RECORD_UNKNOWN && !(entry->flags & ENTRY_LATCHED));
-    CHECK(keyed_find(&keyspace->tier->graves, hash, key) == NULL);      /* tier rule 1: one pending operation a key */
+    CHECK(grave_find(keyspace, hash, key) == NULL);      /* tier rule 1: one pending operation a key */
     /* Tier rule 1: the tag first. Rule 2: yes from the moment the put is queued. */
     if (entry_record(entry) == RECORD_NONE)
         recordmap_add(keyspace->tier->map, hash);
     keyspace_set_record(keyspace, entry, RECORD_STALE);
     entry->flags |= ENTRY_WRITING;
     /* As of the last cut it is as good as written. */
-    entry->flags = (uint8_t)((entry->flags & ~ENTRY_EPOCH) | (keyspace->partition->all->parity ? ENTRY_EPOCH : 0));
+    epoch_leave_cut(keyspace, entry);
     add_item(batch, kind, keyspace, hash, key, request);
 }
 
@@ -100,19 +107,6 @@ enum status batch_put_handed(struct tier *tier, struct batch *batch, const struc
     return fits ? STATUS_OK : STATUS_TOO_LARGE;
 }
 
-/* Latches the entry and copies its header, which is all that encoding needs of it beside the object. */
-static struct entry *latch_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, uint32_t handle)
-{
-    struct entry *entry = keyspace_entry(keyspace, handle);
-    uint32_t size = entry_block_size(entry);
-    struct entry *copy = mem_alloc(size);
-
-    entry->flags |= ENTRY_LATCHED;
-    tier->latch = (struct latch){ keyspace, hash, key, false };
-    memcpy(copy, entry, size);
-    return copy;
-}
-
 /* Frees the memory of a big record. */
 static void drop_record(struct batch *batch)
 {
@@ -128,7 +122,7 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
     struct value value;
     uint32_t handle = 0;
     size_t value_size = 0, record_size;
-    bool is_orphan, fits = true;
+    bool fits = true;
 
     CHECK(batch->count == 0);
     partition_lock(partition);
@@ -139,11 +133,11 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
         struct entry *entry = keyspace_entry(keyspace, handle);
 
         if (!(entry->flags & ENTRY_WRITING) && (kind == BATCH_CLEAN || !(entry->flags & ENTRY_PINNED)) &&
-            entry_record(entry) != RECORD_UNKNOWN && entry_record(entry) != RECORD_CLEAN && !checkpoint_bars(tier, keyspace, entry)) {
+            entry_record(entry) != RECORD_UNKNOWN && entry_record(entry) != RECORD_CLEAN && !epoch_bars_write(tier, keyspace, entry)) {
             value_size = oversized_value_size(entry);
             fits = !oversized_is(tier, keyspace, hash, entry, kind == BATCH_CLEAN ? OVERSIZED_SURELY : OVERSIZED_PROBABLY);
             if (fits)
-                copy = latch_entry(tier, keyspace, hash, key, handle);
+                copy = latch_begin(tier, keyspace, hash, key, handle);
         }
     }
     partition_unlock(partition);
@@ -161,17 +155,11 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
     mem_free(copy);
 
     partition_lock(partition);
-    is_orphan = tier->latch.orphaned;
-    if (!is_orphan) {
-        handle = keyspace_find(keyspace, hash, key);        /* it may have moved, but it is there, as it was */
-        CHECK(handle != 0);
-        keyspace_entry(keyspace, handle)->flags &= (uint8_t)~ENTRY_LATCHED;
-        if (fits)
-            note_put(batch, keyspace, hash, handle, kind, request);
-    }
-    tier->latch = (struct latch){ 0 };
+    handle = latch_end(tier);
+    if (handle != 0 && fits)
+        note_put(batch, keyspace, hash, handle, kind, request);
     partition_unlock(partition);
-    if (is_orphan) {
+    if (handle == 0) {                  /* an orphan */
         value_free(&value);
         batch_clear(batch);             /* there is nothing else in it */
     } else if (fits) {
@@ -180,7 +168,7 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
         oversized_note(tier, incarnation, hash, key, value_size, record_size);
     }
     tier->hooks.memory_freed(tier->hooks.context);          /* writers may have waited for the key */
-    return fits || is_orphan ? STATUS_OK : STATUS_TOO_LARGE;
+    return fits || handle == 0 ? STATUS_OK : STATUS_TOO_LARGE;
 }
 
 void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave)
@@ -194,6 +182,7 @@ void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *gr
 
 void demote_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
 {
+    struct demoted *demoted = &tier->demoted;
     struct entry *entry = keyspace_entry(keyspace, handle);
     bool is_big = entry_is_big(entry);
     struct value value;
@@ -204,18 +193,24 @@ void demote_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, u
         value_free(&value);
         return;
     }
-    if (tier->demoted_count == tier->demoted_capacity) {
-        tier->demoted_capacity = tier->demoted_capacity * 2 + 16;
-        tier->demoted = mem_realloc(tier->demoted, tier->demoted_capacity * sizeof(struct value));
+    if (demoted->count == demoted->capacity) {
+        demoted->capacity = demoted->capacity * 2 + 16;
+        demoted->values = mem_realloc(demoted->values, demoted->capacity * sizeof(struct value));
     }
-    tier->demoted[tier->demoted_count++] = value;
+    demoted->values[demoted->count++] = value;
 }
 
 void demoted_free(struct tier *tier)
 {
-    for (size_t i = 0; i < tier->demoted_count; i++)
-        value_free(&tier->demoted[i]);
-    tier->demoted_count = 0;
+    for (size_t i = 0; i < tier->demoted.count; i++)
+        value_free(&tier->demoted.values[i]);
+    tier->demoted.count = 0;
+}
+
+void demoted_release(struct demoted *demoted)
+{
+    CHECK(demoted->count == 0);
+    mem_free(demoted->values);
 }
 
 static void finish_put(struct tier *tier, struct keyspace *keyspace, const struct batch_item *item, struct bytes key)
@@ -229,7 +224,7 @@ static void finish_put(struct tier *tier, struct keyspace *keyspace, const struc
         keyspace_set_record(keyspace, entry, RECORD_CLEAN);
         if (item->kind == BATCH_DEMOTE && !(entry->flags & ENTRY_PINNED)) {
             demote_entry(tier, keyspace, item->hash, handle);
-            atomic_fetch_add_explicit(&tier->demotions, 1, memory_order_relaxed);
+            statistics_count(&tier->statistics.demotions);
             result = TIER_MOVED;
         }
     }
@@ -239,46 +234,58 @@ static void finish_put(struct tier *tier, struct keyspace *keyspace, const struc
 
 static void finish_bury(struct tier *tier, struct keyspace *keyspace, const struct batch_item *item, struct bytes key)
 {
-    struct grave *grave = (struct grave *)keyed_find(&keyspace->tier->graves, item->hash, key);
+    struct grave *grave = grave_find(keyspace, item->hash, key);
 
     CHECK(grave != NULL);
     grave_applied(tier, keyspace, grave);
 }
 
+static void finish_item(struct tier *tier, const struct batch *batch, const struct batch_item *item) REQUIRES(item->partition->lock);
+static void finish_item(struct tier *tier, const struct batch *batch, const struct batch_item *item)
+{
+    struct keyspace *keyspace = tier_keyspace_of(item->partition, item->incarnation);
+    struct bytes key = bytes_of(batch->text.data + item->key_at, item->key_size);
+
+    if (keyspace == NULL) {             /* flushed meanwhile: its records are purged as a whole */
+        if (item->request != NULL)
+            item->request->result = TIER_NOT_THERE;
+        return;
+    }
+    switch (item->kind) {
+    case BATCH_HANDED:
+        return;
+    case BATCH_BURY:
+        finish_bury(tier, keyspace, item, key);
+        return;
+    case BATCH_DEMOTE:
+    case BATCH_CLEAN:
+        finish_put(tier, keyspace, item, key);
+    }
+}
+
+/* The items from `first` on that are of one partition, under one hold of its lock. Returns how many. */
+static size_t finish_partition(struct tier *tier, const struct batch *batch, size_t first)
+{
+    struct partition *partition = batch->items[first].partition;
+    size_t end = first;
+
+    partition_lock(partition);
+    for (; end < batch->count && batch->items[end].partition == partition; end++) {
+        partition_assert_locked(batch->items[end].partition);
+        finish_item(tier, batch, &batch->items[end]);
+    }
+    partition_unlock(partition);
+    demoted_free(tier);
+    return end - first;
+}
+
 void batch_finish(struct tier *tier, struct batch *batch)
 {
-    struct partition *locked = NULL;
-
-    for (size_t i = 0; i < batch->count; i++) {
-        struct batch_item *item = &batch->items[i];
-        struct bytes key = bytes_of(batch->text.data + item->key_at, item->key_size);
-        struct keyspace *keyspace;
-
-        if (locked != item->partition) {
-            if (locked != NULL)
-                partition_unlock(locked);
-            demoted_free(tier);
-            locked = item->partition;
-            partition_lock(locked);
-        }
-        keyspace = tier_keyspace_of(locked, item->incarnation);
-        if (keyspace == NULL) {             /* flushed meanwhile: its records are being purged as a whole */
-            if (item->request != NULL)
-                item->request->result = TIER_NOT_THERE;
-        } else if (item->kind == BATCH_HANDED) {
-            continue;
-        } else if (item->kind == BATCH_BURY) {
-            finish_bury(tier, keyspace, item, key);
-        } else {
-            finish_put(tier, keyspace, item, key);
-        }
-    }
-    if (locked != NULL)
-        partition_unlock(locked);
-    demoted_free(tier);
-    atomic_fetch_add_explicit(&tier->batches, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&tier->record_bytes, batch->record_bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&tier->record_count, batch->count, memory_order_relaxed);
+    for (size_t i = 0; i < batch->count;)
+        i += finish_partition(tier, batch, i);
+    statistics_count(&tier->statistics.batches);
+    statistics_add(&tier->statistics.record_bytes, batch->record_bytes);
+    statistics_add(&tier->statistics.record_count, batch->count);
     batch->record_bytes = 0;
     batch_clear(batch);
 }

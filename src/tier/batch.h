@@ -6,7 +6,20 @@
 #ifndef KELVIN_TIER_BATCH_H
 #define KELVIN_TIER_BATCH_H
 
-#include "tier/tier_private.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/status.h"
+#include "keyspace/partition.h"
+#include "store/store.h"
+#include "value/value.h"
+
+struct demote_request;
+struct grave;
+struct handed;
+struct tier;
 
 /* Bytes that are encoded under one hold of a partition's lock: enough is reached with the value that exceeds it. */
 enum { BATCH_HOLD_ENOUGH = 256 * 1024 };
@@ -60,5 +73,12 @@ void batch_finish(struct tier *tier, struct batch *batch);
  * whoever calls demote_entry calls afterwards, without a lock. */
 void demote_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
 void demoted_free(struct tier *tier);
+
+/* Big values that left RAM. All zero: none. */
+struct demoted {
+    struct value *values;
+    size_t count, capacity;
+};
+void demoted_release(struct demoted *demoted);
 
 #endif

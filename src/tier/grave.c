@@ -1,16 +1,15 @@
-/* Graves, and what a new entry knows about its record: tier rules 2 and 3. */
+#include "tier/grave.h"
+
+#include <string.h>
+
 #include "base/check.h"
 #include "base/mem.h"
+#include "tier/count.h"
+#include "tier/epoch.h"
+#include "tier/load.h"
 #include "tier/tier_private.h"
 
-void grave_keyspace_created(void *context, struct keyspace *keyspace)
-{
-    (void)context;
-    keyspace->tier = mem_zalloc(sizeof(*keyspace->tier));
-    keyspace->tier->map = recordmap_create((uint8_t)((uint64_t)keyspace->partition->index * 256 / keyspace->partition->all->count));
-}
-
-static struct grave *grave_create(struct tier *tier, struct tier_keyspace *in, uint64_t hash, struct bytes key)
+static struct grave *grave_create(struct tier *tier, struct tier_keyspace *part, uint64_t hash, struct bytes key)
 {
     struct grave *grave = mem_zalloc(sizeof(*grave) + key.size);
     char *copy = (char *)(grave + 1);
@@ -18,28 +17,28 @@ static struct grave *grave_create(struct tier *tier, struct tier_keyspace *in, u
     if (key.size > 0)
         memcpy(copy, key.data, key.size);
     grave->node.hash = hash;
-    grave->epoch = tier->epoch;
+    grave->epoch = tier->epoch.number;
     grave->node.key = bytes_of(copy, key.size);
-    keyed_add(&in->graves, &grave->node);
-    atomic_fetch_add_explicit(&tier->graves, 1, memory_order_relaxed);
+    keyed_add(&part->graves, &grave->node);
+    statistics_count(&tier->statistics.graves);
     return grave;
 }
 
-void grave_free(struct tier_keyspace *in, struct tier *tier, struct grave *grave)
+void grave_free(struct tier *tier, struct tier_keyspace *part, struct grave *grave)
 {
     if (grave->unknown)
-        in->unknown_graves--;
-    keyed_remove(&in->graves, &grave->node);
-    atomic_fetch_sub_explicit(&tier->graves, 1, memory_order_relaxed);
+        part->unknown_graves--;
+    keyed_remove(&part->graves, &grave->node);
+    atomic_fetch_sub_explicit(&tier->statistics.graves, 1, memory_order_relaxed);
     mem_free(grave);
 }
 
 enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
     struct tier *tier = context;
-    struct tier_keyspace *in = keyspace->tier;
-    struct load *load = (struct load *)keyed_find(&in->loads, hash, key);
-    struct grave *grave = (struct grave *)keyed_find(&in->graves, hash, key);
+    struct tier_keyspace *part = keyspace->tier;
+    struct load *load = load_find(keyspace, hash, key);
+    struct grave *grave = grave_find(keyspace, hash, key);
     bool absent = false;
 
     ASSERT_LOCKED(keyspace->partition);
@@ -53,12 +52,12 @@ enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, 
         bool unknown = grave->unknown;
 
         /* The writer takes the record away in any case: it has begun to, or it was gone at a checkpoint's cut. */
-        if (grave->applying || (tier->checkpointing && !grave_is_late(tier, grave)))
+        if (grave->applying || (tier->epoch.phase != CHECKPOINT_NONE && !epoch_bars_delete(tier, grave)))
             return RECORD_NONE;
-        grave_free(in, tier, grave);
+        grave_free(tier, part, grave);
         return unknown ? RECORD_UNKNOWN : RECORD_STALE;
     }
-    if (absent || !recordmap_maybe(in->map, hash))
+    if (absent || !recordmap_maybe(part->map, hash))
         return RECORD_NONE;
     count_note(tier, keyspace, hash, key);
     return RECORD_UNKNOWN;
@@ -67,23 +66,30 @@ enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, 
 void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record)
 {
     struct tier *tier = context;
-    struct tier_keyspace *in = keyspace->tier;
+    struct tier_keyspace *part = keyspace->tier;
     struct grave *grave;
 
     if (record == RECORD_NONE)
         return;                         /* or its grave is there still */
-    grave = (struct grave *)keyed_find(&in->graves, hash, key);
+    grave = grave_find(keyspace, hash, key);
     if (grave != NULL) {                /* a value over it was handed over: a record follows the one that is being deleted */
-        CHECK(grave->applying && !grave->again);
-        grave->again = true;
-        grave->epoch = tier->epoch;
-        recordmap_remove(in->map, hash);        /* one grave, one tag: the other record's stays for this one */
+        CHECK(grave->applying && !grave->has_successor);
+        grave->has_successor = true;
+        grave->epoch = tier->epoch.number;
+        recordmap_remove(part->map, hash);        /* one grave, one tag: the other record's stays for this one */
         return;
     }
-    grave = grave_create(tier, in, hash, key);
+    grave = grave_create(tier, part, hash, key);
     grave->unknown = record == RECORD_UNKNOWN;
     if (grave->unknown)
-        in->unknown_graves++;
+        part->unknown_graves++;
+}
+
+void grave_set_known(struct tier_keyspace *part, struct grave *grave)
+{
+    CHECK(grave->unknown);
+    grave->unknown = false;
+    part->unknown_graves--;
 }
 
 void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *grave)
@@ -92,17 +98,17 @@ void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *g
 
     ASSERT_LOCKED(keyspace->partition);
     CHECK(grave->applying);
-    if (!grave->again) {
+    if (!grave->has_successor) {
         recordmap_remove(keyspace->tier->map, grave->node.hash);
     } else {
         handle = keyspace_find(keyspace, grave->node.hash, grave->node.key);
         if (handle == 0) {              /* it waits for that record */
-            grave->applying = grave->again = false;
+            grave->applying = grave->has_successor = false;
             return;
         }
         keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), RECORD_STALE);
     }
-    grave_free(keyspace->tier, tier, grave);
+    grave_free(tier, keyspace->tier, grave);
 }
 
 void graves_give_back(struct tier *tier, struct keyspace *keyspace)
@@ -125,7 +131,7 @@ void graves_give_back(struct tier *tier, struct keyspace *keyspace)
         uint32_t handle = keyspace_find(keyspace, list[i]->node.hash, list[i]->node.key);
 
         keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), list[i]->unknown ? RECORD_UNKNOWN : RECORD_STALE);
-        grave_free(keyspace->tier, tier, list[i]);
+        grave_free(tier, keyspace->tier, list[i]);
     }
     mem_free(list);
 }

@@ -38,9 +38,9 @@ bool oversized_is(const struct tier *tier, const struct keyspace *keyspace, uint
     double limit = (double)oversized_limit(tier), record_size;
 
     ASSERT_LOCKED(keyspace->partition);
-    if (__builtin_expect(entry_key(entry).size > oversized_limit(tier), 0))
+    if (entry_key(entry).size > oversized_limit(tier))
         return true;
-    if (__builtin_expect(tier->oversized.count > 0, 0))
+    if (tier->oversized.count > 0)
         known = find(&tier->oversized, keyspace->incarnation, hash);
     if (known == NULL)
         return false;

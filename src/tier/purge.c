@@ -1,7 +1,9 @@
 #include "tier/purge.h"
 
+#include <pthread.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "tier/tier_private.h"

@@ -13,11 +13,11 @@
  * with entries and graves under the lock.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/mutex.h"
-#include "tier/demote.h"
+#include "tier/grave.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
@@ -192,7 +192,7 @@ static uint64_t scan_cold(struct store_iterator *iterator, struct partition *par
                 break;
             handle = keyspace_find(keyspace, hashes[i], key);
         }
-        if (keyed_find(&keyspace->tier->graves, hashes[i], key) != NULL && handle == 0)
+        if (grave_find(keyspace, hashes[i], key) != NULL && handle == 0)
             continue;
         /* Deleted before this scan began, and the record went only after the iterator had seen it: its tag is gone, too. */
         if (handle == 0 && !recordmap_maybe(keyspace->tier->map, hashes[i]))
@@ -307,196 +307,6 @@ void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_
     }
 }
 
-/* Keys of a keyspace, unknowns left out of account. */
-static uint64_t count_of(const struct keyspace *keyspace)
-{
-    uint64_t count = keyspace->table.count;
-
-    if (keyspace->tier == NULL)
-        return count;
-    return count + recordmap_count(keyspace->tier->map) - keyspace->record_counts[RECORD_STALE] -
-           keyspace->record_counts[RECORD_CLEAN] - (keyspace->tier->graves.count - keyspace->tier->unknown_graves);
-}
-
-bool tier_count_now(struct tier *tier, int db, uint64_t *count)
-{
-    bool exact = true;
-
-    *count = 0;
-    partitions_lock_all(tier->partitions);      /* one instant: a key may be on its way from one partition to another */
-    for (uint32_t i = 0; i < tier->partitions->count; i++) {
-        struct keyspace *keyspace = partition_keyspace_if(&tier->partitions->partitions[i], db);
-
-        if (keyspace == NULL)
-            continue;
-        *count += count_of(keyspace);
-        if (keyspace->tier != NULL && (keyspace->record_counts[RECORD_UNKNOWN] > 0 || keyspace->tier->unknown_graves > 0))
-            exact = false;
-    }
-    partitions_unlock_all(tier->partitions);
-    return exact;
-}
-
-static void note_unknown(struct keyspace *keyspace, struct unknowns *unknowns)
-{
-    struct heap *heap = &keyspace->heap;
-    struct keyed *graves = &keyspace->tier->graves;
-
-    for (uint32_t segment = 0; keyspace->record_counts[RECORD_UNKNOWN] > 0 && segment < heap->segment_count; segment++) {
-        uint32_t unit = 1;
-        struct entry *entry;
-
-        if (heap->segments[segment] == NULL)
-            continue;
-        while ((entry = heap_walk(heap, segment, &unit)) != NULL) {
-            unit += entry_block_size(entry) / ENTRY_UNIT;
-            if (entry_record(entry) == RECORD_UNKNOWN)
-                unknowns_add(unknowns, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry_key(entry));
-        }
-    }
-    for (size_t slot = 0; keyspace->tier->unknown_graves > 0 && slot < graves->slot_count; slot++) {
-        for (struct keyed_node *node = graves->slots[slot]; node != NULL; node = node->next) {
-            if (((struct grave *)node)->unknown)
-                unknowns_add(unknowns, keyspace, node->hash, node->key);
-        }
-    }
-}
-
-void count_forget(struct tier_keyspace *in)
-{
-    if (in->noted == NULL)
-        return;
-    unknowns_release(in->noted);
-    mem_free(in->noted);
-    in->noted = NULL;
-}
-
-void count_note(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
-{
-    struct tier_keyspace *in = keyspace->tier;
-
-    if (__builtin_expect(tier->counting == 0, 1) || in->counted != tier->counting)
-        return;                     /* whoever counts has yet to look here */
-    if (in->noted == NULL)
-        in->noted = mem_zalloc(sizeof(*in->noted));
-    unknowns_add(in->noted, keyspace, hash, key);
-}
-
-static void take_noted(struct tier_keyspace *in, const struct keyspace *keyspace, struct unknowns *unknowns)
-{
-    for (size_t i = 0; in->noted != NULL && i < in->noted->count; i++) {
-        const struct unknown_key *key = &in->noted->keys[i];
-
-        unknowns_add(unknowns, keyspace, key->hash, bytes_of(in->noted->text.data + key->key_at, key->key_size));
-    }
-    count_forget(in);
-}
-
-static void hold_writer(struct tier *tier)
-{
-    tier->counters++;
-    mutex_lock(&tier->counting_lock);
-    tier->counters--;
-}
-
-/* The entries that are unknown are resolved first, a partition at a time, so that few are left for the count itself. Whoever holds
- * the counting lock may do the writer's work. */
-static void resolve_beforehand(struct tier *tier, int db, struct unknowns *unknowns)
-{
-    for (uint32_t i = 0; i < tier->partitions->count; i++) {
-        struct partition *partition = &tier->partitions->partitions[i];
-        struct keyspace *keyspace;
-
-        hold_writer(tier);
-        partition_lock(partition);
-        keyspace = partition_keyspace_if(partition, db);
-        if (keyspace != NULL)
-            note_unknown(keyspace, unknowns);
-        partition_unlock(partition);
-        (void)unknowns_resolve(tier, unknowns, NULL);       /* what can't be read is met again in the count */
-        mutex_unlock(&tier->counting_lock);
-    }
-}
-
-/* With the writer held, no key ceases to be unknown, but by a flush. So the unknown ones are looked for a partition at a time, those that
- * come up afterwards are noted, and an instant with all partitions locked is enough to fix the count and the unknowns. False if
- * databases were swapped meanwhile. */
-static bool count_at_once(struct tier *tier, int db, struct unknowns *unknowns, uint32_t *incarnation, uint64_t *count)
-{
-    struct partitions *all = tier->partitions;
-    uint64_t number = ++tier->count_last;
-    bool whole = true;
-
-    *count = 0;
-    tier->counting = number;
-    for (uint32_t i = 0; i < all->count; i++) {
-        struct keyspace *keyspace;
-
-        partition_lock(&all->partitions[i]);
-        keyspace = partition_keyspace_if(&all->partitions[i], db);
-        if (keyspace != NULL) {
-            count_forget(keyspace->tier);
-            keyspace->tier->counted = number;
-            note_unknown(keyspace, unknowns);
-        }
-        partition_unlock(&all->partitions[i]);
-    }
-    partitions_lock_all(all);
-    tier->counting = 0;
-    *incarnation = all->incarnations[db];
-    for (uint32_t i = 0; i < all->count; i++) {
-        struct keyspace *keyspace = partition_keyspace_if(&all->partitions[i], db);
-
-        if (keyspace == NULL)
-            continue;
-        *count += count_of(keyspace);
-        take_noted(keyspace->tier, keyspace, unknowns);
-        if (keyspace->tier->counted != number && keyspace->record_counts[RECORD_UNKNOWN] + keyspace->tier->unknown_graves > 0)
-            whole = false;
-    }
-    partitions_unlock_all(all);
-    return whole;
-}
-
-/* An unknown that has a record was counted twice (an entry) or although it is gone (a grave): one too many in either case. */
-static enum status count_correct(struct tier *tier, struct unknowns *unknowns, uint32_t incarnation, uint64_t *count)
-{
-    enum status status = STATUS_OK;
-
-    for (size_t i = 0; i < unknowns->count && status == STATUS_OK; i++) {
-        struct unknown_key *key = &unknowns->keys[i];
-
-        if (key->incarnation != incarnation)
-            continue;                       /* flushed */
-        unknowns->record.size = 0;
-        status = store_get(tier->store, incarnation, key->hash, bytes_of(unknowns->text.data + key->key_at, key->key_size),
-            &unknowns->record);
-        if (status == STATUS_OK)
-            --*count;
-        else if (status == STATUS_NOT_FOUND)
-            status = STATUS_OK;
-    }
-    if (status != STATUS_OK)
-        tier_note_error(tier, "a record can't be read", status);
-    return status;
-}
-
-enum status tier_count(struct tier *tier, int db, uint64_t *count)
-{
-    struct unknowns unknowns = { 0 };
-    uint32_t incarnation;
-    enum status status;
-
-    resolve_beforehand(tier, db, &unknowns);
-    hold_writer(tier);
-    while (!count_at_once(tier, db, &unknowns, &incarnation, count))
-        unknowns.count = unknowns.text.size = 0;
-    status = count_correct(tier, &unknowns, incarnation, count);
-    mutex_unlock(&tier->counting_lock);
-    unknowns_release(&unknowns);
-    return status;
-}
-
 enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
 {
     uint64_t hash = hash_bytes(&tier->partitions->seed, key);
@@ -514,7 +324,7 @@ enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
     if (keyspace != NULL && (handle = keyspace_find(keyspace, hash, key)) != 0) {
         expire_ms = entry_death_ms(keyspace_entry(keyspace, handle));
         place = TIER_HOT;
-    } else if (keyspace != NULL && keyed_find(&keyspace->tier->graves, hash, key) == NULL &&
+    } else if (keyspace != NULL && grave_find(keyspace, hash, key) == NULL &&
                recordmap_maybe(keyspace->tier->map, hash)) {
         incarnation = keyspace->incarnation;
     }

@@ -1,8 +1,5 @@
-/* Sealing: the writer's part of a checkpoint, in bounded steps, so that demotion and loads go on meanwhile.
- *
- * Passes over everything. Before the cut ("clean") each pass writes what is dirty; there are few, as clients make more.
- * After it, passes go on until nothing is left that is as it was at the cut and not written. Then the image is taken.
- */
+#include "tier/seal.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +8,18 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/mutex.h"
+#include "base/message.h"
 #include "tier/batch.h"
-#include "tier/checkpoint.h"
-#include "tier/demote.h"
+#include "tier/epoch.h"
+#include "tier/grave.h"
+#include "tier/handover.h"
+#include "tier/keyspaces.h"
+#include "tier/oversized.h"
+#include "tier/request.h"
+#include "tier/resolve.h"
 #include "tier/sweep.h"
 #include "tier/tags.h"
+#include "tier/tier_private.h"
 
 enum {
     STEP_US = 5000,                 /* how long a step takes, about: a batch may take longer */
@@ -38,7 +41,7 @@ struct sealing {
     struct tier *tier;
     struct batch *batch;
     struct image_request *request;
-    struct unknowns unknowns, big;
+    struct key_list unknown, big;
     enum status status;
     int pass;
     uint64_t seen;                  /* entries in this pass */
@@ -76,18 +79,15 @@ static bool must_write(void *context, uint32_t handle)
     const struct keyspace *keyspace = sealing->keyspace;
     struct entry *entry = keyspace_entry(keyspace, handle);
 
-    bool is_as_of_cut = !!(entry->flags & ENTRY_EPOCH) != keyspace->partition->all->parity;
-
     if (is_clean_pass(sealing)) {
-        if (is_as_of_cut)           /* of one that failed */
-            entry->flags ^= ENTRY_EPOCH;
+        epoch_leave_cut(keyspace, entry);       /* of a checkpoint that failed */
         return entry_record(entry) != RECORD_CLEAN && !(entry->flags & (ENTRY_WRITING | ENTRY_PINNED));
     }
-    if (!is_as_of_cut)
+    if (!entry_is_as_of_cut(keyspace, entry))
         return false;
     if (entry_record(entry) != RECORD_CLEAN)
         return true;
-    entry->flags ^= ENTRY_EPOCH;
+    epoch_leave_cut(keyspace, entry);
     return false;
 }
 
@@ -124,9 +124,9 @@ static bool put_piece(struct sealing *sealing, uint64_t begins)
         if (hash < begins && is_clean_pass(sealing))
             continue;
         if (entry_record(entry) == RECORD_UNKNOWN)
-            unknowns_add(&sealing->unknowns, keyspace, hash, entry_key(entry));
+            key_list_add(&sealing->unknown, keyspace, hash, entry_key(entry));
         else if (entry_is_big(entry))
-            unknowns_add(&sealing->big, keyspace, hash, entry_key(entry));
+            key_list_add(&sealing->big, keyspace, hash, entry_key(entry));
         else
             batch_put(sealing->batch, keyspace, hash, sealing->piece[i].handle, BATCH_CLEAN, NULL);
     }
@@ -138,76 +138,70 @@ static bool put_piece(struct sealing *sealing, uint64_t begins)
     return whole;
 }
 
-/* There is no image without this key. */
-static void fail_too_large(struct sealing *sealing, struct bytes key)
+/* There is no image without the key that `text` names. */
+static void fail_too_large(struct sealing *sealing, const char *text)
 {
-    char text[OVERSIZED_TEXT_SIZE];
-
-    oversized_text(sealing->tier, key, text);
     tier_note_message(sealing->tier, text);
     message_set(sealing->request->message, "%s", text);
     sealing->status = STATUS_TOO_LARGE;
 }
 
 /* Big values, one by one, each in a batch of its own. */
-static void write_big(struct sealing *sealing, struct unknowns *big)
+static void write_big(struct sealing *sealing, struct key_list *big)
 {
     if (big->count > 0)
         commit(sealing);
     for (size_t i = 0; i < big->count && sealing->status == STATUS_OK; i++) {
-        struct unknown_key *at = &big->keys[i];
+        const struct listed_key *listed = &big->keys[i];
+        struct bytes key = key_list_key(big, i);
+        char text[OVERSIZED_TEXT_SIZE];
 
-        struct bytes key = bytes_of(big->text.data + at->key_at, at->key_size);
-
-        if (batch_put_big(sealing->tier, sealing->batch, at->partition, at->incarnation, at->hash, key, BATCH_CLEAN, NULL) ==
-            STATUS_TOO_LARGE)
-            fail_too_large(sealing, key);
+        if (batch_put_big(sealing->tier, sealing->batch, listed->partition, listed->incarnation, listed->hash, key, BATCH_CLEAN, NULL) ==
+            STATUS_TOO_LARGE) {
+            oversized_text(sealing->tier, key, text);
+            fail_too_large(sealing, text);
+        }
         commit(sealing);
     }
-    big->count = 0;
-    big->text.size = 0;
+    key_list_clear(big);
 }
 
 /* What a piece collected: reads for those whose record is unknown (they are written in the next pass), and the batch. */
 static void write_collected(struct sealing *sealing)
 {
-    if (unknowns_resolve(sealing->tier, &sealing->unknowns, NULL) != STATUS_OK)
+    if (resolve_entries(sealing->tier, &sealing->unknown, NULL, NULL) != STATUS_OK)
         sealing->status = STATUS_IO;
     write_big(sealing, &sealing->big);
     commit(sealing);
 }
 
 /* Those that clients wait for. */
-static void write_hurried(struct sealing *sealing)
+static void write_urgent(struct sealing *sealing)
 {
     struct tier *tier = sealing->tier;
-    struct unknowns *hurried;
+    struct key_list *urgent = requests_take_urgent(tier);
 
-    mutex_lock(&tier->writer_lock);
-    hurried = tier->hurried;
-    tier->hurried = NULL;
-    mutex_unlock(&tier->writer_lock);
-    if (hurried == NULL)
+    if (urgent == NULL)
         return;
-    for (size_t i = 0; i < hurried->count; i++) {       /* unknown ones have to be looked up before they can be written */
-        struct unknown_key *at = &hurried->keys[i];
-        struct bytes key = bytes_of(hurried->text.data + at->key_at, at->key_size);
+    for (size_t i = 0; i < urgent->count; i++) {       /* unknown ones have to be looked up before they can be written */
+        struct listed_key *listed = &urgent->keys[i];
+        struct bytes key = key_list_key(urgent, i);
         struct keyspace *keyspace;
         uint32_t handle = 0;
 
-        partition_lock(at->partition);
-        keyspace = tier_keyspace_of(at->partition, at->incarnation);
+        partition_lock(listed->partition);
+        keyspace = tier_keyspace_of(listed->partition, listed->incarnation);
         if (keyspace != NULL)
-            handle = keyspace_find(keyspace, at->hash, key);
+            handle = keyspace_find(keyspace, listed->hash, key);
         if (handle != 0 && entry_record(keyspace_entry(keyspace, handle)) == RECORD_UNKNOWN)
-            unknowns_add(&sealing->unknowns, keyspace, at->hash, key);
-        partition_unlock(at->partition);
+            key_list_add(&sealing->unknown, keyspace, listed->hash, key);
+        partition_unlock(listed->partition);
     }
-    if (unknowns_resolve(tier, &sealing->unknowns, NULL) != STATUS_OK)
+    if (resolve_entries(tier, &sealing->unknown, NULL, NULL) != STATUS_OK)
         sealing->status = STATUS_IO;
-    write_big(sealing, hurried);
-    unknowns_release(hurried);
-    mem_free(hurried);
+    write_big(sealing, urgent);
+    key_list_release(urgent);
+    mem_free(urgent);
 }
 
 static void list_incarnation(struct sealing *sealing, uint32_t incarnation)
@@ -283,7 +277,7 @@ static bool seal_buckets(struct sealing *sealing)
         go_to(sealing, 0);
     }
     if (store_batch_size(sealing->batch->store) >= (size_t)sealing->tier->settings.batch_size ||
-        sealing->unknowns.count >= UNKNOWNS_A_PIECE || sealing->big.count > 0)
+        sealing->unknown.count >= UNKNOWNS_A_PIECE || sealing->big.count > 0)
         write_collected(sealing);
     return true;
 }
@@ -310,20 +304,10 @@ static void begin_pass(struct sealing *sealing)
     go_to(sealing, 0);
 }
 
-static bool is_handed_empty(struct tier *tier)
-{
-    bool empty;
-
-    mutex_lock(&tier->handed_lock);
-    empty = tier->handed_first == NULL;
-    mutex_unlock(&tier->handed_lock);
-    return empty;
-}
-
 static bool is_sealed(const struct sealing *sealing)
 {
     if (!is_clean_pass(sealing))
-        return sealing->found == 0 && sealing->handed == 0 && is_handed_empty(sealing->tier);
+        return sealing->found == 0 && sealing->handed == 0 && handover_is_empty(sealing->tier);
     return sealing->pass >= CLEAN_PASSES || sealing->found <= sealing->seen / CLEAN_ENOUGH_SHARE ||
            (sealing->pass > 1 && sealing->found > sealing->found_before / 2);
 }
@@ -345,21 +329,60 @@ static void take_image(struct sealing *sealing)
         sealing->status = tags_save(tier, request->dir);
 }
 
+static void give_graves_back(struct tier *tier)
+{
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            if (partition->keyspaces[db] != NULL)
+                graves_give_back(tier, partition->keyspaces[db]);
+        }
+        partition_unlock(partition);
+    }
+}
+
+void seal_stop(struct tier *tier)
+{
+    CHECK(tier->epoch.phase == CHECKPOINT_SEALING);
+    epoch_set_phase(tier, CHECKPOINT_ENDING);
+}
+
+void seal_end(struct tier *tier, struct batch *batch)
+{
+    char problem[OVERSIZED_TEXT_SIZE];          /* not now: what is too large is written as an empty record */
+    enum status status = STATUS_OK;
+
+    if (tier->epoch.phase != CHECKPOINT_ENDING || batch->failed)
+        return;
+    CHECK(batch->count == 0);
+    /* What was handed over has its tag already, and must not come after a younger value: all of it is written now. */
+    while (status == STATUS_OK && handover_write(tier, batch, &status, problem) > 0)
+        ;
+    if (status != STATUS_OK)
+        return;                     /* the store is in error: again when it is back */
+    epoch_set_phase(tier, CHECKPOINT_NONE);
+    if (tier->epoch.is_unsealed)
+        give_graves_back(tier);     /* before anything else is put into a batch */
+    keyspaces_release_flushed(tier);
+}
+
 static void finish(struct sealing *sealing)
 {
     struct tier *tier = sealing->tier;
 
     if (sealing->batch != NULL && !sealing->batch->failed)
-        batch_commit(tier, sealing->batch);     /* what was begun before the failure */
+        (void)batch_commit(tier, sealing->batch);       /* what was begun before the failure */
     if (!is_clean_pass(sealing)) {
-        checkpoint_stop(tier);
+        seal_stop(tier);
         if (sealing->batch != NULL)
-            checkpoint_end(tier, sealing->batch);
+            seal_end(tier, sealing->batch);
     }
-    checkpoint_answer(tier, sealing->request, sealing->status);
+    requests_answer_image(tier, sealing->request, sealing->status);
     tier->sealing = NULL;
-    unknowns_release(&sealing->unknowns);
-    unknowns_release(&sealing->big);
+    key_list_release(&sealing->unknown);
+    key_list_release(&sealing->big);
     mem_free(sealing->incarnations);
     mem_free(sealing);
     tier->hooks.memory_freed(tier->hooks.context);      /* who waited for a held key finds it free */
@@ -368,20 +391,17 @@ static void finish(struct sealing *sealing)
 static struct sealing *begin(struct tier *tier, struct batch *batch)
 {
     struct sealing *sealing;
-    struct image_request *request;
+    struct image_request *request = requests_image(tier);
 
-    mutex_lock(&tier->writer_lock);
-    request = tier->image;
-    mutex_unlock(&tier->writer_lock);
     if (request == NULL)
         return NULL;
     sealing = mem_zalloc(sizeof(*sealing));
     sealing->tier = tier;
     sealing->batch = batch;
     sealing->request = request;
-    sealing->grave_pieces = tier->graves / GRAVES_A_PIECE * 4 + 1000;
-    CHECK(is_clean_pass(sealing) || tier->checkpointing);
-    if (is_clean_pass(sealing) && tier->checkpointing)
+    sealing->grave_pieces = tier->statistics.graves / GRAVES_A_PIECE * 4 + 1000;
+    CHECK(is_clean_pass(sealing) || tier->epoch.phase != CHECKPOINT_NONE);
+    if (is_clean_pass(sealing) && tier->epoch.phase != CHECKPOINT_NONE)
         sealing->status = STATUS_CLOSED;        /* older values are still to be written; those that are there now come after them */
     begin_pass(sealing);
     return sealing;
@@ -391,10 +411,11 @@ bool seal_step(struct tier *tier, struct batch *batch)
 {
     struct sealing *sealing = tier->sealing;
     int64_t until_us = clock_mono_us() + STEP_US;
+    char problem[OVERSIZED_TEXT_SIZE];
     bool more = true;
 
     if (sealing == NULL) {
-        checkpoint_end(tier, batch);
+        seal_end(tier, batch);
         if (batch->failed)
             return false;
         sealing = tier->sealing = begin(tier, batch);
@@ -406,8 +427,10 @@ bool seal_step(struct tier *tier, struct batch *batch)
         if (tier->image_cancelled)
             sealing->status = STATUS_CANCELLED;
         if (!is_clean_pass(sealing)) {
-            sealing->handed += seal_handed(tier, batch, &sealing->status);
-            write_hurried(sealing);
+            sealing->handed += handover_write(tier, batch, &sealing->status, problem);
+            if (sealing->status == STATUS_TOO_LARGE)
+                fail_too_large(sealing, problem);
+            write_urgent(sealing);
         }
         if (sealing->status == STATUS_OK)
             more = seal_graves(sealing) || seal_buckets(sealing);
@@ -418,7 +441,7 @@ bool seal_step(struct tier *tier, struct batch *batch)
             begin_pass(sealing);
             more = true;
         } else if (sealing->status == STATUS_OK) {
-            tier->unsealed = false;
+            tier->epoch.is_unsealed = false;
             if (!is_clean_pass(sealing))
                 take_image(sealing);
         }
@@ -427,6 +450,11 @@ bool seal_step(struct tier *tier, struct batch *batch)
     if (!more || sealing->status != STATUS_OK)
         finish(sealing);
     return true;
+}
+
+bool seal_is_running(const struct tier *tier)
+{
+    return tier->sealing != NULL;
 }
 
 void seal_abort(struct tier *tier, enum status status)
@@ -438,92 +466,4 @@ void seal_abort(struct tier *tier, enum status status)
     tier->sealing = sealing;
     sealing->status = status;
     finish(sealing);
-}
-
-/* A value whose record was not known about: now it is, and there will be one. False: the store can't be read just now. */
-static bool settle_unknown(struct tier *tier, struct handed *handed)
-{
-    struct buffer record = { 0 };
-    enum status read = store_get(tier->store, handed->incarnation, handed->hash, handed->key, &record);
-    struct keyspace *keyspace;
-    uint32_t handle;
-
-    buffer_release(&record);
-    if (read != STATUS_OK && read != STATUS_NOT_FOUND && read != STATUS_CORRUPT)
-        return false;
-    partition_lock(handed->partition);
-    keyspace = tier_keyspace_of(handed->partition, handed->incarnation);
-    if (keyspace != NULL) {
-        struct grave *grave = (struct grave *)keyed_find(&keyspace->tier->graves, handed->hash, handed->key);
-
-        if (read == STATUS_NOT_FOUND)
-            recordmap_add(keyspace->tier->map, handed->hash);
-        handle = keyspace_find(keyspace, handed->hash, handed->key);
-        if (handle != 0 && entry_record(keyspace_entry(keyspace, handle)) == RECORD_UNKNOWN)
-            keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), RECORD_STALE);
-        if (grave != NULL && grave->unknown) {
-            grave->unknown = false;
-            keyspace->tier->unknown_graves--;
-        }
-    }
-    partition_unlock(handed->partition);
-    return true;
-}
-
-static void give_back(struct tier *tier, struct handed *first)
-{
-    struct handed *last = first;
-
-    while (last->next != NULL)
-        last = last->next;
-    mutex_lock(&tier->handed_lock);
-    last->next = tier->handed_first;
-    if (tier->handed_first == NULL)
-        tier->handed_last = last;
-    tier->handed_first = first;
-    mutex_unlock(&tier->handed_lock);
-}
-
-size_t seal_handed(struct tier *tier, struct batch *batch, enum status *status)
-{
-    struct handed *handed;
-    size_t count = 0;
-
-    mutex_lock(&tier->handed_lock);
-    handed = tier->handed_first;
-    tier->handed_first = tier->handed_last = NULL;
-    mutex_unlock(&tier->handed_lock);
-    if (handed == NULL)
-        return 0;
-    while (handed != NULL && *status == STATUS_OK) {
-        struct handed *next = handed->next;
-
-        /* After a failure what is not known about may stay so, and be it because it can't be read. */
-        if (!handed->unknown || tier->checkpointing == CHECKPOINT_SEALING) {
-            if (handed->unknown && !settle_unknown(tier, handed)) {
-                *status = STATUS_IO;
-                break;
-            }
-            if (batch_put_handed(tier, batch, handed) == STATUS_TOO_LARGE && tier->checkpointing == CHECKPOINT_SEALING) {
-                fail_too_large(tier->sealing, handed->key);
-                *status = STATUS_TOO_LARGE;
-            }
-        }
-        tier->handed_bytes -= handed_size(handed);
-        buffer_release(&handed->record);
-        mem_free(handed);
-        handed = next;
-        count++;
-        if (*status == STATUS_OK && store_batch_size(batch->store) >= (size_t)tier->settings.batch_size)
-            *status = batch_commit(tier, batch);
-    }
-    if (*status == STATUS_OK || !batch->failed) {
-        enum status last = batch_commit(tier, batch);
-
-        *status = *status == STATUS_OK ? last : *status;
-    }
-    if (handed != NULL)
-        give_back(tier, handed);
-    tier->hooks.memory_freed(tier->hooks.context);
-    return count;
 }

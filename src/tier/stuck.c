@@ -1,6 +1,8 @@
 #include "tier/stuck.h"
 
-#include "tier/demote.h"
+#include "base/clock.h"
+#include "tier/demotion.h"
+#include "tier/tier_private.h"
 
 enum { STEP_SHARE = 64, STEP_MIN = 1 << 20, STEP_MAX = 8 << 20 };
 
@@ -18,11 +20,12 @@ static uint64_t used(const struct tier *tier)
 
 bool tier_is_stuck(struct tier *tier)
 {
-    return tier->stuck && used(tier) < tier->stuck_bytes + step(tier);
+    return tier->stuck.is_stuck && used(tier) < tier->stuck.bytes + step(tier);
 }
 
-bool stuck_pauses(struct tier *tier, struct stuck *stuck)
+bool stuck_pauses(struct tier *tier)
 {
+    struct stuck *stuck = &tier->stuck;
     int64_t now_us = clock_mono_us();
 
     if (now_us < stuck->pause_until_us)
@@ -34,24 +37,26 @@ bool stuck_pauses(struct tier *tier, struct stuck *stuck)
     return false;
 }
 
-void stuck_end(struct tier *tier, struct stuck *stuck)
+void stuck_end(struct tier *tier)
 {
-    *stuck = (struct stuck){ 0 };
-    tier->stuck = false;
+    tier->stuck.is_stuck = false;
+    tier->stuck.since_us = tier->stuck.pause_until_us = tier->stuck.began_us = 0;
+    tier->stuck.windows = 0;
 }
 
-void stuck_progress(struct tier *tier, struct stuck *stuck)
+void stuck_progress(struct tier *tier)
 {
+    struct stuck *stuck = &tier->stuck;
     uint64_t now;
 
     stuck->since_us = 0;
     stuck->windows = 0;
-    tier->passed_over = 0;
-    if (!tier->stuck)
+    stuck->held_count = 0;
+    if (!stuck->is_stuck)
         return;
     now = used(tier);
-    if (now <= (uint64_t)tier->settings.memory_max || now + step(tier) <= tier->stuck_bytes)
-        tier->stuck = false;
+    if (now <= (uint64_t)tier->settings.memory_max || now + step(tier) <= stuck->bytes)
+        stuck->is_stuck = false;
 }
 
 /* Windows of the largest keyspace, at least. */
@@ -74,8 +79,9 @@ static uint64_t windows_max(struct tier *tier)
     return bytes / sizeof(struct bucket) / DEMOTE_WINDOW_BUCKETS + 1;
 }
 
-bool stuck_fruitless(struct tier *tier, struct stuck *stuck)
+bool stuck_fruitless(struct tier *tier)
 {
+    struct stuck *stuck = &tier->stuck;
     int64_t now_us = clock_mono_us(), took_us = now_us - stuck->began_us, patience_us = STUCK_SETTLE_MS * 1000;
     int64_t pause_us = took_us * STUCK_PAUSE_SHARE;
 
@@ -83,17 +89,17 @@ bool stuck_fruitless(struct tier *tier, struct stuck *stuck)
         return false;
     if (stuck->since_us == 0)
         stuck->since_us = now_us;
-    if (tier->passed_over > 0)
+    if (stuck->held_count > 0)
         patience_us = STUCK_HELD_MS * 1000;
     if (store_is_flushing(tier->store))
         patience_us = STUCK_FLUSHING_MS * 1000;
     stuck->windows = 0;
-    tier->passed_over = 0;
+    stuck->held_count = 0;
     stuck->pause_until_us = now_us + (pause_us > STUCK_PAUSE_MS * 1000 ? pause_us : STUCK_PAUSE_MS * 1000);
     if (now_us - stuck->since_us < patience_us)
         return true;
-    tier->stuck_bytes = used(tier);
-    tier->stuck = true;
+    stuck->bytes = used(tier);
+    stuck->is_stuck = true;
     tier->hooks.memory_freed(tier->hooks.context);      /* who waits for memory has to learn that none comes */
     return true;
 }

@@ -14,11 +14,11 @@
 #ifndef KELVIN_TIER_STUCK_H
 #define KELVIN_TIER_STUCK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/clock.h"
-#include "tier/tier_private.h"
+struct tier;
 
 enum {
     STUCK_HELD_MS = 2000,
@@ -30,20 +30,29 @@ enum {
 };
 
 struct stuck {
+    _Atomic bool is_stuck;          /* nothing more could be demoted, though memory is over the mark */
+    _Atomic uint64_t bytes;         /* memory that was used then */
+    /* The writer's. */
+    uint64_t held_count;            /* entries held for the moment that demotion met since its last progress */
     int64_t since_us;               /* of the first pass without progress; 0: the last one made some */
     int64_t pause_until_us;         /* no pass before */
     int64_t began_us;               /* of the current pass */
     uint64_t windows;               /* looked at in each keyspace since the last progress */
 };
 
-/* True if it is too early for another pass. */
-bool stuck_pauses(struct tier *tier, struct stuck *stuck);
+/* Too early for another pass. */
+bool stuck_pauses(struct tier *tier);
 /* Memory is below the mark, there is nothing to demote. */
-void stuck_end(struct tier *tier, struct stuck *stuck);
+void stuck_end(struct tier *tier);
 /* Something was demoted. */
-void stuck_progress(struct tier *tier, struct stuck *stuck);
-/* One more window of each keyspace was looked at, in vain. True: that was a whole pass, the writer should rest; the state, and the time of the
- * next pass, are set, and those who wait are woken if they have to decide anew. */
-bool stuck_fruitless(struct tier *tier, struct stuck *stuck);
+void stuck_progress(struct tier *tier);
+/* An entry was passed over that is held for the moment. */
+static inline void stuck_note_held(struct stuck *stuck)
+{
+    stuck->held_count++;
+}
+/* One more window of each keyspace was looked at and nothing was demoted. True: that was a whole pass, the writer should rest; the state, and
+ * the time of the next pass, are set, and clients that wait for memory are woken if they do not have to wait any more. */
+bool stuck_fruitless(struct tier *tier);
 
 #endif

@@ -1,29 +1,29 @@
 #include "tier/sweep.h"
 
-#include "base/mem.h"
-#include "tier/record.h"
+#include "tier/epoch.h"
+#include "tier/grave.h"
+#include "tier/tier_private.h"
 
 enum {
     UNKNOWN_LOOKS_MAX = 8192,       /* entries a round */
-    EXPIRY_PAUSE_MS = 1000,         /* before it is looked again at expired keys that could not be dealt with */
-    EXPIRY_PAUSE_MAX_MS = 64000,
+    COMPACT_BLOCKS = 64,            /* moved at a time in each keyspace */
+    HOLE_PERCENT = 4,               /* of a heap may be holes before compaction starts */
 };
 
 static size_t bury_keyspace(struct tier *tier, struct keyspace *keyspace, size_t count, struct batch *batch,
-    struct unknowns *unknowns)
+    struct key_list *unknown)
 {
     struct keyed *graves = &keyspace->tier->graves;
     size_t taken = 0;
 
-    (void)tier;
     for (size_t slot = 0; slot < graves->slot_count && taken < count; slot++) {
         for (struct keyed_node *node = graves->slots[slot]; node != NULL && taken < count; node = node->next) {
             struct grave *grave = (struct grave *)node;
 
-            if (grave->applying || grave_is_late(tier, grave))
+            if (grave->applying || epoch_bars_delete(tier, grave))
                 continue;
             if (grave->unknown)
-                unknowns_add(unknowns, keyspace, node->hash, node->key);
+                key_list_add(unknown, keyspace, node->hash, node->key);
             else
                 batch_bury(batch, keyspace, grave);
             taken++;
@@ -32,46 +32,47 @@ static size_t bury_keyspace(struct tier *tier, struct keyspace *keyspace, size_t
     return taken;
 }
 
-/* Graves of which nobody knows whether there is a record: read, without a lock, and bury or forget. */
-static void resolve_graves(struct tier *tier, struct unknowns *unknowns, struct batch *batch)
+/* Graves of which it is not known whether there is a record: reads, without a lock, and buries or frees them. */
+static void resolve_graves(struct tier *tier, struct key_list *unknown, struct batch *batch)
 {
-    for (size_t i = 0; i < unknowns->count; i++) {
-        struct unknown_key *at = &unknowns->keys[i];
-        struct bytes key = bytes_of(unknowns->text.data + at->key_at, at->key_size);
+    struct buffer record = { 0 };
+
+    for (size_t i = 0; i < unknown->count; i++) {
+        struct listed_key *listed = &unknown->keys[i];
+        struct bytes key = key_list_key(unknown, i);
         struct keyspace *keyspace;
         struct grave *grave = NULL;
         enum status read;
 
-        unknowns->record.size = 0;
-        read = store_get(tier->store, at->incarnation, at->hash, key, &unknowns->record);
+        record.size = 0;
+        read = store_get(tier->store, listed->incarnation, listed->hash, key, &record);
         if (read != STATUS_OK && read != STATUS_NOT_FOUND)
             continue;
-        partition_lock(at->partition);
-        keyspace = tier_keyspace_of(at->partition, at->incarnation);
+        partition_lock(listed->partition);
+        keyspace = tier_keyspace_of(listed->partition, listed->incarnation);
         if (keyspace != NULL)
-            grave = (struct grave *)keyed_find(&keyspace->tier->graves, at->hash, key);
-        /* Not if it was dug behind a cut made meanwhile: what is there belongs to the image. */
-        if (grave != NULL && grave->unknown && !grave_is_late(tier, grave)) {
+            grave = grave_find(keyspace, listed->hash, key);
+        /* Not if it was made after a cut made meanwhile: the record belongs to the image. */
+        if (grave != NULL && grave->unknown && !epoch_bars_delete(tier, grave)) {
             if (read == STATUS_OK) {
-                grave->unknown = false;
-                keyspace->tier->unknown_graves--;
+                grave_set_known(keyspace->tier, grave);
                 batch_bury(batch, keyspace, grave);
             } else {
-                grave_free(keyspace->tier, tier, grave);
+                grave_free(tier, keyspace->tier, grave);
             }
         }
-        partition_unlock(at->partition);
+        partition_unlock(listed->partition);
     }
-    unknowns->count = 0;
-    unknowns->text.size = 0;
+    buffer_release(&record);
+    key_list_clear(unknown);
 }
 
 size_t sweep_graves(struct tier *tier, size_t count, struct batch *batch, uint32_t *next_partition)
 {
-    struct unknowns unknowns = { 0 };
+    struct key_list unknown = { 0 };
     size_t taken = 0;
 
-    if (atomic_load_explicit(&tier->graves, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&tier->statistics.graves, memory_order_relaxed) == 0)
         return 0;
     for (uint32_t i = 0; i < tier->partitions->count && taken < count; i++) {
         struct partition *partition = &tier->partitions->partitions[*next_partition];
@@ -80,156 +81,20 @@ size_t sweep_graves(struct tier *tier, size_t count, struct batch *batch, uint32
         partition_lock(partition);
         for (int db = 0; db < tier->partitions->db_count && taken < count; db++) {
             if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->tier->graves.count > 0)
-                taken += bury_keyspace(tier, partition->keyspaces[db], count - taken, batch, &unknowns);
+                taken += bury_keyspace(tier, partition->keyspaces[db], count - taken, batch, &unknown);
         }
         /* What a checkpoint still has to seal has to be without them, too. */
         for (struct keyspace *keyspace = partition->flushed; keyspace != NULL && taken < count; keyspace = keyspace->next_flushed)
-            taken += bury_keyspace(tier, keyspace, count - taken, batch, &unknowns);
+            taken += bury_keyspace(tier, keyspace, count - taken, batch, &unknown);
         partition_unlock(partition);
     }
-    resolve_graves(tier, &unknowns, batch);
-    unknowns_release(&unknowns);
+    resolve_graves(tier, &unknown, batch);
+    key_list_release(&unknown);
     return taken;
 }
 
-struct nominee {
-    int64_t expire_ms;
-    uint32_t incarnation;
-    uint64_t hash;
-    size_t key_at, key_size;
-};
-
-struct nominees {
-    struct nominee *list;
-    size_t count, capacity;
-    struct buffer text;
-};
-
-static void nominate(void *context, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key)
-{
-    struct nominees *nominees = context;
-
-    if (nominees->count == nominees->capacity) {
-        nominees->capacity = nominees->capacity * 2 + 64;
-        nominees->list = mem_realloc(nominees->list, nominees->capacity * sizeof(struct nominee));
-    }
-    nominees->list[nominees->count++] = (struct nominee){ expire_ms, incarnation, hash, nominees->text.size, key.size };
-    buffer_append_bytes(&nominees->text, key);
-}
-
-/* The key is hot or on its way, and may be dropped again as it is: its expiry key is still needed. */
-static bool may_turn_cold(struct keyspace *keyspace, uint64_t hash, struct bytes key)
-{
-    uint32_t handle = keyspace_find(keyspace, hash, key);
-
-    if (handle != 0)
-        return entry_record(keyspace_entry(keyspace, handle)) == RECORD_CLEAN;
-    return keyed_find(&keyspace->tier->loads, hash, key) != NULL;
-}
-
-/* Tier rule 10. The record was read just now, without the lock: only this thread could have changed it since. True if the nominee
- * is dealt with. */
-static bool expire_nominee(struct tier *tier, const struct nominee *at, struct bytes key, int64_t now_ms, struct buffer *record,
-    struct batch *batch)
-{
-    struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, at->hash)];
-    struct keyspace *keyspace;
-    struct grave *grave;
-    enum value_type type;
-    int64_t expire_ms = -1;
-    enum status read;
-
-    record->size = 0;
-    read = store_get(tier->store, at->incarnation, at->hash, key, record);
-    if (read == STATUS_OK)
-        read = record_peek(buffer_bytes(record), &expire_ms, &type);
-    if (read != STATUS_OK && read != STATUS_NOT_FOUND)
-        return false;
-    if (read == STATUS_NOT_FOUND || expire_ms < 0 || expire_ms > now_ms) {
-        store_batch_delete_expiry(batch->store, at->expire_ms, at->incarnation, at->hash, key);
-        return true;            /* the expiry key was stale */
-    }
-    partition_lock(partition);
-    keyspace = tier_keyspace_of(partition, at->incarnation);
-    if (keyspace != NULL && may_turn_cold(keyspace, at->hash, key)) {
-        partition_unlock(partition);
-        return false;
-    }
-    store_batch_delete_expiry(batch->store, at->expire_ms, at->incarnation, at->hash, key);
-    if (keyspace != NULL && keyspace_find(keyspace, at->hash, key) == 0 &&
-        keyed_find(&keyspace->tier->graves, at->hash, key) == NULL) {
-        tier->hooks.expired(tier->hooks.context, keyspace, key);
-        grave_removed(tier, keyspace, at->hash, key, RECORD_CLEAN);
-        grave = (struct grave *)keyed_find(&keyspace->tier->graves, at->hash, key);
-        batch_bury(batch, keyspace, grave);
-        atomic_fetch_add_explicit(&tier->expired_cold, 1, memory_order_relaxed);
-    }
-    partition_unlock(partition);
-    return true;
-}
-
-/* Goes back for what is to be looked at again, now and then only: LevelDB has to step over all that was deleted since. Further and
- * further apart if what is first in line is always the same: it may be unreadable for good. */
-static void walk_again(struct expiry_walk *walk, int64_t now_ms)
-{
-    if (walk->pause_ms == 0)
-        *walk = (struct expiry_walk){ .again_ms = INT64_MAX, .pause_ms = EXPIRY_PAUSE_MS, .rewound_ms = -1 };
-    if (walk->again_at_ms > now_ms + EXPIRY_PAUSE_MAX_MS)
-        walk->again_at_ms = now_ms;         /* the clock was set back */
-    if (walk->again_ms == INT64_MAX || now_ms < walk->again_at_ms)
-        return;
-    if (walk->again_ms != walk->rewound_ms)
-        walk->pause_ms = EXPIRY_PAUSE_MS;
-    else if (walk->pause_ms < EXPIRY_PAUSE_MAX_MS)
-        walk->pause_ms *= 2;
-    store_expiry_seek(&walk->from, walk->again_ms);
-    walk->from_ms = walk->rewound_ms = walk->again_ms;
-    walk->again_ms = INT64_MAX;
-    walk->again_at_ms = now_ms + walk->pause_ms;
-}
-
-/* An expiry key of this time has to be looked at again. */
-static void note_again(struct expiry_walk *walk, int64_t expire_ms, int64_t now_ms)
-{
-    if (walk->again_ms == INT64_MAX && walk->again_at_ms < now_ms)
-        walk->again_at_ms = now_ms + EXPIRY_PAUSE_MS;
-    if (expire_ms < walk->again_ms)
-        walk->again_ms = expire_ms;
-}
-
-size_t sweep_expired(struct tier *tier, int64_t now_ms, int count, struct batch *batch, bool *more)
-{
-    struct expiry_walk *walk = &tier->expiry;
-    struct nominees nominees = { 0 };
-    struct buffer record = { 0 };
-    size_t done = 0;
-    int64_t soonest = store_expiry_soonest(tier->store);
-    enum status status;
-
-    walk_again(walk, now_ms);
-    if (soonest <= walk->from_ms)
-        note_again(walk, soonest, now_ms);
-    status = store_expired(tier->store, &walk->from, now_ms, count, nominate, &nominees);
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
-        tier_note_error(tier, "expired keys can't be looked up", status);
-    for (size_t i = 0; i < nominees.count; i++) {
-        struct nominee *at = &nominees.list[i];
-
-        if (expire_nominee(tier, at, bytes_of(nominees.text.data + at->key_at, at->key_size), now_ms, &record, batch))
-            done++;
-        else
-            note_again(walk, at->expire_ms, now_ms);
-        walk->from_ms = at->expire_ms;
-    }
-    *more = nominees.count == (size_t)count;
-    mem_free(nominees.list);
-    buffer_release(&nominees.text);
-    buffer_release(&record);
-    return done;
-}
-
 /* Looks at some of the entries, from where it left off: a walk over all would cost more the more is hot. */
-static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, size_t *budget, struct unknowns *unknowns)
+static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, size_t *budget, struct key_list *unknown)
 {
     size_t taken = 0;
 
@@ -247,7 +112,7 @@ static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, size_t *
             --*budget;
             if (entry_record(entry) != RECORD_UNKNOWN)
                 continue;
-            unknowns_add(unknowns, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry_key(entry));
+            key_list_add(unknown, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry_key(entry));
             taken++;
         }
         if (*budget < BUCKET_SLOTS)
@@ -262,7 +127,7 @@ static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, size_t *
     return taken;
 }
 
-size_t sweep_unknown(struct tier *tier, size_t count, struct unknowns *unknowns, uint32_t *next_partition)
+size_t sweep_unknown(struct tier *tier, size_t count, struct key_list *unknown, uint32_t *next_partition)
 {
     size_t taken = 0, budget = UNKNOWN_LOOKS_MAX;
 
@@ -274,7 +139,7 @@ size_t sweep_unknown(struct tier *tier, size_t count, struct unknowns *unknowns,
             struct keyspace *keyspace = partition->keyspaces[db];
 
             if (keyspace != NULL && keyspace->record_counts[RECORD_UNKNOWN] > 0)
-                taken += unknown_keyspace(keyspace, count - taken, &budget, unknowns);
+                taken += unknown_keyspace(keyspace, count - taken, &budget, unknown);
         }
         partition_unlock(partition);
         *next_partition = (*next_partition + 1) % tier->partitions->count;
@@ -282,7 +147,7 @@ size_t sweep_unknown(struct tier *tier, size_t count, struct unknowns *unknowns,
     return taken;
 }
 
-bool sweep_compact(struct tier *tier, uint32_t block_count, uint32_t hole_percent)
+bool sweep_compact(struct tier *tier)
 {
     bool more = false;
 
@@ -291,7 +156,7 @@ bool sweep_compact(struct tier *tier, uint32_t block_count, uint32_t hole_percen
 
         for (int db = 0; db < tier->partitions->db_count; db++) {
             partition_lock(partition);
-            if (partition->keyspaces[db] != NULL && keyspace_compact(partition->keyspaces[db], block_count, hole_percent))
+            if (partition->keyspaces[db] != NULL && keyspace_compact(partition->keyspaces[db], COMPACT_BLOCKS, HOLE_PERCENT))
                 more = true;
             partition_unlock(partition);
         }

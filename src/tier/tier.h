@@ -3,7 +3,7 @@
  * Where a key can be, looked up in this order under its partition's lock: its entry (hot), a grave (deleted, its record not
  * yet), the record map (no: absent for certain; maybe: cold, or a false alarm).
  *
- * Threads: workers call tier_want, tier_release and the watch; loaders (tier/load.c) bring keys back; the one writer (tier/writer.c)
+ * Threads: workers call tier_load, tier_release and the watch; loaders (tier/load.c) bring keys back; the one writer (tier/writer.c)
  * changes the store. Settings may change at any time: atomics.
  */
 #ifndef KELVIN_TIER_TIER_H
@@ -26,7 +26,7 @@
 struct tier;
 struct load;
 struct load_batch;
-struct unknowns;
+struct key_list;
 struct worker;
 
 /* All in bytes or as said; 0 is off. Any thread sets them, any reads them. */
@@ -74,7 +74,7 @@ struct tier_keyspace {
     uint64_t unknown_graves;
     uint64_t bury_count;            /* deletes of records that were put into a batch so far: see scan.c */
     uint64_t counted;               /* number of the count that has looked for unknowns here; see tier_count */
-    struct unknowns *noted;         /* those that came up since; NULL: none */
+    struct key_list *noted;         /* those that came up since; NULL: none */
 };
 
 /* Opens the store, an old one is emptied, and starts nothing yet. NULL: `message` says why. */
@@ -110,7 +110,7 @@ enum tier_answer {
     TIER_WAIT,          /* it may be cold: `client` waits for it; its load is in `batch`, or on its way */
     TIER_FAILED,        /* it can't be read: tell the client */
 };
-enum tier_answer tier_want(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
+enum tier_answer tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
     struct load_batch *batch);
 
 /* Loads collected under locks and handed over once a turn, without any. */
@@ -134,7 +134,7 @@ uint64_t tier_loads_waiting(struct tier *tier);
 /* For one thread that has to wait for a load: does a load that is queued itself, or waits until one more has ended than the `ended`
  * of tier_loads_ended, asked for before it looked. False at once if there are none under way. No lock is held. */
 uint64_t tier_loads_ended(struct tier *tier);
-bool tier_help(struct tier *tier, uint64_t ended);
+bool tier_loads_help(struct tier *tier, uint64_t ended);
 
 /* The call that waited has run, or its client is gone: unpins what it waited for (tier rule 5; the one place). No
  * partition is locked by the caller. */

@@ -1,5 +1,6 @@
 #include "tier/warm.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -9,7 +10,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "keyspace/heat.h"
+#include "tier/grave.h"
 #include "tier/hot.h"
+#include "tier/load.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
@@ -175,9 +178,9 @@ static enum placing place_record(struct warm *warm, struct partition *partition,
     uint32_t handle;
 
     if (keyspace == NULL || (record->expire_ms >= 0 && record->expire_ms <= clock_wall_ms()) || keyspace_find(keyspace, hash, warm->at.key) != 0 ||
-        keyed_find(&keyspace->tier->graves, hash, warm->at.key) != NULL)
+        grave_find(keyspace, hash, warm->at.key) != NULL)
         return NEEDLESS;
-    if (keyed_find(&keyspace->tier->loads, hash, warm->at.key) != NULL)
+    if (load_find(keyspace, hash, warm->at.key) != NULL)
         return NEEDLESS;
     if (store_number(tier->store) != warm->number)
         return OUTDATED;
@@ -190,7 +193,7 @@ static enum placing place_record(struct warm *warm, struct partition *partition,
     entry->heat_minutes = heat_minutes(clock_wall_ms());
     keyspace_set_probation(keyspace, entry, true);
     restore_heat(tier, keyspace, entry, rank);
-    atomic_fetch_add_explicit(&tier->promotions, 1, memory_order_relaxed);
+    statistics_count(&tier->statistics.promotions);
     return PLACED;
 }
 
@@ -284,7 +287,7 @@ static void keep_rate(struct warm *warm)
 /* Clients' loads go first. */
 static void give_way(struct warm *warm)
 {
-    for (int i = 0; i < GIVE_WAY_TRIES && warm->tier->loads_waiting > 0 && !warm->stopping; i++)
+    for (int i = 0; i < GIVE_WAY_TRIES && warm->tier->loads.waiting > 0 && !warm->stopping; i++)
         pause_us(GIVE_WAY_US);
 }
 

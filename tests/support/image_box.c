@@ -9,7 +9,8 @@
 #include "base/message.h"
 #include "base/tree.h"
 #include "persist/checkpoint.h"
-#include "tier/checkpoint.h"
+#include "tier/grave.h"
+#include "tier/image.h"
 #include "tier/record.h"
 #include "tier/tags.h"
 
@@ -74,7 +75,7 @@ static bool is_shadowed(struct image_box *image, int db, uint64_t hash, struct b
     struct partitions *all = image->box->partitions;
     struct keyspace *keyspace = all->partitions[partition_index(all, hash)].keyspaces[db];
 
-    return keyspace != NULL && (keyspace_find(keyspace, hash, key) != 0 || keyed_find(&keyspace->tier->graves, hash, key) != NULL);
+    return keyspace != NULL && (keyspace_find(keyspace, hash, key) != 0 || grave_find(keyspace, hash, key) != NULL);
 }
 
 static void add_records(struct image_box *image, struct store *store, int db, bool shadows)
@@ -141,7 +142,7 @@ static bool cut(struct image_box *image)
     struct tier *tier = image->box->tier;
     bool may;
 
-    mutex_lock(&tier->counting_lock);
+    mutex_lock(&tier->counting.lock);
     partitions_lock_all(image->box->partitions);
     may = tier_may_cut(tier);
     if (may) {
@@ -149,7 +150,7 @@ static bool cut(struct image_box *image)
         tier_cut(tier);
     }
     partitions_unlock_all(image->box->partitions);
-    mutex_unlock(&tier->counting_lock);
+    mutex_unlock(&tier->counting.lock);
     return may;
 }
 

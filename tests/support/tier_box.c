@@ -18,6 +18,7 @@
 #include "stats/latency.h"
 #include "stats/slowlog.h"
 #include "support/seed.h"
+#include "tier/grave.h"
 #include "tier/purge.h"
 #include "tier/record.h"
 
@@ -358,14 +359,14 @@ const char *tier_box_say(struct box_client *client, const char *line)
 
 void tier_box_hold_writer(struct tier_box *box)
 {
-    mutex_lock(&box->tier->counting_lock);
+    mutex_lock(&box->tier->counting.lock);
     box->writer_held = true;
 }
 
 void tier_box_release_writer(struct tier_box *box)
 {
     box->writer_held = false;
-    mutex_unlock(&box->tier->counting_lock);
+    mutex_unlock(&box->tier->counting.lock);
 }
 
 static bool is_settled(struct tier_box *box)
@@ -373,9 +374,9 @@ static bool is_settled(struct tier_box *box)
     struct tier_stats stats;
     size_t purges, requests;
 
-    mutex_lock(&box->tier->writer_lock);
-    requests = box->tier->requests != NULL;
-    mutex_unlock(&box->tier->writer_lock);
+    mutex_lock(&box->tier->requests.lock);
+    requests = box->tier->requests.demotions != NULL;
+    mutex_unlock(&box->tier->requests.lock);
     purges = purge_count(box->tier->purge);
     tier_stats(box->tier, &stats);
     return purges + requests + stats.unknown_keys + stats.graves + stats.loads_waiting == 0 && stats.state == TIER_OK;
@@ -389,7 +390,7 @@ void tier_box_settle(struct tier_box *box)
     while (!settled) {
         struct timespec moment = { 0, 200000 };
 
-        BOX_DEMAND(box, clock_mono_us() - began_us < SETTLE_MS_MAX * 1000ll, "the writer does not come to an end: %s", box->tier->last_error);
+        BOX_DEMAND(box, clock_mono_us() - began_us < SETTLE_MS_MAX * 1000ll, "the writer does not come to an end: %s", box->tier->statistics.last_error);
         tier_nudge(box->tier);
         tier_box_hold_writer(box);
         settled = is_settled(box);

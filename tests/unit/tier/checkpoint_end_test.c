@@ -13,7 +13,9 @@
 #include "base/mem.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
-#include "tier/checkpoint.h"
+#include "tier/grave.h"
+#include "tier/image.h"
+#include "tier/seal.h"
 
 struct rig;
 
@@ -94,7 +96,7 @@ static void await_end(struct rig *rig, int phase)
 {
     struct partition *first = &rig->box.partitions->partitions[0];
 
-    while (rig->box.tier->checkpointing == phase && mutex_try_lock(&first->lock)) {
+    while (rig->box.tier->epoch.phase == phase && mutex_try_lock(&first->lock)) {
         mutex_unlock(&first->lock);
         sched_yield();
     }
@@ -106,14 +108,14 @@ static void *hold(void *context)
     struct tier *tier = holder->rig->box.tier;
 
     partition_lock(holder->keyspace->partition);
-    holder->phase_before = tier->checkpointing;
+    holder->phase_before = tier->epoch.phase;
     holder->act(holder);
-    holder->phase_after = tier->checkpointing;
+    holder->phase_after = tier->epoch.phase;
     partition_unlock(holder->keyspace->partition);
     return NULL;
 }
 
-/* Called in the middle of checkpoint_end, when what was handed over so far is written. */
+/* Called in the middle of seal_end, when what was handed over so far is written. */
 static void start_holder(void *context)
 {
     struct rig *rig = context;
@@ -146,15 +148,15 @@ static void end_beside_holder(struct rig *rig, void (*act)(struct holder *holder
     holder->key = rig->key;
     holder->keyspace = tier_box_keyspace(&rig->box, 0, bytes_of_string(rig->key), &holder->hash);
     holder->act = act;
-    assert_non_null(tier->handed_first);
+    assert_non_null(tier->handover.first);
     rig->box.memory_freed_context = rig;
     rig->box.memory_freed = start_holder;
-    checkpoint_stop(tier);
-    checkpoint_end(tier, &rig->batch);
+    seal_stop(tier);
+    seal_end(tier, &rig->batch);
     rig->box.memory_freed = NULL;
     assert_true(holder->started);
     pthread_join(holder->thread, NULL);
-    assert_int_equal(tier->checkpointing, CHECKPOINT_NONE);
+    assert_int_equal(tier->epoch.phase, CHECKPOINT_NONE);
 }
 
 static void change_after_end(struct holder *holder)
@@ -176,8 +178,8 @@ static void a_value_changed_while_a_checkpoint_ends_is_not_handed_over_any_more(
     cut(rig);
     say(rig, "SET", "other", "younger");            /* handed over */
     end_beside_holder(rig, change_after_end);
-    assert_null(tier->handed_first);
-    assert_int_equal(tier->handed_bytes, 0);
+    assert_null(tier->handover.first);
+    assert_int_equal(tier->handover.bytes, 0);
     assert_int_equal(rig->holder.phase_before, CHECKPOINT_ENDING);
     assert_int_equal(rig->holder.phase_after, CHECKPOINT_ENDING);
     tier_box_release_writer(&rig->box);
@@ -189,14 +191,14 @@ static void look_at_grave_after_end(struct holder *holder)
 {
     struct tier *tier = holder->rig->box.tier;
     struct bytes key = bytes_of_string(holder->key);
-    struct grave *grave = (struct grave *)keyed_find(&holder->keyspace->tier->graves, holder->hash, key);
+    struct grave *grave = grave_find(holder->keyspace, holder->hash, key);
 
-    holder->was_late = grave_is_late(tier, grave);
+    holder->was_late = epoch_bars_delete(tier, grave);
     holder->holds = true;
     await_end(holder->rig, holder->phase_before);
-    holder->is_late = grave_is_late(tier, grave);
+    holder->is_late = epoch_bars_delete(tier, grave);
     holder->record = grave_record_of_new(tier, holder->keyspace, holder->hash, key);
-    if (keyed_find(&holder->keyspace->tier->graves, holder->hash, key) == NULL)
+    if (grave_find(holder->keyspace, holder->hash, key) == NULL)
         grave_removed(tier, holder->keyspace, holder->hash, key, holder->record);      /* as it was */
     else
         holder->record = RECORD_NONE;

@@ -14,7 +14,9 @@
 #include "base/message.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
-#include "tier/checkpoint.h"
+#include "tier/grave.h"
+#include "tier/image.h"
+#include "tier/seal.h"
 
 enum { KEYS = 200, PATIENCE_US = 60000000 };
 
@@ -282,7 +284,7 @@ static void a_value_over_a_delete_under_way_may_be_deleted_behind_the_cut(void *
     for (const char *key = "k"; key != NULL; key = *key == 'k' ? "l" : NULL) {
         keyspace = tier_box_keyspace(&rig->box, 0, bytes_of_string(key), &hash);
         partition_lock(keyspace->partition);
-        batch_bury(batch, keyspace, (struct grave *)keyed_find(&keyspace->tier->graves, hash, bytes_of_string(key)));
+        batch_bury(batch, keyspace, grave_find(keyspace, hash, bytes_of_string(key)));
         partition_unlock(keyspace->partition);
     }
     assert_string_equal(say(rig, "MSET k cut l cut"), "+OK\n");
@@ -328,12 +330,12 @@ static void older_values_are_written_before_the_next_clean_pass(void **state)
     say_all(rig, "SET k%d cut", "+OK\n");
     cut(rig);
     say_all(rig, "SET k%d younger", "+OK\n");
-    checkpoint_stop(tier);
+    seal_stop(tier);
     assert_int_equal(pthread_create(&thread, NULL, clean, rig), 0);
     while (!asked) {
-        mutex_lock(&tier->writer_lock);
-        asked = tier->image != NULL;
-        mutex_unlock(&tier->writer_lock);
+        mutex_lock(&tier->requests.lock);
+        asked = tier->requests.image != NULL;
+        mutex_unlock(&tier->requests.lock);
     }
     seal_step(tier, &batch);
     assert_int_equal(batch.count, 0);
@@ -363,7 +365,7 @@ static void *change(void *context)
 
 static void *stop(void *context)
 {
-    checkpoint_stop(context);
+    seal_stop(context);
     return NULL;
 }
 
@@ -380,18 +382,18 @@ static void what_is_being_handed_over_as_a_checkpoint_fails_is_not_left_for_the_
     say(rig, "SET k cut");
     cut(rig);
     changer.keyspace = tier_box_keyspace(&rig->box, 0, BYTES("k"), &changer.hash);
-    mutex_lock(&tier->handed_lock);
+    mutex_lock(&tier->handover.lock);
     assert_int_equal(pthread_create(&thread, NULL, change, &changer), 0);
-    while (tier->handed_bytes == 0)
+    while (tier->handover.bytes == 0)
         ;                                   /* until it is about to hand over */
     assert_int_equal(pthread_create(&stopper, NULL, stop, tier), 0);
-    mutex_unlock(&tier->handed_lock);
+    mutex_unlock(&tier->handover.lock);
     pthread_join(stopper, NULL);
-    checkpoint_end(tier, &batch);
+    seal_end(tier, &batch);
     pthread_join(thread, NULL);
-    assert_int_equal(tier->checkpointing, CHECKPOINT_NONE);
-    assert_null(tier->handed_first);
-    assert_int_equal(tier->handed_bytes, 0);
+    assert_int_equal(tier->epoch.phase, CHECKPOINT_NONE);
+    assert_null(tier->handover.first);
+    assert_int_equal(tier->handover.bytes, 0);
     batch_release(&batch);
 }
 
@@ -411,7 +413,7 @@ static void a_record_that_cant_be_read_does_not_keep_a_failed_checkpoint(void **
     tier_box_release_writer(&rig->box);
     assert_int_not_equal(take_image(rig), STATUS_OK);
     began_us = clock_mono_us();
-    while (rig->box.tier->checkpointing)
+    while (rig->box.tier->epoch.phase)
         BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US / 10, "the checkpoint does not end");
     store_env_set_faults(rig->box.env, NULL);
     say_all(rig, "GET k%d", "$-1\n");

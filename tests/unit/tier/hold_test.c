@@ -12,7 +12,7 @@
 #include "support/image_box.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
-#include "tier/demote.h"
+#include "tier/demotion.h"
 
 /* Just not big: encoded under the lock. */
 enum { KEYS = 200, VALUE_SIZE = 12 * 1024, ALL_SIZE = KEYS * VALUE_SIZE };
@@ -101,7 +101,7 @@ static void demotion_gives_the_lock_back(void **state)
 {
     struct rig *rig = *state;
     struct batch batch;
-    struct unknowns unknowns = { 0 }, big = { 0 };
+    struct demote_targets targets = { .batch = &batch };
     struct random random;
     struct keyspace *keyspace;
     uint64_t hash, all = 0;
@@ -116,7 +116,7 @@ static void demotion_gives_the_lock_back(void **state)
         uint64_t freed;
 
         partition_lock(keyspace->partition);
-        freed = demote_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, false, &batch, &unknowns, &big, &random, 0);
+        freed = demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random, 0);
         partition_unlock(keyspace->partition);
         assert_true(store_batch_size(batch.store) < BATCH_HOLD_ENOUGH + VALUE_SIZE + 1000);
         assert_true(freed < BATCH_HOLD_ENOUGH + 3 * VALUE_SIZE);
@@ -124,12 +124,12 @@ static void demotion_gives_the_lock_back(void **state)
         assert_int_equal(batch_commit(rig->box.tier, &batch), STATUS_OK);
     }
     tier_box_release_writer(&rig->box);
-    assert_int_equal(big.count, 0);
+    assert_int_equal(targets.big.count, 0);
     assert_true(all >= ALL_SIZE);
     assert_int_equal(keyspace->table.count, 0);        /* all of them, in the end */
     batch_release(&batch);
-    unknowns_release(&unknowns);
-    unknowns_release(&big);
+    key_list_release(&targets.unknown);
+    key_list_release(&targets.big);
 }
 
 int main(void)

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "support/tier_box.h"
+#include "tier/loader.h"
 
 enum { LOADERS = 4, KEYS = 8, VALUE_SIZE = 12000, DELAY_US = 100000, PATIENCE_US = 60000000 };
 
@@ -61,14 +62,10 @@ static void await_idle_loaders(struct rig *rig)
 {
     struct tier *tier = rig->box.tier;
     int64_t began_us = clock_mono_us();
-    bool all = false;
 
-    while (!all) {
+    while (loaders_idle(tier) < LOADERS) {
         BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US, "the loaders do not start");
         tier_nudge(tier);
-        mutex_lock(&tier->queue_lock);
-        all = tier->loaders_idle == LOADERS;
-        mutex_unlock(&tier->queue_lock);
     }
 }
 

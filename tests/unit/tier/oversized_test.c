@@ -12,8 +12,8 @@
 #include "base/tree.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
-#include "tier/checkpoint.h"
-#include "tier/demote.h"
+#include "tier/image.h"
+#include "tier/demotion.h"
 
 enum { LIMIT = 200 * 1024, LARGE = 300 * 1024, SMALL_LIMIT = 1000 };
 
@@ -103,7 +103,7 @@ static void assert_named(struct rig *rig)
 static uint64_t demotable(struct rig *rig, const char *key, size_t *big_count)
 {
     struct batch batch;
-    struct unknowns unknowns = { 0 }, big = { 0 };
+    struct demote_targets targets = { .batch = &batch };
     struct random random;
     struct keyspace *keyspace;
     uint64_t hash, freed;
@@ -113,12 +113,12 @@ static uint64_t demotable(struct rig *rig, const char *key, size_t *big_count)
     batch_init(&batch);
     keyspace = tier_box_keyspace(&rig->box, 0, bytes_of_string(key), &hash);
     partition_lock(keyspace->partition);
-    freed = demote_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, false, &batch, &unknowns, &big, &random, 0);
+    freed = demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random, 0);
     partition_unlock(keyspace->partition);
-    *big_count = big.count;
+    *big_count = targets.big.count;
     batch_release(&batch);
-    unknowns_release(&unknowns);
-    unknowns_release(&big);
+    key_list_release(&targets.unknown);
+    key_list_release(&targets.big);
     tier_box_release_writer(&rig->box);
     return freed;
 }

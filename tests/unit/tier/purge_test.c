@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "support/tier_box.h"
-#include "tier/checkpoint.h"
+#include "tier/image.h"
 #include "tier/purge.h"
 
 enum { PATIENCE_US = 60000000, RECORD_SIZE = 1 << 20 };

@@ -13,7 +13,10 @@
 #include "base/message.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
-#include "tier/demote.h"
+#include "tier/demotion.h"
+#include "tier/expiry.h"
+#include "tier/grave.h"
+#include "tier/loader.h"
 #include "tier/sweep.h"
 
 enum { HOUR_MS = 3600 * 1000 };
@@ -114,7 +117,7 @@ static void bury_in_batch(struct rig *rig, const char *key)
     uint64_t hash;
     struct keyspace *keyspace = lock_key(rig, key, &hash);
 
-    batch_bury(&rig->batch, keyspace, (struct grave *)keyed_find(&keyspace->tier->graves, hash, bytes_of_string(key)));
+    batch_bury(&rig->batch, keyspace, grave_find(keyspace, hash, bytes_of_string(key)));
     partition_unlock(keyspace->partition);
 }
 
@@ -379,7 +382,6 @@ static void rule_4_an_old_record_is_not_installed_over_a_new_one(void **state)
 {
     struct rig *rig = *state;
     struct store_faults slow = { .seed = 1, .read_delay_us = 300000 };
-    uint64_t queued = 1;
 
     set_cold(rig, 0, "k", "old");
     tier_box_hold_writer(&rig->box);
@@ -388,11 +390,8 @@ static void rule_4_an_old_record_is_not_installed_over_a_new_one(void **state)
     store_env_set_faults(rig->box.env, &slow);
     assert_false(tier_box_begin(rig->a, "GET k"));
     worker_end_turn(&rig->box.workers[0].worker);
-    while (queued > 0) {
-        mutex_lock(&rig->box.tier->queue_lock);
-        queued = rig->box.tier->queue_size;
-        mutex_unlock(&rig->box.tier->queue_lock);
-    }
+    while (loaders_queued(rig->box.tier) > 0)
+        ;
     tier_box_hold_writer(&rig->box);
     assert_true(tier_box_begin(rig->b, "SET k new"));
     {
@@ -451,7 +450,7 @@ static void help_until_done(struct rig *rig)
 
         if (stats_of(rig).loads_waiting == 0)
             return;
-        tier_help(rig->box.tier, ended);
+        tier_loads_help(rig->box.tier, ended);
     }
 }
 
@@ -467,7 +466,7 @@ static void rule_4_a_load_that_nobody_waits_for_leaves_no_pin(void **state)
     assert_ptr_equal(batch.first, batch.last);              /* one load, however often it is asked for */
     assert_false(preload(rig, "missing", true, &batch));
     help_until_done(rig);
-    assert_false(tier_help(rig->box.tier, tier_loads_ended(rig->box.tier)));
+    assert_false(tier_loads_help(rig->box.tier, tier_loads_ended(rig->box.tier)));
     assert_true(tier_box_entry(&rig->box, 0, "k") != NULL && record_of(rig, "k") == RECORD_CLEAN);
     assert_false(tier_box_entry(&rig->box, 0, "k")->flags & ENTRY_PINNED);
     assert_string_equal(tier_box_say(rig->a, "GET k"), "$1\nv\n");
@@ -544,7 +543,7 @@ static void rule_5_a_client_that_dies_before_its_load_leaves_no_pin(void **state
 static void rule_5_the_sweep_leaves_pinned_keys_alone(void **state)
 {
     struct rig *rig = *state;
-    struct unknowns unknowns = { 0 }, big = { 0 };
+    struct demote_targets targets = { .batch = &rig->batch };
     struct random random;
     struct keyspace *keyspace;
     uint64_t hash;
@@ -556,7 +555,7 @@ static void rule_5_the_sweep_leaves_pinned_keys_alone(void **state)
     tier_box_hold_writer(&rig->box);
     for (int i = 0; i < 10; i++) {
         keyspace = lock_key(rig, "k", &hash);
-        demote_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, false, &rig->batch, &unknowns, &big, &random, clock_wall_ms());
+        demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random, clock_wall_ms());
         partition_unlock(keyspace->partition);
     }
     assert_non_null(tier_box_entry(&rig->box, 0, "k"));
@@ -564,12 +563,12 @@ static void rule_5_the_sweep_leaves_pinned_keys_alone(void **state)
     assert_string_equal(tier_box_await(rig->a), "$1\nv\n");
     keyspace = lock_key(rig, "k", &hash);
     for (int i = 0; i < 10; i++)
-        demote_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, false, &rig->batch, &unknowns, &big, &random, clock_wall_ms());
+        demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random, clock_wall_ms());
     partition_unlock(keyspace->partition);
     assert_null(tier_box_entry(&rig->box, 0, "k"));         /* clean: dropped at once */
     tier_box_release_writer(&rig->box);
-    unknowns_release(&unknowns);
-    unknowns_release(&big);
+    key_list_release(&targets.unknown);
+    key_list_release(&targets.big);
 }
 
 /* Rule 6. */
@@ -757,7 +756,7 @@ static bool unlatch(struct rig *rig, const char *key)
 {
     uint64_t hash;
     struct keyspace *keyspace = lock_key(rig, key, &hash);
-    bool orphaned = rig->box.tier->latch.orphaned;
+    bool orphaned = rig->box.tier->latch.is_orphaned;
 
     if (!orphaned)
         keyspace_entry(keyspace, keyspace_find(keyspace, hash, bytes_of_string(key)))->flags &= (uint8_t)~ENTRY_LATCHED;
@@ -879,14 +878,14 @@ static void rule_9_a_big_value_is_freed_when_the_lock_is_given_back(void **state
     tier_box_hold_writer(&rig->box);
     keyspace = lock_key(rig, "small", &hash);
     demote_entry(tier, keyspace, hash, keyspace_find(keyspace, hash, BYTES("small")));
-    assert_int_equal(tier->demoted_count, 0);
+    assert_int_equal(tier->demoted.count, 0);
     partition_unlock(keyspace->partition);
     keyspace = lock_key(rig, "big", &hash);
     demote_entry(tier, keyspace, hash, keyspace_find(keyspace, hash, BYTES("big")));
-    assert_int_equal(tier->demoted_count, 1);
+    assert_int_equal(tier->demoted.count, 1);
     partition_unlock(keyspace->partition);
     demoted_free(tier);
-    assert_int_equal(tier->demoted_count, 0);
+    assert_int_equal(tier->demoted.count, 0);
     tier_box_release_writer(&rig->box);
     assert_string_equal(tier_box_say(rig->a, "HLEN big"), ":1000\n");
 }
@@ -919,7 +918,7 @@ static void rule_9_a_big_value_among_others_is_written(void **state)
 static size_t sweep_later(struct rig *rig, int64_t now_ms)
 {
     bool more;
-    size_t looked = sweep_expired(rig->box.tier, now_ms, 100, &rig->batch, &more);
+    size_t looked = expiry_step(rig->box.tier, now_ms, 100, &rig->batch, &more);
 
     commit(rig);
     return looked;

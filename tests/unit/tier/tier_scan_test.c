@@ -14,6 +14,7 @@
 #include "support/store_hold.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
+#include "tier/grave.h"
 
 enum { KEYS = 1500, WORD_SIZE = 24 };
 
@@ -316,7 +317,7 @@ static void bury_cold(struct rig *rig, struct batch *batch, const char *name)
     partition_lock(keyspace->partition);
     assert_int_equal(keyspace_find(keyspace, hash, key), 0);
     grave_removed(rig->box.tier, keyspace, hash, key, RECORD_CLEAN);
-    batch_bury(batch, keyspace, (struct grave *)keyed_find(&keyspace->tier->graves, hash, key));
+    batch_bury(batch, keyspace, grave_find(keyspace, hash, key));
     partition_unlock(keyspace->partition);
 }
 

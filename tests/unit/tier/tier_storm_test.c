@@ -535,7 +535,7 @@ static bool is_failure(struct task *task, const struct answer *answer)
     EXPECT(task, task->thread->storm->weather != FAIR);
     /* A store whose reopening fails half way is down for reading, too, until the next attempt. */
     EXPECT(task, !unreadable || task->thread->storm->weather == READS_FAIL ||
-        (task->thread->storm->weather == WRITES_FAIL && task->thread->storm->box.tier->errors > 1));
+        (task->thread->storm->weather == WRITES_FAIL && task->thread->storm->box.tier->statistics.errors > 1));
     if (task->operation == OP_SCAN)
         task->walk.on = false;
     return true;

@@ -1,11 +1,19 @@
-/* Checkpoint: the store brought to the state of one instant, and an image of it. See checkpoint.c; persist has the log's half. */
-#ifndef KELVIN_TIER_CHECKPOINT_H
-#define KELVIN_TIER_CHECKPOINT_H
+/* Image: the store brought to the state of one instant, the cut, and a copy of it: the tier's half of a checkpoint. persist/checkpoint.h has
+ * the log's half.
+ *
+ * The cut turns the partitions' parity with all of them locked (tier/epoch.h). Sealing (tier/seal.h) brings the store to the state of the
+ * cut: the writer writes every dirty entry that is as it was, and a thread that is about to change one hands its value over first
+ * (tier/handover.h). Until the snapshot the writer applies nothing that is younger: entries changed since are barred, graves made since wait,
+ * a flushed keyspace is kept until it is sealed. Nothing is taken back when a checkpoint fails: what was sealed was true, and what waited
+ * goes on.
+ */
+#ifndef KELVIN_TIER_IMAGE_H
+#define KELVIN_TIER_IMAGE_H
 
 #include "base/message.h"
 #include "tier/tier.h"
 
-/* One image at a time: between these two nobody else cuts. No partition is locked by the caller. */
+/* One image at a time: no other thread cuts between these two. The caller holds no partition. */
 void tier_image_begin(struct tier *tier);
 void tier_image_end(struct tier *tier);
 
@@ -16,9 +24,8 @@ bool tier_may_cut(struct tier *tier);
 /* With all partitions locked: the instant the image is of. tier_image has to follow. */
 void tier_cut(struct tier *tier);
 
-/* Before a cut: writes what is dirty to the store, in a few passes, so that little is left to do behind the cut. Blocks; not on a
- * worker. STATUS_TOO_LARGE: a key's record is larger than the store takes; the message names the key. So does
- * tier_image. */
+/* Before a cut: writes what is dirty to the store, in a few passes, so that little is left to do after the cut. Blocks; not on a worker.
+ * STATUS_TOO_LARGE: a key's record is larger than the store takes; the message names the key. So does tier_image. */
 enum status tier_clean(struct tier *tier, struct message *message);
 
 /* After tier_cut: seals, and writes the image to `dir` (created): `store/` and `tags`. `*number` is what store_number has to be when it
@@ -31,8 +38,8 @@ void tier_image_cancel(struct tier *tier, bool cancel);
 
 /* So much was handed over to the writer that further changes have to wait: a client is called again when memory came. Any thread. */
 bool tier_handed_is_full(struct tier *tier);
-/* Under the partition's lock: somebody waits for a held entry (entry_is_held). It is written soon, and memory_freed called. */
-void tier_hurry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
+/* A client waits for a held entry (entry_is_held): the writer writes it next, and calls memory_freed. Its partition is locked. */
+void tier_write_soon(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 
 /* A keyspace was taken out by a flush, all partitions locked: true if a running checkpoint still needs it and frees it later. */
 bool tier_keep_flushed(struct tier *tier, struct keyspace *keyspace);

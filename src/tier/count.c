@@ -1,0 +1,228 @@
+#include "tier/count.h"
+
+#include <sched.h>
+
+#include "base/mem.h"
+#include "base/mutex.h"
+#include "tier/grave.h"
+#include "tier/resolve.h"
+#include "tier/tier_private.h"
+
+enum { YIELDS_MAX = 1000 };
+
+void counting_init(struct counting *counting)
+{
+    mutex_init(&counting->lock);
+}
+
+void counting_release(struct counting *counting)
+{
+    mutex_release(&counting->lock);
+}
+
+void counting_block(struct counting *counting)
+{
+    mutex_lock(&counting->lock);
+}
+
+void counting_unblock(struct counting *counting)
+{
+    mutex_unlock(&counting->lock);
+}
+
+void counting_let_in(struct counting *counting)
+{
+    for (int i = 0; i < YIELDS_MAX && counting->waiting > 0; i++)
+        sched_yield();
+}
+
+/* Keys of a keyspace, unknown ones not corrected for. */
+static uint64_t count_of(const struct keyspace *keyspace)
+{
+    uint64_t count = keyspace->table.count;
+
+    if (keyspace->tier == NULL)
+        return count;
+    return count + recordmap_count(keyspace->tier->map) - keyspace->record_counts[RECORD_STALE] -
+           keyspace->record_counts[RECORD_CLEAN] - (keyspace->tier->graves.count - keyspace->tier->unknown_graves);
+}
+
+bool tier_count_now(struct tier *tier, int db, uint64_t *count)
+{
+    bool exact = true;
+
+    *count = 0;
+    partitions_lock_all(tier->partitions);      /* one instant: a key may be on its way from one partition to another */
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct keyspace *keyspace = partition_keyspace_if(&tier->partitions->partitions[i], db);
+
+        if (keyspace == NULL)
+            continue;
+        *count += count_of(keyspace);
+        if (keyspace->tier != NULL && (keyspace->record_counts[RECORD_UNKNOWN] > 0 || keyspace->tier->unknown_graves > 0))
+            exact = false;
+    }
+    partitions_unlock_all(tier->partitions);
+    return exact;
+}
+
+static void note_unknown(struct keyspace *keyspace, struct key_list *unknowns)
+{
+    struct heap *heap = &keyspace->heap;
+    struct keyed *graves = &keyspace->tier->graves;
+
+    for (uint32_t segment = 0; keyspace->record_counts[RECORD_UNKNOWN] > 0 && segment < heap->segment_count; segment++) {
+        uint32_t unit = 1;
+        struct entry *entry;
+
+        if (heap->segments[segment] == NULL)
+            continue;
+        while ((entry = heap_walk(heap, segment, &unit)) != NULL) {
+            unit += entry_block_size(entry) / ENTRY_UNIT;
+            if (entry_record(entry) == RECORD_UNKNOWN)
+                key_list_add(unknowns, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry_key(entry));
+        }
+    }
+    for (size_t slot = 0; keyspace->tier->unknown_graves > 0 && slot < graves->slot_count; slot++) {
+        for (struct keyed_node *node = graves->slots[slot]; node != NULL; node = node->next) {
+            if (((struct grave *)node)->unknown)
+                key_list_add(unknowns, keyspace, node->hash, node->key);
+        }
+    }
+}
+
+void count_forget(struct tier_keyspace *part)
+{
+    if (part->noted == NULL)
+        return;
+    key_list_release(part->noted);
+    mem_free(part->noted);
+    part->noted = NULL;
+}
+
+void count_note(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct tier_keyspace *part = keyspace->tier;
+    uint64_t current = tier->counting.current;
+
+    if (current == 0 || part->counted != current)
+        return;                     /* the thread that counts has yet to look here */
+    if (part->noted == NULL)
+        part->noted = mem_zalloc(sizeof(*part->noted));
+    key_list_add(part->noted, keyspace, hash, key);
+}
+
+static void take_noted(struct tier_keyspace *part, const struct keyspace *keyspace, struct key_list *unknowns)
+{
+    for (size_t i = 0; part->noted != NULL && i < part->noted->count; i++) {
+        key_list_add(unknowns, keyspace, part->noted->keys[i].hash, key_list_key(part->noted, i));
+    }
+    count_forget(part);
+}
+
+static void hold_writer(struct counting *counting) ACQUIRE(counting->lock);
+static void hold_writer(struct counting *counting)
+{
+    counting->waiting++;
+    mutex_lock(&counting->lock);
+    counting->waiting--;
+}
+
+/* The entries that are unknown are resolved first, a partition at a time, so that few are left for the count itself. Whoever holds
+ * the counting lock may do the writer's work. */
+static void resolve_beforehand(struct tier *tier, int db, struct key_list *unknowns)
+{
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+        struct keyspace *keyspace;
+
+        hold_writer(&tier->counting);
+        partition_lock(partition);
+        keyspace = partition_keyspace_if(partition, db);
+        if (keyspace != NULL)
+            note_unknown(keyspace, unknowns);
+        partition_unlock(partition);
+        (void)resolve_entries(tier, unknowns, NULL, NULL);       /* what can't be read is met again in the count */
+        mutex_unlock(&tier->counting.lock);
+    }
+}
+
+/* With the writer held, no key ceases to be unknown, but by a flush. So the unknown ones are looked for a partition at a time, those that
+ * come up afterwards are noted, and an instant with all partitions locked is enough to fix the count and the unknowns. False if
+ * databases were swapped meanwhile. */
+static bool count_at_once(struct tier *tier, int db, struct key_list *unknowns, uint32_t *incarnation, uint64_t *count)
+    REQUIRES(tier->counting.lock);
+static bool count_at_once(struct tier *tier, int db, struct key_list *unknowns, uint32_t *incarnation, uint64_t *count)
+{
+    struct partitions *all = tier->partitions;
+    uint64_t number = ++tier->counting.last;
+    bool whole = true;
+
+    *count = 0;
+    tier->counting.current = number;
+    for (uint32_t i = 0; i < all->count; i++) {
+        struct keyspace *keyspace;
+
+        partition_lock(&all->partitions[i]);
+        keyspace = partition_keyspace_if(&all->partitions[i], db);
+        if (keyspace != NULL) {
+            count_forget(keyspace->tier);
+            keyspace->tier->counted = number;
+            note_unknown(keyspace, unknowns);
+        }
+        partition_unlock(&all->partitions[i]);
+    }
+    partitions_lock_all(all);
+    tier->counting.current = 0;
+    *incarnation = all->incarnations[db];
+    for (uint32_t i = 0; i < all->count; i++) {
+        struct keyspace *keyspace = partition_keyspace_if(&all->partitions[i], db);
+
+        if (keyspace == NULL)
+            continue;
+        *count += count_of(keyspace);
+        take_noted(keyspace->tier, keyspace, unknowns);
+        if (keyspace->tier->counted != number && keyspace->record_counts[RECORD_UNKNOWN] + keyspace->tier->unknown_graves > 0)
+            whole = false;
+    }
+    partitions_unlock_all(all);
+    return whole;
+}
+
+/* An unknown that has a record was counted twice (an entry) or although it is gone (a grave): one too many in either case. */
+static enum status count_correct(struct tier *tier, struct key_list *unknowns, uint32_t incarnation, uint64_t *count)
+{
+    struct buffer record = { 0 };
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; i < unknowns->count && status == STATUS_OK; i++) {
+        if (unknowns->keys[i].incarnation != incarnation)
+            continue;                       /* flushed */
+        record.size = 0;
+        status = store_get(tier->store, incarnation, unknowns->keys[i].hash, key_list_key(unknowns, i), &record);
+        if (status == STATUS_OK)
+            --*count;
+        else if (status == STATUS_NOT_FOUND)
+            status = STATUS_OK;
+    }
+    if (status != STATUS_OK)
+        tier_note_error(tier, "a record can't be read", status);
+    buffer_release(&record);
+    return status;
+}
+
+enum status tier_count(struct tier *tier, int db, uint64_t *count)
+{
+    struct key_list unknowns = { 0 };
+    uint32_t incarnation;
+    enum status status;
+
+    resolve_beforehand(tier, db, &unknowns);
+    hold_writer(&tier->counting);
+    while (!count_at_once(tier, db, &unknowns, &incarnation, count))
+        key_list_clear(&unknowns);
+    status = count_correct(tier, &unknowns, incarnation, count);
+    mutex_unlock(&tier->counting.lock);
+    key_list_release(&unknowns);
+    return status;
+}

@@ -1,0 +1,454 @@
+#include "tier/demotion.h"
+
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "keyspace/heat.h"
+#include "tier/count.h"
+#include "tier/epoch.h"
+#include "tier/oversized.h"
+#include "tier/request.h"
+#include "tier/resolve.h"
+#include "tier/seal.h"
+#include "tier/stuck.h"
+#include "tier/sweep.h"
+#include "tier/writing.h"
+
+enum {
+    RANKS = 512,                    /* heat, and one bit for keys that are not on probation */
+    RANK_NOT_NOW = RANKS,           /* the entry can't be taken */
+    BATCH_ITEMS_MAX = 8192,
+    BATCHES_WHILE_ASKED = 4,
+    FLUSH_WAIT_MS_MAX = 2000,
+    LEVEL0_SOFT = 5,                /* tables; LevelDB begins to merge at 4 */
+    BRAKE_MS = 1,                   /* for each batch, times the square of the tables beyond that */
+    BRAKE_MS_MAX = 50,
+    SHARE_MIN = DEMOTE_SHARE_ONE / 100,
+    VALUE_SAMPLES = 5,              /* elements looked at for the memory of a value */
+};
+
+struct demotion {
+    _Atomic bool is_running;        /* memory was over the high mark and is not below the low one yet */
+    _Atomic uint64_t freed_bytes;   /* in all */
+    /* The writer's. */
+    struct demote_targets targets;
+    struct random random;
+    uint32_t next_partition;
+};
+
+struct demotion *demotion_create(struct batch *batch)
+{
+    struct demotion *demotion = mem_zalloc(sizeof(*demotion));
+    uint64_t seed;
+
+    demotion->targets.batch = batch;
+    random_system(&seed, sizeof(seed));
+    random_init(&demotion->random, seed);
+    return demotion;
+}
+
+void demotion_destroy(struct demotion *demotion)
+{
+    key_list_release(&demotion->targets.unknown);
+    key_list_release(&demotion->targets.big);
+    mem_free(demotion);
+}
+
+uint64_t tier_demoted_bytes(const struct tier *tier)
+{
+    return tier->demotion->freed_bytes;
+}
+
+bool tier_is_demoting(const struct tier *tier)
+{
+    return tier->demotion->is_running;
+}
+
+/* Handles of the next window's entries, their lines on the way to the CPU. */
+static int window_collect(struct keyspace *keyspace, uint32_t handles[DEMOTE_WINDOW_MAX])
+{
+    int count = 0;
+
+    for (int i = 0; i < DEMOTE_WINDOW_BUCKETS; i++) {
+        struct table_cursor cursor;
+
+        if (!table_seek(&keyspace->table, keyspace->demote_cursor, &cursor))
+            break;
+        for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+            uint32_t handle = cursor.bucket->handles[slot];
+
+            if (handle == 0)
+                continue;
+            __builtin_prefetch(keyspace_entry(keyspace, handle));
+            handles[count++] = handle;
+        }
+        keyspace->demote_cursor = cursor.last_hash + 1;
+        if (keyspace->demote_cursor == 0 ||
+            partition_index(keyspace->partition->all, keyspace->demote_cursor) != keyspace->partition->index) {
+            keyspace->demote_cursor = partition_first_hash(keyspace->partition);
+            break;
+        }
+    }
+    return count;
+}
+
+/* Its record would be larger than the store takes. Asked of every entry, so it looks closer only at those that may be. */
+static bool is_too_large(struct tier *tier, struct keyspace *keyspace, const struct entry *entry)
+{
+    if (entry->key_size != ENTRY_KEY_EXTENDED && (tier->oversized.count == 0 || !entry_is_big(entry)))
+        return false;
+    return oversized_is(tier, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry, OVERSIZED_PROBABLY);
+}
+
+/* 0 goes first. RANK_NOT_NOW: the entry can't be taken. */
+static uint16_t rank_of(struct tier *tier, struct keyspace *keyspace, const struct entry *entry, enum demote_which which,
+    const struct heat_settings *heat, uint16_t minutes)
+{
+    uint16_t rank = heat_now(heat, entry->heat, entry->heat_minutes, minutes);
+
+    if (entry->flags & (ENTRY_PINNED | ENTRY_WRITING | ENTRY_LATCHED) || epoch_bars_write(tier, keyspace, entry)) {
+        stuck_note_held(&tier->stuck);
+        return RANK_NOT_NOW;
+    }
+    if (entry_record(entry) != RECORD_CLEAN && (which == DEMOTE_CLEAN_ONLY || is_too_large(tier, keyspace, entry)))
+        return RANK_NOT_NOW;
+    return entry->flags & ENTRY_PROBATION ? rank : rank + RANKS / 2;
+}
+
+/* Demotes a clean entry, and puts others where they have to go. Returns the bytes that are or will be free. */
+static uint64_t take_entry(struct tier *tier, struct keyspace *keyspace, uint32_t handle, struct demote_targets *targets)
+{
+    struct entry *entry = keyspace_entry(keyspace, handle);
+    struct bytes key = entry_key(entry);
+    uint64_t hash = hash_bytes(&keyspace->partition->all->seed, key);
+    uint64_t freed = entry_block_size(entry) + BUCKET_SLOTS / 2;
+
+    if (!entry_is_inline(entry)) {
+        struct value value = entry_value(entry);
+
+        freed += value_memory(&value, VALUE_SAMPLES);
+    }
+    if (entry_record(entry) == RECORD_CLEAN) {
+        demote_entry(tier, keyspace, hash, handle);
+        statistics_count(&tier->statistics.clean_demotions);
+    } else if (entry_record(entry) == RECORD_UNKNOWN) {
+        key_list_add(&targets->unknown, keyspace, hash, key);
+    } else if (entry_is_big(entry)) {
+        key_list_add(&targets->big, keyspace, hash, key);
+    } else {
+        batch_put(targets->batch, keyspace, hash, handle, BATCH_DEMOTE, NULL);
+    }
+    return freed;
+}
+
+uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t share, enum demote_which which,
+    struct demote_targets *targets, struct random *random, int64_t now_ms)
+{
+    struct heat_settings heat = { (uint32_t)tier->settings.lfu_log_factor, (uint32_t)tier->settings.lfu_decay_minutes };
+    uint16_t minutes = heat_minutes(now_ms), ranks[DEMOTE_WINDOW_MAX], histogram[RANKS] = { 0 };
+    uint32_t handles[DEMOTE_WINDOW_MAX];
+    int count = window_collect(keyspace, handles), quota, limit = 0, at_limit;
+    size_t before = store_batch_size(targets->batch->store);
+    uint64_t freed = 0;
+
+    for (int i = 0; i < count; i++) {
+        ranks[i] = rank_of(tier, keyspace, keyspace_entry(keyspace, handles[i]), which, &heat, minutes);
+        if (ranks[i] != RANK_NOT_NOW)
+            histogram[ranks[i]]++;
+    }
+    quota = (int)(((uint64_t)count * share + random_below(random, DEMOTE_SHARE_ONE)) / DEMOTE_SHARE_ONE);
+    at_limit = quota;
+    while (limit < RANKS - 1 && at_limit > histogram[limit])
+        at_limit -= histogram[limit++];
+    /* Other threads wait for the lock: what is left of the window's share, the next round of the windows takes. */
+    for (int i = 0; i < count && quota > 0 && store_batch_size(targets->batch->store) - before < BATCH_HOLD_ENOUGH; i++) {
+        if (ranks[i] > limit || ranks[i] == RANK_NOT_NOW || (ranks[i] == limit && at_limit-- <= 0))
+            continue;
+        quota--;
+        freed += take_entry(tier, keyspace, handles[i], targets);
+    }
+    return freed;
+}
+
+/* --- how many --- */
+
+static uint64_t memory_used(struct tier *tier)
+{
+    return tier->hooks.memory_used(tier->hooks.context);
+}
+
+/* Whether more than `percent` of maxmemory is used. `*excess`: the bytes beyond it. */
+static bool memory_is_over(struct tier *tier, int64_t percent, uint64_t *excess)
+{
+    int64_t limit = tier->settings.memory_max;
+    uint64_t mark, now;
+
+    if (limit <= 0)
+        return false;
+    mark = (uint64_t)limit / 100 * (uint64_t)percent;
+    now = memory_used(tier);
+    *excess = now > mark ? now - mark : 0;
+    return now > mark;
+}
+
+/* LevelDB keeps what is written in a memtable until the next one is begun. A value that is larger than a memtable should be has it written
+ * out at once. */
+static void commit_big(struct tier *tier)
+{
+    bool is_large = store_batch_size(tier->writing->batch.store) >= tier->writing->tuning.write_buffer_size;
+    enum status status = STATUS_OK;
+
+    writing_commit(tier);
+    if (is_large && !tier->writing->batch.failed)
+        status = store_flush(tier->store);
+    if (status != STATUS_OK)
+        writing_fail(tier, status);
+}
+
+/* Several large memtables at a time would be more memory than the values that they make room for. */
+static void wait_for_flush(struct tier *tier)
+{
+    struct timespec pause = { 0, 1000000 };
+    uint64_t excess;
+
+    for (int i = 0; i < FLUSH_WAIT_MS_MAX && !tier->stopping && memory_is_over(tier, 100, &excess) && store_is_flushing(tier->store); i++)
+        nanosleep(&pause, NULL);
+}
+
+/* Big values, one after the other; a batch of its own each. */
+static void put_big(struct tier *tier, struct key_list *big)
+{
+    struct batch *batch = &tier->writing->batch;
+
+    if (big->count > 0)
+        writing_commit(tier);
+    for (size_t i = 0; i < big->count && !batch->failed; i++) {
+        const struct listed_key *listed = &big->keys[i];
+
+        wait_for_flush(tier);
+        (void)batch_put_big(tier, batch, listed->partition, listed->incarnation, listed->hash, key_list_key(big, i), BATCH_DEMOTE,
+            NULL);                  /* too large: it is passed over from now on */
+        commit_big(tier);
+    }
+    key_list_clear(big);
+}
+
+/* An entry whose record was unknown: now it can be demoted. Its partition is locked. */
+static void put_resolved(void *context, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
+{
+    struct batch *batch = context;
+    const struct entry *entry = keyspace_entry(keyspace, handle);
+
+    if (!(entry->flags & ENTRY_PINNED) && !entry_is_big(entry))
+        batch_put(batch, keyspace, hash, handle, BATCH_DEMOTE, NULL);
+}
+
+/* One batch's worth of cold keys; false if no key could be taken in a whole round of the partitions. */
+static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
+{
+    struct demotion *demotion = tier->demotion;
+    struct demote_targets *targets = &demotion->targets;
+    enum demote_which which = tier->state == TIER_OK ? DEMOTE_ALL : DEMOTE_CLEAN_ONLY;
+    int64_t now_ms = clock_wall_ms();
+    uint64_t freed = 0;
+
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[demotion->next_partition];
+
+        demotion->next_partition = (demotion->next_partition + 1) % tier->partitions->count;
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->table.count > 0)
+                freed += demotion_window(tier, partition->keyspaces[db], share, which, targets, &demotion->random, now_ms);
+        }
+        partition_unlock(partition);
+        demoted_free(tier);
+        if (freed >= wanted || targets->batch->count >= BATCH_ITEMS_MAX ||
+            store_batch_size(targets->batch->store) >= (size_t)tier->settings.batch_size)
+            break;
+    }
+    if (targets->unknown.count > 0) {
+        enum status status = resolve_entries(tier, &targets->unknown, put_resolved, targets->batch);
+
+        if (status != STATUS_OK)
+            tier_note_error(tier, "a record can't be read", status);
+    }
+    put_big(tier, &targets->big);
+    writing_commit(tier);
+    statistics_add(&demotion->freed_bytes, freed);
+    return freed > 0;
+}
+
+static uint64_t sum_live(struct tier *tier)
+{
+    uint64_t live = 0;
+
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            if (partition->keyspaces[db] != NULL)
+                live += partition->keyspaces[db]->heap.live_bytes;
+        }
+        partition_unlock(partition);
+    }
+    return live;
+}
+
+/* Which share of each window has to go, so that `need` bytes do. What can go is the heaps, and values beside them, which are not
+ * counted; of all that is used the rest is buffers and the store's own. If it is too little, there is another round of the windows; too
+ * much takes what is hot. */
+static uint32_t demote_share(struct tier *tier, uint64_t need)
+{
+    uint64_t live = sum_live(tier), half = memory_used(tier) / 2, movable = live > half ? live : half;
+    uint64_t share = movable > need ? need * DEMOTE_SHARE_ONE / movable + 1 : DEMOTE_SHARE_ONE / 2;
+
+    if (share < SHARE_MIN)
+        return SHARE_MIN;
+    return share > DEMOTE_SHARE_ONE / 2 ? DEMOTE_SHARE_ONE / 2 : (uint32_t)share;
+}
+
+/* LevelDB stops writes for as long as it takes when too many tables wait to be merged. Slowing down before that, more and more, spreads the
+ * stop over the batches before it; clients follow, as their pace goes by what is freed. */
+static void brake(struct tier *tier)
+{
+    int over_soft = store_level0_count(tier->store) - LEVEL0_SOFT;
+    struct timespec pause = { 0, 1000000L * BRAKE_MS * over_soft * over_soft };
+
+    if (over_soft <= 0)
+        return;
+    if (pause.tv_nsec > 1000000L * BRAKE_MS_MAX)
+        pause.tv_nsec = 1000000L * BRAKE_MS_MAX;
+    nanosleep(&pause, NULL);
+}
+
+void demotion_run(struct tier *tier)
+{
+    struct demotion *demotion = tier->demotion;
+    uint64_t need;
+    uint32_t share;
+    int batches = 0;
+
+    if (!tier->settings.enabled || !memory_is_over(tier, tier->settings.high_percent, &need)) {
+        stuck_end(tier);
+        demotion->is_running = false;
+        return;
+    }
+    if (stuck_pauses(tier))
+        return;
+    memory_is_over(tier, tier->settings.low_percent, &need);
+    demotion->is_running = true;
+    share = demote_share(tier, need);
+    while (!tier->stopping && memory_is_over(tier, tier->settings.low_percent, &need)) {
+        if (demote_batch(tier, share, need)) {
+            stuck_progress(tier);
+            tier->hooks.memory_freed(tier->hooks.context);
+        } else if (stuck_fruitless(tier)) {
+            break;
+        } else {
+            share = DEMOTE_SHARE_ONE;
+        }
+        sweep_compact(tier);
+        counting_unblock(&tier->counting);
+        counting_let_in(&tier->counting);
+        brake(tier);
+        counting_block(&tier->counting);
+        /* Clients may fill what is freed as quickly, for ever. A checkpoint goes on, and begins, all the same: what it writes can be
+         * dropped without another write. */
+        if (++batches >= BATCHES_WHILE_ASKED && (seal_is_running(tier) || requests_pending(tier)))
+            return;
+    }
+    demotion->is_running = false;
+}
+
+/* --- on request --- */
+
+enum attempt { ATTEMPT_ENDED, ATTEMPT_UNKNOWN, ATTEMPT_BIG };
+
+/* Demotes the key if it can be done under the lock. The key is noted if its record has to be looked up first, `*incarnation` is set if its
+ * value is big. */
+static enum attempt attempt_demotion(struct tier *tier, struct demote_request *request, struct partition *partition,
+    uint32_t *incarnation) REQUIRES(partition->lock);
+static enum attempt attempt_demotion(struct tier *tier, struct demote_request *request, struct partition *partition, uint32_t *incarnation)
+{
+    struct keyspace *keyspace = partition_keyspace_if(partition, request->db);
+    uint32_t handle = keyspace != NULL ? keyspace_find(keyspace, request->hash, request->key) : 0;
+    struct entry *entry = handle != 0 ? keyspace_entry(keyspace, handle) : NULL;
+
+    request->result = TIER_BUSY;
+    if (entry == NULL) {
+        request->result = TIER_NOT_THERE;
+    } else if (entry->flags & ENTRY_PINNED || epoch_bars_write(tier, keyspace, entry)) {
+        return ATTEMPT_ENDED;
+    } else if (entry_record(entry) == RECORD_CLEAN) {
+        demote_entry(tier, keyspace, request->hash, handle);
+        statistics_count(&tier->statistics.clean_demotions);
+        request->result = TIER_MOVED;
+    } else if (entry_record(entry) == RECORD_UNKNOWN) {
+        key_list_add(&tier->demotion->targets.unknown, keyspace, request->hash, request->key);
+        return ATTEMPT_UNKNOWN;
+    } else if (tier->state != TIER_OK || !tier->settings.enabled) {
+        request->result = TIER_MOVE_FAILED;
+    } else if (entry_is_big(entry)) {
+        *incarnation = keyspace->incarnation;
+        return ATTEMPT_BIG;
+    } else {
+        batch_put(&tier->writing->batch, keyspace, request->hash, handle, BATCH_DEMOTE, request);     /* its end sets the result */
+    }
+    return ATTEMPT_ENDED;
+}
+
+static void demote_big(struct tier *tier, struct demote_request *request, struct partition *partition, uint32_t incarnation)
+{
+    struct batch *batch = &tier->writing->batch;
+
+    writing_commit(tier);
+    if (batch->failed || batch_put_big(tier, batch, partition, incarnation, request->hash, request->key, BATCH_DEMOTE, request) ==
+                             STATUS_TOO_LARGE)
+        request->result = TIER_MOVE_FAILED;
+}
+
+static void demote_requested(struct tier *tier, struct demote_request *request)
+{
+    struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, request->hash)];
+    enum attempt attempt = ATTEMPT_UNKNOWN;
+    uint32_t incarnation = 0;
+
+    for (int i = 0; attempt == ATTEMPT_UNKNOWN && i < 2; i++) {
+        partition_lock(partition);
+        attempt = attempt_demotion(tier, request, partition, &incarnation);
+        partition_unlock(partition);
+        demoted_free(tier);
+        if (attempt == ATTEMPT_UNKNOWN && resolve_entries(tier, &tier->demotion->targets.unknown, NULL, NULL) != STATUS_OK) {
+            request->result = TIER_MOVE_FAILED;
+            return;
+        }
+    }
+    if (attempt == ATTEMPT_BIG)
+        demote_big(tier, request, partition, incarnation);
+}
+
+void demotion_serve_requests(struct tier *tier)
+{
+    struct demote_request *requests = requests_take_demotions(tier);
+    struct batch *batch = &tier->writing->batch;
+
+    if (requests == NULL)
+        return;
+    for (struct demote_request *request = requests; request != NULL; request = request->next) {
+        demote_requested(tier, request);
+        if (batch->count >= BATCH_ITEMS_MAX)
+            writing_commit(tier);
+    }
+    writing_commit(tier);
+    if (batch->failed) {            /* it will be written some day, but the requests do not wait for that */
+        for (size_t i = 0; i < batch->count; i++) {
+            if (batch->items[i].request != NULL)
+                batch->items[i].request->result = TIER_MOVE_FAILED;
+            batch->items[i].request = NULL;
+        }
+    }
+    requests_answer_demotions(tier, requests);
+}

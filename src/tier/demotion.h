@@ -1,0 +1,49 @@
+/* Demotion: which keys go to the store, how many, and when. The writer only.
+ *
+ * A sweep over the tables in hash order, which is random with respect to heat: each window of some hundred entries is a fair sample of
+ * all, so taking the coldest share of every window comes to the coldest share of everything. First in line are those that came back and were
+ * not touched a second time; then by heat, decayed to now. From above the high mark it goes on until memory is below the low mark.
+ */
+#ifndef KELVIN_TIER_DEMOTION_H
+#define KELVIN_TIER_DEMOTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/mutex.h"
+#include "base/random.h"
+#include "keyspace/table.h"
+#include "tier/batch.h"
+#include "tier/key_list.h"
+#include "tier/tier_private.h"
+
+enum { DEMOTE_WINDOW_BUCKETS = 48, DEMOTE_WINDOW_MAX = DEMOTE_WINDOW_BUCKETS * BUCKET_SLOTS, DEMOTE_SHARE_ONE = 1024 };
+
+struct demotion;
+
+/* `batch` is the one that writing_commit writes. */
+struct demotion *demotion_create(struct batch *batch);
+void demotion_destroy(struct demotion *demotion);
+
+/* From above the high mark down to the low one, or until there is something else to do. The counting lock is held; it is released between two
+ * batches. */
+void demotion_run(struct tier *tier) REQUIRES(tier->counting.lock);
+/* TIER DEMOTE. */
+void demotion_serve_requests(struct tier *tier);
+
+/* Which entries a window may take. */
+enum demote_which { DEMOTE_ALL, DEMOTE_CLEAN_ONLY };
+
+/* Where the entries that a window takes go to, beside those that are clean and dropped at once. */
+struct demote_targets {
+    struct batch *batch;
+    struct key_list unknown;        /* to be looked up first */
+    struct key_list big;            /* to be encoded without the lock */
+};
+
+/* Looks at the next window of one keyspace (its partition is locked) and takes `share` of 1024 of its entries, the coldest. Stops early when
+ * BATCH_HOLD_ENOUGH bytes were encoded. Returns the bytes that are or will be free. */
+uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t share, enum demote_which which,
+    struct demote_targets *targets, struct random *random, int64_t now_ms);
+
+#endif

@@ -1,0 +1,149 @@
+#include "tier/expiry.h"
+
+#include "base/mem.h"
+#include "tier/batch.h"
+#include "tier/grave.h"
+#include "tier/load.h"
+#include "tier/record.h"
+#include "tier/tier_private.h"
+
+enum {
+    PAUSE_MS = 1000,                /* before expired keys that could not be dealt with are looked at again */
+    PAUSE_MAX_MS = 64000,
+};
+
+struct nominee {
+    int64_t expire_ms;
+    uint32_t incarnation;
+    uint64_t hash;
+    size_t key_at, key_size;
+};
+
+struct nominees {
+    struct nominee *list;
+    size_t count, capacity;
+    struct buffer text;
+};
+
+static void nominate(void *context, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key)
+{
+    struct nominees *nominees = context;
+
+    if (nominees->count == nominees->capacity) {
+        nominees->capacity = nominees->capacity * 2 + 64;
+        nominees->list = mem_realloc(nominees->list, nominees->capacity * sizeof(struct nominee));
+    }
+    nominees->list[nominees->count++] = (struct nominee){ expire_ms, incarnation, hash, nominees->text.size, key.size };
+    buffer_append_bytes(&nominees->text, key);
+}
+
+/* The key is hot or on its way, and may be dropped again as it is: its expiry key is still needed. */
+static bool may_turn_cold(struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    uint32_t handle = keyspace_find(keyspace, hash, key);
+
+    if (handle != 0)
+        return entry_record(keyspace_entry(keyspace, handle)) == RECORD_CLEAN;
+    return load_find(keyspace, hash, key) != NULL;
+}
+
+/* Tier rule 10. The record was read just now, without the lock: only this thread could have changed it since. True if the nominee
+ * is dealt with. */
+static bool expire_nominee(struct tier *tier, const struct nominee *at, struct bytes key, int64_t now_ms, struct buffer *record,
+    struct batch *batch)
+{
+    struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, at->hash)];
+    struct keyspace *keyspace;
+    struct grave *grave;
+    enum value_type type;
+    int64_t expire_ms = -1;
+    enum status read;
+
+    record->size = 0;
+    read = store_get(tier->store, at->incarnation, at->hash, key, record);
+    if (read == STATUS_OK)
+        read = record_peek(buffer_bytes(record), &expire_ms, &type);
+    if (read != STATUS_OK && read != STATUS_NOT_FOUND)
+        return false;
+    if (read == STATUS_NOT_FOUND || expire_ms < 0 || expire_ms > now_ms) {
+        store_batch_delete_expiry(batch->store, at->expire_ms, at->incarnation, at->hash, key);
+        return true;            /* the expiry key was stale */
+    }
+    partition_lock(partition);
+    keyspace = tier_keyspace_of(partition, at->incarnation);
+    if (keyspace != NULL && may_turn_cold(keyspace, at->hash, key)) {
+        partition_unlock(partition);
+        return false;
+    }
+    store_batch_delete_expiry(batch->store, at->expire_ms, at->incarnation, at->hash, key);
+    if (keyspace != NULL && keyspace_find(keyspace, at->hash, key) == 0 &&
+        grave_find(keyspace, at->hash, key) == NULL) {
+        tier->hooks.expired(tier->hooks.context, keyspace, key);
+        grave_removed(tier, keyspace, at->hash, key, RECORD_CLEAN);
+        grave = grave_find(keyspace, at->hash, key);
+        batch_bury(batch, keyspace, grave);
+        statistics_count(&tier->statistics.expired_cold);
+    }
+    partition_unlock(partition);
+    return true;
+}
+
+/* Goes back for what is to be looked at again, now and then only: LevelDB has to step over all that was deleted since. Further and
+ * further apart if what is first in line is always the same: it may be unreadable for good. */
+static void walk_again(struct expiry_walk *walk, int64_t now_ms)
+{
+    if (walk->pause_ms == 0)
+        *walk = (struct expiry_walk){ .again_ms = INT64_MAX, .pause_ms = PAUSE_MS, .rewound_ms = -1 };
+    if (walk->again_at_ms > now_ms + PAUSE_MAX_MS)
+        walk->again_at_ms = now_ms;         /* the clock was set back */
+    if (walk->again_ms == INT64_MAX || now_ms < walk->again_at_ms)
+        return;
+    if (walk->again_ms != walk->rewound_ms)
+        walk->pause_ms = PAUSE_MS;
+    else if (walk->pause_ms < PAUSE_MAX_MS)
+        walk->pause_ms *= 2;
+    store_expiry_seek(&walk->from, walk->again_ms);
+    walk->from_ms = walk->rewound_ms = walk->again_ms;
+    walk->again_ms = INT64_MAX;
+    walk->again_at_ms = now_ms + walk->pause_ms;
+}
+
+/* An expiry key of this time has to be looked at again. */
+static void note_again(struct expiry_walk *walk, int64_t expire_ms, int64_t now_ms)
+{
+    if (walk->again_ms == INT64_MAX && walk->again_at_ms < now_ms)
+        walk->again_at_ms = now_ms + PAUSE_MS;
+    if (expire_ms < walk->again_ms)
+        walk->again_ms = expire_ms;
+}
+
+size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *batch, bool *more)
+{
+    struct expiry_walk *walk = &tier->expiry;
+    struct nominees nominees = { 0 };
+    struct buffer record = { 0 };
+    size_t done = 0;
+    int64_t soonest = store_expiry_soonest(tier->store);
+    enum status status;
+
+    walk_again(walk, now_ms);
+    if (soonest <= walk->from_ms)
+        note_again(walk, soonest, now_ms);
+    status = store_expired(tier->store, &walk->from, now_ms, count, nominate, &nominees);
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+        tier_note_error(tier, "expired keys can't be looked up", status);
+    for (size_t i = 0; i < nominees.count; i++) {
+        struct nominee *at = &nominees.list[i];
+
+        if (expire_nominee(tier, at, bytes_of(nominees.text.data + at->key_at, at->key_size), now_ms, &record, batch))
+            done++;
+        else
+            note_again(walk, at->expire_ms, now_ms);
+        walk->from_ms = at->expire_ms;
+    }
+    *more = nominees.count == (size_t)count;
+    mem_free(nominees.list);
+    buffer_release(&nominees.text);
+    buffer_release(&record);
+    return done;
+}

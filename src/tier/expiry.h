@@ -1,0 +1,32 @@
+/* Expiry of cold keys, by the expiry keys in the store (tier rule 10). The writer only.
+ *
+ * The expiry keys are walked through in the order of time. What the walk could not deal with, and what was put before the place it had
+ * reached, is looked at again later, all together; less and less often if that changes nothing.
+ */
+#ifndef KELVIN_TIER_EXPIRY_H
+#define KELVIN_TIER_EXPIRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+
+struct batch;
+struct tier;
+
+/* All zero: at the beginning. */
+struct expiry_walk {
+    struct buffer from;             /* see store_expired */
+    int64_t from_ms;                /* the time of the place; 0: at the beginning */
+    int64_t again_ms;               /* the soonest expiry to be looked at again; INT64_MAX: none */
+    int64_t again_at_ms;            /* not before this time */
+    int64_t pause_ms;               /* until the next one */
+    int64_t rewound_ms;             /* where it went back to the last time */
+};
+
+/* Looks for expired cold keys, at most `count`, from where the last call ended; deletes, logged, go into the batch. Returns how many it dealt
+ * with; the others, which are hot or can't be read, are looked at again later. `*more`: there is more to look at at once. */
+size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *batch, bool *more);
+
+#endif

@@ -1,0 +1,75 @@
+#include "tier/image.h"
+
+#include <stdio.h>
+
+#include "base/mutex.h"
+#include "tier/handover.h"
+#include "tier/hot.h"
+#include "tier/request.h"
+#include "tier/tier_private.h"
+
+/* A turn is a lock that one function takes and another one releases. */
+void tier_image_begin(struct tier *tier) UNCHECKED_LOCKS
+{
+    mutex_lock(&tier->image_turn);
+}
+
+void tier_image_end(struct tier *tier) UNCHECKED_LOCKS
+{
+    mutex_unlock(&tier->image_turn);
+}
+
+bool tier_may_cut(struct tier *tier)
+{
+    return tier->epoch.phase == CHECKPOINT_NONE && !tier->epoch.is_unsealed;
+}
+
+void tier_cut(struct tier *tier)
+{
+    ASSERT_LOCKED(&tier->partitions->partitions[0]);
+    handover_begin(tier);
+    epoch_begin(tier);
+}
+
+enum status tier_clean(struct tier *tier, struct message *message)
+{
+    struct image_request request = { .dir = NULL, .message = message };
+
+    message->text[0] = '\0';
+    return request_image(tier, &request);
+}
+
+/* For the warm-up. An image without it is as good: if the disk is about to fail, the next step of the checkpoint reports it. */
+static void remember_hot(struct tier *tier, const char *dir)
+{
+    enum status status = hot_save(tier, dir);
+    char text[160];
+
+    if (status == STATUS_OK)
+        return;
+    snprintf(text, sizeof(text), "Which keys are hot can't be written down for the next start (%s)", status_name(status));
+    tier->hooks.log(tier->hooks.context, text);
+}
+
+enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, struct message *message)
+{
+    struct image_request request = { .dir = dir, .message = message };
+    enum status status;
+
+    message->text[0] = '\0';
+    status = request_image(tier, &request);
+    *number = request.number;
+    if (status == STATUS_OK)
+        remember_hot(tier, dir);
+    return status;
+}
+
+void tier_image_cancel(struct tier *tier, bool cancel)
+{
+    tier->image_cancelled = cancel;
+}
+
+bool tier_handed_is_full(struct tier *tier)
+{
+    return handover_is_full(tier);
+}

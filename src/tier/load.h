@@ -1,0 +1,86 @@
+/* Load: how a cold key comes back (tier rules 4 and 5).
+ *
+ * A key that is asked for gets a placeholder, the load, with a ticket. A loader (tier/loader.h) reads its record without any lock,
+ * decodes it, and installs it under the partition's lock if the ticket is still the newest one. Overwriting the key voids the load. A load
+ * is freed when no client has pinned it and no loader refers to it.
+ */
+#ifndef KELVIN_TIER_LOAD_H
+#define KELVIN_TIER_LOAD_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "tier/record.h"
+#include "tier/tier.h"
+
+enum load_state {
+    LOAD_READING,       /* a loader has it, or will */
+    LOAD_DONE,          /* installed, overwritten meanwhile, or voided: the clients that waited look again */
+    LOAD_ABSENT,        /* a false maybe: there is no such record */
+    LOAD_FAILED,
+};
+
+/* Fields under the partition's lock. */
+struct load {
+    struct keyed_node node;         /* in its keyspace's `loads` while keyspace != NULL */
+    struct partition *partition;    /* immutable */
+    struct keyspace *keyspace;      /* NULL: it was flushed */
+    uint32_t incarnation;           /* immutable, for the loader */
+    enum load_state state;
+    uint32_t ticket;                /* goes up with each time the load is posted */
+    int in_flight;                  /* loaders (or batches) that still refer to it */
+    int pins;                       /* waits that refer to it */
+    struct tier_wait *waits;
+    struct load *batch_next;
+    uint32_t batch_ticket;
+    int64_t posted_us;
+};
+
+/* One client's interest in one load. */
+struct tier_wait {
+    struct tier_wait *of_client;    /* next in the client's list. Client's worker */
+    struct tier_wait *of_load;      /* next in the load's list. Partition's lock */
+    struct load *load;
+    struct client *client;
+    bool waiting;                   /* counted in client->pending. Partition's lock */
+};
+
+/* All loads of a tier. */
+struct loads {
+    _Atomic uint64_t waiting;       /* posted and not ended */
+    _Atomic uint64_t ended;
+};
+
+/* The key's load; NULL: none. The partition is locked. */
+static inline struct load *load_find(const struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    return (struct load *)keyed_find(&keyspace->tier->loads, hash, key);
+}
+
+/* What it brings is not installed; wakes all that wait. The partition is locked. */
+void load_void(struct tier *tier, struct load *load);
+/* Voids all loads of a keyspace that is being flushed, and takes them out of it. The partition is locked. */
+void loads_void_all(struct tier *tier, struct keyspace *keyspace);
+
+/* What a loader knows of a load between taking it from the queue and installing it. */
+struct loading {
+    struct load *load;
+    uint32_t ticket;
+    enum status status;
+    struct buffer bytes;
+    struct buffer scratch;
+    struct record record;
+};
+/* Reads and decodes the record. No lock is held. */
+void load_read(struct tier *tier, struct loading *loading);
+/* Installs it if its ticket is still the newest, wakes those that wait, and may free the load. Locks the partition. */
+void load_finish(struct tier *tier, struct loading *loading);
+
+/* Makes a clean entry of a record, on probation, and takes the record's value. The key has no entry; the partition is locked. */
+struct entry *load_install(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct record *record);
+
+/* The limits of encodings, for decoding a record. */
+struct value_limits tier_limits(const struct tier *tier);
+
+#endif

@@ -1,0 +1,276 @@
+#include "tier/loader.h"
+
+#include <pthread.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/mutex.h"
+#include "tier/load.h"
+#include "tier/tier_private.h"
+
+enum {
+    LOADER_CHUNK_MAX = 16,
+    BUFFER_KEPT_MAX = 64 * 1024,
+    RECORD_COPIES = 3,              /* of a record while it is read: block, string, buffer or value */
+    LOADS_SHARE = 16,               /* of maxmemory, for all loads under way */
+};
+
+struct loaders {
+    struct mutex lock;              /* leaf; for the queue */
+    struct condition filled;
+    struct load *first, *last;      /* lock */
+    uint64_t queue_size;            /* lock */
+    int idle_count, reading_count;  /* lock: loaders that wait, and loaders that read */
+    struct condition load_ended;    /* with lock; for threads that wait in tier_loads_help */
+    _Atomic int helper_count;       /* threads that wait there */
+    _Atomic int wanted_count;       /* loaders with a higher number end by themselves */
+    pthread_t threads[LOADERS_MAX];
+    int thread_count;               /* the writer's, after tier_start: it starts and joins them */
+};
+
+struct loaders *loaders_create(void)
+{
+    struct loaders *loaders = mem_zalloc(sizeof(*loaders));
+
+    mutex_init(&loaders->lock);
+    condition_init(&loaders->filled);
+    condition_init(&loaders->load_ended);
+    return loaders;
+}
+
+void loaders_destroy(struct loaders *loaders)
+{
+    condition_release(&loaders->filled);
+    condition_release(&loaders->load_ended);
+    mutex_release(&loaders->lock);
+    mem_free(loaders);
+}
+
+void tier_submit(struct tier *tier, struct load_batch *batch)
+{
+    struct loaders *loaders = tier->loaders;
+    uint64_t count = 0;
+    int idle;
+
+    if (batch->first == NULL)
+        return;
+    for (struct load *load = batch->first; load != NULL; load = load->batch_next)
+        count++;
+    mutex_lock(&loaders->lock);
+    if (loaders->last != NULL)
+        loaders->last->batch_next = batch->first;
+    else
+        loaders->first = batch->first;
+    loaders->last = batch->last;
+    loaders->queue_size += count;
+    idle = loaders->idle_count;
+    mutex_unlock(&loaders->lock);
+    /* As many loaders as there are loads: one read takes longer than waking another loader. */
+    if (count < (uint64_t)idle) {
+        for (uint64_t i = 0; i < count; i++)
+            condition_signal(&loaders->filled);
+    } else if (idle > 0) {
+        condition_broadcast(&loaders->filled);
+    }
+    batch->first = batch->last = NULL;
+}
+
+static void take_one(struct loaders *loaders, struct loading *loading) REQUIRES(loaders->lock);
+static void take_one(struct loaders *loaders, struct loading *loading)
+{
+    struct load *load = loaders->first;
+
+    loaders->first = load->batch_next;
+    if (loaders->first == NULL)
+        loaders->last = NULL;
+    loaders->queue_size--;
+    loading->load = load;
+    loading->ticket = load->batch_ticket;
+}
+
+/* A fair share of the queue, so that all loaders read in parallel, those too that are about to finish what they have. */
+static int take_chunk(struct loaders *loaders, struct loading chunk[LOADER_CHUNK_MAX]) REQUIRES(loaders->lock);
+static int take_chunk(struct loaders *loaders, struct loading chunk[LOADER_CHUNK_MAX])
+{
+    uint64_t wanted = (uint64_t)loaders->wanted_count, share = (loaders->queue_size + wanted - 1) / wanted;
+    int count = 0;
+
+    while (loaders->first != NULL && count < LOADER_CHUNK_MAX && (uint64_t)count < share) {
+        take_one(loaders, &chunk[count]);
+        count++;
+    }
+    return count;
+}
+
+/* Reads and installs one load. No lock is held. */
+static void do_load(struct tier *tier, struct loading *loading)
+{
+    struct loaders *loaders = tier->loaders;
+
+    load_read(tier, loading);
+    load_finish(tier, loading);
+    if (loaders->helper_count > 0) {
+        mutex_lock(&loaders->lock);
+        condition_broadcast(&loaders->load_ended);
+        mutex_unlock(&loaders->lock);
+    }
+}
+
+bool tier_loads_help(struct tier *tier, uint64_t ended)
+{
+    struct loaders *loaders = tier->loaders;
+    struct loading one = { 0 };
+    bool is_progress;
+
+    mutex_lock(&loaders->lock);
+    if (loaders->first != NULL) {
+        take_one(loaders, &one);
+    } else {
+        loaders->helper_count++;    /* before loads.ended is read; load_finish counts that before do_load reads helper_count */
+        while (tier->loads.ended == ended && tier->loads.waiting > 0)
+            condition_wait(&loaders->load_ended, &loaders->lock);
+        loaders->helper_count--;
+    }
+    is_progress = one.load != NULL || tier->loads.ended != ended;
+    mutex_unlock(&loaders->lock);
+    if (one.load != NULL) {
+        do_load(tier, &one);
+        buffer_release(&one.bytes);
+        buffer_release(&one.scratch);
+    }
+    return is_progress;
+}
+
+/* --- threads --- */
+
+struct loader {
+    struct tier *tier;
+    int number;
+};
+
+/* How many loaders may read at a time: all, but for large records fewer, as LevelDB and the loader have several copies of each. The size is
+ * known as the mean of all records only. */
+static int reading_max(struct tier *tier)
+{
+    uint64_t size = tier_record_size(tier) * RECORD_COPIES;
+    uint64_t share = (uint64_t)tier->settings.memory_max / LOADS_SHARE;
+
+    if (tier->settings.memory_max <= 0 || size * LOADERS_MAX <= share)
+        return LOADERS_MAX;
+    return size >= share ? 1 : (int)(share / size);
+}
+
+/* Waits until there is something to read. Returns how many loads were taken; 0: the loader ends. */
+static int wait_for_chunk(struct tier *tier, struct loaders *loaders, int number, struct loading chunk[LOADER_CHUNK_MAX])
+    REQUIRES(loaders->lock);
+static int wait_for_chunk(struct tier *tier, struct loaders *loaders, int number, struct loading chunk[LOADER_CHUNK_MAX])
+{
+    while ((loaders->first == NULL || loaders->reading_count >= reading_max(tier)) && !tier->stopping && number < loaders->wanted_count) {
+        loaders->idle_count++;
+        condition_wait(&loaders->filled, &loaders->lock);
+        loaders->idle_count--;
+    }
+    if (loaders->first == NULL || number >= loaders->wanted_count)
+        return 0;                   /* the first loader always stays until the queue is empty */
+    return take_chunk(loaders, chunk);
+}
+
+static void *loader_main(void *context)
+{
+    struct loader *self = context;
+    struct tier *tier = self->tier;
+    struct loaders *loaders = tier->loaders;
+    int number = self->number, count;
+    struct loading *chunk = mem_zalloc(LOADER_CHUNK_MAX * sizeof(*chunk));
+
+    mem_free(self);
+    tier->hooks.thread_started(tier->hooks.context, "kelvin-load");
+    mutex_lock(&loaders->lock);
+    while ((count = wait_for_chunk(tier, loaders, number, chunk)) > 0) {
+        loaders->reading_count++;
+        mutex_unlock(&loaders->lock);
+        for (int i = 0; i < count; i++) {
+            do_load(tier, &chunk[i]);
+            chunk[i].bytes.size = chunk[i].scratch.size = 0;
+            buffer_shrink(&chunk[i].bytes, BUFFER_KEPT_MAX);
+            buffer_shrink(&chunk[i].scratch, BUFFER_KEPT_MAX);
+        }
+        mutex_lock(&loaders->lock);
+        loaders->reading_count--;
+        if (loaders->first != NULL && loaders->idle_count > 0)
+            condition_signal(&loaders->filled);
+    }
+    mutex_unlock(&loaders->lock);
+    for (int i = 0; i < LOADER_CHUNK_MAX; i++) {
+        buffer_release(&chunk[i].bytes);
+        buffer_release(&chunk[i].scratch);
+    }
+    mem_free(chunk);
+    if (tier->hooks.thread_ended != NULL)
+        tier->hooks.thread_ended(tier->hooks.context);
+    return NULL;
+}
+
+void loaders_adjust(struct tier *tier)
+{
+    struct loaders *loaders = tier->loaders;
+    int wanted = (int)tier->settings.load_threads;
+
+    if (wanted == loaders->thread_count)
+        return;
+    if (wanted < 1)
+        wanted = 1;
+    if (wanted > LOADERS_MAX)
+        wanted = LOADERS_MAX;
+    if (wanted < loaders->thread_count) {
+        mutex_lock(&loaders->lock);
+        loaders->wanted_count = wanted;
+        condition_broadcast(&loaders->filled);
+        mutex_unlock(&loaders->lock);
+        while (loaders->thread_count > wanted)
+            pthread_join(loaders->threads[--loaders->thread_count], NULL);
+    }
+    loaders->wanted_count = wanted;
+    while (loaders->thread_count < wanted) {
+        struct loader *loader = mem_alloc(sizeof(*loader));
+
+        *loader = (struct loader){ tier, loaders->thread_count };
+        if (pthread_create(&loaders->threads[loaders->thread_count], NULL, loader_main, loader) != 0) {
+            CHECK(loaders->thread_count > 0);
+            mem_free(loader);
+            break;                  /* the system gives no more threads: the writer tries again in its next round */
+        }
+        loaders->thread_count++;
+    }
+}
+
+void loaders_stop(struct tier *tier)
+{
+    struct loaders *loaders = tier->loaders;
+
+    mutex_lock(&loaders->lock);
+    condition_broadcast(&loaders->filled);
+    mutex_unlock(&loaders->lock);
+    while (loaders->thread_count > 0)
+        pthread_join(loaders->threads[--loaders->thread_count], NULL);
+}
+
+int loaders_idle(struct tier *tier)
+{
+    int count;
+
+    mutex_lock(&tier->loaders->lock);
+    count = tier->loaders->idle_count;
+    mutex_unlock(&tier->loaders->lock);
+    return count;
+}
+
+uint64_t loaders_queued(struct tier *tier)
+{
+    uint64_t count;
+
+    mutex_lock(&tier->loaders->lock);
+    count = tier->loaders->queue_size;
+    mutex_unlock(&tier->loaders->lock);
+    return count;
+}

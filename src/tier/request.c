@@ -1,0 +1,200 @@
+#include "tier/request.h"
+
+#include <time.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "tier/image.h"
+#include "tier/tier_private.h"
+
+enum { URGENT_MAX = 256 };
+
+void requests_init(struct requests *requests)
+{
+    mutex_init(&requests->lock);
+    condition_init(&requests->asked);
+    condition_init(&requests->answered);
+}
+
+void requests_release(struct requests *requests)
+{
+    if (requests->urgent != NULL)
+        key_list_release(requests->urgent);
+    mem_free(requests->urgent);
+    condition_release(&requests->asked);
+    condition_release(&requests->answered);
+    mutex_release(&requests->lock);
+}
+
+void tier_nudge(struct tier *tier)
+{
+    struct requests *requests = &tier->requests;
+
+    mutex_lock(&requests->lock);
+    if (!requests->nudged) {
+        requests->nudged = true;
+        condition_signal(&requests->asked);
+    }
+    mutex_unlock(&requests->lock);
+}
+
+enum tier_move tier_demote(struct tier *tier, int db, struct bytes key)
+{
+    enum tier_move result;
+
+    tier_demote_many(tier, db, &key, 1, &result);
+    return result;
+}
+
+void tier_demote_many(struct tier *tier, int db, const struct bytes *keys, size_t count, enum tier_move *results)
+{
+    struct requests *requests = &tier->requests;
+    struct demote_request *demotions = mem_zalloc((count + 1) * sizeof(*demotions));
+
+    for (size_t i = 0; i < count; i++) {
+        demotions[i].db = db;
+        demotions[i].hash = hash_bytes(&tier->partitions->seed, keys[i]);
+        demotions[i].key = keys[i];
+    }
+    mutex_lock(&requests->lock);
+    for (size_t i = 0; i < count; i++) {
+        demotions[i].next = requests->demotions;
+        requests->demotions = &demotions[i];
+    }
+    condition_signal(&requests->asked);
+    for (size_t i = 0; i < count; i++) {
+        while (!demotions[i].done)
+            condition_wait(&requests->answered, &requests->lock);
+        results[i] = demotions[i].result;
+    }
+    mutex_unlock(&requests->lock);
+    mem_free(demotions);
+}
+
+void tier_write_soon(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct requests *requests = &tier->requests;
+
+    ASSERT_LOCKED(keyspace->partition);
+    if (keyspace_entry(keyspace, keyspace_find(keyspace, hash, key))->flags & ENTRY_LATCHED)
+        return;                     /* it is being written just now */
+    mutex_lock(&requests->lock);
+    if (requests->urgent == NULL)
+        requests->urgent = mem_zalloc(sizeof(*requests->urgent));
+    if (requests->urgent->count < URGENT_MAX)       /* beyond it the turn of the others comes soon enough */
+        key_list_add(requests->urgent, keyspace, hash, key);
+    requests->nudged = true;
+    condition_signal(&requests->asked);
+    mutex_unlock(&requests->lock);
+}
+
+enum status request_image(struct tier *tier, struct image_request *request)
+{
+    struct requests *requests = &tier->requests;
+
+    mutex_lock(&requests->lock);
+    CHECK(requests->image == NULL);
+    requests->image = request;
+    condition_signal(&requests->asked);
+    while (!request->done)
+        condition_wait(&requests->answered, &requests->lock);
+    mutex_unlock(&requests->lock);
+    return request->status;
+}
+
+/* --- the writer's side --- */
+
+void requests_wait(struct tier *tier, int64_t pause_ms, enum request_wait wait)
+{
+    struct requests *requests = &tier->requests;
+    struct timespec until;
+
+    mutex_lock(&requests->lock);
+    if (pause_ms > 0) {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += pause_ms * 1000000L;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_sec++;
+            until.tv_nsec -= 1000000000;
+        }
+        while (!tier->stopping && !requests->nudged && requests->demotions == NULL &&
+               (requests->image == NULL || wait == WAIT_EXCEPT_IMAGE)) {
+            if (!condition_wait_until(&requests->asked, &requests->lock, &until))
+                break;
+        }
+    }
+    requests->nudged = false;
+    mutex_unlock(&requests->lock);
+}
+
+void requests_wake(struct tier *tier)
+{
+    mutex_lock(&tier->requests.lock);
+    condition_broadcast(&tier->requests.asked);
+    mutex_unlock(&tier->requests.lock);
+}
+
+bool requests_pending(struct tier *tier)
+{
+    bool pending;
+
+    mutex_lock(&tier->requests.lock);
+    pending = tier->requests.image != NULL || tier->requests.demotions != NULL;
+    mutex_unlock(&tier->requests.lock);
+    return pending;
+}
+
+struct demote_request *requests_take_demotions(struct tier *tier)
+{
+    struct demote_request *first;
+
+    mutex_lock(&tier->requests.lock);
+    first = tier->requests.demotions;
+    tier->requests.demotions = NULL;
+    mutex_unlock(&tier->requests.lock);
+    return first;
+}
+
+void requests_answer_demotions(struct tier *tier, struct demote_request *first)
+{
+    mutex_lock(&tier->requests.lock);
+    while (first != NULL) {
+        struct demote_request *next = first->next;      /* the requests are their owner's as soon as the lock is released */
+
+        first->done = true;
+        first = next;
+    }
+    condition_broadcast(&tier->requests.answered);
+    mutex_unlock(&tier->requests.lock);
+}
+
+struct image_request *requests_image(struct tier *tier)
+{
+    struct image_request *request;
+
+    mutex_lock(&tier->requests.lock);
+    request = tier->requests.image;
+    mutex_unlock(&tier->requests.lock);
+    return request;
+}
+
+void requests_answer_image(struct tier *tier, struct image_request *request, enum status status)
+{
+    mutex_lock(&tier->requests.lock);
+    request->status = status;
+    request->done = true;
+    tier->requests.image = NULL;
+    condition_broadcast(&tier->requests.answered);
+    mutex_unlock(&tier->requests.lock);
+}
+
+struct key_list *requests_take_urgent(struct tier *tier)
+{
+    struct key_list *urgent;
+
+    mutex_lock(&tier->requests.lock);
+    urgent = tier->requests.urgent;
+    tier->requests.urgent = NULL;
+    mutex_unlock(&tier->requests.lock);
+    return urgent;
+}

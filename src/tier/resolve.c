@@ -1,0 +1,45 @@
+#include "tier/resolve.h"
+
+#include "tier/epoch.h"
+#include "tier/tier_private.h"
+
+/* Not if the entry may have been handed over to a checkpoint: the record that is about to be written would be forgotten. */
+static bool may_resolve(const struct tier *tier, const struct keyspace *keyspace, const struct entry *entry)
+{
+    return entry_record(entry) == RECORD_UNKNOWN && !epoch_bars_write(tier, keyspace, entry);
+}
+
+enum status resolve_entries(struct tier *tier, struct key_list *list, resolved_entry *resolved, void *context)
+{
+    struct buffer record = { 0 };
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; i < list->count; i++) {
+        struct listed_key *listed = &list->keys[i];
+        struct bytes key = key_list_key(list, i);
+        enum status read;
+        struct keyspace *keyspace;
+        uint32_t handle = 0;
+
+        record.size = 0;
+        read = store_get(tier->store, listed->incarnation, listed->hash, key, &record);
+        if (read != STATUS_OK && read != STATUS_NOT_FOUND) {
+            status = read;          /* it stays unknown, and hot */
+            continue;
+        }
+        partition_lock(listed->partition);
+        keyspace = tier_keyspace_of(listed->partition, listed->incarnation);
+        if (keyspace != NULL)
+            handle = keyspace_find(keyspace, listed->hash, key);
+        if (handle != 0 && may_resolve(tier, keyspace, keyspace_entry(keyspace, handle))) {
+            keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), read == STATUS_OK ? RECORD_STALE : RECORD_NONE);
+            statistics_count(&tier->statistics.resolved);
+            if (resolved != NULL)
+                resolved(context, keyspace, listed->hash, handle);
+        }
+        partition_unlock(listed->partition);
+    }
+    buffer_release(&record);
+    key_list_clear(list);
+    return status;
+}

@@ -1,0 +1,117 @@
+#include "tier/statistics.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/histogram.h"
+#include "keyspace/heat.h"
+#include "tier/tier_private.h"
+#include "tier/warm.h"
+
+void statistics_init(struct statistics *statistics)
+{
+    mutex_init(&statistics->error_lock);
+}
+
+void statistics_release(struct statistics *statistics)
+{
+    mutex_release(&statistics->error_lock);
+}
+
+/* The lower end of the bucket. */
+static uint64_t percentile_us(const uint64_t counts[LOAD_LATENCY_BUCKETS], uint64_t total, double percent)
+{
+    return histogram_bucket_min(histogram_percentile_bucket(counts, LOAD_LATENCY_BUCKETS, total, percent), LOAD_LATENCY_STEP_BITS);
+}
+
+void tier_stats(struct tier *tier, struct tier_stats *stats)
+{
+    uint64_t counts[LOAD_LATENCY_BUCKETS], total, records = 0, recorded = 0;
+
+    *stats = (struct tier_stats){
+        .state = tier->settings.enabled ? (enum tier_state)tier->state : TIER_OFF,
+        .demotions = tier->statistics.demotions,
+        .clean_demotions = tier->statistics.clean_demotions,
+        .promotions = tier->statistics.promotions,
+        .batches = tier->statistics.batches,
+        .loads_waiting = tier->loads.waiting,
+        .false_maybes = tier->statistics.false_maybes,
+        .store_bytes = tier->statistics.store_bytes,
+        .store_memory = store_memory(tier->store),
+        .graves = tier->statistics.graves,
+        .unplanned_reads = tier->statistics.unplanned_reads,
+        .errors = tier->statistics.errors,
+        .expired_cold = tier->statistics.expired_cold,
+        .resolved = tier->statistics.resolved,
+    };
+    warm_stats(tier->warm, stats);
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            struct keyspace *keyspace = partition->keyspaces[db];
+
+            if (keyspace == NULL)
+                continue;
+            stats->hot_keys += keyspace->table.count;
+            stats->unknown_keys += keyspace->record_counts[RECORD_UNKNOWN] + keyspace->tier->unknown_graves;
+            stats->dirty_keys += keyspace->table.count - keyspace->record_counts[RECORD_CLEAN];
+            stats->hot_bytes += keyspace_live_size(keyspace);
+            stats->held_bytes += keyspace_held_size(keyspace);
+            stats->recordmap_bytes += recordmap_size(keyspace->tier->map);
+            records += recordmap_count(keyspace->tier->map);
+            recorded += keyspace->record_counts[RECORD_STALE] + keyspace->record_counts[RECORD_CLEAN] +
+                        keyspace->tier->graves.count - keyspace->tier->unknown_graves;
+        }
+        partition_unlock(partition);
+    }
+    stats->cold_keys = records - recorded;
+    total = histogram_load(tier->statistics.latency, LOAD_LATENCY_BUCKETS, counts);
+    stats->load_p50_us = percentile_us(counts, total, 50);
+    stats->load_p99_us = percentile_us(counts, total, 99);
+    mutex_lock(&tier->statistics.error_lock);
+    memcpy(stats->last_error, tier->statistics.last_error, sizeof(stats->last_error));
+    mutex_unlock(&tier->statistics.error_lock);
+}
+
+void tier_reset_stats(struct tier *tier)
+{
+    tier->statistics.demotions = tier->statistics.clean_demotions = tier->statistics.promotions = tier->statistics.batches = tier->statistics.false_maybes = 0;
+    tier->statistics.errors = tier->statistics.unplanned_reads = tier->statistics.expired_cold = tier->statistics.resolved = 0;
+    histogram_clear(tier->statistics.latency, LOAD_LATENCY_BUCKETS);
+}
+
+void tier_heat_histogram(struct tier *tier, int db, uint64_t histogram[256])
+{
+    struct heat_settings settings = { (uint32_t)tier->settings.lfu_log_factor, (uint32_t)tier->settings.lfu_decay_minutes };
+    uint16_t now = heat_minutes(clock_wall_ms());
+
+    memset(histogram, 0, 256 * sizeof(histogram[0]));
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+        struct keyspace *keyspace;
+
+        partition_lock(partition);
+        keyspace = partition_keyspace_if(partition, db);
+        for (uint32_t segment = 0; keyspace != NULL && segment < keyspace->heap.segment_count; segment++) {
+            uint32_t unit = 1;
+            struct entry *entry;
+
+            if (keyspace->heap.segments[segment] == NULL)
+                continue;
+            while ((entry = heap_walk(&keyspace->heap, segment, &unit)) != NULL) {
+                unit += entry_block_size(entry) / ENTRY_UNIT;
+                histogram[heat_now(&settings, entry->heat, entry->heat_minutes, now)]++;
+            }
+        }
+        partition_unlock(partition);
+    }
+}
+
+uint64_t tier_record_size(struct tier *tier)
+{
+    uint64_t count = tier->statistics.record_count;
+
+    return count > 0 ? tier->statistics.record_bytes / count : 0;
+}

@@ -1,0 +1,100 @@
+#include "tier/working_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/message.h"
+
+/* A file that says whose directory it is: only then may a damaged store be thrown away. So it is there before anything else is, and
+ * durably, and stays: a kill or a power cut at any later moment leaves a directory that is known for ours. */
+static void mark_path(const char *dir, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/KELVIN", dir);
+}
+
+static bool is_marked(const char *dir)
+{
+    char path[PATH_MAX];
+
+    mark_path(dir, path);
+    return access(path, F_OK) == 0;
+}
+
+static enum status mark(const char *dir, struct message *message)
+{
+    char path[PATH_MAX];
+    enum status status = STATUS_OK;
+    int fd, dir_fd;
+
+    mark_path(dir, path);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || dir_fd < 0 || fsync(dir_fd) != 0) {
+        status = status_of_errno(errno);
+        message_set(message, "can't create '%.150s': %s", path, strerror(errno));
+    }
+    if (fd >= 0)
+        close(fd);
+    if (dir_fd >= 0)
+        close(dir_fd);
+    return status;
+}
+
+static bool has_nothing(const char *dir)
+{
+    DIR *list = opendir(dir);
+    struct dirent *entry;
+    bool nothing = list != NULL;
+
+    while (list != NULL && nothing && (entry = readdir(list)) != NULL)
+        nothing = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (list != NULL)
+        closedir(list);
+    return nothing;
+}
+
+/* A directory that we create, or that is empty, is ours from the first moment. What else may be wrong with it store_open tells. */
+static enum status adopt(const char *dir, struct message *message)
+{
+    return mkdir(dir, 0755) == 0 || (errno == EEXIST && has_nothing(dir)) ? mark(dir, message) : STATUS_OK;
+}
+
+/* What an earlier process left is swap space of the past: the working store is built anew from the image, if there is one, or empty;
+ * the rest comes back by the log. It is opened first all the same, so that a store that is in use, or that a newer Kelvin wrote, is
+ * not touched; whatever else is wrong with it does not matter. */
+enum status working_dir_open(const struct store_options *options, const char *image, struct store **store, struct message *message)
+{
+    char path[PATH_MAX];
+    enum status status = adopt(options->dir, message);
+
+    if (status == STATUS_OK)
+        status = store_open(options, store, message);
+    if (status == STATUS_LOCKED || status == STATUS_VERSION)
+        return status;
+    if (status != STATUS_OK && !is_marked(options->dir))
+        return status;              /* who knows whose files these are */
+    if (status == STATUS_OK && !is_marked(options->dir) && mark(options->dir, message) != STATUS_OK)
+        return STATUS_IO;
+    if (status == STATUS_OK && store_is_new(*store) && image == NULL)
+        return STATUS_OK;
+    store_close(*store);
+    *store = NULL;
+    status = store_remove(options->dir, options->env);
+    if (status != STATUS_OK) {
+        message_set(message, "can't remove the old store '%.150s': %s", options->dir, status_name(status));
+        return status;
+    }
+    if (image != NULL) {
+        snprintf(path, sizeof(path), "%s/store", image);
+        status = store_clone(path, options->dir, options->env, message);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return store_open(options, store, message);
+}

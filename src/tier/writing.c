@@ -1,0 +1,127 @@
+#include "tier/writing.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/message.h"
+#include "tier/tier_private.h"
+#include "tier/usage.h"
+
+enum {
+    REOPEN_EVERY_MS = 1000,
+    MEASURE_EVERY_MS = 500,
+    MEASURE_SHARE = 20,             /* at most this part of the time is spent measuring */
+    STORE_FULL_AGAIN_PERCENT = 95,  /* after the store was full, it is written again below that */
+};
+
+struct writing *writing_create(const struct tier_options *options)
+{
+    struct writing *writing = mem_zalloc(sizeof(*writing));
+
+    batch_init(&writing->batch);
+    writing->tuning = (struct store_tuning){ options->write_buffer_size, options->block_cache_size, options->compression };
+    return writing;
+}
+
+void writing_destroy(struct writing *writing)
+{
+    batch_release(&writing->batch);
+    mem_free(writing);
+}
+
+void writing_fail(struct tier *tier, enum status status)
+{
+    struct message text;
+
+    tier_note_error(tier, "the store can't be written", status);
+    if (tier->state != TIER_ERROR) {
+        message_set(&text, "The cold tier's store can't be written (%s). Keys stay in RAM; trying again each second.", status_name(status));
+        tier->hooks.log(tier->hooks.context, text.text);
+    }
+    tier->state = TIER_ERROR;
+    tier->writing->reopen_at_ms = clock_wall_ms() + REOPEN_EVERY_MS;
+    tier->hooks.memory_freed(tier->hooks.context);      /* clients that wait for memory have to learn that none comes */
+}
+
+void writing_commit(struct tier *tier)
+{
+    enum status status;
+
+    if (tier->writing->batch.failed)
+        return;                 /* writing_recover sees to it; another attempt here would put that one off */
+    status = batch_commit(tier, &tier->writing->batch);
+    if (status != STATUS_OK)
+        writing_fail(tier, status);
+}
+
+bool writing_recover(struct tier *tier)
+{
+    struct writing *writing = tier->writing;
+    bool applied = false;
+    struct message message = { "" };
+    enum status status = STATUS_OK;
+
+    if (clock_wall_ms() < writing->reopen_at_ms)
+        return false;
+    if (!store_is_writable(tier->store))
+        status = store_reopen(tier->store, &applied, &message);
+    if (status == STATUS_OK && writing->batch.failed) {
+        if (applied)
+            batch_finish(tier, &writing->batch);
+        else
+            status = batch_commit(tier, &writing->batch);
+    }
+    if (status != STATUS_OK) {
+        tier_note_error(tier, "the store can't be written", status);
+        writing->reopen_at_ms = clock_wall_ms() + REOPEN_EVERY_MS;
+        return false;
+    }
+    tier->state = TIER_OK;
+    tier->hooks.log(tier->hooks.context, "The cold tier's store is writable again.");
+    return true;
+}
+
+void writing_measure(struct tier *tier)
+{
+    int64_t began_ms = clock_wall_ms(), took_ms;
+
+    if (began_ms < tier->writing->measure_at_ms)
+        return;
+    tier->statistics.store_bytes = usage_measure(tier->dir, tier->images);
+    took_ms = clock_wall_ms() - began_ms;
+    tier->writing->measure_at_ms = began_ms +
+        (took_ms > MEASURE_EVERY_MS / MEASURE_SHARE ? took_ms * MEASURE_SHARE : MEASURE_EVERY_MS);
+}
+
+void writing_check_size(struct tier *tier)
+{
+    int64_t limit = tier->settings.store_size_max;
+    uint64_t size = tier->statistics.store_bytes;
+
+    if (tier->state == TIER_OK && limit > 0 && size > (uint64_t)limit) {
+        tier->state = TIER_FULL;
+        tier->hooks.log(tier->hooks.context, "The cold tier has reached tier-max-size. Nothing more is demoted until there is room.");
+        tier->hooks.memory_freed(tier->hooks.context);
+    } else if (tier->state == TIER_FULL && (limit <= 0 || size < (uint64_t)limit / 100 * STORE_FULL_AGAIN_PERCENT)) {
+        tier->state = TIER_OK;
+    }
+}
+
+void writing_retune(struct tier *tier)
+{
+    struct store_tuning *tuning = &tier->writing->tuning;
+    struct store_tuning wanted = {
+        (size_t)tier->settings.write_buffer_size, (size_t)tier->settings.block_cache_size, tier->settings.compression != 0,
+    };
+    struct message message = { "" };
+    enum status status;
+    bool applied;
+
+    if (wanted.write_buffer_size == tuning->write_buffer_size && wanted.block_cache_size == tuning->block_cache_size &&
+        wanted.compression == tuning->compression)
+        return;
+    store_tune(tier->store, &wanted);
+    *tuning = wanted;
+    status = store_reopen(tier->store, &applied, &message);
+    if (status != STATUS_OK)
+        writing_fail(tier, status);
+}

@@ -1,0 +1,45 @@
+/* Writing: how the writer puts its batch into the store, and what follows when it can't: the states of the tier (enum tier_state).
+ *
+ * After an error all writing stops (TIER_ERROR). The store is reopened each second; when it is writable again the failed batch is written
+ * again, if it is not in the store already. When the store has reached tier-max-size (TIER_FULL), only clean keys are demoted, until it is
+ * 5 % smaller.
+ *
+ * Owner: the writer; every function is called by it.
+ */
+#ifndef KELVIN_TIER_WRITING_H
+#define KELVIN_TIER_WRITING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "store/store.h"
+#include "tier/batch.h"
+
+struct tier;
+struct tier_options;
+
+struct writing {
+    struct batch batch;                 /* what is about to be written */
+    struct store_tuning tuning;         /* what the store was opened with */
+    int64_t reopen_at_ms, measure_at_ms;
+};
+
+struct writing *writing_create(const struct tier_options *options);
+void writing_destroy(struct writing *writing);
+
+/* Writes the batch. On an error it stays as it is, and the tier is in TIER_ERROR. A batch that failed before stays, too. */
+void writing_commit(struct tier *tier);
+/* Something else failed to be written. */
+void writing_fail(struct tier *tier, enum status status);
+/* TIER_ERROR: tries to reopen the store, once a second. True if it is writable again, and what had failed is written. */
+bool writing_recover(struct tier *tier);
+
+/* Measures the store's size on the disk, now and then. No lock is held: there may be many files. */
+void writing_measure(struct tier *tier);
+/* Enters or leaves TIER_FULL by what was measured. */
+void writing_check_size(struct tier *tier);
+/* Sizes were changed by CONFIG SET: the store takes them over as it is reopened. */
+void writing_retune(struct tier *tier);
+
+#endif

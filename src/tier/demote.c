@@ -35,7 +35,7 @@ static int window_collect(struct keyspace *keyspace, uint32_t handles[DEMOTE_WIN
 
         if (!table_seek(&keyspace->table, keyspace->demote_cursor, &cursor))
             break;
-        for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+        for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
             uint32_t handle = cursor.bucket->handles[slot];
 
             if (handle == 0)
@@ -99,7 +99,7 @@ uint64_t demote_window(struct tier *tier, struct keyspace *keyspace, uint32_t sh
         if (ranks[i] > limit || ranks[i] == RANKS || (ranks[i] == limit && at_limit-- <= 0))
             continue;
         quota--;
-        freed += entry_block_size(entry) + BUCKET_SLOTS / 2;
+        freed += entry_block_size(entry) + TABLE_BUCKET_SLOTS / 2;
         if (!entry_is_inline(entry)) {
             struct value value = entry_value(entry);
 

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "tier/batch.h"
 
-enum { DEMOTE_WINDOW_BUCKETS = 48, DEMOTE_WINDOW_MAX = DEMOTE_WINDOW_BUCKETS * BUCKET_SLOTS, DEMOTE_SHARE_ONE = 1024 };
+enum { DEMOTE_WINDOW_BUCKETS = 48, DEMOTE_WINDOW_MAX = DEMOTE_WINDOW_BUCKETS * TABLE_BUCKET_SLOTS, DEMOTE_SHARE_ONE = 1024 };
 
 /* Keys whose record state is unknown: to be resolved by a Get without a lock (tier rule 2). */
 struct unknown_key {

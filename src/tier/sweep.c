@@ -238,7 +238,7 @@ static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, size_t *
 
         if (!table_seek(&keyspace->table, keyspace->resolve_cursor, &cursor))
             break;
-        for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+        for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
             struct entry *entry;
 
             if (cursor.bucket->handles[slot] == 0)
@@ -250,7 +250,7 @@ static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, size_t *
             unknowns_add(unknowns, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry_key(entry));
             taken++;
         }
-        if (*budget < BUCKET_SLOTS)
+        if (*budget < TABLE_BUCKET_SLOTS)
             *budget = 0;
         keyspace->resolve_cursor = cursor.last_hash + 1;
         if (keyspace->resolve_cursor == 0 ||

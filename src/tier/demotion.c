@@ -312,7 +312,7 @@ static uint32_t demote_share(struct tier *tier, uint64_t need)
 
 /* LevelDB stops writes for as long as it takes when too many tables wait to be merged. Slowing down before that, more and more, spreads the
  * stop over the batches before it; clients follow, as their pace goes by what is freed. */
-static void brake(struct tier *tier)
+static void slow_down(struct tier *tier)
 {
     int over_soft = store_level0_count(tier->store) - LEVEL0_SOFT;
     struct timespec pause = { 0, 1000000L * BRAKE_MS * over_soft * over_soft };
@@ -353,7 +353,7 @@ void demotion_run(struct tier *tier)
         sweep_compact(tier);
         counting_unblock(&tier->counting);
         counting_let_in(&tier->counting);
-        brake(tier);
+        slow_down(tier);
         counting_block(&tier->counting);
         /* Clients may fill what is freed as quickly, for ever. A checkpoint goes on, and begins, all the same: what it writes can be
          * dropped without another write. */

@@ -25,7 +25,7 @@ struct nominees {
     struct buffer text;
 };
 
-static void nominate(void *context, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key)
+static void add_nominee(void *context, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key)
 {
     struct nominees *nominees = context;
 
@@ -49,10 +49,10 @@ static bool may_turn_cold(struct keyspace *keyspace, uint64_t hash, struct bytes
 
 /* Tier rule 10. The record was read just now, without the lock: only this thread could have changed it since. True if the nominee
  * is dealt with. */
-static bool expire_nominee(struct tier *tier, const struct nominee *at, struct bytes key, int64_t now_ms, struct buffer *record,
+static bool expire_nominee(struct tier *tier, const struct nominee *nominee, struct bytes key, int64_t now_ms, struct buffer *record,
     struct batch *batch)
 {
-    struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, at->hash)];
+    struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, nominee->hash)];
     struct keyspace *keyspace;
     struct grave *grave;
     enum value_type type;
@@ -60,27 +60,27 @@ static bool expire_nominee(struct tier *tier, const struct nominee *at, struct b
     enum status read;
 
     record->size = 0;
-    read = store_get(tier->store, at->incarnation, at->hash, key, record);
+    read = store_get(tier->store, nominee->incarnation, nominee->hash, key, record);
     if (read == STATUS_OK)
         read = record_peek(buffer_bytes(record), &expire_ms, &type);
     if (read != STATUS_OK && read != STATUS_NOT_FOUND)
         return false;
     if (read == STATUS_NOT_FOUND || expire_ms < 0 || expire_ms > now_ms) {
-        store_batch_delete_expiry(batch->store, at->expire_ms, at->incarnation, at->hash, key);
+        store_batch_delete_expiry(batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, key);
         return true;            /* the expiry key was stale */
     }
     partition_lock(partition);
-    keyspace = tier_keyspace_of(partition, at->incarnation);
-    if (keyspace != NULL && may_turn_cold(keyspace, at->hash, key)) {
+    keyspace = tier_keyspace_of(partition, nominee->incarnation);
+    if (keyspace != NULL && may_turn_cold(keyspace, nominee->hash, key)) {
         partition_unlock(partition);
         return false;
     }
-    store_batch_delete_expiry(batch->store, at->expire_ms, at->incarnation, at->hash, key);
-    if (keyspace != NULL && keyspace_find(keyspace, at->hash, key) == 0 &&
-        grave_find(keyspace, at->hash, key) == NULL) {
+    store_batch_delete_expiry(batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, key);
+    if (keyspace != NULL && keyspace_find(keyspace, nominee->hash, key) == 0 &&
+        grave_find(keyspace, nominee->hash, key) == NULL) {
         tier->hooks.expired(tier->hooks.context, keyspace, key);
-        grave_removed(tier, keyspace, at->hash, key, RECORD_CLEAN);
-        grave = grave_find(keyspace, at->hash, key);
+        grave_removed(tier, keyspace, nominee->hash, key, RECORD_CLEAN);
+        grave = grave_find(keyspace, nominee->hash, key);
         batch_bury(batch, keyspace, grave);
         statistics_count(&tier->statistics.expired_cold);
     }
@@ -129,17 +129,17 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
     walk_again(walk, now_ms);
     if (soonest <= walk->from_ms)
         note_again(walk, soonest, now_ms);
-    status = store_expired(tier->store, &walk->from, now_ms, count, nominate, &nominees);
+    status = store_expired(tier->store, &walk->from, now_ms, count, add_nominee, &nominees);
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         tier_note_error(tier, "expired keys can't be looked up", status);
     for (size_t i = 0; i < nominees.count; i++) {
-        struct nominee *at = &nominees.list[i];
+        struct nominee *nominee = &nominees.list[i];
 
-        if (expire_nominee(tier, at, bytes_of(nominees.text.data + at->key_at, at->key_size), now_ms, &record, batch))
+        if (expire_nominee(tier, nominee, bytes_of(nominees.text.data + nominee->key_at, nominee->key_size), now_ms, &record, batch))
             done++;
         else
-            note_again(walk, at->expire_ms, now_ms);
-        walk->from_ms = at->expire_ms;
+            note_again(walk, nominee->expire_ms, now_ms);
+        walk->from_ms = nominee->expire_ms;
     }
     *more = nominees.count == (size_t)count;
     mem_free(nominees.list);

@@ -221,7 +221,7 @@ static void write_sections(struct writer *writer)
                 continue;
             list_keyspace(writer, partition, incarnation);
             listed = writer->list.count;
-            warm_rest(writer->tier->warm, incarnation, i, &writer->list);
+            warm_list_pending(writer->tier->warm, incarnation, i, &writer->list);
             if (writer->list.count > listed)        /* no longer nearly sorted */
                 qsort(writer->list.keys, writer->list.count, sizeof(uint64_t), compare_keys);
             if (writer->list.count > 0)

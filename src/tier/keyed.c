@@ -21,7 +21,7 @@ static struct keyed_node **slot_of(const struct keyed *keyed, uint64_t hash)
     return &keyed->slots[hash & (keyed->slot_count - 1)];
 }
 
-static void resize(struct keyed *keyed, size_t slot_count)
+static void resize_slots(struct keyed *keyed, size_t slot_count)
 {
     struct keyed old = *keyed;
 
@@ -57,7 +57,7 @@ void keyed_add(struct keyed *keyed, struct keyed_node *node)
     struct keyed_node **slot;
 
     if (keyed->count >= keyed->slot_count)
-        resize(keyed, keyed->slot_count > 0 ? keyed->slot_count * 2 : SLOTS_MIN);
+        resize_slots(keyed, keyed->slot_count > 0 ? keyed->slot_count * 2 : SLOTS_MIN);
     slot = slot_of(keyed, node->hash);
     node->next = *slot;
     *slot = node;
@@ -66,18 +66,18 @@ void keyed_add(struct keyed *keyed, struct keyed_node *node)
 
 void keyed_remove(struct keyed *keyed, struct keyed_node *node)
 {
-    struct keyed_node **at = slot_of(keyed, node->hash);
+    struct keyed_node **link = slot_of(keyed, node->hash);
 
-    while (*at != node) {
-        CHECK(*at != NULL);
-        at = &(*at)->next;
+    while (*link != node) {
+        CHECK(*link != NULL);
+        link = &(*link)->next;
     }
-    *at = node->next;
+    *link = node->next;
     keyed->count--;
     if (keyed->slot_count > SLOTS_MIN && keyed->count < keyed->slot_count / 8)
-        resize(keyed, keyed->slot_count / 4);
+        resize_slots(keyed, keyed->slot_count / 4);
     else if (keyed->count == 0)
-        resize(keyed, 0);
+        resize_slots(keyed, 0);
 }
 
 struct keyed_node *keyed_any(const struct keyed *keyed, size_t *slot)

@@ -166,7 +166,7 @@ static void wait_for(struct load *load, struct client *client)
     }
 }
 
-enum tier_answer tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
+enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
     struct load_batch *batch)
 {
     struct tier_keyspace *part = keyspace->tier;
@@ -236,15 +236,15 @@ uint64_t tier_loads_ended(struct tier *tier)
 void tier_release(struct tier *tier, struct client *client)
 {
     while (client->waits != NULL) {
-        struct tier_wait *wait = client->waits, **at;
+        struct tier_wait *wait = client->waits, **link;
         struct load *load = wait->load;
         struct partition *partition = load->partition;
 
         client->waits = wait->of_client;
         partition_lock(partition);
-        for (at = &load->waits; *at != wait; at = &(*at)->of_load)
+        for (link = &load->waits; *link != wait; link = &(*link)->of_load)
             ;
-        *at = wait->of_load;
+        *link = wait->of_load;
         if (wait->waiting)
             atomic_fetch_sub(&client->pending, 1);
         load->pins--;
@@ -283,7 +283,7 @@ void load_read(struct tier *tier, struct loading *loading)
 }
 
 /* The load's ticket is the newest. Returns whether the record's value was taken. */
-static bool settle(struct tier *tier, struct loading *loading)
+static bool settle_load(struct tier *tier, struct loading *loading)
 {
     struct load *load = loading->load;
     struct entry *entry;
@@ -317,7 +317,7 @@ void load_finish(struct tier *tier, struct loading *loading)
     load->in_flight--;
     if (load->state == LOAD_READING && load->keyspace != NULL) {
         if (loading->ticket == load->ticket)
-            is_taken = settle(tier, loading);
+            is_taken = settle_load(tier, loading);
         else
             load->state = LOAD_DONE;    /* it was voided, and another client asked since: that client looks again */
         wake_waits(tier, load, &rings);

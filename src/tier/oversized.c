@@ -20,13 +20,13 @@ size_t oversized_value_size(const struct entry *entry)
     return entry_key(entry).size + value_memory(&value, SAMPLES) + 1;
 }
 
-static struct oversized_key *find(const struct oversized *oversized, uint32_t incarnation, uint64_t hash)
+static struct oversized_key *find_known(const struct oversized *oversized, uint32_t incarnation, uint64_t hash)
 {
     for (uint32_t i = 0; i < oversized->count; i++) {
-        const struct oversized_key *at = &oversized->keys[i];
+        struct oversized_key *known = (struct oversized_key *)&oversized->keys[i];
 
-        if (at->incarnation == incarnation && at->hash == hash)
-            return (struct oversized_key *)at;
+        if (known->incarnation == incarnation && known->hash == hash)
+            return known;
     }
     return NULL;
 }
@@ -41,7 +41,7 @@ bool oversized_is(const struct tier *tier, const struct keyspace *keyspace, uint
     if (entry_key(entry).size > oversized_limit(tier))
         return true;
     if (tier->oversized.count > 0)
-        known = find(&tier->oversized, keyspace->incarnation, hash);
+        known = find_known(&tier->oversized, keyspace->incarnation, hash);
     if (known == NULL)
         return false;
     record_size = (double)known->record_size * ((double)oversized_value_size(entry) / (double)known->value_size);
@@ -51,28 +51,28 @@ bool oversized_is(const struct tier *tier, const struct keyspace *keyspace, uint
 void oversized_note(struct tier *tier, uint32_t incarnation, uint64_t hash, struct bytes key, size_t value_size, size_t record_size)
 {
     struct oversized *oversized = &tier->oversized;
-    struct oversized_key *at = find(oversized, incarnation, hash);
+    struct oversized_key *known = find_known(oversized, incarnation, hash);
     char text[OVERSIZED_TEXT_SIZE];
 
-    if (at == NULL) {
+    if (known == NULL) {
         if (oversized->count < OVERSIZED_KEYS_MAX)
-            at = &oversized->keys[oversized->count++];
+            known = &oversized->keys[oversized->count++];
         else
-            at = &oversized->keys[oversized->next++ % OVERSIZED_KEYS_MAX];
+            known = &oversized->keys[oversized->next++ % OVERSIZED_KEYS_MAX];
         oversized_text(tier, key, text);
         tier_note_message(tier, text);
         tier->hooks.log(tier->hooks.context, text);
     }
-    *at = (struct oversized_key){ incarnation, hash, value_size, record_size };
+    *known = (struct oversized_key){ incarnation, hash, value_size, record_size };
 }
 
 void oversized_forget(struct tier *tier, uint32_t incarnation, uint64_t hash)
 {
     struct oversized *oversized = &tier->oversized;
-    struct oversized_key *at = find(oversized, incarnation, hash);
+    struct oversized_key *known = find_known(oversized, incarnation, hash);
 
-    if (at != NULL)
-        *at = oversized->keys[--oversized->count];
+    if (known != NULL)
+        *known = oversized->keys[--oversized->count];
 }
 
 void oversized_text(const struct tier *tier, struct bytes key, char text[OVERSIZED_TEXT_SIZE])

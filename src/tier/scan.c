@@ -180,7 +180,7 @@ static uint64_t scan_cold(struct store_iterator *iterator, struct partition *par
     partition_lock(partition);
     keyspace = tier_keyspace_of(partition, incarnation);
     for (size_t i = 0; keyspace != NULL && i < cold.count; i++) {
-        struct scan_key *at = &cold.keys[i];
+        struct scan_key *cold_key = &cold.keys[i];
         struct bytes key = scan_page_key(&cold, i);
         uint32_t handle = keyspace_find(keyspace, hashes[i], key);
 
@@ -203,10 +203,10 @@ static uint64_t scan_cold(struct store_iterator *iterator, struct partition *par
         if (handle != 0) {
             struct entry *entry = keyspace_entry(keyspace, handle);
 
-            at->type = entry_type(entry);
-            at->expire_ms = entry_death_ms(entry);
+            cold_key->type = entry_type(entry);
+            cold_key->expire_ms = entry_death_ms(entry);
         }
-        scan_page_add(page, key, at->type, at->expire_ms);
+        scan_page_add(page, key, cold_key->type, cold_key->expire_ms);
     }
     note_lsn(page, partition);
     partition_unlock(partition);

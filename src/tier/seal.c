@@ -44,15 +44,15 @@ struct sealing {
     struct key_list unknown, big;
     enum status status;
     int pass;
-    uint64_t seen;                  /* entries in this pass */
-    uint64_t found, found_before;   /* that had to be written, in this pass and the one before it */
-    size_t handed;                  /* written in this pass */
+    uint64_t seen_count;                  /* entries in this pass */
+    uint64_t found_count, found_before_count;   /* that had to be written, in this pass and the one before it */
+    size_t handed_count;                  /* written in this pass */
     uint32_t next_grave;
     uint64_t grave_pieces;          /* so many may be needed; more means that they can't be got rid of */
     bool graves_done;
     /* Where the pass is: the store's order, incarnation, then hash. */
     uint32_t *incarnations;
-    size_t count, at, capacity;
+    size_t incarnation_count, incarnation_index, incarnation_capacity;
     uint32_t partition;
     uint64_t from;                  /* hash */
     /* The piece in hand, under its partition's lock. */
@@ -66,7 +66,7 @@ static bool is_clean_pass(const struct sealing *sealing)
     return sealing->request->dir == NULL;
 }
 
-static bool commit(struct sealing *sealing)
+static bool commit_batch(struct sealing *sealing)
 {
     if (sealing->status == STATUS_OK)
         sealing->status = batch_commit(sealing->tier, sealing->batch);
@@ -91,7 +91,7 @@ static bool must_write(void *context, uint32_t handle)
     return false;
 }
 
-static void collect(void *context, uint64_t hash, uint32_t handle)
+static void collect_entry(void *context, uint64_t hash, uint32_t handle)
 {
     struct sealing *sealing = context;
 
@@ -133,7 +133,7 @@ static bool put_piece(struct sealing *sealing, uint64_t begins)
     whole = i == sealing->piece_count;
     if (!whole)
         sealing->from = sealing->piece[i].hash;
-    sealing->found += i;
+    sealing->found_count += i;
     sealing->piece_count = 0;
     return whole;
 }
@@ -150,7 +150,7 @@ static void fail_too_large(struct sealing *sealing, const char *text)
 static void write_big(struct sealing *sealing, struct key_list *big)
 {
     if (big->count > 0)
-        commit(sealing);
+        commit_batch(sealing);
     for (size_t i = 0; i < big->count && sealing->status == STATUS_OK; i++) {
         const struct listed_key *listed = &big->keys[i];
         struct bytes key = key_list_key(big, i);
@@ -161,7 +161,7 @@ static void write_big(struct sealing *sealing, struct key_list *big)
             oversized_text(sealing->tier, key, text);
             fail_too_large(sealing, text);
         }
-        commit(sealing);
+        commit_batch(sealing);
     }
     key_list_clear(big);
 }
@@ -172,7 +172,7 @@ static void write_collected(struct sealing *sealing)
     if (resolve_entries(sealing->tier, &sealing->unknown, NULL, NULL) != STATUS_OK)
         sealing->status = STATUS_IO;
     write_big(sealing, &sealing->big);
-    commit(sealing);
+    commit_batch(sealing);
 }
 
 /* Those that clients wait for. */
@@ -206,15 +206,15 @@ static void write_urgent(struct sealing *sealing)
 
 static void list_incarnation(struct sealing *sealing, uint32_t incarnation)
 {
-    for (size_t i = 0; i < sealing->count; i++) {
+    for (size_t i = 0; i < sealing->incarnation_count; i++) {
         if (sealing->incarnations[i] == incarnation)
             return;
     }
-    if (sealing->count == sealing->capacity) {
-        sealing->capacity = sealing->capacity * 2 + 16;
-        sealing->incarnations = mem_realloc(sealing->incarnations, sealing->capacity * sizeof(uint32_t));
+    if (sealing->incarnation_count == sealing->incarnation_capacity) {
+        sealing->incarnation_capacity = sealing->incarnation_capacity * 2 + 16;
+        sealing->incarnations = mem_realloc(sealing->incarnations, sealing->incarnation_capacity * sizeof(uint32_t));
     }
-    sealing->incarnations[sealing->count++] = incarnation;
+    sealing->incarnations[sealing->incarnation_count++] = incarnation;
 }
 
 /* Of all databases that have keys, and of those that were flushed since the cut. What comes later has nothing as of the cut. */
@@ -222,7 +222,7 @@ static void list_incarnations(struct sealing *sealing)
 {
     struct partitions *all = sealing->tier->partitions;
 
-    sealing->count = sealing->at = 0;
+    sealing->incarnation_count = sealing->incarnation_index = 0;
     for (uint32_t i = 0; i < all->count; i++) {
         struct partition *partition = &all->partitions[i];
 
@@ -237,7 +237,7 @@ static void list_incarnations(struct sealing *sealing)
     }
 }
 
-static void go_to(struct sealing *sealing, uint32_t partition)
+static void go_to_partition(struct sealing *sealing, uint32_t partition)
 {
     sealing->partition = partition;
     sealing->from = partition_first_hash(&sealing->tier->partitions->partitions[partition]);
@@ -252,15 +252,15 @@ static bool seal_buckets(struct sealing *sealing)
     uint64_t begins = sealing->from;
     bool more, whole;
 
-    if (sealing->at == sealing->count)
+    if (sealing->incarnation_index == sealing->incarnation_count)
         return false;
     partition_lock(partition);
-    sealing->keyspace = tier_keyspace_of(partition, sealing->incarnations[sealing->at]);
+    sealing->keyspace = tier_keyspace_of(partition, sealing->incarnations[sealing->incarnation_index]);
     if (sealing->keyspace != NULL && sealing->from == partition_first_hash(partition))
-        sealing->seen += sealing->keyspace->table.count;
+        sealing->seen_count += sealing->keyspace->table.count;
     more = sealing->keyspace != NULL && table_seek(&sealing->keyspace->table, sealing->from, &cursor);
     for (int i = 0; more && i < BUCKETS_A_PIECE && sealing->piece_count < PIECE_ENOUGH; i++) {
-        table_home_wanted(&sealing->keyspace->table, &cursor, must_write, collect, sealing);
+        table_home_wanted(&sealing->keyspace->table, &cursor, must_write, collect_entry, sealing);
         sealing->from = cursor.last_hash + 1;
         more = table_next(&sealing->keyspace->table, &cursor);
     }
@@ -271,10 +271,10 @@ static bool seal_buckets(struct sealing *sealing)
         return true;
     }
     if (!more && sealing->partition + 1 < all->count) {
-        go_to(sealing, sealing->partition + 1);
+        go_to_partition(sealing, sealing->partition + 1);
     } else if (!more) {
-        sealing->at++;
-        go_to(sealing, 0);
+        sealing->incarnation_index++;
+        go_to_partition(sealing, 0);
     }
     if (store_batch_size(sealing->batch->store) >= (size_t)sealing->tier->settings.batch_size ||
         sealing->unknown.count >= UNKNOWNS_A_PIECE || sealing->big.count > 0)
@@ -288,7 +288,7 @@ static bool seal_graves(struct sealing *sealing)
     if (is_clean_pass(sealing) || sealing->graves_done)
         return false;
     sealing->graves_done = sweep_graves(sealing->tier, GRAVES_A_PIECE, sealing->batch, &sealing->next_grave) == 0;
-    commit(sealing);
+    commit_batch(sealing);
     if (!sealing->graves_done && --sealing->grave_pieces == 0)
         sealing->status = STATUS_IO;        /* some can't be looked up */
     return !sealing->graves_done;
@@ -297,19 +297,19 @@ static bool seal_graves(struct sealing *sealing)
 static void begin_pass(struct sealing *sealing)
 {
     sealing->pass++;
-    sealing->found_before = sealing->found;
-    sealing->seen = sealing->found = 0;
-    sealing->handed = 0;
+    sealing->found_before_count = sealing->found_count;
+    sealing->seen_count = sealing->found_count = 0;
+    sealing->handed_count = 0;
     list_incarnations(sealing);
-    go_to(sealing, 0);
+    go_to_partition(sealing, 0);
 }
 
 static bool is_sealed(const struct sealing *sealing)
 {
     if (!is_clean_pass(sealing))
-        return sealing->found == 0 && sealing->handed == 0 && handover_is_empty(sealing->tier);
-    return sealing->pass >= CLEAN_PASSES || sealing->found <= sealing->seen / CLEAN_ENOUGH_SHARE ||
-           (sealing->pass > 1 && sealing->found > sealing->found_before / 2);
+        return sealing->found_count == 0 && sealing->handed_count == 0 && handover_is_empty(sealing->tier);
+    return sealing->pass >= CLEAN_PASSES || sealing->found_count <= sealing->seen_count / CLEAN_ENOUGH_SHARE ||
+           (sealing->pass > 1 && sealing->found_count > sealing->found_before_count / 2);
 }
 
 static void take_image(struct sealing *sealing)
@@ -368,7 +368,7 @@ void seal_end(struct tier *tier, struct batch *batch)
     keyspaces_release_flushed(tier);
 }
 
-static void finish(struct sealing *sealing)
+static void finish_sealing(struct sealing *sealing)
 {
     struct tier *tier = sealing->tier;
 
@@ -388,7 +388,7 @@ static void finish(struct sealing *sealing)
     tier->hooks.memory_freed(tier->hooks.context);      /* who waited for a held key finds it free */
 }
 
-static struct sealing *begin(struct tier *tier, struct batch *batch)
+static struct sealing *begin_sealing(struct tier *tier, struct batch *batch)
 {
     struct sealing *sealing;
     struct image_request *request = requests_image(tier);
@@ -418,16 +418,16 @@ bool seal_step(struct tier *tier, struct batch *batch)
         seal_end(tier, batch);
         if (batch->failed)
             return false;
-        sealing = tier->sealing = begin(tier, batch);
+        sealing = tier->sealing = begin_sealing(tier, batch);
     }
     if (sealing == NULL)
         return false;
-    commit(sealing);
+    commit_batch(sealing);
     while (more && sealing->status == STATUS_OK && clock_mono_us() < until_us) {
         if (tier->image_cancelled)
             sealing->status = STATUS_CANCELLED;
         if (!is_clean_pass(sealing)) {
-            sealing->handed += handover_write(tier, batch, &sealing->status, problem);
+            sealing->handed_count += handover_write(tier, batch, &sealing->status, problem);
             if (sealing->status == STATUS_TOO_LARGE)
                 fail_too_large(sealing, problem);
             write_urgent(sealing);
@@ -448,7 +448,7 @@ bool seal_step(struct tier *tier, struct batch *batch)
     }
     tier->hooks.memory_freed(tier->hooks.context);
     if (!more || sealing->status != STATUS_OK)
-        finish(sealing);
+        finish_sealing(sealing);
     return true;
 }
 
@@ -459,11 +459,11 @@ bool seal_is_running(const struct tier *tier)
 
 void seal_abort(struct tier *tier, enum status status)
 {
-    struct sealing *sealing = tier->sealing != NULL ? tier->sealing : begin(tier, NULL);
+    struct sealing *sealing = tier->sealing != NULL ? tier->sealing : begin_sealing(tier, NULL);
 
     if (sealing == NULL)
         return;
     tier->sealing = sealing;
     sealing->status = status;
-    finish(sealing);
+    finish_sealing(sealing);
 }

@@ -6,21 +6,21 @@
 
 enum { STEP_SHARE = 64, STEP_MIN = 1 << 20, STEP_MAX = 8 << 20 };
 
-static uint64_t step(const struct tier *tier)
+static uint64_t growth_step(const struct tier *tier)
 {
     uint64_t size = (uint64_t)tier->settings.memory_max / STEP_SHARE;
 
     return size < STEP_MIN ? STEP_MIN : size > STEP_MAX ? STEP_MAX : size;
 }
 
-static uint64_t used(const struct tier *tier)
+static uint64_t memory_used(const struct tier *tier)
 {
     return tier->hooks.memory_used(tier->hooks.context);
 }
 
 bool tier_is_stuck(struct tier *tier)
 {
-    return tier->stuck.is_stuck && used(tier) < tier->stuck.bytes + step(tier);
+    return tier->stuck.is_stuck && memory_used(tier) < tier->stuck.bytes + growth_step(tier);
 }
 
 bool stuck_pauses(struct tier *tier)
@@ -54,8 +54,8 @@ void stuck_progress(struct tier *tier)
     stuck->held_count = 0;
     if (!stuck->is_stuck)
         return;
-    now = used(tier);
-    if (now <= (uint64_t)tier->settings.memory_max || now + step(tier) <= stuck->bytes)
+    now = memory_used(tier);
+    if (now <= (uint64_t)tier->settings.memory_max || now + growth_step(tier) <= stuck->bytes)
         stuck->is_stuck = false;
 }
 
@@ -98,7 +98,7 @@ bool stuck_fruitless(struct tier *tier)
     stuck->pause_until_us = now_us + (pause_us > STUCK_PAUSE_MS * 1000 ? pause_us : STUCK_PAUSE_MS * 1000);
     if (now_us - stuck->since_us < patience_us)
         return true;
-    stuck->bytes = used(tier);
+    stuck->bytes = memory_used(tier);
     stuck->is_stuck = true;
     tier->hooks.memory_freed(tier->hooks.context);      /* who waits for memory has to learn that none comes */
     return true;

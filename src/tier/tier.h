@@ -105,12 +105,12 @@ void tier_stop(struct tier *tier);          /* joins all threads; nobody calls i
 void tier_close(struct tier *tier);         /* after tier_stop, before the partitions go; NULL is fine */
 
 /* A key has no entry (the caller looked, and holds its partition's lock). */
-enum tier_answer {
+enum tier_load_result {
     TIER_ABSENT,        /* it exists nowhere */
     TIER_WAIT,          /* it may be cold: `client` waits for it; its load is in `batch`, or on its way */
     TIER_FAILED,        /* it can't be read: tell the client */
 };
-enum tier_answer tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
+enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
     struct load_batch *batch);
 
 /* Loads collected under locks and handed over once a turn, without any. */

@@ -38,7 +38,7 @@ struct warm {
     bool running;               /* the thread is to be joined */
     _Atomic bool stopping;
     _Atomic int state;          /* enum tier_warmup */
-    _Atomic int rest;           /* ranks below this are not back yet */
+    _Atomic int pending_rank;   /* keys with ranks below this are not back yet */
     _Atomic uint64_t loaded;
     _Atomic int64_t began_us, spent_us;
 
@@ -46,9 +46,9 @@ struct warm {
     struct store_iterator *iterator;
     uint32_t iterated;          /* the iterator's incarnation */
     uint64_t number;            /* the store's, from before it was opened */
-    struct store_record at;     /* where the iterator is, if `valid` */
+    struct store_record current;    /* the record at the iterator, if `valid` */
     bool valid;
-    uint64_t sought;            /* no record lies between this place and `at` */
+    uint64_t sought;            /* no record lies between this place and `current` */
     struct buffer scratch;
     int64_t next_us, rate;      /* when to go on, and the tier-warmup-rate that says so */
     uint64_t units;             /* read since */
@@ -77,7 +77,7 @@ static void close_iterator(struct warm *warm)
 }
 
 /* Not one that a flush has taken out and a checkpoint keeps. */
-static struct keyspace *living(struct partition *partition, uint32_t incarnation)
+static struct keyspace *living_keyspace(struct partition *partition, uint32_t incarnation)
 {
     for (int db = 0; db < partition->all->db_count; db++) {
         if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->incarnation == incarnation)
@@ -123,7 +123,7 @@ static bool find_there(struct warm *warm, struct partition *partition, uint32_t 
     struct search search = { .tier = warm->tier };
 
     partition_lock(partition);
-    search.keyspace = living(partition, incarnation);
+    search.keyspace = living_keyspace(partition, incarnation);
     for (size_t i = 0; i < count && search.keyspace != NULL; i++) {
         struct table_cursor cursor;
 
@@ -136,7 +136,7 @@ static bool find_there(struct warm *warm, struct partition *partition, uint32_t 
 }
 
 /* The iterator at the first record at or behind the place. */
-static enum status seek(struct warm *warm, uint32_t incarnation, uint64_t place)
+static enum status seek_place(struct warm *warm, uint32_t incarnation, uint64_t place)
 {
     enum status status = STATUS_OK;
 
@@ -145,13 +145,13 @@ static enum status seek(struct warm *warm, uint32_t incarnation, uint64_t place)
     if (place < warm->sought)
         warm->valid = false;
     warm->sought = place;
-    if (warm->valid && warm->at.hash >> HOT_PLACE_SHIFT > place)
+    if (warm->valid && warm->current.hash >> HOT_PLACE_SHIFT > place)
         return STATUS_OK;
-    for (int i = 0; warm->valid && warm->at.hash >> HOT_PLACE_SHIFT < place && i < NEAR_STEPS; i++) {
-        status = store_next(warm->iterator, &warm->at);
+    for (int i = 0; warm->valid && warm->current.hash >> HOT_PLACE_SHIFT < place && i < NEAR_STEPS; i++) {
+        status = store_next(warm->iterator, &warm->current);
         warm->valid = status == STATUS_OK;
     }
-    if (status == STATUS_NOT_FOUND || (warm->valid && warm->at.hash >> HOT_PLACE_SHIFT >= place))
+    if (status == STATUS_NOT_FOUND || (warm->valid && warm->current.hash >> HOT_PLACE_SHIFT >= place))
         return status;
     if (warm->iterator == NULL) {
         warm->number = store_number(warm->tier->store);
@@ -160,7 +160,7 @@ static enum status seek(struct warm *warm, uint32_t incarnation, uint64_t place)
     } else {
         store_seek(warm->iterator, place << HOT_PLACE_SHIFT);
     }
-    status = store_next(warm->iterator, &warm->at);
+    status = store_next(warm->iterator, &warm->current);
     warm->valid = status == STATUS_OK;
     return status;
 }
@@ -172,28 +172,23 @@ static enum placing place_record(struct warm *warm, struct partition *partition,
     uint16_t rank)
 {
     struct tier *tier = warm->tier;
-    struct keyspace *keyspace = living(partition, incarnation);
-    uint64_t hash = warm->at.hash;
+    struct keyspace *keyspace = living_keyspace(partition, incarnation);
+    uint64_t hash = warm->current.hash;
     struct entry *entry;
-    uint32_t handle;
 
-    if (keyspace == NULL || (record->expire_ms >= 0 && record->expire_ms <= clock_wall_ms()) || keyspace_find(keyspace, hash, warm->at.key) != 0 ||
-        grave_find(keyspace, hash, warm->at.key) != NULL)
+    if (keyspace == NULL || (record->expire_ms >= 0 && record->expire_ms <= clock_wall_ms()) || keyspace_find(keyspace, hash, warm->current.key) != 0 ||
+        grave_find(keyspace, hash, warm->current.key) != NULL)
         return NEEDLESS;
-    if (load_find(keyspace, hash, warm->at.key) != NULL)
+    if (load_find(keyspace, hash, warm->current.key) != NULL)
         return NEEDLESS;
     if (store_number(tier->store) != warm->number)
         return OUTDATED;
     if (!recordmap_maybe(keyspace->tier->map, hash))
         return NEEDLESS;
-    handle = keyspace_insert(keyspace, hash, warm->at.key, &record->value, record->expire_ms, RECORD_CLEAN, clock_wall_ms());
-    CHECK(handle != 0);
-    entry = keyspace_entry(keyspace, handle);
+    entry = load_install(tier, keyspace, hash, warm->current.key, record);
     entry->heat = 0;
     entry->heat_minutes = heat_minutes(clock_wall_ms());
-    keyspace_set_probation(keyspace, entry, true);
     restore_heat(tier, keyspace, entry, rank);
-    statistics_count(&tier->statistics.promotions);
     return PLACED;
 }
 
@@ -206,27 +201,27 @@ static bool has_room(const struct warm *warm, uint64_t size)
     return limit <= 0 || tier->hooks.memory_used(tier->hooks.context) + size < (uint64_t)limit / 100 * (uint64_t)tier->settings.low_percent;
 }
 
-static void end(struct warm *warm)
+static void end_warm_up(struct warm *warm)
 {
     warm->state = TIER_WARMUP_DONE;
 }
 
 /* STATUS_LOCKED: the store has changed since it was read. */
-static enum status bring(struct warm *warm, struct partition *partition, uint32_t incarnation, const struct wanted *wanted)
+static enum status bring_key(struct warm *warm, struct partition *partition, uint32_t incarnation, const struct wanted *wanted)
 {
     struct value_limits limits = tier_limits(warm->tier);
-    enum status status = seek(warm, incarnation, wanted->place);
+    enum status status = seek_place(warm, incarnation, wanted->place);
 
-    while (status == STATUS_OK && warm->at.hash >> HOT_PLACE_SHIFT == wanted->place) {
+    while (status == STATUS_OK && warm->current.hash >> HOT_PLACE_SHIFT == wanted->place) {
         enum placing placing;
         struct record record;
 
-        if (!has_room(warm, warm->at.record.size)) {
-            end(warm);
+        if (!has_room(warm, warm->current.record.size)) {
+            end_warm_up(warm);
             return STATUS_OK;
         }
         warm->scratch.size = 0;
-        status = record_decode(warm->at.record, &limits, &warm->scratch, &record);
+        status = record_decode(warm->current.record, &limits, &warm->scratch, &record);
         if (status != STATUS_OK)
             return status;
         partition_lock(partition);
@@ -237,8 +232,8 @@ static enum status bring(struct warm *warm, struct partition *partition, uint32_
         if (placing == OUTDATED)
             return STATUS_LOCKED;
         warm->loaded++;
-        warm->units += warm->at.record.size / UNIT_SIZE;
-        status = store_next(warm->iterator, &warm->at);
+        warm->units += warm->current.record.size / UNIT_SIZE;
+        status = store_next(warm->iterator, &warm->current);
         warm->valid = status == STATUS_OK;
     }
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
@@ -298,7 +293,7 @@ static void bring_chunk(struct warm *warm, struct partition *partition, uint32_t
 
         warm->units++;
         for (int tries = 0; !wanted[i].there && tries < READ_TRIES && !warm->stopping; tries++) {
-            status = bring(warm, partition, incarnation, &wanted[i]);
+            status = bring_key(warm, partition, incarnation, &wanted[i]);
             if (status != STATUS_LOCKED)
                 break;
             if (tries > READ_TRIES / 2)
@@ -312,7 +307,7 @@ static void bring_chunk(struct warm *warm, struct partition *partition, uint32_t
             continue;                   /* the store changes all the time: it comes back when somebody asks for it */
         tier_note_error(warm->tier, "a record can't be read for the warm-up", status);
         if (++warm->errors > READ_ERRORS_MAX)
-            end(warm);
+            end_warm_up(warm);
         pause_us(PAUSE_MS * 1000);
     }
 }
@@ -327,7 +322,7 @@ static void bring_all(struct warm *warm, const struct hot_section *section, stru
         wait_while_off(warm);
         give_way(warm);
         if (!has_room(warm, 0)) {
-            end(warm);
+            end_warm_up(warm);
             return;
         }
         if (!find_there(warm, partition, section->incarnation, wanted + at, part))
@@ -388,7 +383,7 @@ static int band_low(const uint64_t counts[HOT_RANKS], uint64_t total, int high)
     return 0;
 }
 
-static void tell(const struct warm *warm, const char *how)
+static void report(const struct warm *warm, const char *how)
 {
     char text[160];
 
@@ -399,12 +394,12 @@ static void tell(const struct warm *warm, const char *how)
         warm->tier->hooks.notice(warm->tier->hooks.context, text);
 }
 
-static void finish(struct warm *warm, bool all)
+static void finish_warm_up(struct warm *warm)
 {
-    tell(warm, all ? "done" : "ended, memory is at its mark");
+    report(warm, warm->pending_rank == 0 ? "done" : "ended, memory is at its mark");
     warm->spent_us += clock_mono_us() - warm->began_us;
     warm->began_us = 0;
-    warm->rest = 0;
+    warm->pending_rank = 0;
     warm->state = TIER_WARMUP_DONE;
 }
 
@@ -415,7 +410,7 @@ static bool open_file(struct warm *warm)
     char text[300];
 
     if (status == STATUS_OK) {
-        warm->rest = HOT_RANKS;
+        warm->pending_rank = HOT_RANKS;
         warm->opened = true;
         return true;
     }
@@ -442,12 +437,12 @@ static void warm_up(struct warm *warm)
         for (size_t i = 0; i < warm->file.section_count && !is_over(warm); i++)
             bring_section(warm, &warm->file.sections[i], low, high);
         if (!is_over(warm))
-            warm->rest = low;
+            warm->pending_rank = low;
     }
     close_iterator(warm);
     buffer_release(&warm->scratch);
     if (!warm->stopping)
-        finish(warm, warm->rest == 0);
+        finish_warm_up(warm);
 }
 
 static void *warm_main(void *context)
@@ -498,11 +493,11 @@ void warm_destroy(struct warm *warm)
     mem_free(warm);
 }
 
-void warm_rest(struct warm *warm, uint32_t incarnation, uint32_t partition, struct hot_list *list)
+void warm_list_pending(struct warm *warm, uint32_t incarnation, uint32_t partition, struct hot_list *list)
 {
-    int rest = warm != NULL ? warm->rest : 0;
+    int pending_rank = warm != NULL ? warm->pending_rank : 0;
 
-    for (size_t i = 0; rest > 0 && i < warm->file.section_count; i++) {
+    for (size_t i = 0; pending_rank > 0 && i < warm->file.section_count; i++) {
         const struct hot_section *section = &warm->file.sections[i];
 
         if (section->incarnation != incarnation || section->partition != partition)
@@ -511,7 +506,7 @@ void warm_rest(struct warm *warm, uint32_t incarnation, uint32_t partition, stru
             const struct hot_group *group = &section->groups[n];
             uint64_t *places;
 
-            if (group->rank >= rest)
+            if (group->rank >= pending_rank)
                 continue;
             places = mem_alloc(group->count * sizeof(*places));
             if (hot_read(&warm->file, section, group, places) == STATUS_OK) {

@@ -24,7 +24,7 @@ void hot_list_add(struct hot_list *list, uint64_t place, uint16_t rank);
 
 /* Adds what was hot in the keyspace at the last image and is not back yet: an image that is made during the warm-up is not to forget
  * it. Any thread; `warm` may be NULL. */
-void warm_rest(struct warm *warm, uint32_t incarnation, uint32_t partition, struct hot_list *list);
+void warm_list_pending(struct warm *warm, uint32_t incarnation, uint32_t partition, struct hot_list *list);
 
 /* tier_stop: the thread ends. tier_close: frees it. NULL is fine. */
 void warm_stop(struct warm *warm);

@@ -71,7 +71,7 @@ static bool tidy_some(struct tier *tier, bool more)
 }
 
 /* The store is in error. True if it is back. */
-static bool recover(struct tier *tier)
+static bool recover_store(struct tier *tier)
 {
     seal_abort(tier, STATUS_CLOSED);
     return writing_recover(tier);
@@ -84,7 +84,7 @@ static bool writer_round(struct tier *tier)
     struct batch *batch = &tier->writing->batch;
     bool more;
 
-    if (tier->state == TIER_ERROR && !recover(tier)) {
+    if (tier->state == TIER_ERROR && !recover_store(tier)) {
         demotion_serve_requests(tier);
         demotion_run(tier);         /* what is clean can still be dropped: its record was written */
         return false;

@@ -442,7 +442,7 @@ static void tally_entries(const struct keyspace *keyspace, struct tally *tally)
 
 static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
 {
-    struct tier_keyspace *in = keyspace->tier;
+    struct tier_keyspace *part = keyspace->tier;
     uint64_t first = partition_first_hash(keyspace->partition);
     struct store_iterator *iterator = store_scan(box->tier->store, keyspace->incarnation, first);
     struct store_record record;
@@ -453,10 +453,10 @@ static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
     while ((status = store_next(iterator, &record)) == STATUS_OK &&
            partition_index(box->partitions, record.hash) == keyspace->partition->index) {
         uint32_t handle = keyspace_find(keyspace, record.hash, record.key);
-        struct grave *grave = (struct grave *)keyed_find(&in->graves, record.hash, record.key);
+        struct grave *grave = (struct grave *)keyed_find(&part->graves, record.hash, record.key);
 
         tally.records++;
-        BOX_DEMAND(box, recordmap_maybe(in->map, record.hash), "a record without a tag");
+        BOX_DEMAND(box, recordmap_maybe(part->map, record.hash), "a record without a tag");
         BOX_DEMAND(box, record.hash == hash_bytes(&box->partitions->seed, record.key), "a record under another hash");
         if (handle != 0) {
             enum record_state state = entry_record(keyspace_entry(keyspace, handle));
@@ -470,13 +470,13 @@ static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
     }
     BOX_DEMAND(box, status == STATUS_OK || status == STATUS_NOT_FOUND, "%s", status_name(status));
     store_scan_close(iterator);
-    BOX_DEMAND(box, recordmap_count(in->map) == tally.records, "%llu tags, %llu records",
-        (unsigned long long)recordmap_count(in->map), (unsigned long long)tally.records);
+    BOX_DEMAND(box, recordmap_count(part->map) == tally.records, "%llu tags, %llu records",
+        (unsigned long long)recordmap_count(part->map), (unsigned long long)tally.records);
     tally_entries(keyspace, &tally);
     for (int i = 0; i < 4; i++)
         BOX_DEMAND(box, keyspace->record_counts[i] == tally.flagged[i], "state %d", i);
     BOX_DEMAND(box, tally.with_record == tally.flagged[RECORD_STALE] + tally.flagged[RECORD_CLEAN], "records are missing");
-    BOX_DEMAND(box, in->loads.count > 0 || tally.pinned == 0, "%llu are pinned by nobody", (unsigned long long)tally.pinned);
+    BOX_DEMAND(box, part->loads.count > 0 || tally.pinned == 0, "%llu are pinned by nobody", (unsigned long long)tally.pinned);
     BOX_DEMAND(box, tally.writing == 0, "%llu say that they are being written", (unsigned long long)tally.writing);
 }
 

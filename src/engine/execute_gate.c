@@ -1,7 +1,8 @@
 /* At the memory gate: what is done for a call when memory is short (tier rule 7). */
 #include "engine/execute_private.h"
 
-#include "engine/internal.h"
+#include "engine/evict.h"
+#include "engine/memory.h"
 #include "tier/image.h"
 
 enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024 };
@@ -45,7 +46,7 @@ bool execute_wait_for_reserve(struct call *call, struct worker *worker)
 
     if (!(call->command->flags & COMMAND_WRITE) || call->command->flags & COMMAND_EXCLUSIVE || call->client->flags & CLIENT_REPLAY)
         return true;
-    call->turn->over_reserve = engine_reserve_is_used_up(engine);
+    call->turn->over_reserve = memory_reserve_is_used_up(engine);
     if (!call->turn->over_reserve)
         return true;
     turn_count(call->turn, STAT_THROTTLED, 1);
@@ -59,11 +60,11 @@ bool execute_make_room(struct call *call, struct worker *worker)
     struct engine *engine = call->engine;
 
     if (call->client->flags & CLIENT_REPLAY) {
-        if (engine_memory_is_short(engine))
-            engine_wait_for_memory(engine);     /* whatever it is: its keys may have to be loaded */
+        if (memory_is_short(engine))
+            memory_wait(engine);     /* whatever it is: its keys may have to be loaded */
         return true;
     }
-    if (call->turn->memory_fill >= 0 && engine_may_wait_for_memory(engine)) {
+    if (call->turn->memory_fill >= 0 && memory_may_come(engine)) {
         if (pace_take(engine, call->turn->memory_fill, request_weight(call)))
             return true;
         turn_count(call->turn, STAT_THROTTLED, 1);
@@ -72,7 +73,7 @@ bool execute_make_room(struct call *call, struct worker *worker)
     }
     if (!call->turn->over_memory)
         return true;
-    if (engine_evict(engine, worker, call)) {
+    if (evict_keys(engine, worker)) {
         call->turn->over_memory = false;
         return true;
     }

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "engine/memory.h"
 
 enum {
     REFILL_US = 250,
@@ -28,8 +29,8 @@ int pace_fill(const struct engine *engine)
 
     if (limit <= 0 || engine->tier == NULL)
         return -1;
-    used = (int64_t)engine_memory_used(engine);
-    if (engine_may_wait_for_memory(engine))
+    used = (int64_t)memory_used(engine);
+    if (memory_may_come(engine))
         used += (int64_t)engine->memory_excess;
     mark = limit / 100 * config_number(engine->config, CONFIG_TIER_HIGH_WATERMARK);
     if (used <= mark)

@@ -4,9 +4,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/mutex.h"
+#include "engine/big_call.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
-#include "engine/internal.h"
+#include "engine/memory.h"
 #include "engine/monitor.h"
 
 void worker_init(struct worker *worker, struct engine *engine, int index)
@@ -72,7 +73,7 @@ void worker_begin_turn(struct worker *worker)
     turn->string_size_max = config_number(config, CONFIG_PROTO_MAX_BULK_LEN);
     turn->hll_sparse_size_max = (size_t)config_number(config, CONFIG_HLL_SPARSE_MAX_BYTES);
     turn->lsn_seen = 0;
-    turn->over_reserve = engine_reserve_is_used_up(engine);
+    turn->over_reserve = memory_reserve_is_used_up(engine);
     worker_check_memory(worker);
     /* A writer that can't make room looks again by itself; waking it in every turn would only cost CPU. */
     if (turn->memory_fill >= 0 && !tier_is_demoting(engine->tier) && !tier_is_stuck(engine->tier))
@@ -85,7 +86,7 @@ void worker_check_memory(struct worker *worker)
 
     worker->writes_since_check = 0;
     turn->memory_fill = pace_fill(worker->engine);
-    turn->over_memory = turn->memory_fill >= PACE_FILL_ONE || (turn->memory_fill < 0 && engine_memory_is_short(worker->engine));
+    turn->over_memory = turn->memory_fill >= PACE_FILL_ONE || (turn->memory_fill < 0 && memory_is_short(worker->engine));
 }
 
 uint64_t worker_covered(const struct worker *worker)
@@ -225,7 +226,7 @@ static bool is_held_back(struct worker *worker)
     struct engine *engine = worker->engine;
     int fill;
 
-    if (!worker->memory_first->waits_for_pace || !engine_may_wait_for_memory(engine))
+    if (!worker->memory_first->waits_for_pace || !memory_may_come(engine))
         return false;
     fill = pace_fill(engine);
     return fill >= 0 && !pace_has_credit(engine, fill);
@@ -234,7 +235,7 @@ static bool is_held_back(struct worker *worker)
 /* It would only find out again that it has to wait. */
 static bool waits_in_vain(const struct worker *worker, const struct client *client)
 {
-    return client->waits_for_replies && engine_replies_are_full(worker->engine);
+    return client->waits_for_replies && memory_replies_are_full(worker->engine);
 }
 
 /* First come, first served, each once. One that could do nothing keeps its place. */
@@ -378,7 +379,7 @@ bool worker_remove_client(struct worker *worker, struct client *client)
         tier_release(engine->tier, client);
     }
     job_forget(engine->jobs, client);
-    engine_end_big_call(engine, client);
+    big_call_end(engine, client);
     mutex_lock(&worker->mail_lock);
     queued = client->ready_queued;
     mutex_unlock(&worker->mail_lock);

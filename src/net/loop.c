@@ -9,7 +9,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/blocking.h"
-#include "engine/internal.h"
+#include "engine/cron.h"
+#include "engine/engine.h"
+#include "engine/memory.h"
 #include "net/connection.h"
 
 enum { READ_SIZE_MIN = 4 * 1024, OUTPUT_MAX_MIN = 16 * 1024 };
@@ -53,7 +55,7 @@ void loop_end_turn(struct loop *loop)
 static void share_memory(struct loop *loop)
 {
     struct engine *engine = loop->engine;
-    uint64_t clients = (uint64_t)atomic_load_explicit(&engine->client_count, memory_order_relaxed), share = engine_client_memory_max(engine) / 4;
+    uint64_t clients = (uint64_t)atomic_load_explicit(&engine->client_count, memory_order_relaxed), share = memory_of_clients_max(engine) / 4;
     uint64_t most = (uint64_t)config_number(engine->config, CONFIG_CLIENT_OUTPUT_PENDING_MAX);
 
     share = clients > 1 ? share / clients : share;
@@ -235,7 +237,7 @@ static void on_cron(uv_timer_t *handle)
     uint64_t period_ms = 1000 / (uint64_t)config_number(loop->engine->config, CONFIG_HZ);
 
     loop_enter_turn(loop);
-    engine_cron(&loop->worker);
+    cron_tick(&loop->worker);
     check_clients(loop);
     if (loop->on_cron != NULL)
         loop->on_cron(loop, loop->cron_context);
@@ -356,10 +358,10 @@ void loop_evict(struct connection *connection, const char *why)
 void loop_relieve(struct loop *loop)
 {
     struct engine *engine = loop->engine;
-    uint64_t most = engine_client_memory_max(engine), all;
+    uint64_t most = memory_of_clients_max(engine), all;
     char why[160];
 
-    while ((all = engine_client_memory(engine)) > most && !pass_on(loop)) {
+    while ((all = memory_of_clients(engine)) > most && !pass_on(loop)) {
         struct connection *largest = find_largest(loop);
 
         if (largest == NULL || (largest->query.capacity <= LOOP_READ_SIZE && all - largest->counted <= most))

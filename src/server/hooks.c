@@ -4,12 +4,13 @@
 
 #include "engine/blocking.h"
 #include "engine/lazy_free.h"
+#include "engine/memory.h"
 
 static uint64_t hook_memory_used(void *context)
 {
     struct engine *engine = context;
 
-    return engine_memory_used(engine) + engine->memory_excess + engine->memory_wanted;
+    return memory_used(engine) + engine->memory_excess + engine->memory_wanted;
 }
 
 static struct worker *hook_wake(void *context, struct client *client)

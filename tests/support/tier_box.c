@@ -13,6 +13,7 @@
 #include "base/message.h"
 #include "base/random.h"
 #include "engine/lazy_free.h"
+#include "engine/memory.h"
 #include "server/families.h"
 #include "stats/error_stats.h"
 #include "stats/latency.h"
@@ -28,7 +29,7 @@ static uint64_t hook_memory_used(void *context)
 {
     struct tier_box *box = context;
 
-    return box->memory_is_real ? engine_memory_used(&box->engine) : segment_pool_used(box->partitions->pool);
+    return box->memory_is_real ? memory_used(&box->engine) : segment_pool_used(box->partitions->pool);
 }
 
 static struct worker *hook_wake(void *context, struct client *client)

@@ -6,5 +6,5 @@ void big_call_release(struct engine *engine)
 {
     engine->big_client = NULL;
     for (int i = 0; i < engine->worker_count; i++)
-        worker_memory_came(engine->workers[i]);
+        mailbox_note_memory(&engine->workers[i]->mailbox);
 }

@@ -42,7 +42,7 @@ void cron_tick(struct worker *worker)
     int64_t pause = engine->pause_until_ms;
 
     if (worker->memory_first != NULL && (pause != 0 || !memory_is_short(engine) || !memory_may_come(engine)))
-        worker_memory_came(worker);
+        mailbox_note_memory(&worker->mailbox);
     if (worker->index != 0)
         return;
     blocking_retry(worker);

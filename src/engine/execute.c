@@ -88,7 +88,7 @@ static bool pass_memory_gate(struct call *call, struct worker *worker)
     if (call->client->flags & CLIENT_PROXY || (!(call->command->flags & (COMMAND_DENYOOM | COMMAND_WRITE)) && call->key_count == 0))
         return true;
     if (++worker->writes_since_check >= (is_replay || call->turn->memory_fill >= 0 ? MEMORY_CHECK_PACED : MEMORY_CHECK_WRITES)) {
-        worker_check_memory(worker);
+        pace_check(worker);
         call->turn->over_reserve = memory_reserve_is_used_up(engine);
     }
     if (__builtin_expect(call->turn->over_reserve, 0) && !execute_wait_for_reserve(call, worker))

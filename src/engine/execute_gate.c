@@ -3,6 +3,7 @@
 
 #include "engine/evict.h"
 #include "engine/memory.h"
+#include "engine/memory_queue.h"
 #include "tier/image.h"
 
 enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024 };
@@ -14,7 +15,7 @@ void execute_park(struct call *call, struct worker *worker)
         tier_submit(call->engine->tier, &worker->loads);
         tier_release(call->engine->tier, call->client);
     }
-    worker_park_for_memory(worker, call->client);
+    memory_queue_add(worker, call->client);
     call->parked = true;
 }
 
@@ -24,7 +25,7 @@ void execute_park_paced(struct call *call, struct worker *worker)
     execute_park(call, worker);
     call->client->waits_for_pace = true;
     if (worker->pace_soon != NULL)
-        worker->pace_soon(worker->ring_context);
+        worker->pace_soon(worker->loop);
     if (!tier_is_demoting(call->engine->tier))
         tier_nudge(call->engine->tier);
 }

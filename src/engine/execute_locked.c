@@ -302,7 +302,7 @@ static bool must_run_again(struct call *call, struct worker *worker, enum reside
     if (residency == SHORT)
         turn_count(call->turn, STAT_THROTTLED, 1);
     if (residency == REAPED)
-        worker_wake(worker, client);
+        mailbox_wake(&worker->mailbox, client);
     return must_queue || residency == WAITING || residency == REAPED;
 }
 

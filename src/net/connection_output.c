@@ -90,7 +90,7 @@ static void tell_waiting(struct engine *engine)
     if (engine->reply_wanted_ms == 0 || memory_replies_are_full(engine))
         return;
     for (int i = 0; i < engine->worker_count; i++)
-        worker_memory_came(engine->workers[i]);
+        mailbox_note_memory(&engine->workers[i]->mailbox);
 }
 
 static void writing_is_done(struct connection *connection)

@@ -106,7 +106,7 @@ static struct box *box_create(void)
         worker_init(&box->workers[i], engine, i);
         box->workers[i].resume = resume;
         box->workers[i].set_alarm = set_alarm;
-        box->workers[i].ring_context = box;
+        box->workers[i].loop = box;
         worker_begin_turn(&box->workers[i]);
     }
     for (int i = 0; i < CLIENTS; i++) {

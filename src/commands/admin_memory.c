@@ -1,11 +1,11 @@
-/* MEMORY: reports about memory usage; engine/figures.h has the statistics. */
+/* MEMORY: reports about memory usage; engine/data_stats.h has the statistics. */
 #include <inttypes.h>
 
 #include "base/message.h"
 #include "call/key.h"
 #include "commands/admin.h"
 #include "commands/handlers.h"
-#include "engine/figures.h"
+#include "engine/data_stats.h"
 #include "stats/info.h"
 
 enum { SAMPLES_BY_DEFAULT = 5, TABLE_SHARE_MAX = 64 };
@@ -89,9 +89,9 @@ static size_t reply_databases(struct call *call, uint64_t *keys)
     return told;
 }
 
-static void reply_allocator(struct call *call, const struct memory_figures *figures)
+static void reply_allocator(struct call *call, const struct memory_stats *stats)
 {
-    const struct meter_allocator *allocator = &figures->allocator;
+    const struct meter_allocator *allocator = &stats->allocator;
 
     reply_number(call, "allocator.allocated", allocator->allocated);
     reply_number(call, "allocator.active", allocator->active);
@@ -100,70 +100,70 @@ static void reply_allocator(struct call *call, const struct memory_figures *figu
     reply_number(call, "allocator-fragmentation.bytes", allocator->active - allocator->allocated);
     reply_ratio(call, "allocator-rss.ratio", info_ratio((double)allocator->resident, (double)allocator->active));
     reply_number(call, "allocator-rss.bytes", allocator->resident - allocator->active);
-    reply_ratio(call, "rss-overhead.ratio", info_ratio((double)figures->resident, (double)allocator->resident));
-    reply_number(call, "rss-overhead.bytes", figures->resident - allocator->resident);
-    reply_ratio(call, "fragmentation", info_ratio((double)figures->resident, (double)figures->used));
-    reply_number(call, "fragmentation.bytes", figures->resident - figures->used);
+    reply_ratio(call, "rss-overhead.ratio", info_ratio((double)stats->resident, (double)allocator->resident));
+    reply_number(call, "rss-overhead.bytes", stats->resident - allocator->resident);
+    reply_ratio(call, "fragmentation", info_ratio((double)stats->resident, (double)stats->used));
+    reply_number(call, "fragmentation.bytes", stats->resident - stats->used);
 }
 
 /* MEMORY STATS */
 void memory_stats_command(struct call *call)
 {
-    struct memory_figures figures;
+    struct memory_stats stats;
     struct reply_later later = reply_later_begin(call->reply);
     uint64_t keys, grown;
     size_t databases;
 
-    memory_figures(call->engine, &figures);
-    grown = figures.used > figures.startup ? figures.used - figures.startup : 0;
-    reply_number(call, "peak.allocated", figures.peak);
-    reply_number(call, "total.allocated", figures.used);
-    reply_number(call, "startup.allocated", figures.startup);
+    memory_stats(call->engine, &stats);
+    grown = stats.used > stats.startup ? stats.used - stats.startup : 0;
+    reply_number(call, "peak.allocated", stats.peak);
+    reply_number(call, "total.allocated", stats.used);
+    reply_number(call, "startup.allocated", stats.startup);
     reply_number(call, "replication.backlog", 0);
     reply_number(call, "clients.slaves", 0);
-    reply_number(call, "clients.normal", figures.clients);
+    reply_number(call, "clients.normal", stats.clients);
     reply_number(call, "cluster.links", 0);
-    reply_number(call, "aof.buffer", figures.aof_buffer);
+    reply_number(call, "aof.buffer", stats.aof_buffer);
     reply_number(call, "lua.caches", 0);
     reply_number(call, "functions.caches", 0);
     databases = reply_databases(call, &keys);
-    reply_number(call, "overhead.total", figures.overhead);
+    reply_number(call, "overhead.total", stats.overhead);
     reply_number(call, "keys.count", keys);
     reply_number(call, "keys.bytes-per-key", keys > 0 ? grown / keys : 0);
-    reply_number(call, "dataset.bytes", figures.dataset);
-    reply_ratio(call, "dataset.percentage", 100 * info_ratio((double)figures.dataset, (double)grown));
-    reply_ratio(call, "peak.percentage", 100 * info_ratio((double)figures.used, (double)figures.peak));
-    reply_allocator(call, &figures);
+    reply_number(call, "dataset.bytes", stats.dataset);
+    reply_ratio(call, "dataset.percentage", 100 * info_ratio((double)stats.dataset, (double)grown));
+    reply_ratio(call, "peak.percentage", 100 * info_ratio((double)stats.used, (double)stats.peak));
+    reply_allocator(call, &stats);
     reply_later_map(call->reply, later, 27 + databases);
 }
 
-static void complain(struct buffer *out, const struct engine *engine, const struct memory_figures *figures)
+static void complain(struct buffer *out, const struct engine *engine, const struct memory_stats *stats)
 {
     int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
     char human[32], other[32];
 
-    info_human(figures->used, human);
-    if (figures->used > 0 && figures->peak > figures->used + figures->used / 2) {
-        info_human(figures->peak, other);
+    info_human(stats->used, human);
+    if (stats->used > 0 && stats->peak > stats->used + stats->used / 2) {
+        info_human(stats->peak, other);
         buffer_append_format(out, "- Memory usage was much higher before (%s, now %s). The allocator returns the difference to the system with "
             "time; MEMORY PURGE returns it at once.\n", other, human);
     }
-    if (figures->resident > figures->used + figures->used / 2) {
-        info_human(figures->resident, other);
+    if (stats->resident > stats->used + stats->used / 2) {
+        info_human(stats->resident, other);
         buffer_append_format(out, "- Fragmentation: the process uses %s of the system's memory for %s of data. MEMORY PURGE may return "
             "some of it; new data fills the rest again.\n", other, human);
     }
-    if (figures->clients > figures->used / 4) {
-        info_human(figures->clients, other);
+    if (stats->clients > stats->used / 4) {
+        info_human(stats->clients, other);
         buffer_append_format(out, "- The buffers of clients use %s. CLIENT LIST shows which clients; client-output-buffer-limit and "
             "maxmemory-clients limit them.\n", other);
     }
-    if (figures->tier > figures->used / 2) {
-        info_human(figures->tier, other);
+    if (stats->tier > stats->used / 2) {
+        info_human(stats->tier, other);
         buffer_append_format(out, "- The tags of cold keys and the store's own memory use %s. A larger maxmemory, or a smaller "
             "tier-write-buffer, leaves more room for hot keys.\n", other);
     }
-    if (limit > 0 && figures->used > (uint64_t)limit)
+    if (limit > 0 && stats->used > (uint64_t)limit)
         buffer_append_string(out, "- Memory usage is over maxmemory: demotion cannot keep up, or maxmemory-policy evicts nothing. "
             "See INFO tiering.\n");
 }
@@ -171,14 +171,14 @@ static void complain(struct buffer *out, const struct engine *engine, const stru
 /* MEMORY DOCTOR */
 void memory_doctor_command(struct call *call)
 {
-    struct memory_figures figures;
+    struct memory_stats stats;
     struct buffer text = { 0 };
 
-    memory_figures(call->engine, &figures);
-    if (figures.used < 5 << 20)
+    memory_stats(call->engine, &stats);
+    if (stats.used < 5 << 20)
         buffer_append_string(&text, "The server uses too little memory for a report.\n");
     else
-        complain(&text, call->engine, &figures);
+        complain(&text, call->engine, &stats);
     if (text.size == 0)
         buffer_append_string(&text, "No problems with memory were found.\n");
     reply_verbatim(call->reply, "txt", buffer_bytes(&text));

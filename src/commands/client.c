@@ -146,7 +146,7 @@ void client_unpause_command(struct call *call)
 
     engine->pause_until_ms = 0;
     for (int i = 0; i < engine->worker_count; i++)
-        worker_memory_came(engine->workers[i]);     /* paused clients are in the list of those that wait for memory */
+        mailbox_note_memory(&engine->workers[i]->mailbox);     /* paused clients are in the queue of those that wait for memory */
     reply_ok(call->reply);
 }
 

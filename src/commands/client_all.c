@@ -184,7 +184,7 @@ static struct survey *survey_all(struct call *call, enum purpose purpose, struct
         message = mem_zalloc(sizeof(*message));
         message->message.run = run_message;
         message->survey = survey;
-        worker_post(engine->workers[i], &message->message);
+        mailbox_post(&engine->workers[i]->mailbox, &message->message);
     }
     look_at_own_clients(survey, here);
     if (count_out(survey))

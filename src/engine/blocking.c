@@ -5,11 +5,11 @@
 #include "base/mutex.h"
 #include "engine/blocking_private.h"
 
-struct blocking_figures blocking_figures(const struct engine *engine)
+struct blocking_stats blocking_stats(const struct engine *engine)
 {
     const struct blocking *blocking = engine->blocking;
 
-    return (struct blocking_figures){ .waiters = blocking->waiting_count, .keys = blocking->key_count,
+    return (struct blocking_stats){ .waiters = blocking->waiting_count, .keys = blocking->key_count,
         .keys_even_without = blocking->even_without_count, .with_deadline = blocking->with_deadline };
 }
 

@@ -82,12 +82,12 @@ enum blocking_end { BLOCKING_SERVED, BLOCKING_TIMED_OUT, BLOCKING_UNBLOCKED };
 bool blocking_unblock(struct worker *worker, uint64_t client_id, enum blocking_end how);
 
 /* For INFO; any thread. */
-struct blocking_figures {
+struct blocking_stats {
     uint64_t waiters;           /* that are not served yet */
     uint64_t keys;              /* that somebody waits for */
     uint64_t keys_even_without; /* those among them whose removal would serve somebody */
     uint64_t with_deadline;     /* waiters that will time out */
 };
-struct blocking_figures blocking_figures(const struct engine *engine);
+struct blocking_stats blocking_stats(const struct engine *engine);
 
 #endif

@@ -53,7 +53,7 @@ void deadline_remove(struct worker *worker, struct waiter *waiter)
 static void set_alarm(struct worker *worker)
 {
     if (worker->set_alarm != NULL && worker->deadline_count > 0)
-        worker->set_alarm(worker->ring_context, worker->deadlines[0]->deadline_us);
+        worker->set_alarm(worker->loop, worker->deadlines[0]->deadline_us);
 }
 
 void deadline_add(struct worker *worker, struct waiter *waiter)

@@ -27,7 +27,7 @@ struct place {
 };
 
 struct waiter {
-    struct mail message;         /* brings the answer home */
+    struct mail mail;               /* brings the reply to its worker */
     struct engine *engine;
     struct worker *worker;          /* the client's. Immutable, as all up to `places` */
     uint64_t client_id;

@@ -110,9 +110,9 @@ void waiter_finish(struct blocking *blocking, struct waiter *waiter, enum blocki
 }
 
 /* On the waiter's worker. */
-static void come_home(struct mail *message, struct worker *worker)
+static void come_home(struct mail *mail, struct worker *worker)
 {
-    struct waiter *waiter = (struct waiter *)message;
+    struct waiter *waiter = (struct waiter *)mail;
 
     if (waiter->client == NULL) {
         waiter_free(waiter);
@@ -125,27 +125,27 @@ static void come_home(struct mail *message, struct worker *worker)
 /* `worker` is the one we are on: its own clients get theirs at the end of the turn, without a bell. */
 void waiter_send_home(struct worker *worker, struct waiter *waiter)
 {
-    waiter->message = (struct mail){ .run = come_home };
+    waiter->mail = (struct mail){ .run = come_home };
     if (waiter->worker != worker) {
-        worker_post(waiter->worker, &waiter->message);
+        mailbox_post(&waiter->worker->mailbox, &waiter->mail);
         return;
     }
     if (worker->home_last != NULL)
-        worker->home_last->next = &waiter->message;
+        worker->home_last->next = &waiter->mail;
     else
-        worker->home_first = &waiter->message;
-    worker->home_last = &waiter->message;
+        worker->home_first = &waiter->mail;
+    worker->home_last = &waiter->mail;
 }
 
 void blocking_bring_home(struct worker *worker)
 {
     while (worker->home_first != NULL) {
-        struct mail *message = worker->home_first;
+        struct mail *mail = worker->home_first;
 
-        worker->home_first = message->next;
+        worker->home_first = mail->next;
         if (worker->home_first == NULL)
             worker->home_last = NULL;
-        message->run(message, worker);
+        mail->run(mail, worker);
     }
 }
 

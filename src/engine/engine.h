@@ -83,7 +83,7 @@ struct engine {
     _Atomic int64_t last_save_ms;
     _Atomic uint64_t memory_peak;
     _Atomic uint64_t memory_base;   /* bytes resident beyond what was used as the server became ready: program, stacks */
-    _Atomic uint64_t memory_excess; /* see engine_memory_watch */
+    _Atomic uint64_t memory_excess; /* see memory_watch_excess */
     /* Microseconds with memory over maxmemory, as the first worker's cron sees it: in all, and when it began (0: it is not). */
     _Atomic int64_t memory_over_us, memory_over_since_us;
     _Atomic uint64_t loading_total, loading_done;
@@ -121,32 +121,10 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
 /* A pipeline's next requests: begin to bring what they will touch into the CPU's cache. */
 void engine_prefetch(struct worker *worker, const struct client *client, const struct bytes *args, int arg_count, int stage);
 
-/* Bytes: memory used, as maxmemory counts it: everything the allocator gave out, and entries; free room inside of the heaps not. */
-uint64_t engine_memory_used(const struct engine *engine);
-/* Bytes that the buffers of all clients take, and may take at most: maxmemory-clients; if that is 0, half of maxmemory, or any number. */
-uint64_t engine_client_memory(const struct engine *engine);
-uint64_t engine_client_memory_max(const struct engine *engine);
-/* A request of `size` bytes and more may be received: it fits into maxmemory, or it is the only one for which no room can be made. False: ask again soon; room
- * is being made. On the client's worker; engine_end_large when the request has run or its client is gone. */
-bool engine_admit_large(struct engine *engine, struct client *client, uint64_t size);
-void engine_end_large(struct engine *engine, struct client *client);
-/* Replies hold as much of the memory as they may: one more long string has to wait until others have been sent. */
-bool engine_replies_are_full(const struct engine *engine);
-/* A few times a second, by one worker: how much more is resident than is used, beyond the base and a twentieth of maxmemory. The
- * tier counts it as used, so that RSS stays near maxmemory whatever fragments. */
-void engine_memory_watch(struct engine *engine);
-/* Memory is over maxmemory; and whether there is hope that demotion brings it down (else maxmemory-policy decides). */
-bool engine_memory_is_short(const struct engine *engine);
-/* Too many old values wait to be written by a running checkpoint: changes have to wait. */
-bool engine_reserve_is_used_up(const struct engine *engine);
-bool engine_may_wait_for_memory(const struct engine *engine);
 /* Sum of a statistic over all workers (any thread). */
 uint64_t engine_stat(const struct engine *engine, enum statistic stat);
 void engine_reset_stats(struct engine *engine);
 /* Whether keys that have expired are looked for, in RAM and in the store (DEBUG SET-ACTIVE-EXPIRE). Any thread. */
 void engine_set_active_expire(struct engine *engine, bool on);
-
-/* Regular work, on the worker's own thread, `hz` times a second: expiry, eviction. */
-void engine_cron(struct worker *worker);
 
 #endif

@@ -1,10 +1,11 @@
 /* The life of a call: find, check, pass the gate of memory, run under locks (execute_locked.c), account. */
 #include "base/clock.h"
 #include "call/command_keys.h"
+#include "engine/big_call.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/execute_private.h"
-#include "engine/internal.h"
+#include "engine/memory.h"
 #include "engine/monitor.h"
 
 enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_PACED = 8 };
@@ -23,8 +24,7 @@ static const struct command *find_command(struct call *call)
         const struct command *child = command_find_child(command, call->args[1]);
 
         if (child == NULL) {
-            reply_errorf(call, "ERR unknown subcommand '%.128s'. Try %s HELP.", call_format(call, "%.*s",
-                (int)call->args[1].size, call->args[1].data).data, command_upper_name(call, command));
+            execute_reply_unknown_child(call, command);
             return NULL;
         }
         call->command = child;
@@ -63,7 +63,7 @@ static bool is_allowed(struct call *call)
     return true;
 }
 
-static bool find_keys(struct call *call, struct worker *worker)
+static void find_keys(struct call *call, struct worker *worker)
 {
     int count;
 
@@ -77,7 +77,6 @@ static bool find_keys(struct call *call, struct worker *worker)
     call->key_count = call->own_key_count = count > 0 ? count : 0;
     for (int i = 0; i < call->key_count; i++)
         call->keys[i].hash = hash_bytes(&call->partitions->seed, call->args[call->keys[i].arg]);
-    return true;
 }
 
 /* Memory first, pins later (tier rule 7). True if the call may go on. */
@@ -89,8 +88,8 @@ static bool pass_memory_gate(struct call *call, struct worker *worker)
     if (call->client->flags & CLIENT_PROXY || (!(call->command->flags & (COMMAND_DENYOOM | COMMAND_WRITE)) && call->key_count == 0))
         return true;
     if (++worker->writes_since_check >= (is_replay || call->turn->memory_fill >= 0 ? MEMORY_CHECK_PACED : MEMORY_CHECK_WRITES)) {
-        worker_check_memory(worker);
-        call->turn->over_reserve = engine_reserve_is_used_up(engine);
+        pace_check(worker);
+        call->turn->over_reserve = memory_reserve_is_used_up(engine);
     }
     if (__builtin_expect(call->turn->over_reserve, 0) && !execute_wait_for_reserve(call, worker))
         return false;
@@ -124,13 +123,21 @@ static void note_paused(struct client *client, struct engine *engine, bool pause
 }
 
 /* A handler that asks for more keys is run again with them: tier rule 8, for nothing was changed yet. */
-static void run_locked(struct call *call, struct worker *worker, bool *parked)
+static enum run_result run_locked(struct call *call, struct worker *worker)
 {
-    execute_once(call, worker, parked);
+    enum run_result result = execute_once(call, worker);
+
     while (call->asks) {
         execute_take_asked(call);
-        execute_once(call, worker, parked);
+        result = execute_once(call, worker);
     }
+    return result;
+}
+
+static void count_changes(struct call *call)
+{
+    if (call->change_count > 0)
+        atomic_fetch_add_explicit(&call->engine->dirty, call->change_count, memory_order_relaxed);
 }
 
 static void finish_call(struct call *call, struct worker *worker, int64_t started_ns)
@@ -144,14 +151,17 @@ static void finish_call(struct call *call, struct worker *worker, int64_t starte
     command_note_latency(stats, taken_ns);
     if (call->failed)
         atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
-    engine_note_call(call, taken_ns / 1000);
+    execute_note_call(call, taken_ns / 1000);
+    turn_count(&worker->turn, STAT_COMMANDS, 1);
+    call->client->commands++;
+    count_changes(call);
 }
 
 static void note_rejected(struct call *call)
 {
     if (call->command != NULL)
         atomic_fetch_add_explicit(&command_stats_of(call->engine->commands, call->command)->rejected, 1, memory_order_relaxed);
-    engine_note_error(call);
+    execute_note_error(call);
 }
 
 /* CLIENT REPLY OFF and SKIP. */
@@ -174,7 +184,7 @@ static void end_waiting(struct engine *engine, struct client *client)
         tier_release(engine->tier, client);
     if (client->job != NULL)
         job_forget(engine->jobs, client);
-    engine_end_big_call(engine, client);
+    big_call_end(engine, client);
 }
 
 /* The request of a client that waits for a key is run again: it has been served meanwhile, or its time is up. */
@@ -206,6 +216,76 @@ static void serve_waiters(struct worker *worker, const struct client *client)
         blocking_serve(worker);
 }
 
+/* Returns when the call began: the time of the call, not of the turn. A turn may be long, and a key must not expire early. */
+static int64_t begin_call(struct worker *worker, struct client *client)
+{
+    int64_t started_ns = worker->clock_ns != 0 ? worker->clock_ns : clock_mono_ns();
+
+    if (client->parked) {
+        client->parked = false;
+        atomic_fetch_sub_explicit(&worker->engine->blocked_count, 1, memory_order_relaxed);
+    } else {
+        client->began_us = started_ns / 1000;
+    }
+    worker->turn.now_ms = (started_ns + worker->wall_offset_ns) / 1000000;
+    arena_reset(&worker->arena);
+    return started_ns;
+}
+
+enum attempt { RAN, PARKED, REFUSED };
+
+static enum attempt try_to_run(struct call *call, struct worker *worker)
+{
+    bool paused = is_paused(call);
+
+    note_paused(call->client, call->engine, paused);
+    if (paused) {
+        execute_park(call, worker);         /* the cron resumes it */
+        return PARKED;
+    }
+    if (!pass_memory_gate(call, worker))
+        return call->parked ? PARKED : REFUSED;
+    return run_locked(call, worker) == RUN_PARKED ? PARKED : RAN;
+}
+
+/* Refused before anything was looked at. */
+static enum run_result end_refused(struct call *call)
+{
+    note_rejected(call);
+    drop_unwanted_reply(call);
+    note_paused(call->client, call->engine, false);
+    end_waiting(call->engine, call->client);
+    return RUN_DONE;
+}
+
+static enum run_result end_parked(struct call *call, struct worker *worker)
+{
+    struct client *client = call->client;
+
+    CHECK(client->reply.out.size == call->reply_start && (call->change_count == 0 || call->wait != NULL));     /* tier rule 8 */
+    count_changes(call);
+    if (client->flags & CLIENT_PROXY)
+        return RUN_PARKED;
+    if (client->waiter != NULL) {
+        end_waiting(call->engine, client);      /* what it has loaded is not kept in RAM while it waits for a key */
+        tell_monitors(call, worker);
+    }
+    client->parked = true;
+    atomic_fetch_add_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
+    serve_waiters(worker, client);      /* of a key that was found to have expired */
+    return RUN_PARKED;
+}
+
+static enum run_result end_done(struct call *call, struct worker *worker, bool ran)
+{
+    drop_unwanted_reply(call);
+    end_waiting(call->engine, call->client);
+    if (ran)
+        tell_monitors(call, worker);
+    serve_waiters(worker, call->client);
+    return RUN_DONE;
+}
+
 enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)
 {
     struct engine *engine = worker->engine;
@@ -221,72 +301,25 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         .arena = &worker->arena,
         .reply_start = client->reply.out.size,
     };
+    enum attempt attempt;
     int64_t started_ns;
-    bool parked = false, ran = false, paused, was_parked = client->parked;
 
     if (client->waiter != NULL)
         return end_blocking(&call, worker);
-    if (was_parked) {
-        client->parked = false;
-        atomic_fetch_sub_explicit(&engine->blocked_count, 1, memory_order_relaxed);
-    }
-    /* The time of the call, not of the turn: a turn may be long, and a key must not expire early. */
-    started_ns = worker->clock_ns != 0 ? worker->clock_ns : clock_mono_ns();
-    if (!was_parked)
-        client->began_us = started_ns / 1000;
-    worker->turn.now_ms = (started_ns + worker->wall_offset_ns) / 1000000;
-    arena_reset(&worker->arena);
-    if (find_command(&call) == NULL || !is_allowed(&call)) {
-        note_rejected(&call);
-        drop_unwanted_reply(&call);
-        note_paused(client, engine, false);
-        end_waiting(engine, client);
-        return RUN_DONE;
-    }
+    started_ns = begin_call(worker, client);
+    if (find_command(&call) == NULL || !is_allowed(&call))
+        return end_refused(&call);
     client->last_command = call.command;
     if (call.command->keys != NULL)
         find_keys(&call, worker);
-    paused = is_paused(&call);
-    note_paused(client, engine, paused);
-    if (paused) {
-        execute_park(&call, worker);     /* the cron lets them go on */
-        parked = true;
-    } else if (!pass_memory_gate(&call, worker)) {
-        parked = call.parked;
-        if (!parked)
-            note_rejected(&call);
-    } else {
-        run_locked(&call, worker, &parked);
-        ran = !parked;
-        if (ran) {
-            finish_call(&call, worker, started_ns);
-            turn_count(&worker->turn, STAT_COMMANDS, 1);
-            client->commands++;
-            if (call.change_count > 0)
-                atomic_fetch_add_explicit(&engine->dirty, call.change_count, memory_order_relaxed);
-        }
-    }
-    if (parked) {
-        CHECK(client->reply.out.size == call.reply_start && (call.change_count == 0 || call.wait != NULL));    /* tier rule 8 */
-        if (call.change_count > 0)
-            atomic_fetch_add_explicit(&engine->dirty, call.change_count, memory_order_relaxed);
-        if (client->flags & CLIENT_PROXY)
-            return RUN_PARKED;
-        if (client->waiter != NULL)
-            end_waiting(engine, client);        /* what it had loaded need not stay until somebody comes */
-        if (client->waiter != NULL)
-            tell_monitors(&call, worker);
-        client->parked = true;
-        atomic_fetch_add_explicit(&engine->blocked_count, 1, memory_order_relaxed);
-        serve_waiters(worker, client);      /* of a key that was found to have expired */
-        return RUN_PARKED;
-    }
-    drop_unwanted_reply(&call);
-    end_waiting(engine, client);
-    if (ran)
-        tell_monitors(&call, worker);
-    serve_waiters(worker, client);
-    return RUN_DONE;
+    attempt = try_to_run(&call, worker);
+    if (attempt == PARKED)
+        return end_parked(&call, worker);
+    if (attempt == RAN)
+        finish_call(&call, worker, started_ns);
+    else
+        note_rejected(&call);
+    return end_done(&call, worker, attempt == RAN);
 }
 
 void engine_prefetch(struct worker *worker, const struct client *client, const struct bytes *args, int arg_count, int stage)

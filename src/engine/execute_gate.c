@@ -1,7 +1,9 @@
 /* At the memory gate: what is done for a call when memory is short (tier rule 7). */
 #include "engine/execute_private.h"
 
-#include "engine/internal.h"
+#include "engine/evict.h"
+#include "engine/memory.h"
+#include "engine/memory_queue.h"
 #include "tier/image.h"
 
 enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024 };
@@ -13,7 +15,7 @@ void execute_park(struct call *call, struct worker *worker)
         tier_submit(call->engine->tier, &worker->loads);
         tier_release(call->engine->tier, call->client);
     }
-    worker_park_for_memory(worker, call->client);
+    memory_queue_add(worker, call->client);
     call->parked = true;
 }
 
@@ -23,7 +25,7 @@ void execute_park_paced(struct call *call, struct worker *worker)
     execute_park(call, worker);
     call->client->waits_for_pace = true;
     if (worker->pace_soon != NULL)
-        worker->pace_soon(worker->ring_context);
+        worker->pace_soon(worker->loop);
     if (!tier_is_demoting(call->engine->tier))
         tier_nudge(call->engine->tier);
 }
@@ -45,7 +47,7 @@ bool execute_wait_for_reserve(struct call *call, struct worker *worker)
 
     if (!(call->command->flags & COMMAND_WRITE) || call->command->flags & COMMAND_EXCLUSIVE || call->client->flags & CLIENT_REPLAY)
         return true;
-    call->turn->over_reserve = engine_reserve_is_used_up(engine);
+    call->turn->over_reserve = memory_reserve_is_used_up(engine);
     if (!call->turn->over_reserve)
         return true;
     turn_count(call->turn, STAT_THROTTLED, 1);
@@ -59,11 +61,11 @@ bool execute_make_room(struct call *call, struct worker *worker)
     struct engine *engine = call->engine;
 
     if (call->client->flags & CLIENT_REPLAY) {
-        if (engine_memory_is_short(engine))
-            engine_wait_for_memory(engine);     /* whatever it is: its keys may have to be loaded */
+        if (memory_is_short(engine))
+            memory_wait(engine);     /* whatever it is: its keys may have to be loaded */
         return true;
     }
-    if (call->turn->memory_fill >= 0 && engine_may_wait_for_memory(engine)) {
+    if (call->turn->memory_fill >= 0 && memory_may_come(engine)) {
         if (pace_take(engine, call->turn->memory_fill, request_weight(call)))
             return true;
         turn_count(call->turn, STAT_THROTTLED, 1);
@@ -72,7 +74,7 @@ bool execute_make_room(struct call *call, struct worker *worker)
     }
     if (!call->turn->over_memory)
         return true;
-    if (engine_evict(engine, worker, call)) {
+    if (evict_keys(engine, worker)) {
         call->turn->over_memory = false;
         return true;
     }

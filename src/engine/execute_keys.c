@@ -1,7 +1,9 @@
 /* The keys of a call that are not simply there: held, cold, too many, or asked for by its handler (tier rules 7 to 9). */
 #include "engine/execute_private.h"
 
-#include "engine/internal.h"
+#include "engine/big_call.h"
+#include "engine/expiry.h"
+#include "engine/memory.h"
 #include "tier/image.h"
 
 enum { BIG_CALL_SHARE = 4 };
@@ -31,9 +33,9 @@ bool execute_reap(struct call *call, struct keyspace *keyspace, const struct cal
         return false;
     value = entry_value(entry);
     death_ms = entry_death_ms(entry);
-    if (!hash_has_many_dead(&value, now_ms, EXPIRE_FIELDS_A_STEP) || (death_ms >= 0 && death_ms <= now_ms))
+    if (!hash_has_many_dead(&value, now_ms, EXPIRY_FIELDS_A_STEP) || (death_ms >= 0 && death_ms <= now_ms))
         return false;
-    turn_count(call->turn, STAT_EXPIRED_FIELDS, engine_expire_fields(call->engine, keyspace, key->hash, key->handle, now_ms));
+    turn_count(call->turn, STAT_EXPIRED_FIELDS, expiry_remove_fields(call->engine, keyspace, key->hash, key->handle, now_ms));
     return true;
 }
 
@@ -44,7 +46,6 @@ enum residency execute_weigh(struct call *call)
     struct engine *engine = call->engine;
     int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
     uint64_t cold = 0, needed;
-    struct client *free_token = NULL;
 
     for (int i = 0; i < call->key_count; i++) {
         const struct call_key *key = &call->keys[i];
@@ -64,7 +65,7 @@ enum residency execute_weigh(struct call *call)
             "ask for fewer keys", (unsigned long long)needed);
         return TOO_BIG;
     }
-    return atomic_compare_exchange_strong(&engine->big_client, &free_token, call->client) ? RESIDENT : QUEUED;
+    return big_call_take(engine, call->client) ? RESIDENT : QUEUED;
 }
 
 /* A load needs memory, too. Whoever has pins already goes on: nobody waits for memory while holding them. */
@@ -74,7 +75,7 @@ bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const st
 
     uint64_t size = tier_record_size(engine->tier);
 
-    if (!engine_may_wait_for_memory(engine) || !tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))
+    if (!memory_may_come(engine) || !tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))
         return false;
     if (call->client->waits == NULL)
         return !pace_take(engine, call->turn->memory_fill, size);

@@ -6,7 +6,8 @@
 #include "base/check.h"
 #include "call/witness.h"
 #include "engine/blocking.h"
-#include "engine/internal.h"
+#include "engine/expiry.h"
+#include "engine/memory.h"
 #include "tier/image.h"
 
 enum { PARTITION_WORDS = 64 };
@@ -38,37 +39,44 @@ static void set_add(struct partition_set *set, const struct partitions *all, uin
         set->words[index / 64] |= 1ull << (index % 64);
 }
 
-static void set_lock(const struct partition_set *set, struct partitions *all, bool lock)
+static void set_lock(const struct partition_set *set, struct partitions *all)
 {
     if (set->count == 1) {
-        if (lock)
-            partition_lock(&all->partitions[set->single]);
-        else
-            partition_unlock(&all->partitions[set->single]);
+        partition_lock(&all->partitions[set->single]);
         return;
     }
     for (uint32_t word = 0; word < (all->count + 63) / 64; word++) {
-        for (uint64_t bits = set->words[word]; bits != 0; bits &= bits - 1) {
-            struct partition *partition = &all->partitions[word * 64 + (uint32_t)__builtin_ctzll(bits)];
-
-            if (lock)
-                partition_lock(partition);
-            else
-                partition_unlock(partition);
-        }
+        for (uint64_t bits = set->words[word]; bits != 0; bits &= bits - 1)
+            partition_lock(&all->partitions[word * 64 + (uint32_t)__builtin_ctzll(bits)]);
     }
 }
 
-static void lock_keys(struct call *call, const struct partition_set *set, bool lock)
+static void set_unlock(const struct partition_set *set, struct partitions *all)
 {
-    bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
+    if (set->count == 1) {
+        partition_unlock(&all->partitions[set->single]);
+        return;
+    }
+    for (uint32_t word = 0; word < (all->count + 63) / 64; word++) {
+        for (uint64_t bits = set->words[word]; bits != 0; bits &= bits - 1)
+            partition_unlock(&all->partitions[word * 64 + (uint32_t)__builtin_ctzll(bits)]);
+    }
+}
 
-    if (exclusive && lock)
+static void lock_keys(struct call *call, const struct partition_set *set)
+{
+    if (call->command->flags & COMMAND_EXCLUSIVE)
         partitions_lock_all(call->partitions);
-    else if (exclusive)
+    else if (call->key_count > 0)
+        set_lock(set, call->partitions);
+}
+
+static void unlock_keys(struct call *call, const struct partition_set *set)
+{
+    if (call->command->flags & COMMAND_EXCLUSIVE)
         partitions_unlock_all(call->partitions);
     else if (call->key_count > 0)
-        set_lock(set, call->partitions, lock);
+        set_unlock(set, call->partitions);
 }
 
 /* Another worker's call has changed a key hereabouts that somebody waits for, who is still to be served. */
@@ -224,7 +232,7 @@ static void check_failed_call(const struct call *call)
 }
 #endif
 
-static void run(struct call *call)
+static void run_command(struct call *call)
 {
     call->witnesses = NULL;
     call->command->run(call);
@@ -244,44 +252,77 @@ static bool may_hold(struct call *call, uint64_t held_before)
 {
     struct engine *engine = call->engine;
 
-    if (held_before == 0 || engine->reply_held <= held_before || call->change_count > 0 || call->expired != NULL || !engine_replies_are_full(engine))
+    if (held_before == 0 || engine->reply_held <= held_before || call->change_count > 0 || call->expired != NULL || !memory_replies_are_full(engine))
         return true;
     reply_truncate(call->reply, call->reply_start);
     engine->reply_wanted_ms = call->turn->now_ms;
     return false;
 }
 
-void execute_once(struct call *call, struct worker *worker, bool *parked)
+/* Locks, and waits until changes that other workers have made to these partitions have served those that wait for them. */
+static void lock_when_served(struct call *call, struct worker *worker, const struct partition_set *set)
+{
+    lock_keys(call, set);
+    while (is_promised(call, worker, set)) {
+        unlock_keys(call, set);
+        blocking_let_serve(call->engine);
+        lock_keys(call, set);
+    }
+}
+
+/* No load can end before the locks are given back, so the client is not woken too early. */
+static enum residency make_resident(struct call *call, struct worker *worker)
+{
+    enum residency residency = RESIDENT;
+
+    if (__builtin_expect(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed), 0) &&
+        call->command->flags & COMMAND_WRITE && !(call->client->flags & CLIENT_REPLAY))
+        return FROZEN;
+    if (call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL && !(call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY)))
+        residency = execute_weigh(call);
+    if (call->key_count > 0 && residency == RESIDENT)
+        residency = look_up(call, worker);
+    return residency;
+}
+
+/* Without locks. True: the call has to start again from the top. */
+static bool must_run_again(struct call *call, struct worker *worker, enum residency residency)
+{
+    struct client *client = call->client;
+    bool must_queue = residency == HELD || residency == QUEUED || residency == SHORT || residency == FROZEN || residency == REPLIES_FULL;
+
+    if (must_queue && client->flags & CLIENT_PROXY)
+        client->flags |= CLIENT_HELD_BACK;
+    else if (residency == SHORT && !(client->flags & CLIENT_REPLAY))
+        execute_park_paced(call, worker);
+    else if (must_queue && !(client->flags & CLIENT_REPLAY))
+        execute_park(call, worker);
+    if (residency == REPLIES_FULL)
+        client->waits_for_replies = true;
+    if (residency == SHORT)
+        turn_count(call->turn, STAT_THROTTLED, 1);
+    if (residency == REAPED)
+        mailbox_wake(&worker->mailbox, client);
+    return must_queue || residency == WAITING || residency == REAPED;
+}
+
+enum run_result execute_once(struct call *call, struct worker *worker)
 {
     bool exclusive = call->command->flags & COMMAND_EXCLUSIVE;
     struct partition_set set;
-    enum residency residency = RESIDENT;
+    enum residency residency;
     size_t shares_before = call->client->reply.share_count;
     uint64_t held_before = call->engine->reply_held;
-    bool must_queue;
 
     /* Calls that change something have been refused (execute_disks_allow), or have begun before the log was in error. */
-    call->keeps_expired = !(call->command->flags & COMMAND_WRITE) && engine_keeps_expired(call->engine);
+    call->keeps_expired = !(call->command->flags & COMMAND_WRITE) && expiry_is_suspended(call->engine);
     set_init(&set, call->key_count);
     for (int i = 0; i < call->key_count && !exclusive; i++)
         set_add(&set, call->partitions, call->keys[i].hash);
-    lock_keys(call, &set, true);
-    while (is_promised(call, worker, &set)) {
-        lock_keys(call, &set, false);
-        blocking_let_serve(call->engine);
-        lock_keys(call, &set, true);
-    }
-    if (__builtin_expect(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed), 0) &&
-        call->command->flags & COMMAND_WRITE && !(call->client->flags & CLIENT_REPLAY))
-        residency = FROZEN;
-    if (residency == RESIDENT && call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL &&
-        !(call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY)))
-        residency = execute_weigh(call);
-    /* No load can end before the locks are given back, so nobody is woken too early. */
-    if (call->key_count > 0 && residency == RESIDENT)
-        residency = look_up(call, worker);
+    lock_when_served(call, worker, &set);
+    residency = make_resident(call, worker);
     if (residency == RESIDENT)
-        run(call);
+        run_command(call);
     else if (residency == UNREADABLE)
         reply_error(call, ERR_TIER_READ);
     if (__builtin_expect(call->client->reply.share_count > shares_before, 0) && !may_hold(call, held_before))
@@ -292,19 +333,8 @@ void execute_once(struct call *call, struct worker *worker, bool *parked)
         propagate(call, &set, exclusive);
     if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY))
         blocking_register(call, worker);
-    lock_keys(call, &set, false);
-    must_queue = residency == HELD || residency == QUEUED || residency == SHORT || residency == FROZEN || residency == REPLIES_FULL;
-    if (must_queue && call->client->flags & CLIENT_PROXY)
-        call->client->flags |= CLIENT_HELD_BACK;
-    else if (residency == SHORT && !(call->client->flags & CLIENT_REPLAY))
-        execute_park_paced(call, worker);
-    else if (must_queue && !(call->client->flags & CLIENT_REPLAY))
-        execute_park(call, worker);
-    if (residency == REPLIES_FULL)
-        call->client->waits_for_replies = true;
-    if (residency == SHORT)
-        turn_count(call->turn, STAT_THROTTLED, 1);
-    if (residency == REAPED)
-        worker_wake(worker, call->client);
-    *parked = call->parked || must_queue || residency == WAITING || residency == REAPED || call->wait != NULL;
+    unlock_keys(call, &set);
+    if (residency != RESIDENT && must_run_again(call, worker, residency))
+        return RUN_PARKED;
+    return call->parked || call->wait != NULL ? RUN_PARKED : RUN_DONE;
 }

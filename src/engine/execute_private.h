@@ -22,11 +22,17 @@ enum residency {
 };
 
 /* execute_locked.c. Locks, runs, unlocks. Afterwards the call is parked, asks for more keys, or is done. */
-void execute_once(struct call *call, struct worker *worker, bool *parked);
+enum run_result execute_once(struct call *call, struct worker *worker);
+
+/* execute_note.c: slow log, latency events, error statistics. */
+
+void execute_note_call(struct call *call, int64_t us);
+void execute_note_error(struct call *call);
 
 /* execute_refuse.c */
 
 void execute_reply_unknown(struct call *call);
+void execute_reply_unknown_child(struct call *call, const struct command *container);
 /* Asked when a dump or the log has failed. False: the call is refused, and told so. */
 bool execute_disks_allow(struct call *call, struct aof *aof);
 

@@ -1,6 +1,8 @@
 /* What is said to whom a call is refused. */
 #include "engine/execute_private.h"
 
+#include <ctype.h>
+
 enum { ARGS_SHOWN_MAX = 128 };
 
 void execute_reply_unknown(struct call *call)
@@ -19,6 +21,23 @@ void execute_reply_unknown(struct call *call)
     call->failed = true;
     reply_error_text(call->reply, buffer_bytes(&text));
     buffer_release(&text);
+}
+
+/* "CLIENT" for client: the call's. */
+static const char *upper_name(struct call *call, const struct command *command)
+{
+    struct bytes name = arena_copy(call->arena, bytes_of_string(command->name));
+    char *text = (char *)name.data;
+
+    for (size_t i = 0; i < name.size; i++)
+        text[i] = (char)toupper((unsigned char)text[i]);
+    return text;
+}
+
+void execute_reply_unknown_child(struct call *call, const struct command *container)
+{
+    reply_errorf(call, "ERR unknown subcommand '%.128s'. Try %s HELP.", call_format(call, "%.*s",
+        (int)call->args[1].size, call->args[1].data).data, upper_name(call, container));
 }
 
 /* A disk does not take what it should: nothing is written, and PING tells it to whoever watches. */

@@ -6,6 +6,12 @@
 #include "engine/engine.h"
 #include "engine/worker.h"
 
+static void count_monitor(struct worker *worker, int by)
+{
+    atomic_fetch_add(&worker->monitor_count, by);
+    atomic_fetch_add(&worker->engine->monitor_count, by);
+}
+
 void monitor_begin(struct client *client)
 {
     struct worker *worker = client->worker;
@@ -13,8 +19,7 @@ void monitor_begin(struct client *client)
     if (client->flags & CLIENT_MONITOR)
         return;
     client->flags |= CLIENT_MONITOR;
-    worker->monitor_count++;
-    worker->engine->monitor_count++;
+    count_monitor(worker, 1);
 }
 
 void monitor_end(struct client *client)
@@ -24,12 +29,11 @@ void monitor_end(struct client *client)
     if (!(client->flags & CLIENT_MONITOR))
         return;
     client->flags &= ~(uint32_t)CLIENT_MONITOR;
-    worker->monitor_count--;
-    worker->engine->monitor_count--;
+    count_monitor(worker, -1);
 }
 
 /* To all monitors of this worker. */
-static void hand_out(struct worker *worker, struct bytes line)
+static void append_line(struct worker *worker, struct bytes line)
 {
     struct client *next;
 
@@ -42,28 +46,28 @@ static void hand_out(struct worker *worker, struct bytes line)
     }
 }
 
-struct line_message {
-    struct mail message;
+struct line_mail {
+    struct mail mail;
     size_t size;
-    char line[];
+    char text[];
 };
 
-static void run_message(struct mail *message, struct worker *worker)
+static void run_line(struct mail *mail, struct worker *worker)
 {
-    struct line_message *mail = (struct line_message *)message;
+    struct line_mail *line = (struct line_mail *)mail;
 
-    hand_out(worker, bytes_of(mail->line, mail->size));
-    mem_free(mail);
+    append_line(worker, bytes_of(line->text, line->size));
+    mem_free(line);
 }
 
-static void post(struct worker *worker, struct bytes line)
+static void post_line(struct worker *worker, struct bytes text)
 {
-    struct line_message *mail = mem_alloc(sizeof(*mail) + line.size);
+    struct line_mail *line = mem_alloc(sizeof(*line) + text.size);
 
-    mail->message.run = run_message;
-    mail->size = line.size;
-    memcpy(mail->line, line.data, line.size);
-    worker_post(worker, &mail->message);
+    line->mail.run = run_line;
+    line->size = text.size;
+    memcpy(line->text, text.data, text.size);
+    mailbox_post(&worker->mailbox, &line->mail);
 }
 
 static void append_quoted(struct buffer *text, struct bytes word)
@@ -112,9 +116,9 @@ void monitor_tell(struct call *call, struct worker *worker)
         if (other->monitor_count == 0)
             continue;
         if (other == worker)
-            hand_out(worker, buffer_bytes(&text));
+            append_line(worker, buffer_bytes(&text));
         else
-            post(other, buffer_bytes(&text));
+            post_line(other, buffer_bytes(&text));
     }
     buffer_release(&text);
 }

@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "engine/memory.h"
+#include "engine/worker.h"
 
 enum {
     REFILL_US = 250,
@@ -28,8 +30,8 @@ int pace_fill(const struct engine *engine)
 
     if (limit <= 0 || engine->tier == NULL)
         return -1;
-    used = (int64_t)engine_memory_used(engine);
-    if (engine_may_wait_for_memory(engine))
+    used = (int64_t)memory_used(engine);
+    if (memory_may_come(engine))
         used += (int64_t)engine->memory_excess;
     mark = limit / 100 * config_number(engine->config, CONFIG_TIER_HIGH_WATERMARK);
     if (used <= mark)
@@ -37,6 +39,15 @@ int pace_fill(const struct engine *engine)
     if (used > limit || mark >= limit)
         return PACE_FILL_ONE;
     return (int)((used - mark) * PACE_FILL_ONE / (limit - mark));
+}
+
+void pace_check(struct worker *worker)
+{
+    struct turn *turn = &worker->turn;
+
+    worker->writes_since_check = 0;
+    turn->memory_fill = pace_fill(worker->engine);
+    turn->over_memory = turn->memory_fill >= PACE_FILL_ONE || (turn->memory_fill < 0 && memory_is_short(worker->engine));
 }
 
 /* One sample of how fast demotion frees memory, if it was at it for the whole time since the last one. */

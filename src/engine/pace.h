@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 struct engine;
+struct worker;
 
 enum { PACE_FILL_ONE = 1024 };
 
@@ -45,6 +46,8 @@ void pace_refill(struct pace *pace, const struct pace_view *view);
 /* Where memory is between the high watermark (0) and maxmemory (PACE_FILL_ONE) and beyond; -1 below the watermark, or if there is no
  * maxmemory or no tier that could make room. */
 int pace_fill(const struct engine *engine);
+/* Looks at the memory in use: refreshes turn.memory_fill and turn.over_memory. On the worker. */
+void pace_check(struct worker *worker);
 
 /* Takes `bytes` if there is any credit; the rest is owed. False: wait. `fill` is at least 0. */
 bool pace_take(struct engine *engine, int fill, uint64_t bytes);

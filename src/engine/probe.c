@@ -1,7 +1,7 @@
 #include "engine/probe.h"
 
 #include "base/clock.h"
-#include "engine/internal.h"
+#include "engine/memory.h"
 #include "keyspace/scan_page.h"
 
 enum { KEYS_A_PAGE = 500 };
@@ -97,8 +97,8 @@ static enum status digest_database(struct engine *engine, int db, uint8_t sum[PR
     do {
         struct scan_page page = { 0 };
 
-        if (engine_memory_is_short(engine))
-            engine_wait_for_memory(engine);
+        if (memory_is_short(engine))
+            memory_wait(engine);
         tier_scan(engine->tier, engine->partitions, db, cursor, KEYS_A_PAGE, &page);
         status = page.status;
         for (size_t i = 0; i < page.count && status == STATUS_OK; i++)

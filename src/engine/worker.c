@@ -3,10 +3,11 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/mutex.h"
+#include "engine/big_call.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
-#include "engine/internal.h"
+#include "engine/memory.h"
+#include "engine/memory_queue.h"
 #include "engine/monitor.h"
 
 void worker_init(struct worker *worker, struct engine *engine, int index)
@@ -14,7 +15,7 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
     uint64_t seed;
 
     *worker = (struct worker){ .engine = engine, .index = index };
-    mutex_init(&worker->mail_lock);
+    mailbox_init(&worker->mailbox);
     arena_init(&worker->arena);
     random_system(&seed, sizeof(seed));
     random_init(&worker->turn.random, seed);
@@ -26,7 +27,7 @@ void worker_release(struct worker *worker)
     blocking_drop_notes(worker);
     mem_free(worker->deadlines);
     arena_release(&worker->arena);
-    mutex_release(&worker->mail_lock);
+    mailbox_release(&worker->mailbox);
 }
 
 /* The settings of the encodings. */
@@ -72,20 +73,11 @@ void worker_begin_turn(struct worker *worker)
     turn->string_size_max = config_number(config, CONFIG_PROTO_MAX_BULK_LEN);
     turn->hll_sparse_size_max = (size_t)config_number(config, CONFIG_HLL_SPARSE_MAX_BYTES);
     turn->lsn_seen = 0;
-    turn->over_reserve = engine_reserve_is_used_up(engine);
-    worker_check_memory(worker);
+    turn->over_reserve = memory_reserve_is_used_up(engine);
+    pace_check(worker);
     /* A writer that can't make room looks again by itself; waking it in every turn would only cost CPU. */
     if (turn->memory_fill >= 0 && !tier_is_demoting(engine->tier) && !tier_is_stuck(engine->tier))
         tier_nudge(engine->tier);
-}
-
-void worker_check_memory(struct worker *worker)
-{
-    struct turn *turn = &worker->turn;
-
-    worker->writes_since_check = 0;
-    turn->memory_fill = pace_fill(worker->engine);
-    turn->over_memory = turn->memory_fill >= PACE_FILL_ONE || (turn->memory_fill < 0 && engine_memory_is_short(worker->engine));
 }
 
 uint64_t worker_covered(const struct worker *worker)
@@ -118,159 +110,6 @@ uint64_t worker_end_turn(struct worker *worker)
     return worker_covered(worker);
 }
 
-void worker_ring(struct worker *worker)
-{
-    if (worker->ring != NULL)
-        worker->ring(worker->ring_context);
-}
-
-bool worker_enqueue(struct worker *worker, struct client *client)
-{
-    bool first;
-
-    mutex_lock(&worker->mail_lock);
-    if (client->ready_queued) {
-        mutex_unlock(&worker->mail_lock);
-        return false;
-    }
-    client->ready_queued = true;
-    client->ready_next = NULL;
-    first = worker->ready_first == NULL;
-    if (worker->ready_last != NULL)
-        worker->ready_last->ready_next = client;
-    else
-        worker->ready_first = client;
-    worker->ready_last = client;
-    mutex_unlock(&worker->mail_lock);
-    return first && worker->ring != NULL;
-}
-
-void worker_wake(struct worker *worker, struct client *client)
-{
-    if (worker_enqueue(worker, client))
-        worker_ring(worker);
-}
-
-void worker_post(struct worker *worker, struct mail *message)
-{
-    mutex_lock(&worker->mail_lock);
-    message->next = NULL;
-    if (worker->messages_last != NULL)
-        worker->messages_last->next = message;
-    else
-        worker->messages = message;
-    worker->messages_last = message;
-    mutex_unlock(&worker->mail_lock);
-    worker_ring(worker);
-}
-
-void worker_memory_came(struct worker *worker)
-{
-    bool first;
-
-    mutex_lock(&worker->mail_lock);
-    first = !worker->memory_came;
-    worker->memory_came = true;
-    mutex_unlock(&worker->mail_lock);
-    if (first)
-        worker_ring(worker);
-}
-
-void worker_park_for_memory(struct worker *worker, struct client *client)
-{
-    client->waits_for_memory = true;
-    client->waits_for_pace = client->waits_for_replies = false;
-    client->prev_waiting = worker->memory_last;
-    client->next_waiting = NULL;
-    if (worker->memory_last != NULL)
-        worker->memory_last->next_waiting = client;
-    else
-        worker->memory_first = client;
-    worker->memory_last = client;
-}
-
-static void leave_memory_queue(struct worker *worker, struct client *client)
-{
-    if (!client->waits_for_memory)
-        return;
-    client->waits_for_memory = false;
-    if (client->prev_waiting != NULL)
-        client->prev_waiting->next_waiting = client->next_waiting;
-    else
-        worker->memory_first = client->next_waiting;
-    if (client->next_waiting != NULL)
-        client->next_waiting->prev_waiting = client->prev_waiting;
-    else
-        worker->memory_last = client->prev_waiting;
-}
-
-static void move_to_front(struct worker *worker, struct client *client)
-{
-    if (worker->memory_first == client)
-        return;
-    client->prev_waiting->next_waiting = client->next_waiting;
-    if (client->next_waiting != NULL)
-        client->next_waiting->prev_waiting = client->prev_waiting;
-    else
-        worker->memory_last = client->prev_waiting;
-    client->prev_waiting = NULL;
-    client->next_waiting = worker->memory_first;
-    worker->memory_first->prev_waiting = client;
-    worker->memory_first = client;
-}
-
-/* The first in the line waits for the pace, which holds it back still. */
-static bool is_held_back(struct worker *worker)
-{
-    struct engine *engine = worker->engine;
-    int fill;
-
-    if (!worker->memory_first->waits_for_pace || !engine_may_wait_for_memory(engine))
-        return false;
-    fill = pace_fill(engine);
-    return fill >= 0 && !pace_has_credit(engine, fill);
-}
-
-/* It would only find out again that it has to wait. */
-static bool waits_in_vain(const struct worker *worker, const struct client *client)
-{
-    return client->waits_for_replies && engine_replies_are_full(worker->engine);
-}
-
-/* First come, first served, each once. One that could do nothing keeps its place. */
-static void resume_for_memory(struct worker *worker)
-{
-    struct client *last = worker->memory_last;
-
-    worker_check_memory(worker);
-    while (worker->memory_first != NULL && !is_held_back(worker)) {
-        struct client *client = worker->memory_first;
-        uint64_t commands = client->commands;
-
-        leave_memory_queue(worker, client);
-        if (waits_in_vain(worker, client)) {
-            worker_park_for_memory(worker, client);
-            client->waits_for_replies = true;
-            if (client == last)
-                break;
-            continue;
-        }
-        worker->resume(client);
-        if (client->waits_for_pace && client->waits_for_memory && client->commands == commands) {
-            move_to_front(worker, client);
-            break;
-        }
-        if (client == last)
-            break;
-    }
-}
-
-bool worker_resume_paced(struct worker *worker)
-{
-    resume_for_memory(worker);
-    return worker->memory_first != NULL && worker->memory_first->waits_for_pace;
-}
-
 /* What it was parked for has come. A wake-up may be left from a call that was answered without waiting for all it had asked
  * for; the client may wait for something else by now. */
 static bool is_ready(const struct client *client)
@@ -283,39 +122,24 @@ static bool is_ready(const struct client *client)
 
 void worker_read_mail(struct worker *worker)
 {
-    struct client *ready;
-    struct mail *messages;
-    bool memory_came;
+    struct mail_delivery delivery;
+    struct client *client;
 
-    mutex_lock(&worker->mail_lock);
-    ready = worker->ready_first;
-    worker->ready_first = worker->ready_last = NULL;
-    messages = worker->messages;
-    worker->messages = worker->messages_last = NULL;
-    memory_came = worker->memory_came;
-    worker->memory_came = false;
-    mutex_unlock(&worker->mail_lock);
-    /* The list is ours, but each link only as long as its client counts as queued. */
-    while (ready != NULL) {
-        struct client *client = ready;
-
-        mutex_lock(&worker->mail_lock);
-        ready = client->ready_next;
-        client->ready_queued = false;
-        mutex_unlock(&worker->mail_lock);
+    mailbox_empty(&worker->mailbox, &delivery);
+    while ((client = mailbox_next_ready(&worker->mailbox, &delivery)) != NULL) {
         if (client->dead)
             worker->discard(client);
         else if (is_ready(client))
             worker->resume(client);
     }
-    while (messages != NULL) {
-        struct mail *message = messages;
+    while (delivery.mail != NULL) {
+        struct mail *mail = delivery.mail;
 
-        messages = message->next;
-        message->run(message, worker);
+        delivery.mail = mail->next;
+        mail->run(mail, worker);
     }
-    if (memory_came)
-        resume_for_memory(worker);
+    if (delivery.memory_came)
+        memory_queue_resume(worker);
 }
 
 void worker_count_buffers(struct worker *worker, int64_t by)
@@ -354,7 +178,6 @@ void worker_add_client(struct worker *worker, struct client *client)
 bool worker_remove_client(struct worker *worker, struct client *client)
 {
     struct engine *engine = worker->engine;
-    bool queued;
 
     if (client->prev != NULL)
         client->prev->next = client->next;
@@ -363,7 +186,7 @@ bool worker_remove_client(struct worker *worker, struct client *client)
     if (client->next != NULL)
         client->next->prev = client->prev;
     worker->client_count--;
-    leave_memory_queue(worker, client);
+    memory_queue_remove(worker, client);
     monitor_end(client);
     if (client->waiter != NULL)
         blocking_forget(client);
@@ -378,10 +201,7 @@ bool worker_remove_client(struct worker *worker, struct client *client)
         tier_release(engine->tier, client);
     }
     job_forget(engine->jobs, client);
-    engine_end_big_call(engine, client);
-    mutex_lock(&worker->mail_lock);
-    queued = client->ready_queued;
-    mutex_unlock(&worker->mail_lock);
+    big_call_end(engine, client);
     client->dead = true;
-    return !queued;
+    return !mailbox_refers_to(&worker->mailbox, client);
 }

@@ -1,22 +1,15 @@
 /* Worker: one event loop's worth of engine. Its loop (net) calls worker_begin_turn, engine_run for each request, worker_end_turn;
- * other threads put clients to wake and messages in and ring its bell.
+ * other threads reach it by its mailbox.
  */
 #ifndef KELVIN_ENGINE_WORKER_H
 #define KELVIN_ENGINE_WORKER_H
 
-
 #include "base/arena.h"
-#include "base/mutex.h"
 #include "call/call.h"
+#include "engine/mail.h"
 #include "tier/tier.h"
 
 struct engine;
-
-/* Run on the worker's own thread, between requests. Freed by the function. */
-struct mail {
-    struct mail *next;
-    void (*run)(struct mail *message, struct worker *worker);
-};
 
 enum { WORKER_KEYS = 32 };
 
@@ -34,7 +27,7 @@ struct worker {
     int64_t wall_offset_ns;         /* wall clock less monotonic clock, as of this turn's begin */
     int64_t clock_ns;               /* when the last call of this batch ended, 0: unknown; saves reading the clock twice */
     struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve somebody (engine/blocking.h) */
-    struct mail *home_first, *home_last;         /* this worker: answers that it has for its own clients who waited for keys */
+    struct mail *home_first, *home_last;            /* this worker: replies for its own clients that waited for keys */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
     uint32_t expire_next;           /* partition where the active expiry goes on */
@@ -45,14 +38,11 @@ struct worker {
 
     _Atomic int monitor_count;      /* of its clients: engine/monitor.h. Changed by this worker */
 
-    struct mutex mail_lock;      /* leaf */
-    struct client *ready_first, *ready_last;        /* mail_lock */
-    struct mail *messages, *messages_last;       /* mail_lock */
-    bool memory_came;               /* mail_lock */
-    void (*pace_soon)(void *context);       /* immutable: calls worker_resume_paced in about a millisecond; NULL: the mail does it */
-    void (*ring)(void *context);    /* immutable: wakes the loop; any thread */
-    void *ring_context;
-    void (*set_alarm)(void *context, int64_t at_us);    /* immutable: calls blocking_alarm then (monotonic clock); replaces an earlier one */
+    struct mailbox mailbox;
+    /* Immutable, called with `loop`. */
+    void *loop;
+    void (*pace_soon)(void *loop);          /* calls memory_queue_resume_paced in about a millisecond; NULL: the mail does it */
+    void (*set_alarm)(void *loop, int64_t at_us);   /* calls blocking_alarm then (monotonic clock); replaces an earlier one */
     /* Given by net, called on this worker. */
     void (*resume)(struct client *client);          /* run its parked request again */
     void (*discard)(struct client *client);         /* a dead client's memory may go */
@@ -64,8 +54,6 @@ void worker_init(struct worker *worker, struct engine *engine, int index);
 void worker_release(struct worker *worker);
 
 void worker_begin_turn(struct worker *worker);
-/* Looks at the memory in use: refreshes turn.memory_fill and turn.over_memory. */
-void worker_check_memory(struct worker *worker);
 /* Posts loads, brings the log up to what was touched. Returns the LSN that the log covers now: output of clients that need more
  * has to wait (engine->on_durable rings). */
 uint64_t worker_end_turn(struct worker *worker);
@@ -73,22 +61,8 @@ uint64_t worker_end_turn(struct worker *worker);
 /* The LSN the log covers now, as appendfsync counts. */
 uint64_t worker_covered(const struct worker *worker);
 
-/* Handles what other threads left: resumes clients, runs messages. On the worker, when the bell was rung. */
+/* Empties the mailbox: resumes clients, runs mail. On the worker, when it was rung. */
 void worker_read_mail(struct worker *worker);
-/* Any thread, any lock. */
-void worker_wake(struct worker *worker, struct client *client);
-/* The same in two steps: true if the worker has to be rung, which should happen without a lock. It is then one that ends after all who
- * wake its clients. */
-bool worker_enqueue(struct worker *worker, struct client *client);
-void worker_ring(struct worker *worker);
-void worker_post(struct worker *worker, struct mail *message);
-
-/* The client waits until there is memory; it is resumed in its turn. On the worker. */
-void worker_park_for_memory(struct worker *worker, struct client *client);
-/* Resumes those whom the pace lets go on now. On the worker. Returns whether there are others that it holds back. */
-bool worker_resume_paced(struct worker *worker);
-/* Memory was freed: the worker resumes some who wait. Any thread. */
-void worker_memory_came(struct worker *worker);
 
 /* The buffers of its clients have grown by so many bytes. On the worker. */
 void worker_count_buffers(struct worker *worker, int64_t by);

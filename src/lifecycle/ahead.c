@@ -3,6 +3,7 @@
 #include "base/siphash.h"
 #include "base/text.h"
 #include "call/command_keys.h"
+#include "engine/memory.h"
 
 enum {
     KEYS_MAX = 64,              /* of one command */
@@ -39,7 +40,7 @@ static bool has_room(struct ahead *ahead)
         size = RECORD_SIZE_MIN;
     allowed = (uint64_t)limit / MEMORY_SHARE / size;
     waiting = tier_loads_waiting(engine->tier);
-    if (engine_memory_is_short(engine) || waiting >= allowed)
+    if (memory_is_short(engine) || waiting >= allowed)
         return false;
     ahead->room = allowed - waiting < LOADS_A_LOOK ? allowed - waiting : LOADS_A_LOOK;
     return true;

@@ -51,10 +51,8 @@ static void on_durable(void *context, uint64_t durable)
     struct engine *engine = context;
 
     (void)durable;
-    for (int i = 0; i < engine->worker_count; i++) {
-        if (engine->workers[i]->ring != NULL)
-            engine->workers[i]->ring(engine->workers[i]->ring_context);
-    }
+    for (int i = 0; i < engine->worker_count; i++)
+        mailbox_ring(&engine->workers[i]->mailbox);
 }
 
 static void on_notice(void *context, const char *text)

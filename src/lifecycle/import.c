@@ -15,7 +15,8 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "engine/engine.h"
-#include "engine/internal.h"
+#include "engine/evict.h"
+#include "engine/memory.h"
 #include "persist/rdb_format.h"
 #include "persist/rdb_reader.h"
 #include "value/codec.h"
@@ -65,13 +66,13 @@ static enum status wait_for_room(struct import *import)
     bool is_off = engine->tier == NULL || !tier_settings(engine->tier)->enabled;
     int hopeless_ms = 0;
 
-    while (engine_memory_is_short(engine)) {
+    while (memory_is_short(engine)) {
         if (engine->state == ENGINE_STOPPING)
             return fail(import, STATUS_CLOSED, "The server is to end");
-        if (engine_may_wait_for_memory(engine)) {
+        if (memory_may_come(engine)) {
             hopeless_ms = 0;
             tier_nudge(engine->tier);
-        } else if (engine_evict(engine, &import->worker, NULL)) {
+        } else if (evict_keys(engine, &import->worker)) {
             continue;
         } else if (is_off || hopeless_ms++ >= WAIT_MS_MAX) {
             return fail(import, STATUS_NO_SPACE, "The data set does not fit into maxmemory after %" PRIu64 " keys, and nothing can be moved to the "

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "engine/engine.h"
-#include "engine/internal.h"
 #include "lifecycle/ahead.h"
 
 enum { PROGRESS_LOG_MS = 2000, REPLAY_RETRIES = 60000 };

@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "base/tree.h"
 #include "engine/engine.h"
+#include "engine/memory.h"
 #include "lifecycle/rewrite.h"
 #include "lifecycle/save_points.h"
 #include "persist/checkpoint.h"
@@ -125,7 +126,7 @@ static enum status dump(struct save *save, const char *image, int64_t taken_us, 
         .path = path,
         .aux = aux,
         .aux_count = AUX_COUNT,
-        .used_memory = engine_memory_used(engine),
+        .used_memory = memory_used(engine),
         .with_freq = policy_is_lfu(engine->config),
         .lfu_decay_minutes = (uint32_t)config_number(engine->config, CONFIG_LFU_DECAY_TIME),
         .without_checksum = !config_number(engine->config, CONFIG_RDBCHECKSUM),

@@ -9,7 +9,8 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "engine/internal.h"
+#include "engine/engine.h"
+#include "engine/memory.h"
 #include "net/connection_private.h"
 
 enum {
@@ -93,7 +94,7 @@ void connection_close(struct connection *connection)
     connection->counted = 0;
     loop_unqueue(connection);
     loop_leave_room(connection);
-    engine_end_large(connection->loop->engine, &connection->client);
+    memory_end_large(connection->loop->engine, &connection->client);
     atomic_fetch_sub(&connection->loop->engine->client_count, 1);
     connection->removed = worker_remove_client(&connection->loop->worker, &connection->client);
     uv_close(&connection->uv.handle, on_closed);

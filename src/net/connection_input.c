@@ -11,7 +11,8 @@
 
 #include <poll.h>
 
-#include "engine/internal.h"
+#include "engine/engine.h"
+#include "engine/memory.h"
 
 enum {
     INLINE_MAX = 64 * 1024,
@@ -115,7 +116,7 @@ static void end_large(struct connection *connection)
     request_drop_large(&connection->parser);
     connection->client.large_count = 0;
     connection->client.arguments_size = 0;
-    engine_end_large(connection->loop->engine, &connection->client);
+    memory_end_large(connection->loop->engine, &connection->client);
 }
 
 /* Runs requests from `data`; *done is how many bytes are done with. */
@@ -188,7 +189,7 @@ static bool receive_large(struct connection *connection)
     struct buffer *query = &connection->query;
     struct request_parser *parser = &connection->parser;
 
-    if (!engine_admit_large(connection->loop->engine, &connection->client, request_large_wanted(parser)))
+    if (!memory_admit_large(connection->loop->engine, &connection->client, request_large_wanted(parser)))
         return false;
     query->size = connection->query_at +
         request_large_begin(parser, query->data + connection->query_at, query->size - connection->query_at);

@@ -1,7 +1,7 @@
 /* What a client is sent: replies of a turn leave in one write, with long strings straight from where they are kept. */
 #include "net/connection_private.h"
 
-#include "engine/internal.h"
+#include "engine/memory.h"
 #include "engine/monitor.h"
 
 enum {
@@ -87,10 +87,10 @@ static uint64_t size_of(const uv_buf_t *pieces, unsigned count)
 /* Strings that replies have held are free: those who wait for that look again. */
 static void tell_waiting(struct engine *engine)
 {
-    if (engine->reply_wanted_ms == 0 || engine_replies_are_full(engine))
+    if (engine->reply_wanted_ms == 0 || memory_replies_are_full(engine))
         return;
     for (int i = 0; i < engine->worker_count; i++)
-        worker_memory_came(engine->workers[i]);
+        mailbox_note_memory(&engine->workers[i]->mailbox);
 }
 
 static void writing_is_done(struct connection *connection)
@@ -215,7 +215,7 @@ void connection_check_stalled(struct connection *connection)
         connection->progress_ms = now_ms;
         return;
     }
-    if (now_ms - connection->progress_ms < STALLED_MS || now_ms - engine->reply_wanted_ms > STALLED_MS || !engine_replies_are_full(engine) ||
+    if (now_ms - connection->progress_ms < STALLED_MS || now_ms - engine->reply_wanted_ms > STALLED_MS || !memory_replies_are_full(engine) ||
         connection->client.flags & CLIENT_NO_EVICT)
         return;
     loop_evict(connection, "does not read its replies, and others wait for the memory that they hold");

@@ -9,7 +9,10 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/blocking.h"
-#include "engine/internal.h"
+#include "engine/cron.h"
+#include "engine/engine.h"
+#include "engine/memory.h"
+#include "engine/memory_queue.h"
 #include "net/connection.h"
 
 enum { READ_SIZE_MIN = 4 * 1024, OUTPUT_MAX_MIN = 16 * 1024 };
@@ -53,7 +56,7 @@ void loop_end_turn(struct loop *loop)
 static void share_memory(struct loop *loop)
 {
     struct engine *engine = loop->engine;
-    uint64_t clients = (uint64_t)atomic_load_explicit(&engine->client_count, memory_order_relaxed), share = engine_client_memory_max(engine) / 4;
+    uint64_t clients = (uint64_t)atomic_load_explicit(&engine->client_count, memory_order_relaxed), share = memory_of_clients_max(engine) / 4;
     uint64_t most = (uint64_t)config_number(engine->config, CONFIG_CLIENT_OUTPUT_PENDING_MAX);
 
     share = clients > 1 ? share / clients : share;
@@ -164,7 +167,7 @@ static void on_pace(uv_timer_t *handle)
     loop_enter_turn(loop);
     while (loop->room != NULL && connection_let_in(loop->room))
         ;
-    if (worker_resume_paced(&loop->worker) || loop->room != NULL)
+    if (memory_queue_resume_paced(&loop->worker) || loop->room != NULL)
         uv_timer_start(handle, on_pace, 1, 0);
 }
 
@@ -235,7 +238,7 @@ static void on_cron(uv_timer_t *handle)
     uint64_t period_ms = 1000 / (uint64_t)config_number(loop->engine->config, CONFIG_HZ);
 
     loop_enter_turn(loop);
-    engine_cron(&loop->worker);
+    cron_tick(&loop->worker);
     check_clients(loop);
     if (loop->on_cron != NULL)
         loop->on_cron(loop, loop->cron_context);
@@ -310,13 +313,13 @@ static struct connection *find_largest(struct loop *loop)
 }
 
 struct relief {
-    struct mail message;
+    struct mail mail;
     struct loop *loop;
 };
 
-static void run_relief(struct mail *message, struct worker *worker)
+static void run_relief(struct mail *mail, struct worker *worker)
 {
-    struct relief *relief = (struct relief *)message;
+    struct relief *relief = (struct relief *)mail;
 
     (void)worker;
     loop_relieve(relief->loop);
@@ -337,9 +340,9 @@ static bool pass_on(struct loop *loop)
     if (most == &loop->worker)
         return false;
     relief = mem_zalloc(sizeof(*relief));
-    relief->message.run = run_relief;
-    relief->loop = most->ring_context;
-    worker_post(most, &relief->message);
+    relief->mail.run = run_relief;
+    relief->loop = most->loop;
+    mailbox_post(&most->mailbox, &relief->mail);
     return true;
 }
 
@@ -356,10 +359,10 @@ void loop_evict(struct connection *connection, const char *why)
 void loop_relieve(struct loop *loop)
 {
     struct engine *engine = loop->engine;
-    uint64_t most = engine_client_memory_max(engine), all;
+    uint64_t most = memory_of_clients_max(engine), all;
     char why[160];
 
-    while ((all = engine_client_memory(engine)) > most && !pass_on(loop)) {
+    while ((all = memory_of_clients(engine)) > most && !pass_on(loop)) {
         struct connection *largest = find_largest(loop);
 
         if (largest == NULL || (largest->query.capacity <= LOOP_READ_SIZE && all - largest->counted <= most))
@@ -393,8 +396,9 @@ struct loop *loop_create(struct engine *engine, int index)
     uv_prepare_start(&loop->prepare, on_prepare);
     uv_check_start(&loop->check, on_check);
     uv_timer_start(&loop->cron, on_cron, 1, 0);
-    loop->worker.ring = ring;
-    loop->worker.ring_context = loop;
+    loop->worker.mailbox.ring = ring;
+    loop->worker.mailbox.ring_context = loop;
+    loop->worker.loop = loop;
     loop->worker.pace_soon = pace_soon;
     loop->worker.set_alarm = set_alarm;
     loop->worker.resume = resume;
@@ -431,14 +435,14 @@ void loop_join(struct loop *loop)
     uv_thread_join(&loop->thread);
 }
 
-struct stop_message {
-    struct mail message;
+struct stop_mail {
+    struct mail mail;
     struct loop *loop;
 };
 
-static void run_stop(struct mail *message, struct worker *worker)
+static void run_stop(struct mail *mail, struct worker *worker)
 {
-    struct stop_message *stop = (struct stop_message *)message;
+    struct stop_mail *stop = (struct stop_mail *)mail;
 
     (void)worker;
     stop->loop->stopping = true;
@@ -447,11 +451,11 @@ static void run_stop(struct mail *message, struct worker *worker)
 
 void loop_stop(struct loop *loop)
 {
-    struct stop_message *stop = mem_zalloc(sizeof(*stop));
+    struct stop_mail *stop = mem_zalloc(sizeof(*stop));
 
-    stop->message.run = run_stop;
+    stop->mail.run = run_stop;
     stop->loop = loop;
-    worker_post(&loop->worker, &stop->message);
+    mailbox_post(&loop->worker.mailbox, &stop->mail);
 }
 
 void loop_sweep(struct loop *loop)
@@ -462,15 +466,15 @@ void loop_sweep(struct loop *loop)
     uv_run(&loop->uv, UV_RUN_DEFAULT);          /* closes the sockets that were among the mail */
 }
 
-struct accept_message {
-    struct mail message;
+struct accept_mail {
+    struct mail mail;
     struct loop *loop;
     struct accepted accepted;
 };
 
-static void run_accept(struct mail *message, struct worker *worker)
+static void run_accept(struct mail *mail, struct worker *worker)
 {
-    struct accept_message *accept = (struct accept_message *)message;
+    struct accept_mail *accept = (struct accept_mail *)mail;
 
     (void)worker;
     connection_open(accept->loop, accept->accepted);
@@ -479,10 +483,10 @@ static void run_accept(struct mail *message, struct worker *worker)
 
 void loop_accept(struct loop *loop, struct accepted accepted)
 {
-    struct accept_message *accept = mem_zalloc(sizeof(*accept));
+    struct accept_mail *accept = mem_zalloc(sizeof(*accept));
 
-    accept->message.run = run_accept;
+    accept->mail.run = run_accept;
     accept->loop = loop;
     accept->accepted = accepted;
-    worker_post(&loop->worker, &accept->message);
+    mailbox_post(&loop->worker.mailbox, &accept->mail);
 }

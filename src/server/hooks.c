@@ -4,24 +4,25 @@
 
 #include "engine/blocking.h"
 #include "engine/lazy_free.h"
+#include "engine/memory.h"
 
 static uint64_t hook_memory_used(void *context)
 {
     struct engine *engine = context;
 
-    return engine_memory_used(engine) + engine->memory_excess + engine->memory_wanted;
+    return memory_used(engine) + engine->memory_excess + engine->memory_wanted;
 }
 
 static struct worker *hook_wake(void *context, struct client *client)
 {
     (void)context;
-    return worker_enqueue(client->worker, client) ? client->worker : NULL;
+    return mailbox_enqueue(&client->worker->mailbox, client) ? client->worker : NULL;
 }
 
 static void hook_ring(void *context, struct worker *worker)
 {
     (void)context;
-    worker_ring(worker);
+    mailbox_ring(&worker->mailbox);
 }
 
 static void hook_memory_freed(void *context)
@@ -29,7 +30,7 @@ static void hook_memory_freed(void *context)
     struct engine *engine = context;
 
     for (int i = 0; i < engine->worker_count; i++)
-        worker_memory_came(engine->workers[i]);
+        mailbox_note_memory(&engine->workers[i]->mailbox);
 }
 
 static void hook_expired(void *context, struct keyspace *keyspace, struct bytes key)

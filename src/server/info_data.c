@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "engine/figures.h"
+#include "engine/data_stats.h"
 #include "engine/lazy_free.h"
 #include "lifecycle/aof_switch.h"
 #include "lifecycle/rewrite.h"
@@ -33,52 +33,52 @@ static void write_scripts(struct buffer *out)
     info_size(out, "used_memory_scripts", 0);
 }
 
-static void write_fragmentation(struct buffer *out, const struct memory_figures *figures)
+static void write_fragmentation(struct buffer *out, const struct memory_stats *stats)
 {
-    const struct meter_allocator *allocator = &figures->allocator;
+    const struct meter_allocator *allocator = &stats->allocator;
 
     info_float(out, "allocator_frag_ratio", info_ratio((double)allocator->active, (double)allocator->allocated));
     info_number(out, "allocator_frag_bytes", (int64_t)(allocator->active - allocator->allocated));
     info_float(out, "allocator_rss_ratio", info_ratio((double)allocator->resident, (double)allocator->active));
     info_number(out, "allocator_rss_bytes", (int64_t)(allocator->resident - allocator->active));
-    info_float(out, "rss_overhead_ratio", info_ratio((double)figures->resident, (double)allocator->resident));
-    info_number(out, "rss_overhead_bytes", (int64_t)(figures->resident - allocator->resident));
-    info_float(out, "mem_fragmentation_ratio", info_ratio((double)figures->resident, (double)figures->used));
-    info_number(out, "mem_fragmentation_bytes", (int64_t)(figures->resident - figures->used));
+    info_float(out, "rss_overhead_ratio", info_ratio((double)stats->resident, (double)allocator->resident));
+    info_number(out, "rss_overhead_bytes", (int64_t)(stats->resident - allocator->resident));
+    info_float(out, "mem_fragmentation_ratio", info_ratio((double)stats->resident, (double)stats->used));
+    info_number(out, "mem_fragmentation_bytes", (int64_t)(stats->resident - stats->used));
 }
 
 void info_memory(struct buffer *out, void *context)
 {
     struct engine *engine = context;
-    struct memory_figures figures;
+    struct memory_stats stats;
     char *policy = config_string(engine->config, CONFIG_MAXMEMORY_POLICY), allocator[64];
 
-    memory_figures(engine, &figures);
+    memory_stats(engine, &stats);
     meter_name(allocator);
-    info_size(out, "used_memory", figures.used);
-    info_size(out, "used_memory_rss", figures.resident);
-    info_size(out, "used_memory_peak", figures.peak);
-    buffer_append_format(out, "used_memory_peak_perc:%.2f%%\r\n", percent(figures.used, figures.peak));
-    info_number(out, "used_memory_overhead", (int64_t)figures.overhead);
-    info_number(out, "used_memory_startup", (int64_t)figures.startup);
-    info_number(out, "used_memory_dataset", (int64_t)figures.dataset);
+    info_size(out, "used_memory", stats.used);
+    info_size(out, "used_memory_rss", stats.resident);
+    info_size(out, "used_memory_peak", stats.peak);
+    buffer_append_format(out, "used_memory_peak_perc:%.2f%%\r\n", percent(stats.used, stats.peak));
+    info_number(out, "used_memory_overhead", (int64_t)stats.overhead);
+    info_number(out, "used_memory_startup", (int64_t)stats.startup);
+    info_number(out, "used_memory_dataset", (int64_t)stats.dataset);
     buffer_append_format(out, "used_memory_dataset_perc:%.2f%%\r\n",
-        figures.used > figures.startup ? percent(figures.dataset, figures.used - figures.startup) : 0.0);
-    info_number(out, "allocator_allocated", (int64_t)figures.allocator.allocated);
-    info_number(out, "allocator_active", (int64_t)figures.allocator.active);
-    info_number(out, "allocator_resident", (int64_t)figures.allocator.resident);
+        stats.used > stats.startup ? percent(stats.dataset, stats.used - stats.startup) : 0.0);
+    info_number(out, "allocator_allocated", (int64_t)stats.allocator.allocated);
+    info_number(out, "allocator_active", (int64_t)stats.allocator.active);
+    info_number(out, "allocator_resident", (int64_t)stats.allocator.resident);
     info_size(out, "total_system_memory", (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
     write_scripts(out);
     info_size(out, "maxmemory", (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY));
     info_text(out, "maxmemory_policy", policy);
-    write_fragmentation(out, &figures);
+    write_fragmentation(out, &stats);
     info_number(out, "mem_not_counted_for_evict", 0);
     info_number(out, "mem_replication_backlog", 0);
     info_number(out, "mem_total_replication_buffers", 0);
     info_number(out, "mem_clients_slaves", 0);
-    info_number(out, "mem_clients_normal", (int64_t)figures.clients);
+    info_number(out, "mem_clients_normal", (int64_t)stats.clients);
     info_number(out, "mem_cluster_links", 0);
-    info_number(out, "mem_aof_buffer", (int64_t)figures.aof_buffer);
+    info_number(out, "mem_aof_buffer", (int64_t)stats.aof_buffer);
     info_text(out, "mem_allocator", allocator);
     info_number(out, "active_defrag_running", 0);
     info_number(out, "lazyfree_pending_objects", (int64_t)lazy_free_pending(engine->lazy_free));
@@ -164,7 +164,7 @@ void info_keyspace(struct buffer *out, void *context)
     struct engine *engine = context;
 
     for (int db = 0; db < engine->partitions->db_count; db++) {
-        struct expiry_figures expiry;
+        struct expiry_stats expiry;
         uint64_t count, living;
 
         database_key_count(engine, db, &count);

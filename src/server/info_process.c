@@ -97,7 +97,7 @@ void info_server(struct buffer *out, void *context)
 void info_clients(struct buffer *out, void *context)
 {
     const struct engine *engine = context;
-    struct blocking_figures waiting = blocking_figures(engine);
+    struct blocking_stats waiting = blocking_stats(engine);
     uint64_t input_max = 0, output_max = 0;
 
     for (int i = 0; i < engine->worker_count; i++) {

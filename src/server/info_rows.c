@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "engine/engine.h"
+#include "engine/memory.h"
 #include "stats/rates.h"
 
 static const struct info_section sections[] = {
@@ -27,7 +28,7 @@ void info_start(struct engine *engine)
 {
     engine->rates = rates_create();
     engine->info = sections;
-    engine->memory_startup = engine_memory_used(engine);
+    engine->memory_startup = memory_used(engine);
 }
 
 void info_stop(struct engine *engine)

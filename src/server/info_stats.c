@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "base/mem.h"
-#include "engine/figures.h"
+#include "engine/data_stats.h"
 #include "server/info_rows.h"
 #include "stats/error_stats.h"
 #include "stats/rates.h"
@@ -23,7 +23,7 @@ static uint64_t threaded_stat(const struct engine *engine, enum statistic stat)
 
 static double stale_percent(struct engine *engine)
 {
-    struct expiry_figures expiry;
+    struct expiry_stats expiry;
     uint64_t sampled = 0, expired = 0;
 
     for (int db = 0; db < engine->partitions->db_count; db++) {

@@ -12,8 +12,8 @@
 #include "base/message.h"
 #include "base/version.h"
 #include "engine/blocking.h"
-#include "engine/internal.h"
 #include "engine/lazy_free.h"
+#include "engine/memory.h"
 #include "lifecycle/import.h"
 #include "lifecycle/lifecycle.h"
 #include "lifecycle/provenance.h"
@@ -224,7 +224,7 @@ static void say_hello(struct server *server)
 /* Resident bytes that nobody asked the allocator for: the program, its libraries, stacks. */
 static uint64_t program_size(const struct engine *engine)
 {
-    uint64_t resident = meter_resident(), used = engine_memory_used(engine);
+    uint64_t resident = meter_resident(), used = memory_used(engine);
 
     return resident > used ? resident - used : 0;
 }

@@ -13,6 +13,7 @@
 #include "base/message.h"
 #include "base/random.h"
 #include "engine/lazy_free.h"
+#include "engine/memory.h"
 #include "server/families.h"
 #include "stats/error_stats.h"
 #include "stats/latency.h"
@@ -28,19 +29,19 @@ static uint64_t hook_memory_used(void *context)
 {
     struct tier_box *box = context;
 
-    return box->memory_is_real ? engine_memory_used(&box->engine) : segment_pool_used(box->partitions->pool);
+    return box->memory_is_real ? memory_used(&box->engine) : segment_pool_used(box->partitions->pool);
 }
 
 static struct worker *hook_wake(void *context, struct client *client)
 {
     (void)context;
-    return worker_enqueue(client->worker, client) ? client->worker : NULL;
+    return mailbox_enqueue(&client->worker->mailbox, client) ? client->worker : NULL;
 }
 
 static void hook_ring(void *context, struct worker *worker)
 {
     (void)context;
-    worker_ring(worker);
+    mailbox_ring(&worker->mailbox);
 }
 
 static void hook_memory_freed(void *context)
@@ -48,7 +49,7 @@ static void hook_memory_freed(void *context)
     struct tier_box *box = context;
 
     for (int i = 0; i < box->engine.worker_count; i++)
-        worker_memory_came(&box->workers[i].worker);
+        mailbox_note_memory(&box->workers[i].worker.mailbox);
     if (box->memory_freed != NULL)
         box->memory_freed(box->memory_freed_context);
 }
@@ -177,8 +178,8 @@ static void start_workers(struct tier_box *box, int count)
         pthread_mutex_init(&worker->lock, NULL);
         pthread_cond_init(&worker->rung, NULL);
         worker->box = box;
-        worker->worker.ring = ring;
-        worker->worker.ring_context = worker;
+        worker->worker.mailbox.ring = ring;
+        worker->worker.mailbox.ring_context = worker;
         worker->worker.resume = resume;
         worker->worker.discard = discard;
         random_init(&worker->worker.turn.random, box->seed + (uint64_t)i);

@@ -106,7 +106,7 @@ static struct box *box_create(void)
         worker_init(&box->workers[i], engine, i);
         box->workers[i].resume = resume;
         box->workers[i].set_alarm = set_alarm;
-        box->workers[i].ring_context = box;
+        box->workers[i].loop = box;
         worker_begin_turn(&box->workers[i]);
     }
     for (int i = 0; i < CLIENTS; i++) {
@@ -175,11 +175,11 @@ static void read_mail(struct box *box)
 
 static void assert_nobody_waits(struct box *box)
 {
-    struct blocking_figures figures = blocking_figures(&box->engine);
+    struct blocking_stats stats = blocking_stats(&box->engine);
 
-    assert_int_equal(figures.waiters, 0);
-    assert_int_equal(figures.keys, 0);
-    assert_int_equal(figures.with_deadline, 0);
+    assert_int_equal(stats.waiters, 0);
+    assert_int_equal(stats.keys, 0);
+    assert_int_equal(stats.with_deadline, 0);
     assert_int_equal(box->engine.blocked_count, 0);
 }
 
@@ -190,7 +190,7 @@ static void the_first_who_waits_is_served_first_on_any_worker(void **state)
     assert_int_equal(say(box, 0, "BLPOP a b 0"), RUN_PARKED);
     assert_int_equal(say(box, 1, "BLPOP b a a 0"), RUN_PARKED);
     assert_int_equal(say(box, 3, "BRPOP b 0"), RUN_PARKED);
-    assert_int_equal(blocking_figures(&box->engine).keys, 2);
+    assert_int_equal(blocking_stats(&box->engine).keys, 2);
     assert_int_equal(say(box, 2, "RPUSH b 1 2"), RUN_DONE);
     expect(box, 2, ":2\r\n");
     expect(box, 0, "");                     /* it is on its way */
@@ -282,7 +282,7 @@ static void what_moves_on_serves_others_in_the_same_step(void **state)
     say(box, 3, "BLMOVE b c LEFT LEFT 0");
     say(box, 0, "BRPOPLPUSH a b 0");
     say(box, 2, "RPUSH a x");
-    assert_int_equal(blocking_figures(&box->engine).waiters, 0);
+    assert_int_equal(blocking_stats(&box->engine).waiters, 0);
     read_mail(box);
     expect(box, 0, "$1\r\nx\r\n");
     expect(box, 3, "$1\r\nx\r\n");
@@ -302,9 +302,9 @@ static void who_can_not_be_served_while_writes_are_held_back_is_served_afterward
     say(box, 2, "RPUSH a 1 2");
     read_mail(box);
     expect(box, 0, "");
-    assert_int_equal(blocking_figures(&box->engine).waiters, 2);
+    assert_int_equal(blocking_stats(&box->engine).waiters, 2);
     blocking_retry(&box->workers[0]);       /* still */
-    assert_int_equal(blocking_figures(&box->engine).waiters, 2);
+    assert_int_equal(blocking_stats(&box->engine).waiters, 2);
     box->freeze_after_change = false;
     box->engine.frozen = false;
     blocking_retry(&box->workers[0]);
@@ -342,10 +342,10 @@ static void what_is_being_encoded_is_not_changed_in_place(void **state)
 
         say(box, 1, "XGROUP CREATE s g $ MKSTREAM");
         say(box, 0, waiting[i]);
-        assert_int_equal(blocking_figures(&box->engine).waiters, 1);
+        assert_int_equal(blocking_stats(&box->engine).waiters, 1);
         box->latch_after_change = true;
         say(box, 2, changing[i]);
-        assert_int_equal(blocking_figures(&box->engine).waiters, 0);
+        assert_int_equal(blocking_stats(&box->engine).waiters, 0);
         assert_int_equal(box->unlatched, copies[i]);
         read_mail(box);
         box_destroy(box);

@@ -56,7 +56,7 @@ static void *send_messages(void *context)
         struct counted_message *message = mem_alloc(sizeof(*message));
 
         *message = (struct counted_message){ { NULL, count_message }, sender->count };
-        worker_post(sender->worker, &message->message);
+        mailbox_post(&sender->worker->mailbox, &message->message);
     }
     return NULL;
 }
@@ -104,7 +104,7 @@ static void *wake_often(void *context)
     struct client *client = context;
 
     for (int i = 0; i < ROUNDS; i++)
-        worker_wake(client->worker, client);
+        mailbox_wake(&client->worker->mailbox, client);
     return NULL;
 }
 

@@ -134,13 +134,13 @@ static void the_bell_is_rung_without_a_lock(void **state)
 
     set_cold_keys(rig, KEYS + 1);
     tier_box_hold_writer(&rig->box);
-    rig->ring = rig->box.workers[0].worker.ring;
-    rig->box.workers[0].worker.ring = look_at_locks;
+    rig->ring = rig->box.workers[0].worker.mailbox.ring;
+    rig->box.workers[0].worker.mailbox.ring = look_at_locks;
     for (int i = 0; i < KEYS; i++) {
         snprintf(line, sizeof(line), "STRLEN k%d", i);
         assert_string_equal(say(rig, line), ":12000\n");
     }
-    rig->box.workers[0].worker.ring = rig->ring;
+    rig->box.workers[0].worker.mailbox.ring = rig->ring;
     tier_box_release_writer(&rig->box);
     assert_int_equal(rig->rung, KEYS);
     assert_int_equal(rig->rung_under_lock, 0);

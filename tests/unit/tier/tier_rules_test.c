@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "engine/cron.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
 #include "tier/demotion.h"
@@ -666,7 +667,7 @@ static void rule_7_nobody_waits_for_memory_with_pins(void **state)
     assert_false(tier_box_entry(&rig->box, 0, "k")->flags & ENTRY_PINNED);
     make_cold(rig, 0, "k");                     /* so what it had can make room */
     set_memory_max(rig, "0");
-    engine_cron(&worker->worker);
+    cron_tick(&worker->worker);
     assert_string_equal(tier_box_await(rig->a), ":2\n");
     assert_true(worker->worker.memory_first == NULL);
 }
@@ -682,18 +683,18 @@ static void rule_7_an_old_wake_up_changes_nothing(void **state)
     assert_false(tier_box_begin(rig->a, "SET k v"));
     assert_false(tier_box_begin(rig->b, "SET k w"));
     for (int i = 0; i < 3; i++) {
-        worker_wake(&worker->worker, &rig->a->client);
+        mailbox_wake(&worker->worker.mailbox, &rig->a->client);
         tier_box_turn(worker, BOX_WAIT);
         assert_true(rig->a->busy && worker->worker.memory_first == &rig->a->client && worker->worker.memory_last == &rig->b->client);
     }
     set_memory_max(rig, "0");
-    engine_cron(&worker->worker);
+    cron_tick(&worker->worker);
     assert_string_equal(tier_box_await(rig->b), "+OK\n");
     assert_false(rig->a->busy);
     tier_box_hold_writer(&rig->box);
     assert_false(tier_box_begin(rig->a, "TIER DEMOTE k"));
     for (int i = 0; i < 3; i++) {
-        worker_wake(&worker->worker, &rig->a->client);
+        mailbox_wake(&worker->worker.mailbox, &rig->a->client);
         tier_box_turn(worker, BOX_WAIT);
         assert_true(rig->a->busy);
     }
@@ -715,7 +716,7 @@ static void rule_7_who_waits_for_memory_may_die(void **state)
     assert_false(tier_box_begin(rig->c, "SET k 3"));
     tier_box_close_client(rig->b);
     set_memory_max(rig, "0");
-    engine_cron(&worker->worker);
+    cron_tick(&worker->worker);
     assert_string_equal(tier_box_await(rig->c), "+OK\n");
     assert_string_equal(tier_box_say(rig->a, "GET k"), "$1\n3\n");
     rig->b = tier_box_open_client(&rig->box, 0);
@@ -787,7 +788,7 @@ static void rule_9_readers_go_on_and_writers_wait_while_a_value_is_encoded(void 
         assert_string_equal(tier_box_say(rig->a, "COPY h elsewhere"), ":1\n");
         tier_box_turn(&rig->box.workers[0], BOX_NO_WAIT);
         assert_false(tier_box_begin(rig->b, writes[i][0]));
-        worker_wake(rig->b->client.worker, &rig->b->client);
+        mailbox_wake(&rig->b->client.worker->mailbox, &rig->b->client);
         tier_box_turn(&rig->box.workers[0], BOX_WAIT);
         assert_true(rig->b->busy);
         assert_true(unlatch(rig, "h"));
@@ -841,11 +842,11 @@ static void rule_9_what_expires_while_it_is_encoded_goes_afterwards(void **state
     assert_string_equal(tier_box_reply(rig->a), "$-1\n");
     assert_non_null(tier_box_entry(&rig->box, 0, "h"));
     for (int i = 0; i < 100; i++)
-        engine_cron(worker);
+        cron_tick(worker);
     assert_non_null(tier_box_entry(&rig->box, 0, "h"));
     assert_true(unlatch(rig, "h"));
     for (int i = 0; i < 100; i++)
-        engine_cron(worker);
+        cron_tick(worker);
     assert_null(tier_box_entry(&rig->box, 0, "h"));
     assert_non_null(tier_box_entry(&rig->box, 0, "later"));
     tier_box_release_writer(&rig->box);

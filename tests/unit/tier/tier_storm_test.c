@@ -18,6 +18,8 @@
 #include "base/message.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "engine/cron.h"
+#include "engine/memory.h"
 #include "support/image_box.h"
 #include "support/tier_box.h"
 
@@ -921,7 +923,7 @@ static void turn(struct storm_thread *thread)
     }
     DEMAND(thread, now_us - thread->progress_us < 100000000, "thread %d waits forever", thread->index);
     if (!is_anybody_idle(thread) || pick(thread, 20) == 0)
-        engine_cron(&thread->worker->worker);
+        cron_tick(&thread->worker->worker);
     tier_box_turn(thread->worker, is_anybody_idle(thread) ? BOX_NO_WAIT : BOX_TICK);
 }
 
@@ -941,7 +943,7 @@ static void *thread_main(void *context)
             lose_client(thread);
     }
     while (is_anybody_busy(thread)) {
-        engine_cron(&thread->worker->worker);
+        cron_tick(&thread->worker->worker);
         tier_box_turn(thread->worker, BOX_TICK);
     }
     return NULL;
@@ -966,7 +968,7 @@ static void *weather_main(void *context)
     struct tier_box *box = &storm->box;
     struct random random;
 
-    int64_t calm = (int64_t)engine_memory_used(&box->engine);
+    int64_t calm = (int64_t)memory_used(&box->engine);
 
     random_init(&random, box->seed + 99);
     for (uint64_t round = 0; !storm->over; round++) {

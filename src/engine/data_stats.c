@@ -1,6 +1,7 @@
-#include "engine/figures.h"
+#include "engine/data_stats.h"
 
 #include "base/clock.h"
+#include "engine/memory.h"
 
 enum { SAMPLE_BUCKETS = 8 };        /* of each partition */
 
@@ -30,35 +31,35 @@ static uint64_t client_memory(const struct engine *engine)
     return memory;
 }
 
-void memory_figures(struct engine *engine, struct memory_figures *figures)
+void memory_stats(struct engine *engine, struct memory_stats *stats)
 {
     struct aof *aof = engine->aof;
 
-    *figures = (struct memory_figures){
-        .used = engine_memory_used(engine),
+    *stats = (struct memory_stats){
+        .used = memory_used(engine),
         .startup = engine->memory_startup,
         .resident = meter_resident(),
         .clients = client_memory(engine),
     };
-    if (figures->used > engine->memory_peak)
-        engine->memory_peak = figures->used;
-    figures->peak = engine->memory_peak;
+    if (stats->used > engine->memory_peak)
+        engine->memory_peak = stats->used;
+    stats->peak = engine->memory_peak;
     if (aof != NULL)
-        figures->aof_buffer = aof_stats(aof).buffer_size;
+        stats->aof_buffer = aof_stats(aof).buffer_size;
     for (int db = 0; db < engine->partitions->db_count; db++)
-        figures->tables += database_table_size(engine, db);
+        stats->tables += database_table_size(engine, db);
     if (engine->tier != NULL) {
-        struct tier_stats stats;
+        struct tier_stats tier;
 
-        tier_stats(engine->tier, &stats);
-        figures->tier = stats.recordmap_bytes + stats.store_memory;
+        tier_stats(engine->tier, &tier);
+        stats->tier = tier.recordmap_bytes + tier.store_memory;
     }
-    figures->overhead = figures->startup + figures->clients + figures->aof_buffer + figures->tables + figures->tier;
+    stats->overhead = stats->startup + stats->clients + stats->aof_buffer + stats->tables + stats->tier;
     /* What was there at the start may have been freed since. */
-    if (figures->overhead > figures->used)
-        figures->overhead = figures->used;
-    figures->dataset = figures->used - figures->overhead;
-    figures->has_allocator = meter_allocator(&figures->allocator);
+    if (stats->overhead > stats->used)
+        stats->overhead = stats->used;
+    stats->dataset = stats->used - stats->overhead;
+    stats->has_allocator = meter_allocator(&stats->allocator);
 }
 
 bool database_key_count(struct engine *engine, int db, uint64_t *count)
@@ -71,7 +72,7 @@ bool database_key_count(struct engine *engine, int db, uint64_t *count)
 
 struct sampling {
     const struct keyspace *keyspace;
-    struct expiry_figures *figures;
+    struct expiry_stats *stats;
     int64_t now_ms;
 };
 
@@ -83,11 +84,11 @@ static void sample_entry(void *context, uint64_t hash, uint32_t handle)
     (void)hash;
     if (expire_ms < 0)
         return;
-    sampling->figures->sampled++;
+    sampling->stats->sampled++;
     if (expire_ms <= sampling->now_ms)
-        sampling->figures->expired++;
+        sampling->stats->expired++;
     else
-        sampling->figures->ttl_ms += (uint64_t)(expire_ms - sampling->now_ms);
+        sampling->stats->ttl_ms += (uint64_t)(expire_ms - sampling->now_ms);
 }
 
 /* Hash order has nothing to do with expiry, so that the first buckets are as good as any. */
@@ -103,11 +104,11 @@ static void sample_keyspace(const struct keyspace *keyspace, struct sampling *sa
     }
 }
 
-void database_expiry(struct engine *engine, int db, struct expiry_figures *figures)
+void database_expiry(struct engine *engine, int db, struct expiry_stats *stats)
 {
-    struct sampling sampling = { .figures = figures, .now_ms = clock_wall_ms() };
+    struct sampling sampling = { .stats = stats, .now_ms = clock_wall_ms() };
 
-    *figures = (struct expiry_figures){ 0 };
+    *stats = (struct expiry_stats){ 0 };
     for (uint32_t i = 0; i < engine->partitions->count; i++) {
         struct partition *partition = &engine->partitions->partitions[i];
         const struct keyspace *keyspace;
@@ -115,7 +116,7 @@ void database_expiry(struct engine *engine, int db, struct expiry_figures *figur
         partition_lock(partition);
         keyspace = partition_keyspace_if(partition, db);
         if (keyspace != NULL && keyspace->expiring_count > 0) {
-            figures->count += keyspace->expiring_count;
+            stats->count += keyspace->expiring_count;
             sample_keyspace(keyspace, &sampling);
         }
         partition_unlock(partition);

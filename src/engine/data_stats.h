@@ -1,22 +1,21 @@
-/* Figures: what INFO and MEMORY tell about the data as a whole. Any thread; each partition is locked for a moment, in turn.
- */
-#ifndef KELVIN_ENGINE_FIGURES_H
-#define KELVIN_ENGINE_FIGURES_H
+/* Statistics of the data as a whole, for INFO and MEMORY. Any thread; the functions lock one partition after another, each for a short time. */
+#ifndef KELVIN_ENGINE_DATA_STATS_H
+#define KELVIN_ENGINE_DATA_STATS_H
 
 #include "engine/engine.h"
 
 /* Bytes. used = overhead + dataset, and overhead = startup + clients + aof_buffer + tables + tier. */
-struct memory_figures {
+struct memory_stats {
     uint64_t used, peak, startup, resident;
     uint64_t clients;           /* their buffers */
     uint64_t aof_buffer;
     uint64_t tables;            /* from hashes to entries */
     uint64_t tier;              /* the record map, and what the store holds in RAM */
     uint64_t overhead, dataset;
-    bool has_allocator;         /* jemalloc tells: */
+    bool has_allocator;         /* jemalloc reports: */
     struct meter_allocator allocator;
 };
-void memory_figures(struct engine *engine, struct memory_figures *figures);
+void memory_stats(struct engine *engine, struct memory_stats *stats);
 
 /* Bytes of a database's tables. */
 uint64_t database_table_size(struct engine *engine, int db);
@@ -26,12 +25,12 @@ uint64_t database_table_size(struct engine *engine, int db);
 bool database_key_count(struct engine *engine, int db, uint64_t *count);
 
 /* Keys in RAM that expire: their number, and a sample of them. */
-struct expiry_figures {
+struct expiry_stats {
     uint64_t count;
     uint64_t sampled;
     uint64_t expired;           /* of the sample: past their time, not removed yet */
     uint64_t ttl_ms;            /* of the sample: sum of what is left to live */
 };
-void database_expiry(struct engine *engine, int db, struct expiry_figures *figures);
+void database_expiry(struct engine *engine, int db, struct expiry_stats *stats);
 
 #endif

@@ -1,0 +1,10 @@
+/* Deletes a key that no command asked to delete: it has expired, or is evicted. */
+#ifndef KELVIN_ENGINE_DELETE_KEY_H
+#define KELVIN_ENGINE_DELETE_KEY_H
+
+#include "engine/engine.h"
+
+/* Logged as a DEL. `event` names the reason ("expired", "evicted"). The key's partition is locked; the entry is not held. */
+void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, const char *event);
+
+#endif

@@ -1,0 +1,110 @@
+#include "engine/evict.h"
+
+#include "engine/delete_key.h"
+#include "engine/expiry.h"
+#include "engine/memory.h"
+#include "engine/worker.h"
+
+enum {
+    SAMPLES = 16,
+    KEYS_MAX = 1000,            /* that one call deletes */
+};
+
+/* Keys with a lower rank are evicted first. */
+static int64_t eviction_rank(enum config_policy policy, const struct turn *turn, const struct entry *entry)
+{
+    switch (policy) {
+    case CONFIG_POLICY_VOLATILE_LFU:
+    case CONFIG_POLICY_ALLKEYS_LFU:
+        return heat_now(&turn->heat, entry->heat, entry->heat_minutes, turn->minutes);
+    case CONFIG_POLICY_VOLATILE_LRU:
+    case CONFIG_POLICY_ALLKEYS_LRU:
+        return -(int64_t)(uint16_t)(turn->minutes - entry->heat_minutes) * 256 + entry->heat;
+    case CONFIG_POLICY_VOLATILE_TTL:
+        return entry_expire_ms(entry);
+    default:
+        return 0;
+    }
+}
+
+static bool is_volatile(enum config_policy policy)
+{
+    return policy == CONFIG_POLICY_VOLATILE_LRU || policy == CONFIG_POLICY_VOLATILE_LFU ||
+           policy == CONFIG_POLICY_VOLATILE_RANDOM || policy == CONFIG_POLICY_VOLATILE_TTL;
+}
+
+struct victim {
+    uint32_t handle;
+    uint64_t hash;
+    int64_t rank;
+    int seen;
+    struct keyspace *keyspace;
+    enum config_policy policy;
+    const struct turn *turn;
+};
+
+static void consider_victim(void *context, uint64_t hash, uint32_t handle)
+{
+    struct victim *victim = context;
+    struct entry *entry = keyspace_entry(victim->keyspace, handle);
+    int64_t rank;
+
+    if (entry->flags & ENTRY_PINNED || entry_is_held(victim->keyspace, entry) || (is_volatile(victim->policy) && !(entry->flags & ENTRY_EXPIRES)))
+        return;
+    rank = eviction_rank(victim->policy, victim->turn, entry);
+    if (victim->seen++ > 0 && rank >= victim->rank)
+        return;
+    victim->handle = handle;
+    victim->hash = hash;
+    victim->rank = rank;
+}
+
+/* Evicts the key with the lowest rank of a sample, from a random place of a random keyspace. */
+static bool evict_one(struct engine *engine, struct worker *worker, enum config_policy policy)
+{
+    struct partitions *all = engine->partitions;
+    uint64_t place = random_next(&worker->turn.random);
+    int first_db = (int)random_below(&worker->turn.random, (uint64_t)all->db_count);
+    bool evicted = false;
+
+    for (uint32_t i = 0; i < all->count && !evicted; i++) {
+        struct partition *partition = &all->partitions[(partition_index(all, place) + i) & (all->count - 1)];
+
+        partition_lock(partition);
+        for (int n = 0; n < all->db_count && !evicted; n++) {
+            struct keyspace *keyspace = partition->keyspaces[(first_db + n) % all->db_count];
+            struct victim victim = { .keyspace = keyspace, .policy = policy, .turn = &worker->turn };
+            uint64_t from = i == 0 ? place : partition_first_hash(partition);
+            struct table_cursor cursor;
+            bool more;
+
+            if (keyspace == NULL || keyspace->table.count == 0 || (is_volatile(policy) && keyspace->expiring_count == 0))
+                continue;
+            more = table_seek(&keyspace->table, from, &cursor);
+            for (int round = 0; round < 64 && victim.seen < SAMPLES && more; round++) {
+                table_home_entries(&keyspace->table, &cursor, consider_victim, &victim);
+                more = table_next(&keyspace->table, &cursor);
+            }
+            if (victim.seen == 0)
+                continue;
+            delete_key(engine, keyspace, victim.hash, victim.handle, "evicted");
+            evicted = true;
+        }
+        partition_unlock(partition);
+    }
+    return evicted;
+}
+
+bool evict_keys(struct engine *engine, struct worker *worker)
+{
+    enum config_policy policy = (enum config_policy)config_number(engine->config, CONFIG_MAXMEMORY_POLICY);
+
+    if (policy == CONFIG_POLICY_NOEVICTION || expiry_is_suspended(engine))
+        return false;
+    for (int i = 0; i < KEYS_MAX && memory_is_short(engine); i++) {
+        if (!evict_one(engine, worker, policy))
+            return false;
+        turn_count(&worker->turn, STAT_EVICTED_KEYS, 1);
+    }
+    return !memory_is_short(engine);
+}

@@ -1,0 +1,11 @@
+/* Evict: maxmemory-policy. Deletes keys when memory is short and the tier cannot make room. */
+#ifndef KELVIN_ENGINE_EVICT_H
+#define KELVIN_ENGINE_EVICT_H
+
+#include "engine/engine.h"
+
+/* Deletes keys until memory is below the limit. False if that is not possible (noeviction, no key left, the log in error). Without locks,
+ * on the worker. */
+bool evict_keys(struct engine *engine, struct worker *worker);
+
+#endif

@@ -1,0 +1,28 @@
+/* Expiry: keys and fields of hashes whose time is up are deleted, a bounded part of them at each tick of the cron. Cold keys are expired by
+ * the tier's writer.
+ */
+#ifndef KELVIN_ENGINE_EXPIRY_H
+#define KELVIN_ENGINE_EXPIRY_H
+
+#include "engine/engine.h"
+
+/* Fields that one step removes: the rest is found again. */
+enum { EXPIRY_FIELDS_A_STEP = 512 };
+
+/* The log is in error: what expires stays, reading as absent, and nothing is evicted. Each deletion would be appended to the log's tail in
+ * memory, which has no limit of its own. Any thread. */
+static inline bool expiry_is_suspended(const struct engine *engine)
+{
+    struct aof *aof = engine->aof;
+
+    return aof != NULL && __builtin_expect(aof_error(aof) != STATUS_OK, 0);
+}
+
+/* Removes up to EXPIRY_FIELDS_A_STEP dead fields of a hash, logged as an HDEL. A hash with no field alive is deleted. Returns the number
+ * of fields removed. The key's partition is locked, and the hash is not held. */
+size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms);
+
+/* The worker's share of a tick: looks at a part of the keys in RAM. On the worker. */
+void expiry_tick(struct worker *worker);
+
+#endif

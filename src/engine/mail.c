@@ -1,0 +1,106 @@
+#include "engine/mail.h"
+
+#include "call/client.h"
+
+void mailbox_init(struct mailbox *mailbox)
+{
+    *mailbox = (struct mailbox){ .ring = NULL };
+    mutex_init(&mailbox->lock);
+}
+
+void mailbox_release(struct mailbox *mailbox)
+{
+    mutex_release(&mailbox->lock);
+}
+
+void mailbox_ring(struct mailbox *mailbox)
+{
+    if (mailbox->ring != NULL)
+        mailbox->ring(mailbox->ring_context);
+}
+
+bool mailbox_enqueue(struct mailbox *mailbox, struct client *client)
+{
+    bool first;
+
+    mutex_lock(&mailbox->lock);
+    if (client->ready_queued) {
+        mutex_unlock(&mailbox->lock);
+        return false;
+    }
+    client->ready_queued = true;
+    client->ready_next = NULL;
+    first = mailbox->ready_first == NULL;
+    if (mailbox->ready_last != NULL)
+        mailbox->ready_last->ready_next = client;
+    else
+        mailbox->ready_first = client;
+    mailbox->ready_last = client;
+    mutex_unlock(&mailbox->lock);
+    return first && mailbox->ring != NULL;
+}
+
+void mailbox_wake(struct mailbox *mailbox, struct client *client)
+{
+    if (mailbox_enqueue(mailbox, client))
+        mailbox_ring(mailbox);
+}
+
+void mailbox_post(struct mailbox *mailbox, struct mail *mail)
+{
+    mutex_lock(&mailbox->lock);
+    mail->next = NULL;
+    if (mailbox->last != NULL)
+        mailbox->last->next = mail;
+    else
+        mailbox->first = mail;
+    mailbox->last = mail;
+    mutex_unlock(&mailbox->lock);
+    mailbox_ring(mailbox);
+}
+
+void mailbox_note_memory(struct mailbox *mailbox)
+{
+    bool first;
+
+    mutex_lock(&mailbox->lock);
+    first = !mailbox->memory_came;
+    mailbox->memory_came = true;
+    mutex_unlock(&mailbox->lock);
+    if (first)
+        mailbox_ring(mailbox);
+}
+
+void mailbox_empty(struct mailbox *mailbox, struct mail_delivery *delivery)
+{
+    mutex_lock(&mailbox->lock);
+    *delivery = (struct mail_delivery){ mailbox->ready_first, mailbox->first, mailbox->memory_came };
+    mailbox->ready_first = mailbox->ready_last = NULL;
+    mailbox->first = mailbox->last = NULL;
+    mailbox->memory_came = false;
+    mutex_unlock(&mailbox->lock);
+}
+
+/* The list belongs to the delivery, but each link only as long as its client counts as queued. */
+struct client *mailbox_next_ready(struct mailbox *mailbox, struct mail_delivery *delivery)
+{
+    struct client *client = delivery->ready;
+
+    if (client == NULL)
+        return NULL;
+    mutex_lock(&mailbox->lock);
+    delivery->ready = client->ready_next;
+    client->ready_queued = false;
+    mutex_unlock(&mailbox->lock);
+    return client;
+}
+
+bool mailbox_refers_to(struct mailbox *mailbox, const struct client *client)
+{
+    bool queued;
+
+    mutex_lock(&mailbox->lock);
+    queued = client->ready_queued;
+    mutex_unlock(&mailbox->lock);
+    return queued;
+}

@@ -1,0 +1,58 @@
+/* Mail: what other threads leave for a worker: clients to resume, functions to run, and word that memory was freed. The worker's loop is
+ * woken by a bell, and the worker takes all there is at once.
+ */
+#ifndef KELVIN_ENGINE_MAIL_H
+#define KELVIN_ENGINE_MAIL_H
+
+#include <stdbool.h>
+
+#include "base/mutex.h"
+
+struct client;
+struct worker;
+
+/* Run on the worker's own thread, between requests. Freed by the function. */
+struct mail {
+    struct mail *next;
+    void (*run)(struct mail *mail, struct worker *worker);
+};
+
+struct mailbox {
+    struct mutex lock;              /* leaf */
+    struct client *ready_first, *ready_last;        /* lock: clients to resume */
+    struct mail *first, *last;      /* lock */
+    bool memory_came;               /* lock */
+    void (*ring)(void *context);    /* immutable: wakes the loop; any thread. NULL: there is none */
+    void *ring_context;             /* immutable */
+};
+
+void mailbox_init(struct mailbox *mailbox);
+void mailbox_release(struct mailbox *mailbox);
+
+/* The client will be resumed if what it waits for has come. Any thread, any lock. A client that is queued is queued once. */
+void mailbox_wake(struct mailbox *mailbox, struct client *client);
+/* The same in two steps: true if the mailbox has to be rung, which should happen without a lock. Its worker then ends after all threads
+ * that wake its clients. */
+bool mailbox_enqueue(struct mailbox *mailbox, struct client *client);
+void mailbox_ring(struct mailbox *mailbox);
+
+/* Any thread, any lock. */
+void mailbox_post(struct mailbox *mailbox, struct mail *mail);
+/* Memory was freed: the worker resumes clients that wait for it. Any thread. */
+void mailbox_note_memory(struct mailbox *mailbox);
+
+/* What a mailbox held. */
+struct mail_delivery {
+    struct client *ready;
+    struct mail *mail;
+    bool memory_came;
+};
+
+/* On the worker, as all that follows. */
+void mailbox_empty(struct mailbox *mailbox, struct mail_delivery *delivery);
+/* Takes the next client off the delivery; NULL: there is none. From then on it can be queued again. */
+struct client *mailbox_next_ready(struct mailbox *mailbox, struct mail_delivery *delivery);
+/* A client that is to go is still queued, so that the next delivery refers to it. */
+bool mailbox_refers_to(struct mailbox *mailbox, const struct client *client);
+
+#endif

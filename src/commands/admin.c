@@ -101,7 +101,7 @@ void replicaof_command(struct call *call)
     else if (!text_to_int(call->args[2], &port) || port < 0 || port > 65535)
         reply_errorf(call, "ERR Invalid master port");
     else
-        reply_errorf(call, "ERR replication is not supported: this server can't be a replica");
+        reply_errorf(call, "ERR replication is not supported: this server cannot be a replica");
 }
 
 static void release_wait(struct job *job)

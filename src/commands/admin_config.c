@@ -83,15 +83,15 @@ void config_help_command(struct call *call)
     static const char *const lines[] = {
         "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GET <pattern> [<pattern> ...]",
-        "    The parameters whose names match one of the patterns, with their values.",
+        "    Returns the parameters whose names match one of the patterns, with their values.",
         "SET <parameter> <value> [<parameter> <value> ...]",
-        "    Gives parameters other values: all of them, or none if one is refused.",
+        "    Sets parameters: all of them, or none if one is refused.",
         "RESETSTAT",
-        "    Sets the counters that INFO shows back to zero.",
+        "    Resets the counters of INFO to zero.",
         "REWRITE",
-        "    Writes the values in use into the configuration file.",
+        "    Writes the current values to the configuration file.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
         NULL,
     };
 

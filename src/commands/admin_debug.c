@@ -78,7 +78,7 @@ static void debug_listpack(struct call *call)
         log_write(call->engine->log, LOG_LEVEL_WARNING, "DEBUG LISTPACK of %zu elements:%.*s", hash_count(&probe.value) * 2,
             (int)text.size, text.data);
         buffer_release(&text);
-        reply_status(call->reply, BYTES("The listpack's elements are in the server's log"));
+        reply_status(call->reply, BYTES("The elements of the listpack were written to the server's log"));
     }
     probe_close(&probe);
 }
@@ -262,27 +262,27 @@ static void debug_help(struct call *call)
     static const char *const lines[] = {
         "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DIGEST",
-        "    A digest of all data: equal data, equal digest. Not the one that Redis would answer.",
+        "    Returns a digest of all data: equal data have equal digests. It differs from that of Redis.",
         "DIGEST-VALUE [<key> ...]",
-        "    A digest of each key's value.",
+        "    Returns a digest of each key's value.",
         "ERROR <text>",
-        "    Answers the text as an error.",
+        "    Replies the text as an error.",
         "LISTPACK <key>",
         "    Writes the elements of a small collection to the log.",
         "LOG <text>",
         "    Writes the text to the log.",
         "OBJECT <key>",
-        "    How the key's value is kept.",
+        "    Returns how the key's value is stored.",
         "PROTOCOL <type>",
-        "    A reply of that type: string, integer, double, bignum, null, array, set, map, attrib, push, verbatim, true or false.",
+        "    Replies a value of that type: string, integer, double, bignum, null, array, set, map, attrib, push, verbatim, true or false.",
         "SET-ACTIVE-EXPIRE <0|1>",
-        "    With 0, keys that have expired go only when somebody asks for them.",
+        "    With 0, expired keys are removed only when they are accessed.",
         "SLEEP <seconds>",
-        "    The worker that serves this client sleeps.",
+        "    Makes the worker of this client sleep.",
         "STRINGMATCH-LEN <length> <pattern>",
-        "    Whether the pattern matches so many letters a.",
+        "    Returns whether the pattern matches that many letters a.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
         NULL,
     };
 

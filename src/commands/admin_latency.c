@@ -130,19 +130,19 @@ static void advise(struct buffer *out, const struct engine *engine, const struct
         commands = commands || strcmp(events[i].name, "command") == 0;
         fast = fast || strcmp(events[i].name, "fast-command") == 0;
     }
-    buffer_append_string(out, "\nWhat to do about it:\n");
+    buffer_append_string(out, "\nAdvice:\n");
     if (commands) {
-        buffer_append_string(out, "- SLOWLOG GET shows which commands were slow. Big keys cost most: read and change them in parts, "
+        buffer_append_string(out, "- SLOWLOG GET shows which commands were slow. Large keys are the most expensive: read and change them in parts, "
             "and remove them with UNLINK.\n");
         if (slow_us < 0 || (threshold_us > 0 && slow_us > threshold_us))
-            buffer_append_format(out, "- The slow log misses some of them: CONFIG SET slowlog-log-slower-than %" PRId64 "\n", threshold_us);
+            buffer_append_format(out, "- The slow log does not record all of them: CONFIG SET slowlog-log-slower-than %" PRId64 "\n", threshold_us);
     }
     if (fast)
-        buffer_append_string(out, "- Commands that do next to nothing were slow, so something else held the machine up: look for other "
-            "busy programs, swapping, a virtual machine that is not given its processor, or raise io-threads.\n");
+        buffer_append_string(out, "- Commands that do almost no work were slow, so the machine was busy with something else: look for other "
+            "busy programs, swapping, a virtual machine without enough CPU time, or raise io-threads.\n");
     if (engine->aof != NULL && config_number(config, CONFIG_APPENDFSYNC) == CONFIG_FSYNC_ALWAYS)
-        buffer_append_string(out, "- With appendfsync always each write waits for the disk; everysec does not.\n");
-    buffer_append_string(out, "- Waiting for cold keys is not part of these times; see tier_load_usec_p99 in INFO tiering.\n");
+        buffer_append_string(out, "- With appendfsync always each write waits for the disk; with everysec it does not.\n");
+    buffer_append_string(out, "- These times do not include waiting for cold keys; see tier_load_usec_p99 in INFO tiering.\n");
 }
 
 /* LATENCY DOCTOR */
@@ -154,13 +154,13 @@ void latency_doctor_command(struct call *call)
     struct buffer text = { 0 };
 
     if (count == 0 && config_number(engine->config, CONFIG_LATENCY_MONITOR_THRESHOLD) == 0) {
-        buffer_append_string(&text, "Nothing is being watched: latency-monitor-threshold is 0. CONFIG SET latency-monitor-threshold 100 "
-            "notes whatever takes 100 milliseconds or longer.\n");
+        buffer_append_string(&text, "Latency monitoring is off: latency-monitor-threshold is 0. CONFIG SET latency-monitor-threshold 100 "
+            "records events that take 100 milliseconds or longer.\n");
     } else if (count == 0) {
-        buffer_append_format(&text, "Nothing has taken %" PRId64 " milliseconds or longer yet.\n",
+        buffer_append_format(&text, "No event has taken %" PRId64 " milliseconds or longer yet.\n",
             config_number(engine->config, CONFIG_LATENCY_MONITOR_THRESHOLD));
     } else {
-        buffer_append_string(&text, "What was slow:\n");
+        buffer_append_string(&text, "Slow events:\n");
         for (size_t i = 0; i < count; i++)
             describe(&text, &events[i]);
         advise(&text, engine, events, count);
@@ -239,19 +239,19 @@ void latency_help_command(struct call *call)
     static const char *const lines[] = {
         "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
-        "    What was slow, and what can be done about it.",
+        "    Returns a report about slow events, with advice.",
         "GRAPH <event>",
-        "    A drawing of an event's samples.",
+        "    Returns the samples of an event as a graph.",
         "HISTORY <event>",
-        "    An event's samples: when, and how many milliseconds.",
+        "    Returns the samples of an event: time and milliseconds.",
         "LATEST",
-        "    Of each event the last sample and the worst.",
+        "    Returns the newest and the worst sample of each event.",
         "RESET [<event> ...]",
-        "    Forgets events, all of them if none is named.",
+        "    Deletes the samples of the events, or of all events.",
         "HISTOGRAM [<command> ...]",
-        "    How many calls took up to how many microseconds; of all commands if none is named.",
+        "    Returns how many calls took up to how many microseconds, for the commands or for all.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
         NULL,
     };
 

@@ -145,26 +145,26 @@ static void complain(struct buffer *out, const struct engine *engine, const stru
     info_human(figures->used, human);
     if (figures->used > 0 && figures->peak > figures->used + figures->used / 2) {
         info_human(figures->peak, other);
-        buffer_append_format(out, "- It was much fuller once (%s, now %s). What the allocator keeps of that goes back to the machine with "
-            "time; MEMORY PURGE asks for it at once.\n", other, human);
+        buffer_append_format(out, "- Memory usage was much higher before (%s, now %s). The allocator returns the difference to the system with "
+            "time; MEMORY PURGE returns it at once.\n", other, human);
     }
     if (figures->resident > figures->used + figures->used / 2) {
         info_human(figures->resident, other);
-        buffer_append_format(out, "- The process takes %s of the machine for %s in use: holes between what is left. MEMORY PURGE may give "
-            "some back; the rest is filled again by new data.\n", other, human);
+        buffer_append_format(out, "- Fragmentation: the process uses %s of the system's memory for %s of data. MEMORY PURGE may return "
+            "some of it; new data fills the rest again.\n", other, human);
     }
     if (figures->clients > figures->used / 4) {
         info_human(figures->clients, other);
-        buffer_append_format(out, "- Clients' buffers take %s. CLIENT LIST shows whose; client-output-buffer-limit and maxmemory-clients "
-            "bound them.\n", other);
+        buffer_append_format(out, "- The buffers of clients use %s. CLIENT LIST shows which clients; client-output-buffer-limit and "
+            "maxmemory-clients limit them.\n", other);
     }
     if (figures->tier > figures->used / 2) {
         info_human(figures->tier, other);
-        buffer_append_format(out, "- The tags of cold keys and the store's own memory take %s. More maxmemory, or a smaller "
+        buffer_append_format(out, "- The tags of cold keys and the store's own memory use %s. A larger maxmemory, or a smaller "
             "tier-write-buffer, leaves more room for hot keys.\n", other);
     }
     if (limit > 0 && figures->used > (uint64_t)limit)
-        buffer_append_string(out, "- It is over maxmemory: demotion can't keep up, or maxmemory-policy deletes nothing. "
+        buffer_append_string(out, "- Memory usage is over maxmemory: demotion cannot keep up, or maxmemory-policy evicts nothing. "
             "See INFO tiering.\n");
 }
 
@@ -176,11 +176,11 @@ void memory_doctor_command(struct call *call)
 
     memory_figures(call->engine, &figures);
     if (figures.used < 5 << 20)
-        buffer_append_string(&text, "There is next to nothing in memory yet, so there is nothing to say about it.\n");
+        buffer_append_string(&text, "The server uses too little memory for a report.\n");
     else
         complain(&text, call->engine, &figures);
     if (text.size == 0)
-        buffer_append_string(&text, "Nothing stands out: memory is used as it should be.\n");
+        buffer_append_string(&text, "No problems with memory were found.\n");
     reply_verbatim(call->reply, "txt", buffer_bytes(&text));
     buffer_release(&text);
 }
@@ -214,17 +214,17 @@ void memory_help_command(struct call *call)
     static const char *const lines[] = {
         "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
-        "    What stands out about the memory, and what can be done about it.",
+        "    Returns a report about problems with memory, with advice.",
         "MALLOC-STATS",
-        "    All that the allocator tells about itself.",
+        "    Returns the allocator's own statistics.",
         "PURGE",
-        "    Asks the allocator to give pages it does not need back to the machine.",
+        "    Makes the allocator return unused memory to the system.",
         "STATS",
-        "    What the memory is used for.",
+        "    Returns what memory is used for.",
         "USAGE <key> [SAMPLES <count>]",
-        "    Bytes that a key takes in RAM. Of a collection <count> elements are looked at (5 if not given, 0: all).",
+        "    Returns how many bytes a key and its value take in RAM, estimated from <count> elements (default 5, 0: all).",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
         NULL,
     };
 

@@ -55,14 +55,14 @@ void slowlog_help_command(struct call *call)
     static const char *const lines[] = {
         "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GET [<count>]",
-        "    The newest entries (10 if no count is given, -1 for all of them), each with",
-        "    its number, when it ended, its microseconds, its arguments, and the client's address and name.",
+        "    Returns the newest entries (10 by default, all with -1), each with",
+        "    its ID, its time, its duration in microseconds, its arguments, and the client's address and name.",
         "LEN",
-        "    How many entries there are.",
+        "    Returns the number of entries.",
         "RESET",
-        "    Forgets all entries.",
+        "    Removes all entries.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
         NULL,
     };
 

@@ -84,7 +84,7 @@ static void combine(enum bitop operation, char *restrict out, const char *restri
     }
 }
 
-/* The part of a source that lies within [from, from + size). */
+/* The part of a source that is within [from, from + size). */
 static struct bytes part_of(struct bytes source, size_t from, size_t size)
 {
     if (source.size <= from)

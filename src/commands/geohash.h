@@ -30,7 +30,7 @@ struct geo_box {
     struct geo_point min, max;
 };
 
-/* The point lies within the limits; 1 <= step <= 26. */
+/* The point is within the limits; 1 <= step <= 26. */
 uint64_t geohash_encode(struct geo_point point, int step);
 struct geo_box geohash_box(uint64_t bits, int step);
 /* The middle of the smallest cell, clamped to the limits. Accepts any number. */

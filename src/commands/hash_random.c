@@ -46,7 +46,7 @@ static void draw_walking(const struct draw *draw)
     }
 }
 
-/* Few pairs of a table. The hash does not change meanwhile, so fields are told apart by their addresses. */
+/* Few pairs of a table. The hash does not change meanwhile, so fields are distinguished by their addresses. */
 static void draw_sparsely(const struct draw *draw)
 {
     struct dict *seen = dict_create(&draw->call->turn->limits.seed);

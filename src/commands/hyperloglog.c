@@ -305,7 +305,7 @@ void pfselftest_command(struct call *call)
         if (!hll_count(buffer_bytes(&sparse), &one) || !hll_count(buffer_bytes(&dense), &other) || one != other)
             problem = "sparse and dense count differently";
         if (fabs((double)one - (double)i) > 4 * 1.04 / 128 * (double)i + 10)
-            problem = "the estimate is too far away";
+            problem = "the estimate is too inaccurate";
     }
     buffer_release(&sparse);
     buffer_release(&dense);

@@ -66,15 +66,15 @@ void object_help_command(struct call *call)
     static const char *const lines[] = {
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",
-        "    How the value is kept: int, embstr, raw, listpack, hashtable ...",
+        "    Returns how the value is stored: int, embstr, raw, listpack, hashtable ...",
         "FREQ <key>",
-        "    The key's heat, 0 to 255: a logarithmic counter of touches that cools down with time.",
+        "    Returns the key's heat, from 0 to 255: a logarithmic counter of accesses that decays with time.",
         "IDLETIME <key>",
-        "    Seconds since the key was last touched, in whole minutes.",
+        "    Returns the seconds since the last access of the key, in whole minutes.",
         "REFCOUNT <key>",
-        "    References to the value: always 1.",
+        "    Returns the number of references to the value: always 1.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
         NULL,
     };
 

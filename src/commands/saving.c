@@ -12,7 +12,7 @@ static void reply_saving(struct call *call)
 
 static void reply_no_thread(struct call *call)
 {
-    reply_errorf(call, "ERR Can't save: the system gives no more threads. Please check the server logs for more information.");
+    reply_errorf(call, "ERR Can't save: could not create a thread. Please check the server logs for more information.");
 }
 
 static void release_wait(struct job *job)

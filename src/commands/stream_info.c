@@ -257,13 +257,13 @@ void xinfo_help_command(struct call *call)
     static const char *const lines[] = {
         "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CONSUMERS <key> <groupname>",
-        "    The consumers of a group: what each has pending, how long it has been idle.",
+        "    Returns the consumers of a group: their pending entries, and how long they have been idle.",
         "GROUPS <key>",
-        "    The consumer groups of a stream, and how far each is.",
+        "    Returns the consumer groups of a stream, with the last entry delivered to each.",
         "STREAM <key> [FULL [COUNT <count>]]",
-        "    Facts about a stream; FULL: with its entries, groups and consumers.",
+        "    Returns information about a stream; FULL: with its entries, groups and consumers.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
     };
 
     reply_lines(call, lines, sizeof(lines) / sizeof(lines[0]));
@@ -274,19 +274,19 @@ void xgroup_help_command(struct call *call)
     static const char *const lines[] = {
         "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CREATE <key> <groupname> <id|$> [MKSTREAM] [ENTRIESREAD <count>]",
-        "    Makes a group that will get what comes behind the ID.",
-        "    MKSTREAM: makes the stream, too, if there is none.",
+        "    Creates a group that receives the entries after the ID.",
+        "    MKSTREAM: creates the stream if it does not exist.",
         "    ENTRIESREAD: how many entries the group has read, for its lag.",
         "CREATECONSUMER <key> <groupname> <consumer>",
-        "    Makes a consumer.",
+        "    Creates a consumer.",
         "DELCONSUMER <key> <groupname> <consumer>",
-        "    Removes a consumer, and what it has pending.",
+        "    Removes a consumer and its pending entries.",
         "DESTROY <key> <groupname>",
         "    Removes a group.",
         "SETID <key> <groupname> <id|$> [ENTRIESREAD <count>]",
-        "    Sets how far the group is.",
+        "    Sets the ID of the last entry delivered to the group.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
     };
 
     reply_lines(call, lines, sizeof(lines) / sizeof(lines[0]));

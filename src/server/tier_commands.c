@@ -69,7 +69,7 @@ static bool is_on(struct call *call)
 {
     if (call->engine->tier != NULL)
         return true;
-    reply_errorf(call, "ERR the cold tier is switched off (tier-enabled no)");
+    reply_errorf(call, "ERR the cold tier is disabled (tier-enabled no)");
     return false;
 }
 
@@ -120,14 +120,14 @@ static void tier_demote_command(struct call *call)
 
     /* If the tier was disabled at run time, it still returns cold keys, but accepts no more. */
     if (!config_number(call->engine->config, CONFIG_TIER_ENABLED)) {
-        reply_errorf(call, "ERR the cold tier is switched off (tier-enabled no)");
+        reply_errorf(call, "ERR the cold tier is disabled (tier-enabled no)");
         return;
     }
     done = job_of(call, run_demote);
     if (done == NULL)
         return;
     if (done->failed > 0)
-        reply_errorf(call, "ERR %llu of the keys can't be written to the store: see tier_status and tier_last_error in INFO tiering",
+        reply_errorf(call, "ERR %llu of the keys could not be written to the store: see tier_status and tier_last_error in INFO tiering",
             (unsigned long long)done->failed);
     else
         reply_integer(call->reply, (int64_t)done->cold);
@@ -240,7 +240,7 @@ static void tier_backup_command(struct call *call)
         return;
     }
     if (call->args[2].size == 0 || memchr(call->args[2].data, 0, call->args[2].size) != NULL) {
-        reply_errorf(call, "ERR that is no name of a directory");
+        reply_errorf(call, "ERR invalid name of a directory");
         return;
     }
     job = mem_zalloc(sizeof(*job));
@@ -250,7 +250,7 @@ static void tier_backup_command(struct call *call)
     started = backups_start(call->engine->backups, dir, backup_place(call), &job->job, &job->done);
     if (started != BACKUPS_STARTED) {
         call_end_wait(call);
-        reply_errorf(call, started == BACKUPS_BUSY ? "ERR a backup is under way already" : "ERR the system gives no more threads");
+        reply_errorf(call, started == BACKUPS_BUSY ? "ERR a backup is in progress already" : "ERR could not create a thread");
     }
     mem_free(dir);
 }
@@ -292,19 +292,19 @@ static void tier_help_command(struct call *call)
     static const char *const lines[] = {
         "TIER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "BACKUP <dir>",
-        "    Makes a consistent copy of all data in a new directory, by hard links, and answers what it took.",
+        "    Creates a consistent copy of all data in a new directory, with hard links, and returns its statistics.",
         "DEMOTE <key> [<key> ...]",
-        "    Moves keys to the store, whatever their heat. Answers how many of them are cold then.",
+        "    Moves keys to the store, regardless of their heat. Returns how many of them are now cold.",
         "PROMOTE <key> [<key> ...]",
-        "    Brings keys into RAM; their heat stays as it is. Answers how many of them are there then.",
+        "    Loads keys into RAM without changing their heat. Returns how many of them are now in RAM.",
         "WHERE <key>",
-        "    Where the key is: hot (in RAM), cold (in the store), or nil.",
+        "    Returns where the key is: hot (in RAM), cold (in the store), or nil.",
         "STATS",
-        "    The fields of INFO tiering.",
+        "    Returns the fields of INFO tiering.",
         "HEAT",
-        "    Pairs of a heat, 0 (coldest) to 255, and the number of keys in RAM that have it, in this database.",
+        "    Returns pairs of a heat, 0 (coldest) to 255, and the number of keys in RAM that have it, in this database.",
         "HELP",
-        "    This text.",
+        "    Returns this text.",
         NULL,
     };
 

@@ -67,7 +67,7 @@ size_t list_pop(struct key *key, enum list_end end, size_t count)
     return count;
 }
 
-static void pop(struct call *call, enum list_end end)
+static void pop_elements(struct call *call, enum list_end end)
 {
     bool has_count = call->arg_count == 3;
     int64_t count = 1;
@@ -95,12 +95,12 @@ static void pop(struct call *call, enum list_end end)
 
 void lpop_command(struct call *call)
 {
-    pop(call, LIST_HEAD);
+    pop_elements(call, LIST_HEAD);
 }
 
 void rpop_command(struct call *call)
 {
-    pop(call, LIST_TAIL);
+    pop_elements(call, LIST_TAIL);
 }
 
 bool list_pop_options(struct call *call, int arg, enum list_end *end, int64_t *count)
@@ -179,7 +179,7 @@ static struct bytes take_copy(struct key *key, enum list_end end)
 }
 
 /* Moves an element within one list. */
-static void rotate(struct key *key, enum list_end from, enum list_end to, struct bytes element)
+static void rotate_list(struct key *key, enum list_end from, enum list_end to, struct bytes element)
 {
     const struct value_limits *limits = &key->call->turn->limits;
 
@@ -211,7 +211,7 @@ bool list_move(struct key *source, enum list_end from, enum list_end to)
 
     if (bytes_equal(call->args[1], call->args[2])) {
         element = take_copy(source, from);
-        rotate(source, from, to, element);
+        rotate_list(source, from, to, element);
     } else {
         if (!key_open_as(call, 2, KEY_FOR_WRITING, VALUE_LIST, &target))
             return false;
@@ -224,7 +224,7 @@ bool list_move(struct key *source, enum list_end from, enum list_end to)
     return true;
 }
 
-static void move(struct call *call, enum list_end from, enum list_end to)
+static void move_element(struct call *call, enum list_end from, enum list_end to)
 {
     struct key source;
 
@@ -241,10 +241,10 @@ void lmove_command(struct call *call)
     enum list_end from, to;
 
     if (arg_list_end(call, 3, &from) && arg_list_end(call, 4, &to))
-        move(call, from, to);
+        move_element(call, from, to);
 }
 
 void rpoplpush_command(struct call *call)
 {
-    move(call, LIST_TAIL, LIST_HEAD);
+    move_element(call, LIST_TAIL, LIST_HEAD);
 }

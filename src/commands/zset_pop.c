@@ -40,7 +40,7 @@ size_t zset_pop(struct key *key, enum zset_end end, size_t count, enum zset_pop_
     return count;
 }
 
-static void pop(struct call *call, enum zset_end end)
+static void pop_members(struct call *call, enum zset_end end)
 {
     int64_t count = 1;
     struct key key;
@@ -63,12 +63,12 @@ static void pop(struct call *call, enum zset_end end)
 
 void zpopmin_command(struct call *call)
 {
-    pop(call, ZSET_LOWEST);
+    pop_members(call, ZSET_LOWEST);
 }
 
 void zpopmax_command(struct call *call)
 {
-    pop(call, ZSET_HIGHEST);
+    pop_members(call, ZSET_HIGHEST);
 }
 
 bool zset_pop_options(struct call *call, int arg, enum zset_end *end, int64_t *count)

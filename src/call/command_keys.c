@@ -10,7 +10,7 @@ struct found {
     int capacity, count;
 };
 
-static void add(struct found *found, int arg, uint32_t flags)
+static void add_key(struct found *found, int arg, uint32_t flags)
 {
     if (found->count < found->capacity) {
         found->keys[found->count].arg = arg;
@@ -70,7 +70,7 @@ static void add_geo_store(struct found *found, const struct bytes *args, int arg
             store = ++i;
     }
     if (store != 0)
-        add(found, store, flags);
+        add_key(found, store, flags);
 }
 
 /* The STORE of SORT: the last one counts. A word that is an argument of BY, GET or LIMIT is not an option. */
@@ -87,7 +87,7 @@ static void add_sort_store(struct found *found, const struct bytes *args, int ar
             store = ++i;
     }
     if (store != 0)
-        add(found, store, flags);
+        add_key(found, store, flags);
 }
 
 static void add_unknown(const struct command *command, const struct key_spec *spec, const struct bytes *args, int arg_count,
@@ -158,7 +158,7 @@ static bool add_spec(const struct command *command, const struct key_spec *spec,
         return false;
     flags = variable_flags(command, args, arg_count, spec->flags);
     for (int arg = first; arg <= last; arg += spec->step)
-        add(found, arg, flags);
+        add_key(found, arg, flags);
     return true;
 }
 

@@ -54,7 +54,7 @@ static uint64_t load_word(const char *data, size_t size)
     return lower_word(word);
 }
 
-static uint64_t mix(uint64_t hash, uint64_t word)
+static uint64_t mix_word(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
     return hash ^ hash >> 32;
@@ -64,8 +64,8 @@ static uint64_t name_hash(struct bytes name)
 {
     uint64_t hash = name.size;
 
-    for (size_t at = 0; at < name.size; at += 8)
-        hash = mix(hash, load_word(name.data + at, name.size - at));
+    for (size_t offset = 0; offset < name.size; offset += 8)
+        hash = mix_word(hash, load_word(name.data + offset, name.size - offset));
     return hash;
 }
 
@@ -73,8 +73,8 @@ static bool slot_holds(const struct slot *slot, struct bytes name)
 {
     if (slot->size != name.size)
         return false;
-    for (size_t at = 0; at < name.size; at += 8) {
-        if (slot->words[at / 8] != load_word(name.data + at, name.size - at))
+    for (size_t offset = 0; offset < name.size; offset += 8) {
+        if (slot->words[offset / 8] != load_word(name.data + offset, name.size - offset))
             return false;
     }
     return true;
@@ -83,8 +83,8 @@ static bool slot_holds(const struct slot *slot, struct bytes name)
 /* The slot of the name, or the free one where it would be added. */
 static struct slot *slot_find(const struct command_table *table, struct bytes name)
 {
-    for (size_t at = name_hash(name);; at++) {
-        struct slot *slot = &table->slots[at & table->slot_mask];
+    for (size_t index = name_hash(name);; index++) {
+        struct slot *slot = &table->slots[index & table->slot_mask];
 
         if (slot->words == NULL || slot_holds(slot, name))
             return slot;
@@ -150,7 +150,7 @@ static void index_top_level(struct command_table *table)
     qsort(table->sorted, table->sorted_count, sizeof(*table->sorted), compare_names);
 }
 
-static void adopt(struct command_table *table, struct command *child)
+static void link_child(struct command_table *table, struct command *child)
 {
     struct bytes name = bytes_of(child->name, (size_t)(strchr(child->name, '|') - child->name));
     struct command *parent = command_find(table, name);
@@ -174,7 +174,7 @@ struct command_table *command_table_create(const struct command *const *families
     index_top_level(table);
     for (size_t i = 0; i < table->row_count; i++) {
         if (strchr(table->rows[i].name, '|') != NULL)
-            adopt(table, &table->rows[i]);
+            link_child(table, &table->rows[i]);
     }
     return table;
 }
@@ -250,7 +250,7 @@ struct command *command_row_at(const struct command_table *table, size_t index)
     return &table->rows[index];
 }
 
-static void unlist(struct command_table *table, const struct command *command)
+static void remove_from_sorted(struct command_table *table, const struct command *command)
 {
     size_t kept = 0;
 
@@ -278,7 +278,7 @@ enum status command_rename(struct command_table *table, struct bytes from, struc
             return STATUS_INVALID;
         slot_fill(table, to, command);
     } else {
-        unlist(table, command);
+        remove_from_sorted(table, command);
     }
     slot->command = NULL;
     return STATUS_OK;

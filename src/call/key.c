@@ -12,13 +12,13 @@ enum { DEAD_FIELDS_A_COMMAND = 1000 };
 static const struct call_key *find_call_key(struct call *call, int arg)
 {
     for (int i = 0; i < call->key_count; i++) {
-        int at = call->key_next + i;
+        int index = call->key_next + i;
 
-        if (at >= call->key_count)
-            at -= call->key_count;
-        if (call->keys[at].arg == arg) {
-            call->key_next = at;
-            return &call->keys[at];
+        if (index >= call->key_count)
+            index -= call->key_count;
+        if (call->keys[index].arg == arg) {
+            call->key_next = index;
+            return &call->keys[index];
         }
     }
     return NULL;
@@ -40,7 +40,7 @@ static struct propagation *propagate_expired(struct call *call, int db, struct b
     return propagation;
 }
 
-static void forget(struct key *key)
+static void mark_absent(struct key *key)
 {
     key->handle = 0;
     key->present = false;
@@ -49,7 +49,7 @@ static void forget(struct key *key)
 }
 
 /* Removes the entry from the keyspace; its object, if there is one, becomes the caller's. */
-static struct value cut_out(struct key *key)
+static struct value detach_entry(struct key *key)
 {
     struct keyspace_watch *watch = &key->call->partitions->watch;
     enum record_state record;
@@ -65,9 +65,9 @@ static struct value cut_out(struct key *key)
 }
 
 /* The same, but the object is freed, now or later. */
-static void take_out(struct key *key, enum key_removal removal)
+static void remove_entry(struct key *key, enum key_removal removal)
 {
-    struct value value = cut_out(key);
+    struct value value = detach_entry(key);
 
     if (value_is_object(&value)) {
         if (removal == KEY_REMOVE_LAZILY)
@@ -82,8 +82,8 @@ static void expire_now(struct key *key)
     struct call *call = key->call;
 
     propagate_expired(call, key->keyspace->db, BYTES("DEL"), key->name, 0);
-    take_out(key, KEY_REMOVE_LAZILY);
-    forget(key);
+    remove_entry(key, KEY_REMOVE_LAZILY);
+    mark_absent(key);
     turn_count(call->turn, STAT_EXPIRED_KEYS, 1);
     call->turn->hooks->changed(call->turn->hooks->context, key, "expired");
 }
@@ -105,15 +105,15 @@ static void note_dead(void *context, struct bytes field)
 }
 
 /* A hash whose last field has expired is removed, like an expired key. */
-static void bury_hash(struct key *key)
+static void remove_dead_hash(struct key *key)
 {
     struct call *call = key->call;
 
     turn_count(call->turn, STAT_EXPIRED_FIELDS, hash_count(&key->value));
     call->turn->hooks->changed(call->turn->hooks->context, key, "hexpired");
     propagate_expired(call, key->keyspace->db, BYTES("DEL"), key->name, 0);
-    take_out(key, KEY_REMOVE_LAZILY);
-    forget(key);
+    remove_entry(key, KEY_REMOVE_LAZILY);
+    mark_absent(key);
     call->turn->hooks->changed(call->turn->hooks->context, key, "del");
 }
 
@@ -150,7 +150,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
         return entry;
     if (call->keeps_expired) {
         if (last_ms >= 0 && last_ms <= call->turn->now_ms) {
-            forget(key);
+            mark_absent(key);
             return NULL;
         }
         hide_dead_fields(key);
@@ -164,7 +164,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
     entry = keyspace_entry(key->keyspace, key->handle);
     key->value = entry_value(entry);
     if (last_ms >= 0 && last_ms <= call->turn->now_ms) {
-        bury_hash(key);
+        remove_dead_hash(key);
         return NULL;
     }
     turn_count(call->turn, STAT_EXPIRED_FIELDS, hash_remove_dead(&key->value, call->turn->now_ms, SIZE_MAX, note_dead, &dead));
@@ -176,7 +176,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
     return keyspace_entry(key->keyspace, key->handle);
 }
 
-static void touch(struct key *key, struct entry *entry, enum key_access access)
+static void touch_entry(struct key *key, struct entry *entry, enum key_access access)
 {
     struct call *call = key->call;
 
@@ -204,7 +204,7 @@ static void open_live(struct key *key, struct entry *entry, enum key_access acce
         if (entry == NULL)
             return;
     }
-    touch(key, entry, access);
+    touch_entry(key, entry, access);
     /* Objects are changed in place before key_changed is called: a checkpoint needs the old value now. */
     if (access == KEY_FOR_WRITING || access == KEY_FOR_OVERWRITING)
         partition_changing(key->keyspace, key->hash, key->handle);
@@ -222,14 +222,14 @@ static bool open_found(struct key *key, enum key_access access)
         key->expire_ms = entry_expire_ms(entry);
         if (key->expire_ms >= 0 && key->expire_ms <= call->turn->now_ms && !call->turn->clock_stopped) {
             if (call->keeps_expired) {
-                forget(key);
+                mark_absent(key);
             } else if (entry->flags & ENTRY_LATCHED ||
                 (entry_is_held(key->keyspace, entry) && (access == KEY_FOR_READING || access == KEY_FOR_LOOKING))) {
                 /* No caller sees the key any more, but the thread that encodes it needs its object. The call may depend on its
                  * absence, so replay must not find it either. */
                 if (call->command->flags & COMMAND_WRITE)
                     propagate_expired(call, key->keyspace->db, BYTES("DEL"), key->name, 0);
-                forget(key);
+                mark_absent(key);
             } else {
                 expire_now(key);
             }
@@ -334,7 +334,7 @@ static void create_entry(struct key *key)
 }
 
 /* Puts value and expiry into the entry, which is created if needed. */
-static void store(struct key *key)
+static void store_entry(struct key *key)
 {
     struct call *call = key->call;
     const struct key_hooks *hooks = call->turn->hooks;
@@ -367,7 +367,7 @@ void key_changed(struct key *key, const char *event)
 {
     const struct key_hooks *hooks = key->call->turn->hooks;
 
-    store(key);
+    store_entry(key);
     key->call->changed = true;
     key->call->change_count++;
     hooks->changed(hooks->context, key, event);
@@ -375,7 +375,7 @@ void key_changed(struct key *key, const char *event)
 
 void key_recode(struct key *key)
 {
-    store(key);
+    store_entry(key);
 }
 
 void key_event(struct key *key, const char *event)
@@ -401,10 +401,10 @@ void key_remove(struct key *key, enum key_removal removal, const char *event)
 
     ASSERT_LOCKED(key->keyspace->partition);
     if (key->handle != 0)
-        take_out(key, removal);
+        remove_entry(key, removal);
     else
         bury_unseen(key);
-    forget(key);
+    mark_absent(key);
     call->changed = true;
     call->change_count++;
     call->turn->hooks->changed(call->turn->hooks->context, key, event);
@@ -419,8 +419,8 @@ struct value key_detach(struct key *key, const char *event)
     CHECK(key->present && !key->replaced);
     if (value.type == VALUE_STRING && (value.encoding == STRING_EMBEDDED || value.encoding == STRING_RAW))
         value.bytes = arena_copy(call->arena, value.bytes);
-    cut_out(key);
-    forget(key);
+    detach_entry(key);
+    mark_absent(key);
     call->changed = true;
     call->turn->hooks->changed(call->turn->hooks->context, key, event);
     return value;

@@ -67,7 +67,7 @@ void config_resetstat_command(struct call *call)
     reply_ok(call->reply);
 }
 
-static bool rewrite(struct engine *engine, struct message *message)
+static bool rewrite_config(struct engine *engine, struct message *message)
 {
     return config_rewrite(engine->config, message);
 }
@@ -75,7 +75,7 @@ static bool rewrite(struct engine *engine, struct message *message)
 /* CONFIG REWRITE syncs a file, so it is a job. */
 void config_rewrite_command(struct call *call)
 {
-    admin_errand(call, rewrite);
+    admin_errand(call, rewrite_config);
 }
 
 void config_help_command(struct call *call)

@@ -69,7 +69,7 @@ static void write_age(struct buffer *out, int64_t age_s)
 }
 
 /* One line for each sample, the newest last. */
-static void draw(struct buffer *out, const struct latency_event *event, int64_t now_s)
+static void draw_samples(struct buffer *out, const struct latency_event *event, int64_t now_s)
 {
     size_t first = event->count > GRAPH_LINES ? event->count - GRAPH_LINES : 0;
     int64_t low = INT64_MAX, high = 0;
@@ -100,12 +100,12 @@ void latency_graph_command(struct call *call)
             call->args[2].data);
         return;
     }
-    draw(&text, event, call->turn->now_ms / 1000);
+    draw_samples(&text, event, call->turn->now_ms / 1000);
     reply_verbatim(call->reply, "txt", buffer_bytes(&text));
     buffer_release(&text);
 }
 
-static void describe(struct buffer *out, const struct latency_event *event)
+static void describe_event(struct buffer *out, const struct latency_event *event)
 {
     const struct latency_sample *first = &event->samples[0], *last = &event->samples[event->count - 1];
     int64_t sum = 0, deviation = 0, mean;
@@ -120,7 +120,7 @@ static void describe(struct buffer *out, const struct latency_event *event)
         deviation / (int64_t)event->count, event->worst_ms);
 }
 
-static void advise(struct buffer *out, const struct engine *engine, const struct latency_event *events, size_t count)
+static void append_advice(struct buffer *out, const struct engine *engine, const struct latency_event *events, size_t count)
 {
     const struct config *config = engine->config;
     int64_t threshold_us = config_number(config, CONFIG_LATENCY_MONITOR_THRESHOLD) * 1000;
@@ -163,8 +163,8 @@ void latency_doctor_command(struct call *call)
     } else {
         buffer_append_string(&text, "Slow events:\n");
         for (size_t i = 0; i < count; i++)
-            describe(&text, &events[i]);
-        advise(&text, engine, events, count);
+            describe_event(&text, &events[i]);
+        append_advice(&text, engine, events, count);
     }
     reply_verbatim(call->reply, "txt", buffer_bytes(&text));
     buffer_release(&text);

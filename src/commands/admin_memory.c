@@ -137,7 +137,7 @@ void memory_stats_command(struct call *call)
     reply_later_map(call->reply, later, 27 + databases);
 }
 
-static void complain(struct buffer *out, const struct engine *engine, const struct memory_stats *stats)
+static void append_problems(struct buffer *out, const struct engine *engine, const struct memory_stats *stats)
 {
     int64_t limit = config_number(engine->config, CONFIG_MAXMEMORY);
     char human[32], other[32];
@@ -178,7 +178,7 @@ void memory_doctor_command(struct call *call)
     if (stats.used < 5 << 20)
         buffer_append_string(&text, "The server uses too little memory for a report.\n");
     else
-        complain(&text, call->engine, &stats);
+        append_problems(&text, call->engine, &stats);
     if (text.size == 0)
         buffer_append_string(&text, "No problems with memory were found.\n");
     reply_verbatim(call->reply, "txt", buffer_bytes(&text));
@@ -195,7 +195,7 @@ void memory_malloc_stats_command(struct call *call)
     buffer_release(&text);
 }
 
-static bool purge(struct engine *engine, struct message *message)
+static bool purge_allocator(struct engine *engine, struct message *message)
 {
     (void)engine;
     (void)message;
@@ -206,7 +206,7 @@ static bool purge(struct engine *engine, struct message *message)
 /* MEMORY PURGE: takes time when there is much to return. */
 void memory_purge_command(struct call *call)
 {
-    admin_errand(call, purge);
+    admin_errand(call, purge_allocator);
 }
 
 void memory_help_command(struct call *call)

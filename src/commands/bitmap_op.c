@@ -57,7 +57,7 @@ static bool open_sources(struct call *call, struct bytes *sources, size_t *size_
     for (; i < size; i++) \
         out[i] = (char)(out[i] operator source[i]);
 
-static void invert(char *restrict out, const char *restrict source, size_t size)
+static void invert_part(char *restrict out, const char *restrict source, size_t size)
 {
     size_t i = 0;
 
@@ -72,7 +72,7 @@ static void invert(char *restrict out, const char *restrict source, size_t size)
         out[i] = (char)~source[i];
 }
 
-static void combine(enum bitop operation, char *restrict out, const char *restrict source, size_t size)
+static void combine_part(enum bitop operation, char *restrict out, const char *restrict source, size_t size)
 {
     size_t i = 0;
 
@@ -80,7 +80,7 @@ static void combine(enum bitop operation, char *restrict out, const char *restri
     case BITOP_AND: COMBINE(&) break;
     case BITOP_OR: COMBINE(|) break;
     case BITOP_XOR: COMBINE(^) break;
-    case BITOP_NOT: invert(out, source, size); break;
+    case BITOP_NOT: invert_part(out, source, size); break;
     }
 }
 
@@ -97,21 +97,21 @@ static void compute_part(enum bitop operation, const struct bytes *sources, int 
     struct bytes part = part_of(sources[0], from, size);
 
     if (operation == BITOP_NOT) {
-        combine(BITOP_NOT, out, part.data, size);
+        combine_part(BITOP_NOT, out, part.data, size);
         return;
     }
     memcpy(out, part.data, part.size);
     memset(out + part.size, 0, size - part.size);
     for (int i = 1; i < count; i++) {
         part = part_of(sources[i], from, size);
-        combine(operation, out, part.data, part.size);
+        combine_part(operation, out, part.data, part.size);
         if (operation == BITOP_AND)
             memset(out + part.size, 0, size - part.size);
     }
 }
 
 /* Combines all sources part by part; a part fits into the CPU's cache. */
-static void compute(enum bitop operation, const struct bytes *sources, int count, char *out, size_t size)
+static void compute_result(enum bitop operation, const struct bytes *sources, int count, char *out, size_t size)
 {
     for (size_t from = 0; from < size; from += PART_SIZE) {
         size_t part_size = size - from < PART_SIZE ? size - from : PART_SIZE;
@@ -136,7 +136,7 @@ void bitop_command(struct call *call)
     key_open(call, 2, KEY_FOR_WRITING, &key);
     if (size > 0) {
         /* All of it before the change: the destination may be one of the sources. */
-        compute(operation, sources, call->arg_count - 3, string_make(call, size, &value), size);
+        compute_result(operation, sources, call->arg_count - 3, string_make(call, size, &value), size);
         key_replace(&key, value);
         key.expire_ms = -1;
         key_changed(&key, "set");

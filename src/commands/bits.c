@@ -53,7 +53,7 @@ static uint8_t mask_before(uint64_t index)
 }
 
 /* The bits of a byte after bit `index`. */
-static uint8_t mask_behind(uint64_t index)
+static uint8_t mask_after(uint64_t index)
 {
     return (uint8_t)(0x7f >> index % 8);
 }
@@ -64,7 +64,7 @@ uint64_t bits_count(const void *data, uint64_t first, uint64_t last)
     uint64_t count = count_bytes(bytes + first / 8, (size_t)(last / 8 - first / 8 + 1));
 
     count -= (uint64_t)__builtin_popcount(bytes[first / 8] & mask_before(first));
-    return count - (uint64_t)__builtin_popcount(bytes[last / 8] & mask_behind(last));
+    return count - (uint64_t)__builtin_popcount(bytes[last / 8] & mask_after(last));
 }
 
 int64_t bits_find(const void *data, uint64_t first, uint64_t last, bool set)
@@ -72,19 +72,19 @@ int64_t bits_find(const void *data, uint64_t first, uint64_t last, bool set)
     const uint8_t *bytes = data;
     uint8_t flip = set ? 0 : 0xff;
     uint64_t dull = set ? 0 : UINT64_MAX;
-    uint64_t at = first / 8, end = last / 8 + 1, found;
-    uint8_t byte = (uint8_t)((bytes[at] ^ flip) & ~mask_before(first));
+    uint64_t index = first / 8, end = last / 8 + 1, found;
+    uint8_t byte = (uint8_t)((bytes[index] ^ flip) & ~mask_before(first));
 
     if (byte == 0) {
-        at++;
-        while (end - at >= 8 && word_at(bytes + at) == dull)
-            at += 8;
-        while (at < end && (byte = bytes[at] ^ flip) == 0)
-            at++;
-        if (at == end)
+        index++;
+        while (end - index >= 8 && word_at(bytes + index) == dull)
+            index += 8;
+        while (index < end && (byte = bytes[index] ^ flip) == 0)
+            index++;
+        if (index == end)
             return -1;
     }
-    found = at * 8 + (uint64_t)__builtin_clz(byte) - 24;
+    found = index * 8 + (uint64_t)__builtin_clz(byte) - 24;
     return found <= last ? (int64_t)found : -1;
 }
 
@@ -95,8 +95,8 @@ uint64_t bits_read(const void *data, size_t size, uint64_t offset, int width)
     uint64_t last = offset + (uint64_t)width - 1;
     unsigned __int128 value = 0;
 
-    for (uint64_t at = offset / 8; at <= last / 8; at++)
-        value = value << 8 | (at < size ? bytes[at] : 0);
+    for (uint64_t index = offset / 8; index <= last / 8; index++)
+        value = value << 8 | (index < size ? bytes[index] : 0);
     return (uint64_t)(value >> (7 - last % 8)) & UINT64_MAX >> (64 - width);
 }
 
@@ -107,8 +107,8 @@ void bits_write(void *data, uint64_t offset, int width, uint64_t value)
     unsigned __int128 mask = (unsigned __int128)(UINT64_MAX >> (64 - width)) << (7 - last % 8);
     unsigned __int128 shifted = (unsigned __int128)value << (7 - last % 8) & mask;
 
-    for (uint64_t at = last / 8 + 1; at-- > offset / 8;) {
-        bytes[at] = (uint8_t)((bytes[at] & ~(uint8_t)mask) | (uint8_t)shifted);
+    for (uint64_t index = last / 8 + 1; index-- > offset / 8;) {
+        bytes[index] = (uint8_t)((bytes[index] & ~(uint8_t)mask) | (uint8_t)shifted);
         mask >>= 8;
         shifted >>= 8;
     }

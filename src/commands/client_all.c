@@ -22,7 +22,7 @@ struct filter {
 
 struct found_line {
     uint64_t id;
-    size_t at, size;                /* in the part's text */
+    size_t offset, size;            /* in the part's text */
     const struct buffer *text;
 };
 
@@ -99,14 +99,14 @@ static bool is_meant(const struct survey *survey, const struct client *client)
 
 static void note_line(struct survey *survey, struct part *part, const struct client *client, int64_t now_ms)
 {
-    size_t at = part->text.size;
+    size_t offset = part->text.size;
 
     client_line(&part->text, client, survey->asker, now_ms);
     if (part->line_count == part->line_room) {
         part->line_room = part->line_room == 0 ? 16 : part->line_room * 2;
         part->lines = mem_realloc(part->lines, part->line_room * sizeof(*part->lines));
     }
-    part->lines[part->line_count++] = (struct found_line){ client->id, at, part->text.size - at, &part->text };
+    part->lines[part->line_count++] = (struct found_line){ client->id, offset, part->text.size - offset, &part->text };
 }
 
 /* The calling client is closed only after the reply. */
@@ -208,7 +208,7 @@ static int compare_lines(const void *a, const void *b)
 
 static void append_line(struct buffer *out, const struct found_line *line)
 {
-    buffer_append(out, line->text->data + line->at, line->size);
+    buffer_append(out, line->text->data + line->offset, line->size);
 }
 
 /* The oldest clients first; or, if IDs were given, in their order, repetitions included. */
@@ -300,30 +300,30 @@ static void set_address(char **field, struct bytes text)
     *field = mem_string(text);
 }
 
-static bool parse_kill_option(struct call *call, int at, struct filter *filter)
+static bool parse_kill_option(struct call *call, int arg, struct filter *filter)
 {
-    struct bytes value = call->args[at + 1];
+    struct bytes value = call->args[arg + 1];
 
-    if (arg_is(call, at, "id"))
-        return arg_integer_between(call, at + 1, 1, INT64_MAX, "ERR client-id should be greater than 0", &filter->id);
-    if (arg_is(call, at, "type"))
-        return parse_type(call, at + 1, filter);
-    if (arg_is(call, at, "addr")) {
+    if (arg_is(call, arg, "id"))
+        return arg_integer_between(call, arg + 1, 1, INT64_MAX, "ERR client-id should be greater than 0", &filter->id);
+    if (arg_is(call, arg, "type"))
+        return parse_type(call, arg + 1, filter);
+    if (arg_is(call, arg, "addr")) {
         set_address(&filter->address, value);
         return true;
     }
-    if (arg_is(call, at, "laddr")) {
+    if (arg_is(call, arg, "laddr")) {
         set_address(&filter->local_address, value);
         return true;
     }
-    if (arg_is(call, at, "user")) {
+    if (arg_is(call, arg, "user")) {
         if (bytes_equal(value, BYTES("default")))
             return true;
         reply_errorf(call, "ERR No such user '%.*s'", (int)value.size, value.data);
         return false;
     }
-    if (arg_is(call, at, "skipme") && (arg_is(call, at + 1, "yes") || arg_is(call, at + 1, "no"))) {
-        filter->spare_asker = arg_is(call, at + 1, "yes");
+    if (arg_is(call, arg, "skipme") && (arg_is(call, arg + 1, "yes") || arg_is(call, arg + 1, "no"))) {
+        filter->spare_asker = arg_is(call, arg + 1, "yes");
         return true;
     }
     reply_error(call, ERR_SYNTAX);

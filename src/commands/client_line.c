@@ -9,25 +9,25 @@ enum { FLAGS_MAX = 8 };
 
 static void flag_letters(char *letters, const struct client *client, uint64_t asker)
 {
-    char *at = letters;
+    char *next = letters;
 
     if (client->parked && client->id != asker)
-        *at++ = 'b';
+        *next++ = 'b';
     if (client->flags & CLIENT_MONITOR)
-        *at++ = 'O';
+        *next++ = 'O';
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
-        *at++ = 'c';
+        *next++ = 'c';
     if (client->flags & CLIENT_CLOSE_NOW)
-        *at++ = 'A';
+        *next++ = 'A';
     if (client->flags & CLIENT_UNIX_SOCKET)
-        *at++ = 'U';
+        *next++ = 'U';
     if (client->flags & CLIENT_NO_EVICT)
-        *at++ = 'e';
+        *next++ = 'e';
     if (client->flags & CLIENT_NO_TOUCH)
-        *at++ = 'T';
-    if (at == letters)
-        *at++ = 'N';
-    *at = '\0';
+        *next++ = 'T';
+    if (next == letters)
+        *next++ = 'N';
+    *next = '\0';
 }
 
 static size_t text_size(const char *text)

@@ -154,7 +154,9 @@ static const struct command *given_command(struct call *call, const struct bytes
     return NULL;
 }
 
-static void reply_keys(struct call *call, bool with_flags)
+enum keys_form { KEYS_ALONE, KEYS_WITH_FLAGS };
+
+static void reply_keys(struct call *call, enum keys_form form)
 {
     const struct bytes *args = call->args + 2;
     int arg_count = call->arg_count - 2, count;
@@ -174,22 +176,22 @@ static void reply_keys(struct call *call, bool with_flags)
     command_keys(command, args, arg_count, keys, count);
     reply_array(call->reply, (size_t)count);
     for (int i = 0; i < count; i++) {
-        if (with_flags)
+        if (form == KEYS_WITH_FLAGS)
             reply_array(call->reply, 2);
         reply_bulk(call->reply, args[keys[i].arg]);
-        if (with_flags)
+        if (form == KEYS_WITH_FLAGS)
             command_key_flags_reply(call->reply, keys[i].flags & ~(uint32_t)(KEY_INCOMPLETE | KEY_VARIABLE_FLAGS));
     }
 }
 
 void command_getkeys_command(struct call *call)
 {
-    reply_keys(call, false);
+    reply_keys(call, KEYS_ALONE);
 }
 
 void command_getkeysandflags_command(struct call *call)
 {
-    reply_keys(call, true);
+    reply_keys(call, KEYS_WITH_FLAGS);
 }
 
 void command_help_command(struct call *call)

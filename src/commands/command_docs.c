@@ -17,7 +17,7 @@ struct node {
 };
 
 struct parser {
-    const char *at;                 /* ends with NUL */
+    const char *cursor;             /* ends with NUL */
     struct arena *arena;
 };
 
@@ -48,29 +48,29 @@ static void list_add(struct list *list, struct node *node)
 
 static void skip_spaces(struct parser *parser)
 {
-    while (*parser->at == ' ')
-        parser->at++;
+    while (*parser->cursor == ' ')
+        parser->cursor++;
 }
 
 static bool accept(struct parser *parser, const char *text)
 {
     size_t size = strlen(text);
 
-    if (strncmp(parser->at, text, size) != 0)
+    if (strncmp(parser->cursor, text, size) != 0)
         return false;
-    parser->at += size;
+    parser->cursor += size;
     return true;
 }
 
 /* Up to a space, a bracket, a bar, or "...". */
 static struct bytes parse_word(struct parser *parser)
 {
-    const char *from = parser->at;
+    const char *from = parser->cursor;
 
-    while (*parser->at != '\0' && strchr(" ()[]|", *parser->at) == NULL && strncmp(parser->at, "...", 3) != 0)
-        parser->at++;
-    CHECK(parser->at > from);
-    return bytes_of(from, (size_t)(parser->at - from));
+    while (*parser->cursor != '\0' && strchr(" ()[]|", *parser->cursor) == NULL && strncmp(parser->cursor, "...", 3) != 0)
+        parser->cursor++;
+    CHECK(parser->cursor > from);
+    return bytes_of(from, (size_t)(parser->cursor - from));
 }
 
 /* A name may contain colons ("ip:port:string"): the type is after the last one. */
@@ -108,12 +108,12 @@ static bool has_follower(const struct parser *parser)
 {
     struct parser ahead = *parser;
 
-    if (*ahead.at != ' ')
+    if (*ahead.cursor != ' ')
         return false;
     skip_spaces(&ahead);
-    if (*ahead.at == '(')
+    if (*ahead.cursor == '(')
         return true;
-    if (*ahead.at == '\0' || strchr(")]|[", *ahead.at) != NULL)
+    if (*ahead.cursor == '\0' || strchr(")]|[", *ahead.cursor) != NULL)
         return false;
     return name_size(parse_word(&ahead)) > 0;
 }
@@ -172,7 +172,7 @@ static struct list parse_sequence(struct parser *parser)
 
     for (;;) {
         skip_spaces(parser);
-        if (*parser->at == '\0' || strchr(")]|", *parser->at) != NULL)
+        if (*parser->cursor == '\0' || strchr(")]|", *parser->cursor) != NULL)
             return list;
         list_add(&list, parse_item(parser));
     }
@@ -182,15 +182,15 @@ static struct list parse_sequence(struct parser *parser)
 static struct bytes joined_name(struct parser *parser, const struct node *children)
 {
     size_t size = 0;
-    char *name, *at;
+    char *name, *out;
 
     for (const struct node *child = children; child != NULL; child = child->next)
         size += child->name.size + 1;
-    at = name = arena_alloc(parser->arena, size);
+    out = name = arena_alloc(parser->arena, size);
     for (const struct node *child = children; child != NULL; child = child->next) {
-        memcpy(at, child->name.data, child->name.size);
-        at += child->name.size;
-        *at++ = '_';
+        memcpy(out, child->name.data, child->name.size);
+        out += child->name.size;
+        *out++ = '_';
     }
     return bytes_of(name, size - 1);
 }
@@ -344,7 +344,7 @@ static struct node *parse_arguments(struct arena *arena, const char *text)
     struct parser parser = { text == NULL ? "" : text, arena };
     struct list list = parse_sequence(&parser);
 
-    CHECK(*parser.at == '\0');      /* a closing bracket without an opening one */
+    CHECK(*parser.cursor == '\0');      /* a closing bracket without an opening one */
     return list.first;
 }
 

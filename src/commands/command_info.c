@@ -38,12 +38,12 @@ static void reply_flags(struct reply *reply, const struct flag_name *names, uint
 {
     size_t count = 0;
 
-    for (const struct flag_name *at = names; at->name != NULL; at++)
-        count += (flags & at->flag) != 0;
+    for (const struct flag_name *row = names; row->name != NULL; row++)
+        count += (flags & row->flag) != 0;
     reply_set(reply, count);
-    for (const struct flag_name *at = names; at->name != NULL; at++) {
-        if (flags & at->flag)
-            reply_status(reply, bytes_of_string(at->name));
+    for (const struct flag_name *row = names; row->name != NULL; row++) {
+        if (flags & row->flag)
+            reply_status(reply, bytes_of_string(row->name));
     }
 }
 
@@ -54,9 +54,9 @@ void command_key_flags_reply(struct reply *reply, uint32_t flags)
 
 uint32_t command_category_of(struct bytes name)
 {
-    for (const struct flag_name *at = category_names; at->name != NULL; at++) {
-        if (bytes_is(name, at->name + 1))
-            return at->flag;
+    for (const struct flag_name *row = category_names; row->name != NULL; row++) {
+        if (bytes_is(name, row->name + 1))
+            return row->flag;
     }
     return 0;
 }

@@ -93,7 +93,7 @@ static bool parse_payload(struct call *call, struct buffer *scratch, struct rest
 }
 
 /* The log gets the time at which the key expires instead of its time to live. */
-static void propagate(struct call *call, const struct restore *restore)
+static void propagate_restore(struct call *call, const struct restore *restore)
 {
     struct bytes *args;
     int count = call->arg_count;
@@ -132,7 +132,7 @@ static void put_new(struct call *call, const struct restore *restore)
         key_set_heat(&key, (uint8_t)restore->heat);
     if (restore->idle_s >= 0)
         key_set_idle(&key, restore->idle_s);
-    propagate(call, restore);
+    propagate_restore(call, restore);
 }
 
 void restore_command(struct call *call)

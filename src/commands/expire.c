@@ -82,7 +82,7 @@ static void set_expiry(struct call *call, struct key *key, int64_t when_ms)
     call_propagate(call, (struct bytes[]){ BYTES("PEXPIREAT"), key->name, call_integer(call, when_ms) }, 3);
 }
 
-static void expire(struct call *call, enum time_origin origin, enum time_unit unit)
+static void run_expire(struct call *call, enum time_origin origin, enum time_unit unit)
 {
     uint32_t conditions;
     int64_t when_ms;
@@ -103,22 +103,22 @@ static void expire(struct call *call, enum time_origin origin, enum time_unit un
 
 void expire_command(struct call *call)
 {
-    expire(call, SINCE_NOW, SECONDS);
+    run_expire(call, SINCE_NOW, SECONDS);
 }
 
 void pexpire_command(struct call *call)
 {
-    expire(call, SINCE_NOW, MILLISECONDS);
+    run_expire(call, SINCE_NOW, MILLISECONDS);
 }
 
 void expireat_command(struct call *call)
 {
-    expire(call, SINCE_1970, SECONDS);
+    run_expire(call, SINCE_1970, SECONDS);
 }
 
 void pexpireat_command(struct call *call)
 {
-    expire(call, SINCE_1970, MILLISECONDS);
+    run_expire(call, SINCE_1970, MILLISECONDS);
 }
 
 void persist_command(struct call *call)

@@ -285,7 +285,7 @@ static int farthest_first(const void *a, const void *b)
     return one->index < other->index ? -1 : 1;
 }
 
-static void find(struct call *call, const struct search *search, struct hits *hits)
+static void find_hits(struct call *call, const struct search *search, struct hits *hits)
 {
     size_t limit = search->any ? (size_t)search->count : 0;
     struct geo_scores cells[GEO_CELLS_MAX];
@@ -334,14 +334,14 @@ static void store_hits(struct call *call, const struct search *search, const str
         call->change_count = changes + hits->count;
 }
 
-static void run(struct call *call, struct search search)
+static void run_search(struct call *call, struct search search)
 {
     struct hits hits = { 0 };
 
     if (!read_search(call, &search))
         return;
     if (search.key.present)
-        find(call, &search, &hits);
+        find_hits(call, &search, &hits);
     if (search.target != 0)
         store_hits(call, &search, &hits);
     else
@@ -351,30 +351,30 @@ static void run(struct call *call, struct search search)
 
 void geosearch_command(struct call *call)
 {
-    run(call, (struct search){ .kind = SEARCH, .source = 1 });
+    run_search(call, (struct search){ .kind = SEARCH, .source = 1 });
 }
 
 void geosearchstore_command(struct call *call)
 {
-    run(call, (struct search){ .kind = SEARCH, .source = 2, .target = 1 });
+    run_search(call, (struct search){ .kind = SEARCH, .source = 2, .target = 1 });
 }
 
 void georadius_command(struct call *call)
 {
-    run(call, (struct search){ .kind = SEARCH_AROUND_POINT, .source = 1, .may_store = true });
+    run_search(call, (struct search){ .kind = SEARCH_AROUND_POINT, .source = 1, .may_store = true });
 }
 
 void georadius_ro_command(struct call *call)
 {
-    run(call, (struct search){ .kind = SEARCH_AROUND_POINT, .source = 1 });
+    run_search(call, (struct search){ .kind = SEARCH_AROUND_POINT, .source = 1 });
 }
 
 void georadiusbymember_command(struct call *call)
 {
-    run(call, (struct search){ .kind = SEARCH_AROUND_MEMBER, .source = 1, .may_store = true });
+    run_search(call, (struct search){ .kind = SEARCH_AROUND_MEMBER, .source = 1, .may_store = true });
 }
 
 void georadiusbymember_ro_command(struct call *call)
 {
-    run(call, (struct search){ .kind = SEARCH_AROUND_MEMBER, .source = 1 });
+    run_search(call, (struct search){ .kind = SEARCH_AROUND_MEMBER, .source = 1 });
 }

@@ -6,7 +6,7 @@
 #define RADIANS_PER_DEGREE (M_PI / 180.0)
 
 /* Inserts a zero bit between any two bits: abcd -> 0a0b0c0d. In each step the halves of a group move apart. */
-static uint64_t spread(uint64_t bits)
+static uint64_t spread_bits(uint64_t bits)
 {
     bits &= 0xffffffff;
     bits = (bits | bits << 16) & 0x0000ffff0000ffff;
@@ -16,7 +16,7 @@ static uint64_t spread(uint64_t bits)
     return (bits | bits << 1) & 0x5555555555555555;
 }
 
-static uint32_t gather(uint64_t bits)
+static uint32_t gather_bits(uint64_t bits)
 {
     bits &= 0x5555555555555555;
     bits = (bits | bits >> 1) & 0x3333333333333333;
@@ -26,9 +26,9 @@ static uint32_t gather(uint64_t bits)
     return (uint32_t)(bits | bits >> 16);
 }
 
-static uint64_t interleave(uint32_t longitude, uint32_t latitude)
+static uint64_t interleave_bits(uint32_t longitude, uint32_t latitude)
 {
-    return spread(longitude) << 1 | spread(latitude);
+    return spread_bits(longitude) << 1 | spread_bits(latitude);
 }
 
 /* Index among 2^step parts of the range from -limit to limit. */
@@ -44,7 +44,7 @@ static double part_begin(uint64_t part, double limit, int step)
 
 static uint64_t encode_within(struct geo_point point, double latitude_max, int step)
 {
-    return interleave(part_of(point.longitude, GEO_LONGITUDE_MAX, step), part_of(point.latitude, latitude_max, step));
+    return interleave_bits(part_of(point.longitude, GEO_LONGITUDE_MAX, step), part_of(point.latitude, latitude_max, step));
 }
 
 uint64_t geohash_encode(struct geo_point point, int step)
@@ -54,7 +54,7 @@ uint64_t geohash_encode(struct geo_point point, int step)
 
 struct geo_box geohash_box(uint64_t bits, int step)
 {
-    uint64_t longitude = gather(bits >> 1), latitude = gather(bits);
+    uint64_t longitude = gather_bits(bits >> 1), latitude = gather_bits(bits);
 
     return (struct geo_box){
         .min = { part_begin(longitude, GEO_LONGITUDE_MAX, step), part_begin(latitude, GEO_LATITUDE_MAX, step) },
@@ -78,14 +78,14 @@ struct geo_point geohash_decode(uint64_t bits)
 }
 
 /* A number that is not moved keeps the extra bit that the upper limit has. */
-static uint32_t moved(uint32_t part, int by, int step)
+static uint32_t moved_part(uint32_t part, int by, int step)
 {
     return by == 0 ? part : (part + (uint32_t)by) & ((1u << step) - 1);
 }
 
 uint64_t geohash_neighbour(uint64_t bits, int step, int east, int north)
 {
-    return interleave(moved(gather(bits >> 1), east, step), moved(gather(bits), north, step));
+    return interleave_bits(moved_part(gather_bits(bits >> 1), east, step), moved_part(gather_bits(bits), north, step));
 }
 
 uint64_t geohash_of_score(double score)

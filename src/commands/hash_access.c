@@ -22,7 +22,7 @@ struct options {
 static bool parse_time_option(struct call *call, int arg, struct options *options, bool *is_one)
 {
     static const struct { const char *word; uint32_t form; } forms[] = {
-        { "ex", HASH_SECONDS }, { "px", 0 }, { "exat", HASH_SECONDS | HASH_AT }, { "pxat", HASH_AT },
+        { "ex", HASH_TIME_SECONDS }, { "px", 0 }, { "exat", HASH_TIME_SECONDS | HASH_TIME_ABSOLUTE }, { "pxat", HASH_TIME_ABSOLUTE },
     };
 
     *is_one = false;
@@ -60,23 +60,14 @@ static void reply_values(struct call *call, const struct key *key, const struct 
 static void delete_fields(struct call *call, struct key *key, const struct bytes *fields, int count)
 {
     const struct bytes head[] = { BYTES("HDEL"), key->name };
-    uint64_t changes = call->change_count, deleted = 0;
     struct hash_log log;
 
-    hash_log_begin(call, &log, head, 2, count);
+    hash_log_begin(&log, call, HASH_LOG_PLAIN, head, 2, count);
     for (int i = 0; i < count; i++) {
-        if (!hash_delete(&key->value, fields[i]))
-            continue;
-        hash_log_add(&log, fields[i]);
-        deleted++;
+        if (hash_delete(&key->value, fields[i]))
+            hash_log_add(&log, fields[i]);
     }
-    if (deleted == 0)
-        return;
-    key_changed(key, "hdel");
-    if (hash_count(&key->value) == 0)
-        key_remove(key, KEY_REMOVE_NOW, "del");
-    call->change_count = changes + deleted;
-    hash_log_end(call, &log, 1, false);
+    hash_log_store(&log, key, "hdel");
 }
 
 static void set_times(struct call *call, struct key *key, const struct options *options, const struct bytes *fields, int count)
@@ -84,22 +75,16 @@ static void set_times(struct call *call, struct key *key, const struct options *
     const struct bytes expire[] = { BYTES("HPEXPIREAT"), key->name, call_integer(call, options->when_ms) };
     const struct bytes persist[] = { BYTES("HPERSIST"), key->name };
     bool drops = options->times == TIMES_DROPPED;
-    uint64_t changes = call->change_count, changed = 0;
     struct hash_log log;
 
-    hash_log_begin(call, &log, drops ? persist : expire, drops ? 2 : 3, count);
+    hash_log_begin(&log, call, HASH_LOG_FIELDS, drops ? persist : expire, drops ? 2 : 3, count);
     for (int i = 0; i < count; i++) {
         if (drops && hash_time(&key->value, fields[i]) < 0)
             continue;
         hash_set_time(&key->value, &call->turn->limits, fields[i], drops ? HASH_NO_TIME : options->when_ms);
         hash_log_add(&log, fields[i]);
-        changed++;
     }
-    if (changed == 0)
-        return;
-    key_changed(key, drops ? "hpersist" : "hexpire");
-    call->change_count = changes + changed;
-    hash_log_end(call, &log, 1, true);
+    hash_log_store(&log, key, drops ? "hpersist" : "hexpire");
 }
 
 void hgetex_command(struct call *call)
@@ -124,7 +109,7 @@ void hgetex_command(struct call *call)
     reply_values(call, &key, &fields, &live, &live_count);
     if (live_count == 0 || options.times == TIMES_KEPT)
         return;
-    if (options.times == TIMES_GIVEN && hash_is_past(call, options.when_ms))
+    if (options.times == TIMES_GIVEN && hash_time_is_past(call, options.when_ms))
         delete_fields(call, &key, live, live_count);
     else
         set_times(call, &key, &options, live, live_count);
@@ -136,14 +121,13 @@ void hgetdel_command(struct call *call)
     struct key key;
     char digits[TEXT_INT_SIZE];
     const struct bytes head[] = { BYTES("HDEL"), call->args[1] };
-    uint64_t changes = call->change_count, deleted = 0;
     struct hash_log log;
     struct bytes value;
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_HASH, &key) ||
         !hash_fields_argument(call, 2, "Number of fields must be a positive integer", &fields))
         return;
-    hash_log_begin(call, &log, head, 2, fields.count);
+    hash_log_begin(&log, call, HASH_LOG_PLAIN, head, 2, fields.count);
     reply_array(call->reply, (size_t)fields.count);
     /* One by one: a field that is named twice exists once. */
     for (int i = 0; i < fields.count; i++) {
@@ -154,15 +138,8 @@ void hgetdel_command(struct call *call)
         reply_bulk(call->reply, value);
         hash_delete(&key.value, fields.list[i]);
         hash_log_add(&log, fields.list[i]);
-        deleted++;
     }
-    if (deleted == 0)
-        return;
-    key_changed(&key, "hdel");
-    if (hash_count(&key.value) == 0)
-        key_remove(&key, KEY_REMOVE_NOW, "del");
-    call->change_count = changes + deleted;
-    hash_log_end(call, &log, 1, false);
+    hash_log_store(&log, &key, "hdel");
 }
 
 /* [FNX|FXX] [EX s|PX ms|EXAT s|PXAT ms|KEEPTTL] in any order, up to FIELDS. */
@@ -257,10 +234,10 @@ static void log_set(struct call *call, const struct options *options, const stru
         head[head_count++] = BYTES("PXAT");
         head[head_count++] = call_integer(call, options->when_ms);
     }
-    hash_log_begin(call, &log, head, head_count, pairs->count * 2);
+    hash_log_begin(&log, call, HASH_LOG_PAIRS, head, head_count, pairs->count * 2);
     for (int i = 0; i < pairs->count * 2; i++)
         hash_log_add(&log, pairs->list[i]);
-    hash_log_end(call, &log, 2, true);
+    hash_log_end(&log);
 }
 
 static void set_pairs(struct call *call, struct key *key, const struct options *options, const struct hash_fields *pairs)
@@ -300,7 +277,7 @@ void hsetex_command(struct call *call)
         reply_integer(call->reply, 0);
         return;
     }
-    if (options.times == TIMES_GIVEN && hash_is_past(call, options.when_ms)) {
+    if (options.times == TIMES_GIVEN && hash_time_is_past(call, options.when_ms)) {
         struct bytes *fields = arena_alloc(call->arena, (size_t)pairs.count * sizeof(struct bytes));
 
         for (int i = 0; i < pairs.count; i++)

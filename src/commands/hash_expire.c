@@ -53,7 +53,7 @@ static int expire_field(struct call *call, struct key *key, struct bytes field, 
         return NO_FIELD;
     if (!condition_holds(condition, old_ms, when_ms))
         return NOT_MET;
-    if (hash_is_past(call, when_ms)) {
+    if (hash_time_is_past(call, when_ms)) {
         hash_delete(&key->value, field);
         return DELETED;
     }
@@ -66,31 +66,22 @@ static void expire_fields(struct call *call, struct key *key, const struct hash_
 {
     const struct bytes expire[] = { BYTES("HPEXPIREAT"), key->name, call_integer(call, when_ms) };
     const struct bytes delete[] = { BYTES("HDEL"), key->name };
-    bool is_past = hash_is_past(call, when_ms);
-    uint64_t changes = call->change_count, changed = 0;
+    bool is_past = hash_time_is_past(call, when_ms);
     struct hash_log log;
 
-    hash_log_begin(call, &log, is_past ? delete : expire, is_past ? 2 : 3, fields->count);
+    hash_log_begin(&log, call, is_past ? HASH_LOG_PLAIN : HASH_LOG_FIELDS, is_past ? delete : expire, is_past ? 2 : 3, fields->count);
     reply_array(call->reply, (size_t)fields->count);
     for (int i = 0; i < fields->count; i++) {
         int result = expire_field(call, key, fields->list[i], condition, when_ms);
 
-        if (result == DONE || result == DELETED) {
+        if (result == DONE || result == DELETED)
             hash_log_add(&log, fields->list[i]);
-            changed++;
-        }
         reply_integer(call->reply, result);
     }
-    if (changed == 0)
-        return;
-    key_changed(key, is_past ? "hdel" : "hexpire");
-    if (hash_count(&key->value) == 0)
-        key_remove(key, KEY_REMOVE_NOW, "del");
-    call->change_count = changes + changed;
-    hash_log_end(call, &log, 1, !is_past);
+    hash_log_store(&log, key, is_past ? "hdel" : "hexpire");
 }
 
-static void expire(struct call *call, uint32_t form)
+static void run_expire(struct call *call, uint32_t form)
 {
     struct hash_fields fields;
     enum hash_expire_condition condition;
@@ -110,28 +101,28 @@ static void expire(struct call *call, uint32_t form)
 
 void hexpire_command(struct call *call)
 {
-    expire(call, HASH_SECONDS);
+    run_expire(call, HASH_TIME_SECONDS);
 }
 
 void hpexpire_command(struct call *call)
 {
-    expire(call, 0);
+    run_expire(call, 0);
 }
 
 void hexpireat_command(struct call *call)
 {
-    expire(call, HASH_SECONDS | HASH_AT);
+    run_expire(call, HASH_TIME_SECONDS | HASH_TIME_ABSOLUTE);
 }
 
 void hpexpireat_command(struct call *call)
 {
-    expire(call, HASH_AT);
+    run_expire(call, HASH_TIME_ABSOLUTE);
 }
 
 static const char *const count_not_positive = "Number of fields must be a positive integer";
 
 /* Seconds are rounded up, so that a field that exists has at least one. */
-static void tell_times(struct call *call, uint32_t form)
+static void reply_times(struct call *call, uint32_t form)
 {
     struct hash_fields fields;
     struct key key;
@@ -146,9 +137,9 @@ static void tell_times(struct call *call, uint32_t form)
     for (int i = 0; i < fields.count; i++) {
         int64_t ms = hash_time(&key.value, fields.list[i]);
 
-        if (ms >= 0 && !(form & HASH_AT))
+        if (ms >= 0 && !(form & HASH_TIME_ABSOLUTE))
             ms = ms > call->turn->now_ms ? ms - call->turn->now_ms : 0;
-        if (ms >= 0 && form & HASH_SECONDS)
+        if (ms >= 0 && form & HASH_TIME_SECONDS)
             ms = (ms + 999) / 1000;
         reply_integer(call->reply, ms);
     }
@@ -156,22 +147,22 @@ static void tell_times(struct call *call, uint32_t form)
 
 void httl_command(struct call *call)
 {
-    tell_times(call, HASH_SECONDS);
+    reply_times(call, HASH_TIME_SECONDS);
 }
 
 void hpttl_command(struct call *call)
 {
-    tell_times(call, 0);
+    reply_times(call, 0);
 }
 
 void hexpiretime_command(struct call *call)
 {
-    tell_times(call, HASH_SECONDS | HASH_AT);
+    reply_times(call, HASH_TIME_SECONDS | HASH_TIME_ABSOLUTE);
 }
 
 void hpexpiretime_command(struct call *call)
 {
-    tell_times(call, HASH_AT);
+    reply_times(call, HASH_TIME_ABSOLUTE);
 }
 
 void hpersist_command(struct call *call)

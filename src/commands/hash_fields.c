@@ -1,11 +1,13 @@
 #include "commands/hash_fields.h"
 
+#include "value/hash.h"
+
 /* The limit of Redis, in the year 4199. */
 static const int64_t when_max_ms = ((int64_t)1 << 46) - 1;
 
 bool hash_time_argument(struct call *call, int arg, uint32_t form, int64_t *when_ms)
 {
-    int64_t unit = form & HASH_SECONDS ? 1000 : 1, base = form & HASH_AT ? 0 : call->turn->now_ms;
+    int64_t unit = form & HASH_TIME_SECONDS ? 1000 : 1, base = form & HASH_TIME_ABSOLUTE ? 0 : call->turn->now_ms;
 
     if (!arg_integer(call, arg, when_ms))
         return false;
@@ -41,17 +43,22 @@ bool hash_fields_argument(struct call *call, int arg, const char *bad_count, str
     return true;
 }
 
-bool hash_is_past(const struct call *call, int64_t when_ms)
+bool hash_time_is_past(const struct call *call, int64_t when_ms)
 {
     return when_ms <= call->turn->now_ms && !call->turn->clock_stopped;
 }
 
-void hash_log_begin(struct call *call, struct hash_log *log, const struct bytes *head, int head_count, int field_words_max)
+void hash_log_begin(struct hash_log *log, struct call *call, enum hash_log_form form, const struct bytes *head, int head_count,
+    int field_words_max)
 {
+    int field_first = form == HASH_LOG_PLAIN ? head_count : head_count + 2;
+
     *log = (struct hash_log){
-        .words = arena_alloc(call->arena, (size_t)(head_count + 2 + field_words_max) * sizeof(struct bytes)),
-        .head_count = head_count,
-        .count = head_count + 2,
+        .call = call,
+        .form = form,
+        .words = arena_alloc(call->arena, (size_t)(field_first + field_words_max) * sizeof(struct bytes)),
+        .field_first = field_first,
+        .count = field_first,
     };
     for (int i = 0; i < head_count; i++)
         log->words[i] = head[i];
@@ -62,20 +69,28 @@ void hash_log_add(struct hash_log *log, struct bytes word)
     log->words[log->count++] = word;
 }
 
-void hash_log_end(struct call *call, struct hash_log *log, int words_each, bool says_fields)
+void hash_log_end(struct hash_log *log)
 {
-    int words = log->count - log->head_count - 2;
+    int word_count = log->count - log->field_first;
 
-    if (words == 0)
+    if (word_count == 0)
         return;
-    if (says_fields) {
-        log->words[log->head_count] = BYTES("FIELDS");
-        log->words[log->head_count + 1] = call_integer(call, words / words_each);
-        call_propagate(call, log->words, log->count);
-    } else {
-        /* The two words reserved for FIELDS move to the front: the command and the key now directly precede the fields. */
-        for (int i = log->head_count - 1; i >= 0; i--)
-            log->words[i + 2] = log->words[i];
-        call_propagate(call, log->words + 2, log->count - 2);
+    if (log->form != HASH_LOG_PLAIN) {
+        log->words[log->field_first - 2] = BYTES("FIELDS");
+        log->words[log->field_first - 1] = call_integer(log->call, log->form == HASH_LOG_PAIRS ? word_count / 2 : word_count);
     }
+    call_propagate(log->call, log->words, log->count);
+}
+
+void hash_log_store(struct hash_log *log, struct key *key, const char *event)
+{
+    uint64_t changes = log->call->change_count, changed = (uint64_t)(log->count - log->field_first);
+
+    if (changed == 0)
+        return;
+    key_changed(key, event);
+    if (hash_count(&key->value) == 0)
+        key_remove(key, KEY_REMOVE_NOW, "del");
+    log->call->change_count = changes + changed;
+    hash_log_end(log);
 }

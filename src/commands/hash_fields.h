@@ -1,32 +1,48 @@
-/* Hash fields: what HEXPIRE, HGETEX, HGETDEL and the like share: times and lists of fields as arguments, and changes of several
- * fields in the log. */
+/* Hash fields: what HEXPIRE, HGETEX, HGETDEL and related commands share: times and lists of fields as arguments, and changes of
+ * several fields in the log. */
 #ifndef KELVIN_COMMANDS_HASH_FIELDS_H
 #define KELVIN_COMMANDS_HASH_FIELDS_H
 
 #include "call/call.h"
 #include "call/key.h"
 
-enum hash_time_form { HASH_SECONDS = 1, HASH_AT = 2 };      /* neither: milliseconds from now */
+enum hash_time_form { HASH_TIME_SECONDS = 1, HASH_TIME_ABSOLUTE = 2 };      /* neither: milliseconds from now */
+
 /* Argument `arg` as a time in milliseconds since 1970, in a form. False: the error was replied. */
 bool hash_time_argument(struct call *call, int arg, uint32_t form, int64_t *when_ms);
-/* Argument `arg` is FIELDS; a number follows, and that many fields to the end of the arguments. False: the error was replied,
- * `bad_count` if the number is invalid. */
+/* Whether a time has passed already: then the field expires at once. Never while replaying. */
+bool hash_time_is_past(const struct call *call, int64_t when_ms);
+
 struct hash_fields {
     const struct bytes *list;
     int count;
 };
+
+/* Argument `arg` is FIELDS; a number follows, and that many fields to the end of the arguments. False: the error was replied,
+ * `bad_count` if the number is invalid. */
 bool hash_fields_argument(struct call *call, int arg, const char *bad_count, struct hash_fields *fields);
-/* The arguments of the logged command for a change of several fields: begun with those before FIELDS, then the fields. */
-struct hash_log {
-    struct bytes *words;
-    int head_count, count;
+
+enum hash_log_form {
+    HASH_LOG_PLAIN,             /* HDEL key field ... */
+    HASH_LOG_FIELDS,            /* HPEXPIREAT key time FIELDS 2 field field */
+    HASH_LOG_PAIRS,             /* HSETEX key FIELDS 2 field value field value */
 };
-void hash_log_begin(struct call *call, struct hash_log *log, const struct bytes *head, int head_count, int field_words_max);
+
+/* The command that is logged for a change of several fields: begun with the words before FIELDS, then the fields that changed. */
+struct hash_log {
+    struct call *call;
+    enum hash_log_form form;
+    struct bytes *words;        /* in the call's arena */
+    int field_first;              /* index of the first field */
+    int count;
+};
+
+void hash_log_begin(struct hash_log *log, struct call *call, enum hash_log_form form, const struct bytes *head, int head_count,
+    int field_words_max);
 void hash_log_add(struct hash_log *log, struct bytes word);
-/* Logs the command, or nothing if no field was added. `words_each`: 1 for fields, 2 with values. `says_fields`: the command has
- * FIELDS and a number. */
-void hash_log_end(struct call *call, struct hash_log *log, int words_each, bool says_fields);
-/* Whether a time has passed already: then the field expires at once. Never while replaying. */
-bool hash_is_past(const struct call *call, int64_t when_ms);
+/* Logs the command, or nothing if no field was added. */
+void hash_log_end(struct hash_log *log);
+/* Stores the change, too, which counts once for each field (not for PAIRS). The key is removed with its last field. */
+void hash_log_store(struct hash_log *log, struct key *key, const char *event);
 
 #endif

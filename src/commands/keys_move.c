@@ -15,7 +15,7 @@ struct baggage {
     uint8_t heat;
 };
 
-static struct baggage take(struct key *source, const char *event)
+static struct baggage baggage_take(struct key *source, const char *event)
 {
     struct baggage baggage = { .expire_ms = source->expire_ms, .heat = key_heat(source) };
 
@@ -23,7 +23,7 @@ static struct baggage take(struct key *source, const char *event)
     return baggage;
 }
 
-static void put(struct key *target, const struct baggage *baggage, const char *event)
+static void baggage_put(struct key *target, const struct baggage *baggage, const char *event)
 {
     key_replace(target, baggage->value);
     target->expire_ms = baggage->expire_ms;
@@ -34,11 +34,11 @@ static void put(struct key *target, const struct baggage *baggage, const char *e
 /* Renames argument 1, which is present, to argument 2. */
 static void rename_key(struct call *call, struct key *source)
 {
-    struct baggage baggage = take(source, "rename_from");
+    struct baggage baggage = baggage_take(source, "rename_from");
     struct key target;
 
     key_open(call, 2, KEY_FOR_OVERWRITING, &target);
-    put(&target, &baggage, "rename_to");
+    baggage_put(&target, &baggage, "rename_to");
 }
 
 void rename_command(struct call *call)
@@ -97,9 +97,9 @@ void move_command(struct call *call)
         return;
     }
     key_open(call, 1, KEY_FOR_LOOKING, &source);
-    baggage = take(&source, "move_from");
+    baggage = baggage_take(&source, "move_from");
     key_open_in(call, db, 1, KEY_FOR_OVERWRITING, &target);
-    put(&target, &baggage, "move_to");
+    baggage_put(&target, &baggage, "move_to");
     reply_integer(call->reply, 1);
 }
 

@@ -19,7 +19,7 @@ static bool element_fits(struct call *call, int arg)
 /* Whether a missing list is created. */
 enum push_mode { PUSH_ALWAYS, PUSH_IF_PRESENT };
 
-static void push(struct call *call, enum list_end end, enum push_mode mode)
+static void push_elements(struct call *call, enum list_end end, enum push_mode mode)
 {
     size_t bytes = 0;
     struct key key;
@@ -47,22 +47,22 @@ static void push(struct call *call, enum list_end end, enum push_mode mode)
 
 void lpush_command(struct call *call)
 {
-    push(call, LIST_HEAD, PUSH_ALWAYS);
+    push_elements(call, LIST_HEAD, PUSH_ALWAYS);
 }
 
 void rpush_command(struct call *call)
 {
-    push(call, LIST_TAIL, PUSH_ALWAYS);
+    push_elements(call, LIST_TAIL, PUSH_ALWAYS);
 }
 
 void lpushx_command(struct call *call)
 {
-    push(call, LIST_HEAD, PUSH_IF_PRESENT);
+    push_elements(call, LIST_HEAD, PUSH_IF_PRESENT);
 }
 
 void rpushx_command(struct call *call)
 {
-    push(call, LIST_TAIL, PUSH_IF_PRESENT);
+    push_elements(call, LIST_TAIL, PUSH_IF_PRESENT);
 }
 
 /* Index of the first element that equals `pivot`; false if there is none. */
@@ -144,7 +144,7 @@ void lset_command(struct call *call)
 }
 
 /* Stores a list from which elements were removed, or removes the key with the last one. Counts `removed` changes. */
-static void store_fewer(struct key *key, const char *event, size_t removed)
+static void store_shortened(struct key *key, const char *event, size_t removed)
 {
     struct call *call = key->call;
     uint64_t changes = call->change_count;
@@ -168,7 +168,7 @@ void lrem_command(struct call *call)
     if (key.present)
         removed = list_remove(&key.value, call->args[3], count_max, count < 0 ? LIST_TAIL : LIST_HEAD);
     if (removed > 0)
-        store_fewer(&key, "lrem", removed);
+        store_shortened(&key, "lrem", removed);
     reply_integer(call->reply, (int64_t)removed);
 }
 
@@ -196,7 +196,7 @@ void ltrim_command(struct call *call)
     } else {
         list_delete(&key.value, (size_t)end + 1, (size_t)(count - 1 - end));
         list_delete(&key.value, 0, (size_t)start);
-        store_fewer(&key, "ltrim", (size_t)(count - (end - start + 1)));
+        store_shortened(&key, "ltrim", (size_t)(count - (end - start + 1)));
         if (call->change_count == changes)
             call->change_count++;
     }

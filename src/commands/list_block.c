@@ -5,43 +5,24 @@
 #include "commands/handlers.h"
 #include "commands/list_pop.h"
 
-/* Waits until one of the keys is a list. */
-static void wait_for_lists(struct call *call, int key_first, int key_count, int64_t deadline_us)
+static void pop_one(const struct pop *pop, struct key *key, int arg)
 {
-    struct call_wait wait = {
-        .type = VALUE_LIST,
-        .key_first = key_first,
-        .key_count = key_count,
-        .deadline_us = deadline_us,
-        .args = call->args,
-        .arg_count = call->arg_count,
-    };
+    struct call *call = key->call;
+    const struct bytes words[] = { pop->end == LIST_HEAD ? BYTES("LPOP") : BYTES("RPOP"), call->args[arg] };
 
-    call_wait(call, &wait);
+    reply_array(call->reply, 2);
+    reply_bulk(call->reply, call->args[arg]);
+    list_pop_one(key, (enum list_end)pop->end);
+    call_propagate(call, words, 2);
 }
 
 static void pop_or_wait(struct call *call, enum list_end end)
 {
-    int key_count = call->arg_count - 2;
+    const struct pop pop = { .type = VALUE_LIST, .key_first = 1, .key_count = call->arg_count - 2, .end = end, .run = pop_one };
     int64_t deadline_us;
 
-    if (!arg_timeout(call, call->arg_count - 1, &deadline_us))
-        return;
-    for (int arg = 1; arg <= key_count; arg++) {
-        const struct bytes words[] = { end == LIST_HEAD ? BYTES("LPOP") : BYTES("RPOP"), call->args[arg] };
-        struct key key;
-
-        if (!key_open_as(call, arg, KEY_FOR_WRITING, VALUE_LIST, &key))
-            return;
-        if (key.present) {
-            reply_array(call->reply, 2);
-            reply_bulk(call->reply, call->args[arg]);
-            list_pop_one(&key, end);
-            call_propagate(call, words, 2);
-            return;
-        }
-    }
-    wait_for_lists(call, 1, key_count, deadline_us);
+    if (arg_timeout(call, call->arg_count - 1, &deadline_us) && !pop_first(&pop, call))
+        pop_wait(&pop, call, deadline_us);
 }
 
 void blpop_command(struct call *call)
@@ -56,33 +37,17 @@ void brpop_command(struct call *call)
 
 void blmpop_command(struct call *call)
 {
-    int64_t key_count, count, deadline_us;
-    enum list_end end;
+    int64_t deadline_us;
+    struct pop pop;
 
-    if (!arg_integer_between(call, 2, 1, INT64_MAX, "ERR numkeys should be greater than 0", &key_count))
-        return;
-    if (key_count >= call->arg_count - 3) {
-        reply_error(call, ERR_SYNTAX);
-        return;
-    }
-    if (!list_pop_options(call, 3 + (int)key_count, &end, &count) || !arg_timeout(call, 1, &deadline_us))
-        return;
-    for (int arg = 3; arg < 3 + key_count; arg++) {
-        struct key key;
-
-        if (!key_open_as(call, arg, KEY_FOR_WRITING, VALUE_LIST, &key))
-            return;
-        if (key.present) {
-            list_pop_many(&key, arg, end, (size_t)count);
-            return;
-        }
-    }
-    wait_for_lists(call, 3, (int)key_count, deadline_us);
+    if (list_pop_parse(&pop, call, 2) && arg_timeout(call, 1, &deadline_us) && !pop_first(&pop, call))
+        pop_wait(&pop, call, deadline_us);
 }
 
 /* `words` are logged. */
 static void move_or_wait(struct call *call, enum list_end from, enum list_end to, int64_t deadline_us, const struct bytes *words, int word_count)
 {
+    const struct pop source_only = { .type = VALUE_LIST, .key_first = 1, .key_count = 1 };
     struct key source;
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_LIST, &source))
@@ -93,7 +58,7 @@ static void move_or_wait(struct call *call, enum list_end from, enum list_end to
     } else if (call->client->flags & CLIENT_NO_BLOCKING) {
         reply_null(call->reply);        /* not the array that is replied when the time is up; as in Redis */
     } else {
-        wait_for_lists(call, 1, 1, deadline_us);
+        pop_wait(&source_only, call, deadline_us);
     }
 }
 

@@ -55,7 +55,7 @@ void list_pop_one(struct key *key, enum list_end end)
     remove_popped(key, end, 1);
 }
 
-size_t list_pop(struct key *key, enum list_end end, size_t count)
+static size_t list_pop(struct key *key, enum list_end end, size_t count)
 {
     size_t all = list_count(&key->value);
 
@@ -67,7 +67,7 @@ size_t list_pop(struct key *key, enum list_end end, size_t count)
     return count;
 }
 
-static void pop(struct call *call, enum list_end end)
+static void pop_elements(struct call *call, enum list_end end)
 {
     bool has_count = call->arg_count == 3;
     int64_t count = 1;
@@ -95,73 +95,41 @@ static void pop(struct call *call, enum list_end end)
 
 void lpop_command(struct call *call)
 {
-    pop(call, LIST_HEAD);
+    pop_elements(call, LIST_HEAD);
 }
 
 void rpop_command(struct call *call)
 {
-    pop(call, LIST_TAIL);
-}
-
-bool list_pop_options(struct call *call, int arg, enum list_end *end, int64_t *count)
-{
-    bool has_count = false;
-
-    *count = 1;
-    if (arg >= call->arg_count) {
-        reply_error(call, ERR_SYNTAX);
-        return false;
-    }
-    if (!arg_list_end(call, arg, end))
-        return false;
-    for (arg++; arg < call->arg_count; arg += 2) {
-        if (has_count || arg + 1 == call->arg_count || !arg_is(call, arg, "count")) {
-            reply_error(call, ERR_SYNTAX);
-            return false;
-        }
-        if (!arg_integer_between(call, arg + 1, 1, INT64_MAX, "ERR count should be greater than 0", count))
-            return false;
-        has_count = true;
-    }
-    return true;
+    pop_elements(call, LIST_TAIL);
 }
 
 /* The log gets the effect: a pop from the key that had elements. */
-void list_pop_many(struct key *key, int arg, enum list_end end, size_t count)
+static void pop_several(const struct pop *pop, struct key *key, int arg)
 {
     struct call *call = key->call;
-    struct bytes words[3] = { end == LIST_HEAD ? BYTES("LPOP") : BYTES("RPOP"), call->args[arg] };
+    struct bytes words[3] = { pop->end == LIST_HEAD ? BYTES("LPOP") : BYTES("RPOP"), call->args[arg] };
 
     reply_array(call->reply, 2);
     reply_bulk(call->reply, call->args[arg]);
-    words[2] = call_integer(call, (int64_t)list_pop(key, end, count));
+    words[2] = call_integer(call, (int64_t)list_pop(key, (enum list_end)pop->end, pop->count));
     call_propagate(call, words, 3);
+}
+
+bool list_pop_parse(struct pop *pop, struct call *call, int arg)
+{
+    static const char *const ends[] = { [LIST_HEAD] = "left", [LIST_TAIL] = "right" };
+
+    pop->type = VALUE_LIST;
+    pop->run = pop_several;
+    return pop_parse(pop, call, arg, ends);
 }
 
 void lmpop_command(struct call *call)
 {
-    int64_t key_count, count;
-    enum list_end end;
+    struct pop pop;
 
-    if (!arg_integer_between(call, 1, 1, INT64_MAX, "ERR numkeys should be greater than 0", &key_count))
-        return;
-    if (key_count >= call->arg_count - 2) {
-        reply_error(call, ERR_SYNTAX);
-        return;
-    }
-    if (!list_pop_options(call, 2 + (int)key_count, &end, &count))
-        return;
-    for (int arg = 2; arg < 2 + key_count; arg++) {
-        struct key key;
-
-        if (!key_open_as(call, arg, KEY_FOR_WRITING, VALUE_LIST, &key))
-            return;
-        if (key.present) {
-            list_pop_many(&key, arg, end, (size_t)count);
-            return;
-        }
-    }
-    reply_null_array(call->reply);
+    if (list_pop_parse(&pop, call, 1) && !pop_first(&pop, call))
+        reply_null_array(call->reply);
 }
 
 /* A copy of the element at an end, because it is about to be moved. */
@@ -179,7 +147,7 @@ static struct bytes take_copy(struct key *key, enum list_end end)
 }
 
 /* Moves an element within one list. */
-static void rotate(struct key *key, enum list_end from, enum list_end to, struct bytes element)
+static void rotate_list(struct key *key, enum list_end from, enum list_end to, struct bytes element)
 {
     const struct value_limits *limits = &key->call->turn->limits;
 
@@ -211,7 +179,7 @@ bool list_move(struct key *source, enum list_end from, enum list_end to)
 
     if (bytes_equal(call->args[1], call->args[2])) {
         element = take_copy(source, from);
-        rotate(source, from, to, element);
+        rotate_list(source, from, to, element);
     } else {
         if (!key_open_as(call, 2, KEY_FOR_WRITING, VALUE_LIST, &target))
             return false;
@@ -224,7 +192,7 @@ bool list_move(struct key *source, enum list_end from, enum list_end to)
     return true;
 }
 
-static void move(struct call *call, enum list_end from, enum list_end to)
+static void move_element(struct call *call, enum list_end from, enum list_end to)
 {
     struct key source;
 
@@ -241,10 +209,10 @@ void lmove_command(struct call *call)
     enum list_end from, to;
 
     if (arg_list_end(call, 3, &from) && arg_list_end(call, 4, &to))
-        move(call, from, to);
+        move_element(call, from, to);
 }
 
 void rpoplpush_command(struct call *call)
 {
-    move(call, LIST_TAIL, LIST_HEAD);
+    move_element(call, LIST_TAIL, LIST_HEAD);
 }

@@ -36,7 +36,7 @@ struct ember {
     double column, row, reach;
 };
 
-static double uniform(struct random *random)
+static double random_unit(struct random *random)
 {
     return (double)(random_next(random) >> 11) / (double)(1ull << 53);
 }
@@ -50,9 +50,9 @@ static void draw_embers(struct buffer *out, struct random *random, int columns, 
 
     for (int i = 0; i < count; i++) {
         embers[i] = (struct ember){
-            .column = uniform(random) * columns,
-            .row = uniform(random) * rows,
-            .reach = (0.1 + 0.25 * uniform(random)) * rows + 0.5,
+            .column = random_unit(random) * columns,
+            .row = random_unit(random) * rows,
+            .reach = (0.1 + 0.25 * random_unit(random)) * rows + 0.5,
         };
     }
     for (int row = 0; row < rows; row++) {

@@ -9,22 +9,22 @@
  * empty text is 0, and the text ends at a NUL. Spaces are not accepted. */
 static bool cursor_of_text(struct bytes text, uint64_t *cursor)
 {
-    const char *at = text.data, *end = text.size == 0 ? at : memchr(at, 0, text.size);
+    const char *digits = text.data, *end = text.size == 0 ? digits : memchr(digits, 0, text.size);
     bool is_negative = false;
     uint64_t number = 0;
 
     if (end == NULL)
         end = text.data + text.size;
     *cursor = 0;
-    if (at == end)
+    if (digits == end)
         return true;
-    if (*at == '-' || *at == '+')
-        is_negative = *at++ == '-';
-    if (at == end)
+    if (*digits == '-' || *digits == '+')
+        is_negative = *digits++ == '-';
+    if (digits == end)
         return false;
-    for (; at < end; at++) {
-        if (*at < '0' || *at > '9' || __builtin_mul_overflow(number, (uint64_t)10, &number) ||
-            __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number))
+    for (; digits < end; digits++) {
+        if (*digits < '0' || *digits > '9' || __builtin_mul_overflow(number, (uint64_t)10, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(*digits - '0'), &number))
             return false;
     }
     *cursor = is_negative ? 0 - number : number;

@@ -121,7 +121,7 @@ static bool none_has(const struct value **sets, size_t count, struct bytes membe
 }
 
 /* The members of the smallest set that are in all others. */
-static void intersect(struct call *call, struct sources *sources, struct sink *sink)
+static void intersect_sets(struct call *call, struct sources *sources, struct sink *sink)
 {
     struct set_iterator iterator;
     struct bytes member;
@@ -158,7 +158,7 @@ static void remove_all(struct value *from, const struct value *members)
         set_remove(from, member);
 }
 
-static void unite(const struct sources *sources, const struct value_limits *limits, struct value *result)
+static void unite_sets(const struct sources *sources, const struct value_limits *limits, struct value *result)
 {
     for (size_t i = 0; i < sources->count; i++) {
         if (sources->sets[i] != NULL)
@@ -222,7 +222,7 @@ static void reply_members(struct call *call, const struct value *set)
 }
 
 /* Stores the result, which it takes, at argument 1. */
-static void store(struct call *call, struct value *result, const char *event)
+static void store_result(struct call *call, struct value *result, const char *event)
 {
     size_t count = set_count(result);
     struct key key;
@@ -257,7 +257,7 @@ void sinter_command(struct call *call)
     if (!open_sources(call, 1, (size_t)call->arg_count - 1, &sources))
         return;
     later = reply_later_begin(call->reply);
-    intersect(call, &sources, &sink);
+    intersect_sets(call, &sources, &sink);
     reply_later_set(call->reply, later, sink.count);
 }
 
@@ -270,8 +270,8 @@ void sinterstore_command(struct call *call)
     if (!open_sources(call, 2, (size_t)call->arg_count - 2, &sources))
         return;
     result = result_create(&call->turn->limits);
-    intersect(call, &sources, &sink);
-    store(call, &result, "sinterstore");
+    intersect_sets(call, &sources, &sink);
+    store_result(call, &result, "sinterstore");
 }
 
 /* LIMIT 0 means no limit. */
@@ -305,7 +305,7 @@ void sintercard_command(struct call *call)
     }
     if (!parse_card_options(call, 2 + (int)count, &sink.count_max) || !open_sources(call, 2, (size_t)count, &sources))
         return;
-    intersect(call, &sources, &sink);
+    intersect_sets(call, &sources, &sink);
     reply_integer(call->reply, (int64_t)sink.count);
 }
 
@@ -318,7 +318,7 @@ void sunion_command(struct call *call)
     if (!open_sources(call, 1, (size_t)call->arg_count - 1, &sources))
         return;
     result = result_create(&limits);
-    unite(&sources, &limits, &result);
+    unite_sets(&sources, &limits, &result);
     reply_members(call, &result);
     value_free(&result);
 }
@@ -332,8 +332,8 @@ void sunionstore_command(struct call *call)
     if (!open_sources(call, 2, (size_t)call->arg_count - 2, &sources))
         return;
     result = result_create(limits);
-    unite(&sources, limits, &result);
-    store(call, &result, "sunionstore");
+    unite_sets(&sources, limits, &result);
+    store_result(call, &result, "sunionstore");
 }
 
 void sdiff_command(struct call *call)
@@ -374,5 +374,5 @@ void sdiffstore_command(struct call *call)
         subtract_asking(call, &sources, &sink);
     else if (sources.sets[0] != NULL)
         subtract_removing(&sources, limits, &result);
-    store(call, &result, "sdiffstore");
+    store_result(call, &result, "sdiffstore");
 }

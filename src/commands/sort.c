@@ -38,26 +38,26 @@ enum sort_kind { SORT_WRITES, SORT_READS };
 static bool parse_option(struct sort *sort, int *arg, enum sort_kind kind)
 {
     struct call *call = sort->call;
-    int at = *arg, left = call->arg_count - at - 1;
+    int option = *arg, left = call->arg_count - option - 1;
 
-    if (arg_is(call, at, "asc")) {
+    if (arg_is(call, option, "asc")) {
         sort->direction = SORT_UP;
-    } else if (arg_is(call, at, "desc")) {
+    } else if (arg_is(call, option, "desc")) {
         sort->direction = SORT_DOWN;
-    } else if (arg_is(call, at, "alpha")) {
+    } else if (arg_is(call, option, "alpha")) {
         sort->by = SORT_BY_TEXT;
-    } else if (arg_is(call, at, "limit") && left >= 2) {
-        if (!arg_integer(call, at + 1, &sort->offset) || !arg_integer(call, at + 2, &sort->limit))
+    } else if (arg_is(call, option, "limit") && left >= 2) {
+        if (!arg_integer(call, option + 1, &sort->offset) || !arg_integer(call, option + 2, &sort->limit))
             return false;
         *arg += 2;
-    } else if (arg_is(call, at, "store") && left >= 1 && kind == SORT_WRITES) {
+    } else if (arg_is(call, option, "store") && left >= 1 && kind == SORT_WRITES) {
         sort->store_arg = ++*arg;
-    } else if (arg_is(call, at, "by") && left >= 1) {
+    } else if (arg_is(call, option, "by") && left >= 1) {
         sort->by_pattern = sort_pattern_of(call->args[++*arg]);
         sort->has_by = sort->by_pattern.has_star;
         if (!sort->has_by)
             sort->keeps_order = true;
-    } else if (arg_is(call, at, "get") && left >= 1) {
+    } else if (arg_is(call, option, "get") && left >= 1) {
         sort->gets[sort->get_count++] = sort_pattern_of(call->args[++*arg]);
     } else {
         reply_error(call, ERR_SYNTAX);
@@ -66,7 +66,7 @@ static bool parse_option(struct sort *sort, int *arg, enum sort_kind kind)
     return true;
 }
 
-static bool parse(struct sort *sort, enum sort_kind kind)
+static bool parse_options(struct sort *sort, enum sort_kind kind)
 {
     struct call *call = sort->call;
 
@@ -168,7 +168,7 @@ static void collect_list(struct sort *sort, const struct value *list)
     list_iterate_end(&iterator);
 }
 
-static void collect(struct sort *sort)
+static void collect_items(struct sort *sort)
 {
     const struct value *value = &sort->key.value;
     size_t count = sort->key.present ? element_count(value) : 0;
@@ -190,7 +190,7 @@ static void collect(struct sort *sort)
 }
 
 /* Adds the keys of items [first, end) and a pattern to the names that are needed. */
-static void need(struct sort *sort, const struct sort_pattern *pattern, size_t index)
+static void need_keys(struct sort *sort, const struct sort_pattern *pattern, size_t index)
 {
     sort->names[sort->name_count++] = sort_pattern_name(pattern, sort->call, sort->items[index].element);
 }
@@ -250,14 +250,14 @@ static bool weigh_item(struct sort *sort, size_t index)
 
 enum step { STEP_DONE, STEP_ENDED };        /* ended: an error was replied, or keys were asked for */
 
-static enum step order(struct sort *sort)
+static enum step order_items(struct sort *sort)
 {
     bool are_numbers = true;
 
     if (sort->keeps_order)
         return STEP_DONE;
     for (size_t i = 0; sort->has_by && i < sort->item_count; i++)
-        need(sort, &sort->by_pattern, i);
+        need_keys(sort, &sort->by_pattern, i);
     if (sort->has_by && !have_needed(sort))
         return STEP_ENDED;
     for (size_t i = 0; i < sort->item_count; i++)
@@ -328,7 +328,7 @@ static void gather_output(void *context, bool found, struct bytes value)
 }
 
 /* Collects everything before the change: the destination may be the sorted key. */
-static void store(struct sort *sort, size_t next_name)
+static void store_outputs(struct sort *sort, size_t next_name)
 {
     struct call *call = sort->call;
     struct gathered gathered = { .elements = arena_alloc(call->arena, (output_count(sort) + 1) * sizeof(struct bytes)) };
@@ -354,31 +354,31 @@ static void store(struct sort *sort, size_t next_name)
         reply_integer(call->reply, (int64_t)gathered.count);
 }
 
-static void answer(struct sort *sort)
+static void reply_or_store(struct sort *sort)
 {
     size_t first_name = sort->name_count;
 
     for (size_t i = sort->first; i < sort->end; i++) {
         for (size_t j = 0; j < sort->get_count; j++) {
             if (sort->gets[j].has_star)
-                need(sort, &sort->gets[j], i);
+                need_keys(sort, &sort->gets[j], i);
         }
     }
     if (sort->name_count > first_name && !have_needed(sort))
         return;
     if (sort->store_arg != 0) {
-        store(sort, first_name);
+        store_outputs(sort, first_name);
         return;
     }
     reply_array(sort->call->reply, output_count(sort));
     give_output(sort, first_name, reply_output, sort->call->reply);
 }
 
-static void run(struct call *call, enum sort_kind kind)
+static void run_sort(struct call *call, enum sort_kind kind)
 {
     struct sort sort = { .call = call };
 
-    if (!parse(&sort, kind))
+    if (!parse_options(&sort, kind))
         return;
     /* Counts one access: only in the run that has all the keys it needs. */
     key_open(call, 1, reads_keys(&sort) && call->asked_count == 0 ? KEY_FOR_LOOKING : KEY_FOR_READING, &sort.key);
@@ -391,17 +391,17 @@ static void run(struct call *call, enum sort_kind kind)
         sort.keeps_order = sort.has_by = false;
         sort.by = SORT_BY_TEXT;
     }
-    collect(&sort);
-    if (make_room(&sort) && order(&sort) == STEP_DONE)
-        answer(&sort);
+    collect_items(&sort);
+    if (make_room(&sort) && order_items(&sort) == STEP_DONE)
+        reply_or_store(&sort);
 }
 
 void sort_command(struct call *call)
 {
-    run(call, SORT_WRITES);
+    run_sort(call, SORT_WRITES);
 }
 
 void sort_ro_command(struct call *call)
 {
-    run(call, SORT_READS);
+    run_sort(call, SORT_READS);
 }

@@ -41,7 +41,7 @@ static int compare_scores(const struct sort_item *a, const struct sort_item *b)
 }
 
 /* Never 0 for two different items. */
-static int compare(const void *first, const void *second, void *context)
+static int compare_items(const void *first, const void *second, void *context)
 {
     const struct sort_item *a = first, *b = second;
     const struct order *order = context;
@@ -54,7 +54,7 @@ static int compare(const void *first, const void *second, void *context)
     return order->direction == SORT_UP ? result : -result;
 }
 
-static void swap(struct sort_item *a, struct sort_item *b)
+static void swap_items(struct sort_item *a, struct sort_item *b)
 {
     struct sort_item kept = *a;
 
@@ -62,24 +62,24 @@ static void swap(struct sort_item *a, struct sort_item *b)
     *b = kept;
 }
 
-/* Quickselect (Hoare, "Algorithm 65: find", 1961): afterwards the items before index `at` are those that sort before the ones
+/* Quickselect (Hoare, "Algorithm 65: find", 1961): afterwards the items before `index` are those that sort before the ones
  * from `at` on. The pivot is random, so that no order of the data is a bad one. */
-static void separate(struct sort_item *items, size_t count, size_t at, struct order *order, struct random *random)
+static void partition_items(struct sort_item *items, size_t count, size_t index, struct order *order, struct random *random)
 {
-    size_t low = 0, high = count;       /* `at` is in [low, high) */
+    size_t low = 0, high = count;       /* `index` is in [low, high) */
 
     while (high - low > 1) {
         size_t border = low;
 
-        swap(&items[low + random_below(random, high - low)], &items[high - 1]);
+        swap_items(&items[low + random_below(random, high - low)], &items[high - 1]);
         for (size_t i = low; i + 1 < high; i++) {
-            if (compare(&items[i], &items[high - 1], order) < 0)
-                swap(&items[i], &items[border++]);
+            if (compare_items(&items[i], &items[high - 1], order) < 0)
+                swap_items(&items[i], &items[border++]);
         }
-        swap(&items[border], &items[high - 1]);
-        if (border == at)
+        swap_items(&items[border], &items[high - 1]);
+        if (border == index)
             return;
-        if (border < at)
+        if (border < index)
             low = border + 1;
         else
             high = border;
@@ -94,8 +94,8 @@ void sort_items(struct sort_item *items, size_t count, size_t first, size_t end,
     if (first >= end)
         return;
     if (first > 0)
-        separate(items, count, first, &order, random);
+        partition_items(items, count, first, &order, random);
     if (end < count)
-        separate(items + first, count - first, end - first, &order, random);
-    qsort_r(items + first, end - first, sizeof(*items), compare, &order);
+        partition_items(items + first, count - first, end - first, &order, random);
+    qsort_r(items + first, end - first, sizeof(*items), compare_items, &order);
 }

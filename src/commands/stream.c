@@ -156,7 +156,7 @@ static void log_add(struct call *call, const struct options *options, struct str
 }
 
 /* Appends the entry and replies its ID; false if an error was replied. */
-static bool append(struct call *call, const struct options *options, struct stream *stream, struct stream_id *id)
+static bool append_entry(struct call *call, const struct options *options, struct stream *stream, struct stream_id *id)
 {
     int pairs = options->next + 1;
 
@@ -210,7 +210,7 @@ void xadd_command(struct call *call)
         return;
     }
     value = key.present ? key.value : stream_create();
-    if (!append(call, &options, stream_of(&value), &id)) {
+    if (!append_entry(call, &options, stream_of(&value), &id)) {
         if (!key.present)
             value_free(&value);
         return;

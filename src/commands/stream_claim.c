@@ -184,7 +184,7 @@ static void drop_pending(struct claim *claim, struct stream_id id)
 }
 
 /* Assigns an entry, which exists, to the consumer. `pending` NULL: it was not pending, and is created (FORCE). */
-static void take(struct claim *claim, struct stream_id id, struct stream_pending *pending)
+static void claim_entry(struct claim *claim, struct stream_id id, struct stream_pending *pending)
 {
     struct call *call = claim->call;
     bool is_new = pending == NULL;
@@ -288,7 +288,7 @@ static void claim_one(struct claim *claim, struct stream_id id)
             drop_pending(claim, id);
     } else if (pending == NULL ? claim->forced
         : claim->idle_min_ms <= 0 || claim->call->turn->now_ms - pending->delivered_ms >= claim->idle_min_ms) {
-        take(claim, id, pending);
+        claim_entry(claim, id, pending);
     }
 }
 
@@ -372,7 +372,7 @@ static struct stream_id claim_idle(struct claim *claim, const struct autoclaim_o
             continue;
         }
         if (claim->idle_min_ms <= 0 || claim->call->turn->now_ms - pending->delivered_ms >= claim->idle_min_ms) {
-            take(claim, id, pending);
+            claim_entry(claim, id, pending);
             count--;
         }
         more = idmap_next(all, &place);
@@ -402,10 +402,10 @@ void xautoclaim_command(struct call *call)
     reply_array(reply, claim.replied);
     buffer_append_bytes(&reply->out, buffer_bytes(&entries.out));
     reply_array(reply, gone.size / sizeof(struct stream_id));
-    for (size_t at = 0; at < gone.size; at += sizeof(struct stream_id)) {
+    for (size_t offset = 0; offset < gone.size; offset += sizeof(struct stream_id)) {
         struct stream_id id;
 
-        memcpy(&id, gone.data + at, sizeof(id));
+        memcpy(&id, gone.data + offset, sizeof(id));
         reply_stream_id(reply, id);
     }
     buffer_release(&gone);

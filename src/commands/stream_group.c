@@ -19,11 +19,13 @@ struct group_options {
     int64_t entries_read;
 };
 
-static bool read_options(struct call *call, bool may_create, struct group_options *options)
+enum group_subcommand { GROUP_CREATE, GROUP_SETID };
+
+static bool read_options(struct call *call, enum group_subcommand subcommand, struct group_options *options)
 {
     *options = (struct group_options){ .entries_read = STREAM_ENTRIES_READ_UNKNOWN };
     for (int arg = 5; arg < call->arg_count; arg++) {
-        if (may_create && arg_is(call, arg, "mkstream")) {
+        if (subcommand == GROUP_CREATE && arg_is(call, arg, "mkstream")) {
             options->creates_stream = true;
         } else if (arg_is(call, arg, "entriesread") && arg + 1 < call->arg_count) {
             if (!arg_integer(call, ++arg, &options->entries_read))
@@ -67,10 +69,10 @@ static bool open_group(struct call *call, struct key *key, struct stream_group *
 }
 
 /* Argument 4: an ID, or "$", the last one. SETID accepts "-" and "+", too. */
-static bool arg_position(struct call *call, const struct key *key, bool loosely, struct stream_id *id)
+static bool arg_position(struct call *call, const struct key *key, enum group_subcommand subcommand, struct stream_id *id)
 {
     if (!bytes_equal(call->args[4], BYTES("$")))
-        return loosely ? arg_stream_id_loosely(call, 4, id) : arg_stream_id(call, 4, id);
+        return subcommand == GROUP_SETID ? arg_stream_id_or_extreme(call, 4, id) : arg_stream_id(call, 4, id);
     *id = key->present ? stream_of(&key->value)->last_id : (struct stream_id){ 0, 0 };
     return true;
 }
@@ -82,7 +84,7 @@ void xgroup_create_command(struct call *call)
     struct key key;
     bool was_present;
 
-    if (!read_options(call, true, &options))
+    if (!read_options(call, GROUP_CREATE, &options))
         return;
     if (options.creates_stream ? !key_open_as(call, 2, KEY_FOR_WRITING, VALUE_STREAM, &key) : !open_stream(call, &key))
         return;
@@ -90,7 +92,7 @@ void xgroup_create_command(struct call *call)
         wrong_usage(call);
         return;
     }
-    if (!arg_position(call, &key, false, &id))
+    if (!arg_position(call, &key, GROUP_CREATE, &id))
         return;
     was_present = key.present;
     if (!was_present)
@@ -110,13 +112,13 @@ void xgroup_setid_command(struct call *call)
     struct stream_id id;
     struct key key;
 
-    if (!read_options(call, false, &options) || !open_group(call, &key, &group))
+    if (!read_options(call, GROUP_SETID, &options) || !open_group(call, &key, &group))
         return;
     if (call->arg_count != 5 && call->arg_count != 7) {
         wrong_usage(call);
         return;
     }
-    if (!arg_position(call, &key, true, &id))
+    if (!arg_position(call, &key, GROUP_SETID, &id))
         return;
     group->last_id = id;
     group->entries_read = options.entries_read;

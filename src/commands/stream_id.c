@@ -57,7 +57,7 @@ static bool number_parse(const char *text, uint64_t *number)
 }
 
 /* `has_seq` NULL: "5-*" is invalid. */
-static bool parse(struct bytes text, uint64_t missing_seq, bool *has_seq, struct stream_id *id)
+static bool parse_id(struct bytes text, uint64_t missing_seq, bool *has_seq, struct stream_id *id)
 {
     char copy[ID_SIZE_MAX + 1], *dash;
 
@@ -84,7 +84,7 @@ static bool parse(struct bytes text, uint64_t missing_seq, bool *has_seq, struct
     return number_parse(dash + 1, &id->seq);
 }
 
-static bool invalid(struct call *call)
+static bool reply_invalid_id(struct call *call)
 {
     reply_errorf(call, "ERR Invalid stream ID specified as stream command argument");
     return false;
@@ -92,33 +92,33 @@ static bool invalid(struct call *call)
 
 bool stream_id_parse(struct bytes text, struct stream_id *id)
 {
-    return parse(text, 0, NULL, id);
+    return parse_id(text, 0, NULL, id);
 }
 
 bool arg_stream_id(struct call *call, int arg, struct stream_id *id)
 {
-    return parse(call->args[arg], 0, NULL, id) || invalid(call);
+    return parse_id(call->args[arg], 0, NULL, id) || reply_invalid_id(call);
 }
 
 bool arg_stream_id_to_add(struct call *call, int arg, struct stream_id *id, bool *has_seq)
 {
-    return parse(call->args[arg], 0, has_seq, id) || invalid(call);
+    return parse_id(call->args[arg], 0, has_seq, id) || reply_invalid_id(call);
 }
 
-static bool parse_loosely(struct bytes text, uint64_t missing_seq, struct stream_id *id)
+static bool parse_or_extreme(struct bytes text, uint64_t missing_seq, struct stream_id *id)
 {
     if (bytes_equal(text, BYTES("-")))
         *id = (struct stream_id){ 0, 0 };
     else if (bytes_equal(text, BYTES("+")))
         *id = STREAM_ID_MAX;
     else
-        return parse(text, missing_seq, NULL, id);
+        return parse_id(text, missing_seq, NULL, id);
     return true;
 }
 
-bool arg_stream_id_loosely(struct call *call, int arg, struct stream_id *id)
+bool arg_stream_id_or_extreme(struct call *call, int arg, struct stream_id *id)
 {
-    return parse_loosely(call->args[arg], 0, id) || invalid(call);
+    return parse_or_extreme(call->args[arg], 0, id) || reply_invalid_id(call);
 }
 
 static bool border_parse(struct call *call, int arg, uint64_t missing_seq, struct stream_id *id, bool *exclusive)
@@ -127,8 +127,8 @@ static bool border_parse(struct call *call, int arg, uint64_t missing_seq, struc
 
     *exclusive = text.size > 1 && text.data[0] == '(';
     if (*exclusive)
-        return parse(bytes_of(text.data + 1, text.size - 1), missing_seq, NULL, id) || invalid(call);
-    return parse_loosely(text, missing_seq, id) || invalid(call);
+        return parse_id(bytes_of(text.data + 1, text.size - 1), missing_seq, NULL, id) || reply_invalid_id(call);
+    return parse_or_extreme(text, missing_seq, id) || reply_invalid_id(call);
 }
 
 bool arg_stream_start(struct call *call, int arg, struct stream_id *start)

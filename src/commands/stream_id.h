@@ -19,8 +19,8 @@ bool stream_id_parse(struct bytes text, struct stream_id *id);
 bool arg_stream_id(struct call *call, int arg, struct stream_id *id);
 /* `count` arguments, in the call's arena. NULL: the error was replied. */
 struct stream_id *arg_stream_ids(struct call *call, int first, int count);
-/* Also "-" and "+". */
-bool arg_stream_id_loosely(struct call *call, int arg, struct stream_id *id);
+/* Also "-" and "+", the smallest and the largest ID. */
+bool arg_stream_id_or_extreme(struct call *call, int arg, struct stream_id *id);
 /* Also "5-*": then `*has_seq` is false. */
 bool arg_stream_id_to_add(struct call *call, int arg, struct stream_id *id, bool *has_seq);
 /* Ends of a range: also "-" and "+", "5", which means all of 5, and "(5-1", which is exclusive. Both results are inclusive. */

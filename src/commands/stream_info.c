@@ -210,7 +210,7 @@ void xinfo_groups_command(struct call *call)
     }
 }
 
-static int64_t since(const struct call *call, int64_t ms)
+static int64_t ms_since(const struct call *call, int64_t ms)
 {
     return call->turn->now_ms > ms ? call->turn->now_ms - ms : 0;
 }
@@ -239,9 +239,9 @@ void xinfo_consumers_command(struct call *call)
         reply_bulk_string(call->reply, "pending");
         reply_integer(call->reply, (int64_t)consumer->pending.count);
         reply_bulk_string(call->reply, "idle");
-        reply_integer(call->reply, since(call, consumer->seen_ms));
+        reply_integer(call->reply, ms_since(call, consumer->seen_ms));
         reply_bulk_string(call->reply, "inactive");
-        reply_integer(call->reply, consumer->active_ms < 0 ? -1 : since(call, consumer->active_ms));
+        reply_integer(call->reply, consumer->active_ms < 0 ? -1 : ms_since(call, consumer->active_ms));
     }
 }
 

@@ -16,7 +16,7 @@ void claim_log_begin(struct claim_log *log, struct call *call, int key_arg, cons
     };
 }
 
-static void flush(struct claim_log *log)
+static void claim_log_flush(struct claim_log *log)
 {
     struct bytes *words = log->words;
     int count = 5 + log->id_count;
@@ -44,7 +44,7 @@ void claim_log_add(struct claim_log *log, struct stream_id id, const struct stre
 {
     if (log->id_count == CLAIMS_LOGGED_MAX || (log->id_count > 0 &&
         (log->delivered_ms != pending->delivered_ms || log->deliveries != pending->deliveries)))
-        flush(log);
+        claim_log_flush(log);
     if (log->words == NULL)
         log->words = arena_alloc(log->call->arena, (CLAIMS_LOGGED_MAX + 13) * sizeof(*log->words));
     log->delivered_ms = pending->delivered_ms;
@@ -54,7 +54,7 @@ void claim_log_add(struct claim_log *log, struct stream_id id, const struct stre
 
 void claim_log_end(struct claim_log *log)
 {
-    flush(log);
+    claim_log_flush(log);
 }
 
 void log_group_position(struct call *call, int key_arg, const struct stream_group *group)

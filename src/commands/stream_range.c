@@ -48,7 +48,7 @@ bool reply_stream_entry_of(struct call *call, const struct stream *stream, struc
     return true;
 }
 
-static void range(struct call *call, enum stream_direction direction)
+static void reply_range(struct call *call, enum stream_direction direction)
 {
     bool up = direction == STREAM_UP, has_count = false;
     struct stream_id start, end;
@@ -78,10 +78,10 @@ static void range(struct call *call, enum stream_direction direction)
 
 void xrange_command(struct call *call)
 {
-    range(call, STREAM_UP);
+    reply_range(call, STREAM_UP);
 }
 
 void xrevrange_command(struct call *call)
 {
-    range(call, STREAM_DOWN);
+    reply_range(call, STREAM_DOWN);
 }

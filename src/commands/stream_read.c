@@ -158,7 +158,7 @@ static void read_stream(struct call *call, const struct read *read, int i, struc
 }
 
 /* Delivers entries that are new to the group. */
-static void deliver(struct call *call, const struct read *read, int key_arg, struct stream *stream, struct stream_group *group,
+static void deliver_new(struct call *call, const struct read *read, int key_arg, struct stream *stream, struct stream_group *group,
     struct stream_consumer *consumer)
 {
     struct reply_later later = reply_later_begin(call->reply);
@@ -245,7 +245,7 @@ static void read_for_group(struct call *call, const struct read *read, int i, st
     if (has_news || !read->is_new[i])
         begin_stream(call, answer, key_arg);
     if (has_news)
-        deliver(call, read, key_arg, stream, group, consumer);
+        deliver_new(call, read, key_arg, stream, group, consumer);
     else if (!read->is_new[i] && deliver_again(call, read, i, stream, group, consumer))
         changed = true;
     if (changed || has_news)
@@ -277,7 +277,7 @@ static void wait_for_news(struct call *call, const struct read *read)
     call_wait(call, &wait);
 }
 
-static void read(struct call *call, enum read_kind kind)
+static void run_read(struct call *call, enum read_kind kind)
 {
     struct read read = { .kind = kind };
     struct answer answer = { .stream_count = 0 };
@@ -308,10 +308,10 @@ static void read(struct call *call, enum read_kind kind)
 
 void xread_command(struct call *call)
 {
-    read(call, OF_ANYONE);
+    run_read(call, OF_ANYONE);
 }
 
 void xreadgroup_command(struct call *call)
 {
-    read(call, OF_GROUP);
+    run_read(call, OF_GROUP);
 }

@@ -6,7 +6,7 @@
 #include "commands/handlers.h"
 #include "commands/string_access.h"
 
-static void add(struct call *call, int64_t by)
+static void add_to_key(struct call *call, int64_t by)
 {
     int64_t number = 0;
     struct key key;
@@ -28,12 +28,12 @@ static void add(struct call *call, int64_t by)
 
 void incr_command(struct call *call)
 {
-    add(call, 1);
+    add_to_key(call, 1);
 }
 
 void decr_command(struct call *call)
 {
-    add(call, -1);
+    add_to_key(call, -1);
 }
 
 void incrby_command(struct call *call)
@@ -41,7 +41,7 @@ void incrby_command(struct call *call)
     int64_t by;
 
     if (arg_integer(call, 2, &by))
-        add(call, by);
+        add_to_key(call, by);
 }
 
 void decrby_command(struct call *call)
@@ -53,7 +53,7 @@ void decrby_command(struct call *call)
     if (by == INT64_MIN)
         reply_errorf(call, "ERR decrement would overflow");
     else
-        add(call, -by);
+        add_to_key(call, -by);
 }
 
 /* The result stays text even if it is an integer, so that OBJECT ENCODING is the same as in Redis. */

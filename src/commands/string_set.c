@@ -27,7 +27,7 @@ static void propagate_set(struct call *call, struct bytes value, int64_t expire_
 }
 
 /* Writes the value without reading the old one: no allocation unless it is a large one. */
-static void overwrite(struct call *call, int key_arg, int value_arg, int64_t expire_ms)
+static void overwrite_value(struct call *call, int key_arg, int value_arg, int64_t expire_ms)
 {
     struct key key;
 
@@ -85,7 +85,7 @@ void set_command(struct call *call)
     int64_t expire_ms;
 
     if (__builtin_expect(call->arg_count == 3, 1)) {
-        overwrite(call, 1, 2, -1);
+        overwrite_value(call, 1, 2, -1);
         reply_ok(call->reply);
         return;
     }
@@ -95,7 +95,7 @@ void set_command(struct call *call)
         set_looking(call, options.given, expire_ms);
         return;
     }
-    overwrite(call, 1, 2, expire_ms);
+    overwrite_value(call, 1, 2, expire_ms);
     propagate_set(call, call->args[2], expire_ms, false);
     reply_ok(call->reply);
 }
@@ -107,7 +107,7 @@ static void set_expiring(struct call *call, enum string_option unit)
 
     if (!string_options_expire_ms(call, &options, &expire_ms))
         return;
-    overwrite(call, 1, 3, expire_ms);
+    overwrite_value(call, 1, 3, expire_ms);
     propagate_set(call, call->args[3], expire_ms, false);
     reply_ok(call->reply);
 }
@@ -202,7 +202,7 @@ void mset_command(struct call *call)
     if (!check_pairs(call))
         return;
     for (int i = 1; i < call->arg_count; i += 2)
-        overwrite(call, i, i + 1, -1);
+        overwrite_value(call, i, i + 1, -1);
     reply_ok(call->reply);
 }
 
@@ -218,6 +218,6 @@ void msetnx_command(struct call *call)
             return;
         }
     for (int i = 1; i < call->arg_count; i += 2)
-        overwrite(call, i, i + 1, -1);
+        overwrite_value(call, i, i + 1, -1);
     reply_integer(call->reply, 1);
 }

@@ -111,7 +111,7 @@ static void make_ready(struct key *key, const struct adding *adding)
         key_recode(key);
 }
 
-static void add(struct call *call, struct adding *adding)
+static void add_members(struct call *call, struct adding *adding)
 {
     uint64_t changes = call->change_count;
     struct key key;
@@ -141,7 +141,7 @@ void zadd_command(struct call *call)
     struct adding adding = { 0 };
 
     if (read_options(call, &adding) && read_scores(call, &adding))
-        add(call, &adding);
+        add_members(call, &adding);
 }
 
 void zincrby_command(struct call *call)
@@ -150,12 +150,12 @@ void zincrby_command(struct call *call)
 
     /* Redis parses ZADD's options here, too, and then replies that an argument is missing. */
     if (read_options(call, &adding) && read_scores(call, &adding))
-        add(call, &adding);
+        add_members(call, &adding);
 }
 
 /* The set may be empty now, and then the key is removed at once. Even so the value has to be stored first, because removing
  * members may have moved the object. */
-static void removed(struct key *key, size_t count, const char *event)
+static void store_removal(struct key *key, size_t count, const char *event)
 {
     struct call *call = key->call;
     uint64_t changes = call->change_count;
@@ -180,7 +180,7 @@ void zrem_command(struct call *call)
         return;
     for (int i = 2; key.present && i < call->arg_count && zset_count(&key.value) > 0; i++)
         count += zset_remove(&key.value, call->args[i]);
-    removed(&key, count, "zrem");
+    store_removal(&key, count, "zrem");
 }
 
 static void remove_range(struct call *call, enum zset_measure measure, const char *event)
@@ -196,7 +196,7 @@ static void remove_range(struct call *call, enum zset_measure measure, const cha
         if (count > 0)
             zset_remove_ranks(&key.value, first, count);
     }
-    removed(&key, count, event);
+    store_removal(&key, count, event);
 }
 
 void zremrangebyrank_command(struct call *call)

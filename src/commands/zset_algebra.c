@@ -180,14 +180,14 @@ static bool read_call(struct call *call, struct algebra *algebra)
     return true;
 }
 
-static double weighted(const struct source *source, double score)
+static double weighted_score(const struct source *source, double score)
 {
     double product = source->weight * score;
 
     return isnan(product) ? 0 : product;        /* infinity times 0 */
 }
 
-static double aggregated(enum aggregate aggregate, double score, double other)
+static double aggregated_score(enum aggregate aggregate, double score, double other)
 {
     switch (aggregate) {
     case AGGREGATE_MIN: return other < score ? other : score;
@@ -198,7 +198,7 @@ static double aggregated(enum aggregate aggregate, double score, double other)
     return isnan(score) ? 0 : score;            /* infinity minus infinity */
 }
 
-static void unite(const struct algebra *algebra, struct btree *result)
+static void unite_sets(const struct algebra *algebra, struct btree *result)
 {
     struct source_iterator iterator;
     struct bytes member;
@@ -211,9 +211,9 @@ static void unite(const struct algebra *algebra, struct btree *result)
         while (source_next(&iterator, &member, &score)) {
             struct btree_place place;
 
-            score = weighted(source, score);
+            score = weighted_score(source, score);
             if (i > 0 && btree_find(result, member, &place))
-                btree_put(result, member, aggregated(algebra->aggregate, btree_get(result, place, NULL), score));
+                btree_put(result, member, aggregated_score(algebra->aggregate, btree_get(result, place, NULL), score));
             else
                 btree_insert(result, member, score);
         }
@@ -221,7 +221,7 @@ static void unite(const struct algebra *algebra, struct btree *result)
 }
 
 /* `result` NULL: only counts, up to the limit. */
-static size_t intersect(const struct algebra *algebra, struct btree *result)
+static size_t intersect_sets(const struct algebra *algebra, struct btree *result)
 {
     struct source_iterator iterator;
     struct bytes member;
@@ -232,14 +232,14 @@ static size_t intersect(const struct algebra *algebra, struct btree *result)
     while (source_next(&iterator, &member, &score)) {
         int i;
 
-        score = weighted(&algebra->sources[0], score);
+        score = weighted_score(&algebra->sources[0], score);
         for (i = 1; i < algebra->source_count; i++) {
             const struct source *source = &algebra->sources[i];
             double other;
 
             if (!source_find(source, member, &other))
                 break;
-            score = aggregated(algebra->aggregate, score, source->weight * other);
+            score = aggregated_score(algebra->aggregate, score, source->weight * other);
         }
         if (i < algebra->source_count)
             continue;
@@ -287,7 +287,7 @@ static void subtract_by_removal(const struct algebra *algebra, struct btree *res
     }
 }
 
-static void subtract(const struct algebra *algebra, struct btree *result)
+static void subtract_sets(const struct algebra *algebra, struct btree *result)
 {
     size_t first = source_count(&algebra->sources[0]), others = 0;
 
@@ -299,14 +299,14 @@ static void subtract(const struct algebra *algebra, struct btree *result)
         subtract_by_removal(algebra, result);
 }
 
-static struct value compute(struct call *call, const struct algebra *algebra)
+static struct value compute_result(struct call *call, const struct algebra *algebra)
 {
     struct value result = zset_build(&call->turn->limits);
 
     switch (algebra->operation) {
-    case UNION: unite(algebra, result.object); break;
-    case INTER: intersect(algebra, result.object); break;
-    case DIFF: subtract(algebra, result.object); break;
+    case UNION: unite_sets(algebra, result.object); break;
+    case INTER: intersect_sets(algebra, result.object); break;
+    case DIFF: subtract_sets(algebra, result.object); break;
     }
     return result;
 }
@@ -338,7 +338,7 @@ static void run_reading(struct call *call, enum operation operation)
 
     if (!read_call(call, &algebra))
         return;
-    result = compute(call, &algebra);
+    result = compute_result(call, &algebra);
     reply_all(call, &algebra, &result);
     value_free(&result);
 }
@@ -350,7 +350,7 @@ static void run_storing(struct call *call, enum operation operation, const char 
 
     if (!read_call(call, &algebra))
         return;
-    result = compute(call, &algebra);
+    result = compute_result(call, &algebra);
     zset_compact(&result, &call->turn->limits);
     zset_store(call, 1, result, event);
 }
@@ -390,5 +390,5 @@ void zintercard_command(struct call *call)
     struct algebra algebra = { .operation = INTER, .counts_only = true, .count_arg = 1 };
 
     if (read_call(call, &algebra))
-        reply_integer(call->reply, (int64_t)intersect(&algebra, NULL));
+        reply_integer(call->reply, (int64_t)intersect_sets(&algebra, NULL));
 }

@@ -4,43 +4,24 @@
 #include "commands/handlers.h"
 #include "commands/zset_pop.h"
 
-/* Waits until one of the keys is a sorted set. */
-static void wait_for_zsets(struct call *call, int key_first, int key_count, int64_t deadline_us)
+static void pop_one(const struct pop *pop, struct key *key, int arg)
 {
-    struct call_wait wait = {
-        .type = VALUE_ZSET,
-        .key_first = key_first,
-        .key_count = key_count,
-        .deadline_us = deadline_us,
-        .args = call->args,
-        .arg_count = call->arg_count,
-    };
+    struct call *call = key->call;
+    const struct bytes words[] = { pop->end == ZSET_LOWEST ? BYTES("ZPOPMIN") : BYTES("ZPOPMAX"), call->args[arg] };
 
-    call_wait(call, &wait);
+    reply_array(call->reply, 3);
+    reply_bulk(call->reply, call->args[arg]);
+    zset_pop(key, (enum zset_end)pop->end, 1, ZSET_POP_BARE);
+    call_propagate(call, words, 2);
 }
 
 static void pop_or_wait(struct call *call, enum zset_end end)
 {
-    int key_count = call->arg_count - 2;
+    const struct pop pop = { .type = VALUE_ZSET, .key_first = 1, .key_count = call->arg_count - 2, .end = end, .run = pop_one };
     int64_t deadline_us;
 
-    if (!arg_timeout(call, call->arg_count - 1, &deadline_us))
-        return;
-    for (int arg = 1; arg <= key_count; arg++) {
-        const struct bytes words[] = { end == ZSET_LOWEST ? BYTES("ZPOPMIN") : BYTES("ZPOPMAX"), call->args[arg] };
-        struct key key;
-
-        if (!key_open_as(call, arg, KEY_FOR_WRITING, VALUE_ZSET, &key))
-            return;
-        if (key.present) {
-            reply_array(call->reply, 3);
-            reply_bulk(call->reply, call->args[arg]);
-            zset_pop(&key, end, 1, ZSET_POP_BARE);
-            call_propagate(call, words, 2);
-            return;
-        }
-    }
-    wait_for_zsets(call, 1, key_count, deadline_us);
+    if (arg_timeout(call, call->arg_count - 1, &deadline_us) && !pop_first(&pop, call))
+        pop_wait(&pop, call, deadline_us);
 }
 
 void bzpopmin_command(struct call *call)
@@ -55,26 +36,9 @@ void bzpopmax_command(struct call *call)
 
 void bzmpop_command(struct call *call)
 {
-    int64_t key_count, count, deadline_us;
-    enum zset_end end;
+    int64_t deadline_us;
+    struct pop pop;
 
-    if (!arg_integer_between(call, 2, 1, INT64_MAX, "ERR numkeys should be greater than 0", &key_count))
-        return;
-    if (key_count >= call->arg_count - 3) {
-        reply_error(call, ERR_SYNTAX);
-        return;
-    }
-    if (!zset_pop_options(call, 3 + (int)key_count, &end, &count) || !arg_timeout(call, 1, &deadline_us))
-        return;
-    for (int arg = 3; arg < 3 + key_count; arg++) {
-        struct key key;
-
-        if (!key_open_as(call, arg, KEY_FOR_WRITING, VALUE_ZSET, &key))
-            return;
-        if (key.present) {
-            zset_pop_many(&key, arg, end, (size_t)count);
-            return;
-        }
-    }
-    wait_for_zsets(call, 3, (int)key_count, deadline_us);
+    if (zset_pop_parse(&pop, call, 2) && arg_timeout(call, 1, &deadline_us) && !pop_first(&pop, call))
+        pop_wait(&pop, call, deadline_us);
 }

@@ -72,7 +72,7 @@ static size_t border_rank(const struct zset_bounds *bounds, const struct zset_bo
     return zset_count_by_member(zset, bound->member, border);
 }
 
-static int64_t absolute(int64_t rank, int64_t count)
+static int64_t absolute_rank(int64_t rank, int64_t count)
 {
     return rank < 0 ? rank + count : rank;
 }
@@ -82,7 +82,7 @@ void zset_bounds_find(const struct zset_bounds *bounds, const struct value *zset
     size_t all = zset_count(zset), end;
 
     if (bounds->measure == ZSET_BY_RANK) {
-        int64_t low = absolute(bounds->low.rank, (int64_t)all), high = absolute(bounds->high.rank, (int64_t)all);
+        int64_t low = absolute_rank(bounds->low.rank, (int64_t)all), high = absolute_rank(bounds->high.rank, (int64_t)all);
 
         if (low < 0)
             low = 0;

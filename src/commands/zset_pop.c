@@ -40,7 +40,7 @@ size_t zset_pop(struct key *key, enum zset_end end, size_t count, enum zset_pop_
     return count;
 }
 
-static void pop(struct call *call, enum zset_end end)
+static void pop_members(struct call *call, enum zset_end end)
 {
     int64_t count = 1;
     struct key key;
@@ -63,69 +63,39 @@ static void pop(struct call *call, enum zset_end end)
 
 void zpopmin_command(struct call *call)
 {
-    pop(call, ZSET_LOWEST);
+    pop_members(call, ZSET_LOWEST);
 }
 
 void zpopmax_command(struct call *call)
 {
-    pop(call, ZSET_HIGHEST);
-}
-
-bool zset_pop_options(struct call *call, int arg, enum zset_end *end, int64_t *count)
-{
-    bool is_max = arg < call->arg_count && arg_is(call, arg, "max"), has_count = false;
-
-    if (arg >= call->arg_count || (!is_max && !arg_is(call, arg, "min")))
-        goto syntax;
-    *end = is_max ? ZSET_HIGHEST : ZSET_LOWEST;
-    *count = 1;
-    for (arg++; arg < call->arg_count; arg += 2) {
-        if (has_count || arg + 1 == call->arg_count || !arg_is(call, arg, "count"))
-            goto syntax;
-        if (!arg_integer_between(call, arg + 1, 1, INT64_MAX, "ERR count should be greater than 0", count))
-            return false;
-        has_count = true;
-    }
-    return true;
-syntax:
-    reply_error(call, ERR_SYNTAX);
-    return false;
+    pop_members(call, ZSET_HIGHEST);
 }
 
 /* The log gets the effect: a pop from the key that had members. */
-void zset_pop_many(struct key *key, int arg, enum zset_end end, size_t count)
+static void pop_several(const struct pop *pop, struct key *key, int arg)
 {
     struct call *call = key->call;
-    struct bytes words[3] = { end == ZSET_LOWEST ? BYTES("ZPOPMIN") : BYTES("ZPOPMAX"), call->args[arg] };
+    struct bytes words[3] = { pop->end == ZSET_LOWEST ? BYTES("ZPOPMIN") : BYTES("ZPOPMAX"), call->args[arg] };
 
     reply_array(call->reply, 2);
     reply_bulk(call->reply, call->args[arg]);
-    words[2] = call_integer(call, (int64_t)zset_pop(key, end, count, ZSET_POP_PAIRS));
+    words[2] = call_integer(call, (int64_t)zset_pop(key, (enum zset_end)pop->end, pop->count, ZSET_POP_PAIRS));
     call_propagate(call, words, 3);
+}
+
+bool zset_pop_parse(struct pop *pop, struct call *call, int arg)
+{
+    static const char *const ends[] = { [ZSET_LOWEST] = "min", [ZSET_HIGHEST] = "max" };
+
+    pop->type = VALUE_ZSET;
+    pop->run = pop_several;
+    return pop_parse(pop, call, arg, ends);
 }
 
 void zmpop_command(struct call *call)
 {
-    int64_t key_count, count;
-    enum zset_end end;
+    struct pop pop;
 
-    if (!arg_integer_between(call, 1, 1, INT64_MAX, "ERR numkeys should be greater than 0", &key_count))
-        return;
-    if (key_count >= call->arg_count - 2) {
-        reply_error(call, ERR_SYNTAX);
-        return;
-    }
-    if (!zset_pop_options(call, 2 + (int)key_count, &end, &count))
-        return;
-    for (int arg = 2; arg < 2 + key_count; arg++) {
-        struct key key;
-
-        if (!key_open_as(call, arg, KEY_FOR_WRITING, VALUE_ZSET, &key))
-            return;
-        if (key.present) {
-            zset_pop_many(&key, arg, end, (size_t)count);
-            return;
-        }
-    }
-    reply_null_array(call->reply);
+    if (zset_pop_parse(&pop, call, 1) && !pop_first(&pop, call))
+        reply_null_array(call->reply);
 }

@@ -2,9 +2,7 @@
 #ifndef KELVIN_COMMANDS_ZSET_POP_H
 #define KELVIN_COMMANDS_ZSET_POP_H
 
-#include "call/call.h"
-
-struct key;
+#include "commands/pop.h"
 
 enum zset_end { ZSET_LOWEST, ZSET_HIGHEST };
 /* Layout of the popped elements: member, score, member, score ...; an array of pairs; or one pair without an array around it. */
@@ -12,9 +10,7 @@ enum zset_pop_reply { ZSET_POP_FLAT, ZSET_POP_PAIRS, ZSET_POP_BARE };
 /* Replies up to `count` elements (an array) and removes them from the key, a sorted set that is present and opened for writing;
  * the key is removed with the last one. Each element counts as one change, as in Redis. Returns how many there were. */
 size_t zset_pop(struct key *key, enum zset_end end, size_t count, enum zset_pop_reply layout);
-/* Pops for ZMPOP, replies the key and the elements, and logs a ZPOPMIN or ZPOPMAX. `arg` is the key's argument. */
-void zset_pop_many(struct key *key, int arg, enum zset_end end, size_t count);
-/* What follows the keys of ZMPOP: MIN|MAX [COUNT count]. False: the error was replied. */
-bool zset_pop_options(struct call *call, int arg, enum zset_end *end, int64_t *count);
+/* A pop of ZMPOP: parses numkeys key [key ...] MIN|MAX [COUNT count] from argument `arg` on. False: the error was replied. */
+bool zset_pop_parse(struct pop *pop, struct call *call, int arg);
 
 #endif

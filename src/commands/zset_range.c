@@ -131,7 +131,7 @@ static void store_range(struct call *call, const struct range *range, const stru
     zset_store(call, 1, stored, "zrangestore");
 }
 
-static void run(struct call *call, struct range range)
+static void run_range(struct call *call, struct range range)
 {
     struct key key;
 
@@ -149,17 +149,17 @@ static void run(struct call *call, struct range range)
 
 void zrange_command(struct call *call)
 {
-    run(call, (struct range){ .source = 1 });
+    run_range(call, (struct range){ .source = 1 });
 }
 
 void zrangestore_command(struct call *call)
 {
-    run(call, (struct range){ .source = 2, .stores = true });
+    run_range(call, (struct range){ .source = 2, .stores = true });
 }
 
 static void run_given(struct call *call, enum zset_measure measure, enum zset_direction direction)
 {
-    run(call, (struct range){ .source = 1, .measure_is = MEASURE_GIVEN, .measure = measure, .direction_is = DIRECTION_GIVEN,
+    run_range(call, (struct range){ .source = 1, .measure_is = MEASURE_GIVEN, .measure = measure, .direction_is = DIRECTION_GIVEN,
                               .direction = direction });
 }
 

@@ -46,16 +46,16 @@ static int compare_keys(const void *a, const void *b)
 static void copy_keys(struct tier_job *job, const struct bytes *keys, size_t count)
 {
     size_t size = 0, kept = 0;
-    char *at;
+    char *next;
 
     for (size_t i = 0; i < count; i++)
         size += keys[i].size;
-    at = job->text = mem_alloc(size + 1);
+    next = job->text = mem_alloc(size + 1);
     job->keys = mem_alloc((count + 1) * sizeof(*job->keys));
     for (size_t i = 0; i < count; i++) {
-        memcpy(at, keys[i].data, keys[i].size);
-        job->keys[i] = bytes_of(at, keys[i].size);
-        at += keys[i].size;
+        memcpy(next, keys[i].data, keys[i].size);
+        job->keys[i] = bytes_of(next, keys[i].size);
+        next += keys[i].size;
     }
     qsort(job->keys, count, sizeof(*job->keys), compare_keys);
     for (size_t i = 0; i < count; i++) {
@@ -276,11 +276,11 @@ static void tier_stats_command(struct call *call)
     size_t count = 0;
 
     info_tiering(&text, call->engine);
-    for (size_t at = 0; at < text.size;) {
-        const char *end = memchr(text.data + at, '\r', text.size - at);
+    for (size_t offset = 0; offset < text.size;) {
+        const char *end = memchr(text.data + offset, '\r', text.size - offset);
 
-        reply_field(call, bytes_of(text.data + at, (size_t)(end - text.data) - at));
-        at = (size_t)(end - text.data) + 2;
+        reply_field(call, bytes_of(text.data + offset, (size_t)(end - text.data) - offset));
+        offset = (size_t)(end - text.data) + 2;
         count++;
     }
     reply_later_map(call->reply, later, count);

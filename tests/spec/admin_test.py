@@ -247,7 +247,7 @@ class TierOffTest(ServerCase):
 
     def test_nothing_gets_cold(self):
         self.c.must("SET", "k", "v")
-        self.assertIn(b"switched off", self.c.call("TIER", "DEMOTE", "k"))
+        self.assertIn(b"disabled", self.c.call("TIER", "DEMOTE", "k"))
         self.assertEqual(self.c.must("TIER", "WHERE", "k"), b"hot")
         self.assertEqual(self.c.must("TIER", "PROMOTE", "k", "missing"), 1)
         self.assertEqual(self.c.must("TIER", "HEAT"), [[5, 1]])

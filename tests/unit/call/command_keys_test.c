@@ -59,7 +59,7 @@ static void assert_keys(const struct command *command, const char *line, int exp
 #define ARGS(...) ((const int[]){ __VA_ARGS__ })
 #define FLAGS(...) ((const uint32_t[]){ __VA_ARGS__ })
 
-static void ranges_are_followed(void **state)
+static void ranges_of_keys_are_found(void **state)
 {
     assert_keys(&get, "get k", 1, ARGS(1), FLAGS(RO));
     assert_keys(&mget, "mget a b c", 3, ARGS(1, 2, 3), FLAGS(RO, RO, RO));
@@ -78,7 +78,7 @@ static void counted_keys_are_counted(void **state)
     assert_keys(&zunionstore, "zunionstore d 2 a b WEIGHTS 1 2", 3, ARGS(1, 3, 4), FLAGS(OW, RO, RO));
 }
 
-static void a_count_that_makes_no_sense_is_refused(void **state)
+static void an_invalid_count_is_refused(void **state)
 {
     static const char *const lines[] = {
         "eval s 3 a b", "eval s -1 a", "eval s x a", "eval s 99999999999 a", "eval s 9223372036854775807", "eval s 1", "eval s",
@@ -118,7 +118,7 @@ static void sort_stores_into_its_last_store(void **state)
     assert_keys(&sort, "sort k store", 1, ARGS(1), FLAGS(RO));
 }
 
-static void what_is_no_key_is_left_out(void **state)
+static void arguments_that_are_not_keys_are_left_out(void **state)
 {
     assert_keys(&spublish, "spublish channel m", 0, NULL, NULL);
 }
@@ -145,7 +145,7 @@ static void bitfield_reads_only_when_it_does_nothing_but_get(void **state)
     assert_keys(&bitfield, "bitfield k INCRBY u8 0 1", 1, ARGS(1), FLAGS(RW));
 }
 
-static void more_keys_than_room_are_counted_and_not_written(void **state)
+static void keys_over_the_capacity_are_counted_but_not_written(void **state)
 {
     struct call_key keys[3] = { { .arg = 0 }, { .arg = 0 }, { .arg = -7 } };
 
@@ -158,16 +158,16 @@ static void more_keys_than_room_are_counted_and_not_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranges_are_followed),
+        cmocka_unit_test(ranges_of_keys_are_found),
         cmocka_unit_test(counted_keys_are_counted),
-        cmocka_unit_test(a_count_that_makes_no_sense_is_refused),
+        cmocka_unit_test(an_invalid_count_is_refused),
         cmocka_unit_test(missing_arguments_are_refused),
         cmocka_unit_test(keywords_are_searched_in_any_case_and_both_ways),
         cmocka_unit_test(sort_stores_into_its_last_store),
-        cmocka_unit_test(what_is_no_key_is_left_out),
+        cmocka_unit_test(arguments_that_are_not_keys_are_left_out),
         cmocka_unit_test(set_needs_the_old_value_only_when_an_option_asks_for_it),
         cmocka_unit_test(bitfield_reads_only_when_it_does_nothing_but_get),
-        cmocka_unit_test(more_keys_than_room_are_counted_and_not_written),
+        cmocka_unit_test(keys_over_the_capacity_are_counted_but_not_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

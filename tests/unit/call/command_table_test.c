@@ -50,7 +50,7 @@ static void a_command_is_found_in_any_case(void **state)
     assert_int_equal(find(*state, "GET")->arity, 2);
 }
 
-static void what_is_no_command_is_not_found(void **state)
+static void unknown_commands_are_not_found(void **state)
 {
     char longer[5000];
 
@@ -81,7 +81,7 @@ static void only_letters_have_two_cases(void **state)
 }
 
 /* Names of every length end in the middle of a word somewhere; the bytes after them must not count. */
-static void names_of_every_size_are_told_apart(void **state)
+static void names_of_every_length_are_distinguished(void **state)
 {
     static char texts[40][41];
     struct command rows[41];
@@ -104,7 +104,7 @@ static void names_of_every_size_are_told_apart(void **state)
     command_table_destroy(table);
 }
 
-static void a_subcommand_belongs_to_its_container_wherever_it_stands(void **state)
+static void a_subcommand_belongs_to_its_container_in_any_order_of_rows(void **state)
 {
     struct command *client = find(*state, "client"), *config = find(*state, "config");
     struct command *child = command_find_child(client, BYTES("NO-Evict"));
@@ -123,7 +123,7 @@ static void a_subcommand_belongs_to_its_container_wherever_it_stands(void **stat
     assert_null(command_find_full(*state, BYTES("")));
 }
 
-static void top_level_commands_come_in_order(void **state)
+static void top_level_commands_are_sorted(void **state)
 {
     static const char *const expected[] = { "a", "client", "config", "get", "incrbyfloat", "set" };
 
@@ -135,7 +135,7 @@ static void top_level_commands_come_in_order(void **state)
         assert_int_equal(command_row_at(*state, i)->id, i);
 }
 
-static void a_renamed_command_answers_to_its_new_name_only(void **state)
+static void a_renamed_command_is_found_by_its_new_name_only(void **state)
 {
     struct command *get = find(*state, "get");
 
@@ -150,7 +150,7 @@ static void a_renamed_command_answers_to_its_new_name_only(void **state)
     assert_ptr_equal(find(*state, "get"), get);
 }
 
-static void a_command_taken_away_is_gone(void **state)
+static void a_removed_command_is_not_found(void **state)
 {
     assert_int_equal(command_rename(*state, BYTES("config"), BYTES("")), STATUS_OK);
     assert_null(find(*state, "config"));
@@ -161,7 +161,7 @@ static void a_command_taken_away_is_gone(void **state)
 }
 
 /* The index has a limit; names beyond it are refused. */
-static void renaming_without_end_is_refused_in_the_end(void **state)
+static void too_many_renames_are_refused(void **state)
 {
     enum status status = STATUS_OK;
     char from[16] = "get", to[16];
@@ -177,7 +177,7 @@ static void renaming_without_end_is_refused_in_the_end(void **state)
     assert_null(find(*state, "nosuch"));
 }
 
-static void latency_falls_into_the_bucket_that_bounds_it(void **state)
+static void a_latency_is_counted_in_the_bucket_that_contains_it(void **state)
 {
     struct command_stats *stats = command_stats_of(*state, find(*state, "get"));
 
@@ -226,15 +226,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_command_is_found_in_any_case, create, destroy),
-        cmocka_unit_test_setup_teardown(what_is_no_command_is_not_found, create, destroy),
+        cmocka_unit_test_setup_teardown(unknown_commands_are_not_found, create, destroy),
         cmocka_unit_test(only_letters_have_two_cases),
-        cmocka_unit_test(names_of_every_size_are_told_apart),
-        cmocka_unit_test_setup_teardown(a_subcommand_belongs_to_its_container_wherever_it_stands, create, destroy),
-        cmocka_unit_test_setup_teardown(top_level_commands_come_in_order, create, destroy),
-        cmocka_unit_test_setup_teardown(a_renamed_command_answers_to_its_new_name_only, create, destroy),
-        cmocka_unit_test_setup_teardown(a_command_taken_away_is_gone, create, destroy),
-        cmocka_unit_test_setup_teardown(renaming_without_end_is_refused_in_the_end, create, destroy),
-        cmocka_unit_test_setup_teardown(latency_falls_into_the_bucket_that_bounds_it, create, destroy),
+        cmocka_unit_test(names_of_every_length_are_distinguished),
+        cmocka_unit_test_setup_teardown(a_subcommand_belongs_to_its_container_in_any_order_of_rows, create, destroy),
+        cmocka_unit_test_setup_teardown(top_level_commands_are_sorted, create, destroy),
+        cmocka_unit_test_setup_teardown(a_renamed_command_is_found_by_its_new_name_only, create, destroy),
+        cmocka_unit_test_setup_teardown(a_removed_command_is_not_found, create, destroy),
+        cmocka_unit_test_setup_teardown(too_many_renames_are_refused, create, destroy),
+        cmocka_unit_test_setup_teardown(a_latency_is_counted_in_the_bucket_that_contains_it, create, destroy),
         cmocka_unit_test_setup_teardown(no_latency_is_lost_between_threads, create, destroy),
     };
 

@@ -53,7 +53,7 @@ static void assert_docs(const char *arguments, const char *expected)
 #define TOKEN(size, name, word) ARGUMENT(size, name, "pure-token") " token " word
 #define INT(name) ARGUMENT(6, name, "integer")
 
-static void arguments_stand_in_order(void **state)
+static void arguments_are_in_order(void **state)
 {
     assert_docs("a:integer b:unix-time", "*2 " INT("a") " " ARGUMENT(6, "b", "unix-time"));
     assert_docs("  a:integer   b:integer ", "*2 " INT("a") " " INT("b"));
@@ -66,7 +66,7 @@ static void the_nth_key_belongs_to_the_nth_specification(void **state)
         " key_spec_index :1 " ARGUMENT(8, "c", "key") " key_spec_index :1");
 }
 
-static void a_word_is_a_token_and_may_stand_before_an_argument(void **state)
+static void a_word_is_a_token_and_may_precede_an_argument(void **state)
 {
     assert_docs("WITH", "*1 " TOKEN(8, "with", "WITH"));
     assert_docs("A B", "*2 " TOKEN(8, "a", "A") " " TOKEN(8, "b", "B"));
@@ -104,7 +104,7 @@ static void repetition_says_whether_the_word_is_repeated(void **state)
     assert_docs("[W a:integer]...", "*1 " ARGUMENT(10, "a", "integer") " token W flags *3 +optional +multiple +multiple_token");
 }
 
-static void a_command_without_arguments_says_nothing_of_them(void **state)
+static void a_command_without_arguments_has_no_such_field(void **state)
 {
     static const char *const nothing[] = { NULL, "", "  " };
 
@@ -147,13 +147,13 @@ static void a_row_that_breaks_the_rules_stops_the_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arguments_stand_in_order),
+        cmocka_unit_test(arguments_are_in_order),
         cmocka_unit_test(the_nth_key_belongs_to_the_nth_specification),
-        cmocka_unit_test(a_word_is_a_token_and_may_stand_before_an_argument),
+        cmocka_unit_test(a_word_is_a_token_and_may_precede_an_argument),
         cmocka_unit_test(alternatives_are_one_of),
         cmocka_unit_test(several_together_are_a_block),
         cmocka_unit_test(repetition_says_whether_the_word_is_repeated),
-        cmocka_unit_test(a_command_without_arguments_says_nothing_of_them),
+        cmocka_unit_test(a_command_without_arguments_has_no_such_field),
         cmocka_unit_test(a_row_that_breaks_the_rules_stops_the_process),
     };
 

@@ -50,7 +50,7 @@ static struct geo_area area_new(struct random *random)
 }
 
 /* Not near the poles, where cells are too narrow. */
-static void what_lies_in_an_area_lies_in_its_cells(void **state)
+static void points_in_an_area_are_in_its_cells(void **state)
 {
     struct random random = random_new();
     int inside = 0;
@@ -80,7 +80,7 @@ static void what_lies_in_an_area_lies_in_its_cells(void **state)
     assert_true(inside > 20000);
 }
 
-static void no_cell_is_there_twice(void **state)
+static void cells_are_different(void **state)
 {
     struct random random = random_new();
 
@@ -100,7 +100,7 @@ static void no_cell_is_there_twice(void **state)
     }
 }
 
-static void sizes_that_make_no_sense_are_harmless(void **state)
+static void invalid_sizes_are_harmless(void **state)
 {
     static const double sizes[] = { 0, 5e-324, 1e308, INFINITY };
 
@@ -118,9 +118,9 @@ static void sizes_that_make_no_sense_are_harmless(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_lies_in_an_area_lies_in_its_cells),
-        cmocka_unit_test(no_cell_is_there_twice),
-        cmocka_unit_test(sizes_that_make_no_sense_are_harmless),
+        cmocka_unit_test(points_in_an_area_are_in_its_cells),
+        cmocka_unit_test(cells_are_different),
+        cmocka_unit_test(invalid_sizes_are_harmless),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

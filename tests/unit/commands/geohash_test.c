@@ -58,7 +58,7 @@ static uint64_t encode_by_halving(struct geo_point point, int step)
     return bits;
 }
 
-static void a_place_is_encoded_as_halving_would(void **state)
+static void a_position_is_encoded_as_if_by_halving(void **state)
 {
     struct random random = random_new();
 
@@ -77,7 +77,7 @@ static void a_place_is_encoded_as_halving_would(void **state)
     }
 }
 
-static void known_places_have_the_numbers_that_redis_gives(void **state)
+static void known_positions_have_the_numbers_of_redis(void **state)
 {
     static const struct { struct geo_point point; uint64_t bits; const char *text; } known[] = {
         { { 13.361389, 38.115556 }, 3479099956230698, "sqc8b49rny0" },      /* Palermo, in Redis' own manual */
@@ -96,7 +96,7 @@ static void known_places_have_the_numbers_that_redis_gives(void **state)
     }
 }
 
-static void a_place_comes_back_to_within_half_a_cell(void **state)
+static void a_position_is_decoded_to_within_half_a_cell(void **state)
 {
     struct random random = random_new();
 
@@ -109,7 +109,7 @@ static void a_place_comes_back_to_within_half_a_cell(void **state)
     }
 }
 
-static void any_number_and_any_score_is_a_place_within_the_limits(void **state)
+static void any_number_and_any_score_is_a_position_within_the_limits(void **state)
 {
     static const double scores[] = { -1, -0.5, 0.5, 1e300, -1e300, INFINITY, -INFINITY, 0x1p53, 0x1p63, -0x1p63, 0x1p64, 1.2e19 };
     static const uint64_t numbers[] = { UINT64_MAX, 0, 0, 0, (uint64_t)1 << 63, 0, (uint64_t)1 << 63, (uint64_t)1 << 53,
@@ -146,7 +146,7 @@ static void a_neighbour_begins_where_the_cell_ends(void **state)
     }
 }
 
-static void distances_are_those_of_the_ball(void **state)
+static void distances_are_those_of_a_sphere(void **state)
 {
     const double quarter = 6372797.560856 * M_PI / 2;
     struct geo_point zero = { 0, 0 }, east = { 90, 0 }, north = { 0, 85 }, behind = { 180, 0 };
@@ -170,12 +170,12 @@ static void distances_are_those_of_the_ball(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_place_is_encoded_as_halving_would),
-        cmocka_unit_test(known_places_have_the_numbers_that_redis_gives),
-        cmocka_unit_test(a_place_comes_back_to_within_half_a_cell),
-        cmocka_unit_test(any_number_and_any_score_is_a_place_within_the_limits),
+        cmocka_unit_test(a_position_is_encoded_as_if_by_halving),
+        cmocka_unit_test(known_positions_have_the_numbers_of_redis),
+        cmocka_unit_test(a_position_is_decoded_to_within_half_a_cell),
+        cmocka_unit_test(any_number_and_any_score_is_a_position_within_the_limits),
         cmocka_unit_test(a_neighbour_begins_where_the_cell_ends),
-        cmocka_unit_test(distances_are_those_of_the_ball),
+        cmocka_unit_test(distances_are_those_of_a_sphere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

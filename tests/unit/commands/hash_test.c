@@ -48,7 +48,7 @@ static void every_pair_set_counts_as_a_change(void **state)
     assert_did(box, "HLEN h", ":4\n", "", 0);
 }
 
-static void hsetnx_of_a_field_that_is_there_changes_nothing(void **state)
+static void hsetnx_of_an_existing_field_changes_nothing(void **state)
 {
     struct command_box *box = *state;
 
@@ -57,7 +57,7 @@ static void hsetnx_of_a_field_that_is_there_changes_nothing(void **state)
     assert_did(box, "HGET h a", "$1\n1\n", "", 0);
 }
 
-static void a_hash_without_fields_is_removed(void **state)
+static void an_empty_hash_is_removed(void **state)
 {
     struct command_box *box = *state;
 
@@ -69,7 +69,7 @@ static void a_hash_without_fields_is_removed(void **state)
     assert_int_equal(partitions_entry_count(box->partitions, 0), 0);
 }
 
-static void a_table_without_fields_is_removed_too(void **state)
+static void an_empty_table_is_removed_too(void **state)
 {
     struct command_box *box = *state;
 
@@ -79,7 +79,7 @@ static void a_table_without_fields_is_removed_too(void **state)
     assert_int_equal(partitions_entry_count(box->partitions, 0), 0);
 }
 
-static void an_increment_that_fails_leaves_no_key_behind(void **state)
+static void an_increment_that_fails_creates_no_key(void **state)
 {
     struct command_box *box = *state;
 
@@ -107,7 +107,7 @@ static void a_float_increment_is_logged_as_its_sum(void **state)
     assert_string_equal(box->propagated.data, "");
 }
 
-static void a_change_keeps_the_expiry_and_an_expired_hash_is_a_new_one(void **state)
+static void a_change_keeps_the_expiry_and_an_expired_hash_is_new(void **state)
 {
     struct command_box *box = *state;
     uint64_t hash = hash_bytes(&box->partitions->seed, BYTES("h"));
@@ -198,7 +198,7 @@ static void every_field_is_drawn_as_often_as_any_other(void **state)
     }
 }
 
-static void a_scan_of_any_cursor_and_count_is_safe(void **state)
+static void a_scan_with_any_cursor_and_count_is_safe(void **state)
 {
     static const char *const lines[] = {
         "HSCAN h 18446744073709551615", "HSCAN h -1", "HSCAN h +7 COUNT 9223372036854775807",
@@ -228,16 +228,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         BOX_TEST(every_pair_set_counts_as_a_change),
-        BOX_TEST(hsetnx_of_a_field_that_is_there_changes_nothing),
-        BOX_TEST(a_hash_without_fields_is_removed),
-        BOX_TEST(a_table_without_fields_is_removed_too),
-        BOX_TEST(an_increment_that_fails_leaves_no_key_behind),
+        BOX_TEST(hsetnx_of_an_existing_field_changes_nothing),
+        BOX_TEST(an_empty_hash_is_removed),
+        BOX_TEST(an_empty_table_is_removed_too),
+        BOX_TEST(an_increment_that_fails_creates_no_key),
         BOX_TEST(a_float_increment_is_logged_as_its_sum),
-        BOX_TEST(a_change_keeps_the_expiry_and_an_expired_hash_is_a_new_one),
+        BOX_TEST(a_change_keeps_the_expiry_and_an_expired_hash_is_new),
         BOX_TEST(all_pairs_are_a_map_in_resp3),
         BOX_TEST(draws_are_bounded),
         BOX_TEST(every_field_is_drawn_as_often_as_any_other),
-        BOX_TEST(a_scan_of_any_cursor_and_count_is_safe),
+        BOX_TEST(a_scan_with_any_cursor_and_count_is_safe),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

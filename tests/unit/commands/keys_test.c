@@ -176,7 +176,7 @@ static void a_renamed_key_keeps_value_and_expiry(void **state)
     }
 }
 
-static void rename_looks_at_the_target_only_if_it_must(void **state)
+static void rename_reads_the_target_only_if_needed(void **state)
 {
     command_box_say(*state, "PUT a 1");
     command_box_say(*state, "PUT b 2");
@@ -189,7 +189,7 @@ static void rename_looks_at_the_target_only_if_it_must(void **state)
     assert_says(state, "SEE c", "$1\n1\n");
 }
 
-static void an_expired_target_is_no_target(void **state)
+static void an_expired_target_does_not_exist(void **state)
 {
     command_box_say(*state, "PUT a a-value-that-is-kept-in-line");
     command_box_say(*state, "PUT b 2");
@@ -219,7 +219,7 @@ static void a_renamed_key_keeps_its_heat(void **state)
     assert_true(keyspace_entry(keyspace, keyspace_find(keyspace, hash, BYTES("b")))->heat > HEAT_NEW);
 }
 
-static void a_copy_has_a_life_of_its_own(void **state)
+static void a_copy_is_independent_of_its_source(void **state)
 {
     command_box_say(*state, "HSET h f v");
     command_box_say(*state, "PEXPIREAT h 1900000000000");
@@ -237,7 +237,7 @@ static void a_copy_has_a_life_of_its_own(void **state)
     assert_says(state, "COPY h x DB", "-ERR syntax error\n");
 }
 
-static void move_takes_the_key_to_the_other_database(void **state)
+static void move_moves_the_key_to_the_other_database(void **state)
 {
     command_box_say(*state, "HSET h f v");
     command_box_say(*state, "PEXPIREAT h 1900000000000");
@@ -265,7 +265,7 @@ static void the_log_gets_absolute_times(void **state)
     assert_did(state, "PERSIST k", ":0\n", "", 0, "");
 }
 
-static void a_time_in_the_past_deletes(void **state)
+static void a_time_in_the_past_deletes_the_key(void **state)
 {
     command_box_say(*state, "PUT k v");
     assert_did(state, "EXPIRE k 0", ":1\n", "del k", 1, "DEL k");
@@ -273,7 +273,7 @@ static void a_time_in_the_past_deletes(void **state)
 }
 
 /* The log says when a key expires, by DEL; the clock is ignored while it is replayed. */
-static void nothing_expires_while_the_clock_stands(void **state)
+static void nothing_expires_while_the_clock_is_stopped(void **state)
 {
     struct command_box *box = *state;
 
@@ -342,7 +342,7 @@ static const char *restore(struct command_box *box, const char *ttl, struct byte
     return command_box_run(box, args, option == NULL ? 4 : 5);
 }
 
-static void what_was_dumped_can_be_restored(void **state)
+static void dumped_values_can_be_restored(void **state)
 {
     struct command_box *box = *state;
     char copy[256];
@@ -362,7 +362,7 @@ static void what_was_dumped_can_be_restored(void **state)
     assert_says(state, "HGETALL new", "*2\n$1\nf\n$1\nv\n");
 }
 
-static void what_has_expired_is_not_restored(void **state)
+static void expired_values_are_not_restored(void **state)
 {
     struct command_box *box = *state;
     char copy[256];
@@ -405,7 +405,7 @@ static bool is_unreadable(void *context, struct keyspace *keyspace, uint64_t has
 }
 
 /* To return "missing" would be wrong, and would overwrite the existing value. */
-static void what_can_not_be_read_is_not_overwritten(void **state)
+static void a_key_that_cannot_be_read_is_not_overwritten(void **state)
 {
     static const char error[] = "-ERR the key's record can't be read from the store (see the log and INFO tiering)\n";
     struct command_box *box = *state;
@@ -429,20 +429,20 @@ int main(void)
         cmocka_unit_test_setup_teardown(del_counts_each_key_once, open_box, close_box),
         cmocka_unit_test_setup_teardown(exists_counts_a_key_as_often_as_it_is_given, open_box, close_box),
         cmocka_unit_test_setup_teardown(a_renamed_key_keeps_value_and_expiry, open_box, close_box),
-        cmocka_unit_test_setup_teardown(rename_looks_at_the_target_only_if_it_must, open_box, close_box),
-        cmocka_unit_test_setup_teardown(an_expired_target_is_no_target, open_box, close_box),
+        cmocka_unit_test_setup_teardown(rename_reads_the_target_only_if_needed, open_box, close_box),
+        cmocka_unit_test_setup_teardown(an_expired_target_does_not_exist, open_box, close_box),
         cmocka_unit_test_setup_teardown(a_renamed_key_keeps_its_heat, open_box, close_box),
-        cmocka_unit_test_setup_teardown(a_copy_has_a_life_of_its_own, open_box, close_box),
-        cmocka_unit_test_setup_teardown(move_takes_the_key_to_the_other_database, open_box, close_box),
+        cmocka_unit_test_setup_teardown(a_copy_is_independent_of_its_source, open_box, close_box),
+        cmocka_unit_test_setup_teardown(move_moves_the_key_to_the_other_database, open_box, close_box),
         cmocka_unit_test_setup_teardown(the_log_gets_absolute_times, open_box, close_box),
-        cmocka_unit_test_setup_teardown(a_time_in_the_past_deletes, open_box, close_box),
-        cmocka_unit_test_setup_teardown(nothing_expires_while_the_clock_stands, open_box, close_box),
+        cmocka_unit_test_setup_teardown(a_time_in_the_past_deletes_the_key, open_box, close_box),
+        cmocka_unit_test_setup_teardown(nothing_expires_while_the_clock_is_stopped, open_box, close_box),
         cmocka_unit_test_setup_teardown(times_left_are_rounded, open_box, close_box),
         cmocka_unit_test_setup_teardown(times_out_of_range_are_refused, open_box, close_box),
-        cmocka_unit_test_setup_teardown(what_was_dumped_can_be_restored, open_box, close_box),
-        cmocka_unit_test_setup_teardown(what_has_expired_is_not_restored, open_box, close_box),
+        cmocka_unit_test_setup_teardown(dumped_values_can_be_restored, open_box, close_box),
+        cmocka_unit_test_setup_teardown(expired_values_are_not_restored, open_box, close_box),
         cmocka_unit_test_setup_teardown(a_damaged_dump_is_refused, open_box, close_box),
-        cmocka_unit_test_setup_teardown(what_can_not_be_read_is_not_overwritten, open_box, close_box),
+        cmocka_unit_test_setup_teardown(a_key_that_cannot_be_read_is_not_overwritten, open_box, close_box),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

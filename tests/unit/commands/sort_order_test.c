@@ -55,7 +55,7 @@ static void make_items(struct random *random, struct sort_item *items, size_t co
     }
 }
 
-static void any_range_is_as_if_all_were_sorted(void **state)
+static void any_range_is_as_if_all_items_were_sorted(void **state)
 {
     for (uint64_t seed = 1; seed <= 2000; seed++) {
         struct sort_item items[ITEMS_MAX], expected[ITEMS_MAX];
@@ -106,7 +106,7 @@ static void numbers_are_read_as_strtod_does(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_range_is_as_if_all_were_sorted),
+        cmocka_unit_test(any_range_is_as_if_all_items_were_sorted),
         cmocka_unit_test(numbers_are_read_as_strtod_does),
     };
 

@@ -54,7 +54,7 @@ static void assert_did(struct command_box *box, const char *line, const char *re
     assert_int_equal(box->change_count > 0, events[0] != 0);
 }
 
-static void an_expiry_is_logged_as_the_time_it_comes_to(void **state)
+static void an_expiry_is_logged_as_an_absolute_time(void **state)
 {
     struct command_box *box = *state;
 
@@ -71,7 +71,7 @@ static void an_expiry_is_logged_as_the_time_it_comes_to(void **state)
     assert_did(box, "GET k", "$-1\n", "", "");
 }
 
-static void options_are_logged_without_what_was_there(void **state)
+static void options_are_logged_without_the_old_value(void **state)
 {
     struct command_box *box = *state;
 
@@ -100,7 +100,7 @@ static void a_time_already_past_removes_nothing_while_replaying(void **state)
     assert_string_equal(box->propagated.data, "DEL k");
 }
 
-static void a_float_sum_is_logged_itself(void **state)
+static void a_float_sum_is_logged_instead_of_its_increment(void **state)
 {
     struct command_box *box = *state;
 
@@ -110,7 +110,7 @@ static void a_float_sum_is_logged_itself(void **state)
     assert_did(box, "GETEX f PERSIST", "$3\n1.5\n", "persist f", "PERSIST f");
 }
 
-static void several_keys_count_each(void **state)
+static void each_of_several_keys_is_counted(void **state)
 {
     struct command_box *box = *state;
 
@@ -149,7 +149,7 @@ static void a_string_that_grows_past_its_entry_keeps_its_bytes(void **state)
     assert_memory_equal(box->reply.data + strlen("$15003\n"), expected, 15003);
 }
 
-static void a_string_over_the_limit_is_refused_but_not_to_the_log(void **state)
+static void a_string_over_the_limit_is_refused_except_in_replay(void **state)
 {
     struct command_box *box = *state;
 
@@ -161,7 +161,7 @@ static void a_string_over_the_limit_is_refused_but_not_to_the_log(void **state)
     assert_did(box, "APPEND k b", ":5001\n", "append k", "");
 }
 
-static void a_bit_that_stays_is_no_change(void **state)
+static void an_unchanged_bit_is_no_change(void **state)
 {
     struct command_box *box = *state;
 
@@ -201,14 +201,14 @@ static void bitop_of_nothing_removes_its_destination(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_expiry_is_logged_as_the_time_it_comes_to, open_string_box, close_box),
-        cmocka_unit_test_setup_teardown(options_are_logged_without_what_was_there, open_string_box, close_box),
+        cmocka_unit_test_setup_teardown(an_expiry_is_logged_as_an_absolute_time, open_string_box, close_box),
+        cmocka_unit_test_setup_teardown(options_are_logged_without_the_old_value, open_string_box, close_box),
         cmocka_unit_test_setup_teardown(a_time_already_past_removes_nothing_while_replaying, open_string_box, close_box),
-        cmocka_unit_test_setup_teardown(a_float_sum_is_logged_itself, open_string_box, close_box),
-        cmocka_unit_test_setup_teardown(several_keys_count_each, open_string_box, close_box),
+        cmocka_unit_test_setup_teardown(a_float_sum_is_logged_instead_of_its_increment, open_string_box, close_box),
+        cmocka_unit_test_setup_teardown(each_of_several_keys_is_counted, open_string_box, close_box),
         cmocka_unit_test_setup_teardown(a_string_that_grows_past_its_entry_keeps_its_bytes, open_string_box, close_box),
-        cmocka_unit_test_setup_teardown(a_string_over_the_limit_is_refused_but_not_to_the_log, open_string_box, close_box),
-        cmocka_unit_test_setup_teardown(a_bit_that_stays_is_no_change, open_bitmap_box, close_box),
+        cmocka_unit_test_setup_teardown(a_string_over_the_limit_is_refused_except_in_replay, open_string_box, close_box),
+        cmocka_unit_test_setup_teardown(an_unchanged_bit_is_no_change, open_bitmap_box, close_box),
         cmocka_unit_test_setup_teardown(fields_that_change_are_counted, open_bitmap_box, close_box),
         cmocka_unit_test_setup_teardown(bitop_of_nothing_removes_its_destination, open_bitmap_box, close_box),
     };

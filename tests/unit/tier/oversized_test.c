@@ -132,7 +132,7 @@ static void demotion_passes_it_over(void **state)
     set(rig, "large", LARGE);
     assert_true(demotable(rig, "large", &big_count) >= LARGE && big_count == 1);
     for (int i = 0; i < 3; i++)
-        assert_non_null(strstr(say(rig, "TIER DEMOTE large"), "can't be written"));
+        assert_non_null(strstr(say(rig, "TIER DEMOTE large"), "could not be written"));
     assert_int_equal(demotable(rig, "large", &big_count), 0);      /* else the writer would try it for ever */
     assert_int_equal(big_count, 0);
     assert_int_equal(rig->box.told_count, 1);
@@ -148,13 +148,13 @@ static void what_becomes_small_enough_goes(void **state)
     struct rig *rig = *state;
 
     set(rig, "large", LARGE);
-    assert_non_null(strstr(say(rig, "TIER DEMOTE large"), "can't be written"));
+    assert_non_null(strstr(say(rig, "TIER DEMOTE large"), "could not be written"));
     set(rig, "large", LARGE / 2);
     assert_string_equal(say(rig, "TIER DEMOTE large"), ":1\n");
     assert_int_equal(rig->box.tier->oversized.count, 0);
     assert_string_equal(say(rig, "STRLEN large"), ":153600\n");
     set(rig, "large", LARGE);
-    assert_non_null(strstr(say(rig, "TIER DEMOTE large"), "can't be written"));
+    assert_non_null(strstr(say(rig, "TIER DEMOTE large"), "could not be written"));
 }
 
 static void it_is_not_encoded_again(void **state)
@@ -163,15 +163,15 @@ static void it_is_not_encoded_again(void **state)
     struct oversized_key *known = &rig->box.tier->oversized.keys[0];
 
     set(rig, "large", LARGE);
-    assert_non_null(strstr(say(rig, "TIER DEMOTE large"), "can't be written"));
+    assert_non_null(strstr(say(rig, "TIER DEMOTE large"), "could not be written"));
     assert_int_equal(rig->box.tier->oversized.count, 1);
     /* As if its record had been a little larger: building it would note the right size. */
     known->record_size += 1;
-    assert_non_null(strstr(say(rig, "TIER DEMOTE large"), "can't be written"));
+    assert_non_null(strstr(say(rig, "TIER DEMOTE large"), "could not be written"));
     assert_int_equal(known->record_size, LARGE + 4 + 5 + 6 + 1);
     /* As if it had been small enough by an estimate that is wrong: it is built again, and the size corrected. */
     known->record_size = LIMIT - 1;
-    assert_non_null(strstr(say(rig, "TIER DEMOTE large"), "can't be written"));
+    assert_non_null(strstr(say(rig, "TIER DEMOTE large"), "could not be written"));
     assert_int_equal(known->record_size, LARGE + 4 + 5 + 6);
 }
 

@@ -119,7 +119,7 @@ static void a_count_that_needs_an_unreadable_record_is_an_error(void **state)
     set_faults(rig, (struct store_faults){ .read_error = 1000 });
     assert_string_equal(say(rig, "SET k blind"), "+OK\n");
     assert_string_equal(say(rig, "DBSIZE"), UNREADABLE);
-    assert_string_equal(say(rig, "TIER DEMOTE k"), "-ERR 1 of the keys can't be written to the store: see tier_status and tier_last_error "
+    assert_string_equal(say(rig, "TIER DEMOTE k"), "-ERR 1 of the keys could not be written to the store: see tier_status and tier_last_error "
         "in INFO tiering\n");
     assert_string_equal(say(rig, "GET k"), "$5\nblind\n");
     clear_faults(rig);

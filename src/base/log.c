@@ -53,7 +53,7 @@ void log_set_level(struct log *log, enum log_level level)
 }
 
 /* `out` has LINE_SIZE bytes. */
-static void escape(const char *text, char *out)
+static void escape_controls(const char *text, char *out)
 {
     for (; *text != '\0'; text++) {
         unsigned char byte = (unsigned char)*text;
@@ -82,7 +82,7 @@ void log_write(struct log *log, enum log_level level, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
-    escape(message, text);
+    escape_controls(message, text);
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &local);
     strftime(stamp, sizeof(stamp), "%d %b %Y %H:%M:%S", &local);

@@ -112,14 +112,14 @@ uint64_t meter_used(const struct meter *meter)
     return used > 0 ? (uint64_t)used : 0;
 }
 
-static uint64_t statistic(const char *name)
+static uint64_t allocator_statistic(const char *name)
 {
     size_t value = 0, size = sizeof(value);
 
     return mallctl(name, &value, &size, NULL, 0) == 0 ? value : 0;
 }
 
-int meter_allocator(struct meter_allocator *out)
+bool meter_allocator(struct meter_allocator *out)
 {
     uint64_t epoch = 1;
     size_t size = sizeof(epoch);
@@ -127,11 +127,11 @@ int meter_allocator(struct meter_allocator *out)
     if (mallctl == NULL || mallctl("epoch", &epoch, &size, &epoch, size) != 0)
         return false;
     *out = (struct meter_allocator){
-        .allocated = statistic("stats.allocated"),
-        .active = statistic("stats.active"),
-        .resident = statistic("stats.resident"),
-        .retained = statistic("stats.retained"),
-        .metadata = statistic("stats.metadata"),
+        .allocated = allocator_statistic("stats.allocated"),
+        .active = allocator_statistic("stats.active"),
+        .resident = allocator_statistic("stats.resident"),
+        .retained = allocator_statistic("stats.retained"),
+        .metadata = allocator_statistic("stats.metadata"),
     };
     return true;
 }

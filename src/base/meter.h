@@ -9,6 +9,7 @@
 #ifndef KELVIN_BASE_METER_H
 #define KELVIN_BASE_METER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buffer.h"
@@ -30,7 +31,7 @@ uint64_t meter_used(const struct meter *meter);         /* bytes */
 struct meter_allocator {
     uint64_t allocated, active, resident, retained, metadata;
 };
-int meter_allocator(struct meter_allocator *out);
+bool meter_allocator(struct meter_allocator *out);
 
 /* Resident set size of the process in bytes, from the kernel. */
 uint64_t meter_resident(void);

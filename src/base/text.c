@@ -274,7 +274,7 @@ size_t text_of_long_double(long double number, char *out)
 
 /* Patterns */
 
-static inline char fold(char c, enum text_case mode)
+static inline char fold_case(char c, enum text_case mode)
 {
     return mode == TEXT_CASE_IGNORED ? to_lower(c) : c;
 }
@@ -291,12 +291,12 @@ static bool class_takes(const char *at, const char *end, char c, enum text_case 
         at++;
     while (at < end && *at != ']') {
         if (*at == '\\' && end - at >= 2) {
-            found |= fold(at[1], mode) == fold(c, mode);
+            found |= fold_case(at[1], mode) == fold_case(c, mode);
             at += 2;
         } else if (end - at >= 3 && at[1] == '-') {
             signed char low = (signed char)at[0];
             signed char high = (signed char)at[2];
-            signed char taken = (signed char)fold(c, mode);
+            signed char taken = (signed char)fold_case(c, mode);
 
             if (low > high) {
                 signed char swap = low;
@@ -304,12 +304,12 @@ static bool class_takes(const char *at, const char *end, char c, enum text_case 
                 low = high;
                 high = swap;
             }
-            low = (signed char)fold((char)low, mode);
-            high = (signed char)fold((char)high, mode);
+            low = (signed char)fold_case((char)low, mode);
+            high = (signed char)fold_case((char)high, mode);
             found |= taken >= low && taken <= high;
             at += 3;
         } else {
-            found |= fold(*at, mode) == fold(c, mode);
+            found |= fold_case(*at, mode) == fold_case(c, mode);
             at++;
         }
     }
@@ -327,7 +327,7 @@ static inline bool step_takes(const char *at, const char *end, char c, enum text
     else if (*at == '?')
         c = *at;
     *next = at + 1;
-    return fold(*at, mode) == fold(c, mode);
+    return fold_case(*at, mode) == fold_case(c, mode);
 }
 
 /* A mismatch goes back to the last star only: what an earlier star matched can stay as it is, because every element

@@ -130,7 +130,7 @@ static bool child_is_below(const struct btree *tree, const struct inner *inner, 
 
 /* The number of elements below the border. The place is after the last of them, in its leaf: the slot may be the leaf's
  * count. */
-static size_t seek(const struct btree *tree, const struct border *border, struct btree_place *place)
+static size_t seek_border(const struct btree *tree, const struct border *border, struct btree_place *place)
 {
     uint32_t id = tree->root;
     size_t rank = 0, low, high;
@@ -171,7 +171,7 @@ size_t btree_count_by_score(const struct btree *tree, double score, enum btree_b
     struct border border = { .kind = BY_SCORE, .score = score, .side = side };
     struct btree_place place;
 
-    return seek(tree, &border, &place);
+    return seek_border(tree, &border, &place);
 }
 
 size_t btree_count_by_member(const struct btree *tree, struct bytes member, enum btree_border side)
@@ -179,7 +179,7 @@ size_t btree_count_by_member(const struct btree *tree, struct bytes member, enum
     struct border border = { .kind = BY_MEMBER, .member = member, .side = side };
     struct btree_place place;
 
-    return seek(tree, &border, &place);
+    return seek_border(tree, &border, &place);
 }
 
 bool btree_find(const struct btree *tree, struct bytes member, struct btree_place *place)
@@ -267,11 +267,11 @@ static struct leaf **leaf_slot(struct btree *tree, uint32_t id)
     return (struct leaf **)nodes_slot(&tree->nodes, id);
 }
 
-static uint32_t add_leaf(struct btree *tree, uint32_t beside, bool behind)
+static uint32_t add_leaf(struct btree *tree, uint32_t beside, enum leaf_side side)
 {
     uint32_t id = nodes_add(&tree->nodes, leaf_create());
 
-    tree_link_leaf(tree, id, beside, behind);
+    tree_link_leaf(tree, id, beside, side);
     return id;
 }
 
@@ -289,35 +289,35 @@ static void move_elements(struct btree *tree, uint32_t from, size_t from_slot, u
 
 /* Makes room in a full leaf and updates the place. At either end of the tree the leaf gets an empty neighbour instead
  * of being divided, so that members added in order leave full leaves. */
-static void split(struct btree *tree, struct btree_place *place)
+static void split_leaf(struct btree *tree, struct btree_place *place)
 {
     const struct leaf *leaf = leaf_at(tree, place->leaf);
     size_t middle;
     uint32_t right;
 
     if (place->slot == leaf->count && leaf->next == 0) {
-        *place = (struct btree_place){ add_leaf(tree, place->leaf, true), 0 };
+        *place = (struct btree_place){ add_leaf(tree, place->leaf, LEAF_AFTER), 0 };
         return;
     }
     if (place->slot == 0 && leaf->previous == 0) {
-        *place = (struct btree_place){ add_leaf(tree, place->leaf, false), 0 };
+        *place = (struct btree_place){ add_leaf(tree, place->leaf, LEAF_BEFORE), 0 };
         return;
     }
     middle = leaf_middle(leaf);
-    right = add_leaf(tree, place->leaf, true);
+    right = add_leaf(tree, place->leaf, LEAF_AFTER);
     move_elements(tree, place->leaf, middle, right);
     if (place->slot > middle)
         *place = (struct btree_place){ right, place->slot - (uint32_t)middle };
 }
 
-static void insert(struct btree *tree, uint64_t hash, struct bytes member, double score)
+static void insert_new(struct btree *tree, uint64_t hash, struct bytes member, double score)
 {
     struct border border = { .kind = BY_BOTH, .score = score, .member = member, .side = BTREE_BELOW };
     struct btree_place place;
 
-    seek(tree, &border, &place);
+    seek_border(tree, &border, &place);
     if (leaf_size(leaf_at(tree, place.leaf)) + element_size(member) > LEAF_SIZE_MAX)
-        split(tree, &place);
+        split_leaf(tree, &place);
     leaf_insert(leaf_slot(tree, place.leaf), place.slot, score, (uint8_t)(hash >> TAG_SHIFT), member);
     tree->count++;
     tree_adjust(tree, place.leaf, 1);
@@ -325,7 +325,7 @@ static void insert(struct btree *tree, uint64_t hash, struct bytes member, doubl
 }
 
 /* A leaf that has lost elements is removed if it is empty, or merged with a neighbour if both are small. */
-static void shrink(struct btree *tree, uint32_t id)
+static void shrink_leaf(struct btree *tree, uint32_t id)
 {
     const struct leaf *leaf = leaf_at(tree, id);
     uint32_t left = id, right = leaf->next;
@@ -352,11 +352,11 @@ static void remove_place(struct btree *tree, struct btree_place place, uint64_t 
     leaf_cut(leaf_slot(tree, place.leaf), place.slot, place.slot + 1, LEAF_CUT_FREE);
     tree->count--;
     tree_adjust(tree, place.leaf, -1);
-    shrink(tree, place.leaf);
+    shrink_leaf(tree, place.leaf);
 }
 
 /* True if the element keeps its position with another score. False also if only another leaf could tell. */
-static bool stays(const struct btree *tree, struct btree_place place, double score, struct bytes member)
+static bool keeps_position(const struct btree *tree, struct btree_place place, double score, struct bytes member)
 {
     const struct leaf *leaf = leaf_at(tree, place.leaf);
     bool above_lower = place.slot > 0 ? leaf_compare(leaf, place.slot - 1, score, member) < 0 : leaf->previous == 0;
@@ -368,7 +368,7 @@ static bool stays(const struct btree *tree, struct btree_place place, double sco
 void btree_insert(struct btree *tree, struct bytes member, double score)
 {
     CHECK(score == score);
-    insert(tree, hash_bytes(&tree->seed, member), member, score);
+    insert_new(tree, hash_bytes(&tree->seed, member), member, score);
 }
 
 bool btree_put(struct btree *tree, struct bytes member, double score)
@@ -378,16 +378,16 @@ bool btree_put(struct btree *tree, struct bytes member, double score)
 
     CHECK(score == score);
     if (!index_find(tree, hash, member, &place)) {
-        insert(tree, hash, member, score);
+        insert_new(tree, hash, member, score);
         return true;
     }
-    if (stays(tree, place, score, member)) {
+    if (keeps_position(tree, place, score, member)) {
         leaf_scores(leaf_at(tree, place.leaf))[place.slot] = score;
         if (place.slot == 0)
             tree_adjust(tree, place.leaf, 0);
     } else {
         remove_place(tree, place, hash);
-        insert(tree, hash, member, score);
+        insert_new(tree, hash, member, score);
     }
     return false;
 }
@@ -426,9 +426,9 @@ void btree_remove_ranks(struct btree *tree, size_t first, size_t count)
     }
     /* The leaves on both sides of the gap may be small now. */
     if (first > 0 && btree_seek_rank(tree, first - 1, &place))
-        shrink(tree, place.leaf);
+        shrink_leaf(tree, place.leaf);
     if (btree_seek_rank(tree, first, &place))
-        shrink(tree, place.leaf);
+        shrink_leaf(tree, place.leaf);
 }
 
 /* The whole tree */
@@ -437,7 +437,7 @@ struct memory {
     size_t leaves_max, leaves_seen, leaves, leaf_size, inner_size;
 };
 
-static void measure(const struct btree *tree, uint32_t id, uint32_t height, struct memory *memory)
+static void measure_node(const struct btree *tree, uint32_t id, uint32_t height, struct memory *memory)
 {
     const struct inner *inner;
 
@@ -456,14 +456,14 @@ static void measure(const struct btree *tree, uint32_t id, uint32_t height, stru
         return;
     }
     for (size_t i = 0; i < inner->count; i++)
-        measure(tree, inner_children(inner)[i], height - 1, memory);
+        measure_node(tree, inner_children(inner)[i], height - 1, memory);
 }
 
 size_t btree_memory(const struct btree *tree, size_t samples)
 {
     struct memory memory = { .leaves_max = samples == 0 ? SIZE_MAX : samples };
 
-    measure(tree, tree->root, tree->height, &memory);
+    measure_node(tree, tree->root, tree->height, &memory);
     return mem_size(tree) + nodes_memory(&tree->nodes) + index_memory(&tree->index, samples) + memory.inner_size +
         (size_t)((double)memory.leaf_size / (double)memory.leaves_seen * (double)memory.leaves);
 }

@@ -29,11 +29,11 @@ enum {
 
 #define OVERFLOW_MARK (UINT64_C(1) << 63)
 
-struct bucket {
+struct index_bucket {
     uint32_t slots[SLOTS];
 };
 
-_Static_assert(sizeof(struct bucket) == BUCKET_SIZE, "a bucket is what buckets.h hands out");
+_Static_assert(sizeof(struct index_bucket) == BUCKET_SIZE, "a bucket is what buckets.h hands out");
 
 struct overflow {
     uint16_t count, capacity;
@@ -45,7 +45,7 @@ static inline uint32_t slot_of(uint64_t hash, uint32_t leaf)
     return (uint32_t)(hash >> (64 - TAG_BITS)) << ID_BITS | leaf;
 }
 
-static inline struct overflow *overflow_of(const struct bucket *bucket)
+static inline struct overflow *overflow_of(const struct index_bucket *bucket)
 {
     uint64_t address;
 
@@ -53,14 +53,14 @@ static inline struct overflow *overflow_of(const struct bucket *bucket)
     return address & OVERFLOW_MARK ? (struct overflow *)(uintptr_t)(address & ~OVERFLOW_MARK) : NULL;
 }
 
-static void overflow_set(struct bucket *bucket, const struct overflow *overflow)
+static void overflow_set(struct index_bucket *bucket, const struct overflow *overflow)
 {
     uint64_t address = (uintptr_t)overflow | OVERFLOW_MARK;
 
     memcpy(&bucket->slots[SLOTS_WITH_OVERFLOW], &address, sizeof(address));
 }
 
-static inline size_t bucket_count(const struct bucket *bucket, const struct overflow *overflow)
+static inline size_t bucket_count(const struct index_bucket *bucket, const struct overflow *overflow)
 {
     size_t count = 0;
 
@@ -71,7 +71,7 @@ static inline size_t bucket_count(const struct bucket *bucket, const struct over
     return count;
 }
 
-static inline uint32_t *bucket_slot(struct bucket *bucket, struct overflow *overflow, size_t index)
+static inline uint32_t *bucket_slot(struct index_bucket *bucket, struct overflow *overflow, size_t index)
 {
     return overflow != NULL && index >= SLOTS_WITH_OVERFLOW ? &overflow->slots[index - SLOTS_WITH_OVERFLOW]
                                                             : &bucket->slots[index];
@@ -85,7 +85,7 @@ static struct overflow *overflow_resize(struct overflow *overflow, size_t capaci
     return overflow;
 }
 
-static void bucket_add(struct bucket *bucket, uint32_t slot)
+static void bucket_add(struct index_bucket *bucket, uint32_t slot)
 {
     struct overflow *overflow = overflow_of(bucket);
     size_t count = bucket_count(bucket, overflow);
@@ -107,15 +107,15 @@ static void bucket_add(struct bucket *bucket, uint32_t slot)
 }
 
 /* The last slot moves into the gap. */
-static void bucket_cut(struct bucket *bucket, uint32_t slot)
+static void bucket_cut(struct index_bucket *bucket, uint32_t slot)
 {
     struct overflow *overflow = overflow_of(bucket);
-    size_t count = bucket_count(bucket, overflow), at = 0;
+    size_t count = bucket_count(bucket, overflow), index = 0;
 
-    while (at < count && *bucket_slot(bucket, overflow, at) != slot)
-        at++;
-    CHECK(at < count);
-    *bucket_slot(bucket, overflow, at) = *bucket_slot(bucket, overflow, count - 1);
+    while (index < count && *bucket_slot(bucket, overflow, index) != slot)
+        index++;
+    CHECK(index < count);
+    *bucket_slot(bucket, overflow, index) = *bucket_slot(bucket, overflow, count - 1);
     if (overflow == NULL) {
         bucket->slots[count - 1] = 0;
     } else if (--overflow->count == 2) {
@@ -130,7 +130,7 @@ static void bucket_cut(struct bucket *bucket, uint32_t slot)
  * where it occurs first. */
 typedef void element_found(void *context, uint64_t hash, uint32_t leaf, size_t slot);
 
-static bool seen_before(struct bucket *bucket, struct overflow *overflow, size_t index)
+static bool seen_before(struct index_bucket *bucket, struct overflow *overflow, size_t index)
 {
     uint32_t slot = *bucket_slot(bucket, overflow, index);
 
@@ -141,7 +141,7 @@ static bool seen_before(struct bucket *bucket, struct overflow *overflow, size_t
     return false;
 }
 
-static void each_element(const struct btree *tree, const struct buckets *buckets, size_t bucket_index, struct bucket *bucket,
+static void each_element(const struct btree *tree, const struct buckets *buckets, size_t bucket_index, struct index_bucket *bucket,
     element_found *found, void *context)
 {
     struct overflow *overflow = overflow_of(bucket);
@@ -156,14 +156,14 @@ static void each_element(const struct btree *tree, const struct buckets *buckets
 
         if (seen_before(bucket, overflow, i))
             continue;
-        for (size_t at = 0; at < leaf->count; at++) {
+        for (size_t place = 0; place < leaf->count; place++) {
             uint64_t hash;
 
-            if (tags[at] >> 1 != slot >> ID_BITS)
+            if (tags[place] >> 1 != slot >> ID_BITS)
                 continue;
-            hash = hash_bytes(&tree->seed, leaf_member(leaf, at));
+            hash = hash_bytes(&tree->seed, leaf_member(leaf, place));
             if (buckets_index(buckets, hash) == bucket_index) {
-                found(context, hash, id, at);
+                found(context, hash, id, place);
                 elements++;
             }
         }
@@ -201,10 +201,10 @@ void index_copy(struct index *to, const struct index *from)
     while (to->buckets.count < from->buckets.count)
         buckets_append(&to->buckets, &half);
     for (size_t i = 0; i < from->buckets.count; i++) {
-        struct bucket *bucket = buckets_at(&to->buckets, i);
+        struct index_bucket *bucket = buckets_at(&to->buckets, i);
         const struct overflow *overflow;
 
-        *bucket = *(const struct bucket *)buckets_at(&from->buckets, i);
+        *bucket = *(const struct index_bucket *)buckets_at(&from->buckets, i);
         overflow = overflow_of(bucket);
         if (overflow != NULL) {
             size_t size = sizeof(*overflow) + overflow->capacity * sizeof(uint32_t);
@@ -225,11 +225,11 @@ struct splitting {
     size_t stay_count, go_count;
 };
 
-static void sort_out(void *context, uint64_t hash, uint32_t leaf, size_t at)
+static void sort_out(void *context, uint64_t hash, uint32_t leaf, size_t slot)
 {
     struct splitting *splitting = context;
 
-    (void)at;
+    (void)slot;
     if (buckets_index(splitting->buckets, hash) == splitting->new_index)
         splitting->go[splitting->go_count++] = slot_of(hash, leaf);
     else
@@ -237,12 +237,12 @@ static void sort_out(void *context, uint64_t hash, uint32_t leaf, size_t at)
 }
 
 /* The elements are those of the bucket before the new one existed: each_element gets the array as it was. */
-static void split(struct btree *tree)
+static void split_bucket(struct btree *tree)
 {
     struct index *index = &tree->index;
     struct buckets before;
     void *half;
-    struct bucket *new = buckets_append(&index->buckets, &half), *old = half;
+    struct index_bucket *new = buckets_append(&index->buckets, &half), *old = half;
     struct overflow *overflow = overflow_of(old);
     size_t count = bucket_count(old, overflow), old_index;
     uint32_t few[64], *slots = 2 * count > 64 ? mem_alloc(2 * count * sizeof(uint32_t)) : few;
@@ -263,10 +263,10 @@ static void split(struct btree *tree)
         mem_free(slots);
 }
 
-static void merge(struct index *index)
+static void merge_last_bucket(struct index *index)
 {
     void *half;
-    struct bucket *from = buckets_last(&index->buckets, &half), *to = half;
+    struct index_bucket *from = buckets_last(&index->buckets, &half), *to = half;
     struct overflow *overflow = overflow_of(from);
     size_t count = bucket_count(from, overflow);
 
@@ -283,7 +283,7 @@ void index_add(struct btree *tree, uint64_t hash, uint32_t leaf)
 
     bucket_add(buckets_at(&index->buckets, buckets_index(&index->buckets, hash)), slot_of(hash, leaf));
     if (++index->count > room)
-        split(tree);
+        split_bucket(tree);
 }
 
 void index_remove(struct btree *tree, uint64_t hash, uint32_t leaf)
@@ -293,7 +293,7 @@ void index_remove(struct btree *tree, uint64_t hash, uint32_t leaf)
     bucket_cut(buckets_at(&index->buckets, buckets_index(&index->buckets, hash)), slot_of(hash, leaf));
     index->count--;
     if (index->buckets.count > 1 && index->count < (size_t)index->buckets.count * LOAD_MIN)
-        merge(index);
+        merge_last_bucket(index);
 }
 
 /* Two passes, so that buckets are prefetched while the next members are hashed. */
@@ -308,15 +308,15 @@ void index_moved(struct btree *tree, uint32_t from, uint32_t to, size_t from_slo
         __builtin_prefetch(buckets_at(buckets, buckets_index(buckets, hashes[i])));
     }
     for (size_t i = from_slot; i < leaf->count; i++) {
-        struct bucket *bucket = buckets_at(buckets, buckets_index(buckets, hashes[i]));
+        struct index_bucket *bucket = buckets_at(buckets, buckets_index(buckets, hashes[i]));
         struct overflow *overflow = overflow_of(bucket);
-        size_t count = bucket_count(bucket, overflow), at = 0;
+        size_t count = bucket_count(bucket, overflow), entry = 0;
         uint32_t old = slot_of(hashes[i], from);
 
-        while (at < count && *bucket_slot(bucket, overflow, at) != old)
-            at++;
-        CHECK(at < count);
-        *bucket_slot(bucket, overflow, at) = slot_of(hashes[i], to);
+        while (entry < count && *bucket_slot(bucket, overflow, entry) != old)
+            entry++;
+        CHECK(entry < count);
+        *bucket_slot(bucket, overflow, entry) = slot_of(hashes[i], to);
     }
 }
 
@@ -337,7 +337,7 @@ static bool find_in_leaf(const struct leaf *leaf, uint64_t hash, struct bytes me
 bool index_find(const struct btree *tree, uint64_t hash, struct bytes member, struct btree_place *place)
 {
     const struct buckets *buckets = &tree->index.buckets;
-    struct bucket *bucket = buckets_at(buckets, buckets_index(buckets, hash));
+    struct index_bucket *bucket = buckets_at(buckets, buckets_index(buckets, hash));
     struct overflow *overflow = overflow_of(bucket);
     size_t count = bucket_count(bucket, overflow);
 
@@ -356,17 +356,17 @@ struct scanning {
     const struct btree *tree;
     btree_found *found;
     void *context;
-    size_t given;
+    size_t found_count;
 };
 
-static void give(void *context, uint64_t hash, uint32_t leaf, size_t at)
+static void scan_found(void *context, uint64_t hash, uint32_t leaf, size_t slot)
 {
     struct scanning *scanning = context;
     const struct leaf *node = leaf_at(scanning->tree, leaf);
 
     (void)hash;
-    scanning->found(scanning->context, leaf_member(node, at), leaf_scores(node)[at]);
-    scanning->given++;
+    scanning->found(scanning->context, leaf_member(node, slot), leaf_scores(node)[slot]);
+    scanning->found_count++;
 }
 
 uint64_t btree_scan(const struct btree *tree, uint64_t cursor, size_t count, btree_found *found, void *context)
@@ -378,9 +378,9 @@ uint64_t btree_scan(const struct btree *tree, uint64_t cursor, size_t count, btr
     do {
         size_t index = buckets_index(buckets, cursor);
 
-        each_element(tree, buckets, index, buckets_at(buckets, index), give, &scanning);
+        each_element(tree, buckets, index, buckets_at(buckets, index), scan_found, &scanning);
         cursor = buckets_cursor_after(buckets, index, cursor);
-    } while (cursor != 0 && scanning.given < count && ++steps < count * 10);
+    } while (cursor != 0 && scanning.found_count < count && ++steps < count * 10);
     return cursor;
 }
 
@@ -400,9 +400,9 @@ size_t index_memory(const struct index *index, size_t samples)
     return buckets_memory(&index->buckets) + overflows;
 }
 
-static void nothing(void *context, uint64_t hash, uint32_t leaf, size_t at)
+static void ignore_element(void *context, uint64_t hash, uint32_t leaf, size_t slot)
 {
-    (void)context, (void)hash, (void)leaf, (void)at;
+    (void)context, (void)hash, (void)leaf, (void)slot;
 }
 
 void index_verify(const struct btree *tree)
@@ -410,10 +410,10 @@ void index_verify(const struct btree *tree)
     size_t count = 0;
 
     for (size_t i = 0; i < tree->index.buckets.count; i++) {
-        struct bucket *bucket = buckets_at(&tree->index.buckets, i);
+        struct index_bucket *bucket = buckets_at(&tree->index.buckets, i);
 
         count += bucket_count(bucket, overflow_of(bucket));
-        each_element(tree, &tree->index.buckets, i, bucket, nothing, NULL);
+        each_element(tree, &tree->index.buckets, i, bucket, ignore_element, NULL);
     }
     CHECK(count == tree->index.count && count == tree->count);
 }

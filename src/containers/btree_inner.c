@@ -79,7 +79,7 @@ static void append_children(struct btree *tree, struct inner *to, uint32_t to_id
 }
 
 /* Reallocates the node's block; its id stays. */
-static void resize(struct btree *tree, uint32_t id, size_t capacity)
+static void resize_inner(struct btree *tree, uint32_t id, size_t capacity)
 {
     struct inner *old = inner_at(tree, id), *inner = inner_create(capacity);
 
@@ -129,7 +129,7 @@ static void put_child(struct btree *tree, uint32_t id, size_t index, struct chil
 }
 
 /* Moves the upper half of a full node to a new one. */
-static uint32_t halve(struct btree *tree, uint32_t id)
+static uint32_t split_inner(struct btree *tree, uint32_t id)
 {
     struct inner *inner = inner_at(tree, id), *right = inner_create(INNER_COUNT_MAX);
     uint32_t right_id = nodes_add(&tree->nodes, right);
@@ -147,14 +147,14 @@ static void insert_child(struct btree *tree, uint32_t id, size_t index, struct c
     uint32_t right;
 
     if (inner->count == inner->capacity && inner->capacity < INNER_COUNT_MAX) {
-        resize(tree, id, (size_t)inner->capacity * 2 + 1);
+        resize_inner(tree, id, (size_t)inner->capacity * 2 + 1);
         inner = inner_at(tree, id);
     }
     if (inner->count < inner->capacity) {
         put_child(tree, id, index, child);
         return;
     }
-    right = halve(tree, id);
+    right = split_inner(tree, id);
     if (index > inner->count)
         put_child(tree, right, index - inner->count, child);
     else
@@ -167,13 +167,13 @@ static void insert_child(struct btree *tree, uint32_t id, size_t index, struct c
     insert_child(tree, inner->parent, index + 1, sum_of(inner_at(tree, right), right));
 }
 
-void tree_link_leaf(struct btree *tree, uint32_t id, uint32_t beside, bool behind)
+void tree_link_leaf(struct btree *tree, uint32_t id, uint32_t beside, enum leaf_side side)
 {
     struct leaf *leaf = leaf_at(tree, id), *neighbour = leaf_at(tree, beside);
     size_t index;
 
-    leaf->previous = behind ? beside : neighbour->previous;
-    leaf->next = behind ? neighbour->next : beside;
+    leaf->previous = side == LEAF_AFTER ? beside : neighbour->previous;
+    leaf->next = side == LEAF_AFTER ? neighbour->next : beside;
     if (leaf->previous != 0)
         leaf_at(tree, leaf->previous)->next = id;
     else
@@ -185,7 +185,7 @@ void tree_link_leaf(struct btree *tree, uint32_t id, uint32_t beside, bool behin
     /* tree_adjust corrects the counts and scores of both. */
     if (neighbour->parent == 0)
         add_root(tree, (struct child){ leaf_scores(neighbour)[0], beside, (uint32_t)tree->count });
-    index = inner_find(inner_at(tree, neighbour->parent), beside) + (behind ? 1 : 0);
+    index = inner_find(inner_at(tree, neighbour->parent), beside) + (side == LEAF_AFTER ? 1 : 0);
     insert_child(tree, neighbour->parent, index, (struct child){ leaf_scores(neighbour)[0], id, 0 });
 }
 
@@ -230,7 +230,7 @@ static void drop_inner(struct btree *tree, uint32_t id)
 static void remove_child(struct btree *tree, uint32_t id, size_t index);
 
 /* Merges a node that has become small with a neighbour below the same parent, if both are small enough. */
-static void merge(struct btree *tree, uint32_t id)
+static void merge_inner(struct btree *tree, uint32_t id)
 {
     struct inner *inner = inner_at(tree, id), *parent = inner_at(tree, inner->parent), *left, *right;
     size_t index = inner_find(parent, id);
@@ -248,7 +248,7 @@ static void merge(struct btree *tree, uint32_t id)
     if (left->count + right->count > INNER_MERGED_MAX)
         return;
     if (left->capacity < left->count + right->count) {
-        resize(tree, left_id, INNER_COUNT_MAX);
+        resize_inner(tree, left_id, INNER_COUNT_MAX);
         left = inner_at(tree, left_id);
     }
     append_children(tree, left, left_id, right, 0, right->count);
@@ -290,13 +290,13 @@ static void remove_child(struct btree *tree, uint32_t id, size_t index)
     if (index == 0)
         adjust_first(tree, id);
     if (inner->capacity > INNER_COUNT_FIRST && inner->count <= inner->capacity / 4) {
-        resize(tree, id, inner->capacity / 2);
+        resize_inner(tree, id, inner->capacity / 2);
         inner = inner_at(tree, id);
     }
     if (inner->parent == 0)
         collapse_root(tree);
     else if (inner->count < INNER_MERGE_BELOW)
-        merge(tree, id);
+        merge_inner(tree, id);
 }
 
 void tree_drop_leaf(struct btree *tree, uint32_t id)

@@ -100,7 +100,7 @@ size_t element_size(struct bytes member)
 }
 
 /* Makes the block as large as necessary, in steps of the allocator's size classes, which are about a fifth apart. */
-static void fit(struct leaf **leaf, size_t size)
+static void resize_block(struct leaf **leaf, size_t size)
 {
     if (size < LEAF_SIZE_FIRST)
         size = LEAF_SIZE_FIRST;
@@ -124,7 +124,7 @@ void leaf_insert(struct leaf **leaf_slot, size_t slot, double score, uint8_t tag
     uint8_t *tags;
     char *heap;
 
-    fit(leaf_slot, leaf_size(*leaf_slot) + element_size(member));
+    resize_block(leaf_slot, leaf_size(*leaf_slot) + element_size(member));
     leaf = *leaf_slot;
     old = *leaf;
     old_starts = leaf_starts(leaf);
@@ -190,7 +190,7 @@ void leaf_cut(struct leaf **leaf_slot, size_t from, size_t to, enum leaf_cut cut
     memmove(tags + from, old_tags + to, count - to);
     memmove(heap, old_heap, start);
     memmove(heap + start, old_heap + end, heap_size - end);
-    fit(leaf_slot, leaf_size(leaf));
+    resize_block(leaf_slot, leaf_size(leaf));
 }
 
 void leaf_append(struct leaf **left_slot, const struct leaf *right, size_t from)

@@ -37,7 +37,7 @@ void nodes_copy(struct nodes *to, const struct nodes *from)
     }
 }
 
-static void grow(struct nodes *nodes)
+static void grow_segments(struct nodes *nodes)
 {
     if (nodes->capacity < NODES_SEGMENT) {
         nodes->capacity *= 2;
@@ -60,7 +60,7 @@ uint32_t nodes_add(struct nodes *nodes, void *node)
         *unused = *nodes_slot(nodes, id);
     } else {
         if (nodes->used == nodes->capacity)
-            grow(nodes);
+            grow_segments(nodes);
         id = nodes->used++;
         CHECK(id <= NODE_ID_MAX);
     }

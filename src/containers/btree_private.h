@@ -156,8 +156,9 @@ static inline uint32_t *inner_counts(const struct inner *inner)
 /* The index of a child. */
 size_t inner_find(const struct inner *inner, uint32_t child);
 
-/* Adds a leaf that has just been put into the table of nodes next to the leaf `beside`, after or before it. */
-void tree_link_leaf(struct btree *tree, uint32_t id, uint32_t beside, bool behind);
+enum leaf_side { LEAF_BEFORE, LEAF_AFTER };
+/* Adds a leaf that has just been put into the table of nodes next to the leaf `beside`. */
+void tree_link_leaf(struct btree *tree, uint32_t id, uint32_t beside, enum leaf_side side);
 /* Updates the inner nodes: the leaf's count has changed by `change`, or its first score has changed. */
 void tree_adjust(struct btree *tree, uint32_t leaf, int64_t change);
 /* Removes an empty leaf from the tree and frees it, unless it is the root. */

@@ -14,7 +14,7 @@
  * A bucket's slots are used from the left. If there are more than eight entries, the last slot is the address of a
  * struct overflow with the lowest bit set. The overflow then contains at least two. */
 enum {
-    BUCKET_SLOTS = 8,
+    DICT_BUCKET_SLOTS = 8,
     TAG_SHIFT = 48,
     OVERFLOW_MARK = 1,
     OVERFLOW_SLOTS_FIRST = 3,   /* with the counts one jemalloc class of 32 bytes; grows in steps of two */
@@ -27,11 +27,11 @@ enum {
     HAS_VALUE = 1,
 };
 
-struct bucket {
-    uint64_t slots[BUCKET_SLOTS];
+struct dict_bucket {
+    uint64_t slots[DICT_BUCKET_SLOTS];
 };
 
-_Static_assert(sizeof(struct bucket) == BUCKET_SIZE, "a bucket is what buckets.h hands out");
+_Static_assert(sizeof(struct dict_bucket) == BUCKET_SIZE, "a bucket is what buckets.h hands out");
 
 struct overflow {
     uint32_t count, capacity;
@@ -41,7 +41,7 @@ struct overflow {
 struct dict {
     struct hash_seed seed;
     size_t count;
-    struct buckets buckets;             /* of struct bucket */
+    struct buckets buckets;             /* of struct dict_bucket */
     uint32_t longest;                   /* upper bound of the entries of a bucket; needed for a fair random choice */
 };
 
@@ -106,9 +106,9 @@ static inline uint64_t slot_of(const uint8_t *entry, uint64_t hash)
     return address | hash >> TAG_SHIFT << TAG_SHIFT;
 }
 
-static inline struct overflow *overflow_of(const struct bucket *bucket)
+static inline struct overflow *overflow_of(const struct dict_bucket *bucket)
 {
-    uint64_t last = bucket->slots[BUCKET_SLOTS - 1];
+    uint64_t last = bucket->slots[DICT_BUCKET_SLOTS - 1];
 
     return last & OVERFLOW_MARK ? (struct overflow *)(uintptr_t)(last - OVERFLOW_MARK) : NULL;
 }
@@ -120,36 +120,36 @@ static size_t overflow_size(size_t capacity)
 
 /* Buckets: an unordered array of slots, numbered from 0, in the bucket and its overflow */
 
-static inline size_t bucket_size(const struct bucket *bucket)
+static inline size_t bucket_size(const struct dict_bucket *bucket)
 {
     const struct overflow *overflow = overflow_of(bucket);
     size_t size = 0;
 
     if (overflow != NULL)
-        return BUCKET_SLOTS - 1 + overflow->count;
-    while (size < BUCKET_SLOTS && bucket->slots[size] != 0)
+        return DICT_BUCKET_SLOTS - 1 + overflow->count;
+    while (size < DICT_BUCKET_SLOTS && bucket->slots[size] != 0)
         size++;
     return size;
 }
 
-static inline uint64_t *bucket_slot(struct bucket *bucket, size_t index)
+static inline uint64_t *bucket_slot(struct dict_bucket *bucket, size_t index)
 {
-    struct overflow *overflow = index < BUCKET_SLOTS - 1 ? NULL : overflow_of(bucket);
+    struct overflow *overflow = index < DICT_BUCKET_SLOTS - 1 ? NULL : overflow_of(bucket);
 
-    return overflow != NULL ? &overflow->slots[index - (BUCKET_SLOTS - 1)] : &bucket->slots[index];
+    return overflow != NULL ? &overflow->slots[index - (DICT_BUCKET_SLOTS - 1)] : &bucket->slots[index];
 }
 
-static void overflow_set(struct bucket *bucket, struct overflow *overflow)
+static void overflow_set(struct dict_bucket *bucket, struct overflow *overflow)
 {
-    bucket->slots[BUCKET_SLOTS - 1] = (uintptr_t)overflow | OVERFLOW_MARK;
+    bucket->slots[DICT_BUCKET_SLOTS - 1] = (uintptr_t)overflow | OVERFLOW_MARK;
 }
 
-static void bucket_add(struct bucket *bucket, uint64_t slot)
+static void bucket_add(struct dict_bucket *bucket, uint64_t slot)
 {
     struct overflow *overflow = overflow_of(bucket);
     size_t size = bucket_size(bucket);
 
-    if (size < BUCKET_SLOTS) {
+    if (size < DICT_BUCKET_SLOTS) {
         bucket->slots[size] = slot;
         return;
     }
@@ -157,7 +157,7 @@ static void bucket_add(struct bucket *bucket, uint64_t slot)
         overflow = mem_alloc(overflow_size(OVERFLOW_SLOTS_FIRST));
         overflow->count = 1;
         overflow->capacity = OVERFLOW_SLOTS_FIRST;
-        overflow->slots[0] = bucket->slots[BUCKET_SLOTS - 1];
+        overflow->slots[0] = bucket->slots[DICT_BUCKET_SLOTS - 1];
         overflow_set(bucket, overflow);
     } else if (overflow->count == overflow->capacity) {
         size_t more = overflow->capacity < 16 ? 2 : overflow->capacity / 2;
@@ -170,7 +170,7 @@ static void bucket_add(struct bucket *bucket, uint64_t slot)
 }
 
 /* The last slot moves into the gap. */
-static void bucket_cut(struct bucket *bucket, size_t index)
+static void bucket_cut(struct dict_bucket *bucket, size_t index)
 {
     struct overflow *overflow = overflow_of(bucket);
     size_t last = bucket_size(bucket) - 1;
@@ -179,17 +179,17 @@ static void bucket_cut(struct bucket *bucket, size_t index)
     if (overflow == NULL) {
         bucket->slots[last] = 0;
     } else if (--overflow->count == 1) {
-        bucket->slots[BUCKET_SLOTS - 1] = overflow->slots[0];
+        bucket->slots[DICT_BUCKET_SLOTS - 1] = overflow->slots[0];
         mem_free(overflow);
     }
 }
 
-static inline struct bucket *bucket_at(const struct dict *dict, size_t index)
+static inline struct dict_bucket *bucket_at(const struct dict *dict, size_t index)
 {
     return buckets_at(&dict->buckets, index);
 }
 
-static inline struct bucket *bucket_append(struct dict *dict, struct bucket **other_half)
+static inline struct dict_bucket *bucket_append(struct dict *dict, struct dict_bucket **other_half)
 {
     void *half, *bucket = buckets_append(&dict->buckets, &half);
 
@@ -202,7 +202,7 @@ static uint64_t entry_hash(const struct dict *dict, const uint8_t *entry)
     return hash_bytes(&dict->seed, pair_of(entry).key);
 }
 
-static void longest_raise(struct dict *dict, const struct bucket *bucket)
+static void longest_raise(struct dict *dict, const struct dict_bucket *bucket)
 {
     size_t size = bucket_size(bucket);
 
@@ -210,9 +210,9 @@ static void longest_raise(struct dict *dict, const struct bucket *bucket)
         dict->longest = (uint32_t)size;
 }
 
-static void split(struct dict *dict)
+static void split_bucket(struct dict *dict)
 {
-    struct bucket *old, *new = bucket_append(dict, &old);
+    struct dict_bucket *old, *new = bucket_append(dict, &old);
     size_t size = bucket_size(old), index = dict->buckets.count - 1;
 
     /* All of them will be hashed, and none is likely to be in the cache. */
@@ -228,10 +228,10 @@ static void split(struct dict *dict)
     }
 }
 
-static void merge(struct dict *dict)
+static void merge_last_bucket(struct dict *dict)
 {
     void *half;
-    struct bucket *from = buckets_last(&dict->buckets, &half), *to = half;
+    struct dict_bucket *from = buckets_last(&dict->buckets, &half), *to = half;
 
     for (size_t i = bucket_size(from); i-- > 0;) {
         bucket_add(to, *bucket_slot(from, i));
@@ -242,9 +242,9 @@ static void merge(struct dict *dict)
 }
 
 /* A single bucket is filled completely. */
-static inline size_t room_of(const struct dict *dict)
+static inline size_t pairs_max(const struct dict *dict)
 {
-    return dict->buckets.count == 1 ? BUCKET_SLOTS : (size_t)dict->buckets.count * LOAD_MAX;
+    return dict->buckets.count == 1 ? DICT_BUCKET_SLOTS : (size_t)dict->buckets.count * LOAD_MAX;
 }
 
 struct dict *dict_create(const struct hash_seed *seed)
@@ -261,7 +261,7 @@ void dict_destroy(struct dict *dict)
     if (dict == NULL)
         return;
     for (size_t i = 0; i < dict->buckets.count; i++) {
-        struct bucket *bucket = bucket_at(dict, i);
+        struct dict_bucket *bucket = bucket_at(dict, i);
         size_t size = bucket_size(bucket);
 
         if (i + 1 < dict->buckets.count)
@@ -278,12 +278,12 @@ void dict_destroy(struct dict *dict)
 struct dict *dict_copy(const struct dict *dict)
 {
     struct dict *copy = dict_create(&dict->seed);
-    struct bucket *other_half;
+    struct dict_bucket *other_half;
 
     while (copy->buckets.count < dict->buckets.count)
         bucket_append(copy, &other_half);
     for (size_t i = 0; i < dict->buckets.count; i++) {
-        struct bucket *from = bucket_at(dict, i), *to = bucket_at(copy, i);
+        struct dict_bucket *from = bucket_at(dict, i), *to = bucket_at(copy, i);
         size_t size = bucket_size(from);
 
         for (size_t j = 0; j < size; j++)
@@ -309,18 +309,18 @@ size_t dict_count(const struct dict *dict)
 
 void dict_reserve(struct dict *dict, size_t count)
 {
-    struct bucket *other_half;
+    struct dict_bucket *other_half;
 
     CHECK(dict->count == 0);
-    while (room_of(dict) < count)
+    while (pairs_max(dict) < count)
         bucket_append(dict, &other_half);
 }
 
 /* The slot that contains `key`, and its bucket and index; NULL if there is none. */
-static uint64_t *slot_find(const struct dict *dict, struct bytes key, uint64_t hash, struct bucket **bucket, size_t *index)
+static uint64_t *slot_find(const struct dict *dict, struct bytes key, uint64_t hash, struct dict_bucket **bucket, size_t *index)
 {
     struct overflow *overflow;
-    size_t in_place = BUCKET_SLOTS;
+    size_t in_place = DICT_BUCKET_SLOTS;
     uint64_t tag = hash >> TAG_SHIFT;
 
     *bucket = bucket_at(dict, buckets_index(&dict->buckets, hash));
@@ -348,7 +348,7 @@ static uint64_t *slot_find(const struct dict *dict, struct bytes key, uint64_t h
 
 bool dict_find(const struct dict *dict, struct bytes key, struct bytes *value)
 {
-    struct bucket *bucket;
+    struct dict_bucket *bucket;
     size_t index;
     uint64_t *slot = slot_find(dict, key, hash_bytes(&dict->seed, key), &bucket, &index);
 
@@ -410,7 +410,7 @@ static uint8_t *entry_change(uint8_t *entry, struct bytes value)
 bool dict_put(struct dict *dict, struct bytes key, struct bytes value)
 {
     uint64_t hash = hash_bytes(&dict->seed, key);
-    struct bucket *bucket;
+    struct dict_bucket *bucket;
     size_t index;
     uint64_t *slot = slot_find(dict, key, hash, &bucket, &index);
 
@@ -421,14 +421,14 @@ bool dict_put(struct dict *dict, struct bytes key, struct bytes value)
     bucket_add(bucket, slot_of(entry_create(key, value), hash));
     longest_raise(dict, bucket);
     dict->count++;
-    if (dict->count > room_of(dict))
-        split(dict);
+    if (dict->count > pairs_max(dict))
+        split_bucket(dict);
     return true;
 }
 
 bool dict_remove(struct dict *dict, struct bytes key)
 {
-    struct bucket *bucket;
+    struct dict_bucket *bucket;
     size_t index;
     uint64_t *slot = slot_find(dict, key, hash_bytes(&dict->seed, key), &bucket, &index);
 
@@ -439,7 +439,7 @@ bool dict_remove(struct dict *dict, struct bytes key)
     dict->count--;
     /* Two, so that a table that was reserved too large shrinks, too. */
     for (int i = 0; i < 2 && dict->buckets.count > 1 && dict->count < (size_t)dict->buckets.count * LOAD_MIN; i++)
-        merge(dict);
+        merge_last_bucket(dict);
     return true;
 }
 
@@ -450,9 +450,9 @@ void dict_iterate(struct dict_iterator *iterator, const struct dict *dict)
 
 static void bucket_prefetch(const struct dict *dict, size_t index)
 {
-    const struct bucket *bucket = bucket_at(dict, index);
+    const struct dict_bucket *bucket = bucket_at(dict, index);
 
-    for (size_t i = 0; i < BUCKET_SLOTS; i++)
+    for (size_t i = 0; i < DICT_BUCKET_SLOTS; i++)
         __builtin_prefetch(slot_entry(bucket->slots[i]));
 }
 
@@ -461,7 +461,7 @@ bool dict_next(struct dict_iterator *iterator, struct bytes *key, struct bytes *
     const struct dict *dict = iterator->dict;
 
     while (iterator->bucket < dict->buckets.count) {
-        struct bucket *bucket = bucket_at(dict, iterator->bucket);
+        struct dict_bucket *bucket = bucket_at(dict, iterator->bucket);
 
         if (iterator->index == 0 && iterator->bucket + 1 < dict->buckets.count)
             bucket_prefetch(dict, iterator->bucket + 1);
@@ -483,7 +483,7 @@ void dict_random(const struct dict *dict, struct random *random, struct bytes *k
 {
     CHECK(dict->count > 0);
     for (;;) {
-        struct bucket *bucket = bucket_at(dict, random_below(random, dict->buckets.count));
+        struct dict_bucket *bucket = bucket_at(dict, random_below(random, dict->buckets.count));
         size_t index = random_below(random, dict->longest);
 
         if (index < bucket_size(bucket)) {
@@ -502,7 +502,7 @@ uint64_t dict_scan(const struct dict *dict, uint64_t cursor, size_t count, dict_
 
     do {
         size_t index = buckets_index(&dict->buckets, cursor);
-        struct bucket *bucket = bucket_at(dict, index);
+        struct dict_bucket *bucket = bucket_at(dict, index);
         size_t size = bucket_size(bucket);
 
         for (size_t i = 0; i < size; i++) {
@@ -521,7 +521,7 @@ size_t dict_memory(const struct dict *dict, size_t samples)
     size_t seen = 0, buckets = 0, entries = 0, overflows = 0;
 
     for (; buckets < dict->buckets.count && (samples == 0 || seen < samples); buckets++) {
-        struct bucket *bucket = bucket_at(dict, buckets);
+        struct dict_bucket *bucket = bucket_at(dict, buckets);
         size_t size = bucket_size(bucket);
 
         for (size_t i = 0; i < size; i++)

@@ -90,7 +90,7 @@ void hll_forget_count(char *hll)
 /* Dense: register i is the 6 bits from bit 6 * i on, the lowest bit first. Eight registers are six bytes, or a word
  * with one byte each: the fields are moved apart in three steps, each by half the distance of the one before. */
 
-static inline uint64_t unpack(const uint8_t *group)
+static inline uint64_t group_unpack(const uint8_t *group)
 {
     uint64_t word;
     uint32_t low;
@@ -105,7 +105,7 @@ static inline uint64_t unpack(const uint8_t *group)
     return (word & 0x003f003f003f003f) | (word & 0x0fc00fc00fc00fc0) << 2;
 }
 
-static inline void pack(uint8_t *group, uint64_t word)
+static inline void group_pack(uint8_t *group, uint64_t word)
 {
     uint32_t low;
     uint16_t high;
@@ -120,7 +120,7 @@ static inline void pack(uint8_t *group, uint64_t word)
 }
 
 /* The larger value in each byte; all are below 128. */
-static inline uint64_t larger(uint64_t a, uint64_t b)
+static inline uint64_t group_max(uint64_t a, uint64_t b)
 {
     const uint64_t high = 0x8080808080808080;
     uint64_t at_least = ((a | high) - b) & high;        /* where a >= b */
@@ -146,11 +146,11 @@ static enum hll_result dense_raise(uint8_t *hll, size_t index, uint8_t value)
 {
     uint8_t *group = group_of(hll, index);
     unsigned shift = 8 * (index % GROUP_COUNT);
-    uint64_t word = unpack(group);
+    uint64_t word = group_unpack(group);
 
     if ((word >> shift & 63) >= value)
         return HLL_SAME;
-    pack(group, (word & ~(63ull << shift)) | (uint64_t)value << shift);
+    group_pack(group, (word & ~(63ull << shift)) | (uint64_t)value << shift);
     return HLL_CHANGED;
 }
 
@@ -160,10 +160,10 @@ static enum hll_result dense_raise_all(uint8_t *hll, const uint8_t registers[HLL
 
     for (size_t i = 0; i < HLL_REGISTERS; i += GROUP_COUNT) {
         uint8_t *group = group_of(hll, i);
-        uint64_t before = unpack(group), after = larger(before, load_registers(registers + i));
+        uint64_t before = group_unpack(group), after = group_max(before, load_registers(registers + i));
 
         changed |= before ^ after;
-        pack(group, after);
+        group_pack(group, after);
     }
     return changed != 0 ? HLL_CHANGED : HLL_SAME;
 }
@@ -239,7 +239,7 @@ static void dense_read(struct bytes hll, uint8_t registers[HLL_REGISTERS])
     const uint8_t *group = (const uint8_t *)hll.data + HLL_HEADER_SIZE;
 
     for (size_t i = 0; i < HLL_REGISTERS; i += GROUP_COUNT, group += GROUP_SIZE) {
-        uint64_t word = larger(unpack(group), load_registers(registers + i));
+        uint64_t word = group_max(group_unpack(group), load_registers(registers + i));
 
         memcpy(registers + i, &word, sizeof(word));
     }
@@ -266,7 +266,7 @@ enum hll_result hll_to_dense(struct buffer *hll)
     hll->size = HLL_DENSE_SIZE;
     hll->data[ENCODING_AT] = DENSE;
     for (size_t i = 0; i < HLL_REGISTERS; i += GROUP_COUNT)
-        pack(group_of(bytes_in(hll), i), load_registers(registers + i));
+        group_pack(group_of(bytes_in(hll), i), load_registers(registers + i));
     return HLL_CHANGED;
 }
 
@@ -423,7 +423,7 @@ static double tau(double x)
     return z / 3;
 }
 
-static uint64_t estimate(const uint32_t counts[64])
+static uint64_t estimate_of(const uint32_t counts[64])
 {
     const double alpha = 0.721347520444481703680;       /* 1 / (2 ln 2) */
     const double m = HLL_REGISTERS;
@@ -448,7 +448,7 @@ uint64_t hll_count_registers(const uint8_t registers[HLL_REGISTERS])
     }
     for (size_t i = 0; i < 64; i++)
         counts[0][i] += counts[1][i] + counts[2][i] + counts[3][i];
-    return estimate(counts[0]);
+    return estimate_of(counts[0]);
 }
 
 bool hll_count(struct bytes hll, uint64_t *count)

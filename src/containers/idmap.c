@@ -198,7 +198,7 @@ static bool may_join(const struct idmap *map, uint32_t index)
 }
 
 /* Moves the upper half of a full chunk into a new one after it. */
-static void split(struct idmap *map, uint32_t index)
+static void split_chunk(struct idmap *map, uint32_t index)
 {
     struct idmap_chunk *upper = row_insert(map, index + 1), *lower = upper - 1;
     uint32_t kept = lower->count / 2;
@@ -267,7 +267,7 @@ void *idmap_put(struct idmap *map, struct stream_id id, bool *is_new)
             chunk = row_insert(map, index + 1);
             slot = 0;
         } else {
-            split(map, index);
+            split_chunk(map, index);
             chunk = chunk_of(map, index);
             if (slot > chunk->count) {
                 slot -= chunk->count;
@@ -278,7 +278,7 @@ void *idmap_put(struct idmap *map, struct stream_id id, bool *is_new)
     return chunk_insert(map, chunk, slot, id);
 }
 
-static bool find(const struct idmap *map, struct stream_id id, struct idmap_place *place)
+static bool find_id(const struct idmap *map, struct stream_id id, struct idmap_place *place)
 {
     const struct idmap_chunk *chunk;
 
@@ -293,14 +293,14 @@ void *idmap_find(const struct idmap *map, struct stream_id id)
 {
     struct idmap_place place;
 
-    return find(map, id, &place) ? idmap_value(map, place) : NULL;
+    return find_id(map, id, &place) ? idmap_value(map, place) : NULL;
 }
 
 bool idmap_remove(struct idmap *map, struct stream_id id)
 {
     struct idmap_place place;
 
-    if (!find(map, id, &place))
+    if (!find_id(map, id, &place))
         return false;
     idmap_remove_at(map, &place);
     return true;
@@ -308,7 +308,7 @@ bool idmap_remove(struct idmap *map, struct stream_id id)
 
 /* After an entry was removed: an empty chunk is removed, a small one merged with a neighbour, or its memory reduced.
  * The place stays at its entry. */
-static void tidy(struct idmap *map, struct idmap_place *place)
+static void tidy_chunk(struct idmap *map, struct idmap_place *place)
 {
     struct idmap_chunk *chunk = chunk_of(map, place->chunk);
 
@@ -335,7 +335,7 @@ bool idmap_remove_at(struct idmap *map, struct idmap_place *place)
     memmove(entry, entry + entry_size(map), (chunk->count - place->slot) * entry_size(map));
     if (place->slot == 0 && chunk->count > 0)
         chunk->first = id_of(map, chunk, 0);
-    tidy(map, place);
+    tidy_chunk(map, place);
     if (place->chunk < map->chunk_count && place->slot == chunk_of(map, place->chunk)->count)
         *place = (struct idmap_place){ place->chunk + 1, 0 };
     return place->chunk < map->chunk_count;

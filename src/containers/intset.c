@@ -140,7 +140,7 @@ bool intset_has(const struct intset *set, int64_t number)
 }
 
 /* A number that is wider than all others is the first or the last. */
-static struct intset *widened(struct intset *set, int64_t number)
+static struct intset *widened_with(struct intset *set, int64_t number)
 {
     uint32_t old_width = set->width, shift = number < 0;
 
@@ -161,7 +161,7 @@ bool intset_add(struct intset **set, int64_t number)
 
     CHECK(to->count < INTSET_COUNT_MAX);
     if (width_of(number) > to->width) {
-        *set = widened(to, number);
+        *set = widened_with(to, number);
         return true;
     }
     index = index_of(to, number, &found);

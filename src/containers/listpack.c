@@ -278,7 +278,7 @@ static inline void block_resize(struct listpack **pack, size_t size, size_t size
 }
 
 /* Replaces `old` bytes by `element`; NULL removes them. The only function that moves existing elements. */
-static void splice(struct listpack **pack, size_t at, size_t old, const struct element *element)
+static void splice_element(struct listpack **pack, size_t at, size_t old, const struct element *element)
 {
     size_t size = listpack_size(*pack), new = element != NULL ? element->size : 0, size_after = size - old + new;
     uint8_t *raw;
@@ -531,7 +531,7 @@ static size_t element_insert(struct listpack **pack, size_t at, const struct ele
 {
     if (at == LISTPACK_NONE)
         at = listpack_size(*pack) - 1;
-    splice(pack, at, 0, element);
+    splice_element(pack, at, 0, element);
     count_add(*pack, 1);
     return at;
 }
@@ -613,14 +613,14 @@ void listpack_replace(struct listpack **pack, size_t at, struct bytes bytes)
 {
     struct element element = element_of_bytes(bytes);
 
-    splice(pack, at, element_size(bytes_at(*pack, at)), &element);
+    splice_element(pack, at, element_size(bytes_at(*pack, at)), &element);
 }
 
 void listpack_replace_int(struct listpack **pack, size_t at, int64_t number)
 {
     struct element element = element_of_int(number);
 
-    splice(pack, at, element_size(bytes_at(*pack, at)), &element);
+    splice_element(pack, at, element_size(bytes_at(*pack, at)), &element);
 }
 
 size_t listpack_delete(struct listpack **pack, size_t at, size_t count)
@@ -632,7 +632,7 @@ size_t listpack_delete(struct listpack **pack, size_t at, size_t count)
         gone++;
     }
     if (gone > 0) {
-        splice(pack, at, end - at, NULL);
+        splice_element(pack, at, end - at, NULL);
         count_subtract(*pack, gone);
     }
     return position_or_none(*pack, at);

@@ -27,7 +27,7 @@ static int64_t load_int(const uint8_t *from, size_t size)
 }
 
 /* Takes `size` bytes from the front; false if there are not enough. */
-static bool take(struct bytes *left, size_t size, const uint8_t **taken)
+static bool take_front(struct bytes *left, size_t size, const uint8_t **taken)
 {
     if (size > left->size)
         return false;
@@ -41,7 +41,7 @@ static bool take_bytes(struct bytes *left, size_t size, struct bytes *bytes)
 {
     const uint8_t *at;
 
-    if (!take(left, size, &at))
+    if (!take_front(left, size, &at))
         return false;
     *bytes = bytes_of(at, size);
     return true;
@@ -51,7 +51,7 @@ static bool take_number(struct bytes *left, size_t size, char digits[TEXT_INT_SI
 {
     const uint8_t *at;
 
-    if (!take(left, size, &at))
+    if (!take_front(left, size, &at))
         return false;
     *bytes = bytes_of(digits, text_of_int(load_int(at, size), digits));
     return true;
@@ -62,12 +62,12 @@ static bool take_size(struct bytes *left, size_t *size)
 {
     const uint8_t *at;
 
-    if (!take(left, 1, &at) || at[0] == END)
+    if (!take_front(left, 1, &at) || at[0] == END)
         return false;
     *size = at[0];
     if (at[0] != WIDE)
         return true;
-    if (!take(left, 4, &at))
+    if (!take_front(left, 4, &at))
         return false;
     *size = load_le(at, 4);
     return true;
@@ -95,16 +95,16 @@ static bool take_element(struct bytes *left, struct bytes *element, char digits[
     uint8_t head;
     size_t size;
 
-    if (!take(left, 1, &at))
+    if (!take_front(left, 1, &at))
         return false;
     head = at[0];
     switch (head >> 6) {
     case 0: return take_bytes(left, head, element);
     case 1:
         size = (size_t)(head & 0x3f) << 8;
-        return take(left, 1, &at) && take_bytes(left, size | at[0], element);
+        return take_front(left, 1, &at) && take_bytes(left, size | at[0], element);
     case 2:
-        if (!take(left, 4, &at))
+        if (!take_front(left, 4, &at))
             return false;
         size = (size_t)at[0] << 24 | (size_t)at[1] << 16 | (size_t)at[2] << 8 | at[3];
         return take_bytes(left, size, element);
@@ -160,8 +160,8 @@ enum status zipmap_next(struct zipmap_reader *reader, struct bytes *key, struct 
         return reader->announced >= ZIPMAP_COUNT_UNKNOWN || reader->announced == reader->count ? STATUS_NOT_FOUND
                                                                                               : STATUS_CORRUPT;
     if (!take_size(&reader->left, &size) || !take_bytes(&reader->left, size, key) || !take_size(&reader->left, &size) ||
-        !take(&reader->left, 1, &unused) || !take_bytes(&reader->left, size, value) ||
-        !take(&reader->left, unused[0], &skipped) || reader->left.size < 1)
+        !take_front(&reader->left, 1, &unused) || !take_bytes(&reader->left, size, value) ||
+        !take_front(&reader->left, unused[0], &skipped) || reader->left.size < 1)
         return STATUS_CORRUPT;
     reader->count++;
     return STATUS_OK;

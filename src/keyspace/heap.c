@@ -421,10 +421,10 @@ void heap_verify(const struct heap *heap)
         uint32_t prev = 0;
 
         CHECK((heap->lists[list] != 0) == (heap->list_map[list / 64] >> (list % 64) & 1));
-        for (uint32_t at = heap->lists[list]; at != 0; at = hole_at(heap, at)->next) {
-            CHECK(hole_at(heap, at)->prev == prev && list_of(hole_at(heap, at)->units) == list);
-            listed += hole_at(heap, at)->units * ENTRY_UNIT;
-            prev = at;
+        for (uint32_t handle = heap->lists[list]; handle != 0; handle = hole_at(heap, handle)->next) {
+            CHECK(hole_at(heap, handle)->prev == prev && list_of(hole_at(heap, handle)->units) == list);
+            listed += hole_at(heap, handle)->units * ENTRY_UNIT;
+            prev = handle;
         }
     }
     CHECK(live == heap->live_bytes && holes == heap->hole_bytes && listed == holes && held == heap->held_count);

@@ -15,7 +15,7 @@ void scan_page_add(struct scan_page *page, struct bytes key, enum value_type typ
 
 struct bytes scan_page_key(const struct scan_page *page, size_t index)
 {
-    return bytes_of(page->text.data + page->keys[index].at, page->keys[index].size);
+    return bytes_of(page->text.data + page->keys[index].offset, page->keys[index].size);
 }
 
 void scan_page_release(struct scan_page *page)

@@ -11,7 +11,7 @@
 #include "value/value.h"
 
 struct scan_key {
-    size_t at;                      /* offset of the key in the page's text: see scan_page_key */
+    size_t offset;                  /* of the key in the page's text: see scan_page_key */
     uint32_t size;
     enum value_type type;
     int64_t expire_ms;              /* -1: never. May be in the past: the caller decides */

@@ -321,7 +321,7 @@ void table_insert(struct table *table, uint64_t hash, uint32_t handle)
 }
 
 /* Finds the bucket and slot of a handle that is in the table. */
-static struct bucket *locate(const struct table *table, uint64_t hash, uint32_t handle, int *slot)
+static struct bucket *find_handle(const struct table *table, uint64_t hash, uint32_t handle, int *slot)
 {
     uint64_t word = table->directory[directory_index(table, hash)];
     uint32_t count = word_buckets(word);
@@ -373,14 +373,14 @@ void table_remove(struct table *table, uint64_t hash, uint32_t handle)
     struct bucket *buckets = leaf_buckets(leaf);
     uint32_t count = word_buckets(word);
     int slot;
-    struct bucket *bucket = locate(table, hash, handle, &slot);
+    struct bucket *bucket = find_handle(table, hash, handle, &slot);
 
     bucket->tags[slot] = 0;
     bucket->handles[slot] = 0;
-    for (uint32_t at = home_of(hash, table->skip + word_depth(word), count); &buckets[at] != bucket;
-         at = at + 1 == count ? 0 : at + 1) {
-        if (buckets[at].overflow < 255)
-            buckets[at].overflow--;
+    for (uint32_t index = home_of(hash, table->skip + word_depth(word), count); &buckets[index] != bucket;
+         index = index + 1 == count ? 0 : index + 1) {
+        if (buckets[index].overflow < 255)
+            buckets[index].overflow--;
     }
     leaf->count--;
     table->count--;
@@ -396,7 +396,7 @@ void table_remove(struct table *table, uint64_t hash, uint32_t handle)
 void table_replace(struct table *table, uint64_t hash, uint32_t from, uint32_t to)
 {
     int slot;
-    struct bucket *bucket = locate(table, hash, from, &slot);
+    struct bucket *bucket = find_handle(table, hash, from, &slot);
 
     bucket->handles[slot] = to;
 }
@@ -404,7 +404,7 @@ void table_replace(struct table *table, uint64_t hash, uint32_t from, uint32_t t
 void table_note_due(struct table *table, uint64_t hash, uint32_t handle, int64_t expire_ms, int64_t now_ms)
 {
     int slot;
-    struct bucket *bucket = locate(table, hash, handle, &slot);
+    struct bucket *bucket = find_handle(table, hash, handle, &slot);
     uint32_t due = due_of(expire_ms, now_ms);
 
     if (bucket_due(bucket) == 0 || due_before(due, bucket_due(bucket)))
@@ -477,7 +477,7 @@ void table_home_wanted(const struct table *table, const struct table_cursor *cur
     }
 }
 
-static bool all(void *context, uint32_t handle)
+static bool accept_all(void *context, uint32_t handle)
 {
     (void)context;
     (void)handle;
@@ -486,7 +486,7 @@ static bool all(void *context, uint32_t handle)
 
 void table_home_entries(const struct table *table, const struct table_cursor *cursor, table_found *found, void *context)
 {
-    table_home_wanted(table, cursor, all, found, context);
+    table_home_wanted(table, cursor, accept_all, found, context);
 }
 
 size_t table_size(const struct table *table)
@@ -551,9 +551,9 @@ void table_verify(const struct table *table)
                 in_leaf++;
                 CHECK(buckets[b].tags[slot] == tag_of(hash));
                 CHECK(directory_index(table, hash) >= i && directory_index(table, hash) < i + span);
-                for (uint32_t at = home_of(hash, table->skip + word_depth(word), leaf->lines - 1); at != b;
-                     at = at + 1 == leaf->lines - 1 ? 0 : at + 1)
-                    CHECK(buckets[at].overflow > 0);
+                for (uint32_t index = home_of(hash, table->skip + word_depth(word), leaf->lines - 1); index != b;
+                     index = index + 1 == leaf->lines - 1 ? 0 : index + 1)
+                    CHECK(buckets[index].overflow > 0);
                 if (entry_due_ms(heap_at(table->heap, handle)) >= 0)
                     CHECK(bucket_due(&buckets[b]) != 0);
             }

@@ -54,7 +54,7 @@ static unsigned collect(const struct reply *reply, uint64_t from, uv_buf_t piece
 
     for (size_t i = 0; i <= reply->share_count; i++) {
         struct bytes parts[2] = { bytes_of(NULL, 0), bytes_of(NULL, 0) };
-        size_t end = i < reply->share_count ? reply->shares[i].at : reply->out.size;
+        size_t end = i < reply->share_count ? reply->shares[i].offset : reply->out.size;
 
         if (end > at)
             parts[0] = bytes_of(reply->out.data + at, end - at);

@@ -24,7 +24,7 @@ void reply_release(struct reply *reply)
 
 void reply_truncate(struct reply *reply, size_t size)
 {
-    while (reply->share_count > 0 && reply->shares[reply->share_count - 1].at > size) {
+    while (reply->share_count > 0 && reply->shares[reply->share_count - 1].offset > size) {
         struct blob *blob = reply->shares[--reply->share_count].blob;
 
         reply->shared_size -= blob->buffer.size;
@@ -223,7 +223,7 @@ void reply_verbatim(struct reply *reply, const char *kind, struct bytes text)
 
 struct reply_later reply_later_begin(struct reply *reply)
 {
-    struct reply_later later = { .at = reply->out.size };
+    struct reply_later later = { .offset = reply->out.size };
 
     memset(buffer_reserve(&reply->out, LATER_GAP), 0, LATER_GAP);
     reply->out.size += LATER_GAP;
@@ -236,19 +236,19 @@ static void later_end(struct reply *reply, struct reply_later later, char type, 
     char header[REPLY_HEADER_SIZE];
     size_t header_size = (size_t)(reply_header_write(header, type, (int64_t)number) - header);
     struct buffer *out = &reply->out;
-    size_t behind = later.at + LATER_GAP;
+    size_t after = later.offset + LATER_GAP;
 
-    CHECK(behind <= out->size);
+    CHECK(after <= out->size);
     if (header_size != LATER_GAP) {
         buffer_reserve(out, header_size);
-        memmove(out->data + later.at + header_size, out->data + behind, out->size - behind);
+        memmove(out->data + later.offset + header_size, out->data + after, out->size - after);
         out->size += header_size - LATER_GAP;
         for (size_t i = 0; i < reply->share_count; i++) {
-            if (reply->shares[i].at >= behind)
-                reply->shares[i].at += header_size - LATER_GAP;
+            if (reply->shares[i].offset >= after)
+                reply->shares[i].offset += header_size - LATER_GAP;
         }
     }
-    memcpy(out->data + later.at, header, header_size);
+    memcpy(out->data + later.offset, header, header_size);
 }
 
 void reply_later_array(struct reply *reply, struct reply_later later, size_t count)

@@ -17,10 +17,10 @@
 
 enum { REPLY_HEADER_SIZE = TEXT_INT_SIZE + 3 };     /* the longest ":-9223372036854775808" with CRLF */
 
-/* A string that is not copied into `out`: it is sent before out.data[at]. */
+/* A string that is not copied into `out`: it is sent before out.data[offset]. */
 struct reply_share {
     struct blob *blob;      /* held by the reply */
-    size_t at;
+    size_t offset;
 };
 
 enum { REPLY_SHARE_MIN = 64 * 1024 };
@@ -29,7 +29,7 @@ struct reply {
     struct buffer out;
     int protocol;           /* 2 or 3 */
     bool may_share;         /* the reader of the reply sends shares; otherwise everything is in `out` */
-    struct reply_share *shares;     /* ordered by `at` */
+    struct reply_share *shares;     /* ordered by `offset` */
     size_t share_count, share_capacity;
     uint64_t shared_size;   /* bytes of all shares */
     _Atomic uint64_t *held; /* owned by the server: bytes of all strings held by replies, each string counted once; NULL: not counted */
@@ -72,7 +72,7 @@ void reply_verbatim(struct reply *reply, const char *kind, struct bytes text);
 /* For arrays whose number of elements is known only at the end: begin, write the elements, then state the type and the
  * count. Calls nest: the inner one ends first. If the count has more than one digit, the elements are moved once. */
 struct reply_later {
-    size_t at;              /* offset of the gap in `out` */
+    size_t offset;          /* of the gap in `out` */
 };
 struct reply_later reply_later_begin(struct reply *reply);
 void reply_later_array(struct reply *reply, struct reply_later later, size_t count);

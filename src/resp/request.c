@@ -75,7 +75,7 @@ void request_restart(struct request_parser *parser)
     parser->arg_count = 0;
 }
 
-static enum request_result fail(struct request_parser *parser, const char *text)
+static enum request_result protocol_error(struct request_parser *parser, const char *text)
 {
     snprintf(parser->error, sizeof(parser->error), "Protocol error: %s", text);
     request_end(parser);
@@ -83,7 +83,7 @@ static enum request_result fail(struct request_parser *parser, const char *text)
     return REQUEST_ERROR;
 }
 
-static enum request_result need(size_t *wanted, size_t missing)
+static enum request_result need_more(size_t *wanted, size_t missing)
 {
     *wanted = missing;
     return REQUEST_MORE;
@@ -161,7 +161,7 @@ size_t request_large_begin(struct request_parser *parser, const char *data, size
     return parser->scanned;
 }
 
-static struct buffer *filling(struct request_parser *parser)
+static struct buffer *filling_buffer(struct request_parser *parser)
 {
     struct request_large *last = parser->large_count > 0 ? &parser->large[parser->large_count - 1] : NULL;
 
@@ -170,7 +170,7 @@ static struct buffer *filling(struct request_parser *parser)
 
 char *request_large_room(struct request_parser *parser, size_t *room)
 {
-    struct buffer *buffer = filling(parser);
+    struct buffer *buffer = filling_buffer(parser);
 
     if (buffer == NULL)
         return NULL;
@@ -180,7 +180,7 @@ char *request_large_room(struct request_parser *parser, size_t *room)
 
 bool request_large_add(struct request_parser *parser, size_t size)
 {
-    struct buffer *buffer = filling(parser);
+    struct buffer *buffer = filling_buffer(parser);
 
     CHECK(buffer != NULL && size <= buffer->capacity - buffer->size);
     buffer->size += size;
@@ -226,7 +226,7 @@ static inline int hex_value(char c)
 }
 
 /* `at` is after a backslash in double quotes, and not at the end. */
-static const char *unescape(const char *at, const char *end, struct buffer *text)
+static const char *read_escape(const char *at, const char *end, struct buffer *text)
 {
     char c = *at;
 
@@ -246,11 +246,11 @@ static const char *unescape(const char *at, const char *end, struct buffer *text
 }
 
 /* `at` is after the opening quote. Returns the address after the closing one, NULL if there is none. */
-static const char *unquote(const char *at, const char *end, char quote, struct buffer *text)
+static const char *read_quoted(const char *at, const char *end, char quote, struct buffer *text)
 {
     while (at < end && *at != quote) {
         if (*at == '\\' && quote == '"' && end - at >= 2) {
-            at = unescape(at + 1, end, text);
+            at = read_escape(at + 1, end, text);
             continue;
         }
         if (*at == '\\' && quote == '\'' && end - at >= 2 && at[1] == '\'')
@@ -271,7 +271,7 @@ static const char *inline_quoted(struct request_parser *parser, const char *at, 
             buffer_append_u8(text, (uint8_t)*at++);
             continue;
         }
-        at = unquote(at + 1, end, *at, text);
+        at = read_quoted(at + 1, end, *at, text);
         if (at == NULL || (at < end && !is_space(*at)))
             return NULL;
         break;
@@ -300,7 +300,7 @@ static enum request_result inline_split(struct request_parser *parser, const cha
         } else {
             at = inline_quoted(parser, start, end);
             if (at == NULL)
-                return fail(parser, "unbalanced quotes in request");
+                return protocol_error(parser, "unbalanced quotes in request");
         }
     }
 }
@@ -316,10 +316,10 @@ static enum request_result inline_parse(struct request_parser *parser, const str
     end = memchr(data + parser->line_scanned, '\n', size - parser->line_scanned);
     line_size = end != NULL ? (size_t)(end - data) : size;
     if (line_size > (size_t)limits->inline_size_max)
-        return fail(parser, "too big inline request");
+        return protocol_error(parser, "too big inline request");
     if (end == NULL) {
         parser->line_scanned = size;
-        return need(wanted, 1);
+        return need_more(wanted, 1);
     }
     parser->inline_text.size = 0;
     result = inline_split(parser, data, end);
@@ -359,14 +359,14 @@ static inline const char *number_fast(const char *at, const char *end, int64_t *
     return NULL;
 }
 
-static enum header unexpected(struct request_parser *parser, char got)
+static enum header unexpected_type(struct request_parser *parser, char got)
 {
     char text[32];
 
     if (got == '\r' || got == '\n' || got == '\0')
         got = ' ';
     snprintf(text, sizeof(text), "expected '$', got '%c'", got);
-    fail(parser, text);
+    protocol_error(parser, text);
     return HEADER_ERROR;
 }
 
@@ -385,7 +385,7 @@ static enum header header_slow(struct request_parser *parser, const struct reque
     end = memchr(data + from, '\r', size - from);
     line_size = end != NULL ? (size_t)(end - data) - start : size - start;
     if (line_size > (size_t)limits->inline_size_max) {
-        fail(parser, type == '*' ? "too big mbulk count string" : "too big bulk count string");
+        protocol_error(parser, type == '*' ? "too big mbulk count string" : "too big bulk count string");
         return HEADER_ERROR;
     }
     if (end == NULL || end == data + size - 1) {
@@ -393,7 +393,7 @@ static enum header header_slow(struct request_parser *parser, const struct reque
         return HEADER_MORE;
     }
     if (data[start] != type)
-        return unexpected(parser, data[start]);
+        return unexpected_type(parser, data[start]);
     if (!text_to_int(bytes_of(data + start + 1, line_size - 1), number))
         *number = INT64_MAX;        /* above every limit */
     parser->scanned = start + line_size + 2;
@@ -403,11 +403,11 @@ static enum header header_slow(struct request_parser *parser, const struct reque
 static enum header count_read(struct request_parser *parser, const struct request_limits *limits, const char *data,
     size_t size)
 {
-    const char *behind = number_fast(data + 1, data + size, &parser->args_expected);
+    const char *after = number_fast(data + 1, data + size, &parser->args_expected);
     int64_t count;
 
-    if (behind != NULL) {
-        parser->scanned = (size_t)(behind - data);
+    if (after != NULL) {
+        parser->scanned = (size_t)(after - data);
         count = parser->args_expected;
     } else {
         enum header header = header_slow(parser, limits, data, size, '*', &count);
@@ -416,11 +416,11 @@ static enum header count_read(struct request_parser *parser, const struct reques
             return header;
     }
     if (count > limits->arg_count_max || count > INT32_MAX) {
-        fail(parser, "invalid multibulk length");
+        protocol_error(parser, "invalid multibulk length");
         return HEADER_ERROR;
     }
     if (count > UNAUTHENTICATED_ARGS_MAX && !limits->authenticated) {
-        fail(parser, "unauthenticated multibulk length");
+        protocol_error(parser, "unauthenticated multibulk length");
         return HEADER_ERROR;
     }
     parser->args_expected = count > 0 ? count : 0;
@@ -432,13 +432,13 @@ static inline enum header bulk_read(struct request_parser *parser, const struct 
     const char *data, size_t size)
 {
     const char *at = data + parser->scanned;
-    const char *behind = NULL;
+    const char *after = NULL;
     int64_t length;
 
     if (at < data + size && *at == '$')
-        behind = number_fast(at + 1, data + size, &length);
-    if (behind != NULL) {
-        parser->scanned = (size_t)(behind - data);
+        after = number_fast(at + 1, data + size, &length);
+    if (after != NULL) {
+        parser->scanned = (size_t)(after - data);
     } else {
         enum header header = header_slow(parser, limits, data, size, '$', &length);
 
@@ -446,11 +446,11 @@ static inline enum header bulk_read(struct request_parser *parser, const struct 
             return header;
     }
     if (length < 0 || length > limits->bulk_size_max) {
-        fail(parser, "invalid bulk length");
+        protocol_error(parser, "invalid bulk length");
         return HEADER_ERROR;
     }
     if (length > UNAUTHENTICATED_BULK_MAX && !limits->authenticated) {
-        fail(parser, "unauthenticated bulk length");
+        protocol_error(parser, "unauthenticated bulk length");
         return HEADER_ERROR;
     }
     parser->bulk_expected = length;
@@ -470,11 +470,11 @@ static enum request_result args_read(struct request_parser *parser, const struct
             if (header == HEADER_ERROR)
                 return REQUEST_ERROR;
             if (header == HEADER_MORE)
-                return need(wanted, 1);
+                return need_more(wanted, 1);
         }
         needed = (size_t)parser->bulk_expected + 2;
         if (size - parser->scanned < needed)
-            return need(wanted, needed - (size - parser->scanned));
+            return need_more(wanted, needed - (size - parser->scanned));
         args_push(parser, data + parser->scanned, (size_t)parser->bulk_expected);
         parser->scanned += needed;
         parser->bulk_expected = -1;
@@ -502,14 +502,14 @@ enum request_result request_parse(struct request_parser *parser, const struct re
         request_begin(parser);
         kept = 0;
         if (size == 0)
-            return need(wanted, 1);
+            return need_more(wanted, 1);
         if (data[0] != '*')
             return inline_parse(parser, limits, data, size, consumed, wanted);
         header = count_read(parser, limits, data, size);
         if (header == HEADER_ERROR)
             return REQUEST_ERROR;
         if (header == HEADER_MORE)
-            return need(wanted, 1);
+            return need_more(wanted, 1);
     }
     result = args_read(parser, limits, data, size, wanted);
     if (result == REQUEST_COMPLETE) {

@@ -41,16 +41,16 @@ struct chunk *chunk_ring_insert(struct chunk_list *list, size_t index)
 
 void chunk_ring_remove(struct chunk_list *list, size_t index, size_t count)
 {
-    size_t behind = list->used - index - count;
+    size_t after = list->used - index - count;
 
     if (count == 0)
         return;
-    if (index < behind) {
+    if (index < after) {
         for (size_t i = index; i-- > 0; )
             *chunk_at(list, i + count) = *chunk_at(list, i);
         list->first = (uint32_t)(list->first + count) & (list->capacity - 1);
     } else {
-        for (size_t i = 0; i < behind; i++)
+        for (size_t i = 0; i < after; i++)
             *chunk_at(list, index + i) = *chunk_at(list, index + count + i);
     }
     list->used -= (uint32_t)count;

@@ -7,7 +7,7 @@
 enum { PACK_SIZE_MAX = 128 * 1024 };   /* replacing elements may let a chunk exceed its limit, but not this */
 
 /* The chunk's elements from `index` on become a new chunk after it. */
-static void split(struct chunk_list *list, size_t chunk_index, size_t index)
+static void split_chunk(struct chunk_list *list, size_t chunk_index, size_t index)
 {
     struct chunk *left, *right = chunk_ring_insert(list, chunk_index + 1);
     struct listpack *pack = listpack_create();
@@ -31,7 +31,7 @@ static void split(struct chunk_list *list, size_t chunk_index, size_t index)
 }
 
 /* Merges a chunk with the next one, if the result is not too large. */
-static bool merge(struct chunk_list *list, size_t index)
+static bool merge_with_next(struct chunk_list *list, size_t index)
 {
     struct chunk *left, *right;
     char digits[TEXT_INT_SIZE];
@@ -86,7 +86,7 @@ void chunk_list_insert(struct chunk_list *list, size_t index, struct bytes eleme
         last++;
     } else {
         chunk_open(chunk);
-        split(list, first, at);
+        split_chunk(list, first, at);
         if (chunk_has_room(list, chunk_at(list, first), element)) {
             insert_into(list, first, at, element);
         } else {
@@ -94,10 +94,10 @@ void chunk_list_insert(struct chunk_list *list, size_t index, struct bytes eleme
             last++;
         }
         last++;
-        merge(list, last);
-        if (merge(list, last - 1))
+        merge_with_next(list, last);
+        if (merge_with_next(list, last - 1))
             last--;
-        if (first > 0 && merge(list, first - 1)) {
+        if (first > 0 && merge_with_next(list, first - 1)) {
             first--;
             last--;
         }

@@ -304,7 +304,7 @@ enum status codec_read_stream(uint8_t type, struct bytes *input, const struct va
 
 /* Converts a record of the store to a dump: everything is copied except the consumers' times */
 
-static bool skip(struct bytes *input, size_t size)
+static bool skip_bytes(struct bytes *input, size_t size)
 {
     struct bytes taken;
 
@@ -326,7 +326,7 @@ static bool skip_pending(struct bytes *input)
 
     if (codec_read_size(input, &count) != STATUS_OK)
         return false;
-    while (count > 0 && skip(input, 16 + 8) && skip_sizes(input, 1))
+    while (count > 0 && skip_bytes(input, 16 + 8) && skip_sizes(input, 1))
         count--;
     return count == 0;
 }
@@ -342,13 +342,13 @@ static bool convert_consumer(struct bytes *input, struct buffer *out, const char
 {
     uint64_t count;
 
-    if (!codec_skip_string(input) || !skip(input, 8))
+    if (!codec_skip_string(input) || !skip_bytes(input, 8))
         return false;
     copy_passed(out, from, input);
-    if (!skip(input, 8))
+    if (!skip_bytes(input, 8))
         return false;
     *from = input->data;
-    return codec_read_size(input, &count) == STATUS_OK && count <= input->size / 16 && skip(input, count * 16);
+    return codec_read_size(input, &count) == STATUS_OK && count <= input->size / 16 && skip_bytes(input, count * 16);
 }
 
 enum status codec_stream_for_dump(struct bytes payload, struct buffer *out)
@@ -357,7 +357,7 @@ enum status codec_stream_for_dump(struct bytes payload, struct buffer *out)
     const char *from;
     uint64_t nodes, groups, consumers;
 
-    if (!skip(&input, 1) || payload.data[0] != CODEC_RDB_STREAM_3 || codec_read_size(&input, &nodes) != STATUS_OK)
+    if (!skip_bytes(&input, 1) || payload.data[0] != CODEC_RDB_STREAM_3 || codec_read_size(&input, &nodes) != STATUS_OK)
         return STATUS_CORRUPT;
     buffer_append_u8(out, CODEC_RDB_STREAM_2);
     from = payload.data + 1;

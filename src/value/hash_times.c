@@ -426,7 +426,7 @@ static bool is_in_order(const struct listpack *pack, bool *is_good)
 }
 
 /* Builds a hash with the same fields, one by one. */
-static bool rebuild(struct value *hash, const struct value_limits *limits)
+static bool rebuild_by_field(struct value *hash, const struct value_limits *limits)
 {
     struct value built = hash_build_timed(limits, hash_count(hash));
     struct hash_iterator iterator;
@@ -467,7 +467,7 @@ enum status hash_of_timed_listpack(struct bytes listpack, const struct value_lim
         if (is_good)
             hash_drop_times_if_none(&built);
     } else if (is_good) {
-        is_good = rebuild(&built, limits);
+        is_good = rebuild_by_field(&built, limits);
     }
     if (!is_good) {
         value_free(&built);

@@ -139,7 +139,7 @@ bool stream_append(struct stream *stream, const struct value_limits *limits, str
 }
 
 /* The place and the position of a live entry. */
-static bool find(const struct stream *stream, struct stream_id id, struct idmap_place *place, size_t *at)
+static bool find_live_entry(const struct stream *stream, struct stream_id id, struct idmap_place *place, size_t *at)
 {
     const struct listpack *pack;
     struct stream_id node_id;
@@ -167,7 +167,7 @@ bool stream_has(const struct stream *stream, struct stream_id id)
     struct idmap_place place;
     size_t at;
 
-    return find(stream, id, &place, &at);
+    return find_live_entry(stream, id, &place, &at);
 }
 
 bool stream_delete(struct stream *stream, struct stream_id id)
@@ -176,7 +176,7 @@ bool stream_delete(struct stream *stream, struct stream_id id)
     struct listpack **node;
     size_t at;
 
-    if (!find(stream, id, &place, &at))
+    if (!find_live_entry(stream, id, &place, &at))
         return false;
     node = node_at(stream, place);
     if (node_live(*node) == 1) {

@@ -36,7 +36,7 @@ static inline uint64_t node_live(const struct listpack *pack)
     return (uint64_t)number_at(pack, listpack_first(pack));
 }
 
-static inline size_t skip(const struct listpack *pack, size_t at, size_t count)
+static inline size_t skip_elements(const struct listpack *pack, size_t at, size_t count)
 {
     for (; count > 0 && at != LISTPACK_NONE; count--)
         at = listpack_next(pack, at);
@@ -46,7 +46,7 @@ static inline size_t skip(const struct listpack *pack, size_t at, size_t count)
 /* The position of the first field, and the number of fields. */
 static inline size_t node_fields(const struct listpack *pack, size_t *field_count)
 {
-    size_t at = skip(pack, listpack_first(pack), 2);
+    size_t at = skip_elements(pack, listpack_first(pack), 2);
 
     *field_count = (size_t)number_at(pack, at);
     return listpack_next(pack, at);
@@ -56,7 +56,7 @@ static inline size_t node_first_entry(const struct listpack *pack)
 {
     size_t field_count, at = node_fields(pack, &field_count);
 
-    return skip(pack, at, field_count + 1);
+    return skip_elements(pack, at, field_count + 1);
 }
 
 /* A decoded entry. */
@@ -86,7 +86,7 @@ static inline struct entry_view entry_read(const struct listpack *pack, struct s
 /* The position of the next entry; LISTPACK_NONE if this is the last one. */
 static inline size_t entry_skip(const struct listpack *pack, const struct entry_view *view)
 {
-    return skip(pack, view->pairs, view->pair_count * (view->flags & ENTRY_SAME_FIELDS ? 1 : 2) + 1);
+    return skip_elements(pack, view->pairs, view->pair_count * (view->flags & ENTRY_SAME_FIELDS ? 1 : 2) + 1);
 }
 
 /* The position of the last entry, which must exist. */

@@ -6,12 +6,12 @@
 #include "value/stream_group.h"
 #include "value/type.h"
 
-static const char *encoding_name(const struct value *value)
+static const char *stream_encoding_name(const struct value *value)
 {
     return "stream";
 }
 
-static void free_stream(struct value *value)
+static void stream_free(struct value *value)
 {
     struct stream *stream = stream_of(value);
     struct idmap_place place;
@@ -23,7 +23,7 @@ static void free_stream(struct value *value)
     mem_free(stream);
 }
 
-static size_t memory(const struct value *value, size_t samples)
+static size_t stream_memory(const struct value *value, size_t samples)
 {
     const struct stream *stream = stream_of(value);
     size_t memory = mem_size(stream) + idmap_memory(&stream->nodes) + stream_groups_memory(stream), packs = 0, looked_at = 0;
@@ -36,14 +36,14 @@ static size_t memory(const struct value *value, size_t samples)
     return memory + (looked_at > 0 ? (size_t)((double)packs / (double)looked_at * (double)stream->nodes.count) : 0);
 }
 
-static size_t effort(const struct value *value)
+static size_t stream_effort(const struct value *value)
 {
     const struct stream *stream = stream_of(value);
 
     return 1 + stream->nodes.count + idmap_blocks(&stream->nodes) + stream_groups_blocks(stream);
 }
 
-static struct value copy(const struct value *value)
+static struct value stream_copy(const struct value *value)
 {
     const struct stream *from = stream_of(value);
     struct value result = stream_create();
@@ -90,7 +90,7 @@ static void digest_group(const struct stream_group *group, struct value_sum *sum
     buffer_release(&element);
 }
 
-static void digest(const struct value *value, struct value_sum *sum)
+static void stream_digest(const struct value *value, struct value_sum *sum)
 {
     const struct stream *stream = stream_of(value);
     struct buffer element = { 0 };
@@ -120,4 +120,11 @@ static void digest(const struct value *value, struct value_sum *sum)
         digest_group(stream->groups[i], sum);
 }
 
-const struct value_operations stream_operations = { encoding_name, free_stream, memory, effort, copy, digest };
+const struct value_operations stream_operations = {
+    .encoding_name = stream_encoding_name,
+    .free = stream_free,
+    .memory = stream_memory,
+    .effort = stream_effort,
+    .copy = stream_copy,
+    .digest = stream_digest,
+};

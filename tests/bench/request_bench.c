@@ -156,7 +156,7 @@ int main(void)
     time_doubles("double, integers below 10^6", numbers);
     for (int i = 0; i < NUMBERS; i++)
         numbers[i] = (double)random_below(&random, 100000000) / 100;
-    time_doubles("double, two digits behind the point", numbers);
+    time_doubles("double, two digits after the point", numbers);
     for (int i = 0; i < NUMBERS; i++)
         numbers[i] = (double)(random_next(&random) >> 11) * 0x1p-53;
     time_doubles("double, random in 0..1", numbers);

@@ -260,7 +260,7 @@ static void a_long_string_is_held_if_the_reader_sends_shares(void **state)
     assert_true(blob_is_shared(blob));
     reply_later_array(reply, later, 100);       /* the header is longer than the gap: what follows is moved */
     assert_int_equal(reply->share_count, 1);
-    assert_int_equal(reply->shares[0].at, 6 + size);
+    assert_int_equal(reply->shares[0].offset, 6 + size);
     assert_int_equal(reply_size(reply), 6 + size + REPLY_SHARE_MIN + 2);
     assert_memory_equal(reply->out.data, "*100\r\n", 6);
     reply_bulk_blob(reply, blob);

@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/hash.h"
+#include "base/siphash.h"
 
 struct btree;
 

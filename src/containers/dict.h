@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/hash.h"
 #include "base/random.h"
+#include "base/siphash.h"
 
 struct dict;
 

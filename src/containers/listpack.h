@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/hash.h"
+#include "base/siphash.h"
 #include "base/text.h"
 
 struct listpack;

@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "base/mutex.h"
+#include "base/siphash.h"
 #include "keyspace/keyspace.h"
 
 struct partitions;

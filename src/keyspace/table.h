@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/hash.h"
+#include "base/siphash.h"
 #include "keyspace/heap.h"
 
 enum {

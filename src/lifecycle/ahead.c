@@ -1,6 +1,6 @@
 #include "lifecycle/ahead.h"
 
-#include "base/hash.h"
+#include "base/siphash.h"
 #include "base/text.h"
 #include "call/command_keys.h"
 

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/mem.h"
+#include "base/siphash.h"
 #include "base/version.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"

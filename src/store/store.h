@@ -35,8 +35,8 @@ extern "C" {
 
 #include "base/buffer.h"
 #include "base/bytes.h"
-#include "base/hash.h"
 #include "base/message.h"
+#include "base/siphash.h"
 #include "base/status.h"
 
 enum { STORE_INCARNATION_FIRST = 1 };

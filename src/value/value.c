@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/hash.h"
+#include "base/siphash.h"
 #include "value/type.h"
 
 static const struct value_operations *const types[VALUE_TYPE_COUNT] = {

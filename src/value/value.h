@@ -14,7 +14,7 @@
 
 #include "base/buffer.h"
 #include "base/bytes.h"
-#include "base/hash.h"
+#include "base/siphash.h"
 #include "base/status.h"
 
 enum value_type {       /* four bits in an entry */

@@ -1,4 +1,4 @@
-#include "base/hash.h"
+#include "base/siphash.h"
 
 static inline uint64_t rotate(uint64_t x, int by)
 {

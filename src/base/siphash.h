@@ -3,8 +3,8 @@
  * It is keyed so that clients cannot choose keys that collide. The seed is random and is kept with the store. One hash
  * serves partition, bucket, tag, record map and the order of the store's keys.
  */
-#ifndef KELVIN_BASE_HASH_H
-#define KELVIN_BASE_HASH_H
+#ifndef KELVIN_BASE_SIPHASH_H
+#define KELVIN_BASE_SIPHASH_H
 
 #include <stdint.h>
 

@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "base/random.h"
+#include "base/siphash.h"
 
 static const struct hash_seed key = { 0x0706050403020100u, 0x0f0e0d0c0b0a0908u };
 

@@ -35,7 +35,7 @@ static uint64_t key_memory(const struct key *key, size_t samples)
     const struct table *table = &key->keyspace->table;
     uint64_t share = table_size(table) / table->count;
 
-    return entry_block_size(entry) + (key->name.size > KEY_INLINE_MAX ? key->name.size : 0) +
+    return entry_block_size(entry) + (key->name.size > ENTRY_KEY_INLINE_MAX ? key->name.size : 0) +
            value_memory(&key->value, samples) + (share < TABLE_SHARE_MAX ? share : TABLE_SHARE_MAX);
 }
 

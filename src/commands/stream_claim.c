@@ -195,7 +195,7 @@ static void take(struct claim *claim, struct stream_id id, struct stream_pending
     pending->delivered_ms = claim->delivered_ms;
     if (claim->deliveries >= 0)
         pending->deliveries = (uint64_t)claim->deliveries;
-    else if (!claim->just_ids && pending->deliveries < DELIVERIES_MAX)
+    else if (!claim->just_ids && pending->deliveries < STREAM_DELIVERIES_MAX)
         pending->deliveries++;
     if (claim->just_ids)
         reply_stream_id(call->reply, id);

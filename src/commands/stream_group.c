@@ -21,7 +21,7 @@ struct group_options {
 
 static bool read_options(struct call *call, bool may_create, struct group_options *options)
 {
-    *options = (struct group_options){ .entries_read = ENTRIES_READ_UNKNOWN };
+    *options = (struct group_options){ .entries_read = STREAM_ENTRIES_READ_UNKNOWN };
     for (int arg = 5; arg < call->arg_count; arg++) {
         if (may_create && arg_is(call, arg, "mkstream")) {
             options->creates_stream = true;
@@ -29,7 +29,7 @@ static bool read_options(struct call *call, bool may_create, struct group_option
             if (!arg_integer(call, ++arg, &options->entries_read))
                 return false;
             /* The log has the counter as it was, which may have wrapped around. */
-            if (options->entries_read < 0 && options->entries_read != ENTRIES_READ_UNKNOWN && !(call->client->flags & CLIENT_REPLAY)) {
+            if (options->entries_read < 0 && options->entries_read != STREAM_ENTRIES_READ_UNKNOWN && !(call->client->flags & CLIENT_REPLAY)) {
                 reply_errorf(call, "ERR value for ENTRIESREAD must be positive or -1");
                 return false;
             }

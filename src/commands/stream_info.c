@@ -23,7 +23,7 @@ static void reply_read(struct call *call, const struct stream *stream, const str
     int64_t lag;
 
     reply_bulk_string(call->reply, "entries-read");
-    if (group->entries_read == ENTRIES_READ_UNKNOWN)
+    if (group->entries_read == STREAM_ENTRIES_READ_UNKNOWN)
         reply_null(call->reply);
     else
         reply_integer(call->reply, group->entries_read);

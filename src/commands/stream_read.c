@@ -211,7 +211,7 @@ static bool deliver_again(struct call *call, const struct read *read, int i, con
             continue;
         }
         pending->delivered_ms = call->turn->now_ms;
-        if (pending->deliveries < DELIVERIES_MAX)
+        if (pending->deliveries < STREAM_DELIVERIES_MAX)
             pending->deliveries++;
         claim_log_add(&log, id, pending);
         changed = true;

@@ -101,7 +101,7 @@ static void hand_over(struct lazy_free *lazy, struct value value, struct keyspac
 
 void lazy_free_value(struct lazy_free *lazy, struct value value)
 {
-    if (value_effort(&value) <= EFFORT_MAX_NOW)
+    if (value_free_effort(&value) <= EFFORT_MAX_NOW)
         value_free(&value);
     else
         hand_over(lazy, value, NULL);

@@ -2,7 +2,7 @@
  *
  *   entry  = header (8) | expire_ms i64, if ENTRY_EXPIRES | key | value
  *   header = type:4 encoding:4 | flags u8 | heat u8 | key_size u8 | heat_minutes u16 | value_size u16
- *   key    = key_size bytes; key_size 255: size u32, then the bytes, or a pointer to them over KEY_INLINE_MAX
+ *   key    = key_size bytes; key_size 255: size u32, then the bytes, or a pointer to them over ENTRY_KEY_INLINE_MAX
  *   value  = inline strings: value_size bytes; integers: i64; everything else: a pointer (8 bytes, unaligned)
  *
  * Blocks are multiples of 8 bytes, at least 16. A free block has ENTRY_FREE or ENTRY_FILLER in its first byte (see
@@ -45,7 +45,7 @@ enum {
     ENTRY_FREE = 0xff,      /* first byte of a free block */
     ENTRY_FILLER = 0xfe,    /* first byte of 8 unusable bytes */
     ENTRY_KEY_EXTENDED = 255,
-    KEY_INLINE_MAX = 2048,
+    ENTRY_KEY_INLINE_MAX = 2048,
 };
 
 struct entry {
@@ -72,7 +72,7 @@ static inline bool entry_is_inline(const struct entry *entry)
            entry->type_encoding == (VALUE_STRING | STRING_RAW << 4);
 }
 
-static inline size_t entry_value_room(const struct entry *entry)
+static inline size_t entry_value_space(const struct entry *entry)
 {
     return entry_is_inline(entry) ? entry->value_size : 8;
 }
@@ -90,18 +90,18 @@ static inline struct bytes entry_key(const struct entry *entry)
     if (__builtin_expect(size == ENTRY_KEY_EXTENDED, 0)) {
         memcpy(&size, at, 4);
         at += 4;
-        if (size > KEY_INLINE_MAX)
+        if (size > ENTRY_KEY_INLINE_MAX)
             memcpy(&at, at, 8);
     }
     return bytes_of(at, size);
 }
 
 /* The size of a key of `key_size` bytes within an entry. */
-static inline size_t key_room(size_t key_size)
+static inline size_t entry_key_space(size_t key_size)
 {
     if (key_size < ENTRY_KEY_EXTENDED)
         return key_size;
-    return 4 + (key_size > KEY_INLINE_MAX ? 8 : key_size);
+    return 4 + (key_size > ENTRY_KEY_INLINE_MAX ? 8 : key_size);
 }
 
 static inline char *entry_value_at(const struct entry *entry)
@@ -112,7 +112,7 @@ static inline char *entry_value_at(const struct entry *entry)
         uint32_t size;
 
         memcpy(&size, at, 4);
-        return (char *)at + key_room(size);
+        return (char *)at + entry_key_space(size);
     }
     return (char *)at + entry->key_size;
 }
@@ -172,7 +172,7 @@ static inline int64_t entry_death_ms(const struct entry *entry)
     return earlier_ms(entry_expire_ms(entry), hash_last_death(&value));
 }
 
-static inline uint32_t block_round(size_t size)
+static inline uint32_t entry_block_round(size_t size)
 {
     size = (size + ENTRY_UNIT - 1) & ~(size_t)(ENTRY_UNIT - 1);
     return size < ENTRY_BLOCK_MIN ? ENTRY_BLOCK_MIN : (uint32_t)size;
@@ -180,7 +180,7 @@ static inline uint32_t block_round(size_t size)
 
 static inline uint32_t entry_block_size(const struct entry *entry)
 {
-    return block_round((size_t)(entry_value_at(entry) - (const char *)entry) + entry_value_room(entry));
+    return entry_block_round((size_t)(entry_value_at(entry) - (const char *)entry) + entry_value_space(entry));
 }
 
 #endif

@@ -56,7 +56,7 @@ static inline struct entry *heap_at(const struct heap *heap, uint32_t handle)
                             (size_t)(handle & ((1u << HEAP_UNIT_BITS) - 1)) * ENTRY_UNIT);
 }
 
-/* `size` is a result of block_round, at most HEAP_BLOCK_MAX. Returns 0 if there is no memory. */
+/* `size` is a result of entry_block_round, at most HEAP_BLOCK_MAX. Returns 0 if there is no memory. */
 uint32_t heap_alloc(struct heap *heap, uint32_t size);
 void heap_free(struct heap *heap, uint32_t handle, uint32_t size);
 

@@ -23,7 +23,7 @@ static void block_free_parts(struct entry *entry)
     struct bytes key = entry_key(entry);
 
     value_free(&value);
-    if (key.size > KEY_INLINE_MAX)
+    if (key.size > ENTRY_KEY_INLINE_MAX)
         mem_free((void *)key.data);
 }
 
@@ -51,7 +51,7 @@ void keyspace_destroy(struct keyspace *keyspace)
     mem_free(keyspace);
 }
 
-static size_t value_room(const struct value *value)
+static size_t value_space(const struct value *value)
 {
     if (value->type == VALUE_STRING && (value->encoding == STRING_EMBEDDED || value->encoding == STRING_RAW))
         return value->bytes.size;
@@ -86,7 +86,7 @@ static void put_key(struct entry *entry, struct bytes key)
     entry->key_size = ENTRY_KEY_EXTENDED;
     memcpy(at, &size, 4);
     at += 4;
-    if (size > KEY_INLINE_MAX) {
+    if (size > ENTRY_KEY_INLINE_MAX) {
         char *copy = mem_alloc(size);
 
         memcpy(copy, key.data, size);
@@ -100,7 +100,7 @@ uint32_t keyspace_insert(struct keyspace *keyspace, uint64_t hash, struct bytes 
     int64_t expire_ms, enum record_state record, int64_t now_ms)
 {
     bool expires = expire_ms >= 0;
-    uint32_t size = block_round(sizeof(struct entry) + (expires ? 8 : 0) + key_room(key.size) + value_room(value));
+    uint32_t size = entry_block_round(sizeof(struct entry) + (expires ? 8 : 0) + entry_key_space(key.size) + value_space(value));
     uint32_t handle = heap_alloc(&keyspace->heap, size);
     struct entry *entry;
 
@@ -156,7 +156,7 @@ uint32_t keyspace_set_value(struct keyspace *keyspace, uint64_t hash, uint32_t h
 {
     struct entry *entry = heap_at(&keyspace->heap, handle);
     uint32_t old_size = entry_block_size(entry);
-    uint32_t size = block_round((size_t)(entry_value_at(entry) - (char *)entry) + value_room(value));
+    uint32_t size = entry_block_round((size_t)(entry_value_at(entry) - (char *)entry) + value_space(value));
     uint32_t moved;
 
     if (size == old_size) {
@@ -179,7 +179,7 @@ uint32_t keyspace_set_expire(struct keyspace *keyspace, uint64_t hash, uint32_t 
         struct value value = entry_value(entry);
         size_t key_size = (size_t)(entry_value_at(entry) - entry_key_at(entry));
         uint32_t moved = heap_alloc(&keyspace->heap,
-            block_round(sizeof(struct entry) + (has ? 8 : 0) + key_size + entry_value_room(entry)));
+            entry_block_round(sizeof(struct entry) + (has ? 8 : 0) + key_size + entry_value_space(entry)));
         struct entry *to;
 
         CHECK(moved != 0);
@@ -216,7 +216,7 @@ void keyspace_remove(struct keyspace *keyspace, uint64_t hash, uint32_t handle, 
         keyspace->expiring_count--;
     if (entry->flags & ENTRY_PROBATION)
         keyspace->probation_count--;
-    if (key.size > KEY_INLINE_MAX)
+    if (key.size > ENTRY_KEY_INLINE_MAX)
         mem_free((void *)key.data);
     heap_free(&keyspace->heap, handle, entry_block_size(entry));
 }
@@ -278,20 +278,20 @@ bool keyspace_compact(struct keyspace *keyspace, uint32_t block_count, uint32_t 
 
 bool keyspace_expire_step(struct keyspace *keyspace, int64_t now_ms, uint32_t bucket_count, keyspace_expired *found, void *context)
 {
-    uint32_t now = due_of(now_ms, now_ms);
+    uint32_t now = table_due_of(now_ms, now_ms);
 
     while (bucket_count-- > 0) {
         struct table_cursor cursor;
-        uint32_t expired[BUCKET_SLOTS], earliest = 0;
-        uint64_t hashes[BUCKET_SLOTS];
+        uint32_t expired[TABLE_BUCKET_SLOTS], earliest = 0;
+        uint64_t hashes[TABLE_BUCKET_SLOTS];
         int count = 0;
-        struct bucket *bucket;
+        struct table_bucket *bucket;
 
         if (!table_seek(&keyspace->table, keyspace->expire_cursor, &cursor))
             return true;
         bucket = cursor.bucket;
-        if (bucket_due(bucket) != 0 && !due_before(now, bucket_due(bucket))) {
-            for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+        if (table_bucket_due(bucket) != 0 && !table_due_before(now, table_bucket_due(bucket))) {
+            for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
                 struct entry *entry;
                 int64_t expire_ms;
 
@@ -304,13 +304,13 @@ bool keyspace_expire_step(struct keyspace *keyspace, int64_t now_ms, uint32_t bu
                 if (expire_ms <= now_ms && !entry_is_held(keyspace, entry)) {
                     expired[count] = bucket->handles[slot];
                     hashes[count++] = hash_bytes(&keyspace->partition->all->seed, entry_key(entry));
-                } else if (earliest == 0 || due_before(due_of(expire_ms, now_ms), earliest)) {
-                    earliest = due_of(expire_ms, now_ms);
+                } else if (earliest == 0 || table_due_before(table_due_of(expire_ms, now_ms), earliest)) {
+                    earliest = table_due_of(expire_ms, now_ms);
                 }
             }
-            bucket_set_due(bucket, earliest);
+            table_bucket_set_due(bucket, earliest);
         }
-        keyspace->saw_due = keyspace->saw_due || bucket_due(bucket) != 0;
+        keyspace->saw_due = keyspace->saw_due || table_bucket_due(bucket) != 0;
         keyspace->expire_cursor = cursor.last_hash + 1;
         for (int i = 0; i < count; i++)     /* the callback may change the table: the bucket is not read again */
             found(context, keyspace, hashes[i], expired[i]);

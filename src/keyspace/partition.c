@@ -173,5 +173,5 @@ bool entry_is_big(const struct entry *entry)
 
     if (entry_is_inline(entry) || !value_is_object(&value))
         return false;
-    return value_effort(&value) > BIG_EFFORT || value_memory(&value, 1) > BIG_SIZE;
+    return value_free_effort(&value) > BIG_EFFORT || value_memory(&value, 1) > BIG_SIZE;
 }

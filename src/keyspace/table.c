@@ -20,14 +20,14 @@ struct leaf {
     uint8_t spare[56];
 };
 
-_Static_assert(sizeof(struct bucket) == 64 && sizeof(struct leaf) == 64, "one cache line");
+_Static_assert(sizeof(struct table_bucket) == 64 && sizeof(struct leaf) == 64, "one cache line");
 
 static struct leaf *word_leaf(uint64_t word)
 {
     return (struct leaf *)(uintptr_t)(word & 0x0000ffffffffffc0ull);
 }
 
-static struct bucket *leaf_buckets(struct leaf *leaf) { return (struct bucket *)leaf + 1; }
+static struct table_bucket *leaf_buckets(struct leaf *leaf) { return (struct table_bucket *)leaf + 1; }
 static uint32_t word_buckets(uint64_t word) { return (uint32_t)(word >> 48); }
 static uint32_t word_depth(uint64_t word) { return word & 63; }
 
@@ -58,7 +58,7 @@ static uint64_t hash_of(const struct table *table, uint32_t handle)
     return hash_bytes(table->seed, entry_key(heap_at(table->heap, handle)));
 }
 
-static inline uint32_t bucket_matches(const struct bucket *bucket, uint8_t tag)
+static inline uint32_t bucket_matches(const struct table_bucket *bucket, uint8_t tag)
 {
     __m128i tags = _mm_load_si128((const __m128i *)bucket);
 
@@ -107,12 +107,12 @@ uint32_t table_find(const struct table *table, uint64_t hash, struct bytes key)
 {
     uint64_t word = table->directory[directory_index(table, hash)];
     uint32_t count = word_buckets(word);
-    struct bucket *buckets = leaf_buckets(word_leaf(word));
+    struct table_bucket *buckets = leaf_buckets(word_leaf(word));
     uint32_t index = home_of(hash, table->skip + word_depth(word), count);
     uint8_t tag = tag_of(hash);
 
     for (uint32_t step = 0; step < count; step++) {
-        struct bucket *bucket = &buckets[index];
+        struct table_bucket *bucket = &buckets[index];
         uint32_t matches = bucket_matches(bucket, tag);
 
         while (matches != 0) {
@@ -140,7 +140,7 @@ void table_prefetch_bucket(const struct table *table, uint64_t hash)
 void table_prefetch_entry(const struct table *table, uint64_t hash)
 {
     uint64_t word = table->directory[directory_index(table, hash)];
-    struct bucket *bucket =
+    struct table_bucket *bucket =
         &leaf_buckets(word_leaf(word))[home_of(hash, table->skip + word_depth(word), word_buckets(word))];
     uint32_t matches = bucket_matches(bucket, tag_of(hash));
 
@@ -155,12 +155,12 @@ void table_prefetch_entry(const struct table *table, uint64_t hash)
 
 static void leaf_put(struct leaf *leaf, uint32_t shift, uint64_t hash, uint32_t handle, uint32_t due)
 {
-    struct bucket *buckets = leaf_buckets(leaf);
+    struct table_bucket *buckets = leaf_buckets(leaf);
     uint32_t count = leaf->lines - 1;
     uint32_t index = home_of(hash, shift, count);
 
     for (;;) {
-        struct bucket *bucket = &buckets[index];
+        struct table_bucket *bucket = &buckets[index];
         uint32_t full = bucket_matches(bucket, 0);
 
         if (full != 0) {
@@ -168,8 +168,8 @@ static void leaf_put(struct leaf *leaf, uint32_t shift, uint64_t hash, uint32_t 
 
             bucket->tags[slot] = tag_of(hash);
             bucket->handles[slot] = handle;
-            if (due != 0 && (bucket_due(bucket) == 0 || due_before(due, bucket_due(bucket))))
-                bucket_set_due(bucket, due);
+            if (due != 0 && (table_bucket_due(bucket) == 0 || table_due_before(due, table_bucket_due(bucket))))
+                table_bucket_set_due(bucket, due);
             break;
         }
         if (bucket->overflow < 255)
@@ -183,7 +183,7 @@ static void leaf_put(struct leaf *leaf, uint32_t shift, uint64_t hash, uint32_t 
 /* The number of keys allowed in a leaf with `lines` lines: 86 to 91 % of the slots, depending on the table's stagger. */
 static uint32_t leaf_room(const struct table *table, uint32_t lines)
 {
-    uint32_t slots = (lines - 1) * BUCKET_SLOTS;
+    uint32_t slots = (lines - 1) * TABLE_BUCKET_SLOTS;
 
     if (lines <= 4)         /* small ones may be full: searching a few lines costs little */
         return slots;
@@ -211,19 +211,19 @@ static uint32_t lines_for(const struct table *table, uint32_t keys)
 static void leaf_move(const struct table *table, struct leaf *from, struct leaf *low, struct leaf *high, uint32_t shift,
     uint32_t high_shift)
 {
-    struct bucket *buckets = leaf_buckets(from);
+    struct table_bucket *buckets = leaf_buckets(from);
     uint32_t count = from->lines - 1;
 
     for (uint32_t i = 0; i < count; i++) {
-        struct bucket *bucket = &buckets[i];
+        struct table_bucket *bucket = &buckets[i];
 
         if (i + 1 < count) {
-            for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+            for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
                 if (bucket[1].handles[slot] != 0)
                     __builtin_prefetch(heap_at(table->heap, bucket[1].handles[slot]));
             }
         }
-        for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+        for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
             uint32_t handle = bucket->handles[slot];
             uint64_t hash;
             uint32_t due = 0;
@@ -232,7 +232,7 @@ static void leaf_move(const struct table *table, struct leaf *from, struct leaf 
                 continue;
             hash = hash_of(table, handle);
             if (heap_at(table->heap, handle)->flags & ENTRY_EXPIRES || entry_has_times(heap_at(table->heap, handle)))
-                due = bucket_due(bucket);       /* early enough: it was the earliest of the bucket */
+                due = table_bucket_due(bucket);       /* early enough: it was the earliest of the bucket */
             if (high != NULL && (hash << (high_shift - 1) >> 63) != 0)
                 leaf_put(high, high_shift, hash, handle, due);
             else
@@ -274,11 +274,11 @@ static void directory_double(struct table *table)
  * in hash order (for example in the order of SCAN), so they may all belong to one half. */
 static uint32_t count_high(const struct table *table, struct leaf *leaf, uint32_t shift)
 {
-    struct bucket *buckets = leaf_buckets(leaf);
+    struct table_bucket *buckets = leaf_buckets(leaf);
     uint32_t high = 0;
 
     for (uint32_t i = 0; i + 1 < leaf->lines; i++) {
-        for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+        for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
             if (buckets[i].handles[slot] != 0)
                 high += (uint32_t)(hash_of(table, buckets[i].handles[slot]) << (shift - 1) >> 63);
         }
@@ -321,11 +321,11 @@ void table_insert(struct table *table, uint64_t hash, uint32_t handle)
 }
 
 /* Finds the bucket and slot of a handle that is in the table. */
-static struct bucket *find_handle(const struct table *table, uint64_t hash, uint32_t handle, int *slot)
+static struct table_bucket *find_handle(const struct table *table, uint64_t hash, uint32_t handle, int *slot)
 {
     uint64_t word = table->directory[directory_index(table, hash)];
     uint32_t count = word_buckets(word);
-    struct bucket *buckets = leaf_buckets(word_leaf(word));
+    struct table_bucket *buckets = leaf_buckets(word_leaf(word));
     uint32_t index = home_of(hash, table->skip + word_depth(word), count);
     uint8_t tag = tag_of(hash);
 
@@ -370,10 +370,10 @@ void table_remove(struct table *table, uint64_t hash, uint32_t handle)
 {
     uint64_t word = table->directory[directory_index(table, hash)];
     struct leaf *leaf = word_leaf(word);
-    struct bucket *buckets = leaf_buckets(leaf);
+    struct table_bucket *buckets = leaf_buckets(leaf);
     uint32_t count = word_buckets(word);
     int slot;
-    struct bucket *bucket = find_handle(table, hash, handle, &slot);
+    struct table_bucket *bucket = find_handle(table, hash, handle, &slot);
 
     bucket->tags[slot] = 0;
     bucket->handles[slot] = 0;
@@ -396,7 +396,7 @@ void table_remove(struct table *table, uint64_t hash, uint32_t handle)
 void table_replace(struct table *table, uint64_t hash, uint32_t from, uint32_t to)
 {
     int slot;
-    struct bucket *bucket = find_handle(table, hash, from, &slot);
+    struct table_bucket *bucket = find_handle(table, hash, from, &slot);
 
     bucket->handles[slot] = to;
 }
@@ -404,11 +404,11 @@ void table_replace(struct table *table, uint64_t hash, uint32_t from, uint32_t t
 void table_note_due(struct table *table, uint64_t hash, uint32_t handle, int64_t expire_ms, int64_t now_ms)
 {
     int slot;
-    struct bucket *bucket = find_handle(table, hash, handle, &slot);
-    uint32_t due = due_of(expire_ms, now_ms);
+    struct table_bucket *bucket = find_handle(table, hash, handle, &slot);
+    uint32_t due = table_due_of(expire_ms, now_ms);
 
-    if (bucket_due(bucket) == 0 || due_before(due, bucket_due(bucket)))
-        bucket_set_due(bucket, due);
+    if (table_bucket_due(bucket) == 0 || table_due_before(due, table_bucket_due(bucket)))
+        table_bucket_set_due(bucket, due);
 }
 
 /* The first hash whose home is bucket `index`: ceil(index * 2^32 / count), at its position below the leaf's bits. */
@@ -459,9 +459,9 @@ void table_home_wanted(const struct table *table, const struct table_cursor *cur
     uint32_t index = cursor->index;
 
     for (uint32_t step = 0; step < cursor->leaf_count; step++) {
-        const struct bucket *bucket = &cursor->leaf[index];
+        const struct table_bucket *bucket = &cursor->leaf[index];
 
-        for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+        for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
             uint64_t hash;
 
             if (bucket->handles[slot] == 0 || !wanted(context, bucket->handles[slot]))
@@ -494,19 +494,19 @@ size_t table_size(const struct table *table)
     return table->leaf_bytes + (sizeof(uint64_t) << table->depth);
 }
 
-uint32_t bucket_due(const struct bucket *bucket)
+uint32_t table_bucket_due(const struct table_bucket *bucket)
 {
     return bucket->due[0] | (uint32_t)bucket->due[1] << 8 | (uint32_t)bucket->due[2] << 16;
 }
 
-void bucket_set_due(struct bucket *bucket, uint32_t due)
+void table_bucket_set_due(struct table_bucket *bucket, uint32_t due)
 {
     bucket->due[0] = (uint8_t)due;
     bucket->due[1] = (uint8_t)(due >> 8);
     bucket->due[2] = (uint8_t)(due >> 16);
 }
 
-uint32_t due_of(int64_t expire_ms, int64_t now_ms)
+uint32_t table_due_of(int64_t expire_ms, int64_t now_ms)
 {
     int64_t second = expire_ms / 1000, now = now_ms / 1000;
     uint32_t due;
@@ -519,7 +519,7 @@ uint32_t due_of(int64_t expire_ms, int64_t now_ms)
     return due == 0 ? DUE_MAX : due;        /* one second early */
 }
 
-bool due_before(uint32_t a, uint32_t b)
+bool table_due_before(uint32_t a, uint32_t b)
 {
     return ((a - b) & DUE_MAX) > DUE_MAX / 2;
 }
@@ -533,14 +533,14 @@ void table_verify(const struct table *table)
         uint64_t word = table->directory[i];
         size_t span = (size_t)1 << (table->depth - word_depth(word));
         struct leaf *leaf = word_leaf(word);
-        struct bucket *buckets = leaf_buckets(leaf);
+        struct table_bucket *buckets = leaf_buckets(leaf);
         uint32_t in_leaf = 0;
 
         CHECK(word_buckets(word) == leaf->lines - 1);
         for (size_t j = 0; j < span; j++)
             CHECK(table->directory[i + j] == word);
         for (uint32_t b = 0; b < leaf->lines - 1; b++) {
-            for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+            for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
                 uint32_t handle = buckets[b].handles[slot];
                 uint64_t hash;
 
@@ -555,7 +555,7 @@ void table_verify(const struct table *table)
                      index = index + 1 == leaf->lines - 1 ? 0 : index + 1)
                     CHECK(buckets[index].overflow > 0);
                 if (entry_due_ms(heap_at(table->heap, handle)) >= 0)
-                    CHECK(bucket_due(&buckets[b]) != 0);
+                    CHECK(table_bucket_due(&buckets[b]) != 0);
             }
         }
         CHECK(in_leaf == leaf->count);

@@ -26,15 +26,15 @@
 #include "keyspace/heap.h"
 
 enum {
-    BUCKET_SLOTS = 12,
+    TABLE_BUCKET_SLOTS = 12,
     TABLE_LEAF_LINES_MAX = 256,     /* cache lines of a leaf, its header included */
 };
 
-struct bucket {
-    uint8_t tags[BUCKET_SLOTS];
+struct table_bucket {
+    uint8_t tags[TABLE_BUCKET_SLOTS];
     uint8_t overflow;
     uint8_t due[3];
-    uint32_t handles[BUCKET_SLOTS];
+    uint32_t handles[TABLE_BUCKET_SLOTS];
 };
 
 struct table {
@@ -72,10 +72,10 @@ void table_prefetch_entry(const struct table *table, uint64_t hash);
 /* Iterates over buckets in table order. A position is a hash (without the bits shared in the partition): it stays valid
  * while the table changes. */
 struct table_cursor {
-    struct bucket *bucket;
+    struct table_bucket *bucket;
     uint64_t first_hash;        /* keys whose home is this bucket have hashes from here ... */
     uint64_t last_hash;         /* ... to here, inclusive, with the partition's bits */
-    struct bucket *leaf;        /* private: the leaf's first bucket, their number and the index of this one */
+    struct table_bucket *leaf;        /* private: the leaf's first bucket, their number and the index of this one */
     uint32_t leaf_count, index;
 };
 /* Moves to the bucket that is home to `hash`. False if the table is empty. */
@@ -94,10 +94,10 @@ void table_home_wanted(const struct table *table, const struct table_cursor *cur
 size_t table_size(const struct table *table);       /* bytes of memory */
 void table_verify(const struct table *table);       /* CHECKs everything; for tests */
 
-uint32_t bucket_due(const struct bucket *bucket);
-void bucket_set_due(struct bucket *bucket, uint32_t due);
+uint32_t table_bucket_due(const struct table_bucket *bucket);
+void table_bucket_set_due(struct table_bucket *bucket, uint32_t due);
 /* Seconds modulo 2^24, never 0; distant times are brought near enough to be compared. */
-uint32_t due_of(int64_t expire_ms, int64_t now_ms);
-bool due_before(uint32_t a, uint32_t b);
+uint32_t table_due_of(int64_t expire_ms, int64_t now_ms);
+bool table_due_before(uint32_t a, uint32_t b);
 
 #endif

@@ -75,7 +75,7 @@ static int window_collect(struct keyspace *keyspace, uint32_t handles[DEMOTE_WIN
 
         if (!table_seek(&keyspace->table, keyspace->demote_cursor, &cursor))
             break;
-        for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+        for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
             uint32_t handle = cursor.bucket->handles[slot];
 
             if (handle == 0)
@@ -122,7 +122,7 @@ static uint64_t take_entry(struct tier *tier, struct keyspace *keyspace, uint32_
     struct entry *entry = keyspace_entry(keyspace, handle);
     struct bytes key = entry_key(entry);
     uint64_t hash = hash_bytes(&keyspace->partition->all->seed, key);
-    uint64_t freed = entry_block_size(entry) + BUCKET_SLOTS / 2;
+    uint64_t freed = entry_block_size(entry) + TABLE_BUCKET_SLOTS / 2;
 
     if (!entry_is_inline(entry)) {
         struct value value = entry_value(entry);

@@ -66,12 +66,12 @@ static void write_out(struct writer *writer)
     writer->text.size = 0;
 }
 
-static void list_bucket(struct writer *writer, struct keyspace *keyspace, const struct bucket *bucket, uint16_t minutes)
+static void list_bucket(struct writer *writer, struct keyspace *keyspace, const struct table_bucket *bucket, uint16_t minutes)
 {
     const struct tier_settings *settings = &writer->tier->settings;
     struct heat_settings heat = { (uint32_t)settings->lfu_log_factor, (uint32_t)settings->lfu_decay_minutes };
 
-    for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+    for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
         const struct entry *entry;
         uint16_t rank;
 
@@ -85,9 +85,9 @@ static void list_bucket(struct writer *writer, struct keyspace *keyspace, const 
     }
 }
 
-static void prefetch_bucket(const struct keyspace *keyspace, const struct bucket *bucket)
+static void prefetch_bucket(const struct keyspace *keyspace, const struct table_bucket *bucket)
 {
-    for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+    for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
         if (bucket->handles[slot] != 0)
             __builtin_prefetch(keyspace_entry(keyspace, bucket->handles[slot]));
     }
@@ -102,7 +102,7 @@ static void list_keyspace(struct writer *writer, struct partition *partition, ui
 
     writer->list.count = 0;
     while (more) {
-        struct bucket *buckets[STEP_BUCKETS];
+        struct table_bucket *buckets[STEP_BUCKETS];
         struct keyspace *keyspace;
         struct table_cursor cursor;
         int count = 0;

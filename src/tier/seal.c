@@ -25,7 +25,7 @@ enum {
     STEP_US = 5000,                 /* how long a step takes, about: a batch may take longer */
     BUCKETS_A_PIECE = 64,           /* looked at under one lock */
     PIECE_ENOUGH = 256,             /* entries encoded under one lock */
-    PIECE_MAX = PIECE_ENOUGH + 256 * BUCKET_SLOTS,     /* what is home to one bucket lies in one leaf */
+    PIECE_MAX = PIECE_ENOUGH + 256 * TABLE_BUCKET_SLOTS,     /* what is home to one bucket lies in one leaf */
     GRAVES_A_PIECE = 4096,
     UNKNOWNS_A_PIECE = 1000,
     CLEAN_PASSES = 3,

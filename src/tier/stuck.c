@@ -76,7 +76,7 @@ static uint64_t windows_max(struct tier *tier)
         }
         partition_unlock(partition);
     }
-    return bytes / sizeof(struct bucket) / DEMOTE_WINDOW_BUCKETS + 1;
+    return bytes / sizeof(struct table_bucket) / DEMOTE_WINDOW_BUCKETS + 1;
 }
 
 bool stuck_fruitless(struct tier *tier)

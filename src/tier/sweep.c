@@ -103,7 +103,7 @@ static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, size_t *
 
         if (!table_seek(&keyspace->table, keyspace->resolve_cursor, &cursor))
             break;
-        for (int slot = 0; slot < BUCKET_SLOTS; slot++) {
+        for (int slot = 0; slot < TABLE_BUCKET_SLOTS; slot++) {
             struct entry *entry;
 
             if (cursor.bucket->handles[slot] == 0)
@@ -115,7 +115,7 @@ static size_t unknown_keyspace(struct keyspace *keyspace, size_t count, size_t *
             key_list_add(unknown, keyspace, hash_bytes(&keyspace->partition->all->seed, entry_key(entry)), entry_key(entry));
             taken++;
         }
-        if (*budget < BUCKET_SLOTS)
+        if (*budget < TABLE_BUCKET_SLOTS)
             *budget = 0;
         keyspace->resolve_cursor = cursor.last_hash + 1;
         if (keyspace->resolve_cursor == 0 ||

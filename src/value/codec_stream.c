@@ -236,8 +236,8 @@ static bool read_pending(struct bytes *input, struct stream_group *group)
         pending = idmap_put(&group->pending, id, &is_new);
         if (!is_new || !read_past(input, &pending->delivered_ms) || codec_read_size(input, &pending->deliveries) != STATUS_OK)
             return false;
-        if (pending->deliveries > DELIVERIES_MAX)
-            pending->deliveries = DELIVERIES_MAX;
+        if (pending->deliveries > STREAM_DELIVERIES_MAX)
+            pending->deliveries = STREAM_DELIVERIES_MAX;
     }
     return true;
 }

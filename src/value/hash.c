@@ -273,7 +273,7 @@ static size_t hash_memory(const struct value *hash, size_t samples)
     return dict_memory(hash_dict(hash), samples);
 }
 
-static size_t hash_effort(const struct value *hash)
+static size_t hash_free_effort(const struct value *hash)
 {
     if (hash_is_pack(hash))
         return 1;
@@ -309,7 +309,7 @@ const struct value_operations hash_operations = {
     .encoding_name = hash_encoding_name,
     .free = hash_free,
     .memory = hash_memory,
-    .effort = hash_effort,
+    .free_effort = hash_free_effort,
     .copy = hash_copy,
     .digest = hash_digest,
 };

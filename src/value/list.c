@@ -207,7 +207,7 @@ static size_t list_memory(const struct value *list, size_t samples)
     return list->encoding == LIST_LISTPACK ? listpack_memory(pack_of(list)) : chunk_list_memory(chunks_of(list), samples);
 }
 
-static size_t list_effort(const struct value *list)
+static size_t list_free_effort(const struct value *list)
 {
     return list->encoding == LIST_LISTPACK ? 1 : chunk_list_chunks(chunks_of(list)) + 1;
 }
@@ -239,7 +239,7 @@ const struct value_operations list_operations = {
     .encoding_name = list_encoding_name,
     .free = list_free,
     .memory = list_memory,
-    .effort = list_effort,
+    .free_effort = list_free_effort,
     .copy = list_copy,
     .digest = list_digest,
 };

@@ -476,7 +476,7 @@ static size_t set_memory(const struct value *set, size_t samples)
     }
 }
 
-static size_t set_effort(const struct value *set)
+static size_t set_free_effort(const struct value *set)
 {
     return set->encoding == SET_TABLE ? dict_count(dict_of(set)) + 1 : 1;
 }
@@ -504,7 +504,7 @@ const struct value_operations set_operations = {
     .encoding_name = set_encoding_name,
     .free = set_free,
     .memory = set_memory,
-    .effort = set_effort,
+    .free_effort = set_free_effort,
     .copy = set_copy,
     .digest = set_digest,
 };

@@ -48,7 +48,7 @@ static bool node_takes(const struct listpack *pack, const struct value_limits *l
 
     if (size_max == 0 || size_max > NODE_SIZE_MAX)
         size_max = NODE_SIZE_MAX;
-    if (listpack_size(pack) + size >= size_max || !listpack_has_room(pack, pair_count * 2 + ENTRY_HEAD, size))
+    if (listpack_size(pack) + size >= size_max || !listpack_has_room(pack, pair_count * 2 + ENTRY_HEAD_ELEMENTS, size))
         return false;
     if (limits->stream_node_entries_max == 0)
         return true;
@@ -91,7 +91,7 @@ static void node_append(struct listpack **pack, struct stream_id node_id, struct
 
     listpack_replace_int(pack, listpack_first(*pack), (int64_t)node_live(*pack) + 1);
     listpack_gather_begin(&gather, pack);
-    listpack_gather_int(&gather, same ? ENTRY_SAME_FIELDS : 0);
+    listpack_gather_int(&gather, same ? STREAM_ENTRY_SAME_FIELDS : 0);
     listpack_gather_int(&gather, (int64_t)(id.ms - node_id.ms));
     listpack_gather_int(&gather, (int64_t)(id.seq - node_id.seq));
     if (!same)
@@ -120,7 +120,7 @@ bool stream_append(struct stream *stream, const struct value_limits *limits, str
         size += pairs[i * 2].size + pairs[i * 2 + 1].size;
     }
     /* In a new node the fields are at the front, and not in the entry. */
-    if (size + (pair_count * 3 + NODE_HEAD + ENTRY_HEAD) * LISTPACK_ELEMENT_OVERHEAD + fields_size > NODE_SIZE_MAX)
+    if (size + (pair_count * 3 + NODE_HEAD_ELEMENTS + ENTRY_HEAD_ELEMENTS) * LISTPACK_ELEMENT_OVERHEAD + fields_size > NODE_SIZE_MAX)
         return false;
     if (idmap_last(&stream->nodes, &place) && node_takes(*node_at(stream, place), limits, pair_count, size)) {
         node = node_at(stream, place);
@@ -152,12 +152,12 @@ static bool find_live_entry(const struct stream *stream, struct stream_id id, st
     node_fields(pack, &field_count);
     *at = node_first_entry(pack);
     while (*at != LISTPACK_NONE) {
-        struct entry_view view = entry_read(pack, node_id, *at, field_count);
+        struct stream_entry view = stream_entry_read(pack, node_id, *at, field_count);
         int order = stream_id_compare(view.id, id);
 
         if (order >= 0)
-            return order == 0 && !(view.flags & ENTRY_DELETED);
-        *at = entry_skip(pack, &view);
+            return order == 0 && !(view.flags & STREAM_ENTRY_DELETED);
+        *at = stream_entry_skip(pack, &view);
     }
     return false;
 }
@@ -182,7 +182,7 @@ bool stream_delete(struct stream *stream, struct stream_id id)
     if (node_live(*node) == 1) {
         node_remove(stream, &place);
     } else {
-        listpack_replace_int(node, at, number_at(*node, at) | ENTRY_DELETED);
+        listpack_replace_int(node, at, number_at(*node, at) | STREAM_ENTRY_DELETED);
         node_count_deleted(node, 1);
     }
     stream->length--;
@@ -204,15 +204,15 @@ static uint64_t trim_within(struct stream *stream, const struct stream_trim *tri
     node_fields(*node, &field_count);
     at = node_first_entry(*node);
     while (at != LISTPACK_NONE) {
-        struct entry_view view = entry_read(*node, node_id, at, field_count);
+        struct stream_entry view = stream_entry_read(*node, node_id, at, field_count);
 
         if (trim->by == TRIM_LENGTH ? stream->length - deleted <= trim->length_max : stream_id_compare(view.id, trim->min_id) >= 0)
             break;
-        if (!(view.flags & ENTRY_DELETED)) {
-            listpack_replace_int(node, at, view.flags | ENTRY_DELETED);
+        if (!(view.flags & STREAM_ENTRY_DELETED)) {
+            listpack_replace_int(node, at, view.flags | STREAM_ENTRY_DELETED);
             deleted++;
         }
-        at = entry_skip(*node, &view);
+        at = stream_entry_skip(*node, &view);
     }
     if (deleted > 0 && deleted < node_live(*node))
         node_count_deleted(node, deleted);

@@ -26,18 +26,19 @@ static bool entry_check(const struct listpack *pack, size_t *at, struct stream_i
 {
     int64_t ms, seq, pair_count = node_field_count, element_count, count_told;
 
-    if (!take_number(pack, at, 0, flags) || *flags > (ENTRY_DELETED | ENTRY_SAME_FIELDS) || !take_number(pack, at, INT64_MIN, &ms) ||
+    if (!take_number(pack, at, 0, flags) || *flags > (STREAM_ENTRY_DELETED | STREAM_ENTRY_SAME_FIELDS) ||
+        !take_number(pack, at, INT64_MIN, &ms) ||
         !take_number(pack, at, INT64_MIN, &seq))
         return false;
     *id = (struct stream_id){ node_id.ms + (uint64_t)ms, node_id.seq + (uint64_t)seq };
-    if (*flags & ENTRY_SAME_FIELDS) {
+    if (*flags & STREAM_ENTRY_SAME_FIELDS) {
         element_count = pair_count;
     } else {
         if (!take_number(pack, at, 0, &pair_count) || pair_count > LISTPACK_SIZE_MAX)
             return false;
         element_count = 1 + pair_count * 2;
     }
-    return take_elements(pack, at, *flags & ENTRY_SAME_FIELDS ? pair_count : pair_count * 2) &&
+    return take_elements(pack, at, *flags & STREAM_ENTRY_SAME_FIELDS ? pair_count : pair_count * 2) &&
         take_number(pack, at, 0, &count_told) && count_told == element_count + 3;
 }
 
@@ -57,7 +58,7 @@ static bool node_check(const struct listpack *pack, struct stream_id node_id, st
         if (!entry_check(pack, &at, node_id, field_count, &id, &flags) || stream_id_compare(id, count == 0 ? node_id : *last) < (count > 0))
             return false;
         *last = id;
-        if (flags & ENTRY_DELETED)
+        if (flags & STREAM_ENTRY_DELETED)
             deleted_count++;
         else
             ++*live_count;

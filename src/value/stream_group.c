@@ -202,14 +202,14 @@ int64_t stream_entries_up_to(const struct stream *stream, struct stream_id id)
     if (order == 0)
         return (int64_t)stream->entries_added;
     if (order > 0)
-        return ENTRIES_READ_UNKNOWN;
+        return STREAM_ENTRIES_READ_UNKNOWN;
     /* No existing entry was deleted in between: all that is missing is missing at the front. */
     if (stream_id_is_zero(stream->max_deleted_id) || stream_id_compare(stream->max_deleted_id, stream->first_id) < 0) {
         order = stream_id_compare(id, stream->first_id);
         if (order <= 0)
             return (int64_t)(stream->entries_added - stream->length + (order == 0));
     }
-    return ENTRIES_READ_UNKNOWN;
+    return STREAM_ENTRIES_READ_UNKNOWN;
 }
 
 bool stream_group_lag(const struct stream *stream, const struct stream_group *group, int64_t *lag)
@@ -219,17 +219,17 @@ bool stream_group_lag(const struct stream *stream, const struct stream_group *gr
     *lag = 0;
     if (stream->entries_added == 0)
         return true;
-    if (read == ENTRIES_READ_UNKNOWN || has_deleted_from(stream, group->last_id))
+    if (read == STREAM_ENTRIES_READ_UNKNOWN || has_deleted_from(stream, group->last_id))
         read = stream_entries_up_to(stream, group->last_id);
     *lag = (int64_t)(stream->entries_added - (uint64_t)read);
-    return read != ENTRIES_READ_UNKNOWN;
+    return read != STREAM_ENTRIES_READ_UNKNOWN;
 }
 
 void stream_group_advance(const struct stream *stream, struct stream_group *group, struct stream_id id)
 {
     if (stream_id_compare(id, group->last_id) <= 0)
         return;
-    if (group->entries_read != ENTRIES_READ_UNKNOWN && !has_deleted_from(stream, id))
+    if (group->entries_read != STREAM_ENTRIES_READ_UNKNOWN && !has_deleted_from(stream, id))
         group->entries_read = (int64_t)((uint64_t)group->entries_read + 1);     /* unsigned: ENTRIESREAD may have set the largest number */
     else if (stream->entries_added > 0)
         group->entries_read = stream_entries_up_to(stream, id);

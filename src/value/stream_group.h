@@ -6,8 +6,8 @@
 
 #include "value/stream.h"
 
-enum { ENTRIES_READ_UNKNOWN = -1 };
-static const uint64_t DELIVERIES_MAX = INT64_MAX;       /* the counter stops here: clients and the log cannot represent larger ones */
+enum { STREAM_ENTRIES_READ_UNKNOWN = -1 };
+static const uint64_t STREAM_DELIVERIES_MAX = INT64_MAX;    /* the counter stops here: clients and the log have int64 */
 
 struct stream_consumer {
     struct bytes name;              /* owned, after the struct */
@@ -19,7 +19,8 @@ struct stream_consumer {
 struct stream_group {
     struct bytes name;              /* owned, after the struct */
     struct stream_id last_id;       /* last delivered */
-    int64_t entries_read;           /* how many entries the stream had had up to last_id; or ENTRIES_READ_UNKNOWN. Wraps, as in Redis */
+    /* How many entries the stream had had up to last_id; or STREAM_ENTRIES_READ_UNKNOWN. Wraps, as in Redis. */
+    int64_t entries_read;
     struct idmap pending;           /* ID -> struct stream_pending */
     struct stream_consumer **consumers;         /* ordered by name */
     uint32_t consumer_count, consumer_room;
@@ -28,7 +29,7 @@ struct stream_group {
 struct stream_pending {
     struct stream_consumer *consumer;
     int64_t delivered_ms;           /* since 1970; not negative */
-    uint64_t deliveries;            /* up to DELIVERIES_MAX */
+    uint64_t deliveries;            /* up to STREAM_DELIVERIES_MAX */
 };
 
 struct stream_group *stream_group_find(const struct stream *stream, struct bytes name);
@@ -47,7 +48,7 @@ struct stream_pending *stream_pending_assign(struct stream_group *group, struct 
 /* False if it was not pending. */
 bool stream_pending_remove(struct stream_group *group, struct stream_id id);
 
-/* How many entries the stream had had up to an ID; ENTRIES_READ_UNKNOWN if deletions make that unknown. */
+/* How many entries the stream had had up to an ID; STREAM_ENTRIES_READ_UNKNOWN if deletions make that unknown. */
 int64_t stream_entries_up_to(const struct stream *stream, struct stream_id id);
 /* How many entries the group has still to read; false if that is unknown. */
 bool stream_group_lag(const struct stream *stream, const struct stream_group *group, int64_t *lag);

@@ -10,11 +10,11 @@
 #include "value/stream.h"
 
 enum {
-    ENTRY_DELETED = 1,
-    ENTRY_SAME_FIELDS = 2,
+    STREAM_ENTRY_DELETED = 1,
+    STREAM_ENTRY_SAME_FIELDS = 2,
 
-    NODE_HEAD = 4,              /* elements of a node in addition to its fields and entries */
-    ENTRY_HEAD = 5,             /* of an entry in addition to its fields and values, at most */
+    NODE_HEAD_ELEMENTS = 4,              /* elements of a node in addition to its fields and entries */
+    ENTRY_HEAD_ELEMENTS = 5,             /* of an entry in addition to its fields and values, at most */
     NODE_SIZE_MAX = LISTPACK_SIZE_MAX - (1 << 16),
 };
 
@@ -60,22 +60,23 @@ static inline size_t node_first_entry(const struct listpack *pack)
 }
 
 /* A decoded entry. */
-struct entry_view {
+struct stream_entry {
     int64_t flags;
     struct stream_id id;
     size_t pair_count;
     size_t pairs;               /* the first field, or the first value if the node has the fields; LISTPACK_NONE if there are none */
 };
 
-static inline struct entry_view entry_read(const struct listpack *pack, struct stream_id node_id, size_t at, size_t node_field_count)
+static inline struct stream_entry stream_entry_read(const struct listpack *pack, struct stream_id node_id, size_t at,
+    size_t node_field_count)
 {
-    struct entry_view view = { .flags = number_at(pack, at), .id = node_id, .pair_count = node_field_count };
+    struct stream_entry view = { .flags = number_at(pack, at), .id = node_id, .pair_count = node_field_count };
 
     at = listpack_next(pack, at);
     view.id.ms += (uint64_t)number_at(pack, at);
     at = listpack_next(pack, at);
     view.id.seq += (uint64_t)number_at(pack, at);
-    if (!(view.flags & ENTRY_SAME_FIELDS)) {
+    if (!(view.flags & STREAM_ENTRY_SAME_FIELDS)) {
         at = listpack_next(pack, at);
         view.pair_count = (size_t)number_at(pack, at);
     }
@@ -84,9 +85,9 @@ static inline struct entry_view entry_read(const struct listpack *pack, struct s
 }
 
 /* The position of the next entry; LISTPACK_NONE if this is the last one. */
-static inline size_t entry_skip(const struct listpack *pack, const struct entry_view *view)
+static inline size_t stream_entry_skip(const struct listpack *pack, const struct stream_entry *view)
 {
-    return skip_elements(pack, view->pairs, view->pair_count * (view->flags & ENTRY_SAME_FIELDS ? 1 : 2) + 1);
+    return skip_elements(pack, view->pairs, view->pair_count * (view->flags & STREAM_ENTRY_SAME_FIELDS ? 1 : 2) + 1);
 }
 
 /* The position of the last entry, which must exist. */
@@ -102,7 +103,7 @@ static inline size_t node_last_entry(const struct listpack *pack)
 /* The ID of the last entry, deleted or not. */
 static inline struct stream_id node_last_id(const struct listpack *pack, struct stream_id node_id)
 {
-    return entry_read(pack, node_id, node_last_entry(pack), 0).id;
+    return stream_entry_read(pack, node_id, node_last_entry(pack), 0).id;
 }
 
 /* Updates first_id. */

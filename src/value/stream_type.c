@@ -36,7 +36,7 @@ static size_t stream_memory(const struct value *value, size_t samples)
     return memory + (looked_at > 0 ? (size_t)((double)packs / (double)looked_at * (double)stream->nodes.count) : 0);
 }
 
-static size_t stream_effort(const struct value *value)
+static size_t stream_free_effort(const struct value *value)
 {
     const struct stream *stream = stream_of(value);
 
@@ -124,7 +124,7 @@ const struct value_operations stream_operations = {
     .encoding_name = stream_encoding_name,
     .free = stream_free,
     .memory = stream_memory,
-    .effort = stream_effort,
+    .free_effort = stream_free_effort,
     .copy = stream_copy,
     .digest = stream_digest,
 };

@@ -30,7 +30,7 @@ void stream_iterate(struct stream_iterator *iterator, const struct stream *strea
 }
 
 /* Advances to the next entry; false at the end of the node. */
-static bool step_within(struct stream_iterator *iterator, struct entry_view *view)
+static bool step_within(struct stream_iterator *iterator, struct stream_entry *view)
 {
     const struct listpack *pack = iterator->pack;
     size_t at = iterator->at;
@@ -38,8 +38,8 @@ static bool step_within(struct stream_iterator *iterator, struct entry_view *vie
     if (at == LISTPACK_NONE)
         return false;
     if (iterator->direction == STREAM_UP) {
-        *view = entry_read(pack, iterator->node_id, at, iterator->node_field_count);
-        iterator->at = entry_skip(pack, view);
+        *view = stream_entry_read(pack, iterator->node_id, at, iterator->node_field_count);
+        iterator->at = stream_entry_skip(pack, view);
         return true;
     }
     /* The node's own fields end with a 0; no entry has so few elements. */
@@ -49,7 +49,7 @@ static bool step_within(struct stream_iterator *iterator, struct entry_view *vie
         return false;
     for (; count > 0; count--)
         at = listpack_previous(pack, at);
-    *view = entry_read(pack, iterator->node_id, at, iterator->node_field_count);
+    *view = stream_entry_read(pack, iterator->node_id, at, iterator->node_field_count);
     iterator->at = listpack_previous(pack, at);
     return true;
 }
@@ -69,7 +69,7 @@ static bool step_node(struct stream_iterator *iterator)
 bool stream_next(struct stream_iterator *iterator, struct stream_id *id, size_t *pair_count)
 {
     bool up = iterator->direction == STREAM_UP;
-    struct entry_view view;
+    struct stream_entry view;
 
     while (iterator->pack != NULL) {
         if (!step_within(iterator, &view)) {
@@ -78,13 +78,13 @@ bool stream_next(struct stream_iterator *iterator, struct stream_id *id, size_t 
         }
         if (up ? stream_id_compare(view.id, iterator->end) > 0 : stream_id_compare(view.id, iterator->start) < 0)
             break;
-        if (view.flags & ENTRY_DELETED ||
+        if (view.flags & STREAM_ENTRY_DELETED ||
             (up ? stream_id_compare(view.id, iterator->start) < 0 : stream_id_compare(view.id, iterator->end) > 0))
             continue;
         *id = view.id;
         *pair_count = view.pair_count;
         iterator->value_at = view.pairs;
-        iterator->field_at = view.flags & ENTRY_SAME_FIELDS ? iterator->node_fields : LISTPACK_NONE;
+        iterator->field_at = view.flags & STREAM_ENTRY_SAME_FIELDS ? iterator->node_fields : LISTPACK_NONE;
         return true;
     }
     iterator->pack = NULL;

@@ -93,7 +93,7 @@ static size_t string_memory(const struct value *string, size_t samples)
     return mem_size(big) + (big->buffer.data != NULL ? mem_size(big->buffer.data) : 0);
 }
 
-static size_t string_effort(const struct value *string)
+static size_t string_free_effort(const struct value *string)
 {
     return 1;
 }
@@ -114,7 +114,7 @@ const struct value_operations string_operations = {
     .encoding_name = string_encoding_name,
     .free = string_free,
     .memory = string_memory,
-    .effort = string_effort,
+    .free_effort = string_free_effort,
     .copy = string_copy,
     .digest = string_digest,
 };

@@ -21,7 +21,7 @@ struct value_operations {
     void (*free)(struct value *value);                              /* frees the object, if there is one; value_free
                                                                      * then clears the pointer */
     size_t (*memory)(const struct value *value, size_t samples);    /* this and the next are described in value.h */
-    size_t (*effort)(const struct value *value);
+    size_t (*free_effort)(const struct value *value);
     struct value (*copy)(const struct value *value);
     void (*digest)(const struct value *value, struct value_sum *sum);
 };

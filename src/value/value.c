@@ -49,9 +49,9 @@ size_t value_memory(const struct value *value, size_t samples)
     return value_is_object(value) ? type_of(value)->memory(value, samples) : 0;
 }
 
-size_t value_effort(const struct value *value)
+size_t value_free_effort(const struct value *value)
 {
-    return value_is_object(value) ? type_of(value)->effort(value) : 0;
+    return value_is_object(value) ? type_of(value)->free_effort(value) : 0;
 }
 
 struct value value_copy(const struct value *value)

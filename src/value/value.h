@@ -96,7 +96,7 @@ size_t value_memory(const struct value *value, size_t samples);
 
 /* How much work it is to free the value: 0 for no memory block, 1 for one, the number of elements for a table. Decides
  * about lazy freeing. */
-size_t value_effort(const struct value *value);
+size_t value_free_effort(const struct value *value);
 
 /* A copy that does not change with the original: long strings share their blob until one of them is changed; inline
  * strings are still borrowed. */

@@ -453,7 +453,7 @@ static size_t zset_memory(const struct value *zset, size_t samples)
     return is_listpack(zset) ? listpack_memory(pack_of(zset)) : btree_memory(tree_of(zset), samples);
 }
 
-static size_t zset_effort(const struct value *zset)
+static size_t zset_free_effort(const struct value *zset)
 {
     return is_listpack(zset) ? 1 : btree_blocks(tree_of(zset));
 }
@@ -481,7 +481,7 @@ const struct value_operations zset_operations = {
     .encoding_name = zset_encoding_name,
     .free = zset_free,
     .memory = zset_memory,
-    .effort = zset_effort,
+    .free_effort = zset_free_effort,
     .copy = zset_copy,
     .digest = zset_digest,
 };

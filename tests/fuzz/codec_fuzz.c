@@ -52,7 +52,7 @@ static struct value random_stream(struct random *random, size_t size)
     struct value_limits limits = { .stream_node_entries_max = 1 + random_below(random, 9) };
     struct value value = stream_create();
     struct stream *stream = stream_of(&value);
-    struct stream_group *group = stream_group_create(stream, BYTES("group"), (struct stream_id){ 1, 1 }, ENTRIES_READ_UNKNOWN);
+    struct stream_group *group = stream_group_create(stream, BYTES("group"), (struct stream_id){ 1, 1 }, STREAM_ENTRIES_READ_UNKNOWN);
     char field[5000], data[5000];
 
     for (; size > 0; size--) {

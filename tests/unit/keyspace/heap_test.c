@@ -56,10 +56,10 @@ static uint32_t pick(struct rig *rig, uint32_t limit) { return (uint32_t)random_
 static uint32_t make_size(struct rig *rig)
 {
     switch (pick(rig, 8)) {
-    case 0: return block_round(1 + pick(rig, HEAP_BLOCK_MAX));
-    case 1: return block_round(1070 + pick(rig, 40));       /* where the lists of one size end */
+    case 0: return entry_block_round(1 + pick(rig, HEAP_BLOCK_MAX));
+    case 1: return entry_block_round(1070 + pick(rig, 40));       /* where the lists of one size end */
     case 2: return HEAP_BLOCK_MAX - 8 * pick(rig, 4);
-    default: return block_round(1 + pick(rig, 120));
+    default: return entry_block_round(1 + pick(rig, 120));
     }
 }
 

@@ -474,15 +474,15 @@ static void due_times_compare_within_half_their_range(void **state)
     for (size_t i = 0; i < sizeof(days) / sizeof(days[0]); i++) {
         int64_t now = now_ms + days[i] * 86400000;
 
-        assert_false(due_before(due_of(now, now), due_of(now, now)));
-        assert_false(due_before(due_of(now, now), due_of(now - 2000, now)));
-        assert_true(due_before(due_of(now, now), due_of(now + 2000, now)));
-        assert_true(due_before(due_of(now, now), due_of(INT64_MAX, now)));
-        assert_false(due_before(due_of(now, now), due_of(0, now)));
-        assert_true(due_before(due_of(0, now), due_of(INT64_MAX, now)));
-        assert_true(due_before(due_of(now, now), due_of(INT64_MAX, now + 6 * 86400000)));
+        assert_false(table_due_before(table_due_of(now, now), table_due_of(now, now)));
+        assert_false(table_due_before(table_due_of(now, now), table_due_of(now - 2000, now)));
+        assert_true(table_due_before(table_due_of(now, now), table_due_of(now + 2000, now)));
+        assert_true(table_due_before(table_due_of(now, now), table_due_of(INT64_MAX, now)));
+        assert_false(table_due_before(table_due_of(now, now), table_due_of(0, now)));
+        assert_true(table_due_before(table_due_of(0, now), table_due_of(INT64_MAX, now)));
+        assert_true(table_due_before(table_due_of(now, now), table_due_of(INT64_MAX, now + 6 * 86400000)));
         for (int64_t second = -90; second < 90; second++)
-            assert_int_not_equal(due_of(now + second * 1000, now), 0);
+            assert_int_not_equal(table_due_of(now + second * 1000, now), 0);
     }
 }
 

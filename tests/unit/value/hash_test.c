@@ -96,7 +96,7 @@ static void it_becomes_a_table_beyond_its_entries_and_never_goes_back(void **sta
     assert_true(set(&hash, "one more", "v"));
     assert_string_equal(value_encoding_name(&hash), "hashtable");
     assert_int_equal(hash_count(&hash), 129);
-    assert_int_equal(value_effort(&hash), 130);
+    assert_int_equal(value_free_effort(&hash), 130);
     assert_pair(&hash, "5", "w");
     assert_pair(&hash, "127", "v");
     for (int i = 0; i < 128; i++) {
@@ -375,7 +375,7 @@ static void memory_is_counted_for_both_encodings(void **state)
     set(&hash, "field", "value");
     small = value_memory(&hash, 5);
     assert_in_range(small, 7 + 7 + 7, 64);
-    assert_int_equal(value_effort(&hash), 1);
+    assert_int_equal(value_free_effort(&hash), 1);
     for (int64_t i = 0; i < 1000; i++) {
         char text[TEXT_INT_SIZE];
 

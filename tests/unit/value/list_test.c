@@ -260,7 +260,7 @@ static void random_changes_match_a_plain_array(void **state)
         assert_same(&list, &model, seed);
         if (model.count > 0)
             assert_survives(&list, &limits, list.encoding == LIST_LISTPACK ? CODEC_FROM_LISTPACK : CODEC_AS_WRITTEN, seed);
-        assert_true(value_memory(&list, 0) > 0 && value_memory(&list, 3) > 0 && value_effort(&list) > 0);
+        assert_true(value_memory(&list, 0) > 0 && value_memory(&list, 3) > 0 && value_free_effort(&list) > 0);
         value_free(&list);
         model_delete(&model, 0, model.count);
     }

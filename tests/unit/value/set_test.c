@@ -108,11 +108,11 @@ static void integers_become_a_table_beyond_the_intsets_entries(void **state)
     assert_encoding(&set, "intset");
     assert_false(add_number(&set, &limits, 5000));
     assert_encoding(&set, "intset");
-    assert_int_equal(value_effort(&set), 1);
+    assert_int_equal(value_free_effort(&set), 1);
     assert_true(add_number(&set, &limits, -1));
     assert_encoding(&set, "hashtable");
     assert_int_equal(set_count(&set), 513);
-    assert_int_equal(value_effort(&set), 514);
+    assert_int_equal(value_free_effort(&set), 514);
     assert_true(set_has(&set, BYTES("511000")));
     assert_true(set_has(&set, BYTES("-1")));
     for (int64_t i = 0; i < 512; i++) {

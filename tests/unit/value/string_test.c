@@ -55,7 +55,7 @@ static void everything_else_is_stored_unchanged(void **state)
         assert_text(&value, texts[i]);
         assert_false(string_to_int(&value, &number));
         assert_int_equal(value_memory(&value, 0), 0);
-        assert_int_equal(value_effort(&value), 0);
+        assert_int_equal(value_free_effort(&value), 0);
         value_free(&value);
     }
 }
@@ -94,7 +94,7 @@ static void size_decides_between_embstr_raw_and_big(void **state)
         assert_false(string_to_int(&value, &number));
         if (value.encoding == STRING_BIG) {
             assert_true(value_memory(&value, 0) >= sizes[i] + sizeof(struct blob));
-            assert_int_equal(value_effort(&value), 1);
+            assert_int_equal(value_free_effort(&value), 1);
             assert_true(blob_is_shared(value.object));          /* with the copy: changing one of them creates another blob */
             assert_false(blob_is_shared(raw.object));
         }

@@ -262,7 +262,7 @@ static void all_encodings_have_the_same_digest(void **state)
     zset_put(&tree, &trees_only, BYTES("m7"), 3.75);
     value_digest(&tree, tree_digest);
     assert_memory_not_equal(pack_digest, tree_digest, 20);
-    assert_int_equal(value_effort(&pack), 1);
+    assert_int_equal(value_free_effort(&pack), 1);
     assert_true(value_memory(&tree, 5) > 1000);
     value_free(&pack);
     value_free(&tree);

@@ -2,11 +2,13 @@
 #ifndef KELVIN_BASE_CHECK_H
 #define KELVIN_BASE_CHECK_H
 
+#include "base/compiler.h"
+
 void check_failed(const char *file, int line, const char *condition) __attribute__((noreturn));
 
 #define CHECK(cond) \
     do { \
-        if (__builtin_expect(!(cond), 0)) \
+        if (UNLIKELY(!(cond))) \
             check_failed(__FILE__, __LINE__, #cond); \
     } while (0)
 

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/compiler.h"
 #include "value/hash.h"
 #include "value/value.h"
 
@@ -87,7 +88,7 @@ static inline struct bytes entry_key(const struct entry *entry)
     const char *at = entry_key_at(entry);
     uint32_t size = entry->key_size;
 
-    if (__builtin_expect(size == ENTRY_KEY_EXTENDED, 0)) {
+    if (UNLIKELY(size == ENTRY_KEY_EXTENDED)) {
         memcpy(&size, at, 4);
         at += 4;
         if (size > ENTRY_KEY_INLINE_MAX)
@@ -108,7 +109,7 @@ static inline char *entry_value_at(const struct entry *entry)
 {
     const char *at = entry_key_at(entry);
 
-    if (__builtin_expect(entry->key_size == ENTRY_KEY_EXTENDED, 0)) {
+    if (UNLIKELY(entry->key_size == ENTRY_KEY_EXTENDED)) {
         uint32_t size;
 
         memcpy(&size, at, 4);
@@ -155,7 +156,7 @@ static inline int64_t entry_due_ms(const struct entry *entry)
 {
     struct value value = { 0 };
 
-    if (__builtin_expect(!entry_has_times(entry), 1))
+    if (LIKELY(!entry_has_times(entry)))
         return entry_expire_ms(entry);
     value = entry_value(entry);
     return earlier_ms(entry_expire_ms(entry), hash_next_death(&value));
@@ -166,7 +167,7 @@ static inline int64_t entry_death_ms(const struct entry *entry)
 {
     struct value value = { 0 };
 
-    if (__builtin_expect(!entry_has_times(entry), 1))
+    if (LIKELY(!entry_has_times(entry)))
         return entry_expire_ms(entry);
     value = entry_value(entry);
     return earlier_ms(entry_expire_ms(entry), hash_last_death(&value));

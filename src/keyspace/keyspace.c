@@ -1,6 +1,7 @@
 #include "keyspace/keyspace.h"
 
 #include "base/check.h"
+#include "base/compiler.h"
 #include "base/mem.h"
 #include "keyspace/heat.h"
 #include "keyspace/partition.h"
@@ -122,7 +123,7 @@ uint32_t keyspace_insert(struct keyspace *keyspace, uint64_t hash, struct bytes 
         keyspace->expiring_count++;
         table_note_due(&keyspace->table, hash, handle, expire_ms, now_ms);
     }
-    if (__builtin_expect(entry_has_times(entry), 0))
+    if (UNLIKELY(entry_has_times(entry)))
         keyspace_note_times(keyspace, hash, handle, now_ms);
     return handle;
 }

@@ -3,6 +3,7 @@
 #include <emmintrin.h>
 
 #include "base/check.h"
+#include "base/compiler.h"
 #include "base/mem.h"
 
 enum {
@@ -122,7 +123,7 @@ uint32_t table_find(const struct table *table, uint64_t hash, struct bytes key)
                 return handle;
             matches &= matches - 1;
         }
-        if (__builtin_expect(bucket->overflow == 0, 1))
+        if (LIKELY(bucket->overflow == 0))
             return 0;
         if (++index == count)
             index = 0;

@@ -1,6 +1,7 @@
 #include "value/hash.h"
 
 #include "base/check.h"
+#include "base/compiler.h"
 #include "base/mem.h"
 #include "value/hash_private.h"
 #include "value/type.h"
@@ -87,7 +88,7 @@ bool hash_set(struct value *hash, const struct value_limits *limits, struct byte
 {
     size_t at;
 
-    if (__builtin_expect(hash_has_times(hash), 0))
+    if (UNLIKELY(hash_has_times(hash)))
         return hash_set_timed(hash, limits, field, value, HASH_ENDS_TIME);
     if (hash->encoding == HASH_LISTPACK && !hash_fits_pack(hash, limits, field, value))
         CHECK(hash_to_table(hash, limits, hash_count(hash) + 1));
@@ -119,7 +120,7 @@ bool hash_delete(struct value *hash, struct bytes field)
         if (hash_has_times(hash))
             btree_remove(hash_timed(hash)->times, field);
     }
-    if (__builtin_expect(hash_has_times(hash), 0))
+    if (UNLIKELY(hash_has_times(hash)))
         hash_drop_times_if_none(hash);
     return was_there;
 }
@@ -148,7 +149,7 @@ bool hash_next(struct hash_iterator *iterator, struct bytes *field, struct bytes
         at = listpack_next(pack, at);
         *value = listpack_get(pack, at, iterator->value_digits);
         at = listpack_next(pack, at);
-        if (__builtin_expect(hash_has_times(hash), 0))
+        if (UNLIKELY(hash_has_times(hash)))
             at = listpack_next(pack, at);
         iterator->position[0] = at;
         return true;

@@ -7,6 +7,7 @@
 #ifndef KELVIN_VALUE_HASH_PRIVATE_H
 #define KELVIN_VALUE_HASH_PRIVATE_H
 
+#include "base/compiler.h"
 #include "containers/btree.h"
 #include "containers/dict.h"
 #include "containers/listpack.h"
@@ -40,7 +41,7 @@ static inline struct timed_table *hash_timed(const struct value *hash)
 
 static inline struct dict *hash_dict(const struct value *hash)
 {
-    return __builtin_expect(hash->encoding == HASH_TABLE, 1) ? hash->object : hash_timed(hash)->dict;
+    return LIKELY(hash->encoding == HASH_TABLE) ? hash->object : hash_timed(hash)->dict;
 }
 
 /* The number of elements per field in a pack. */

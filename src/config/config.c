@@ -11,12 +11,12 @@
 #include "config/config_private.h"
 #include "config/config_words.h"
 
-/* -- life -- */
+/* -- creating and destroying -- */
 
 static char *working_directory(void)
 {
     char *real = realpath(".", NULL);
-    char *home = mem_string(bytes_of_string(real ? real : "/"));    /* a directory removed under us: files will tell */
+    char *home = mem_string(bytes_of_string(real ? real : "/"));    /* "/" if it was removed; file operations report it later */
 
     free(real);
     return home;
@@ -37,7 +37,7 @@ struct config *config_create_at(const char *home)
         struct config_value value = { 0 };
         struct message message;
 
-        if (row->kind == CONFIG_DIR_KIND)       /* must not fail, whatever became of the directory */
+        if (row->kind == CONFIG_DIR_KIND)       /* must not fail, even if the directory no longer exists */
             value.text = mem_string(bytes_of_string(home));
         else if (config_row_is_parameter(row) && row->kind != CONFIG_REPLICAOF_KIND)
             CHECK(config_value_read(row, &word, 1, &reading, &value, &message));
@@ -81,7 +81,7 @@ static void publish(struct config *config, enum config_id id, int64_t number)
     atomic_store_explicit(&config->numbers[id], number, memory_order_relaxed);
 }
 
-/* A percentage is of maxmemory, so it moves with it. Without maxmemory there is no limit, which is 0. */
+/* A percentage of maxmemory changes with it. Without maxmemory there is no limit, which is 0. */
 static void publish_percentages(struct config *config)
 {
     for (int id = 0; id < CONFIG_COUNT; id++) {
@@ -116,7 +116,7 @@ void config_exchange(struct config *config, enum config_id id, struct config_val
     *value = old;
 }
 
-/* Replaces what the buffer holds. */
+/* Replaces the buffer's content. */
 static void print_current(struct config *config, enum config_id id, struct buffer *out)
 {
     out->size = 0;
@@ -163,12 +163,12 @@ void config_lines(struct config *config, enum config_id id, config_line *line, v
 
 struct change {
     const struct config_row *row;
-    const char *name;               /* the spelling of the table: errors show it */
-    struct config_value value;      /* the new one; the old one once it has been exchanged */
+    const char *name;               /* as spelled in the table; shown in errors */
+    struct config_value value;      /* the new value; after config_exchange the old one */
     bool differs;
 };
 
-/* `reason` may be inside the message. */
+/* `reason` may point into the message. */
 static bool refuse_change(const struct change *change, const char *reason, struct message *message)
 {
     return config_refuse(message, "CONFIG SET failed (possibly related to argument '%s')%s%s", change->name,
@@ -183,7 +183,7 @@ static bool is_protected(struct config *config, const struct config_row *row, bo
            !(permission == CONFIG_PERMISSION_LOCAL && local);
 }
 
-/* All that can be said before a value is looked at. */
+/* All checks that do not depend on the values. */
 static bool changes_find(struct config *config, const struct bytes *names, int count, bool local,
     struct change *changes, struct message *message)
 {
@@ -240,14 +240,14 @@ static void changes_exchange(struct config *config, int count, struct change *ch
     }
 }
 
-/* Puts everything back, the last first because a row may have been given by both its names. */
+/* Restores all values, the last first, because a row may occur twice, under its name and its alias. */
 static void changes_undo(struct config *config, int count, struct change *changes)
 {
     for (int i = count; i-- > 0;)
         config_exchange(config, changes[i].row->id, &changes[i].value);
 }
 
-/* Which of them config_check speaks of. */
+/* Returns the change that violates the rule of config_check. */
 static const struct change *changes_culprit(int count, const struct change *changes)
 {
     for (int i = 0; i < count; i++)
@@ -396,7 +396,7 @@ static bool has_default(struct config *config, enum config_id id, struct message
     mutex_lock(&more->reading);
     same = config_value_equal(&more->values[id], &more->initial[id]);
     mutex_unlock(&more->reading);
-    return same || config_refuse(message, "Kelvin does not have this yet, and takes no value but '%s'", config_row(id)->initial);
+    return same || config_refuse(message, "not supported by Kelvin yet, the only value accepted is '%s'", config_row(id)->initial);
 }
 
 static bool only_the_default(void *context, enum config_id id, struct message *message)

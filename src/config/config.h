@@ -1,11 +1,12 @@
 /* Config: every directive of Redis 7.2 and Kelvin's own, as rows of config/config.def.
  *
  * Numbers, booleans and enumerations are read anywhere, at any time, with one relaxed atomic load (config_number).
- * Strings are behind a leaf lock and are copied out. Rows say name, kind, default, bounds, and whether the directive can be
- * set while running; parsing, CONFIG GET, SET, REWRITE, conf/kelvin.conf's test and docs derive from them.
+ * Strings are guarded by a leaf lock and are returned as copies. A row declares name, kind, default, bounds, and whether
+ * the directive can be set while the server runs; parsing, CONFIG GET, SET, REWRITE, the test of conf/kelvin.conf and the
+ * documentation use the rows.
  *
- * Threads: every function may be called from any thread. Changes (load, set, rewrite, config_on_change) come one after
- * another, under a mutex that is held while callbacks run; reading never waits for it.
+ * Threads: every function may be called from any thread. Changes (load, set, rewrite, config_on_change) are serialized by a
+ * mutex that is held while callbacks run; readers never wait for it.
  */
 #ifndef KELVIN_CONFIG_CONFIG_H
 #define KELVIN_CONFIG_CONFIG_H
@@ -19,7 +20,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 
-/* CONFIG_PORT, CONFIG_MAXMEMORY ...: the directive's name in capitals. */
+/* CONFIG_PORT, CONFIG_MAXMEMORY ...: the directive's name in upper case. */
 enum config_id {
 #define CONFIG_ROW(id, ...) CONFIG_##id,
 #include "config/config.def"
@@ -28,7 +29,7 @@ enum config_id {
 };
 
 
-/* What config_number answers for enumerations: the place of the name in its row. */
+/* What config_number returns for enumerations: the index of the name in its row. */
 enum config_permission { CONFIG_PERMISSION_NO, CONFIG_PERMISSION_YES, CONFIG_PERMISSION_LOCAL };    /* enable-* */
 enum config_loglevel {
     CONFIG_LOGLEVEL_DEBUG,
@@ -55,14 +56,14 @@ enum config_policy {
     CONFIG_POLICY_ALLKEYS_RANDOM,
     CONFIG_POLICY_NOEVICTION,
 };
-/* shutdown-on-sigint, shutdown-on-sigterm: these or-ed together; 0 is the default behaviour. */
+/* shutdown-on-sigint, shutdown-on-sigterm: a combination of these flags; 0 is the default behaviour. */
 enum config_shutdown {
     CONFIG_SHUTDOWN_SAVE = 1,
     CONFIG_SHUTDOWN_NOSAVE = 2,
     CONFIG_SHUTDOWN_NOW = 4,
     CONFIG_SHUTDOWN_FORCE = 8,
 };
-/* notify-keyspace-events: bit n is the n-th letter of CONFIG_EVENT_LETTERS. A stands for the first ten. */
+/* notify-keyspace-events: bit n is the n-th letter of CONFIG_EVENT_LETTERS. A is the same as the first ten. */
 #define CONFIG_EVENT_LETTERS "g$lshzxetdnKEm"
 enum { CONFIG_EVENTS_ALL = 0x3ff };     /* g$lshzxetd: what A means */
 
@@ -75,15 +76,16 @@ struct config {
 struct config *config_create(void);                 /* all defaults; remembers the working directory */
 void config_destroy(struct config *config);
 
-/* Number, boolean (0, 1), enumeration (its value), memory (bytes), time in the row's unit; maxmemory-clients in bytes also
- * when it was given as a percentage of maxmemory; for events and shutdown-on-* the bits above. Other lists and strings: 0. */
+/* Returns a number, a boolean (0, 1), an enumeration's value, memory in bytes, or time in the row's unit; maxmemory-clients
+ * in bytes even if it was set as a percentage of maxmemory; the bits above for events and shutdown-on-*. Other lists and
+ * strings: 0. */
 static inline int64_t config_number(const struct config *config, enum config_id id)
 {
     return atomic_load_explicit(&config->numbers[id], memory_order_relaxed);
 }
 
-/* client-output-buffer-limit; bytes and seconds, 0 is no limit. The three are not read as one: during a CONFIG SET one may
- * be old and one new. */
+/* client-output-buffer-limit, in bytes and seconds; 0 is no limit. The three limits are not read atomically: during a CONFIG
+ * SET, one may be old and another new. */
 enum config_client_class { CONFIG_CLIENT_NORMAL, CONFIG_CLIENT_REPLICA, CONFIG_CLIENT_PUBSUB };
 enum config_output_limit { CONFIG_OUTPUT_HARD, CONFIG_OUTPUT_SOFT, CONFIG_OUTPUT_SOFT_SECONDS };
 static inline int64_t config_output_limit(const struct config *config, enum config_client_class class,
@@ -92,60 +94,64 @@ static inline int64_t config_output_limit(const struct config *config, enum conf
     return atomic_load_explicit(&config->output_limits[class][limit], memory_order_relaxed);
 }
 
-/* A copy, freed with mem_free; never NULL. The text CONFIG GET shows, for any row, for example "127.0.0.1 ::1" for bind and
- * "3600 1 300 100" for save. `dir` is an absolute path; entering it is left to the caller. */
+/* Returns the value of any row as CONFIG GET shows it, for example "127.0.0.1 ::1" for bind and "3600 1 300 100" for save.
+ * A copy, freed with mem_free; never NULL. `dir` is an absolute path; the caller changes to it. */
 char *config_string(struct config *config, enum config_id id);
 
-/* The name as CONFIG GET shows it. */
+/* The directive's name as CONFIG GET shows it. */
 const char *config_name(enum config_id id);
 
-/* rename-command, user, loadmodule: each line that was given, without the directive's name, in order. */
+/* rename-command, user, loadmodule: calls `line` for each line of the directive, in order, without the directive's name. */
 typedef void config_line(void *context, const struct bytes *words, int count);
 void config_lines(struct config *config, enum config_id id, config_line *line, void *context);
 
-/* One line of a file or one --option: name and values. On failure `message` says why, and
- * nothing has changed. Directives that may be repeated (save, rename-command, loadmodule, user ...) add up while loading.
- * No callbacks are called. */
+/* Loads one line of a file or one --option: name and values. On failure `message` has the reason, and nothing has changed.
+ * Directives that may be repeated (save, rename-command, loadmodule, user ...) accumulate while loading. No callbacks are
+ * called. */
 bool config_load(struct config *config, const struct bytes *words, int word_count, struct message *message);
 
-/* A whole file's text, with includes; the message has file, line number, line and reason. `name` is for messages. What
- * stands before the bad line has been taken over. Paths are relative to the directory the process was started in. */
+/* Loads the text of a whole file, with its includes. On failure `message` has file, line number, line and reason, and the
+ * lines before the bad one have taken effect. `name` is for messages. Relative paths start from the directory in which the
+ * process was started. */
 bool config_load_text(struct config *config, const char *name, struct bytes text, struct message *message);
-/* The same for a file, and makes the first one so loaded the one that config_rewrite writes. */
+/* The same for a file. The first file that is loaded this way is the one that config_rewrite writes. */
 bool config_load_file(struct config *config, const char *path, struct message *message);
 
-/* Rules between directives, once all are loaded. config_set asks it too. False: `message` says what does not fit. */
+/* Checks the rules between directives, after all are loaded; config_set calls it as well. False: `message` has the rule that
+ * is violated. */
 bool config_check(struct config *config, struct message *message);
 
-/* CONFIG SET of several at once: all or nothing. Applies in order; if a callback refuses, those before are set back.
- * `message` is the text after "-ERR ", exactly as Redis 7.2 words it. config_set_local is for a client on this machine,
- * for whom `enable-protected-configs local` opens the protected directives. */
+/* CONFIG SET of several directives: all or nothing. They are applied in order; if a callback refuses, the earlier ones are
+ * restored. `message` is the text after "-ERR ", exactly as in Redis 7.2. config_set_local is for a client on this
+ * machine, which may set protected directives with `enable-protected-configs local`. */
 bool config_set(struct config *config, const struct bytes *names, const struct bytes *values, int count, struct message *message);
 bool config_set_local(struct config *config, const struct bytes *names, const struct bytes *values, int count,
     struct message *message);
 
-/* Called (by config_set only) after the value has changed; false and a message (the reason alone, at most 150 bytes)
- * refuses it. One a row. It runs on the thread that sets, with the mutex for changes held: it may read the configuration,
- * but must not load, set, rewrite or register. When a later row of the same CONFIG SET is refused it is called once more
- * with the old value back in place, and then its answer does not matter. */
+/* Called (by config_set only) after the value has changed. Returns false with a message (the reason only, at most 150 bytes)
+ * to refuse the change. One callback per row. It runs on the thread that calls config_set, with the mutex for changes
+ * held: it may read the configuration, but must not load, set, rewrite or register. If a later row of the same CONFIG SET
+ * is refused, it is called again after the old value has been restored, and its return value is ignored. */
 typedef bool config_changed(void *context, enum config_id id, struct message *message);
 void config_on_change(struct config *config, enum config_id id, config_changed *changed, void *context);
 
-/* CONFIG GET: each row whose name matches one of the patterns, once, with its value as Redis prints it. A second name
- * (slaveof) is listed like a name of its own. A pattern without wildcards comes back as it was written. */
+/* CONFIG GET: calls `found` once for each row whose name matches one of the patterns, with its value as Redis prints it. A
+ * second name (slaveof) counts as a separate name. A pattern without wildcards is passed on as it was written. */
 typedef void config_found(void *context, const char *name, struct bytes value);
 void config_get(struct config *config, const struct bytes *patterns, int count, config_found *found, void *context);
 
-/* CONFIG REWRITE: keeps comments and order of the file it was loaded from, changes lines, appends what is new,
- * drops what is back at its default. Written aside, synced and renamed. False: `message` says why. */
+/* CONFIG REWRITE: keeps the comments and the order of the file that was loaded, changes lines, appends new ones, and removes
+ * those whose value is the default again. Written under a temporary name, synced and renamed. False: `message` has the
+ * reason. */
 bool config_rewrite(struct config *config, struct message *message);
-const char *config_file(const struct config *config);       /* absolute path, NULL when there was none */
+const char *config_file(const struct config *config);       /* absolute path, NULL if no file was loaded */
 
-/* Directives that were given a value other than the default but do nothing yet: for the log at start. */
+/* Calls `found` for each directive that was set to a value other than the default but has no effect yet; for the log at
+ * startup. */
 void config_unused(struct config *config, config_found *found, void *context);
 
-/* Directives that ask for what Kelvin does not have (TLS, ACL, replication ...), so that no value but the default will do. */
-bool config_check_absent(struct config *config, struct message *message);     /* false: one has; the message names it */
-void config_refuse_absent(struct config *config);                   /* CONFIG SET refuses from now on */
+/* Directives of features that Kelvin does not have (TLS, ACL, replication ...), for which only the default is allowed. */
+bool config_check_absent(struct config *config, struct message *message);     /* false: one has another value; named in the message */
+void config_refuse_absent(struct config *config);                   /* from now on, CONFIG SET refuses other values */
 
 #endif

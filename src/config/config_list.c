@@ -12,7 +12,7 @@
 
 static const char *const class_names[3] = { "normal", "replica", "pubsub" };
 
-/* Hands the buffer's memory over as a string. */
+/* Returns the buffer's memory as a string; the caller owns it. */
 static char *take_text(struct buffer *text)
 {
     buffer_append_u8(text, 0);
@@ -55,7 +55,7 @@ static bool bind_read(const struct config_row *row, const struct bytes *words, i
         if (memchr(words[i].data, 0, words[i].size) || ++addresses > row->high) {
             buffer_release(&out);
             return config_refuse(message,
-                addresses > row->high ? "Too many bind addresses specified." : "argument must not hold a NUL byte");
+                addresses > row->high ? "Too many bind addresses specified." : "argument must not contain a NUL byte");
         }
         append_word(&out, words[i]);
     }
@@ -63,7 +63,7 @@ static bool bind_read(const struct config_row *row, const struct bytes *words, i
     return true;
 }
 
-/* A line adds its pairs to what stands before it; `save ""` takes all away. */
+/* A line adds its pairs to those before it; `save ""` removes all. */
 static bool save_read(const struct bytes *words, int count, const char *base, char **text, struct message *message)
 {
     struct buffer out = { 0 };
@@ -136,7 +136,7 @@ static bool output_limits_read(const struct bytes *words, int count, const char 
         limits[class][CONFIG_OUTPUT_SOFT] = (int64_t)soft;
         limits[class][CONFIG_OUTPUT_SOFT_SECONDS] = seconds;
     }
-    for (int class = 0; class < 3; class++)     /* CONFIG GET keeps the old word for a replica */
+    for (int class = 0; class < 3; class++)     /* CONFIG GET still shows a replica as "slave", as in Redis */
         buffer_append_format(&out, "%s%s %lld %lld %lld", class ? " " : "",
             class == CONFIG_CLIENT_REPLICA ? "slave" : class_names[class], (long long)limits[class][0],
             (long long)limits[class][1], (long long)limits[class][2]);
@@ -250,13 +250,13 @@ bool config_list_read(const struct config_row *row, const struct bytes *words, i
     }
 }
 
-/* -- for a file -- */
+/* -- lines of a file -- */
 
-static void save_print_lines(const char *text, bool afresh, struct buffer *out)
+static void save_print_lines(const char *text, bool clear_first, struct buffer *out)
 {
     struct config_words words;
 
-    if (afresh || !*text)
+    if (clear_first || !*text)
         buffer_append_string(out, "save \"\"\n");
     config_words_list(bytes_of_string(text), &words);
     for (int i = 0; i < words.count; i += 2)

@@ -12,8 +12,8 @@
 #include "config/config_words.h"
 
 enum {
-    INCLUDE_DEPTH_MAX = 16,     /* a file that includes itself is found out, rather than the stack's end */
-    NAME_SHOWN = 60,            /* of a path and of a line, so that the reason always fits in the message */
+    INCLUDE_DEPTH_MAX = 16,     /* so that a file that includes itself is an error, not a stack overflow */
+    NAME_SHOWN = 60,            /* bytes of a path and of a line, so that the reason always fits in the message */
     LINE_SHOWN = 40,
 };
 
@@ -44,7 +44,7 @@ static bool file_load(struct config *config, const char *path, int depth, struct
     return done;
 }
 
-/* A path with wildcards may match nothing; a plain one must be there. */
+/* A path with wildcards may match no file; a path without must exist. */
 static bool include(struct config *config, const struct config_row *row, const struct bytes *words, int count, int depth,
     struct message *message)
 {
@@ -66,7 +66,7 @@ static bool include(struct config *config, const struct config_row *row, const s
     return done;
 }
 
-/* The text that another line of the same directive adds to. The first `save` replaces the default. */
+/* Returns the text that another line of the same directive is added to. The first `save` replaces the default. */
 static const char *base_of(const struct config_private *more, const struct config_row *row)
 {
     if (row->kind == CONFIG_OUTPUT_LIMITS_KIND || row->kind == CONFIG_LINES_KIND)
@@ -97,7 +97,8 @@ bool config_load_words(struct config *config, const struct bytes *words, int cou
     return true;
 }
 
-/* Says where. An include's own message, which names its file and line already, is left as it is. */
+/* Adds file, line number and line to the reason. The message of an include, which has its file and line already, is left as
+ * it is. */
 static bool line_refuse(const char *name, int line_number, struct bytes line, const char *reason, struct message *message)
 {
     size_t name_size = strlen(name), line_size = line.size;
@@ -106,7 +107,7 @@ static bool line_refuse(const char *name, int line_number, struct bytes line, co
     size_t around = sizeof("......, line 2147483647: '': ");
     size_t name_room = NAME_SHOWN, line_room = LINE_SHOWN;
 
-    /* A long reason (a list of names) leaves less for the rest. */
+    /* A long reason (a list of names) leaves less space for the rest. */
     if (room < around + name_room + line_room) {
         line_room = room > around + 20 ? (room - around) / 3 : 0;
         name_room = room > around + 20 ? (room - around) - line_room : 0;

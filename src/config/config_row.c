@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 
-/* So that config.def can be written in short words. */
+/* Short names for use in config.def. */
 enum {
     FIXED = CONFIG_FLAG_FIXED,
     LIVE = CONFIG_FLAG_LIVE,
@@ -58,7 +58,7 @@ bool config_row_is_parameter(const struct config_row *row)
     return row->kind != CONFIG_LINES_KIND && row->kind != CONFIG_INCLUDE_KIND && row->kind != CONFIG_OBSOLETE_KIND;
 }
 
-/* Takes the next word off a list like "no, yes, local"; false at its end. */
+/* Removes the next word from a list like "no, yes, local"; false at its end. */
 static bool word_next(const char **list, struct bytes *word)
 {
     size_t size = strcspn(*list, ",");

@@ -8,32 +8,32 @@
 #include "base/bytes.h"
 #include "config/config.h"
 
-/* How a value is written. One word unless it says otherwise; "list" is several words in a file and one string, its parts
- * apart by single spaces, for CONFIG SET. */
+/* The syntax of a value: one word, unless noted otherwise. A "list" is several words in a file, and one string with single
+ * spaces between its parts in CONFIG SET. */
 enum config_kind {
     CONFIG_BOOL_KIND,               /* yes, no */
     CONFIG_INTEGER_KIND,            /* low .. high */
-    CONFIG_MEMORY_KIND,             /* low .. high, with units */
-    CONFIG_PERCENT_MEMORY_KIND,     /* the same, or "5%" of maxmemory, kept as -5 */
+    CONFIG_MEMORY_KIND,             /* low .. high, accepts units */
+    CONFIG_PERCENT_MEMORY_KIND,     /* the same, or "5%" of maxmemory, stored as -5 */
     CONFIG_OCTAL_KIND,              /* a file's permissions */
     CONFIG_ENUM_KIND,               /* one of the words */
     CONFIG_FLAGS_KIND,              /* list of the words; the first word means none of the others */
     CONFIG_EVENTS_KIND,             /* letters of keyspace events */
     CONFIG_STRING_KIND,             /* anything without a NUL */
     CONFIG_FILE_NAME_KIND,          /* a name without a slash */
-    CONFIG_DIR_KIND,                /* a directory that exists; kept as an absolute path */
+    CONFIG_DIR_KIND,                /* a directory that exists; stored as an absolute path */
     CONFIG_TITLE_KIND,              /* a template with {variables} */
     CONFIG_HOST_NAME_KIND,
     CONFIG_NODE_NAME_KIND,
     CONFIG_BIND_KIND,               /* list of addresses */
-    CONFIG_SAVE_KIND,               /* list of pairs: seconds, changes; lines add up */
-    CONFIG_OUTPUT_LIMITS_KIND,      /* list of class, hard, soft, seconds; classes not named keep what they have */
+    CONFIG_SAVE_KIND,               /* list of pairs: seconds, changes; lines accumulate */
+    CONFIG_OUTPUT_LIMITS_KIND,      /* list of class, hard, soft, seconds; other classes keep their limits */
     CONFIG_OOM_VALUES_KIND,         /* list of three numbers */
     CONFIG_PERCENTILES_KIND,        /* list of 0 .. 100 */
     CONFIG_REPLICAOF_KIND,          /* host and port, or "no one" */
-    CONFIG_LINES_KIND,              /* low .. high words; lines add up; only in files */
-    CONFIG_INCLUDE_KIND,            /* done by the loader, holds no value */
-    CONFIG_OBSOLETE_KIND,           /* taken and dropped; only in files */
+    CONFIG_LINES_KIND,              /* low .. high words; lines accumulate; only in files */
+    CONFIG_INCLUDE_KIND,            /* handled by the loader; has no value */
+    CONFIG_OBSOLETE_KIND,           /* accepted and ignored; only in files */
 };
 
 enum config_flag {
@@ -48,7 +48,7 @@ enum config_flag {
 
 struct config_row {
     enum config_id id;
-    const char *name, *alias;       /* alias: NULL when there is none */
+    const char *name, *alias;       /* alias: NULL if there is none */
     enum config_kind kind;
     unsigned flags;
     const char *initial;            /* the default */
@@ -58,15 +58,15 @@ struct config_row {
 
 const struct config_row *config_row(enum config_id id);
 
-/* By either name, in any case; NULL when there is none. `name_given` is set to the spelling in the table. */
+/* Finds a row by name or alias, case-insensitively; NULL if there is none. `name_given` is set to the spelling in the table. */
 const struct config_row *config_row_find(struct bytes name, const char **name_given);
 
-/* True for what CONFIG GET and SET know; the rest stands in files only. */
+/* True if CONFIG GET and SET have it; other rows are used in files only. */
 bool config_row_is_parameter(const struct config_row *row);
 
-/* The place of the word in row->words, -1 when it is not there. */
+/* Returns the index of the word in row->words, or -1 if it is not there. */
 int64_t config_row_word(const struct config_row *row, struct bytes word);
-/* The word at that place. */
+/* The word at that index. */
 struct bytes config_row_word_at(const struct config_row *row, int64_t place);
 
 #endif

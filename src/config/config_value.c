@@ -80,7 +80,7 @@ static bool integer_read(const struct config_row *row, struct bytes word, int64_
         return false;
     if (row->flags & CONFIG_FLAG_POWER_OF_TWO && (*number & (*number - 1)) != 0)
         return config_refuse(message, "argument must be a power of two");
-    if (row->id == CONFIG_HZ)       /* Redis takes any number, and cuts it to what makes sense */
+    if (row->id == CONFIG_HZ)       /* Redis accepts any number and limits it to this range */
         *number = *number < 1 ? 1 : *number > 500 ? 500 : *number;
     return true;
 }
@@ -125,7 +125,7 @@ static bool enum_read(const struct config_row *row, struct bytes word, int64_t *
     if (*number < 0)
         return config_refuse(message, "argument(s) must be one of the following: %s", row->words);
     if (row->id == CONFIG_OOM_SCORE_ADJ && *number == 2)
-        *number = 1;        /* `relative` is another way to say `yes`, and is shown as that */
+        *number = 1;        /* `relative` is an alias of `yes`, and is shown as `yes` */
     return true;
 }
 
@@ -184,7 +184,7 @@ static bool host_name_read(struct bytes word, struct message *message)
     return true;
 }
 
-/* A node's name travels in nodes.conf between commas and equal signs, so it must not have what would confuse that. */
+/* In nodes.conf a node's name is between commas and equal signs, so it must not contain characters that break that format. */
 static bool node_name_read(struct bytes word, struct message *message)
 {
     for (size_t i = 0; i < word.size; i++)
@@ -207,7 +207,7 @@ static bool title_read(struct bytes word, struct message *message)
 
         rest.size -= (size_t)(open + 1 - rest.data);
         rest.data = open + 1;
-        if (rest.size > 0 && rest.data[0] == '{') {     /* two of them stand for one */
+        if (rest.size > 0 && rest.data[0] == '{') {     /* {{ is an escaped { */
             rest = bytes_of(rest.data + 1, rest.size - 1);
             continue;
         }
@@ -242,7 +242,7 @@ static bool dir_read(struct bytes word, const char *home, char **text, struct me
 static bool text_read(const struct config_row *row, struct bytes word, const char *home, char **text, struct message *message)
 {
     if (word.size > 0 && memchr(word.data, 0, word.size))
-        return config_refuse(message, "argument must not hold a NUL byte");
+        return config_refuse(message, "argument must not contain a NUL byte");
     if (row->kind == CONFIG_DIR_KIND)
         return dir_read(word, home, text, message);
     if (row->kind == CONFIG_FILE_NAME_KIND && !file_name_read(row, word, message))
@@ -279,7 +279,7 @@ bool config_value_equal(const struct config_value *a, const struct config_value 
     return a->number == b->number && !a->text == !b->text;
 }
 
-/* All events that A stands for are shown as A; Redis does not show n beside it, a file has to. */
+/* The events that A includes are shown as A. Redis does not show n in addition to A; in a file it is necessary. */
 static void events_print(int64_t events, bool for_file, struct buffer *out)
 {
     bool all = (events & CONFIG_EVENTS_ALL) == CONFIG_EVENTS_ALL;

@@ -17,7 +17,7 @@ static int hex_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* What follows a backslash inside "...": moves `at` behind it. */
+/* Reads what follows a backslash inside "...", and moves `at` past it. */
 static char escape_read(const char **at, const char *end)
 {
     static const char letters[] = "nrtba", bytes[] = "\n\r\t\b\a";
@@ -32,7 +32,8 @@ static char escape_read(const char **at, const char *end)
     return letter ? bytes[letter - letters] : *p;
 }
 
-/* Reads from the opening quote at *at to behind the closing one. False when that is missing, or does not end the word. */
+/* Reads from the opening quote at *at to the closing one, and moves `at` past it. False if the closing quote is missing or
+ * does not end the word. */
 static bool quoted_read(const char **at, const char *end, char **out)
 {
     const char *p = *at;
@@ -57,7 +58,7 @@ bool config_words_split(struct bytes line, struct config_words *words)
     const char *p = line.data, *end = line.data + line.size;
     char *out;
 
-    /* A word never gets longer by losing its quotes, and two words need a space between them. */
+    /* Removing quotes never makes a word longer, and there is a space between two words: so these sizes suffice. */
     words->text = out = mem_alloc(line.size + 1);
     words->items = mem_alloc((line.size / 2 + 1) * sizeof(*words->items));
     words->count = 0;
@@ -125,7 +126,7 @@ void config_words_quote(struct buffer *out, struct bytes word)
         else if (c < ' ' || c == 0x7f)
             buffer_append_format(out, "\\x%02x", c);
         else
-            buffer_append_u8(out, c);       /* from 0x80 on as it is, so that UTF-8 stays readable */
+            buffer_append_u8(out, c);       /* bytes from 0x80 on unchanged, so that UTF-8 stays readable */
     }
     buffer_append_u8(out, '"');
 }

@@ -13,7 +13,7 @@ struct code {
 
 struct error_stats {
     struct mutex lock;
-    struct code codes[ERROR_CODES_MAX + 1];     /* lock; sorted. One more than the limit: for the overflow */
+    struct code codes[ERROR_CODES_MAX + 1];     /* lock; sorted. One more than the limit: ERRORSTATS_OVERFLOW */
     size_t count;                               /* lock */
 };
 

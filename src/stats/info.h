@@ -1,5 +1,5 @@
-/* Info: the sections of INFO as a table of rows. What a section says is written by a function that its row names; this room
- * knows how they are chosen and put together.
+/* Info: the sections of INFO as a table of rows. The function in a section's row writes its content; this file selects the
+ * sections and joins them.
  */
 #ifndef KELVIN_STATS_INFO_H
 #define KELVIN_STATS_INFO_H
@@ -15,7 +15,7 @@ enum info_presence {
     INFO_WHEN_ASKED,        /* in INFO all, or by its name */
 };
 
-/* `context` is what info_write was given. */
+/* `context` is the argument of info_write. */
 typedef void info_writer(struct buffer *out, void *context);
 
 struct info_section {
@@ -24,22 +24,22 @@ struct info_section {
     info_writer *write;
 };
 
-/* Appends the chosen sections in the order of the table, each once, an empty line between them. `names` in any case: of sections,
- * or "default", "all", "everything"; no names: default. Names nobody has are passed over. */
+/* Appends the selected sections in the order of the table, each once, separated by an empty line. `names` are names of sections,
+ * or "default", "all", "everything", case-insensitive; no names: default. Unknown names are ignored. */
 void info_write(const struct info_section *sections, const struct bytes *names, int count, void *context,
     struct buffer *out);
 
-/* One field each. */
+/* Each appends one field. */
 void info_number(struct buffer *out, const char *name, int64_t number);
 void info_text(struct buffer *out, const char *name, const char *text);
-void info_float(struct buffer *out, const char *name, double number);       /* two digits behind the point */
-/* Two fields: `name` in bytes, and `name`_human as "1.50M". */
+void info_float(struct buffer *out, const char *name, double number);       /* two decimal digits */
+/* Appends two fields: `name` in bytes, and `name`_human as "1.50M". */
 void info_size(struct buffer *out, const char *name, uint64_t bytes);
 
-/* "1.50M", powers of 1024. `out` has 32 bytes. */
+/* Writes "1.50M", in powers of 1024, to `out`, which has 32 bytes. */
 void info_human(uint64_t bytes, char *out);
 
-/* a / b, or 0 if there is nothing to divide by. */
+/* a / b, or 0 if b is 0. */
 static inline double info_ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
 #endif

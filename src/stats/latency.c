@@ -29,7 +29,7 @@ void latency_destroy(struct latency *latency)
     mem_free(latency);
 }
 
-/* The place where it is or belongs. */
+/* The index where the event is or has to be inserted. */
 static size_t place_of(const struct latency *latency, const char *name)
 {
     size_t at = 0;
@@ -104,7 +104,7 @@ size_t latency_events(struct latency *latency, struct latency_event **events)
     return count;
 }
 
-/* latency->count if there is none. */
+/* Returns latency->count if there is none. */
 static size_t find(const struct latency *latency, struct bytes name)
 {
     for (size_t i = 0; i < latency->count; i++) {

@@ -1,7 +1,7 @@
-/* Latency: when something took longer than latency-monitor-threshold: for each kind of event ("command", "fast-command",
- * "expire-cycle" ...) its last samples, at most one a second, the worst of that second.
+/* Latency: events that took longer than latency-monitor-threshold. For each kind of event ("command", "fast-command",
+ * "expire-cycle" ...) it has the last samples: at most one per second, the slowest of that second.
  *
- * Threads: any; a leaf lock. Memory: at most LATENCY_EVENTS_MAX events of some 3 KB; a further kind is not kept.
+ * Threads: any; a leaf lock. Memory: at most LATENCY_EVENTS_MAX events of about 3 KB; further kinds are not recorded.
  */
 #ifndef KELVIN_STATS_LATENCY_H
 #define KELVIN_STATS_LATENCY_H
@@ -23,8 +23,8 @@ struct latency_sample {
 
 struct latency_event {
     char name[LATENCY_NAME_SIZE_MAX + 1];
-    int64_t worst_ms;           /* of all since the last reset, whether or not its sample is still here */
-    size_t count;               /* of samples, at least 1 */
+    int64_t worst_ms;           /* of all samples since the last reset, including those dropped */
+    size_t count;               /* number of samples, at least 1 */
     struct latency_sample samples[LATENCY_SAMPLES];     /* oldest first */
 };
 
@@ -34,12 +34,13 @@ void latency_destroy(struct latency *latency);          /* NULL is fine */
 void latency_note(struct latency *latency, const char *event, int64_t ms);      /* now */
 void latency_note_at(struct latency *latency, const char *event, int64_t ms, int64_t time_s);
 
-/* Copies of the events, in alphabetical order. Returns how many there are; NULL if there are none. Freed with mem_free. */
+/* Sets *events to copies of all events, in alphabetical order, to be freed with mem_free, and returns their number. NULL if
+ * there are none. */
 size_t latency_events(struct latency *latency, struct latency_event **events);
-/* One of them, in any case; false if there is none. */
+/* Copies the event with this name, case-insensitively; false if there is none. */
 bool latency_find(struct latency *latency, struct bytes name, struct latency_event *event);
 
-/* Forgets one event, or all. Returns how many there were. */
+/* Deletes one event, or all. Returns the number of deleted events. */
 size_t latency_reset(struct latency *latency, struct bytes name);
 size_t latency_reset_all(struct latency *latency);
 

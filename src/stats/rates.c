@@ -8,7 +8,7 @@
 
 struct rates {
     struct mutex lock;
-    bool began;                         /* lock, and so on: there is something to compare with */
+    bool began;                         /* lock, like the fields below; false until the first totals are there */
     int64_t last_us;
     uint64_t last[RATE_COUNT];
     double samples[RATE_SAMPLES][RATE_COUNT];

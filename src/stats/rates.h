@@ -1,6 +1,6 @@
-/* Rates: how much of something there was a second, lately: the mean of the last RATE_SAMPLES samples of totals.
+/* Rates: recent rates per second: the mean of the last RATE_SAMPLES samples, each computed from two totals.
  *
- * Threads: one notes, any reads; a leaf lock.
+ * Threads: one thread calls rates_note, any thread reads; a leaf lock.
  */
 #ifndef KELVIN_STATS_RATES_H
 #define KELVIN_STATS_RATES_H
@@ -11,7 +11,7 @@ enum rate {
     RATE_COMMANDS,          /* calls */
     RATE_NET_INPUT,         /* bytes */
     RATE_NET_OUTPUT,
-    RATE_TURNS,             /* turns of the loops */
+    RATE_TURNS,             /* turns of the event loops */
     RATE_TURN_US,           /* microseconds spent in them */
     RATE_COUNT
 };
@@ -23,10 +23,10 @@ struct rates;
 struct rates *rates_create(void);
 void rates_destroy(struct rates *rates);        /* NULL is fine */
 
-/* `now_us` is monotonic. Less than RATE_INTERVAL_US after the last sample it does nothing. A total that went down (it was reset)
- * counts as no change. */
+/* `now_us` is monotonic. Less than RATE_INTERVAL_US after the last sample, the call does nothing. A total that decreased (it was
+ * reset) counts as no change. */
 void rates_note(struct rates *rates, int64_t now_us, const uint64_t totals[RATE_COUNT]);
 
-double rates_of(struct rates *rates, enum rate rate);       /* a second */
+double rates_of(struct rates *rates, enum rate rate);       /* per second */
 
 #endif

@@ -5,9 +5,9 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 
-enum { WORDS_SIZE_MAX = 64 };       /* of "... (123 more bytes)" */
+enum { WORDS_SIZE_MAX = 64 };       /* size of "... (123 more bytes)" */
 
-/* One block: the node, its arguments' places, then all text. */
+/* One block of memory: the node, the array of its arguments, then all text. */
 struct node {
     struct node *newer, *older;
     struct slowlog_entry entry;
@@ -16,7 +16,7 @@ struct node {
 
 struct slowlog {
     struct mutex lock;
-    struct node *newest, *oldest;   /* lock, and so on */
+    struct node *newest, *oldest;   /* lock, like the fields below */
     size_t count;
     uint64_t next_id;
 };
@@ -63,7 +63,7 @@ static struct bytes copy_to(char **at, struct bytes text)
     return bytes_of(copy, text.size);
 }
 
-/* The argument, or its beginning and how much more there was. */
+/* Copies the argument, or its beginning and a note with the number of omitted bytes. */
 static struct bytes copy_arg(char **at, struct bytes arg)
 {
     char *copy = *at;
@@ -85,7 +85,7 @@ static struct node *make_node(const struct bytes *args, int arg_count, struct by
 
     for (int i = 0; i < shown; i++)
         size += args[i].size <= SLOWLOG_ARG_SIZE_MAX ? args[i].size : SLOWLOG_ARG_SIZE_MAX + WORDS_SIZE_MAX;
-    /* The NUL that sprintf puts behind the last of them needs room as well. */
+    /* The NUL that sprintf writes after the last one needs space too. */
     node = mem_alloc(size + WORDS_SIZE_MAX);
     at = (char *)&node->args[kept];
     for (int i = 0; i < shown; i++)

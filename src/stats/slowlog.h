@@ -1,8 +1,8 @@
-/* Slowlog: the last calls that took long, newest first.
+/* Slowlog: the last slow calls, newest first.
  *
- * Arguments are cut as Redis does it: 32 of them, 128 bytes each, with words in place of the rest.
+ * Arguments are truncated as in Redis: 32 arguments of 128 bytes each, with a note in place of the rest.
  *
- * Threads: any; a leaf lock. Memory: at most `max_len` entries of some 5 KB.
+ * Threads: any; a leaf lock. Memory: at most `max_len` entries of about 5 KB.
  */
 #ifndef KELVIN_STATS_SLOWLOG_H
 #define KELVIN_STATS_SLOWLOG_H
@@ -17,10 +17,10 @@ enum { SLOWLOG_ARGS_MAX = 32, SLOWLOG_ARG_SIZE_MAX = 128 };
 struct slowlog;
 
 struct slowlog_entry {
-    uint64_t id;                    /* counts from 0; goes on after a reset */
+    uint64_t id;                    /* counts from 0; not reset by slowlog_reset */
     int64_t time_s;                 /* wall clock, when it ended */
     int64_t us;
-    struct bytes address, name;     /* the client's; empty: none */
+    struct bytes address, name;     /* of the client; empty: none */
     int arg_count;
     const struct bytes *args;
 };
@@ -35,7 +35,8 @@ void slowlog_note(struct slowlog *slowlog, size_t max_len, const struct bytes *a
 size_t slowlog_count(struct slowlog *slowlog);
 void slowlog_reset(struct slowlog *slowlog);
 
-/* The newest `count_max` entries, newest first, with the lock held: `visit` must not call back. Returns how many there were. */
+/* Calls `visit` for the newest `count_max` entries, newest first, with the lock held: `visit` must not call these functions.
+ * Returns the number of entries visited. */
 typedef void slowlog_visit(void *context, const struct slowlog_entry *entry);
 size_t slowlog_each(struct slowlog *slowlog, size_t count_max, slowlog_visit *visit, void *context);
 

@@ -227,8 +227,8 @@ class AbsentTest(ServerCase):
                                      ("min-replicas-to-write", "1", "0")):
             reply = self.c.call("CONFIG", "SET", name, value)
             self.assertIsInstance(reply, Error)
-            self.assertEqual(bytes(reply), b"ERR CONFIG SET failed (possibly related to argument '%s') - Kelvin does not have this yet, "
-                                           b"and takes no value but '%s'" % (name.encode(), default.encode()))
+            self.assertEqual(bytes(reply), b"ERR CONFIG SET failed (possibly related to argument '%s') - not supported by Kelvin yet, "
+                                           b"the only value accepted is '%s'" % (name.encode(), default.encode()))
             self.assertEqual(self.c.must("CONFIG", "GET", name), [name.encode(), default.encode()])
             self.c.must("CONFIG", "SET", name, default)
 
@@ -238,7 +238,7 @@ class AbsentTest(ServerCase):
             with self.assertRaises(StartFailed) as caught:
                 with Server(args=["--" + name] + value.split()):
                     pass
-            self.assertIn("'%s': Kelvin does not have this yet" % name, str(caught.exception))
+            self.assertIn("'%s': not supported by Kelvin yet" % name, str(caught.exception))
 
 
 @kelvin_only

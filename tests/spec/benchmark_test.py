@@ -432,10 +432,10 @@ class OtherServersTest(unittest.TestCase):
         self.assertEqual(info["tier_hot_percent"], 90)
 
     def test_replies_that_are_none(self):
-        for reply, what in ((b"hello\r\n", "no reply"), (b"$abc\r\n", "no reply"), (b"$3\r\nabcde\r\n", "no reply"),
-                            (b"$99999999999999999999\r\n", "no reply"), (b"+a\n", "no reply"),
-                            (b"+OK\r\n+OK\r\n", "nobody had asked for"), (None, "closed the connection"),
-                            (b"*-2\r\n", "no reply")):
+        for reply, what in ((b"hello\r\n", "invalid reply"), (b"$abc\r\n", "invalid reply"), (b"$3\r\nabcde\r\n", "invalid reply"),
+                            (b"$99999999999999999999\r\n", "invalid reply"), (b"+a\n", "invalid reply"),
+                            (b"+OK\r\n+OK\r\n", "without a request"), (None, "closed the connection"),
+                            (b"*-2\r\n", "invalid reply")):
             code, _, err = self.fake(lambda words: reply, "-q", "-t", "get", "-n", 10, "-c", 1)
             self.assertEqual(code, 1, reply)
             self.assertIn(what, err, reply)

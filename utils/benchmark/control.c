@@ -13,10 +13,10 @@
 #include "replies.h"
 
 static const struct timeval connect_limit = { .tv_sec = 5 };
-static const struct timeval answer_limit = { .tv_sec = 30 };
+static const struct timeval reply_limit = { .tv_sec = 30 };
 
-/* True when the server agreed to the command. */
-static bool agreed(redisContext *context, redisReply *reply, const char *what, char *error, size_t error_size)
+/* True if the reply is not an error. */
+static bool succeeded(redisContext *context, redisReply *reply, const char *what, char *error, size_t error_size)
 {
     bool fine = reply != NULL && reply->type != REDIS_REPLY_ERROR;
 
@@ -31,7 +31,7 @@ static bool authenticate(redisContext *context, const struct options *options, c
 {
     if (options->password == NULL)
         return true;
-    return agreed(context,
+    return succeeded(context,
         options->user ? redisCommand(context, "AUTH %s %s", options->user, options->password)
                       : redisCommand(context, "AUTH %s", options->password),
         "AUTH", error, error_size);
@@ -41,16 +41,16 @@ static bool select_database(redisContext *context, const struct options *options
 {
     if (options->dbnum == 0)
         return true;
-    return agreed(context, redisCommand(context, "SELECT %llu", (unsigned long long)options->dbnum), "SELECT", error,
+    return succeeded(context, redisCommand(context, "SELECT %llu", (unsigned long long)options->dbnum), "SELECT", error,
         error_size);
 }
 
-/* HELLO 3 is answered with a map, which hiredis 0.14 does not know; so it goes around its reader. */
+/* The reply to HELLO 3 is a map, which hiredis 0.14 does not support; so it is read without hiredis' reader. */
 static bool switch_to_resp3(redisContext *context, char *error, size_t error_size)
 {
     static const char hello[] = "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
     struct reply_scan scan = { 0 };
-    char answer[4096];
+    char reply[4096];
     size_t size = 0;
     enum status status = STATUS_TRUNCATED;
 
@@ -58,20 +58,20 @@ static bool switch_to_resp3(redisContext *context, char *error, size_t error_siz
         snprintf(error, error_size, "HELLO: %s", strerror(errno));
         return false;
     }
-    while (status == STATUS_TRUNCATED && size < sizeof(answer)) {
-        ssize_t got = recv(context->fd, answer + size, sizeof(answer) - size, 0);
+    while (status == STATUS_TRUNCATED && size < sizeof(reply)) {
+        ssize_t got = recv(context->fd, reply + size, sizeof(reply) - size, 0);
 
         if (got <= 0) {
             snprintf(error, error_size, "HELLO: %s", got == 0 ? "the server closed the connection" : strerror(errno));
             return false;
         }
         size += (size_t)got;
-        status = reply_scan(&scan, answer, size);
+        status = reply_scan(&scan, reply, size);
     }
-    if (status == STATUS_OK && answer[0] != '-')
+    if (status == STATUS_OK && reply[0] != '-')
         return true;
-    snprintf(error, error_size, "HELLO: %.*s", status == STATUS_OK ? (int)strcspn(answer, "\r") - 1 : 21,
-        status == STATUS_OK ? answer + 1 : "an unreadable answer ");
+    snprintf(error, error_size, "HELLO: %.*s", status == STATUS_OK ? (int)strcspn(reply, "\r") - 1 : 20,
+        status == STATUS_OK ? reply + 1 : "the reply is invalid");
     return false;
 }
 
@@ -89,7 +89,7 @@ struct redisContext *control_open(const struct options *options, enum protocol p
         else
             snprintf(error, error_size, "can't connect to %s:%llu: %s", options->host,
                 (unsigned long long)options->port, context ? context->errstr : "out of memory");
-    } else if (redisSetTimeout(context, answer_limit) == REDIS_OK &&
+    } else if (redisSetTimeout(context, reply_limit) == REDIS_OK &&
                authenticate(context, options, error, error_size) &&
                select_database(context, options, error, error_size) &&
                (protocol == PROTOCOL_RESP2 || switch_to_resp3(context, error, error_size))) {

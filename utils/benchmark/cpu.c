@@ -20,8 +20,8 @@ struct cpu_sample {
     struct thread_time *threads;
 };
 
-/* The 14th and 15th field are utime and stime in ticks; the 2nd is the program's name, which may hold anything, so
- * counting begins behind its closing parenthesis.
+/* The 14th and 15th field are utime and stime in ticks; the 2nd is the program's name, which may contain any character, so
+ * the fields are counted from after its closing parenthesis.
  */
 static bool process_time(uint64_t pid, uint64_t *ns)
 {

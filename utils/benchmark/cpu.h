@@ -1,7 +1,8 @@
-/* CPU: how much processor time a process used, from /proc.
+/* CPU: the CPU time that a process used, from /proc.
  *
- * Nanoseconds of every thread alive, from /proc/PID/task/TID/schedstat. Threads that ended in between take their time
- * with them; then, or where the kernel keeps no schedstat, /proc/PID/stat is used, which counts them, in steps of 10 ms.
+ * The nanoseconds of each existing thread are read from /proc/PID/task/TID/schedstat. This lacks the time of threads that
+ * ended between two samples; in this case, or if the kernel has no schedstat, /proc/PID/stat is used, which includes them,
+ * in steps of 10 ms.
  */
 #ifndef KELVIN_BENCHMARK_CPU_H
 #define KELVIN_BENCHMARK_CPU_H
@@ -12,11 +13,11 @@
 
 struct cpu_sample;
 
-/* NULL: there is no such process, or it is not ours to look at. */
+/* NULL: there is no such process, or access is denied. */
 struct cpu_sample *cpu_sample_create(uint64_t pid);
 void cpu_sample_destroy(struct cpu_sample *sample);     /* NULL is fine */
 
-/* Time used from one sample to a later one of the same process. */
+/* CPU time used between two samples of the same process. */
 uint64_t cpu_used_ns(const struct cpu_sample *before, const struct cpu_sample *after);
 
 #endif

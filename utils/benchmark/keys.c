@@ -10,7 +10,7 @@
 struct key_space {
     struct key_space_config config;
     struct zipf zipf;
-    uint64_t hot_limit;         /* a random 64-bit number below it draws from the hot part */
+    uint64_t hot_limit;         /* random 64-bit numbers below it draw from the hot part */
     bool all_hot;
     uint64_t scatter_mask;      /* smallest 2^n - 1 that covers all ranks */
     unsigned scatter_shift;
@@ -43,9 +43,9 @@ void key_space_destroy(struct key_space *space)
     mem_free(space);
 }
 
-/* Each step (times an odd number, plus a constant, xor with its own upper half) can be undone within the mask, so
- * together they permute 0 .. mask; walking on until the number is below the count permutes 0 .. count - 1. The mask
- * is less than twice the count, so that takes two rounds on average at most.
+/* Each step (multiply by an odd number, add a constant, xor with the upper half) is reversible within the mask, so together
+ * they permute 0 .. mask; repeating them until the number is below the count permutes 0 .. count - 1 (cycle walking). The
+ * mask is less than twice the count, so this takes at most two rounds on average.
  */
 uint64_t key_space_scatter(const struct key_space *space, uint64_t rank)
 {

@@ -1,13 +1,13 @@
-/* Key space: which key a request is about. Keys are numbers 0 .. count - 1.
+/* Key space: selects the keys of requests. Keys are numbers 0 .. count - 1.
  *
- * The uneven distributions draw a *rank*, 0 the most popular, and scatter it: a fixed permutation makes the key's
- * number of it. So popular keys stand neither together in the order in which keys were loaded nor (numbers are not
- * hashed here) in any order of a server's hash; and the same keys are hot in every run with the same count.
+ * The skewed distributions draw a *rank*, where 0 is the most popular, and scatter it: a fixed permutation maps ranks to
+ * key numbers. So popular keys are adjacent neither in the order in which keys were loaded nor in the order of a server's
+ * hash function (the permutation is not a hash); and the same keys are hot in every run with the same count.
  *
- *   uniform      every key alike
- *   zipfian      rank k in proportion to 1 / (k + 1)^theta
- *   hot          `hot_percent` of all draws uniformly from the first `hot_count` ranks, the others from the rest
- *   sequential   0, 1, 2 ... and from the start again; not scattered
+ *   uniform      each key with the same probability
+ *   zipfian      rank k with a probability proportional to 1 / (k + 1)^theta
+ *   hot          `hot_percent` of all draws uniformly from the first `hot_count` ranks, the others uniformly from the rest
+ *   sequential   0, 1, 2 ..., then again from 0; not scattered
  *
  * Immutable after creation, shared by all threads.
  */
@@ -25,7 +25,7 @@ struct key_space_config {
     enum distribution distribution;
     double zipf_theta;          /* zipfian only */
     double hot_percent;         /* hot only: 0 .. 100 */
-    uint64_t hot_count;         /* hot only: 1 .. count; if it is count, all draws are hot */
+    uint64_t hot_count;         /* hot only: 1 .. count; with count, all draws are hot */
 };
 
 struct key_space;
@@ -33,16 +33,16 @@ struct key_space;
 struct key_space *key_space_create(const struct key_space_config *config);
 void key_space_destroy(struct key_space *space);        /* NULL is fine */
 
-/* The key for the request number `ticket`, which only the sequential distribution goes by. */
+/* Returns the key for the request number `ticket`; only the sequential distribution uses the ticket. */
 uint64_t key_space_draw(const struct key_space *space, struct random *random, uint64_t ticket);
 
-/* The key number of a rank: a permutation of 0 .. count - 1. */
+/* Returns the key number of a rank: a permutation of 0 .. count - 1. */
 uint64_t key_space_scatter(const struct key_space *space, uint64_t rank);
 
-/* Decimal digits that every key number fits into. */
+/* Returns the number of decimal digits of the largest key number. */
 unsigned key_space_digits(const struct key_space *space);
 
-/* Writes the last `width` decimal digits of a number, zeros in front. */
+/* Writes the last `width` decimal digits of a number, padded with zeros. */
 void digits_write(char *out, unsigned width, uint64_t number);
 
 #endif

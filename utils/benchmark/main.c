@@ -1,7 +1,7 @@
-/* kelvin-benchmark: loads a Redis-compatible server and measures it.
+/* kelvin-benchmark: generates load on a Redis-compatible server and measures it.
  *
- * Exit status: 0 all is well; 1 the server went away, answered with errors, or (--verify) with wrong or missing
- * values; 2 the command line makes no sense; 130 interrupted.
+ * Exit status: 0 success; 1 the connection was lost, the server returned errors or (--verify) wrong or missing values;
+ * 2 the command line is invalid; 130 interrupted.
  */
 #include <hiredis/hiredis.h>
 #include <signal.h>
@@ -49,7 +49,7 @@ static bool schedule_add(struct schedule *schedule, const char *name, const stru
     return true;
 }
 
-/* The load first, then the tests in the order given, then a command of the user's own. */
+/* The load first, then the tests in the order given, then the user's command. */
 static bool schedule_make(struct schedule *schedule, const struct options *options, const struct key_space *keys,
     char *error, size_t error_size)
 {
@@ -93,7 +93,7 @@ static int schedule_run(const struct schedule *schedule, const struct options *o
     return status;
 }
 
-/* Signals are read from a descriptor, so that no thread is ever interrupted by one. */
+/* Signals are read from a descriptor, so that they never interrupt a thread. */
 static int signals_open(void)
 {
     sigset_t set;
@@ -108,7 +108,7 @@ static int signals_open(void)
     return fd;
 }
 
-/* A descriptor a client: as many as the system lets us have. */
+/* Each client needs a descriptor: raises the soft limit to the hard limit. */
 static void descriptors_allow(void)
 {
     struct rlimit limit;

@@ -9,17 +9,17 @@
 #include "base/random.h"
 
 enum kind {
-    KIND_HEADING,       /* no option: a line of the help */
+    KIND_HEADING,       /* not an option: a heading of the help */
     KIND_FLAG,          /* bool */
     KIND_TEXT,          /* const char * */
     KIND_COUNT,         /* uint64_t, least .. most */
     KIND_REAL,          /* double, least .. most */
-    KIND_SIZES,         /* two uint64_t side by side: "a" or "a-b" */
-    KIND_RATIO,         /* two uint64_t side by side: "a:b" */
+    KIND_SIZES,         /* two adjacent uint64_t: "a" or "a-b" */
+    KIND_RATIO,         /* two adjacent uint64_t: "a:b" */
     KIND_DISTRIBUTION,  /* enum distribution */
 };
 
-/* A row is all there is to an option: how it is spelled, what it may be, where it goes, what the help says. */
+/* A row is the complete description of an option: its names, its syntax and bounds, the field that it sets, its help. */
 struct row {
     enum kind kind;
     char letter;                /* 0: none */
@@ -28,7 +28,7 @@ struct row {
     const char *help;
     size_t offset;
     double least, most;
-    size_t given_offset;        /* a bool that remembers that the option was there; 0: nobody asks */
+    size_t given_offset;        /* a bool that is set if the option is given; 0: none */
 };
 
 #define OPTION(kind_, letter_, name_, argument_, field, help_, ...) \
@@ -45,72 +45,72 @@ static const struct row rows[] = {
     OPTION(KIND_TEXT, 'h', "host", "HOST", host, "name or address (127.0.0.1)"),
     OPTION(KIND_COUNT, 'p', "port", "PORT", port, "TCP port (6379)", LIMITS(1, 65535)),
     OPTION(KIND_TEXT, 's', "socket", "PATH", socket, "Unix socket instead of host and port"),
-    OPTION(KIND_TEXT, 'a', "pass", "PASSWORD", password, "authenticate with it"),
-    OPTION(KIND_TEXT, 0, "user", "NAME", user, "ACL user the password belongs to"),
+    OPTION(KIND_TEXT, 'a', "pass", "PASSWORD", password, "password for AUTH"),
+    OPTION(KIND_TEXT, 0, "user", "NAME", user, "ACL user for AUTH"),
     OPTION(KIND_COUNT, 0, "dbnum", "N", dbnum, "database to SELECT (0)", LIMITS(0, 1e9)),
     OPTION(KIND_COUNT, 0, "resp", "2|3", resp, "protocol (2)", LIMITS(2, 3)),
 
     HEADING("Load"),
     OPTION(KIND_TEXT, 't', "tests", "LIST", tests,
         "tests to run, separated by commas; listed below\n(ping,set,get,incr,hset,mset)"),
-    OPTION(KIND_FLAG, 0, "load", NULL, load, "first write every key exactly once, in order (-P 32 unless given)"),
-    OPTION(KIND_COUNT, 'n', "requests", "N", requests, "requests a test (100000)", LIMITS(1, MANY)),
+    OPTION(KIND_FLAG, 0, "load", NULL, load, "first write each key exactly once, in order (with -P 32 unless -P is given)"),
+    OPTION(KIND_COUNT, 'n', "requests", "N", requests, "requests per test (100000)", LIMITS(1, MANY)),
     OPTION(KIND_REAL, 0, "duration", "SECONDS", duration_s,
-        "run each test that long, whatever -n says; the load runs to its end", LIMITS(0.001, 1e7)),
+        "run each test for this time instead of -n requests; --load is always complete", LIMITS(0.001, 1e7)),
     OPTION(KIND_COUNT, 'c', "clients", "N", clients, "connections (50)", LIMITS(1, 100000)),
-    OPTION(KIND_COUNT, 0, "threads", "N", threads, "threads that share the connections (1)", LIMITS(1, 256)),
+    OPTION(KIND_COUNT, 0, "threads", "N", threads, "threads, which share the connections (1)", LIMITS(1, 256)),
     OPTION(KIND_COUNT, 'P', "pipeline", "N", pipeline, "requests sent together on a connection (1)",
         LIMITS(1, 100000), GIVEN(pipeline_given)),
     OPTION(KIND_REAL, 0, "rps", "N", rps,
-        "at most N requests a second, all together, due at even intervals; latency then\n"
-        "counts from when a request was due, so that a server that stalls can't hide it", LIMITS(0.001, 1e12)),
-    OPTION(KIND_RATIO, 0, "ratio", "R:W", read_share, "reads to writes in the test mixed (9:1)"),
-    OPTION(KIND_COUNT, 0, "ttl", "SECONDS", ttl_s, "what set, load and mixed write expires after that long",
+        "at most N requests per second in total, at even intervals; latency is then\n"
+        "measured from when a request was due, so that it includes stalls of the server", LIMITS(0.001, 1e12)),
+    OPTION(KIND_RATIO, 0, "ratio", "R:W", read_share, "ratio of reads to writes in the test mixed (9:1)"),
+    OPTION(KIND_COUNT, 0, "ttl", "SECONDS", ttl_s, "expiry of the keys that set, load and mixed write",
         LIMITS(1, 1e9)),
     OPTION(KIND_COUNT, 0, "seed", "N", seed,
-        "start of the random numbers, for a run that repeats: the same requests with\n"
-        "-n and one thread (without: a random one, reported in JSON)", LIMITS(0, MANY), GIVEN(seed_given)),
+        "seed of the random numbers: the same seed repeats the same requests with -n and\n"
+        "one thread (default: a random one, reported in JSON)", LIMITS(0, MANY), GIVEN(seed_given)),
 
     HEADING("Keys"),
-    OPTION(KIND_COUNT, 'r', "keys", "N", keys.count, "keys 0 .. N-1 (100000)", LIMITS(1, MANY)),
-    OPTION(KIND_TEXT, 0, "key-prefix", "TEXT", key_prefix, "front of every key (key:)"),
+    OPTION(KIND_COUNT, 'r', "keys", "N", keys.count, "number of keys: 0 .. N-1 (100000)", LIMITS(1, MANY)),
+    OPTION(KIND_TEXT, 0, "key-prefix", "TEXT", key_prefix, "prefix of every key (key:)"),
     OPTION(KIND_COUNT, 0, "key-size", "BYTES", key_size, "size of a key: prefix, zeros, number (16)",
         LIMITS(1, 65536)),
     OPTION(KIND_DISTRIBUTION, 0, "distribution", "uniform|zipfian|hot|sequential", keys.distribution,
-        "how requests choose their keys (uniform)"),
-    OPTION(KIND_REAL, 0, "zipf-theta", "X", keys.zipf_theta, "how uneven zipfian is (0.99)", LIMITS(0.001, 20)),
+        "distribution of the keys of requests (uniform)"),
+    OPTION(KIND_REAL, 0, "zipf-theta", "X", keys.zipf_theta, "skew of zipfian (0.99)", LIMITS(0.001, 20)),
     OPTION(KIND_REAL, 0, "hot-percent", "F", keys.hot_percent,
-        "share of requests for the hot keys, the others go evenly to all the rest;\n"
+        "percentage of requests for the hot keys, the others are uniform over the rest;\n"
         "implies --distribution hot (90)", LIMITS(0, 100), GIVEN(hot_percent_given)),
     OPTION(KIND_COUNT, 0, "hot-keys", "N", keys.hot_count,
-        "number of hot keys, strewn over the key space; implies --distribution hot\n"
+        "number of hot keys, scattered over the key space; implies --distribution hot\n"
         "(a tenth of the keys)", LIMITS(1, MANY), GIVEN(hot_keys_given)),
 
     HEADING("Values"),
     OPTION(KIND_SIZES, 'd', "data-size", "A[-B]", values.size_min,
-        "bytes of a value, or each key's own size from A to B (3)"),
+        "size of values in bytes; A-B: each key has its own size in this range (3)"),
     OPTION(KIND_COUNT, 0, "generation", "N", values.generation,
-        "which of a key's values to write and to expect (0): overwrite with another one,\n"
-        "and --verify tells updates that were lost", LIMITS(0, MANY)),
-    OPTION(KIND_COUNT, 0, "members", "N", members, "different members of sets, sorted sets and hashes (100)",
+        "which of a key's values is written and expected (0): after overwriting with\n"
+        "another generation, --verify finds lost updates", LIMITS(0, MANY)),
+    OPTION(KIND_COUNT, 0, "members", "N", members, "number of different members of sets, sorted sets and hashes (100)",
         LIMITS(1, 1e9)),
     OPTION(KIND_FLAG, 0, "verify", NULL, verify,
-        "compare every byte that get, mget, hget and mixed read, and see that set, mset,\n"
-        "mixed and load are answered OK; exit status 1 when something is wrong or missing.\n"
-        "Needs the -d, -r, --generation and key options that the data was written with"),
-    OPTION(KIND_FLAG, 0, "allow-missing", NULL, allow_missing, "with --verify: nil is fine"),
+        "compare every byte that get, mget, hget and mixed read, and check that set, mset,\n"
+        "mixed and load return OK; the exit status is 1 if a value is wrong or missing.\n"
+        "Requires the -d, -r, --generation and key options that the data was written with"),
+    OPTION(KIND_FLAG, 0, "allow-missing", NULL, allow_missing, "with --verify: missing keys are not an error"),
 
     HEADING("Report"),
-    OPTION(KIND_FLAG, 'q', "quiet", NULL, quiet, "a line a test"),
+    OPTION(KIND_FLAG, 'q', "quiet", NULL, quiet, "one line per test"),
     OPTION(KIND_FLAG, 0, "csv", NULL, csv, "comma separated, with a header line"),
     OPTION(KIND_FLAG, 0, "json", NULL, json, "one JSON object"),
-    OPTION(KIND_FLAG, 0, "info", NULL, info, "ask INFO before and after each test: hits, misses, tier, memory"),
+    OPTION(KIND_FLAG, 0, "info", NULL, info, "run INFO before and after each test: hits, misses, tier, memory"),
     OPTION(KIND_COUNT, 0, "series", "MS", period_ms,
-        "count the replies of each MS milliseconds (JSON): shows when a server stalls", LIMITS(1, 1e6)),
-    OPTION(KIND_COUNT, 0, "server-pid", "PID", server_pid, "process whose CPU time a request to report",
+        "number of replies in each period of MS milliseconds (JSON): shows stalls", LIMITS(1, 1e6)),
+    OPTION(KIND_COUNT, 0, "server-pid", "PID", server_pid, "process whose CPU time per request is reported",
         LIMITS(1, 1e9)),
-    OPTION(KIND_FLAG, 0, "progress", NULL, progress, "show progress on stderr though it is no terminal"),
-    OPTION(KIND_FLAG, 0, "help", NULL, help, "this"),
+    OPTION(KIND_FLAG, 0, "progress", NULL, progress, "show progress on stderr even if it is not a terminal"),
+    OPTION(KIND_FLAG, 0, "help", NULL, help, "show this help"),
 };
 
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
@@ -212,8 +212,8 @@ static const struct row *row_by_letter(char letter)
     return NULL;
 }
 
-/* Takes one option, and its argument with it: "--name value", "--name=value", "-x value" or "-xvalue". Returns how
- * many words that were, 0 after an error.
+/* Parses one option with its argument: "--name value", "--name=value", "-x value" or "-xvalue". Returns the number of
+ * words, 0 after an error.
  */
 static int option_take(struct options *options, char **argv, char *error, size_t error_size)
 {
@@ -237,7 +237,7 @@ static int option_take(struct options *options, char **argv, char *error, size_t
     if (row->kind != KIND_FLAG && value == NULL) {
         value = argv[words++];
         if (value == NULL) {
-            snprintf(error, error_size, "option '%s' needs an argument: %s", word, row->argument);
+            snprintf(error, error_size, "option '%s' requires an argument: %s", word, row->argument);
             return 0;
         }
     }
@@ -252,34 +252,34 @@ static int option_take(struct options *options, char **argv, char *error, size_t
     return words;
 }
 
-/* What is left to be worked out or refused once all options are known; NULL when they make sense together. */
+/* Computes the remaining fields and checks the combination of options. Returns NULL, or what is wrong with it. */
 static const char *options_settle(struct options *options)
 {
     struct key_space_config *keys = &options->keys;
 
     if (options->quiet + options->csv + options->json > 1)
-        return "only one of --quiet, --csv and --json";
+        return "only one of --quiet, --csv and --json can be used";
     options->format = options->json ? FORMAT_JSON : options->csv ? FORMAT_CSV :
                       options->quiet ? FORMAT_QUIET : FORMAT_TEXT;
     if (options->hot_percent_given || options->hot_keys_given) {
         if (keys->distribution != DISTRIBUTION_UNIFORM && keys->distribution != DISTRIBUTION_HOT)
-            return "--hot-percent and --hot-keys go with --distribution hot only";
+            return "--hot-percent and --hot-keys require --distribution hot";
         keys->distribution = DISTRIBUTION_HOT;
     }
     if (!options->hot_keys_given)
         keys->hot_count = keys->count >= 10 ? keys->count / 10 : 1;
     if (keys->hot_count > keys->count)
-        return "--hot-keys: there are not that many keys (--keys)";
+        return "--hot-keys: more than the number of keys (--keys)";
     if (options->command && options->tests)
-        return "either --tests or a command, not both";
+        return "--tests and a command can't be used together";
     if (!options->command && !options->tests && !options->load)
         options->tests = "ping,set,get,incr,hset,mset";
     if (options->user && !options->password)
-        return "--user needs --pass";
+        return "--user requires --pass";
     if (options->allow_missing && !options->verify)
-        return "--allow-missing means nothing without --verify";
+        return "--allow-missing requires --verify";
     if (options->period_ms && !options->json)
-        return "--series goes with --json only";
+        return "--series requires --json";
     if (options->threads > options->clients)
         options->threads = options->clients;
     if (!options->seed_given)
@@ -337,7 +337,7 @@ static void row_help(FILE *out, const struct row *row)
 void options_help(FILE *out)
 {
     fputs("Usage: kelvin-benchmark [option ...] [command argument ...]\n"
-          "Loads a Redis-compatible server and measures throughput, latency, CPU time and hit ratios.\n", out);
+          "Generates load on a Redis-compatible server and measures throughput, latency, CPU time and hit ratios.\n", out);
     for (int i = 0; i < ROWS; i++) {
         if (rows[i].kind == KIND_HEADING)
             fprintf(out, "\n%s:\n", rows[i].help);

@@ -1,4 +1,4 @@
-/* Options: the command line of kelvin-benchmark, read and found to make sense. */
+/* Options: parses and checks the command line of kelvin-benchmark. */
 #ifndef KELVIN_BENCHMARK_OPTIONS_H
 #define KELVIN_BENCHMARK_OPTIONS_H
 
@@ -24,14 +24,14 @@ struct options {
 
     /* the load */
     const char *tests;              /* comma list; NULL when a command is given */
-    char **command;                 /* a command of the user's own, NULL-terminated; NULL: none */
+    char **command;                 /* the user's command, NULL-terminated; NULL: none */
     bool load;
     uint64_t requests;
-    double duration_s;              /* 0: go by requests */
+    double duration_s;              /* 0: limited by requests */
     uint64_t clients, threads, pipeline;
     bool pipeline_given;
-    double rps;                     /* 0: as fast as it goes */
-    uint64_t period_ms;             /* of the series of replies in JSON; 0: none */
+    double rps;                     /* 0: no limit */
+    uint64_t period_ms;             /* of the series of reply counts in JSON; 0: none */
     uint64_t read_share, write_share;
     uint64_t ttl_s;                 /* 0: none */
     uint64_t seed;
@@ -45,7 +45,7 @@ struct options {
     uint64_t members;
     struct value_rule values;
 
-    /* what is looked at, and told */
+    /* checks and output */
     bool verify, allow_missing;
     bool info;
     uint64_t server_pid;            /* 0: none */
@@ -56,7 +56,7 @@ struct options {
     bool help;
 };
 
-/* False: `error` says what is wrong with the command line, as one line. */
+/* False: `error` has one line with what is wrong with the command line. */
 bool options_parse(struct options *options, int argc, char **argv, char *error, size_t error_size);
 
 void options_help(FILE *out);

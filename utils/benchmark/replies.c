@@ -2,11 +2,11 @@
 
 #include "base/check.h"
 
-/* Nothing longer is believed: no server sends a string of more than 4 GB or that many elements. */
+/* A larger length is treated as corrupt: no server sends a string of more than 4 GB, or as many elements. */
 static const uint64_t length_max = (uint64_t)1 << 32;
 
-/* The first line of an element: `size` counts its line end. For the types that have one, `length` is its number,
- * -1 for nil.
+/* The first line of an element: `size` includes the line end. `length` is the number in it for types that have one, -1 for
+ * nil.
  */
 struct line {
     size_t size;
@@ -60,7 +60,7 @@ static enum status line_parse(const char *data, size_t size, struct line *line)
     return length_parse(data + 1, line->size - 3, &line->length);
 }
 
-/* How many elements follow before this one is complete. */
+/* Returns the number of elements that follow before this one is complete. */
 static uint64_t children(char type, int64_t length)
 {
     if (!has_length(type) || is_string(type) || length < 0)
@@ -94,7 +94,7 @@ enum status reply_scan(struct reply_scan *scan, const char *data, size_t size)
         }
         scan->size += line.size;
         scan->missing += children(*element, line.length);
-        if (*element != '|')        /* attributes come before an element, they are none */
+        if (*element != '|')        /* an attribute precedes an element and is not counted as one */
             scan->missing--;
     }
     return STATUS_OK;

@@ -85,7 +85,7 @@ static void text_info(const struct run *run)
     uint64_t hits = b->keyspace_hits - a->keyspace_hits, misses = b->keyspace_misses - a->keyspace_misses;
 
     if (hits + misses > 0)
-        printf("  %-12s %llu hits, %llu misses: %.2f %% of lookups found their key\n", "keyspace", big(hits),
+        printf("  %-12s %llu hits, %llu misses: %.2f %% of lookups were hits\n", "keyspace", big(hits),
             big(misses), percent_of(hits, hits + misses));
     if (a->has_tier && b->has_tier) {
         uint64_t hot = b->tier_hot_hits - a->tier_hot_hits, cold = b->tier_cold_hits - a->tier_cold_hits;
@@ -104,20 +104,20 @@ static void text_counts(const struct options *options, const struct run *run, co
 
     if (total->found + total->missing > 0)
         printf("  %-12s %llu found, %llu missing%s%s\n", "values", big(total->found), big(total->missing),
-            options->verify && total->missing ? ", the first at " : "",
+            options->verify && total->missing ? ", first: " : "",
             options->verify && total->missing ? result->missing_first : "");
     if (options->verify)
-        printf("  %-12s %llu wrong%s%s\n", "verified", big(total->wrong), total->wrong ? ", the first: " : "",
+        printf("  %-12s %llu wrong%s%s\n", "verified", big(total->wrong), total->wrong ? ", first: " : "",
             total->wrong ? result->wrong_first : "");
     if (total->errors)
-        printf("  %-12s %llu, the first: %s\n", "ERRORS", big(total->errors), result->error_first);
+        printf("  %-12s %llu, first: %s\n", "ERRORS", big(total->errors), result->error_first);
 }
 
 static void text_run(const struct options *options, const char *name, const struct run *run, const struct tally *total)
 {
     printf("====== %s ======\n", name);
     if (run->end != RUN_COMPLETE)
-        printf("  %-12s before its end%s%s\n", end_names[run->end], run->failure[0] ? ": " : "", run->failure);
+        printf("  %-12s the test is incomplete%s%s\n", end_names[run->end], run->failure[0] ? ": " : "", run->failure);
     printf("  %-12s %llu in %.3f s; %llu clients, %llu threads, pipeline %zu, %llu keys, %s\n", "requests",
         big(total->replies), run->seconds, big(options->clients), big(options->threads), run->pipeline,
         big(options->keys.count),
@@ -166,7 +166,7 @@ static void csv_begin(void)
            "tier_hot_hits,tier_cold_hits,tier_misses,used_memory_rss\n");
 }
 
-/* What was not measured is left empty. */
+/* Fields that were not measured are empty. */
 static void csv_run(const char *name, const struct run *run, const struct tally *total)
 {
     const struct server_info *a = &run->info_before, *b = &run->info_after;
@@ -198,7 +198,7 @@ static void csv_run(const char *name, const struct run *run, const struct tally 
 
 /* ---- JSON */
 
-/* Bytes beyond ASCII are taken for Latin-1, so that the output is JSON whatever a server wrote into an error. */
+/* Bytes above ASCII are treated as Latin-1, so that the output is valid JSON for any error text of a server. */
 static void json_string(const char *text)
 {
     putchar('"');

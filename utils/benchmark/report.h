@@ -1,4 +1,4 @@
-/* Report: says on stdout what runs measured, in the format that was asked for. */
+/* Report: prints the results of runs to stdout, in the selected format. */
 #ifndef KELVIN_BENCHMARK_REPORT_H
 #define KELVIN_BENCHMARK_REPORT_H
 
@@ -12,7 +12,7 @@ void report_begin(const struct options *options);
 void report_run(const struct options *options, const char *name, const struct run *run, size_t index);
 void report_end(const struct options *options);
 
-/* No error, nothing wrong, nothing missing that should not be. */
+/* True if the run is complete, without errors and wrong values, and with --verify, without missing values unless allowed. */
 bool report_is_clean(const struct options *options, const struct run *run);
 
 #endif

@@ -1,4 +1,4 @@
-/* Result: what a thread counted, and what the threads of a run counted together. */
+/* Result: the counters of one thread, or of all threads of a run. */
 #ifndef KELVIN_BENCHMARK_RESULT_H
 #define KELVIN_BENCHMARK_RESULT_H
 
@@ -12,15 +12,15 @@ struct histogram;
 struct tally {
     uint64_t replies;
     uint64_t errors;            /* replies that were errors */
-    uint64_t found, missing;    /* values read, and nils */
-    uint64_t wrong;             /* replies that were not what they had to be */
+    uint64_t found, missing;    /* values read, nil replies */
+    uint64_t wrong;             /* replies that were not as expected */
     struct histogram *latency;  /* of all replies, in ns */
 };
 
 struct result {
     struct tally tallies[REQUEST_CLASSES];
-    char error_first[160], wrong_first[160], missing_first[160];     /* "" when there was none */
-    uint64_t *series;           /* replies in each period since the start, up to the last one that had any */
+    char error_first[160], wrong_first[160], missing_first[160];     /* "" if there was none */
+    uint64_t *series;           /* number of replies in each period since the start, up to the last period with replies */
     size_t series_count;
 };
 
@@ -28,10 +28,10 @@ void result_init(struct result *result);
 void result_release(struct result *result);
 void result_add(struct result *result, const struct result *other);
 
-/* Counts replies of the period `index`. The series grows as far as that. */
+/* Adds to the replies of the period `index`; extends the series if necessary. */
 void result_note(struct result *result, size_t index, uint64_t replies);
 
-/* Reads and writes together. Needs a release of its own. */
+/* Sums up reads and writes. `total` is released separately, with tally_release. */
 void result_total(const struct result *result, struct tally *total);
 void tally_release(struct tally *tally);
 

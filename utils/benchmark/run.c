@@ -17,7 +17,7 @@
 
 enum { PROGRESS_MS = 250, LOAD_PIPELINE = 32 };
 
-/* What exists only while a run lasts. */
+/* The state of a run while it is active. */
 struct stage {
     const struct options *options;
     struct worker_plan plan;
@@ -116,7 +116,7 @@ static void progress_show(const struct stage *stage, uint64_t *shown, int64_t *s
     *shown_ns = now;
 }
 
-/* Waits until all workers have ended. True when a signal asked them to. */
+/* Waits until all workers have ended. True if a signal interrupted them. */
 static bool workers_watch(struct stage *stage, int signals)
 {
     struct pollfd polled[] = { { .fd = stage->plan.done_event, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
@@ -132,7 +132,7 @@ static bool workers_watch(struct stage *stage, int signals)
             ended += more;
         if (ready > 0 && polled[1].revents) {
             CHECK(write(stage->plan.stop_event, &(uint64_t){ 1 }, sizeof(uint64_t)) == sizeof(uint64_t));
-            polled[1].fd = -1;          /* the signal stays pending for whoever asks next: no further test is run */
+            polled[1].fd = -1;          /* the signal stays pending, so that no further test is run */
             interrupted = true;
         }
         if (progress && ready == 0)
@@ -188,7 +188,7 @@ static void stage_run(struct stage *stage, struct run *run, const struct workloa
     if (stage->options->server_pid) {
         before = cpu_sample_create(stage->options->server_pid);
         if (before == NULL) {
-            run_fail(run, "--server-pid: /proc has nothing about such a process");
+            run_fail(run, "--server-pid: no such process in /proc, or access denied");
             return;
         }
     }
@@ -222,14 +222,14 @@ void run_workload(struct run *run, const struct workload *workload, const struct
     if (!connections_open(&stage, run->failure, sizeof(run->failure)))
         run->end = RUN_FAILED;
     else if (control && control_info(control, &run->info_before) != STATUS_OK)
-        run_fail(run, "the server does not answer INFO");
+        run_fail(run, "INFO failed");
     if (run->end == RUN_COMPLETE)
         stage_run(&stage, run, workload, index, signals);
     connections_close(&stage);
     if (control && run->end != RUN_FAILED) {
         run->has_info = control_info(control, &run->info_after) == STATUS_OK;
         if (!run->has_info)
-            run_fail(run, "the server does not answer INFO");
+            run_fail(run, "INFO failed");
     }
 }
 

@@ -1,4 +1,4 @@
-/* Run: one test from the first request to the last reply, with everything measured around it. */
+/* Run: one test, from the first request to the last reply, with all its measurements. */
 #ifndef KELVIN_BENCHMARK_RUN_H
 #define KELVIN_BENCHMARK_RUN_H
 
@@ -15,7 +15,7 @@ struct options;
 enum run_end {
     RUN_COMPLETE,
     RUN_INTERRUPTED,        /* SIGINT or SIGTERM */
-    RUN_FAILED,             /* the server went away, or nonsense came; `failure` says what */
+    RUN_FAILED,             /* the connection was lost or a reply was invalid; `failure` has the reason */
 };
 
 struct run {
@@ -32,8 +32,8 @@ struct run {
     struct server_info info_before, info_after;
 };
 
-/* Opens the connections, runs the workload, closes them. `control` may be NULL when --info was not asked for.
- * `signals` is a signalfd for what interrupts; those signals are blocked in the calling thread.
+/* Opens the connections, runs the workload, closes them. `control` may be NULL if --info is not set.
+ * `signals` is a signalfd for the signals that interrupt the run; they are blocked in the calling thread.
  */
 void run_workload(struct run *run, const struct workload *workload, const struct options *options, size_t index,
     struct redisContext *control, int signals);

@@ -9,8 +9,8 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 32;
 }
 
-/* Eight bytes of the stream, each from ' ' to '_'. The state walks with a fixed step; the product and the xor make
- * neighbours look unrelated. It does not depend on the word before, so the processor works on several at once.
+/* Returns eight bytes of the stream, each from ' ' to '_'. The state increases by a fixed step; the product and the xor make
+ * consecutive words look unrelated. A word does not depend on the one before, so the CPU computes several in parallel.
  */
 static uint64_t word_next(uint64_t *state)
 {

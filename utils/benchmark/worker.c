@@ -23,32 +23,32 @@
 
 enum { EVENTS = 64, READ_SIZE = 16 * 1024 };
 
-/* Replies that are still out are waited for this long once somebody stops the run, and once its time is over. */
+/* How long to wait for outstanding replies after the run was stopped, and after its time is over. */
 static const int64_t drain_stop_ns = 3000000000, drain_end_ns = 30000000000;
 
 struct connection {
     int fd;
-    bool wants_write;           /* epoll was asked to tell when it can be written to */
+    bool wants_write;           /* epoll reports when the socket is writable */
     struct buffer in, out;
     size_t out_sent;
-    struct reply_scan scan;     /* of the reply at the front of `in` */
-    size_t sent, answered;      /* requests of the batch */
-    int64_t start_ns;           /* the batch's */
+    struct reply_scan scan;     /* of the reply at the beginning of `in` */
+    size_t sent, replied;       /* requests of the batch */
+    int64_t start_ns;           /* of the batch */
     uint64_t *drawn;            /* keys_max for each request */
     uint8_t *classes;           /* enum request_class of each */
 };
 
-/* Used by the worker's thread alone while it runs, but for `replies`. */
+/* Used only by the worker's thread while it runs, except for `replies`. */
 struct worker {
     struct worker_plan *plan;
     struct random random;
     size_t keys_max;
     struct connection *connections;
     size_t count;
-    size_t *idle;               /* ring of the connections that have no batch out */
+    size_t *idle;               /* ring of the connections without an outstanding batch */
     size_t idle_first, idle_count;
-    bool over;                  /* no batch is sent any more */
-    int64_t give_up_ns;         /* when to leave with replies still out; 0: never */
+    bool over;                  /* no more batches are sent */
+    int64_t give_up_ns;         /* when to end even if replies are outstanding; 0: never */
     double due_ns;              /* rate limit: when the next batch is due */
     int epoll, timer;
     pthread_t thread;
@@ -102,7 +102,7 @@ static void stop_all(struct worker *worker)
     CHECK(written == sizeof(uint64_t));
 }
 
-/* The first failure counts. */
+/* Only the first failure is kept. */
 static void fail(struct worker *worker, const char *message)
 {
     if (worker->failure[0] != 0)
@@ -145,7 +145,7 @@ static void output_flush(struct worker *worker, size_t index)
         watch(worker, index, EPOLL_CTL_MOD);
 }
 
-/* False when there are no requests left to be sent. */
+/* False if there are no requests left to send. */
 static bool batch_build(struct worker *worker, struct connection *connection)
 {
     struct worker_plan *plan = worker->plan;
@@ -154,7 +154,7 @@ static bool batch_build(struct worker *worker, struct connection *connection)
     if (first >= plan->requests)
         return false;
     connection->sent = plan->requests - first < plan->pipeline ? (size_t)(plan->requests - first) : plan->pipeline;
-    connection->answered = 0;
+    connection->replied = 0;
     connection->out.size = 0;
     connection->out_sent = 0;
     for (size_t i = 0; i < connection->sent; i++)
@@ -163,7 +163,7 @@ static bool batch_build(struct worker *worker, struct connection *connection)
     return true;
 }
 
-/* Sends batches on idle connections, as long as there are such, requests are left, and one is due. */
+/* Sends batches while there are idle connections, requests are left, and a batch is due. */
 static void batches_send(struct worker *worker)
 {
     struct worker_plan *plan = worker->plan;
@@ -197,7 +197,7 @@ static void batches_send(struct worker *worker)
 
 /* ---- receiving */
 
-/* Without its line end, and without the byte that tells its type. */
+/* Copies the line without its line end and its type byte, unless `out` has one already. */
 static void line_keep(char *out, size_t size, struct bytes reply)
 {
     if (out[0] == 0)
@@ -207,13 +207,13 @@ static void line_keep(char *out, size_t size, struct bytes reply)
 static void reply_take(struct worker *worker, struct connection *connection, struct bytes reply, int64_t now)
 {
     struct result *result = &worker->result;
-    enum request_class class = connection->classes[connection->answered];
-    const uint64_t *drawn = connection->drawn + connection->answered * worker->keys_max;
+    enum request_class class = connection->classes[connection->replied];
+    const uint64_t *drawn = connection->drawn + connection->replied * worker->keys_max;
     struct tally *tally = &result->tallies[class];
     char reason[160];
     struct verdict verdict = workload_judge(worker->plan->workload, class, drawn, reply, reason, sizeof(reason));
 
-    connection->answered++;
+    connection->replied++;
     tally->replies++;
     histogram_record(tally->latency, now - connection->start_ns);
     tally->found += verdict.found;
@@ -231,7 +231,7 @@ static void reply_take(struct worker *worker, struct connection *connection, str
         snprintf(result->missing_first, sizeof(result->missing_first), "key number %llu", (unsigned long long)drawn[0]);
 }
 
-/* Takes all replies that are complete. */
+/* Handles all complete replies. */
 static void replies_take(struct worker *worker, struct connection *connection, int64_t now)
 {
     const char *at = connection->in.data, *end = at + connection->in.size;
@@ -240,9 +240,9 @@ static void replies_take(struct worker *worker, struct connection *connection, i
     while (at < end && (status = reply_scan(&connection->scan, at, (size_t)(end - at))) == STATUS_OK) {
         struct bytes reply = bytes_of(at, connection->scan.size);
 
-        if (*at != '>') {           /* a push is nobody's reply */
-            if (connection->answered == connection->sent) {
-                fail(worker, "the server sent a reply that nobody had asked for");
+        if (*at != '>') {           /* a push is not a reply to a request */
+            if (connection->replied == connection->sent) {
+                fail(worker, "the server sent a reply without a request");
                 return;
             }
             reply_take(worker, connection, reply, now);
@@ -251,7 +251,7 @@ static void replies_take(struct worker *worker, struct connection *connection, i
         connection->scan = (struct reply_scan){ 0 };
     }
     if (status == STATUS_CORRUPT) {
-        fail(worker, "the server sent something that is no reply");
+        fail(worker, "the server sent an invalid reply");
         return;
     }
     connection->in.size = (size_t)(end - at);
@@ -262,7 +262,7 @@ static void replies_take(struct worker *worker, struct connection *connection, i
 static void input_read(struct worker *worker, size_t index)
 {
     struct connection *connection = &worker->connections[index];
-    size_t room, before = connection->answered;
+    size_t room, before = connection->replied;
     ssize_t got;
 
     do {
@@ -280,13 +280,13 @@ static void input_read(struct worker *worker, size_t index)
         replies_take(worker, connection, clock_mono_ns());
     } while ((size_t)got == room && worker->failure[0] == 0);
 
-    if (connection->answered == before)
+    if (connection->replied == before)
         return;
-    atomic_fetch_add_explicit(&worker->replies, connection->answered - before, memory_order_relaxed);
+    atomic_fetch_add_explicit(&worker->replies, connection->replied - before, memory_order_relaxed);
     if (worker->plan->period_ns > 0)
         result_note(&worker->result, (size_t)((clock_mono_ns() - worker->plan->start_ns) / worker->plan->period_ns),
-            connection->answered - before);
-    if (connection->answered == connection->sent) {
+            connection->replied - before);
+    if (connection->replied == connection->sent) {
         worker->idle[(worker->idle_first + worker->idle_count) % worker->count] = index;
         worker->idle_count++;
     }
@@ -318,8 +318,8 @@ static void worker_open(struct worker *worker)
     worker->due_ns = (double)clock_mono_ns();
 }
 
-/* With a connection idle and requests left, the next thing to happen is that a batch is due or the time is over.
- * epoll's milliseconds are too coarse for that.
+/* If a connection is idle and requests are left, the next event is that a batch is due or the time is over. The milliseconds
+ * of epoll are too coarse for that.
  */
 static void timer_arm(struct worker *worker)
 {
@@ -360,10 +360,10 @@ static void worker_loop(struct worker *worker)
         count = epoll_wait(worker->epoll, events, EVENTS, worker->give_up_ns ? 100 : -1);
         for (int i = 0; i < count && worker->failure[0] == 0; i++) {
             worker_event(worker, &events[i]);
-            batches_send(worker);       /* at once, so that the server has work while the other events are seen to */
+            batches_send(worker);       /* now, so that the server has work while the other events are handled */
         }
         if (worker->give_up_ns && clock_mono_ns() > worker->give_up_ns)
-            fail(worker, "the server left requests unanswered");
+            fail(worker, "the server did not reply to all requests");
     }
 }
 

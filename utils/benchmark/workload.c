@@ -10,15 +10,15 @@
 #include "values.h"
 
 enum expect {
-    EXPECT_ANYTHING,        /* but an error */
+    EXPECT_ANYTHING,        /* except an error */
     EXPECT_OK,
     EXPECT_VALUE,           /* the key's value, or nil */
-    EXPECT_VALUES,          /* an array of as many as keys were drawn */
+    EXPECT_VALUES,          /* an array with a value or nil for each key drawn */
 };
 
 #define TEN(x) x x x x x x x x x x
 
-/* `letter` goes between a key's prefix and its number, so that a key is never asked for what another type can. */
+/* `letter` is between a key's prefix and its number, so that tests of different types use different keys. */
 struct test {
     const char *name, *read, *write, *letter;
     enum expect expect_read, expect_write;
@@ -30,7 +30,7 @@ static const struct test tests[] = {
     { "load", NULL, "SET __key__ __value__", "", 0, EXPECT_OK, "SET of every key exactly once, in order" },
     { "set", NULL, "SET __key__ __value__", "", 0, EXPECT_OK, "SET" },
     { "get", "GET __key__", NULL, "", EXPECT_VALUE, 0, "GET" },
-    { "mixed", "GET __key__", "SET __key__ __value__", "", EXPECT_VALUE, EXPECT_OK, "GET and SET as --ratio says" },
+    { "mixed", "GET __key__", "SET __key__ __value__", "", EXPECT_VALUE, EXPECT_OK, "GET and SET in the proportion of --ratio" },
     { "mset", NULL, "MSET" TEN(" __key__ __value__"), "", 0, EXPECT_OK, "MSET of ten keys" },
     { "mget", "MGET" TEN(" __key__"), NULL, "", EXPECT_VALUES, 0, "MGET of ten keys" },
     { "exists", "EXISTS __key__", NULL, "", EXPECT_ANYTHING, 0, "EXISTS" },
@@ -57,13 +57,13 @@ enum field { FIELD_NONE, FIELD_KEY, FIELD_VALUE, FIELD_VALUE_SIZED, FIELD_MEMBER
 
 enum { MEMBER_DIGITS = 10, RANDOM_DIGITS = 12 };
 
-/* Fixed text, and what is filled in behind it. */
+/* Fixed text, and the field that follows it. */
 struct part {
     size_t text_size;
     enum field field;
 };
 
-/* A command in wire format: the texts of all parts stand one behind the other in `text`. */
+/* An encoded command: `text` has the texts of all parts, one after the other. */
 struct command {
     struct buffer text, parts;
     size_t part_count, key_count, request_size_max;
@@ -194,7 +194,7 @@ static void command_compile(const struct workload *workload, struct command *com
     part_end(command, FIELD_NONE, 0);
 }
 
-/* The same from one string, its words separated by a space each. */
+/* The same from one string of words that are separated by single spaces. */
 static void line_compile(const struct workload *workload, struct command *command, const char *line)
 {
     enum { WORDS_MAX = 32 };
@@ -235,17 +235,17 @@ static const struct test *test_find(const char *name)
     return NULL;
 }
 
-/* NULL when keys and values of that kind can be made. */
+/* Returns NULL, or why keys or values can't be generated. */
 static const char *workload_problem(const struct workload *workload, char *const *words)
 {
     const struct options *options = workload->options;
     const struct value_rule *values = &options->values;
 
     if (strlen(options->key_prefix) + strlen(workload->letter) + workload->digits > options->key_size)
-        return "--key-size: prefix and number do not fit into it";
+        return "--key-size: too small for prefix and number";
     for (size_t i = 0; words && words[i]; i++)
         if (values->size_min < values->size_max && strcmp(words[i], "__value__") != 0 && strstr(words[i], "__value__"))
-            return "__value__ must be an argument of its own when -d is a range";
+            return "__value__ must be a whole argument if -d is a range";
     return NULL;
 }
 
@@ -305,11 +305,11 @@ bool workload_is_load(const struct workload *workload)
 
 void workload_help(FILE *out)
 {
-    fputs("\nTests (keys of other types than string have a letter between prefix and number):\n", out);
+    fputs("\nTests (keys of types other than string have a letter between prefix and number):\n", out);
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         fprintf(out, "  %-10s %s\n", tests[i].name, tests[i].help);
-    fputs("\nIn a command of your own, __key__ (each one draws a key), __value__ (of the key before it), __member__ and\n"
-          "__rand_int__ are filled in.\n", out);
+    fputs("\nIn a command, these placeholders are replaced: __key__ (each draws another key), __value__ (the value of the\n"
+          "key before it), __member__, __rand_int__.\n", out);
 }
 
 size_t workload_keys_max(const struct workload *workload)
@@ -411,7 +411,7 @@ static void value_judge(const struct workload *workload, uint64_t key, const str
         snprintf(reason, reason_size, "key number %llu: a reply of type '%c' instead of a string",
             (unsigned long long)key, element->type);
     else if (element->text.size != expected)
-        snprintf(reason, reason_size, "key number %llu: %zu bytes instead of %zu, the first %zu of them right",
+        snprintf(reason, reason_size, "key number %llu: %zu bytes instead of %zu, the first %zu are correct",
             (unsigned long long)key, element->text.size, expected, differs);
     else
         snprintf(reason, reason_size, "key number %llu: byte %zu of %zu is wrong", (unsigned long long)key, differs,
@@ -435,7 +435,7 @@ struct verdict workload_judge(const struct workload *workload, enum request_clas
     case EXPECT_OK:
         if (workload->options->verify && !bytes_equal(reply, BYTES("+OK\r\n"))) {
             verdict.wrong = true;
-            snprintf(reason, reason_size, "key number %llu: answered %.*s instead of OK",
+            snprintf(reason, reason_size, "key number %llu: reply %.*s instead of OK",
                 (unsigned long long)drawn[0], (int)strcspn(reply.data, "\r"), reply.data);
         }
         break;
@@ -447,7 +447,7 @@ struct verdict workload_judge(const struct workload *workload, enum request_clas
         element = reply_next(&rest);
         if (element.type != '*' || element.count != command->key_count) {
             verdict.wrong = workload->options->verify;
-            snprintf(reason, reason_size, "%zu keys were asked for, %llu values came", command->key_count,
+            snprintf(reason, reason_size, "%zu keys requested, %llu values returned", command->key_count,
                 (unsigned long long)element.count);
             break;
         }

@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* (e^t - 1) / t and log(1 + t) / t, continued to t = 0: they carry theta = 1, where the curve's integral is a
- * logarithm, without a case of its own and without loss near it.
+/* (e^t - 1) / t and log(1 + t) / t, continued to t = 0. With them theta = 1, where the curve's integral is a logarithm, needs
+ * no special case, and precision is not lost near it.
  */
 static double expm1_over(double t)
 {
@@ -20,7 +20,7 @@ static double curve(const struct zipf *zipf, double x)
     return exp(-zipf->theta * log(x));
 }
 
-/* The curve's integral from 1 to x, and its inverse. */
+/* The integral of the curve from 1 to x, and its inverse. */
 static double area(const struct zipf *zipf, double x)
 {
     double log_x = log(x);

@@ -15,7 +15,7 @@ static struct key_space *space_of(uint64_t count)
     return key_space_create(&config);
 }
 
-static void scatter_is_a_permutation_at_every_count(void **state)
+static void scatter_is_a_permutation_for_every_count(void **state)
 {
     for (uint64_t count = 1; count < 3000; count = count < 70 ? count + 1 : count * 3 / 2) {
         struct key_space *space = space_of(count);
@@ -33,10 +33,10 @@ static void scatter_is_a_permutation_at_every_count(void **state)
     }
 }
 
-/* The first ranks, which are the hot keys, cut into 16 stretches of the key space and by their lowest four bits: about
- * a sixteenth of them in each, as many as chance would put there.
+/* The keys of the first ranks, which are the hot keys, are counted by sixteenths of the key space and by their lowest four
+ * bits: each has about a sixteenth of them, within the deviation of a random distribution.
  */
-static void the_first_ranks_are_strewn_evenly(void **state)
+static void the_first_ranks_are_scattered_evenly(void **state)
 {
     static const uint64_t counts[] = { 100000, 1000000, 1 << 20, 10000000, (uint64_t)1 << 40 };
     enum { RANKS = 10000, PARTS = 16 };
@@ -60,7 +60,7 @@ static void the_first_ranks_are_strewn_evenly(void **state)
     }
 }
 
-/* Chi squared over all numbers: its mean is their count less one, its deviation sqrt(2 (count - 1)). */
+/* Chi squared over all numbers: its mean is their count minus one, its deviation sqrt(2 (count - 1)). */
 static void zipf_draws_each_number_in_proportion(void **state)
 {
     static const double thetas[] = { 0.2, 0.8, 0.99, 1, 1.01, 2 };
@@ -91,7 +91,7 @@ static void zipf_draws_each_number_in_proportion(void **state)
     }
 }
 
-static void zipf_knows_extremes(void **state)
+static void zipf_handles_extreme_values(void **state)
 {
     struct zipf zipf;
     struct random random;
@@ -108,7 +108,7 @@ static void zipf_knows_extremes(void **state)
         assert_true(zipf_draw(&zipf, &random) < 3);
 }
 
-static void digits_are_padded_and_cut(void **state)
+static void digits_are_padded_and_truncated(void **state)
 {
     char out[8];
 
@@ -130,11 +130,11 @@ static void digits_are_padded_and_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scatter_is_a_permutation_at_every_count),
-        cmocka_unit_test(the_first_ranks_are_strewn_evenly),
+        cmocka_unit_test(scatter_is_a_permutation_for_every_count),
+        cmocka_unit_test(the_first_ranks_are_scattered_evenly),
         cmocka_unit_test(zipf_draws_each_number_in_proportion),
-        cmocka_unit_test(zipf_knows_extremes),
-        cmocka_unit_test(digits_are_padded_and_cut),
+        cmocka_unit_test(zipf_handles_extreme_values),
+        cmocka_unit_test(digits_are_padded_and_truncated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

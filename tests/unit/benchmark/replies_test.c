@@ -18,7 +18,7 @@ static const char *const whole[] = {
 
 enum { WHOLE = sizeof(whole) / sizeof(whole[0]) };
 
-/* A copy of just the bytes there are, so that a sanitizer sees a read behind them. */
+/* A copy of exactly these bytes, so that a sanitizer detects a read past their end. */
 static enum status scan_exactly(struct reply_scan *scan, const char *text, size_t size)
 {
     char *copy = mem_alloc(size ? size : 1);
@@ -30,7 +30,7 @@ static enum status scan_exactly(struct reply_scan *scan, const char *text, size_
     return status;
 }
 
-static void a_reply_ends_where_it_ends(void **state)
+static void the_end_of_a_reply_is_found(void **state)
 {
     for (int i = 0; i < WHOLE; i++) {
         struct reply_scan scan = { 0 };
@@ -42,7 +42,7 @@ static void a_reply_ends_where_it_ends(void **state)
     }
 }
 
-static void a_reply_in_crumbs_is_the_same_reply(void **state)
+static void a_reply_can_arrive_in_pieces(void **state)
 {
     for (int i = 0; i < WHOLE; i++) {
         struct reply_scan scan = { 0 };
@@ -55,7 +55,7 @@ static void a_reply_in_crumbs_is_the_same_reply(void **state)
     }
 }
 
-static void what_is_no_reply_is_refused(void **state)
+static void invalid_replies_are_refused(void **state)
 {
     static const char *const bad[] = {
         "hello\r\n", "\r\n", "+a\n", "$\r\n", "$a\r\n", "$-2\r\n", "$1x\r\n", "$3\r\nabcd\r\n", "*1\r\n?\r\n", "$4294967297\r\n",
@@ -69,7 +69,7 @@ static void what_is_no_reply_is_refused(void **state)
     }
 }
 
-static void damaged_replies_never_lead_outside(void **state)
+static void damaged_replies_are_never_read_past_their_end(void **state)
 {
     struct random random;
 
@@ -86,7 +86,7 @@ static void damaged_replies_never_lead_outside(void **state)
             text[random_below(&random, size)] = "+-:$*_%~>|0129\r\nx"[random_below(&random, 17)];
         status = scan_exactly(&scan, text, size);
         assert_true(scan.size <= size);
-        if (status == STATUS_OK) {          /* and what was accepted can be walked through, element by element */
+        if (status == STATUS_OK) {          /* an accepted reply can be iterated over, element by element */
             struct bytes rest = bytes_of(text, scan.size);
 
             while (rest.size > 0) {
@@ -98,7 +98,7 @@ static void damaged_replies_never_lead_outside(void **state)
     }
 }
 
-static void elements_come_one_by_one(void **state)
+static void elements_are_returned_one_by_one(void **state)
 {
     const char text[] = "*4\r\n$2\r\nab\r\n$-1\r\n:7\r\n_\r\n";
     struct bytes rest = bytes_of(text, sizeof(text) - 1);
@@ -120,11 +120,11 @@ static void elements_come_one_by_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_reply_ends_where_it_ends),
-        cmocka_unit_test(a_reply_in_crumbs_is_the_same_reply),
-        cmocka_unit_test(what_is_no_reply_is_refused),
-        cmocka_unit_test(damaged_replies_never_lead_outside),
-        cmocka_unit_test(elements_come_one_by_one),
+        cmocka_unit_test(the_end_of_a_reply_is_found),
+        cmocka_unit_test(a_reply_can_arrive_in_pieces),
+        cmocka_unit_test(invalid_replies_are_refused),
+        cmocka_unit_test(damaged_replies_are_never_read_past_their_end),
+        cmocka_unit_test(elements_are_returned_one_by_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

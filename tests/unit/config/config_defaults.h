@@ -1,5 +1,5 @@
-/* What CONFIG GET * answers, but for `dir`, without a configuration file: as a redis-server 7.0.15 was observed to, with
- * the four directives that 7.2 added. Not derived from our rows, which are compared with it. For config_test.c only. */
+/* The reply to CONFIG GET * without a configuration file, except `dir`: as observed from a redis-server 7.0.15, with the four
+ * directives that 7.2 added. Not derived from our rows, which are compared with it. For config_test.c only. */
 static const struct { const char *name, *value; } redis_defaults[] = {
     { "acl-pubsub-default", "resetchannels" },
     { "aclfile", "" },

@@ -113,7 +113,7 @@ static void set(struct fixture *fixture, const char *name, const char *value)
         fail_msg("%s", fixture->message.text);
 }
 
-/* Loads a file with that text, as a start does. */
+/* Loads a file with this text, as the server does at startup. */
 static void start_with(struct fixture *fixture, const char *text)
 {
     write_file(fixture, "kelvin.conf", text);
@@ -127,7 +127,7 @@ static void rewrite(struct fixture *fixture)
 
     if (!config_rewrite(fixture->config, &fixture->message))
         fail_msg("%s", fixture->message.text);
-    /* Whatever was written: a restart has to come up with the same values. */
+    /* In every test: a restart with the new file sets the same values. */
     if (!config_load_file(restarted, fixture->path, &fixture->message))
         fail_msg("%s", fixture->message.text);
     for (int id = 0; id < CONFIG_COUNT; id++)
@@ -139,7 +139,7 @@ static void rewrite(struct fixture *fixture)
 
 /* -- lines and words -- */
 
-static void words_are_cut_as_in_a_shell(void **state)
+static void words_are_split_as_in_a_shell(void **state)
 {
     assert_load(*state, "# comment\n\n  \t timeout   7  \r\n"
                         "requirepass \"a b\\x41\\n\\\"\\q\"\nlogfile 'it\\'s \\x'\nPORT 1");
@@ -171,13 +171,13 @@ static void every_word_survives_quoting(void **state)
     buffer_release(&line);
 }
 
-static void hostile_lines_are_cut_or_refused(void **state)
+static void hostile_lines_are_split_or_refused(void **state)
 {
     static const char letters[] = "a\"'\\x0 \t#\0\xff";
     uint64_t x = 88172645463325252u;
 
     for (int round = 0; round < 100000; round++) {
-        char *line = mem_alloc(12);     /* on the heap, so that a sanitizer sees a byte too far */
+        char *line = mem_alloc(12);     /* on the heap, so that a sanitizer detects a read past the end */
         size_t size = round % 13;
         struct config_words words;
 
@@ -227,7 +227,7 @@ static void errors_name_file_line_text_and_reason(void **state)
         "test.conf, line 1: 'notify-keyspace-events K E': wrong number of arguments");
 }
 
-static void the_reason_is_never_cut_off(void **state)
+static void the_reason_is_never_truncated(void **state)
 {
     struct fixture *fixture = *state;
     static const char reason[] = "volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction";
@@ -253,7 +253,7 @@ static void a_bad_line_changes_nothing(void **state)
     assert_false(config_load(fixture->config, words, 0, &fixture->message));
 }
 
-static void repeated_lines_add_up_where_redis_adds_them_up(void **state)
+static void repeated_lines_accumulate_where_they_do_in_redis(void **state)
 {
     assert_load(*state, "save 1 1\nsave 2 2 3 3\n"
                         "client-output-buffer-limit normal 1 2 3\nclient-output-buffer-limit pubsub 4mb 5 6\n"
@@ -280,7 +280,7 @@ static void count_line(void *context, const struct bytes *words, int count)
     buffer_append_u8(out, ';');
 }
 
-static void lines_are_kept_word_by_word(void **state)
+static void lines_are_stored_with_their_words(void **state)
 {
     struct fixture *fixture = *state;
     struct buffer out = { 0 };
@@ -302,7 +302,7 @@ static void replicaof_is_shown_as_host_and_port(void **state)
     assert_text(*state, CONFIG_REPLICAOF, "");
 }
 
-static void dir_is_relative_to_the_directory_of_the_start(void **state)
+static void dir_is_relative_to_the_directory_at_startup(void **state)
 {
     struct fixture *fixture = *state;
     char expected[128];
@@ -315,7 +315,7 @@ static void dir_is_relative_to_the_directory_of_the_start(void **state)
 
 /* -- includes -- */
 
-static void includes_are_read_where_they_stand(void **state)
+static void includes_are_read_at_their_position(void **state)
 {
     write_file(*state, "a.conf", "timeout 1\nport 1\n");
     write_file(*state, "b1.inc", "hz 20\n");
@@ -367,7 +367,7 @@ static void list_unused(void *context, const char *name, struct bytes value)
     buffer_append_format(context, "%s=%.*s;", name, (int)value.size, value.size ? value.data : "");
 }
 
-static void what_was_given_and_does_nothing_is_listed(void **state)
+static void directives_without_effect_are_listed(void **state)
 {
     struct fixture *fixture = *state;
     struct buffer out = { 0 };
@@ -381,7 +381,7 @@ static void what_was_given_and_does_nothing_is_listed(void **state)
 
 /* -- CONFIG REWRITE -- */
 
-static void rewrite_needs_a_file(void **state)
+static void rewrite_requires_a_file(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -390,7 +390,7 @@ static void rewrite_needs_a_file(void **state)
     assert_string_equal(fixture->message.text, "The server is running without a config file");
 }
 
-static void a_file_that_still_holds_stays_as_it_is(void **state)
+static void a_file_with_the_running_values_is_not_changed(void **state)
 {
     struct fixture *fixture = *state;
     static const char text[] = "# mine\n\n  port   6379 \nsave 1 1\n\tsave 2 2\nmaxmemory 1024mb\nuser bob on\n# end";
@@ -401,7 +401,7 @@ static void a_file_that_still_holds_stays_as_it_is(void **state)
     assert_file(fixture, text);
 }
 
-static void changed_lines_change_in_place_and_new_ones_come_last(void **state)
+static void changed_lines_are_replaced_and_new_ones_appended(void **state)
 {
     start_with(*state, "# head\nport 7000\n# middle\nslave-priority 5\nsave 1 1\nhz 20\nsave 2 2\n# tail");
     set(*state, "replica-priority", "6");
@@ -417,7 +417,7 @@ static void changed_lines_change_in_place_and_new_ones_come_last(void **state)
                         "\n# Generated by CONFIG REWRITE\nrequirepass \"a \\\"b\\\"\"\nmaxmemory 3mb\ntimeout 9\n");
 }
 
-static void what_is_back_at_its_default_goes(void **state)
+static void lines_whose_value_is_the_default_again_are_removed(void **state)
 {
     start_with(*state, "timeout 5\n# between\nsave 1 1\nclient-output-buffer-limit normal 1 1 1\nhz 10\n");
     set(*state, "timeout", "0");
@@ -447,7 +447,7 @@ static void every_kind_of_value_survives_a_rewrite(void **state)
     assert_int_equal(config_number(((struct fixture *)*state)->config, CONFIG_NOTIFY_KEYSPACE_EVENTS), 0x1fff);
 }
 
-static void options_that_are_not_in_the_file_are_written_into_it(void **state)
+static void options_that_are_not_in_the_file_are_added_to_it(void **state)
 {
     struct fixture *fixture = *state;
     struct bytes option[] = { BYTES("port"), BYTES("7001") };
@@ -478,7 +478,7 @@ static void a_removed_file_is_written_again(void **state)
     assert_file(fixture, "\n# Generated by CONFIG REWRITE\ntimeout 4\n");
 }
 
-static void a_file_that_was_broken_meanwhile_is_left_alone(void **state)
+static void a_file_that_no_longer_loads_is_not_changed(void **state)
 {
     struct fixture *fixture = *state;
 
@@ -489,7 +489,7 @@ static void a_file_that_was_broken_meanwhile_is_left_alone(void **state)
     assert_file(fixture, "timeout x\n");
 }
 
-static void permissions_survive_and_nothing_is_left_behind(void **state)
+static void permissions_are_kept_and_no_temporary_file_remains(void **state)
 {
     struct fixture *fixture = *state;
     struct stat after;
@@ -505,7 +505,7 @@ static void permissions_survive_and_nothing_is_left_behind(void **state)
     assert_int_equal(system(command), 0);
 }
 
-static void a_rewrite_that_fails_leaves_the_file_alone(void **state)
+static void a_rewrite_that_fails_does_not_change_the_file(void **state)
 {
     struct fixture *fixture = *state;
     char moved[256];
@@ -513,7 +513,7 @@ static void a_rewrite_that_fails_leaves_the_file_alone(void **state)
     start_with(fixture, "timeout 4\n");
     set(fixture, "timeout", "5");
     snprintf(moved, sizeof(moved), "%s.moved", fixture->dir);
-    assert_int_equal(rename(fixture->dir, moved), 0);       /* there is no place to write to */
+    assert_int_equal(rename(fixture->dir, moved), 0);       /* so that the new file can't be written */
     assert_false(config_rewrite(fixture->config, &fixture->message));
     assert_string_equal(fixture->message.text, "Rewriting config file: No such file or directory");
     assert_int_equal(rename(moved, fixture->dir), 0);
@@ -527,7 +527,7 @@ struct seen {
     bool commented[CONFIG_COUNT];
 };
 
-/* A directive, or one with a # right before it; prose has a space after the #. */
+/* A directive, with or without a # directly before it; a comment has a space after the #. */
 static void read_line(struct fixture *fixture, struct seen *seen, struct bytes line, int number)
 {
     bool commented = line.data[0] == '#';
@@ -569,8 +569,8 @@ static void the_sample_file_has_every_row_with_its_default_and_nothing_else(void
         if (!wanted)
             continue;
         if (seen.lines[id] != (row->kind == CONFIG_OUTPUT_LIMITS_KIND ? 3 : 1))
-            fail_msg("%s stands there %d times", row->name, seen.lines[id]);
-        /* What does nothing yet, and what has no default, is commented out. */
+            fail_msg("%s is there %d times", row->name, seen.lines[id]);
+        /* Directives without effect or without a default are commented out. */
         if (seen.commented[id] != (!config_row_is_parameter(row) || (row->flags & CONFIG_FLAG_UNUSED) != 0))
             fail_msg("%s is%s commented out", row->name, seen.commented[id] ? "" : " not");
         if (config_row_is_parameter(row) &&
@@ -580,7 +580,7 @@ static void the_sample_file_has_every_row_with_its_default_and_nothing_else(void
     buffer_release(&text);
 }
 
-static void the_sample_file_loads_and_changes_nothing(void **state)
+static void the_sample_file_loads_and_changes_no_value(void **state)
 {
     struct fixture *fixture = *state;
     char *path = realpath("conf/kelvin.conf", NULL);
@@ -600,34 +600,34 @@ static void the_sample_file_loads_and_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(words_are_cut_as_in_a_shell),
+        TEST(words_are_split_as_in_a_shell),
         TEST(every_word_survives_quoting),
-        TEST(hostile_lines_are_cut_or_refused),
+        TEST(hostile_lines_are_split_or_refused),
         TEST(errors_name_file_line_text_and_reason),
-        TEST(the_reason_is_never_cut_off),
+        TEST(the_reason_is_never_truncated),
         TEST(a_bad_line_changes_nothing),
-        TEST(repeated_lines_add_up_where_redis_adds_them_up),
-        TEST(lines_are_kept_word_by_word),
+        TEST(repeated_lines_accumulate_where_they_do_in_redis),
+        TEST(lines_are_stored_with_their_words),
         TEST(replicaof_is_shown_as_host_and_port),
-        TEST(dir_is_relative_to_the_directory_of_the_start),
-        TEST(includes_are_read_where_they_stand),
+        TEST(dir_is_relative_to_the_directory_at_startup),
+        TEST(includes_are_read_at_their_position),
         TEST(an_error_in_an_include_names_the_include),
         TEST(a_missing_include_is_an_error),
         TEST(a_file_that_includes_itself_is_an_error),
-        TEST(what_was_given_and_does_nothing_is_listed),
-        TEST(rewrite_needs_a_file),
-        TEST(a_file_that_still_holds_stays_as_it_is),
-        TEST(changed_lines_change_in_place_and_new_ones_come_last),
-        TEST(what_is_back_at_its_default_goes),
+        TEST(directives_without_effect_are_listed),
+        TEST(rewrite_requires_a_file),
+        TEST(a_file_with_the_running_values_is_not_changed),
+        TEST(changed_lines_are_replaced_and_new_ones_appended),
+        TEST(lines_whose_value_is_the_default_again_are_removed),
         TEST(every_kind_of_value_survives_a_rewrite),
-        TEST(options_that_are_not_in_the_file_are_written_into_it),
+        TEST(options_that_are_not_in_the_file_are_added_to_it),
         TEST(an_include_does_not_undo_a_rewrite),
         TEST(a_removed_file_is_written_again),
-        TEST(a_file_that_was_broken_meanwhile_is_left_alone),
-        TEST(permissions_survive_and_nothing_is_left_behind),
-        TEST(a_rewrite_that_fails_leaves_the_file_alone),
+        TEST(a_file_that_no_longer_loads_is_not_changed),
+        TEST(permissions_are_kept_and_no_temporary_file_remains),
+        TEST(a_rewrite_that_fails_does_not_change_the_file),
         TEST(the_sample_file_has_every_row_with_its_default_and_nothing_else),
-        TEST(the_sample_file_loads_and_changes_nothing),
+        TEST(the_sample_file_loads_and_changes_no_value),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ struct found {
     char name[128], value[1024];    /* the last one */
 };
 
-static void remember(void *context, const char *name, struct bytes value)
+static void note_found(void *context, const char *name, struct bytes value)
 {
     struct found *found = context;
 
@@ -49,7 +49,7 @@ static struct found get(struct config *config, const char *pattern)
     struct bytes one = bytes_of_string(pattern);
     struct found found = { 0 };
 
-    config_get(config, &one, 1, remember, &found);
+    config_get(config, &one, 1, note_found, &found);
     return found;
 }
 
@@ -104,13 +104,13 @@ static void every_default_is_shown_as_redis_shows_it(void **state)
     }
 }
 
-static void get_all_shows_what_redis_shows_and_ours(void **state)
+static void get_all_shows_the_directives_of_redis_and_our_own(void **state)
 {
     int redis = sizeof(redis_defaults) / sizeof(*redis_defaults) + 1;       /* dir */
-    int ours = CONFIG_PARTITIONS - CONFIG_TIER_ENABLED + 1 + 1;       /* client-output-pending-max */
+    int own = CONFIG_PARTITIONS - CONFIG_TIER_ENABLED + 1 + 1;       /* client-output-pending-max */
 
     assert_int_equal(ours, 19);
-    assert_int_equal(get(*state, "*").count, redis + ours - 1);        /* tier-table-size is hidden */
+    assert_int_equal(get(*state, "*").count, redis + own - 1);        /* tier-table-size is hidden */
 }
 
 static void dir_is_shown_as_an_absolute_path(void **state)
@@ -121,19 +121,19 @@ static void dir_is_shown_as_an_absolute_path(void **state)
     free(here);
 }
 
-static void a_row_is_shown_once_whatever_the_patterns(void **state)
+static void a_row_is_shown_once_for_all_patterns(void **state)
 {
     struct bytes patterns[] = { BYTES("maxmemory"), BYTES("max*"), BYTES("MAXMEMORY"), BYTES("m*y") };
     struct bytes all = BYTES("max*");
     struct found many = { 0 }, one = { 0 };
 
-    config_get(*state, patterns, 4, remember, &many);
-    config_get(*state, &all, 1, remember, &one);
+    config_get(*state, patterns, 4, note_found, &many);
+    config_get(*state, &all, 1, note_found, &one);
     assert_int_equal(many.count, one.count);
     assert_int_equal(one.count, 6);
 }
 
-static void a_name_comes_back_as_it_was_written_a_match_as_the_table_has_it(void **state)
+static void a_name_is_shown_as_it_was_written_and_a_match_as_in_the_table(void **state)
 {
     assert_string_equal(get(*state, "TimeOut").name, "TimeOut");
     assert_string_equal(get(*state, "TIME?UT").name, "timeout");
@@ -141,7 +141,7 @@ static void a_name_comes_back_as_it_was_written_a_match_as_the_table_has_it(void
     assert_int_equal(get(*state, "").count, 0);
 }
 
-static void second_names_are_shown_beside_the_first_and_mean_the_same(void **state)
+static void aliases_are_shown_in_addition_and_have_the_same_value(void **state)
 {
     struct bytes names[] = { BYTES("hash-max-ziplist-entries"), BYTES("hash-max-listpack-entries") };
     struct bytes values[] = { BYTES("1"), BYTES("2") };
@@ -154,13 +154,13 @@ static void second_names_are_shown_beside_the_first_and_mean_the_same(void **sta
     assert_int_equal(config_number(*state, CONFIG_HASH_MAX_LISTPACK_ENTRIES), 2);
 }
 
-static void hidden_rows_answer_to_their_exact_name_only(void **state)
+static void hidden_rows_are_shown_for_their_exact_name_only(void **state)
 {
     assert_int_equal(get(*state, "watchdog-perio?").count, 0);
     assert_shown(*state, "watchdog-period", "0");
 }
 
-static void what_stands_in_files_only_is_neither_shown_nor_set(void **state)
+static void rows_for_files_only_are_neither_shown_nor_set(void **state)
 {
     static const char *const names[] = { "include", "user", "rename-command", "loadmodule", "list-max-ziplist-entries",
         "lua-replicate-commands" };
@@ -177,7 +177,7 @@ static void what_stands_in_files_only_is_neither_shown_nor_set(void **state)
 
 /* -- CONFIG SET: values -- */
 
-static void values_are_read_and_shown_as_redis_does(void **state)
+static void values_are_parsed_and_shown_as_in_redis(void **state)
 {
     static const struct { const char *name, *value, *shown; } cases[] = {
         { "appendonly", "YES", "yes" },
@@ -235,7 +235,7 @@ static void values_are_read_and_shown_as_redis_does(void **state)
     }
 }
 
-static void a_value_that_does_not_fit_is_refused_in_the_words_of_redis(void **state)
+static void an_invalid_value_is_refused_with_the_text_of_redis(void **state)
 {
     static const struct { const char *name, *value, *reason; } cases[] = {
         { "maxmemory", "zz", "argument must be a memory value" },
@@ -308,7 +308,7 @@ static void a_value_that_does_not_fit_is_refused_in_the_words_of_redis(void **st
         assert_reason(*state, cases[i].name, cases[i].value, cases[i].reason);
 }
 
-static void a_nul_byte_does_not_cut_a_string_short(void **state)
+static void a_nul_byte_does_not_truncate_a_string(void **state)
 {
     struct bytes name = BYTES("requirepass"), value = BYTES("long\0secret");
     struct message message;
@@ -317,7 +317,7 @@ static void a_nul_byte_does_not_cut_a_string_short(void **state)
     assert_shown(*state, "requirepass", "");
 }
 
-static void an_error_shows_the_name_as_the_table_has_it(void **state)
+static void an_error_shows_the_name_as_in_the_table(void **state)
 {
     struct message message;
 
@@ -338,7 +338,7 @@ static void a_long_unknown_name_fits_into_the_message(void **state)
     assert_memory_equal(&message, "Unknown option or number of arguments for CONFIG SET - 'aaa", 58);
 }
 
-static void names_are_judged_in_order_before_any_value(void **state)
+static void names_are_checked_in_order_before_any_value(void **state)
 {
     static const struct { const char *words[3][2]; const char *message; } cases[] = {
         { { { "port", "zz" }, { "nosuch", "1" } }, "Unknown option or number of arguments for CONFIG SET - 'nosuch'" },
@@ -367,7 +367,7 @@ static void names_are_judged_in_order_before_any_value(void **state)
     }
 }
 
-static void every_kind_of_reader_survives_hostile_words(void **state)
+static void every_parser_accepts_or_refuses_hostile_words(void **state)
 {
     uint64_t x = 88172645463325252u;
     struct message message;
@@ -389,7 +389,7 @@ static void every_kind_of_reader_survives_hostile_words(void **state)
                 struct found found = get(*state, config_name(id));
 
                 assert_int_equal(found.count, 1);
-                value = bytes_of_string(found.value);       /* what is shown can be set again */
+                value = bytes_of_string(found.value);       /* a value that is shown can be set again */
                 if (!config_set(*state, &name, &value, 1, &message))
                     fail_msg("round %d: %s shows '%s': %s", round, found.name, found.value, &message);
                 assert_string_equal(get(*state, config_name(id)).value, found.value);
@@ -421,7 +421,7 @@ static void numbers_of_every_kind_can_be_read(void **state)
     assert_int_equal(config_number(config, CONFIG_NOTIFY_KEYSPACE_EVENTS), 1 | 1 << 11);
 }
 
-static void the_enums_are_in_the_order_of_the_words(void **state)
+static void the_enums_have_the_order_of_the_words(void **state)
 {
     static const struct { enum config_id id; const char *word; int64_t value; } cases[] = {
         { CONFIG_LOGLEVEL, "warning", CONFIG_LOGLEVEL_WARNING },
@@ -484,7 +484,7 @@ static void any_row_can_be_copied_as_text(void **state)
 
 /* -- protection -- */
 
-static void protected_directives_open_with_enable_protected_configs(void **state)
+static void protected_directives_can_be_set_with_enable_protected_configs(void **state)
 {
     struct bytes name = BYTES("dbfilename"), value = BYTES("x.rdb"), dir = BYTES("dir"), nowhere = BYTES("/no/such");
     struct bytes local[] = { BYTES("enable-protected-configs"), BYTES("local") };
@@ -531,7 +531,7 @@ static bool watch_changed(void *context, enum config_id id, struct message *mess
     return false;
 }
 
-static void a_callback_sees_the_new_value_and_only_changes(void **state)
+static void a_callback_reads_the_new_value_and_is_called_only_for_changes(void **state)
 {
     struct watch watch = { .config = *state, .refused = CONFIG_COUNT };
 
@@ -556,7 +556,7 @@ static void loading_calls_no_callback(void **state)
     assert_int_equal(watch.calls, 0);
 }
 
-static void a_refusal_sets_all_back_and_tells_those_before(void **state)
+static void a_refusal_restores_all_values_and_calls_earlier_callbacks_again(void **state)
 {
     struct watch watch = { .config = *state, .refused = CONFIG_HZ };
     struct bytes names[] = { BYTES("timeout"), BYTES("hz"), BYTES("maxclients"), BYTES("maxmemory") };
@@ -584,7 +584,7 @@ static bool refuse_silently(void *context, enum config_id id, struct message *me
     return false;
 }
 
-static void a_refusal_without_words_is_still_an_error(void **state)
+static void a_refusal_without_a_message_is_still_an_error(void **state)
 {
     struct message message;
 
@@ -627,7 +627,7 @@ static void the_low_watermark_is_never_above_the_high_one(void **state)
     assert_reason(*state, "tier-high-watermark", "91", "tier-low-watermark must not be above tier-high-watermark");
     assert_true(config_set(*state, names, values, 3, &message));     /* both at once */
     assert_true(config_check(*state, &message));
-    assert_true(config_load(*state, line, 2, &message));     /* one line alone can't know what comes */
+    assert_true(config_load(*state, line, 2, &message));     /* a single line is not checked against later ones */
     assert_false(config_check(*state, &message));
 }
 
@@ -680,7 +680,7 @@ static void *set_many_times(void *context)
     return NULL;
 }
 
-static void readers_never_see_half_a_change(void **state)
+static void readers_never_see_a_partial_change(void **state)
 {
     struct racing racing = { .config = *state };
     struct racing readers[2] = { { .config = *state }, { .config = *state } };
@@ -707,34 +707,34 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_default_is_shown_as_redis_shows_it),
-        TEST(get_all_shows_what_redis_shows_and_ours),
+        TEST(get_all_shows_the_directives_of_redis_and_our_own),
         TEST(dir_is_shown_as_an_absolute_path),
-        TEST(a_row_is_shown_once_whatever_the_patterns),
-        TEST(a_name_comes_back_as_it_was_written_a_match_as_the_table_has_it),
-        TEST(second_names_are_shown_beside_the_first_and_mean_the_same),
-        TEST(hidden_rows_answer_to_their_exact_name_only),
-        TEST(what_stands_in_files_only_is_neither_shown_nor_set),
-        TEST(values_are_read_and_shown_as_redis_does),
-        TEST(a_value_that_does_not_fit_is_refused_in_the_words_of_redis),
-        TEST(a_nul_byte_does_not_cut_a_string_short),
-        TEST(an_error_shows_the_name_as_the_table_has_it),
+        TEST(a_row_is_shown_once_for_all_patterns),
+        TEST(a_name_is_shown_as_it_was_written_and_a_match_as_in_the_table),
+        TEST(aliases_are_shown_in_addition_and_have_the_same_value),
+        TEST(hidden_rows_are_shown_for_their_exact_name_only),
+        TEST(rows_for_files_only_are_neither_shown_nor_set),
+        TEST(values_are_parsed_and_shown_as_in_redis),
+        TEST(an_invalid_value_is_refused_with_the_text_of_redis),
+        TEST(a_nul_byte_does_not_truncate_a_string),
+        TEST(an_error_shows_the_name_as_in_the_table),
         TEST(a_long_unknown_name_fits_into_the_message),
-        TEST(names_are_judged_in_order_before_any_value),
-        TEST(every_kind_of_reader_survives_hostile_words),
+        TEST(names_are_checked_in_order_before_any_value),
+        TEST(every_parser_accepts_or_refuses_hostile_words),
         TEST(numbers_of_every_kind_can_be_read),
-        TEST(the_enums_are_in_the_order_of_the_words),
+        TEST(the_enums_have_the_order_of_the_words),
         TEST(a_percentage_follows_maxmemory),
         TEST(output_limits_can_be_read_as_numbers),
         TEST(any_row_can_be_copied_as_text),
-        TEST(protected_directives_open_with_enable_protected_configs),
-        TEST(a_callback_sees_the_new_value_and_only_changes),
+        TEST(protected_directives_can_be_set_with_enable_protected_configs),
+        TEST(a_callback_reads_the_new_value_and_is_called_only_for_changes),
         TEST(loading_calls_no_callback),
-        TEST(a_refusal_sets_all_back_and_tells_those_before),
-        TEST(a_refusal_without_words_is_still_an_error),
+        TEST(a_refusal_restores_all_values_and_calls_earlier_callbacks_again),
+        TEST(a_refusal_without_a_message_is_still_an_error),
         TEST(every_tier_option_can_be_set_while_running),
         TEST(the_low_watermark_is_never_above_the_high_one),
         TEST(partitions_are_a_power_of_two),
-        TEST(readers_never_see_half_a_change),
+        TEST(readers_never_see_a_partial_change),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

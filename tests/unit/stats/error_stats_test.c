@@ -55,7 +55,7 @@ static void a_text_without_a_code_is_err(void **state)
     assert_stats(*state, "ERR=3,");
 }
 
-static void made_up_codes_are_bounded(void **state)
+static void the_number_of_codes_is_bounded(void **state)
 {
     struct buffer text = { 0 };
     char error[32];
@@ -81,7 +81,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(codes_are_counted_by_their_first_word, open_stats, close_stats),
         cmocka_unit_test_setup_teardown(a_text_without_a_code_is_err, open_stats, close_stats),
-        cmocka_unit_test_setup_teardown(made_up_codes_are_bounded, open_stats, close_stats),
+        cmocka_unit_test_setup_teardown(the_number_of_codes_is_bounded, open_stats, close_stats),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

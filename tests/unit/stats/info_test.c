@@ -53,7 +53,7 @@ static void without_names_the_default_sections_are_shown(void **state)
     assert_info("default", NULL, FIRST "\r\n" THIRD);
 }
 
-static void sections_are_found_in_any_case_and_shown_once_in_their_order(void **state)
+static void section_names_are_not_case_sensitive_and_sections_are_shown_once_in_order(void **state)
 {
     assert_info("SECOND", NULL, SECOND);
     assert_info("second", "first", FIRST "\r\n" SECOND);
@@ -61,19 +61,19 @@ static void sections_are_found_in_any_case_and_shown_once_in_their_order(void **
     assert_info("second", "default", FIRST "\r\n" SECOND "\r\n" THIRD);
 }
 
-static void all_and_everything_are_all(void **state)
+static void all_and_everything_select_all(void **state)
 {
     assert_info("all", NULL, FIRST "\r\n" SECOND "\r\n" THIRD);
     assert_info("everything", "nosuch", FIRST "\r\n" SECOND "\r\n" THIRD);
 }
 
-static void unknown_names_are_passed_over(void **state)
+static void unknown_names_are_ignored(void **state)
 {
     assert_info("nosuch", NULL, "");
     assert_info("nosuch", "third", THIRD);
 }
 
-static void sizes_are_shown_for_people_too(void **state)
+static void sizes_are_also_shown_in_units(void **state)
 {
     static const struct {
         uint64_t bytes;
@@ -99,10 +99,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_names_the_default_sections_are_shown),
-        cmocka_unit_test(sections_are_found_in_any_case_and_shown_once_in_their_order),
-        cmocka_unit_test(all_and_everything_are_all),
-        cmocka_unit_test(unknown_names_are_passed_over),
-        cmocka_unit_test(sizes_are_shown_for_people_too),
+        cmocka_unit_test(section_names_are_not_case_sensitive_and_sections_are_shown_once_in_order),
+        cmocka_unit_test(all_and_everything_select_all),
+        cmocka_unit_test(unknown_names_are_ignored),
+        cmocka_unit_test(sizes_are_also_shown_in_units),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

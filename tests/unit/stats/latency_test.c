@@ -21,7 +21,7 @@ static int close_latency(void **state)
     return 0;
 }
 
-static void a_second_keeps_its_worst_sample(void **state)
+static void only_the_worst_sample_of_a_second_is_kept(void **state)
 {
     struct latency_event event;
 
@@ -37,7 +37,7 @@ static void a_second_keeps_its_worst_sample(void **state)
     assert_int_equal(event.worst_ms, 30);
 }
 
-static void old_samples_go_but_the_worst_is_remembered(void **state)
+static void old_samples_are_dropped_but_the_worst_value_is_kept(void **state)
 {
     struct latency_event event;
 
@@ -51,7 +51,7 @@ static void old_samples_go_but_the_worst_is_remembered(void **state)
     assert_int_equal(event.worst_ms, 1000);
 }
 
-static void events_are_in_alphabetical_order_and_can_be_forgotten(void **state)
+static void events_are_in_alphabetical_order_and_can_be_deleted(void **state)
 {
     struct latency_event *events, event;
 
@@ -78,7 +78,7 @@ static void the_number_of_events_is_bounded(void **state)
     char name[100];
 
     for (int i = 0; i < 1000; i++) {
-        snprintf(name, sizeof(name), "%060d-%d", i, i);     /* the first bytes are all that is kept */
+        snprintf(name, sizeof(name), "%060d-%d", i, i);     /* only the first bytes of a name are kept */
         latency_note_at(*state, name, i, 1);
         snprintf(name, sizeof(name), "%d", i);
         latency_note_at(*state, name, i, 1);
@@ -90,9 +90,9 @@ static void the_number_of_events_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_second_keeps_its_worst_sample, open_latency, close_latency),
-        cmocka_unit_test_setup_teardown(old_samples_go_but_the_worst_is_remembered, open_latency, close_latency),
-        cmocka_unit_test_setup_teardown(events_are_in_alphabetical_order_and_can_be_forgotten, open_latency, close_latency),
+        cmocka_unit_test_setup_teardown(only_the_worst_sample_of_a_second_is_kept, open_latency, close_latency),
+        cmocka_unit_test_setup_teardown(old_samples_are_dropped_but_the_worst_value_is_kept, open_latency, close_latency),
+        cmocka_unit_test_setup_teardown(events_are_in_alphabetical_order_and_can_be_deleted, open_latency, close_latency),
         cmocka_unit_test_setup_teardown(the_number_of_events_is_bounded, open_latency, close_latency),
     };
 

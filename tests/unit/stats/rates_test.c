@@ -25,9 +25,9 @@ static void note(struct rates *rates, int64_t now_us, uint64_t commands)
     rates_note(rates, now_us, totals);
 }
 
-static void a_steady_load_is_shown_as_it_is(void **state)
+static void a_steady_load_has_its_exact_rate(void **state)
 {
-    /* 50 commands each tenth of a second, after any total at the start. */
+    /* 50 commands in each tenth of a second, from an arbitrary initial total. */
     for (int i = 0; i <= RATE_SAMPLES; i++)
         note(*state, 1000000 + i * 100000, 12345 + (uint64_t)i * 50);
     assert_float_equal(rates_of(*state, RATE_COMMANDS), 500, 0.001);
@@ -35,7 +35,7 @@ static void a_steady_load_is_shown_as_it_is(void **state)
     assert_float_equal(rates_of(*state, RATE_NET_OUTPUT), 0, 0.001);
 }
 
-static void what_was_there_before_the_first_sample_does_not_count(void **state)
+static void totals_before_the_first_sample_do_not_count(void **state)
 {
     note(*state, 5, 1000000);
     assert_float_equal(rates_of(*state, RATE_COMMANDS), 0, 0.001);
@@ -43,7 +43,7 @@ static void what_was_there_before_the_first_sample_does_not_count(void **state)
     assert_float_equal(rates_of(*state, RATE_COMMANDS), 0, 0.001);
 }
 
-static void the_load_is_forgotten_when_it_is_over(void **state)
+static void the_rate_becomes_zero_after_the_load(void **state)
 {
     for (int i = 0; i <= RATE_SAMPLES; i++)
         note(*state, i * 100000, (uint64_t)i * 50);
@@ -52,7 +52,7 @@ static void the_load_is_forgotten_when_it_is_over(void **state)
     assert_float_equal(rates_of(*state, RATE_COMMANDS), 0, 0.001);
 }
 
-static void samples_that_come_too_early_are_dropped(void **state)
+static void samples_before_the_interval_are_ignored(void **state)
 {
     note(*state, 0, 0);
     note(*state, RATE_INTERVAL_US - 1, 1000);
@@ -61,7 +61,7 @@ static void samples_that_come_too_early_are_dropped(void **state)
     assert_float_equal(rates_of(*state, RATE_COMMANDS), 10000.0 / RATE_SAMPLES, 0.001);
 }
 
-static void a_reset_of_the_totals_is_no_load(void **state)
+static void a_reset_of_the_totals_counts_as_no_load(void **state)
 {
     note(*state, 0, 5000);
     note(*state, 100000, 10);
@@ -73,11 +73,11 @@ static void a_reset_of_the_totals_is_no_load(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_steady_load_is_shown_as_it_is, open_rates, close_rates),
-        cmocka_unit_test_setup_teardown(what_was_there_before_the_first_sample_does_not_count, open_rates, close_rates),
-        cmocka_unit_test_setup_teardown(the_load_is_forgotten_when_it_is_over, open_rates, close_rates),
-        cmocka_unit_test_setup_teardown(samples_that_come_too_early_are_dropped, open_rates, close_rates),
-        cmocka_unit_test_setup_teardown(a_reset_of_the_totals_is_no_load, open_rates, close_rates),
+        cmocka_unit_test_setup_teardown(a_steady_load_has_its_exact_rate, open_rates, close_rates),
+        cmocka_unit_test_setup_teardown(totals_before_the_first_sample_do_not_count, open_rates, close_rates),
+        cmocka_unit_test_setup_teardown(the_rate_becomes_zero_after_the_load, open_rates, close_rates),
+        cmocka_unit_test_setup_teardown(samples_before_the_interval_are_ignored, open_rates, close_rates),
+        cmocka_unit_test_setup_teardown(a_reset_of_the_totals_counts_as_no_load, open_rates, close_rates),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

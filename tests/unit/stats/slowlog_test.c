@@ -48,7 +48,7 @@ static void note(struct slowlog *slowlog, size_t max_len, const char *word, int6
     slowlog_note(slowlog, max_len, args, 1, us, 1000, "1.2.3.4:5", NULL);
 }
 
-static void the_newest_comes_first_and_the_oldest_goes(void **state)
+static void the_newest_is_first_and_the_oldest_is_dropped(void **state)
 {
     struct slowlog *slowlog = *state;
     struct seen *seen = mem_zalloc(sizeof(*seen));
@@ -81,7 +81,7 @@ static void the_newest_comes_first_and_the_oldest_goes(void **state)
     mem_free(seen);
 }
 
-static void ids_go_on_after_a_reset(void **state)
+static void a_reset_does_not_reset_the_ids(void **state)
 {
     struct slowlog *slowlog = *state;
     struct seen *seen = mem_zalloc(sizeof(*seen));
@@ -97,7 +97,7 @@ static void ids_go_on_after_a_reset(void **state)
     mem_free(seen);
 }
 
-static void long_arguments_are_cut_and_say_so(void **state)
+static void long_arguments_are_truncated_with_a_note(void **state)
 {
     struct slowlog *slowlog = *state;
     struct seen *seen = mem_zalloc(sizeof(*seen));
@@ -118,7 +118,7 @@ static void long_arguments_are_cut_and_say_so(void **state)
     mem_free(seen);
 }
 
-static void many_arguments_are_cut_and_counted(void **state)
+static void many_arguments_are_truncated_with_their_number(void **state)
 {
     struct slowlog *slowlog = *state;
     struct seen *seen = mem_zalloc(sizeof(*seen));
@@ -147,7 +147,7 @@ static void *note_many(void *context)
     return NULL;
 }
 
-static void threads_note_together(void **state)
+static void threads_add_entries_concurrently(void **state)
 {
     struct slowlog *slowlog = *state;
     struct seen *seen = mem_zalloc(sizeof(*seen));
@@ -167,11 +167,11 @@ static void threads_note_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_newest_comes_first_and_the_oldest_goes, open_log, close_log),
-        cmocka_unit_test_setup_teardown(ids_go_on_after_a_reset, open_log, close_log),
-        cmocka_unit_test_setup_teardown(long_arguments_are_cut_and_say_so, open_log, close_log),
-        cmocka_unit_test_setup_teardown(many_arguments_are_cut_and_counted, open_log, close_log),
-        cmocka_unit_test_setup_teardown(threads_note_together, open_log, close_log),
+        cmocka_unit_test_setup_teardown(the_newest_is_first_and_the_oldest_is_dropped, open_log, close_log),
+        cmocka_unit_test_setup_teardown(a_reset_does_not_reset_the_ids, open_log, close_log),
+        cmocka_unit_test_setup_teardown(long_arguments_are_truncated_with_a_note, open_log, close_log),
+        cmocka_unit_test_setup_teardown(many_arguments_are_truncated_with_their_number, open_log, close_log),
+        cmocka_unit_test_setup_teardown(threads_add_entries_concurrently, open_log, close_log),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,19 +11,20 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 
-CC      := gcc
-CXX     := g++
-WARN    := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-unused-parameter
+CC      := $(if $(filter clang,$(MODE)),clang,gcc)
+CXX     := $(if $(filter clang,$(MODE)),clang++,g++)
+WARN    := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-unused-parameter $(if $(WERROR),-Werror)
 OPT.release := -O2 -g -fno-plt
 OPT.debug   := -O0 -g3 -DKELVIN_DEBUG
 OPT.asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DKELVIN_DEBUG
 OPT.tsan    := -O1 -g -fsanitize=thread -DKELVIN_DEBUG
+OPT.clang   := -O2 -g -fno-plt -Wthread-safety
 OPT     := $(OPT.$(MODE))
 DEFS    := -D_GNU_SOURCE -Isrc -DKELVIN_BUILD='"$(MODE)"'
 CFLAGS  := -std=c11 $(OPT) $(WARN) -Wstrict-prototypes -Wmissing-prototypes $(DEFS)
 CXXFLAGS := -std=c++17 $(OPT) $(WARN) -fno-rtti $(DEFS)
 # Sanitizers bring their own malloc; everything else runs on jemalloc.
-MALLOC  := $(if $(filter release debug,$(MODE)),-ljemalloc)
+MALLOC  := $(if $(filter asan tsan,$(MODE)),,-ljemalloc)
 LDLIBS  := -luv -lleveldb -llzf -lisal $(MALLOC) -lpthread -lm
 LDFLAGS := $(OPT)
 
@@ -38,7 +39,8 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check
 
-.PHONY: all server tools shim run test debug asan tsan unit spec crash crash-long lint format bench fuzz soak install deps deps-test help clean
+.PHONY: all server tools shim units fuzzers benches checked clang-check run test debug asan tsan clang unit spec crash crash-long lint format bench fuzz soak \
+	install deps deps-test help clean
 
 all: deps
 	@$(MAKE) --no-print-directory server tools
@@ -52,7 +54,8 @@ help:
 	@echo "make unit       unit tests only         make spec    tests over the wire only"
 	@echo "make crash      kill -9, power cuts     make lint    order of rooms, globals, rows of commands, links"
 	@echo "make crash-long the same with SEEDS (1000) seeds"
-	@echo "make debug      build that way, into build/<mode>/; so do: make asan, make tsan"
+	@echo "make debug      build that way, into build/<mode>/; so do: make asan, tsan, clang"
+	@echo "make clang-check                        clang's warnings, thread safety among them; WERROR=1 makes warnings errors anywhere"
 	@echo "make MODE=asan unit                     and so on: any of the above with another build"
 	@echo "make bench      micro-benchmarks        make fuzz    fuzz targets, SECONDS each (60)"
 	@echo "make soak       HOURS (1) of random load and kills"
@@ -69,6 +72,8 @@ run: all
 	$(SERVER) --port $(PORT)
 
 debug asan tsan: deps
+	@$(MAKE) --no-print-directory MODE=$@ server
+clang: deps-test
 	@$(MAKE) --no-print-directory MODE=$@ server
 
 $(BUILD)/src/%.c.o: src/%.c
@@ -109,6 +114,20 @@ $(BUILD)/tests/%_shim.so: tests/support/%_shim.c
 shim: $(SHIM)
 $(BUILD)/kelvin-check: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/check/*.c)) $(LIBRARY)
 	$(CXX) $(LDFLAGS) -o $@ $^ -lsnappy $(LDLIBS)
+
+# Clang's warnings without its code; `make clang` builds a server.
+CHECKED := $(patsubst %,$(BUILD)/%.checked,src/main.c $(SOURCES) $(wildcard utils/*/*.c tests/*/*.c tests/*/*.cc tests/unit/*/*.c))
+checked: $(CHECKED)
+$(BUILD)/%.c.checked: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Itests -fsyntax-only -MMD -MP -MT $@ -MF $@.d $<
+	@touch $@
+$(BUILD)/%.cc.checked: %.cc
+	@mkdir -p $(@D)
+	$(CXX) $(CXXFLAGS) -Itests -fsyntax-only -MMD -MP -MT $@ -MF $@.d $<
+	@touch $@
+clang-check: deps-test
+	@$(MAKE) --no-print-directory MODE=clang WERROR=1 checked
 
 units: $(UNITS)
 fuzzers: $(FUZZERS)

@@ -197,7 +197,7 @@ static bool audit_run(void *context, const struct bytes *args, int arg_count)
     char thread[8], number[16];
 
     if (bytes_is(args[0], "SELECT")) {
-        audit->db = bytes_of("012" + (args[1].data[0] - '0'), 1);
+        audit->db = bytes_of(&"012"[args[1].data[0] - '0'], 1);
         return true;
     }
     if (audit->at == audit->count) {

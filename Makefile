@@ -11,20 +11,23 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 
-CC      := $(if $(filter clang,$(MODE)),clang,gcc)
-CXX     := $(if $(filter clang,$(MODE)),clang++,g++)
+CC      := $(if $(filter clang fuzz,$(MODE)),clang,gcc)
+CXX     := $(if $(filter clang fuzz,$(MODE)),clang++,g++)
 WARN    := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-unused-parameter $(if $(WERROR),-Werror)
 OPT.release := -O2 -g -fno-plt
 OPT.debug   := -O0 -g3 -DKELVIN_DEBUG
 OPT.asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DKELVIN_DEBUG
 OPT.tsan    := -O1 -g -fsanitize=thread -DKELVIN_DEBUG
 OPT.clang   := -O2 -g -fno-plt -Wthread-safety
+# The macro is gcc's own. NULL + 0 is what clang calls a pointer overflow and gcc does not.
+OPT.fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=pointer-overflow \
+	-fno-sanitize-recover=all -DKELVIN_DEBUG -D__SANITIZE_ADDRESS__
 OPT     := $(OPT.$(MODE))
 DEFS    := -D_GNU_SOURCE -Isrc -DKELVIN_BUILD='"$(MODE)"'
 CFLAGS  := -std=c11 $(OPT) $(WARN) -Wstrict-prototypes -Wmissing-prototypes $(DEFS)
 CXXFLAGS := -std=c++17 $(OPT) $(WARN) -fno-rtti $(DEFS)
 # Sanitizers bring their own malloc; everything else runs on jemalloc.
-MALLOC  := $(if $(filter asan tsan,$(MODE)),,-ljemalloc)
+MALLOC  := $(if $(filter asan tsan fuzz,$(MODE)),,-ljemalloc)
 LDLIBS  := -luv -lleveldb -llzf -lisal $(MALLOC) -lpthread -lm
 LDFLAGS := $(OPT)
 
@@ -32,10 +35,12 @@ SOURCES := $(filter-out src/main.c,$(wildcard src/*/*.c)) $(wildcard src/*/*.cc)
 OBJECTS := $(SOURCES:%=$(BUILD)/%.o)
 LIBRARY := $(BUILD)/libkelvin.a
 SERVER  := $(BUILD)/kelvin-server
-SUPPORT := $(patsubst %,$(BUILD)/%.o,$(filter-out %_shim.c,$(wildcard tests/support/*.c tests/support/*.cc)))
+SUPPORT := $(patsubst %,$(BUILD)/%.o,$(filter-out %_shim.c %_main.c,$(wildcard tests/support/*.c tests/support/*.cc)))
 SHIM    := $(patsubst tests/support/%.c,$(BUILD)/tests/%.so,$(wildcard tests/support/*_shim.c))
 UNITS   := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/*/*_test.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/*_fuzz.c))
+# libFuzzer brings a main of its own; elsewhere ours takes its place.
+FUZZ_MAIN := $(if $(filter fuzz,$(MODE)),,$(BUILD)/tests/support/fuzz_main.c.o)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check
 
@@ -99,8 +104,8 @@ $(SERVER): $(BUILD)/src/main.c.o $(LIBRARY)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.c.o $(SUPPORT) $(LIBRARY)
 	$(CXX) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
-$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.c.o $(SUPPORT) $(LIBRARY)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.c.o $(FUZZ_MAIN) $(SUPPORT) $(LIBRARY)
+	$(CXX) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ $(LDLIBS)
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.c.o $(SUPPORT) $(LIBRARY)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/kelvin-benchmark: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/benchmark/*.c)) $(LIBRARY)
@@ -152,8 +157,8 @@ lint: deps-test
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h' '*.cc')
 fuzz: deps-test
-	@$(MAKE) --no-print-directory MODE=asan fuzzers
-	@tests/run fuzz build/asan
+	@mode=asan; if command -v clang >/dev/null; then mode=fuzz; fi; \
+	$(MAKE) --no-print-directory MODE=$$mode fuzzers && tests/run fuzz build/$$mode
 bench: deps-test
 	@$(MAKE) --no-print-directory server tools benches
 	@tests/run bench $(BUILD)

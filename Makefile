@@ -57,7 +57,7 @@ help:
 	@echo "make run        the same, then serve on 127.0.0.1:$(PORT)  (PORT=7000 make run)"
 	@echo "make test       build and run every test, sanitizers and lint included"
 	@echo "make unit       unit tests only         make spec    tests over the wire only"
-	@echo "make crash      kill -9, power cuts     make lint    order of rooms, globals, rows of commands, links"
+	@echo "make crash      kill -9, power cuts     make lint    order of rooms, globals, links; cppcheck, codespell, shellcheck"
 	@echo "make crash-long the same with SEEDS (1000) seeds"
 	@echo "make debug      build that way, into build/<mode>/; so do: make asan, tsan, clang"
 	@echo "make clang-check                        clang's warnings, thread safety among them; WERROR=1 makes warnings errors anywhere"
@@ -153,7 +153,7 @@ crash-long: deps-test
 test: deps-test
 	@tests/run all
 lint: deps-test
-	@utils/lint
+	@utils/lint; first=$$?; utils/lint_tools && exit $$first
 format:
 	@clang-format -i $$(git ls-files '*.c' '*.h' '*.cc')
 fuzz: deps-test

@@ -22,6 +22,7 @@ OPT.clang   := -O2 -g -fno-plt -Wthread-safety
 # The macro is gcc's own. NULL + 0 is what clang calls a pointer overflow and gcc does not.
 OPT.fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=pointer-overflow \
 	-fno-sanitize-recover=all -DKELVIN_DEBUG -D__SANITIZE_ADDRESS__
+OPT.cover   := -Og -g --coverage -fprofile-update=atomic -DKELVIN_DEBUG
 OPT     := $(OPT.$(MODE))
 DEFS    := -D_GNU_SOURCE -Isrc -DKELVIN_BUILD='"$(MODE)"'
 CFLAGS  := -std=c11 $(OPT) $(WARN) -Wstrict-prototypes -Wmissing-prototypes $(DEFS)
@@ -32,6 +33,7 @@ LDLIBS  := -luv -lleveldb -llzf -lisal $(MALLOC) -lpthread -lm
 LDFLAGS := $(OPT)
 
 SOURCES := $(filter-out src/main.c,$(wildcard src/*/*.c)) $(wildcard src/*/*.cc)
+EVERY_C := $(wildcard src/*.c src/*/*.c src/*/*.cc utils/*/*.c tests/*/*.c tests/*/*.cc tests/unit/*/*.c)
 OBJECTS := $(SOURCES:%=$(BUILD)/%.o)
 LIBRARY := $(BUILD)/libkelvin.a
 SERVER  := $(BUILD)/kelvin-server
@@ -44,8 +46,8 @@ FUZZ_MAIN := $(if $(filter fuzz,$(MODE)),,$(BUILD)/tests/support/fuzz_main.c.o)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check
 
-.PHONY: all server tools shim units fuzzers benches checked clang-check run test debug asan tsan clang unit spec crash crash-long lint format bench fuzz soak \
-	install deps deps-test help clean
+.PHONY: all server tools shim units fuzzers benches checked run test debug asan tsan clang unit spec crash crash-long lint clang-check cover \
+	compile_commands.json bench fuzz soak install deps deps-test help clean
 
 all: deps
 	@$(MAKE) --no-print-directory server tools
@@ -64,7 +66,8 @@ help:
 	@echo "make MODE=asan unit                     and so on: any of the above with another build"
 	@echo "make bench      micro-benchmarks        make fuzz    fuzz targets, SECONDS each (60)"
 	@echo "make soak       HOURS (1) of random load and kills"
-	@echo "make format     clang-format everything (not enforced)"
+	@echo "make cover      which lines the unit tests and some others run: build/cover/html"
+	@echo "make compile_commands.json              for clangd and other tools that read C"
 	@echo "make install    into PREFIX ($(PREFIX)), below DESTDIR if given"
 	@echo "make clean      remove build/"
 
@@ -121,7 +124,7 @@ $(BUILD)/kelvin-check: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/check/*.c)) $(
 	$(CXX) $(LDFLAGS) -o $@ $^ -lsnappy $(LDLIBS)
 
 # Clang's warnings without its code; `make clang` builds a server.
-CHECKED := $(patsubst %,$(BUILD)/%.checked,src/main.c $(SOURCES) $(wildcard utils/*/*.c tests/*/*.c tests/*/*.cc tests/unit/*/*.c))
+CHECKED := $(EVERY_C:%=$(BUILD)/%.checked)
 checked: $(CHECKED)
 $(BUILD)/%.c.checked: %.c
 	@mkdir -p $(@D)
@@ -154,11 +157,20 @@ test: deps-test
 	@tests/run all
 lint: deps-test
 	@utils/lint; first=$$?; utils/lint_tools && exit $$first
-format:
-	@clang-format -i $$(git ls-files '*.c' '*.h' '*.cc')
+cover: deps-test
+	@$(MAKE) --no-print-directory MODE=cover server tools shim units
+	@tests/run cover build/cover
 fuzz: deps-test
 	@mode=asan; if command -v clang >/dev/null; then mode=fuzz; fi; \
 	$(MAKE) --no-print-directory MODE=$$mode fuzzers && tests/run fuzz build/$$mode
+
+# For clangd and the like.
+comma := ,
+quoted = $(subst ",\",$(subst \,\\,$1))
+database_entry = {"directory": "$(CURDIR)", "file": "$1", "command": "$(call quoted,$(if $(filter %.cc,$1),$(CXX) $(CXXFLAGS),$(CC) $(CFLAGS)) -Itests -c $1)"}
+compile_commands.json:
+	@: $(file >$@,[$(subst } {,}$(comma) {,$(foreach source,$(EVERY_C),$(call database_entry,$(source))))])
+
 bench: deps-test
 	@$(MAKE) --no-print-directory server tools benches
 	@tests/run bench $(BUILD)

@@ -234,7 +234,7 @@ static void audit_directory(const char *dir, uint64_t seed, const char *what, st
         aof_close(aof);
     }
     if (status != STATUS_OK || audit->inside != 0)
-        fail_msg("seed %" PRIu64 " %s: %s: %s %s", seed, what, status_name(status), &message, audit->problem);
+        fail_msg("seed %" PRIu64 " %s: %s: %s %s", seed, what, status_name(status), message.text, audit->problem);
     if (audit->at < audit->count && audit->expected[audit->at].lsn <= least)
         fail_msg("seed %" PRIu64 " %s: ends before LSN %" PRIu64 ", %" PRIu64 " was promised", seed, what,
             audit->expected[audit->at].lsn, least);

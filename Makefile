@@ -123,12 +123,12 @@ shim: $(SHIM)
 $(BUILD)/kelvin-check: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/check/*.c)) $(LIBRARY)
 	$(CXX) $(LDFLAGS) -o $@ $^ -lsnappy $(LDLIBS)
 
-# Clang's warnings without its code; `make clang` builds a server.
+# Clang's warnings without its code; `make clang` builds a server. Tests hold locks from a setup to a teardown, which the analysis cannot follow.
 CHECKED := $(EVERY_C:%=$(BUILD)/%.checked)
 checked: $(CHECKED)
 $(BUILD)/%.c.checked: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -Itests -fsyntax-only -MMD -MP -MT $@ -MF $@.d $<
+	$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Wno-thread-safety) -Itests -fsyntax-only -MMD -MP -MT $@ -MF $@.d $<
 	@touch $@
 $(BUILD)/%.cc.checked: %.cc
 	@mkdir -p $(@D)

@@ -11,34 +11,43 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 
-CC      := gcc
-CXX     := g++
-WARN    := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-unused-parameter
+CC      := $(if $(filter clang fuzz,$(MODE)),clang,gcc)
+CXX     := $(if $(filter clang fuzz,$(MODE)),clang++,g++)
+WARN    := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-unused-parameter $(if $(WERROR),-Werror)
 OPT.release := -O2 -g -fno-plt
 OPT.debug   := -O0 -g3 -DKELVIN_DEBUG
 OPT.asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DKELVIN_DEBUG
 OPT.tsan    := -O1 -g -fsanitize=thread -DKELVIN_DEBUG
+OPT.clang   := -O2 -g -fno-plt -Wthread-safety
+# The macro is gcc's own. NULL + 0 is what clang calls a pointer overflow and gcc does not.
+OPT.fuzz    := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=pointer-overflow \
+	-fno-sanitize-recover=all -DKELVIN_DEBUG -D__SANITIZE_ADDRESS__
+OPT.cover   := -Og -g --coverage -fprofile-update=atomic -DKELVIN_DEBUG
 OPT     := $(OPT.$(MODE))
 DEFS    := -D_GNU_SOURCE -Isrc -DKELVIN_BUILD='"$(MODE)"'
 CFLAGS  := -std=c11 $(OPT) $(WARN) -Wstrict-prototypes -Wmissing-prototypes $(DEFS)
 CXXFLAGS := -std=c++17 $(OPT) $(WARN) -fno-rtti $(DEFS)
 # Sanitizers bring their own malloc; everything else runs on jemalloc.
-MALLOC  := $(if $(filter release debug,$(MODE)),-ljemalloc)
+MALLOC  := $(if $(filter asan tsan fuzz,$(MODE)),,-ljemalloc)
 LDLIBS  := -luv -lleveldb -llzf -lisal $(MALLOC) -lpthread -lm
 LDFLAGS := $(OPT)
 
 SOURCES := $(filter-out src/main.c,$(wildcard src/*/*.c)) $(wildcard src/*/*.cc)
+EVERY_C := $(wildcard src/*.c src/*/*.c src/*/*.cc utils/*/*.c tests/*/*.c tests/*/*.cc tests/unit/*/*.c)
 OBJECTS := $(SOURCES:%=$(BUILD)/%.o)
 LIBRARY := $(BUILD)/libkelvin.a
 SERVER  := $(BUILD)/kelvin-server
-SUPPORT := $(patsubst %,$(BUILD)/%.o,$(filter-out %_shim.c,$(wildcard tests/support/*.c tests/support/*.cc)))
+SUPPORT := $(patsubst %,$(BUILD)/%.o,$(filter-out %_shim.c %_main.c,$(wildcard tests/support/*.c tests/support/*.cc)))
 SHIM    := $(patsubst tests/support/%.c,$(BUILD)/tests/%.so,$(wildcard tests/support/*_shim.c))
 UNITS   := $(patsubst tests/unit/%.c,$(BUILD)/tests/unit/%,$(wildcard tests/unit/*/*_test.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/*_fuzz.c))
+# libFuzzer brings a main of its own; elsewhere ours takes its place.
+FUZZ_MAIN := $(if $(filter fuzz,$(MODE)),,$(BUILD)/tests/support/fuzz_main.c.o)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check
 
-.PHONY: all server tools shim run test debug asan tsan unit spec crash crash-long lint format bench fuzz soak install deps deps-test help clean
+.PHONY: all server tools shim units fuzzers benches checked run test debug asan tsan clang unit spec crash crash-long lint clang-check cover \
+	compile_commands.json bench fuzz soak install deps deps-test help clean
 
 all: deps
 	@$(MAKE) --no-print-directory server tools
@@ -50,13 +59,15 @@ help:
 	@echo "make run        the same, then serve on 127.0.0.1:$(PORT)  (PORT=7000 make run)"
 	@echo "make test       build and run every test, sanitizers and lint included"
 	@echo "make unit       unit tests only         make spec    tests over the wire only"
-	@echo "make crash      kill -9, power cuts     make lint    order of rooms, globals, rows of commands, links"
+	@echo "make crash      kill -9, power cuts     make lint    order of rooms, globals, links; cppcheck, codespell, shellcheck"
 	@echo "make crash-long the same with SEEDS (1000) seeds"
-	@echo "make debug      build that way, into build/<mode>/; so do: make asan, make tsan"
+	@echo "make debug      build that way, into build/<mode>/; so do: make asan, tsan, clang"
+	@echo "make clang-check                        clang's warnings, thread safety among them; WERROR=1 makes warnings errors anywhere"
 	@echo "make MODE=asan unit                     and so on: any of the above with another build"
 	@echo "make bench      micro-benchmarks        make fuzz    fuzz targets, SECONDS each (60)"
 	@echo "make soak       HOURS (1) of random load and kills"
-	@echo "make format     clang-format everything (not enforced)"
+	@echo "make cover      which lines the unit tests and some others run: build/cover/html"
+	@echo "make compile_commands.json              for clangd and other tools that read C"
 	@echo "make install    into PREFIX ($(PREFIX)), below DESTDIR if given"
 	@echo "make clean      remove build/"
 
@@ -69,6 +80,8 @@ run: all
 	$(SERVER) --port $(PORT)
 
 debug asan tsan: deps
+	@$(MAKE) --no-print-directory MODE=$@ server
+clang: deps-test
 	@$(MAKE) --no-print-directory MODE=$@ server
 
 $(BUILD)/src/%.c.o: src/%.c
@@ -94,8 +107,8 @@ $(SERVER): $(BUILD)/src/main.c.o $(LIBRARY)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.c.o $(SUPPORT) $(LIBRARY)
 	$(CXX) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
-$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.c.o $(SUPPORT) $(LIBRARY)
-	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.c.o $(FUZZ_MAIN) $(SUPPORT) $(LIBRARY)
+	$(CXX) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ $(LDLIBS)
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.c.o $(SUPPORT) $(LIBRARY)
 	$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/kelvin-benchmark: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/benchmark/*.c)) $(LIBRARY)
@@ -109,6 +122,20 @@ $(BUILD)/tests/%_shim.so: tests/support/%_shim.c
 shim: $(SHIM)
 $(BUILD)/kelvin-check: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/check/*.c)) $(LIBRARY)
 	$(CXX) $(LDFLAGS) -o $@ $^ -lsnappy $(LDLIBS)
+
+# Clang's warnings without its code; `make clang` builds a server. Tests hold locks from a setup to a teardown, which the analysis cannot follow.
+CHECKED := $(EVERY_C:%=$(BUILD)/%.checked)
+checked: $(CHECKED)
+$(BUILD)/%.c.checked: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Wno-thread-safety) -Itests -fsyntax-only -MMD -MP -MT $@ -MF $@.d $<
+	@touch $@
+$(BUILD)/%.cc.checked: %.cc
+	@mkdir -p $(@D)
+	$(CXX) $(CXXFLAGS) -Itests -fsyntax-only -MMD -MP -MT $@ -MF $@.d $<
+	@touch $@
+clang-check: deps-test
+	@$(MAKE) --no-print-directory MODE=clang WERROR=1 checked
 
 units: $(UNITS)
 fuzzers: $(FUZZERS)
@@ -129,12 +156,21 @@ crash-long: deps-test
 test: deps-test
 	@tests/run all
 lint: deps-test
-	@utils/lint
-format:
-	@clang-format -i $$(git ls-files '*.c' '*.h' '*.cc')
+	@utils/lint; first=$$?; utils/lint_tools && exit $$first
+cover: deps-test
+	@$(MAKE) --no-print-directory MODE=cover server tools shim units
+	@tests/run cover build/cover
 fuzz: deps-test
-	@$(MAKE) --no-print-directory MODE=asan fuzzers
-	@tests/run fuzz build/asan
+	@mode=asan; if command -v clang >/dev/null; then mode=fuzz; fi; \
+	$(MAKE) --no-print-directory MODE=$$mode fuzzers && tests/run fuzz build/$$mode
+
+# For clangd and the like.
+comma := ,
+quoted = $(subst ",\",$(subst \,\\,$1))
+database_entry = {"directory": "$(CURDIR)", "file": "$1", "command": "$(call quoted,$(if $(filter %.cc,$1),$(CXX) $(CXXFLAGS),$(CC) $(CFLAGS)) -Itests -c $1)"}
+compile_commands.json:
+	@: $(file >$@,[$(subst } {,}$(comma) {,$(foreach source,$(EVERY_C),$(call database_entry,$(source))))])
+
 bench: deps-test
 	@$(MAKE) --no-print-directory server tools benches
 	@tests/run bench $(BUILD)

@@ -100,7 +100,8 @@ enum rewrite_start rewrite_start(struct rewrite *rewrite)
         /* The switch says that it runs and then looks here: so this is said before it is looked at. One of the two sees the other. */
         rewrite->running = true;
         rewrite->aof = aof_switch_is_running(rewrite->engine->aof_switch) ? NULL : rewrite->engine->aof;
-        starts = rewrite->running = rewrite->aof != NULL;
+        starts = rewrite->aof != NULL;
+        rewrite->running = starts;
     }
     if (starts) {
         int error;

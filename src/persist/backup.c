@@ -125,7 +125,7 @@ static enum status write_manifest(const struct aof_manifest *manifest, const cha
     else
         status = aof_manifest_save(manifest, fd, file, disk_system(), &replaced);
     if (status != STATUS_OK && message_is_empty(message))
-        fail(message, "can't write the manifest in", log);
+        (void)fail(message, "can't write the manifest in", log);
     close(fd);
     return status;
 }

@@ -116,7 +116,7 @@ static enum status open_file(struct saving *saving)
     if (saving->fd < 0) {
         enum status status = status_of_errno(errno);
 
-        fail(saving, status, "Failed opening the temp RDB file for saving", strerror(errno));
+        (void)fail(saving, status, "Failed opening the temp RDB file for saving", strerror(errno));
         saving->temp[0] = '\0';
         return status;
     }
@@ -213,7 +213,7 @@ static enum status write_database(struct saving *saving, int db)
             status = rdb_write_db(saving->writer, (uint64_t)db, saving->counts[db], RDB_COUNT_UNKNOWN);
         any = true;
         if (status != STATUS_OK) {
-            write_failed(saving, status);
+            (void)write_failed(saving, status);
             break;
         }
         status = write_record(saving, &found);
@@ -224,7 +224,7 @@ static enum status write_database(struct saving *saving, int db)
     if (status == STATUS_NOT_FOUND)
         return STATUS_OK;
     if (message_is_empty(saving->message))
-        fail(saving, status, "Can't read the image's store", status_name(status));
+        (void)fail(saving, status, "Can't read the image's store", status_name(status));
     return status;
 }
 

@@ -68,7 +68,7 @@ static enum status put(struct rdb_writer *writer, struct bytes bytes)
 static enum status flush(struct rdb_writer *writer)
 {
     if (writer->status == STATUS_OK)
-        put(writer, buffer_bytes(&writer->out));
+        (void)put(writer, buffer_bytes(&writer->out));
     writer->out.size = 0;
     return writer->status;
 }
@@ -79,11 +79,11 @@ static void append(struct rdb_writer *writer, struct bytes bytes)
     bool is_big = bytes.size >= BUFFER_SIZE / 2;
 
     if (is_big || writer->out.size + bytes.size > BUFFER_SIZE)
-        flush(writer);
+        (void)flush(writer);
     if (!is_big)
         buffer_append_bytes(&writer->out, bytes);
     else if (writer->status == STATUS_OK)
-        put(writer, bytes);
+        (void)put(writer, bytes);
 }
 
 static void append_string(struct rdb_writer *writer, struct bytes bytes)

@@ -60,7 +60,8 @@ static void make_engine(struct server *server, struct hash_seed seed)
     lifecycle_create(engine);
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
-    engine->started_ms = engine->last_save_ms = clock_wall_ms();
+    engine->started_ms = clock_wall_ms();
+    engine->last_save_ms = engine->started_ms;
     server->loop_count = (int)config_number(config, CONFIG_IO_THREADS);
     server->loops = mem_zalloc((size_t)server->loop_count * sizeof(*server->loops));
     engine->workers = mem_zalloc((size_t)server->loop_count * sizeof(*engine->workers));

@@ -1,15 +1,10 @@
-/* codec_fuzz SECONDS [SEED]: mutated payloads must give a value that can be used in every way, or STATUS_CORRUPT.
+/* Hostile payloads: any bytes, or an encoded value, damaged. They give a value that can be used in every way, or STATUS_CORRUPT.
  * What is read or written beyond bounds, and what is lost, is for the sanitizers to find. */
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "support/fuzz.h"
 #include "value/codec.h"
 #include "value/hash.h"
@@ -19,169 +14,86 @@
 #include "value/zset.h"
 #include "value/string.h"
 
-enum { PAYLOAD_MAX = 1 << 16 };
+enum { PAYLOAD_MAX = 1 << 16, TEXT_MAX = 5000 };
 
-static size_t random_size(struct random *random)
+static double random_score(struct fuzz_input *input)
 {
-    return random_below(random, random_below(random, 8) == 0 ? 5000 : 90);
-}
-
-static struct bytes random_text(struct random *random, char *room)
-{
-    size_t size = random_size(random), kind = random_below(random, 3);
-
-    if (kind == 0)
-        return bytes_of(room, text_of_int((int64_t)random_next(random) >> random_below(random, 64), room));
-    for (size_t i = 0; i < size; i++)
-        room[i] = kind == 1 ? (char)random_next(random) : 'x';
-    return bytes_of(room, size);
-}
-
-static double random_score(struct random *random)
-{
-    switch (random_below(random, 4)) {
-    case 0: return (double)random_below(random, 5);
+    switch (fuzz_below(input, 4)) {
+    case 0: return (double)fuzz_below(input, 5);
     case 1: return INFINITY;
-    case 2: return (double)random_next(random) / 1e15;
+    case 2: return (double)fuzz_next(input) / 1e15;
     }
-    return -(double)random_next(random);
+    return -(double)fuzz_next(input);
 }
 
-static struct value random_stream(struct random *random, size_t size)
+static struct value random_stream(struct fuzz_input *input, size_t size)
 {
-    struct value_limits limits = { .stream_node_entries_max = 1 + random_below(random, 9) };
+    struct value_limits limits = { .stream_node_entries_max = 1 + fuzz_below(input, 9) };
     struct value value = stream_create();
     struct stream *stream = stream_of(&value);
     struct stream_group *group = stream_group_create(stream, BYTES("group"), (struct stream_id){ 1, 1 }, STREAM_ENTRIES_READ_UNKNOWN);
-    char field[5000], data[5000];
+    char field[TEXT_MAX], data[TEXT_MAX];
 
     for (; size > 0; size--) {
-        struct stream_id id = { stream->last_id.ms + random_below(random, 3), stream->last_id.seq + 1 };
-        struct bytes pair[2] = { random_below(random, 2) ? BYTES("f") : random_text(random, field), random_text(random, data) };
-        struct bytes name = random_below(random, 2) ? BYTES("one") : BYTES("other");
+        struct stream_id id = { stream->last_id.ms + fuzz_below(input, 3), stream->last_id.seq + 1 };
+        struct bytes pair[2] = { fuzz_below(input, 2) ? BYTES("f") : fuzz_text(input, field, TEXT_MAX), fuzz_text(input, data, TEXT_MAX) };
+        struct bytes name = fuzz_below(input, 2) ? BYTES("one") : BYTES("other");
         struct stream_consumer *consumer = stream_consumer_find(group, name);
 
         CHECK(stream_append(stream, &limits, id, pair, 1));
         if (consumer == NULL)
             consumer = stream_consumer_create(group, name, 5);
-        if (random_below(random, 2))
-            stream_pending_assign(group, id, consumer)->deliveries = random_below(random, 100);
-        if (random_below(random, 5) == 0)
+        if (fuzz_below(input, 2))
+            stream_pending_assign(group, id, consumer)->deliveries = fuzz_below(input, 100);
+        if (fuzz_below(input, 5) == 0)
             stream_delete(stream, id);
     }
     return value;
 }
 
-/* Payloads to start from: our own, and by hand the forms that we do not write. */
-static void seed_payload(struct random *random, const struct value_limits *limits, struct buffer *payload)
+static void make_payload(struct fuzz_input *input, const struct value_limits *limits, struct buffer *payload)
 {
-    static const struct bytes made[] = {
-        { "\x00\xc3\x0a\x40\x78\x02\x61\x62\x61\xe0\x6a\x01\x01\x61\x62", 15 },
-        { "\x04\x02\xc1\x39\x30\xc0\xf9\x01\x66\xc3\x09\x40\x41\x01\x76\x76\xe0\x34\x00\x01\x76\x76", 22 },
-        { "\x10\xc3\x16\x40\x51\x07\x51\x00\x00\x00\x02\x00\x9e\x61\xe0\x14\x00\x02\x1f\xa8\x62\xe0\x1e\x00\x01\x29\xff", 27 },
-        { "\x09\x11\x02\x01\x61\x03\x02\x78\x79\x7a\x00\x00\x02\x62\x62\x01\x00\x37\xff", 19 },
-        { "\x0d\x3c\x3c\x00\x00\x00\x31\x00\x00\x00\x0c\x00\x00\x01\x61\x03\xf4\x02\x02\x62\x62\x04\xfe\x85\x03\x01\x63\x03\xc0"
-          "\x00\x80\x04\x01\x64\x03\xf0\x01\x02\x80\x05\x01\x65\x03\xd0\x00\x00\x00\x80\x06\x01\x66\x03\xe0\x00\x00\x00\x00\x00"
-          "\x00\x00\x80\xff", 62 },
-        { "\x14\x0c\x0c\x00\x00\x00\x02\x00\x81\x61\x02\x0c\x01\xff", 14 },
-        { "\x03\x03\x01\x61\x03\x32\x2e\x35\xc0\x07\xfe\x01\x62\xff", 14 },
-        { "\x0c\x18\x18\x00\x00\x00\x12\x00\x00\x00\x04\x00\x00\x01\x61\x03\xf2\x02\x01\x62\x03\x03\x32\x2e\x35\xff", 26 },
-        { "\x01\x03\x01" "a\xc0\x0c\x00", 7 },
-        { "\x0e\x02\x10\x10\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01" "a\x03\xfd\xff"
-          "\x0d\x0d\x00\x00\x00\x0a\x00\x00\x00\x01\x00\x00\xf6\xff", 33 },
-        { "\x12\x02\x02\x0c\x0c\x00\x00\x00\x02\x00\x81" "a\x02\x0c\x01\xff\x01\x03" "xyz", 21 },
-        { "\x16\x02\x05\x01" "a\x01" "1\x00\x01" "b\x01" "2", 12 },
-        { "\x17\x16\x16\x00\x00\x00\x06\x00\x81" "a\x02\x81" "b\x02\x05\x01\x81" "c\x02\x81" "d\x02\x00\x01\xff", 26 },
-        { "\x18\x05\x00\x00\x00\x00\x00\x00\x00\x02\x01\x01" "a\x01" "1\x00\x01" "b\x01" "2", 20 },
-        { "\x19\x05\x00\x00\x00\x00\x00\x00\x00\x16\x16\x00\x00\x00\x06\x00\x81" "a\x02\x81" "b\x02\x05\x01\x81" "c\x02\x81" "d\x02\x00\x01\xff", 34 },
-        { "\x0b\xc3\x0b\x12\x02\x02\x00\x00\x00\x05\x60\x03\x06\x01\x00\x02\x00", 17 },
-    };
-    enum { MADE = sizeof(made) / sizeof(made[0]) };
-    char field[5000], data[5000];
+    char field[TEXT_MAX], data[TEXT_MAX];
     struct value value;
-    uint64_t kind = random_below(random, MADE + 13), size = random_below(random, kind % 2 ? 8 : 200);
+    uint64_t kind = fuzz_below(input, 13), size = fuzz_below(input, kind % 2 ? 8 : 200);
 
-    if (kind < MADE) {
-        buffer_append_bytes(payload, made[kind]);
-        return;
-    }
-    if (kind == MADE) {
-        value = string_value(random_text(random, data));
-    } else if (kind < MADE + 3) {
+    if (kind == 0) {
+        value = string_value(fuzz_text(input, data, TEXT_MAX));
+    } else if (kind < 3) {
         value = hash_create();
         for (; size > 0; size--)
-            hash_set(&value, limits, random_text(random, field), random_text(random, data));
-        for (size = random_below(random, 5); size > 0 && hash_count(&value) > 0; size--) {
+            hash_set(&value, limits, fuzz_text(input, field, TEXT_MAX), fuzz_text(input, data, TEXT_MAX));
+        for (size = fuzz_below(input, 5); size > 0 && hash_count(&value) > 0; size--) {
             char field_digits[TEXT_INT_SIZE], value_digits[TEXT_INT_SIZE];
             struct bytes drawn, unused;
             struct buffer copy = { 0 };
 
-            hash_random(&value, random, &drawn, &unused, field_digits, value_digits);
+            hash_random(&value, &input->random, &drawn, &unused, field_digits, value_digits);
             buffer_append_bytes(&copy, drawn);
-            hash_set_time(&value, limits, buffer_bytes(&copy), (int64_t)random_below(random, 1ull << random_below(random, 49)));
+            hash_set_time(&value, limits, buffer_bytes(&copy), (int64_t)fuzz_below(input, 1ull << fuzz_below(input, 49)));
             buffer_release(&copy);
         }
-    } else if (kind >= MADE + 10) {
-        value = random_stream(random, size);
-    } else if (kind >= MADE + 7) {
+    } else if (kind >= 10) {
+        value = random_stream(input, size);
+    } else if (kind >= 7) {
         value = zset_create();
         for (; size > 0; size--)
-            zset_put(&value, limits, random_text(random, data), random_score(random));
-    } else if (kind < MADE + 5) {
+            zset_put(&value, limits, fuzz_text(input, data, TEXT_MAX), random_score(input));
+    } else if (kind < 5) {
         value = list_build(limits);
         for (size++; size > 0; size--)
-            list_build_add(&value, random_text(random, data));
+            list_build_add(&value, fuzz_text(input, data, TEXT_MAX));
         CHECK(list_build_end(&value, limits) == STATUS_OK);
     } else {
-        bool is_ints = random_below(random, 2);
+        bool is_ints = fuzz_below(input, 2);
 
-        value = set_create(limits, random_text(random, data), size);
+        value = set_create(limits, fuzz_text(input, data, TEXT_MAX), size);
         for (; size > 0; size--)
-            set_add(&value, limits, is_ints ? bytes_of(data, text_of_int((int64_t)random_next(random) >> random_below(random, 64), data))
-                                            : random_text(random, data));
+            set_add(&value, limits, is_ints ? bytes_of(data, text_of_int(fuzz_integer(input), data))
+                                            : fuzz_text(input, data, TEXT_MAX));
     }
     codec_encode(&value, payload);
     value_free(&value);
-}
-
-static void mutate(struct random *random, struct buffer *payload)
-{
-    static const uint8_t telling[] = { 0, 1, 2, 3, 4, 5, 9, 11, 12, 17, 13, 16, 22, 23, 24, 25, 0x3f, 0x40, 0x7f, 0x80, 0x81, 0xc0, 0xc3, 0xe0, 0xf0, 0xf4, 0xfe, 0xff };
-    size_t at, size;
-    uint8_t byte = random_below(random, 2) ? (uint8_t)random_next(random) : telling[random_below(random, sizeof(telling))];
-
-    if (payload->size == 0) {
-        buffer_append_u8(payload, byte);
-        return;
-    }
-    /* The beginning is where sizes and counts are. */
-    at = random_below(random, random_below(random, 2) && payload->size > 24 ? 24 : payload->size);
-    size = random_below(random, payload->size - at) + 1;
-    switch (random_below(random, 6)) {
-    case 0: payload->data[at] = (char)byte; break;
-    case 1: payload->data[at] ^= (char)(1 << random_below(random, 8)); break;
-    case 2: payload->data[at] += random_below(random, 2) ? 1 : -1; break;
-    case 3:
-        buffer_reserve(payload, 1);
-        memmove(payload->data + at + 1, payload->data + at, payload->size++ - at);
-        payload->data[at] = (char)byte;
-        break;
-    case 4:
-        if (size > 8)
-            size = 1;
-        memmove(payload->data + at, payload->data + at + size, payload->size - at - size);
-        payload->size -= size;
-        break;
-    case 5:
-        if (random_below(random, 4) == 0)
-            payload->size = at;
-        else if (payload->size < PAYLOAD_MAX) {
-            buffer_reserve(payload, size);
-            memcpy(payload->data + payload->size, payload->data + at, size);
-            payload->size += size;
-        }
-        break;
-    }
 }
 
 static void count_pair(void *context, struct bytes field, struct bytes value)
@@ -195,7 +107,7 @@ static void note_dead(void *context, struct bytes field)
 }
 
 /* Times come and go; then all that is mortal dies, the earliest first. */
-static void use_times(struct random *random, const struct value_limits *limits, struct value *hash)
+static void use_times(struct fuzz_input *input, const struct value_limits *limits, struct value *hash)
 {
     size_t count = hash_count(hash), mortal = 0, gone = 0;
     char digits[TEXT_INT_SIZE], more_digits[TEXT_INT_SIZE];
@@ -206,13 +118,13 @@ static void use_times(struct random *random, const struct value_limits *limits, 
 
     for (int i = 0; i < 6; i++) {
         struct buffer copy = { 0 };
-        int64_t time_ms = random_below(random, 3) == 0 ? HASH_NO_TIME : (int64_t)random_below(random, 1ull << random_below(random, 46));
+        int64_t time_ms = fuzz_below(input, 3) == 0 ? HASH_NO_TIME : (int64_t)fuzz_below(input, 1ull << fuzz_below(input, 46));
 
-        hash_random(hash, random, &field, &value, digits, more_digits);
+        hash_random(hash, &input->random, &field, &value, digits, more_digits);
         buffer_append_bytes(&copy, field);
         hash_set_time(hash, limits, buffer_bytes(&copy), time_ms);
         CHECK(hash_time(hash, buffer_bytes(&copy)) == (time_ms == 0 ? 1 : time_ms));
-        if (random_below(random, 2)) {
+        if (fuzz_below(input, 2)) {
             CHECK(!hash_set_keeping(hash, limits, buffer_bytes(&copy), BYTES("another value")));
             CHECK(hash_time(hash, buffer_bytes(&copy)) == (time_ms == 0 ? 1 : time_ms));
         }
@@ -223,7 +135,7 @@ static void use_times(struct random *random, const struct value_limits *limits, 
         mortal += hash_time(hash, field) != HASH_NO_TIME;
     CHECK(hash_count(hash) == count && (mortal > 0) == hash_has_times(hash));
     while ((next = hash_next_death(hash)) != HASH_NO_TIME) {
-        size_t more = hash_remove_dead(hash, next, 1 + random_below(random, 4), note_dead, &dead);
+        size_t more = hash_remove_dead(hash, next, 1 + fuzz_below(input, 4), note_dead, &dead);
 
         CHECK(more > 0);
         gone += more;
@@ -232,7 +144,7 @@ static void use_times(struct random *random, const struct value_limits *limits, 
     buffer_release(&dead);
 }
 
-static void use_hash(struct random *random, const struct value_limits *limits, struct value *hash)
+static void use_hash(struct fuzz_input *input, const struct value_limits *limits, struct value *hash)
 {
     struct hash_iterator iterator;
     struct bytes field, value, again;
@@ -252,12 +164,12 @@ static void use_hash(struct random *random, const struct value_limits *limits, s
         cursor = hash_scan(hash, cursor, 10, count_pair, &scanned);
     while (cursor != 0);
     CHECK(scanned == count);
-    hash_random(hash, random, &field, &value, digits, more_digits);
+    hash_random(hash, &input->random, &field, &value, digits, more_digits);
     CHECK(hash_has(hash, field));
     hash_set(hash, limits, BYTES("a field that was not there"), BYTES("12"));
     CHECK(hash_delete(hash, BYTES("a field that was not there")));
     CHECK(hash_count(hash) == count);
-    use_times(random, limits, hash);
+    use_times(input, limits, hash);
 }
 
 static void count_member(void *context, struct bytes member)
@@ -265,7 +177,7 @@ static void count_member(void *context, struct bytes member)
     (*(size_t *)context)++;
 }
 
-static void use_set(struct random *random, const struct value_limits *limits, struct value *set)
+static void use_set(struct fuzz_input *input, const struct value_limits *limits, struct value *set)
 {
     struct set_iterator iterator;
     struct bytes member;
@@ -283,9 +195,9 @@ static void use_set(struct random *random, const struct value_limits *limits, st
         cursor = set_scan(set, cursor, 10, count_member, &scanned);
     while (cursor != 0);
     CHECK(scanned == count);
-    set_sample(set, random, 1 + count / 2, count_member, &sampled);
+    set_sample(set, &input->random, 1 + count / 2, count_member, &sampled);
     CHECK(sampled == 1 + count / 2);
-    CHECK(set_has(set, set_random(set, random, digits)));
+    CHECK(set_has(set, set_random(set, &input->random, digits)));
     set_add(set, limits, BYTES("a member that was not there"));
     CHECK(set_remove(set, BYTES("a member that was not there")));
     CHECK(set_count(set) == count);
@@ -325,7 +237,7 @@ static void use_zset(const struct value_limits *limits, struct value *zset)
     CHECK(zset_count(zset) == count / 3);
 }
 
-static void use_list(struct random *random, const struct value_limits *limits, struct value *list)
+static void use_list(struct fuzz_input *input, const struct value_limits *limits, struct value *list)
 {
     size_t count = list_count(list), seen = 0;
     struct list_iterator iterator;
@@ -339,17 +251,17 @@ static void use_list(struct random *random, const struct value_limits *limits, s
     list_grow(list, limits, 3, 40);
     list_push(list, LIST_HEAD, BYTES("an element that was not there"));
     list_push(list, LIST_TAIL, BYTES("12"));
-    list_insert(list, 1 + random_below(random, count), BYTES("an element that was not there"));
-    list_set(list, random_below(random, count + 3), BYTES("an element that was not there"));
+    list_insert(list, 1 + fuzz_below(input, count), BYTES("an element that was not there"));
+    list_set(list, fuzz_below(input, count + 3), BYTES("an element that was not there"));
     CHECK(list_remove(list, BYTES("an element that was not there"), SIZE_MAX, LIST_TAIL) >= 2);
     list_delete(list, 0, list_count(list));
     CHECK(list_count(list) == 0);
 }
 
-static void use_stream(struct random *random, const struct value_limits *limits, struct value *value)
+static void use_stream(struct fuzz_input *input, const struct value_limits *limits, struct value *value)
 {
     struct stream *stream = stream_of(value);
-    struct stream_trim trim = { .by = random_below(random, 2) ? TRIM_ID : TRIM_LENGTH, .length_max = stream->length / 2 };
+    struct stream_trim trim = { .by = fuzz_below(input, 2) ? TRIM_ID : TRIM_LENGTH, .length_max = stream->length / 2 };
     struct bytes pair[2] = { BYTES("field"), BYTES("12") }, field, data;
     struct stream_iterator iterator;
     struct stream_id id, ids[2] = { { 0, 0 }, { 0, 0 } };
@@ -400,7 +312,7 @@ static void check_dump(const struct value *value, struct bytes dump)
     buffer_release(&room);
 }
 
-static void use(struct random *random, const struct value_limits *limits, struct value *value)
+static void use(struct fuzz_input *input, const struct value_limits *limits, struct value *value)
 {
     struct value copy = value_copy(value), decoded;
     struct buffer out = { 0 }, scratch = { 0 };
@@ -417,76 +329,84 @@ static void use(struct random *random, const struct value_limits *limits, struct
     CHECK(value_encoding_name(value) != NULL);
     CHECK(value_memory(value, 5) > 0 || !value_is_object(value));
     if (value->type == VALUE_HASH)
-        use_hash(random, limits, &copy);
+        use_hash(input, limits, &copy);
     if (value->type == VALUE_LIST)
-        use_list(random, limits, &copy);
+        use_list(input, limits, &copy);
     if (value->type == VALUE_SET)
-        use_set(random, limits, &copy);
+        use_set(input, limits, &copy);
     if (value->type == VALUE_ZSET)
         use_zset(limits, &copy);
     if (value->type == VALUE_STREAM)
-        use_stream(random, limits, &copy);
+        use_stream(input, limits, &copy);
     value_free(&copy);
     value_free(&decoded);
     buffer_release(&out);
     buffer_release(&scratch);
 }
 
-static bool run(uint64_t seed)
-{
-    struct random random;
-    struct value_limits limits;
-    struct buffer payload = { 0 }, scratch = { 0 }, room = { 0 };
-    struct bytes dumped;
-    struct value value;
-    char *exact;
-    enum status status;
+static const struct bytes telling = BYTES("\0\1\2\3\4\5\x09\x0b\x0c\x0d\x10\x11\x12\x16\x17\x18\x19\x3f\x40\x7f\x80\x81\xc0\xc3\xe0\xf0\xf4\xfe\xff");
 
-    random_init(&random, seed);
-    limits = (struct value_limits){
-        .hash_listpack_entries_max = random_below(&random, 2) ? 128 : random_below(&random, 300),
-        .hash_listpack_value_max = random_below(&random, 3) ? 64 : 5000,
-        .set_intset_entries_max = random_below(&random, 2) ? 512 : random_below(&random, 300),
-        .set_listpack_entries_max = random_below(&random, 2) ? 128 : random_below(&random, 300),
-        .set_listpack_value_max = random_below(&random, 3) ? 64 : 5000,
-        .zset_listpack_entries_max = random_below(&random, 2) ? 128 : random_below(&random, 300),
-        .zset_listpack_value_max = random_below(&random, 3) ? 64 : 5000,
-        .list_fill = (int)random_below(&random, 12) - 5,
-        .list_depth = (int)random_below(&random, 3),
-        .seed = { seed, 1 },
-    };
-    seed_payload(&random, &limits, &payload);
-    for (uint64_t i = random_below(&random, 6); i > 0; i--)
-        mutate(&random, &payload);
-    /* Exactly as large, so that a read beyond it is seen. */
-    exact = mem_alloc(payload.size);
-    if (payload.size > 0)
-        memcpy(exact, payload.data, payload.size);
-    status = codec_decode(bytes_of(exact, payload.size), &limits, &scratch, &value);
-    CHECK(status == STATUS_OK || status == STATUS_CORRUPT);
-    CHECK(scratch.capacity <= 4096 + 200 * payload.size);
-    if (codec_for_dump(bytes_of(exact, payload.size), &room, &dumped) != STATUS_OK)
-        CHECK(status != STATUS_OK);
-    if (status == STATUS_OK) {
-        use(&random, &limits, &value);
-        value_free(&value);
-    }
-    mem_free(exact);
-    buffer_release(&room);
-    buffer_release(&payload);
-    buffer_release(&scratch);
-    return status == STATUS_OK;
+static size_t limit(struct fuzz_input *input, size_t usual, size_t below)
+{
+    return fuzz_below(input, 2) ? fuzz_below(input, below) : usual;
 }
 
-int main(int argc, char **argv)
+static void run(struct fuzz_input *input, const struct value_limits *limits, struct bytes payload)
 {
-    struct fuzz_time time;
-    uint64_t seed = fuzz_begin(&time, "codec_fuzz", argc, argv), first = seed, good = 0;
+    struct buffer scratch = { 0 }, room = { 0 };
+    struct bytes dumped;
+    struct value value;
+    enum status status;
 
-    do {
-        for (int i = 0; i < 100; i++)
-            good += run(seed++);
-    } while (fuzz_goes_on(&time));
-    printf("codec_fuzz: %" PRIu64 " payloads, %" PRIu64 " of them good\n", seed - first, good);
+    status = codec_decode(payload, limits, &scratch, &value);
+    CHECK(status == STATUS_OK || status == STATUS_CORRUPT);
+    CHECK(scratch.capacity <= 4096 + 200 * payload.size);
+    if (codec_for_dump(payload, &room, &dumped) != STATUS_OK)
+        CHECK(status != STATUS_OK);
+    if (status == STATUS_OK) {
+        use(input, limits, &value);
+        value_free(&value);
+    }
+    buffer_release(&room);
+    buffer_release(&scratch);
+}
+
+/* '0' and a payload: that, under the limits that a server has unless it is told otherwise. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct value_limits limits = {
+        .hash_listpack_entries_max = 128, .hash_listpack_value_max = 64, .set_intset_entries_max = 512, .set_listpack_entries_max = 128,
+        .set_listpack_value_max = 64, .zset_listpack_entries_max = 128, .zset_listpack_value_max = 64, .list_fill = -2, .list_depth = 0,
+        .seed = { 7, 1 },
+    };
+    struct fuzz_input input;
+    struct buffer payload = { 0 };
+    struct bytes exact;
+    uint64_t choice;
+
+    fuzz_begin(&input, data, size);
+    choice = fuzz_below(&input, 4);
+    if (choice != 0) {
+        limits.hash_listpack_entries_max = limit(&input, 128, 300);
+        limits.hash_listpack_value_max = limit(&input, 64, 5000);
+        limits.set_intset_entries_max = limit(&input, 512, 300);
+        limits.set_listpack_entries_max = limit(&input, 128, 300);
+        limits.set_listpack_value_max = limit(&input, 64, 5000);
+        limits.zset_listpack_entries_max = limit(&input, 128, 300);
+        limits.zset_listpack_value_max = limit(&input, 64, 5000);
+        limits.list_fill = (int)fuzz_below(&input, 12) - 5;
+        limits.list_depth = (int)fuzz_below(&input, 3);
+        limits.seed = (struct hash_seed){ fuzz_below(&input, 256), 1 };
+    }
+    if (choice <= 1) {
+        fuzz_rest(&input, &payload);
+    } else {
+        make_payload(&input, &limits, &payload);
+        fuzz_damage(&input, &payload, telling, 5, PAYLOAD_MAX);
+    }
+    exact = fuzz_exact_copy(buffer_bytes(&payload));
+    run(&input, &limits, exact);
+    mem_free((void *)exact.data);
+    buffer_release(&payload);
     return 0;
 }

@@ -1,17 +1,12 @@
-/* rdb_fuzz SECONDS [SEED]: hostile RDB files. A good file, made at random, is damaged somewhere; the reader must come to the same end
- * however the bytes come (in one piece or in small ones, their number known or not), hand out what the codec takes or refuses, and end
- * with a message. What is read or written beyond bounds, and what is lost, is for the sanitizers to find. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+/* Hostile RDB files: any bytes, or a good file, made at random and damaged. The reader must come to the same end however the bytes come (in
+ * one piece or in small ones, their number known or not), hand out what the codec takes or refuses, and end with a message. What is read
+ * or written beyond bounds, and what is lost, is for the sanitizers to find. */
 #include <string.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/crc64.h"
 #include "base/mem.h"
 #include "base/message.h"
-#include "base/random.h"
 #include "persist/rdb_format.h"
 #include "persist/rdb_reader.h"
 #include "support/fuzz.h"
@@ -57,19 +52,26 @@ static const struct {
     { RDB_TYPE_HASH_LISTPACK_EXPIRES, "0001020304050600 l" },
 };
 
-static void put_string(struct random *random, struct buffer *out)
+static void put_string(struct fuzz_input *input, struct buffer *out)
 {
     static const struct bytes packed = { "\xc3\x0a\x40\x78\x02" "aba\xe0\x6a\x01\x01" "ab", 14 };
     char text[400];
-    size_t size = random_below(random, random_below(random, 10) == 0 ? sizeof(text) : 20);
+    size_t size = fuzz_below(input, fuzz_below(input, 10) == 0 ? sizeof(text) : 20);
 
-    switch (random_below(random, 8)) {
+    switch (fuzz_below(input, 8)) {
     case 0: buffer_append_bytes(out, packed); break;
-    case 1: codec_write_string(out, bytes_of(text, text_of_int((int64_t)random_next(random) >> random_below(random, 64), text))); break;
+    case 1: codec_write_string(out, bytes_of(text, text_of_int(fuzz_integer(input), text))); break;
     default:
-        memset(text, 'a' + (int)random_below(random, 26), size);
+        memset(text, 'a' + (int)fuzz_below(input, 26), size);
         codec_write_string(out, bytes_of(text, size));
     }
+}
+
+static void put_number(struct fuzz_input *input, struct buffer *out)
+{
+    int shift = (int)fuzz_below(input, 64);
+
+    codec_write_length(out, fuzz_next(input) >> shift);
 }
 
 static int hex(char c)
@@ -77,7 +79,7 @@ static int hex(char c)
     return c <= '9' ? c - '0' : c - 'a' + 10;
 }
 
-static const char *put_shape(struct random *random, struct buffer *out, const char *shape)
+static const char *put_shape(struct fuzz_input *input, struct buffer *out, const char *shape)
 {
     static const struct bytes listpack = { "\x0e\x0e\0\0\0\2\0\x81" "f\x02\x81v\x02\xff", 15 };
     static const struct bytes ziplist = { "\x10\x10\0\0\0\x0d\0\0\0\2\0\0\x01" "f\x03\xf2\xff", 17 };
@@ -85,19 +87,19 @@ static const char *put_shape(struct random *random, struct buffer *out, const ch
     for (; *shape != '\0' && *shape != ')'; shape++) {
         switch (*shape) {
         case ' ': break;
-        case 's': put_string(random, out); break;
-        case 'n': codec_write_length(out, random_next(random) >> random_below(random, 64)); break;
+        case 's': put_string(input, out); break;
+        case 'n': put_number(input, out); break;
         case 'l': buffer_append_bytes(out, listpack); break;
         case 'i': buffer_append_bytes(out, ziplist); break;
         case '(': {
-            uint64_t count = random_below(random, 4);
+            uint64_t count = fuzz_below(input, 4);
             struct buffer unused = { 0 };
-            const char *end = put_shape(random, &unused, shape + 1);
+            const char *end = put_shape(input, &unused, shape + 1);
 
             buffer_release(&unused);
             codec_write_length(out, count);
             for (uint64_t i = 0; i < count; i++)
-                put_shape(random, out, shape + 1);
+                put_shape(input, out, shape + 1);
             shape = end;
             break;
         }
@@ -109,75 +111,39 @@ static const char *put_shape(struct random *random, struct buffer *out, const ch
     return shape;
 }
 
-static void put_part(struct random *random, struct buffer *file)
+static void put_part(struct fuzz_input *input, struct buffer *file)
 {
-    size_t shape = random_below(random, sizeof(shapes) / sizeof(shapes[0]));
+    size_t shape = fuzz_below(input, sizeof(shapes) / sizeof(shapes[0]));
 
-    switch (random_below(random, 16)) {
-    case 0: buffer_append_u8(file, RDB_OPCODE_AUX); put_shape(random, file, "ss"); return;
-    case 1: buffer_append_u8(file, RDB_OPCODE_SELECT); codec_write_length(file, random_below(random, 20)); return;
-    case 2: buffer_append_u8(file, RDB_OPCODE_RESIZE); put_shape(random, file, "nn"); return;
-    case 3: buffer_append_u8(file, RDB_OPCODE_FUNCTION); put_shape(random, file, "s"); return;
-    case 4: buffer_append_u8(file, RDB_OPCODE_MODULE_AUX); put_shape(random, file, "n 02 n 05s 0300000000 00"); return;
-    case 5: buffer_append_u8(file, RDB_OPCODE_SLOT_INFO); put_shape(random, file, "nnn"); return;
-    case 6: put_shape(random, file, "fc 0001020304050607"); break;
-    case 7: put_shape(random, file, "fd 00010203"); break;
-    case 8: put_shape(random, file, "f9 20"); break;
-    case 9: buffer_append_u8(file, RDB_OPCODE_IDLE); put_shape(random, file, "n"); break;
+    switch (fuzz_below(input, 16)) {
+    case 0: buffer_append_u8(file, RDB_OPCODE_AUX); put_shape(input, file, "ss"); return;
+    case 1: buffer_append_u8(file, RDB_OPCODE_SELECT); codec_write_length(file, fuzz_below(input, 20)); return;
+    case 2: buffer_append_u8(file, RDB_OPCODE_RESIZE); put_shape(input, file, "nn"); return;
+    case 3: buffer_append_u8(file, RDB_OPCODE_FUNCTION); put_shape(input, file, "s"); return;
+    case 4: buffer_append_u8(file, RDB_OPCODE_MODULE_AUX); put_shape(input, file, "n 02 n 05s 0300000000 00"); return;
+    case 5: buffer_append_u8(file, RDB_OPCODE_SLOT_INFO); put_shape(input, file, "nnn"); return;
+    case 6: put_shape(input, file, "fc 0001020304050607"); break;
+    case 7: put_shape(input, file, "fd 00010203"); break;
+    case 8: put_shape(input, file, "f9 20"); break;
+    case 9: buffer_append_u8(file, RDB_OPCODE_IDLE); put_shape(input, file, "n"); break;
     }
     buffer_append_u8(file, shapes[shape].type);
-    put_string(random, file);
-    put_shape(random, file, shapes[shape].body);
+    put_string(input, file);
+    put_shape(input, file, shapes[shape].body);
 }
 
 /* With a checksum of 0 damage is not found out before it is parsed. */
-static void make_file(struct random *random, struct buffer *file)
+static void make_file(struct fuzz_input *input, struct buffer *file)
 {
     uint64_t crc = 0;
 
-    buffer_append_format(file, "REDIS%04d", (int)(random_below(random, 8) == 0 ? random_below(random, 14) : 12));
-    for (uint64_t i = random_below(random, 40); i > 0; i--)
-        put_part(random, file);
+    buffer_append_format(file, "REDIS%04d", (int)(fuzz_below(input, 8) == 0 ? fuzz_below(input, 14) : 12));
+    for (uint64_t i = fuzz_below(input, 40); i > 0; i--)
+        put_part(input, file);
     buffer_append_u8(file, RDB_OPCODE_END);
-    if (random_below(random, 4) == 0)
+    if (fuzz_below(input, 4) == 0)
         crc = crc64(0, buffer_bytes(file));
     buffer_append(file, &crc, 8);
-}
-
-static void damage(struct random *random, struct buffer *file)
-{
-    static const uint8_t telling[] = { 0, 1, 0x3f, 0x40, 0x7f, 0x80, 0x81, 0xc0, 0xc3, 0xc4, 0xf4, 0xf7, 0xfa, 0xfc, 0xfd, 0xfe, 0xff };
-    size_t at = random_below(random, file->size), size = random_below(random, file->size - at) + 1;
-    uint8_t byte = random_below(random, 2) ? (uint8_t)random_next(random) : telling[random_below(random, sizeof(telling))];
-
-    switch (random_below(random, 6)) {
-    case 0: file->data[at] = (char)byte; break;
-    case 1: file->data[at] ^= (char)(1 << random_below(random, 8)); break;
-    case 2:
-        buffer_reserve(file, 1);
-        memmove(file->data + at + 1, file->data + at, file->size++ - at);
-        file->data[at] = (char)byte;
-        break;
-    case 3:
-        if (size > 12)
-            size = 1;
-        memmove(file->data + at, file->data + at + size, file->size - at - size);
-        file->size -= size;
-        break;
-    case 4:
-        if (random_below(random, 4) == 0)
-            file->size = at;
-        break;
-    case 5:
-        if (file->size + size <= FILE_MAX) {
-            buffer_reserve(file, size);
-            memcpy(file->data + file->size, file->data + at, size);
-            file->size += size;
-        }
-        break;
-    }
-    if (file->size == 0)
-        buffer_append_u8(file, byte);
 }
 
 struct outcome {
@@ -227,43 +193,36 @@ static void read_file(struct bytes file, size_t step, bool knows_size, bool deco
     buffer_release(&scratch);
 }
 
-static bool run(uint64_t seed)
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct random random;
+    static const struct bytes telling = BYTES("\0\1\x3f\x40\x7f\x80\x81\xc0\xc3\xc4\xf4\xf7\xfa\xfc\xfd\xfe\xff");
+    struct fuzz_input input;
     struct buffer file = { 0 };
     struct outcome whole, parts;
-    uint64_t damages;
-    char *exact;
-    struct bytes bytes;
+    bool made, knows_size, good = false;
+    struct bytes exact;
+    size_t step;
 
-    random_init(&random, seed);
-    make_file(&random, &file);
-    damages = random_below(&random, 5);
-    for (uint64_t i = 0; i < damages; i++)
-        damage(&random, &file);
-    exact = mem_alloc(file.size);           /* of exactly that size, so that a byte too many is seen */
-    memcpy(exact, file.data, file.size);
-    bytes = bytes_of(exact, file.size);
-    read_file(bytes, SIZE_MAX, false, true, &whole);
-    read_file(bytes, random_below(&random, 2) ? 1 : random_below(&random, 300) + 1, random_below(&random, 2), false, &parts);
+    fuzz_begin(&input, data, size);
+    made = fuzz_below(&input, 2);
+    knows_size = fuzz_below(&input, 2);
+    step = 1 + fuzz_below(&input, fuzz_below(&input, 2) ? 300 : 1);
+    if (made) {
+        make_file(&input, &file);
+        exact = fuzz_exact_copy(buffer_bytes(&file));
+        fuzz_damage(&input, &file, telling, 4, FILE_MAX);
+        good = bytes_equal(exact, buffer_bytes(&file)) && memcmp(exact.data, "REDIS0012", 9) == 0;
+        mem_free((void *)exact.data);
+    } else {
+        fuzz_rest(&input, &file);
+    }
+    exact = fuzz_exact_copy(buffer_bytes(&file));
+    read_file(exact, SIZE_MAX, false, true, &whole);
+    read_file(exact, step, knows_size, false, &parts);
     CHECK(whole.status == parts.status && whole.parts == parts.parts && whole.sum == parts.sum);
     CHECK(whole.status == STATUS_TRUNCATED || whole.offset == parts.offset);
-    CHECK(damages > 0 || whole.status == STATUS_OK || whole.status == STATUS_VERSION ||
-        (whole.status == STATUS_CORRUPT && memcmp(exact, "REDIS0012", 9) != 0));
-    mem_free(exact);
+    CHECK(!good || whole.status == STATUS_OK);
+    mem_free((void *)exact.data);
     buffer_release(&file);
-    return whole.status == STATUS_OK;
-}
-
-int main(int argc, char **argv)
-{
-    struct fuzz_time time;
-    uint64_t seed = fuzz_begin(&time, "rdb_fuzz", argc, argv), first = seed, good = 0;
-
-    do {
-        for (int i = 0; i < 100; i++)
-            good += run(seed++);
-    } while (fuzz_goes_on(&time));
-    printf("rdb_fuzz: %" PRIu64 " files, %" PRIu64 " of them good\n", seed - first, good);
     return 0;
 }

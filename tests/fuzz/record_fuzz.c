@@ -1,16 +1,12 @@
-/* record_fuzz SECONDS [SEED]: hostile bytes where the store should hold a record (tier/record.h).
+/* Hostile bytes where the store should hold a record (tier/record.h): any bytes, or records of real entries, damaged.
  *
- * Records of real entries are damaged. Whatever is accepted is installed as a loader does it, encoded again and decoded again, and
- * has to be the same: value, encoding, expiry. record_peek and record_split have to agree. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+ * Whatever is accepted is installed as a loader does it, encoded again and decoded again, and has to be the same: value, encoding,
+ * expiry. record_peek and record_split have to agree.
+ */
 #include <string.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/mem.h"
-#include "base/random.h"
 #include "keyspace/partition.h"
 #include "support/fuzz.h"
 #include "tier/record.h"
@@ -20,45 +16,32 @@
 enum { RECORD_MAX = 1 << 16, TEXT_MAX = 6000 };
 
 struct fuzz {
-    struct random random;
+    struct fuzz_input input;
     struct partitions *all;
     struct value_limits limits;
-    uint64_t accepted;
     char field[TEXT_MAX], text[TEXT_MAX];
 };
 
-static struct bytes random_text(struct fuzz *fuzz, char *room)
-{
-    size_t size = random_below(&fuzz->random, random_below(&fuzz->random, 12) == 0 ? TEXT_MAX : 80);
-
-    if (random_below(&fuzz->random, 3) == 0)
-        return bytes_of(room, text_of_int((int64_t)random_next(&fuzz->random) >> random_below(&fuzz->random, 64), room));
-    memset(room, 'a' + (int)random_below(&fuzz->random, 20), size);
-    if (size > 0)
-        room[random_below(&fuzz->random, size)] = (char)random_next(&fuzz->random);
-    return bytes_of(room, size);
-}
-
 static void random_value(struct fuzz *fuzz, struct value *value)
 {
-    uint64_t kind = random_below(&fuzz->random, 5);
+    uint64_t kind = fuzz_below(&fuzz->input, 5);
 
     if (kind <= 1) {
-        *value = string_value(random_text(fuzz, fuzz->text));
+        *value = string_value(fuzz_text(&fuzz->input, fuzz->text, TEXT_MAX));
     } else if (kind == 2) {
-        *value = string_value_raw(random_text(fuzz, fuzz->text));
+        *value = string_value_raw(fuzz_text(&fuzz->input, fuzz->text, TEXT_MAX));
     } else {
         *value = hash_create();
-        for (uint64_t i = 1 + random_below(&fuzz->random, kind == 3 ? 6 : 60); i > 0; i--)
-            hash_set(value, &fuzz->limits, random_text(fuzz, fuzz->field), random_text(fuzz, fuzz->text));
-        if (random_below(&fuzz->random, 2)) {       /* all fields die, or some */
+        for (uint64_t i = 1 + fuzz_below(&fuzz->input, kind == 3 ? 6 : 60); i > 0; i--)
+            hash_set(value, &fuzz->limits, fuzz_text(&fuzz->input, fuzz->field, TEXT_MAX), fuzz_text(&fuzz->input, fuzz->text, TEXT_MAX));
+        if (fuzz_below(&fuzz->input, 2)) {       /* all fields die, or some */
             struct value plain = value_copy(value);
             struct hash_iterator iterator;
             struct bytes field, data;
 
             hash_iterate(&iterator, &plain);
-            while (hash_next(&iterator, &field, &data) && random_below(&fuzz->random, 30))
-                hash_set_time(value, &fuzz->limits, field, (int64_t)random_below(&fuzz->random, 1ull << 48));
+            while (hash_next(&iterator, &field, &data) && fuzz_below(&fuzz->input, 30))
+                hash_set_time(value, &fuzz->limits, field, (int64_t)fuzz_below(&fuzz->input, 1ull << 48));
             value_free(&plain);
         }
     }
@@ -86,36 +69,8 @@ static void make_record(struct fuzz *fuzz, struct buffer *record)
     struct value value;
 
     random_value(fuzz, &value);
-    record_encode(entry_make(fuzz, &value, expiries[random_below(&fuzz->random, 6)]), record);
+    record_encode(entry_make(fuzz, &value, expiries[fuzz_below(&fuzz->input, 6)]), record);
 }
-
-static void damage(struct fuzz *fuzz, struct buffer *record)
-{
-    size_t at, size;
-
-    if (record->size == 0)
-        return;
-    at = random_below(&fuzz->random, random_below(&fuzz->random, 2) && record->size > 24 ? 24 : record->size);
-    size = 1 + random_below(&fuzz->random, record->size - at);
-    switch (random_below(&fuzz->random, 6)) {
-    case 0: record->data[at] = (char)random_next(&fuzz->random); break;
-    case 1: record->data[at] ^= (char)(1 << random_below(&fuzz->random, 8)); break;
-    case 2: record->data[at] += random_below(&fuzz->random, 2) ? 1 : -1; break;
-    case 3: record->size = at; break;
-    case 4:
-        memmove(record->data + at, record->data + at + size, record->size - at - size);
-        record->size -= size;
-        break;
-    case 5:
-        if (record->size < RECORD_MAX) {
-            buffer_reserve(record, size);
-            memcpy(record->data + record->size, record->data + at, size);
-            record->size += size;
-        }
-        break;
-    }
-}
-
 
 /* What was accepted goes the way of a record that is loaded and demoted again. */
 static void use(struct fuzz *fuzz, struct record *record)
@@ -142,55 +97,48 @@ static void use(struct fuzz *fuzz, struct record *record)
     buffer_release(&scratch);
 }
 
-static void run(struct fuzz *fuzz, uint64_t seed)
+static void run(struct fuzz *fuzz, struct bytes bytes)
 {
-    struct buffer bytes = { 0 }, scratch = { 0 };
+    struct buffer scratch = { 0 };
     struct record record, split;
     struct bytes payload;
     enum value_type type;
     enum status status;
     int64_t expire_ms;
-    char *exact;
 
-    random_init(&fuzz->random, seed);
-    make_record(fuzz, &bytes);
-    for (uint64_t i = random_below(&fuzz->random, 5); i > 0; i--)
-        damage(fuzz, &bytes);
-    exact = mem_alloc(bytes.size);          /* exactly as large, so that a read beyond it is seen */
-    if (bytes.size > 0)
-        memcpy(exact, bytes.data, bytes.size);
-    status = record_decode(bytes_of(exact, bytes.size), &fuzz->limits, &scratch, &record);
+    status = record_decode(bytes, &fuzz->limits, &scratch, &record);
     CHECK(status == STATUS_OK || status == STATUS_CORRUPT || status == STATUS_VERSION);
     CHECK(scratch.capacity <= 4096 + 200 * bytes.size);
     if (status == STATUS_OK) {
-        CHECK(record_peek(bytes_of(exact, bytes.size), &expire_ms, &type) == STATUS_OK);
+        CHECK(record_peek(bytes, &expire_ms, &type) == STATUS_OK);
         CHECK(expire_ms == earlier_ms(record.expire_ms, record.death_ms) && type == (enum value_type)record.value.type);
-        CHECK(record_split(bytes_of(exact, bytes.size), &split, &payload) == STATUS_OK);
+        CHECK(record_split(bytes, &split, &payload) == STATUS_OK);
         CHECK(split.expire_ms == record.expire_ms && split.death_ms == record.death_ms && split.heat == record.heat && payload.size < bytes.size);
-        fuzz->accepted++;
         use(fuzz, &record);
     }
-    mem_free(exact);
-    buffer_release(&bytes);
     buffer_release(&scratch);
 }
 
-int main(int argc, char **argv)
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct fuzz_time time;
-    struct fuzz *fuzz = mem_zalloc(sizeof(*fuzz));
-    uint64_t seed = fuzz_begin(&time, "record_fuzz", argc, argv), first = seed;
+    static struct fuzz fuzz = { .limits = { .hash_listpack_entries_max = 16, .hash_listpack_value_max = 64 } };
+    struct buffer bytes = { 0 };
+    struct bytes exact;
 
-    fuzz->limits = (struct value_limits){ .hash_listpack_entries_max = 16, .hash_listpack_value_max = 64 };
-    fuzz->all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
-    partition_lock(&fuzz->all->partitions[0]);
-    do {
-        for (int i = 0; i < 100; i++)
-            run(fuzz, seed++);
-    } while (fuzz_goes_on(&time));
-    printf("record_fuzz: %" PRIu64 " records, %" PRIu64 " of them accepted\n", seed - first, fuzz->accepted);
-    partition_unlock(&fuzz->all->partitions[0]);
-    partitions_destroy(fuzz->all);
-    mem_free(fuzz);
+    fuzz.all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
+    partition_lock(&fuzz.all->partitions[0]);
+    fuzz_begin(&fuzz.input, data, size);
+    if (fuzz_below(&fuzz.input, 2) == 0) {
+        fuzz_rest(&fuzz.input, &bytes);
+    } else {
+        make_record(&fuzz, &bytes);
+        fuzz_damage(&fuzz.input, &bytes, BYTES("\0\1\2\3\4\5\x09\x0b\x0c\x0d\x10\x11\x12\x16\x17\x18\x19\x3f\x40\x7f\x80\x81\xc0\xc3\xe0\xf0\xf4\xfe\xff"), 4, RECORD_MAX);
+    }
+    exact = fuzz_exact_copy(buffer_bytes(&bytes));
+    run(&fuzz, exact);
+    mem_free((void *)exact.data);
+    buffer_release(&bytes);
+    partition_unlock(&fuzz.all->partitions[0]);
+    partitions_destroy(fuzz.all);
     return 0;
 }

@@ -73,7 +73,7 @@ static void assert_set(struct config *config, const char *name, const char *valu
     struct message message = { "" };
 
     if (!set_to(config, name, value, &message))
-        fail_msg("%s %s: %s", name, value, &message);
+        fail_msg("%s %s: %s", name, value, message.text);
 }
 
 static void assert_reason(struct config *config, const char *name, const char *value, const char *reason)
@@ -391,7 +391,7 @@ static void every_parser_accepts_or_refuses_hostile_words(void **state)
                 assert_int_equal(found.count, 1);
                 value = bytes_of_string(found.value);       /* a value that is shown can be set again */
                 if (!config_set(*state, &name, &value, 1, &message))
-                    fail_msg("round %d: %s shows '%s': %s", round, found.name, found.value, &message);
+                    fail_msg("round %d: %s shows '%s': %s", round, found.name, found.value, message.text);
                 assert_string_equal(get(*state, config_name(id)).value, found.value);
             }
         }

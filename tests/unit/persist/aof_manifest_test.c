@@ -118,7 +118,7 @@ static void what_is_no_manifest_is_refused_with_its_line(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(parse(&manifest, cases[i].text, &message), STATUS_CORRUPT);
         if (strstr(message.text, cases[i].part) == NULL)
-            fail_msg("case %zu: \"%s\" does not say \"%s\"", i, &message, cases[i].part);
+            fail_msg("case %zu: \"%s\" does not say \"%s\"", i, message.text, cases[i].part);
         assert_int_equal(manifest.count, 0);
     }
 }
@@ -148,7 +148,7 @@ static void random_damage_is_either_refused_or_consistent(void **state)
         buffer_init(&printed);
         aof_manifest_print(&manifest, &printed);
         if (aof_manifest_parse(&again, buffer_bytes(&printed), &message) != STATUS_OK || again.count != manifest.count)
-            fail_msg("seed %llu round %d: %s", (unsigned long long)seed, round, &message);
+            fail_msg("seed %llu round %d: %s", (unsigned long long)seed, round, message.text);
         for (int i = 0; i < manifest.count; i++)
             assert_string_equal(manifest.files[i].name, again.files[i].name);
         aof_manifest_release(&manifest);

@@ -197,7 +197,7 @@ static bool audit_run(void *context, const struct bytes *args, int arg_count)
     char thread[8], number[16];
 
     if (bytes_is(args[0], "SELECT")) {
-        audit->db = bytes_of("012" + (args[1].data[0] - '0'), 1);
+        audit->db = bytes_of(&"012"[args[1].data[0] - '0'], 1);
         return true;
     }
     if (audit->at == audit->count) {
@@ -234,7 +234,7 @@ static void audit_directory(const char *dir, uint64_t seed, const char *what, st
         aof_close(aof);
     }
     if (status != STATUS_OK || audit->inside != 0)
-        fail_msg("seed %" PRIu64 " %s: %s: %s %s", seed, what, status_name(status), &message, audit->problem);
+        fail_msg("seed %" PRIu64 " %s: %s: %s %s", seed, what, status_name(status), message.text, audit->problem);
     if (audit->at < audit->count && audit->expected[audit->at].lsn <= least)
         fail_msg("seed %" PRIu64 " %s: ends before LSN %" PRIu64 ", %" PRIu64 " was promised", seed, what,
             audit->expected[audit->at].lsn, least);

@@ -325,7 +325,7 @@ static void what_was_appended_comes_back_in_order(void **state)
     assert_int_equal(bench.progress_total, lsn);
     assert_int_equal(aof_stats(bench.aof).base_size, lsn);
     set(&bench, 11, "d", "4");
-    bench_replay(&bench);
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
     replayed_is(&bench, "SELECT 0\nSET a 1\nSET b \nSELECT 11\nSET c 3\nSELECT 11\nSET d 4\n");
     bench_release(&bench);
 }
@@ -350,7 +350,7 @@ static void a_group_is_appended_as_one(void **state)
     aof_append_group(bench.aof, &group);
     set(&bench, 5, "k", "v");
     aof_group_release(&group);
-    bench_replay(&bench);
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
     replayed_is(&bench, "SELECT 2\nINCR n\nINCR n\nSELECT 5\nINCR n\nINCR n\nSET k v\n");
     text = file_get(&bench, INCR1);
     assert_non_null(strstr(text.data, "*1\r\n$5\r\nMULTI\r\n"));

@@ -133,7 +133,7 @@ static void shows(struct bytes file, const char *expected)
         enum status status = read_all(file, steps[i], i % 2, &shown, &message);
 
         if (status != STATUS_OK)
-            fail_msg("step %zu: %s: %s", steps[i], status_name(status), &message);
+            fail_msg("step %zu: %s: %s", steps[i], status_name(status), message.text);
         if (!bytes_equal(buffer_bytes(&shown), bytes_of_string(expected)))
             fail_msg("step %zu gives\n%.*sinstead of\n%s", steps[i], (int)shown.size, shown.data, expected);
     }
@@ -149,7 +149,7 @@ static void fails(struct bytes file, enum status expected, const char *words)
         enum status status = read_all(file, steps[i], i % 2, &shown, &message);
 
         if (status != expected || strstr(message.text, words) == NULL || strstr(message.text, "offset ") == NULL)
-            fail_msg("step %zu: %s: '%s', expected %s and '%s'", steps[i], status_name(status), &message, status_name(expected), words);
+            fail_msg("step %zu: %s: '%s', expected %s and '%s'", steps[i], status_name(status), message.text, status_name(expected), words);
     }
     buffer_release(&shown);
 }
@@ -272,7 +272,7 @@ static void the_end_of_every_type_of_value_is_found(void **state)
             enum value_type value;
 
             if (rdb_read(reader, &part, &message) != STATUS_OK)
-                fail_msg("body %d, step %zu: %s", body, steps[i], &message);
+                fail_msg("body %d, step %zu: %s", body, steps[i], message.text);
             assert_int_equal(part.kind, RDB_PART_KEY);
             assert_int_equal(part.db, 5);
             assert_int_equal(part.type, bodies[body].type);
@@ -288,7 +288,7 @@ static void the_end_of_every_type_of_value_is_found(void **state)
             assert_memory_equal(part.payload.data + 1, bodies[body].body.data, bodies[body].body.size);
         }
         if (rdb_read(reader, &part, &message) != STATUS_OK)
-            fail_msg("the end: %s", &message);
+            fail_msg("the end: %s", message.text);
         assert_int_equal(part.kind, RDB_PART_END);
         assert_int_equal(rdb_reader_version(reader), 12);
         rdb_reader_destroy(reader);
@@ -311,7 +311,7 @@ static void a_file_cut_anywhere_ends_early(void **state)
             memcpy(exact, file.data, size);
             status = read_all(bytes_of(exact, size), 64, knows_size, &shown, &message);
             if (status != STATUS_TRUNCATED || strstr(message.text, "at offset ") == NULL)
-                fail_msg("cut at %zu: %s: %s", size, status_name(status), &message);
+                fail_msg("cut at %zu: %s: %s", size, status_name(status), message.text);
             mem_free(exact);
         }
     }

@@ -788,7 +788,7 @@ static void make_request(struct task *task, struct request *request)
         break;
     case OP_APPEND:
         task->value.size = 0;
-        buffer_append_string(&task->value, "..more.." + pick(thread, 8));
+        buffer_append_string(&task->value, &"..more.."[pick(thread, 8)]);
         add_text(request, "APPEND"), add_word(request, name), add_word(request, buffer_bytes(&task->value));
         break;
     case OP_MGET:

@@ -1,5 +1,5 @@
 /* Disk: the system's functions on files, as a table. Code that has to be tested against failing disks and power cuts takes a
- * `const struct disk *` and calls nothing else; tests hand in tables of their own (tests/support/faulty_disk.h, aof_disk.h).
+ * `const struct disk *` and writes, syncs and renames by it; tests pass tables of their own (tests/support/faulty_disk.h, aof_disk.h).
  *
  * Each function is the system call of its name, with its results and its errno, and `context` in front. Descriptors are the system's.
  * `dir` is the descriptor of the directory that relative paths begin in, AT_FDCWD for the working directory. base/file.h has the loops

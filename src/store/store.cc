@@ -304,7 +304,7 @@ enum status store_open(const struct store_options *options, struct store **store
     while (opened->dir.size() > 1 && opened->dir.back() == '/')
         opened->dir.pop_back();
     if (options->env == nullptr)
-        opened->env_owned.reset(store_env_create());
+        opened->env_owned.reset(store_env_create(disk_system()));
     CHECK(!options->without_merging || options->env == nullptr);
     if (options->without_merging)
         opened->env_owned->hold_work();

@@ -16,10 +16,9 @@
 #include <vector>
 
 #include "store/store_env.h"
-#include "store/store_faults.h"
-#include "store/store_power.h"
 
 extern "C" {
+#include "base/disk.h"
 #include "base/status.h"
 #include "base/stream_sum.h"
 }
@@ -27,6 +26,10 @@ extern "C" {
 /* LevelDB's statuses carry text only, so the text ends with "errno N: what it means" and is read back here. */
 leveldb::Status disk_status(const std::string &path, int error);
 enum status status_of_leveldb(const leveldb::Status &status);
+
+/* The directory part of a path: "." for a bare name; and what is after the last '/'. */
+std::string path_directory(const std::string &path);
+std::string path_name(const std::string &path);
 
 /* One directory, shared by the env and the directory's open files. */
 struct disk_directory {
@@ -38,7 +41,7 @@ struct disk_counters {
 };
 
 struct store_env final : public leveldb::EnvWrapper {
-    store_env();
+    explicit store_env(const struct disk *its_disk);
     ~store_env() override;
 
     leveldb::Status NewSequentialFile(const std::string &path, leveldb::SequentialFile **file) override;
@@ -85,8 +88,7 @@ struct store_env final : public leveldb::EnvWrapper {
     void hold_removal();
     void release_removal();
 
-    fault_dice dice;
-    power_book power;
+    const struct disk *const disk;
     disk_counters counters;
 
 private:

@@ -5,7 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <algorithm>
+extern "C" {
+#include "base/file.h"
+}
 
 using leveldb::Slice;
 using leveldb::Status;
@@ -18,24 +20,17 @@ public:
         : env(its_env), path(its_path), fd(its_fd)
     {
     }
-    ~reader() override { close(fd); }
+    ~reader() override { env->disk->close(env->disk->context, fd); }
 
     Status Read(size_t size, Slice *result, char *scratch) override
     {
-        int error = env->dice.on_read(path);
-        ssize_t got;
+        ssize_t got = file_read(env->disk, fd, scratch, size);
 
         *result = Slice(scratch, 0);
-        if (error != 0)
-            return disk_status(path, error);
-        do
-            got = read(fd, scratch, size);
-        while (got < 0 && errno == EINTR);
         if (got < 0)
             return disk_status(path, errno);
         env->counters.reads.fetch_add(1, std::memory_order_relaxed);
         env->counters.read_bytes.fetch_add(static_cast<uint64_t>(got), std::memory_order_relaxed);
-        env->dice.on_bytes(path, scratch, static_cast<size_t>(got));
         *result = Slice(scratch, static_cast<size_t>(got));
         return Status::OK();
     }
@@ -57,30 +52,18 @@ public:
         : env(its_env), path(its_path), fd(its_fd)
     {
     }
-    ~random_reader() override { close(fd); }
+    ~random_reader() override { env->disk->close(env->disk->context, fd); }
 
     Status Read(uint64_t offset, size_t size, Slice *result, char *scratch) const override
     {
-        int error = env->dice.on_read(path);
-        size_t got = 0;
+        ssize_t got = file_pread_all(env->disk, fd, scratch, size, offset);
 
         *result = Slice(scratch, 0);
-        if (error != 0)
-            return disk_status(path, error);
-        while (got < size) {
-            ssize_t part = pread(fd, scratch + got, size - got, static_cast<off_t>(offset + got));
-            if (part < 0 && errno == EINTR)
-                continue;
-            if (part < 0)
-                return disk_status(path, errno);
-            if (part == 0)      /* the end of the file: LevelDB says "truncated block read" */
-                break;
-            got += static_cast<size_t>(part);
-        }
+        if (got < 0)
+            return disk_status(path, errno);
         env->counters.reads.fetch_add(1, std::memory_order_relaxed);
-        env->counters.read_bytes.fetch_add(got, std::memory_order_relaxed);
-        env->dice.on_bytes(path, scratch, got);
-        *result = Slice(scratch, got);
+        env->counters.read_bytes.fetch_add(static_cast<uint64_t>(got), std::memory_order_relaxed);
+        *result = Slice(scratch, static_cast<size_t>(got));     /* less at the end of the file: LevelDB says "truncated block read" */
         return Status::OK();
     }
 
@@ -172,9 +155,7 @@ public:
             }
         }
         error = directory->broken.load();
-        if (error == 0)
-            error = env->power.off() ? EIO : env->dice.on_sync(path);
-        if (error == 0 && fdatasync(fd) != 0)
+        if (error == 0 && env->disk->fdatasync(env->disk->context, fd) != 0)
             error = errno;
         if (error != 0) {
             /* What the kernel holds of the file from now on says nothing about the disk: never trust it again. */
@@ -182,7 +163,6 @@ public:
             return disk_status(path, error);
         }
         env->counters.syncs.fetch_add(1, std::memory_order_relaxed);
-        env->power.synced(path, written);
         return Status::OK();
     }
 
@@ -193,7 +173,7 @@ public:
         Status status = kind == file_kind::LOG && !watched ? Sync() : flush_buffer();
 
         if (fd >= 0) {
-            if (close(fd) != 0 && status.ok()) {
+            if (env->disk->close(env->disk->context, fd) != 0 && status.ok()) {
                 failed = errno;
                 status = disk_status(path, failed);
             }
@@ -223,41 +203,16 @@ private:
     /* All of it, or the file ends where it did before and takes no more. */
     Status write_out(const char *from, size_t size)
     {
-        write_fault fault;
-        size_t done = 0, wanted = size;
         int error = directory->broken.load();
 
         if (size == 0 && error == 0)
             return Status::OK();
-        if (error == 0 && env->power.off())
-            error = EIO;
         if (error != 0)
             return fail(error);
-        fault = env->dice.on_write(path);
-        if (fault == write_fault::ERROR)
-            return fail(EIO);
-        if (fault == write_fault::NO_SPACE)
-            return fail(ENOSPC);
-        if (fault == write_fault::SHORT)
-            wanted = size / 2;
-        while (done < wanted) {
-            ssize_t part = write(fd, from + done, wanted - done);
-            if (part < 0 && errno == EINTR)
-                continue;
-            if (part <= 0) {
-                error = part < 0 ? errno : EIO;
-                break;
-            }
-            done += static_cast<size_t>(part);
-        }
-        if (fault == write_fault::LATE)
-            return fail(EIO);
-        if (fault == write_fault::SHORT)
-            error = EIO;
-        if (error != 0) {
-            /* If this fails, too, a torn end stays behind; nothing will follow it, so a reader takes it for the end. */
-            if (ftruncate(fd, static_cast<off_t>(written)) != 0)
-                return fail(error);
+        if (file_write_all(env->disk, fd, bytes_of(from, size)) != STATUS_OK) {
+            error = errno;
+            /* If this fails, too, a torn end stays in the file; nothing will follow it, so a reader takes it for the end. */
+            env->disk->ftruncate(env->disk->context, fd, static_cast<off_t>(written));
             return fail(error);
         }
         if (kind == file_kind::LOG)

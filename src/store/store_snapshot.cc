@@ -188,7 +188,7 @@ enum status store_snapshot(struct store *store, const char *dir, struct message 
 
 enum status store_clone(const char *from_dir, const char *dir, struct store_env *env, struct message *message)
 {
-    std::unique_ptr<struct store_env> env_owned(env == nullptr ? store_env_create() : nullptr);
+    std::unique_ptr<struct store_env> env_owned(env == nullptr ? store_env_create(disk_system()) : nullptr);
     struct store_env *door = env != nullptr ? env : env_owned.get();
 
     if (!door->FileExists(std::string(from_dir) + "/CURRENT")) {
@@ -205,7 +205,7 @@ bool store_is_table(const char *path)
 
 enum status store_remove(const char *dir, struct store_env *env)
 {
-    std::unique_ptr<struct store_env> env_owned(env == nullptr ? store_env_create() : nullptr);
+    std::unique_ptr<struct store_env> env_owned(env == nullptr ? store_env_create(disk_system()) : nullptr);
     struct store_env *door = env != nullptr ? env : env_owned.get();
     std::string lock_path = std::string(dir) + "/LOCK";
     leveldb::FileLock *lock;

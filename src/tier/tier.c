@@ -1,5 +1,6 @@
 #include "tier/tier.h"
 
+#include "base/disk.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/mutex.h"
@@ -30,7 +31,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
         .numbers_rare = true,
     };
 
-    tier->env = options->env == NULL ? store_env_create() : NULL;
+    tier->env = options->env == NULL ? store_env_create(disk_system()) : NULL;
     if (tier->env != NULL)
         store.env = tier->env;
     if (options->hooks.thread_started != NULL)

@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/disk.h"
 #include "base/message.h"
 #include "base/random.h"
 #include "store/store.h"
@@ -168,7 +169,7 @@ int main(int argc, char **argv)
         struct store_options options = { .dir = argv[2], .block_size = strtoul(argv[5], NULL, 10) };
         uint64_t records = strtoull(argv[3], NULL, 10);
 
-        options.env = store_env_create();
+        options.env = store_env_create(disk_system());
         if (strcmp(argv[1], "fill") == 0)
             part_fill(&options, records, strtoul(argv[4], NULL, 10));
         else

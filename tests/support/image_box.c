@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/disk.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/tree.h"
@@ -173,7 +174,7 @@ static void verify_tags(struct image_box *found, const char *dir)
 
 static void verify(struct image_box *wanted, const char *dir)
 {
-    struct store_env *env = store_env_create();
+    struct store_env *env = store_env_create(disk_system());
     struct image_box found = { .box = wanted->box, .incarnations = wanted->incarnations };
     char path[400];
     struct message message;

@@ -30,7 +30,8 @@ void box_create(struct box *box, uint64_t seed)
     snprintf(box->root, sizeof(box->root), "%s/store-XXXXXX", temporary != NULL ? temporary : "/tmp");
     CHECK(mkdtemp(box->root) != NULL);
     snprintf(box->dir, sizeof(box->dir), "%s/store", box->root);
-    box->env = store_env_create();
+    box->disk = faulty_disk_create();
+    box->env = store_env_create(faulty_disk_table(box->disk));
     box->options = (struct store_options){
         .dir = box->dir,
         .env = box->env,
@@ -50,6 +51,7 @@ void box_destroy(struct box *box)
 {
     box_close(box);
     store_env_destroy(box->env);
+    faulty_disk_destroy(box->disk);
     CHECK(nftw(box->root, remove_entry, 8, FTW_DEPTH | FTW_PHYS) == 0);
 }
 

@@ -11,6 +11,7 @@
 #include "base/message.h"
 #include "store/store.h"
 #include "store/store_env.h"
+#include "support/faulty_disk.h"
 
 enum { BOX_KEYS = 400, BOX_INCARNATION = 7 };
 
@@ -18,6 +19,7 @@ struct box {
     char root[64];              /* removed by box_destroy, with all in it */
     char dir[96];               /* of the store, in root */
     struct message message;
+    struct faulty_disk *disk;   /* under the env */
     struct store_env *env;
     struct store *store;        /* NULL while closed */
     struct store_options options;

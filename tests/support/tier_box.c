@@ -160,7 +160,8 @@ static void open_store(struct tier_box *box, const struct tier_box_options *opti
     snprintf(box->root, sizeof(box->root), "%s/tier-XXXXXX", temporary != NULL ? temporary : "/tmp");
     CHECK(mkdtemp(box->root) != NULL);
     snprintf(box->dir, sizeof(box->dir), "%s/store", box->root);
-    box->env = tier.env = store_env_create();
+    box->disk = faulty_disk_create();
+    box->env = tier.env = store_env_create(faulty_disk_table(box->disk));
     box->tier = tier_open(&tier, &message);
     BOX_DEMAND(box, box->tier != NULL, "%s", message.text);
 }
@@ -247,6 +248,7 @@ void tier_box_destroy(struct tier_box *box)
     tier_close(box->tier);
     partitions_destroy(box->partitions);
     store_env_destroy(box->env);
+    faulty_disk_destroy(box->disk);
     command_table_destroy(engine->commands);
     slowlog_destroy(engine->slowlog);
     latency_destroy(engine->latency);

@@ -16,6 +16,7 @@
 #include "base/buffer.h"
 #include "engine/engine.h"
 #include "store/store_env.h"
+#include "support/faulty_disk.h"
 #include "support/seed.h"
 #include "tier/tier.h"
 #include "tier/tier_private.h"
@@ -47,6 +48,7 @@ struct box_worker {
 struct tier_box {
     uint64_t seed;
     char root[200], dir[256];
+    struct faulty_disk *disk;           /* under the env */
     struct store_env *env;
     struct engine engine;
     struct tier *tier;

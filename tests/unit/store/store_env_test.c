@@ -102,16 +102,16 @@ static void a_large_file_arrives_in_order(void **state)
 static void a_short_write_is_cut_back_and_the_file_takes_no_more(void **state)
 {
     struct place *place = *state;
-    struct store_faults faults = { .write_short = 1000 };
+    struct disk_faults faults = { .write_short = 1000 };
     struct disk_file *file;
 
     assert_int_equal(disk_file_create(place->box.env, place->log, &file), STATUS_OK);
     assert_int_equal(disk_file_append(file, "whole ", 6), STATUS_OK);
     assert_int_equal(disk_file_flush(file), STATUS_OK);
     assert_int_equal(disk_file_append(file, "torn record", 11), STATUS_OK);
-    store_env_set_faults(place->box.env, &faults);
+    faulty_disk_set(place->box.disk, &faults);
     assert_int_equal(disk_file_flush(file), STATUS_IO);
-    store_env_set_faults(place->box.env, NULL);
+    faulty_disk_set(place->box.disk, NULL);
     assert_file(place->log, "whole ");
     assert_int_equal(disk_file_append(file, "later", 5), STATUS_IO);
     assert_int_equal(disk_file_flush(file), STATUS_IO);
@@ -124,31 +124,31 @@ static void a_short_write_is_cut_back_and_the_file_takes_no_more(void **state)
 static void a_full_disk_is_told_from_a_broken_one(void **state)
 {
     struct place *place = *state;
-    struct store_faults faults = { .only = "/a", .write_no_space = 1000 };
+    struct disk_faults faults = { .only = "/a", .write_no_space = 1000 };
     struct disk_file *file;
 
-    store_env_set_faults(place->box.env, &faults);
+    faulty_disk_set(place->box.disk, &faults);
     assert_int_equal(disk_file_create(place->box.env, place->a, &file), STATUS_OK);
     assert_int_equal(disk_file_append(file, "x", 1), STATUS_OK);
     assert_int_equal(disk_file_sync(file), STATUS_NO_SPACE);
     disk_file_destroy(file);
     write_file(place->box.env, place->b, "is not concerned", true);
-    faults = (struct store_faults){ .open_error = 1000 };
-    store_env_set_faults(place->box.env, &faults);
+    faults = (struct disk_faults){ .open_error = 1000 };
+    faulty_disk_set(place->box.disk, &faults);
     assert_int_equal(disk_file_create(place->box.env, place->a, &file), STATUS_IO);
 }
 
 static void a_file_whose_sync_failed_takes_no_more(void **state)
 {
     struct place *place = *state;
-    struct store_faults faults = { .sync_error = 1000 };
+    struct disk_faults faults = { .sync_error = 1000 };
     struct disk_file *file;
 
     assert_int_equal(disk_file_create(place->box.env, place->a, &file), STATUS_OK);
     assert_int_equal(disk_file_append(file, "x", 1), STATUS_OK);
-    store_env_set_faults(place->box.env, &faults);
+    faulty_disk_set(place->box.disk, &faults);
     assert_int_equal(disk_file_sync(file), STATUS_IO);
-    store_env_set_faults(place->box.env, NULL);
+    faulty_disk_set(place->box.disk, NULL);
     assert_int_equal(disk_file_append(file, "y", 1), STATUS_IO);
     assert_int_equal(disk_file_sync(file), STATUS_IO);
     disk_file_destroy(file);
@@ -157,7 +157,7 @@ static void a_file_whose_sync_failed_takes_no_more(void **state)
 static void a_log_is_synced_when_it_is_dropped(void **state)
 {
     struct place *place = *state;
-    struct store_faults faults = { .only = ".log", .sync_error = 1000 };
+    struct disk_faults faults = { .only = ".log", .sync_error = 1000 };
     uint64_t before = store_env_stats(place->box.env).syncs;
     struct disk_file *file;
 
@@ -170,9 +170,9 @@ static void a_log_is_synced_when_it_is_dropped(void **state)
     write_file(place->box.env, place->b, "stays", true);
     assert_int_equal(disk_file_create(place->box.env, place->log, &file), STATUS_OK);
     assert_int_equal(disk_file_append(file, "x", 1), STATUS_OK);
-    store_env_set_faults(place->box.env, &faults);
+    faulty_disk_set(place->box.disk, &faults);
     disk_file_destroy(file);
-    store_env_set_faults(place->box.env, NULL);
+    faulty_disk_set(place->box.disk, NULL);
     assert_int_equal(disk_file_create(place->box.env, place->a, &file), STATUS_IO);
     assert_int_equal(disk_remove(place->box.env, place->b), STATUS_IO);
     assert_int_equal(disk_rename(place->box.env, place->b, place->a), STATUS_IO);
@@ -222,6 +222,7 @@ static void a_power_cut_takes_only_what_was_not_synced(void **state)
     for (uint64_t seed = 0; seed < 60; seed++) {
         struct place *place;
         struct disk_file *file;
+        struct faulty_disk *disk;
         struct store_env *env;
         void *made;
         uint64_t size;
@@ -229,7 +230,8 @@ static void a_power_cut_takes_only_what_was_not_synced(void **state)
         setup(&made);
         place = made;
         env = place->box.env;
-        store_env_track_power(env);
+        disk = place->box.disk;
+        faulty_disk_track_power(disk);
         assert_int_equal(disk_file_create(env, place->a, &file), STATUS_OK);
         assert_int_equal(disk_file_append(file, "synced", 6), STATUS_OK);
         assert_int_equal(disk_file_sync(file), STATUS_OK);
@@ -241,11 +243,11 @@ static void a_power_cut_takes_only_what_was_not_synced(void **state)
 
         assert_int_equal(disk_file_create(env, place->log, &file), STATUS_OK);
         assert_int_equal(disk_file_append(file, "late", 4), STATUS_OK);
-        store_env_cut_power(env);
+        faulty_disk_cut_power(disk);
         assert_int_equal(disk_file_flush(file), STATUS_IO);
         assert_int_equal(disk_remove(env, place->a), STATUS_IO);
         disk_file_destroy(file);
-        store_env_apply_power_cut(env, seed);
+        faulty_disk_apply_power_cut(disk, seed);
 
         size = box_file_size(place->a);
         assert_in_range(size, 6, 14);
@@ -267,31 +269,33 @@ static void a_power_cut_takes_only_what_was_not_synced(void **state)
 
 static void a_power_cut_brings_removed_and_replaced_files_back(void **state)
 {
-    struct store_faults faults = { .sync_error = 1000 };
+    struct disk_faults faults = { .sync_error = 1000 };
     int back = 0, gone = 0;
 
     (void)state;
     for (uint64_t seed = 0; seed < 60; seed++) {
         struct place *place;
+        struct faulty_disk *disk;
         struct store_env *env;
         void *made;
 
         setup(&made);
         place = made;
         env = place->box.env;
-        store_env_track_power(env);
+        disk = place->box.disk;
+        faulty_disk_track_power(disk);
         write_file(env, place->a, "a", true);
         write_file(env, place->b, "b", true);
         write_file(env, place->log, "log", true);
         assert_int_equal(disk_sync_directory(env, place->box.root), STATUS_OK);
         assert_int_equal(disk_remove(env, place->log), STATUS_OK);
-        store_env_set_faults(env, &faults);     /* or the renaming would be durable at once */
+        faulty_disk_set(disk, &faults);     /* or the renaming would be durable at once */
         assert_int_equal(disk_rename(env, place->a, place->b), STATUS_OK);
-        store_env_set_faults(env, NULL);
+        faulty_disk_set(disk, NULL);
         assert_file(place->a, NULL);
         assert_file(place->b, "a");
-        store_env_cut_power(env);
-        store_env_apply_power_cut(env, seed);
+        faulty_disk_cut_power(disk);
+        faulty_disk_apply_power_cut(disk, seed);
         if (access(place->log, F_OK) == 0) {
             assert_file(place->log, "log");
             assert_file(place->a, "a");         /* renamed after the removal, which is undone */
@@ -343,7 +347,7 @@ static void its_thread_does_all_its_work_before_it_is_joined(void **state)
 
     (void)place;
     for (int round = 0; round < 20; round++) {
-        struct store_env *env = store_env_create();
+        struct store_env *env = store_env_create(disk_system());
 
         for (int i = 0; i < 100; i++)
             disk_schedule(env, count_up, &counter);
@@ -362,7 +366,7 @@ static void *hammer(void *context)
 {
     struct hammering *hammering = context;
     struct store_env *env = hammering->place->box.env;
-    struct store_faults none = { .seed = 1 };
+    struct disk_faults none = { .seed = 1 };
     char path[160], other[160];
 
     snprintf(path, sizeof(path), "%s/%d.log", hammering->place->box.root, hammering->number);
@@ -370,7 +374,7 @@ static void *hammer(void *context)
     for (int i = 0; i < 30; i++) {
         store_env_hold_removal(env);
         write_file(env, path, "x", i % 2 == 0);
-        store_env_set_faults(env, i % 3 == 0 ? &none : NULL);
+        faulty_disk_set(hammering->place->box.disk, i % 3 == 0 ? &none : NULL);
         assert_int_equal(disk_rename(env, path, other), STATUS_OK);
         assert_int_equal(disk_remove(env, other), STATUS_OK);
         store_env_release_removal(env);
@@ -385,7 +389,7 @@ static void many_threads_may_use_it_at_once(void **state)
     pthread_t threads[4];
     struct place *place = *state;
 
-    store_env_track_power(place->box.env);
+    faulty_disk_track_power(place->box.disk);
     for (int i = 0; i < 4; i++) {
         hammerings[i] = (struct hammering){ place, i };
         assert_int_equal(pthread_create(&threads[i], NULL, hammer, &hammerings[i]), 0);

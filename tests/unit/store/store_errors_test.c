@@ -39,15 +39,15 @@ static void reopen_and_verify_twice(struct box *box)
     box_verify(box, box->store, STATUS_OK);
 }
 
-static void assert_closes(struct box *box, const struct store_faults *faults, enum status expected)
+static void assert_closes(struct box *box, const struct disk_faults *faults, enum status expected)
 {
     uint64_t number = store_number(box->store);
 
-    store_env_set_faults(box->env, faults);
+    faulty_disk_set(box->disk, faults);
     assert_int_equal(box_write(box), expected);
     assert_false(store_is_writable(box->store));
     assert_int_equal(box_write(box), STATUS_CLOSED);
-    store_env_set_faults(box->env, NULL);
+    faulty_disk_set(box->disk, NULL);
     assert_int_equal(box_write(box), STATUS_CLOSED);    /* not before it was reopened */
     assert_int_equal(store_number(box->store), number);
     box_verify(box, box->store, STATUS_OK);             /* reads go on */
@@ -57,7 +57,7 @@ static void a_failed_write_closes_for_writing_until_reopened(void **state)
 {
     struct box *box = *state;
     const struct {
-        struct store_faults faults;
+        struct disk_faults faults;
         enum status status;
     } cases[] = {
         { { .write_error = 1000 }, STATUS_IO },
@@ -66,7 +66,7 @@ static void a_failed_write_closes_for_writing_until_reopened(void **state)
     };
 
     for (int round = 0; round < 30; round++) {
-        const struct store_faults *faults = &cases[round % 3].faults;
+        const struct disk_faults *faults = &cases[round % 3].faults;
         uint64_t number;
 
         box_write_many(box, 7);
@@ -84,7 +84,7 @@ static void a_failed_write_closes_for_writing_until_reopened(void **state)
 static void a_write_that_arrived_although_it_failed_is_applied(void **state)
 {
     struct box *box = *state;
-    struct store_faults faults = { .only = ".log", .write_late = 1000 };
+    struct disk_faults faults = { .only = ".log", .write_late = 1000 };
     int applied_count = 0;
 
     for (int round = 0; round < 20; round++) {
@@ -104,12 +104,12 @@ static void a_write_that_arrived_although_it_failed_is_applied(void **state)
 static void a_failed_compaction_closes_for_writing_until_reopened(void **state)
 {
     struct box *box = *state;
-    struct store_faults faults = { .only = ".ldb", .write_no_space = 1000 };
+    struct disk_faults faults = { .only = ".ldb", .write_no_space = 1000 };
     enum status status;
     bool applied;
 
     box_write_many(box, 100);
-    store_env_set_faults(box->env, &faults);
+    faulty_disk_set(box->disk, &faults);
     for (int i = 0; i < 1000 && (status = box_write(box)) == STATUS_OK; i++)
         ;
     assert_int_equal(status, STATUS_NO_SPACE);
@@ -118,7 +118,7 @@ static void a_failed_compaction_closes_for_writing_until_reopened(void **state)
     assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_NO_SPACE);
     assert_non_null(strstr(box->message.text, "No space"));
     box_verify(box, box->store, STATUS_OK);         /* opened over memory, it can still be read */
-    store_env_set_faults(box->env, NULL);
+    faulty_disk_set(box->disk, NULL);
     assert_false(box_reopen(box));
     box_write_many(box, 100);
     reopen_and_verify_twice(box);
@@ -128,7 +128,7 @@ static void a_failed_compaction_closes_for_writing_until_reopened(void **state)
 static void a_store_that_can_not_be_reopened_can_be_read(void **state)
 {
     struct box *box = *state;
-    const struct store_faults cases[] = {
+    const struct disk_faults cases[] = {
         { .only = ".ldb", .write_no_space = 1000 }, { .only = ".ldb", .write_short = 1000 }, { .only = ".ldb", .sync_error = 1000 },
         { .only = "MANIFEST", .write_no_space = 1000 }, { .only = "MANIFEST", .sync_error = 1000 }, { .only = ".dbtmp", .write_error = 1000 },
         { .only = ".dbtmp", .sync_error = 1000 },
@@ -136,15 +136,15 @@ static void a_store_that_can_not_be_reopened_can_be_read(void **state)
     int refused = 0;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct store_faults no_log = { .only = ".log", .write_no_space = 1000 };
+        struct disk_faults no_log = { .only = ".log", .write_no_space = 1000 };
         uint64_t number;
         bool applied;
 
         box_write_many(box, 60);
         number = store_number(box->store);
-        store_env_set_faults(box->env, &no_log);
+        faulty_disk_set(box->disk, &no_log);
         assert_int_equal(box_write(box), STATUS_NO_SPACE);
-        store_env_set_faults(box->env, &cases[i]);
+        faulty_disk_set(box->disk, &cases[i]);
         for (int attempt = 0; attempt < 3; attempt++) {
             /* Where all but an empty log is in tables already, there is no table to write, and it succeeds. */
             if (store_reopen(box->store, &applied, &box->message) == STATUS_OK)
@@ -155,7 +155,7 @@ static void a_store_that_can_not_be_reopened_can_be_read(void **state)
             box_verify(box, box->store, STATUS_OK);
             assert_int_equal(box_write(box), STATUS_CLOSED);
         }
-        store_env_set_faults(box->env, NULL);
+        faulty_disk_set(box->disk, NULL);
         assert_false(box_reopen(box));
         box_verify(box, box->store, STATUS_OK);
     }
@@ -166,14 +166,14 @@ static void a_store_that_can_not_be_reopened_can_be_read(void **state)
 static void compacting_tells_of_its_failure(void **state)
 {
     struct box *box = *state;
-    struct store_faults faults = { .only = ".ldb", .sync_error = 1000 };
+    struct disk_faults faults = { .only = ".ldb", .sync_error = 1000 };
 
     box_write_many(box, 100);
-    store_env_set_faults(box->env, &faults);
+    faulty_disk_set(box->disk, &faults);
     assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_IO);
     assert_false(store_is_writable(box->store));
     assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_CLOSED);
-    store_env_set_faults(box->env, NULL);
+    faulty_disk_set(box->disk, NULL);
     assert_false(box_reopen(box));
     assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
     reopen_and_verify_twice(box);
@@ -182,17 +182,17 @@ static void compacting_tells_of_its_failure(void **state)
 static void a_failed_purge_can_be_repeated(void **state)
 {
     struct box *box = *state;
-    struct store_faults faults = { .write_short = 1000 };
+    struct disk_faults faults = { .write_short = 1000 };
     struct store_iterator *iterator;
     struct store_record record;
     bool done = true;
 
     box_write_many(box, 100);
     assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, NULL, &done), STATUS_OK);
-    store_env_set_faults(box->env, &faults);
+    faulty_disk_set(box->disk, &faults);
     assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, NULL, &done), STATUS_IO);
     assert_false(done);
-    store_env_set_faults(box->env, NULL);
+    faulty_disk_set(box->disk, NULL);
     assert_int_equal(store_purge(box->store, BOX_INCARNATION, 10, NULL, &done), STATUS_CLOSED);
     assert_false(box_reopen(box));
     while (!done)
@@ -205,17 +205,17 @@ static void a_failed_purge_can_be_repeated(void **state)
 static void reads_go_on_while_the_disk_is_full(void **state)
 {
     struct box *box = *state;
-    struct store_faults faults = { .write_no_space = 1000 };
+    struct disk_faults faults = { .write_no_space = 1000 };
     bool applied;
 
     box_write_many(box, 300);
-    store_env_set_faults(box->env, &faults);
+    faulty_disk_set(box->disk, &faults);
     assert_int_equal(box_write(box), STATUS_NO_SPACE);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_NO_SPACE);
         box_verify(box, box->store, STATUS_OK);
     }
-    store_env_set_faults(box->env, NULL);
+    faulty_disk_set(box->disk, NULL);
     assert_false(box_reopen(box));
     box_write_many(box, 10);
     reopen_and_verify_twice(box);
@@ -224,18 +224,18 @@ static void reads_go_on_while_the_disk_is_full(void **state)
 static void after_a_log_was_closed_unsynced_nothing_is_acknowledged(void **state)
 {
     struct box *box = *state;
-    struct store_faults faults = { .only = ".log", .sync_error = 1000 };
+    struct disk_faults faults = { .only = ".log", .sync_error = 1000 };
     enum status status = STATUS_OK;
     int count = 0;
 
     box_write_many(box, 3);
-    store_env_set_faults(box->env, &faults);
+    faulty_disk_set(box->disk, &faults);
     while (count < 1000 && (status = box_write(box)) == STATUS_OK)
         count++;
     assert_int_equal(status, STATUS_IO);
     assert_true(count < 64 * 1024 / (8 / 2 * (int)box->record_size));      /* by the first rotation of the log */
     box_verify(box, box->store, STATUS_OK);
-    store_env_set_faults(box->env, NULL);
+    faulty_disk_set(box->disk, NULL);
     assert_false(box_reopen(box));
     box_write_many(box, 50);
     reopen_and_verify_twice(box);
@@ -244,7 +244,7 @@ static void after_a_log_was_closed_unsynced_nothing_is_acknowledged(void **state
 static void a_store_that_came_back_older_stays_closed(void **state)
 {
     struct box *box = *state;
-    struct store_faults faults = { .write_error = 1000 };
+    struct disk_faults faults = { .write_error = 1000 };
     char logs[BOX_FILES_MAX][BOX_PATH_SIZE];
     struct buffer record;
     struct bytes name;
@@ -256,9 +256,9 @@ static void a_store_that_came_back_older_stays_closed(void **state)
     box_write_many(box, 20);
     assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_OK);
     box_write_many(box, 3);
-    store_env_set_faults(box->env, &faults);
+    faulty_disk_set(box->disk, &faults);
     assert_int_equal(box_write(box), STATUS_IO);
-    store_env_set_faults(box->env, NULL);
+    faulty_disk_set(box->disk, NULL);
     count = box_files(box->dir, ".log", logs);
     assert_true(count > 0);
     for (int i = 0; i < count; i++)
@@ -281,7 +281,7 @@ static void whatever_fails_what_was_acknowledged_is_there(void **state)
 
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
-        struct store_faults faults = { .seed = seed };
+        struct disk_faults faults = { .seed = seed };
         struct random random;
         struct box box;
 
@@ -298,7 +298,7 @@ static void whatever_fails_what_was_acknowledged_is_there(void **state)
             faults.write_no_space = (int)random_below(&random, 8);
         faults.sync_error = (int)random_below(&random, 100);
         faults.open_error = (int)random_below(&random, 50);
-        store_env_set_faults(box.env, &faults);
+        faulty_disk_set(box.disk, &faults);
         for (int i = 0; i < 250; i++) {
             enum status status = box_write(&box);
             uint64_t number = store_number(box.store);
@@ -313,7 +313,7 @@ static void whatever_fails_what_was_acknowledged_is_there(void **state)
             failures++;
             applied_count += box_reopen(&box);
         }
-        store_env_set_faults(box.env, NULL);
+        faulty_disk_set(box.disk, NULL);
         if (!store_is_writable(box.store))
             box_reopen(&box);
         box_verify(&box, box.store, STATUS_OK);
@@ -329,20 +329,20 @@ static void whatever_fails_what_was_acknowledged_is_there(void **state)
 static void failing_reads_are_errors(void **state)
 {
     struct box *box = *state;
-    struct store_faults faults = { .read_error = 300 };
+    struct disk_faults faults = { .read_error = 300 };
 
     box->options.block_cache_size = 1;      /* nearly every get reads */
     box_write_many(box, 300);
     box_close(box);
     assert_int_equal(box_open(box), STATUS_OK);
-    store_env_set_faults(box->env, &faults);
+    faulty_disk_set(box->disk, &faults);
     for (int round = 0; round < 10; round++)
         box_verify(box, box->store, STATUS_IO);
-    faults = (struct store_faults){ .seed = 5, .read_corrupt = 300 };
-    store_env_set_faults(box->env, &faults);
+    faults = (struct disk_faults){ .seed = 5, .read_corrupt = 300 };
+    faulty_disk_set(box->disk, &faults);
     for (int round = 0; round < 10; round++)
         box_verify(box, box->store, STATUS_CORRUPT);
-    store_env_set_faults(box->env, NULL);
+    faulty_disk_set(box->disk, NULL);
     box_verify(box, box->store, STATUS_OK);     /* errors are not remembered */
 }
 
@@ -518,13 +518,13 @@ static void a_failed_snapshot_leaves_nothing_and_harms_nothing(void **state)
     snprintf(image, sizeof(image), "%s/image", box->root);
     box_write_many(box, 100);
     for (uint64_t seed = 1; seed <= 40; seed++) {
-        struct store_faults faults = { .seed = seed, .only = "/image/", .write_short = 100, .open_error = 100,
+        struct disk_faults faults = { .seed = seed, .only = "/image/", .write_short = 100, .open_error = 100,
             .sync_error = 100 };
         enum status status;
 
-        store_env_set_faults(box->env, &faults);
+        faulty_disk_set(box->disk, &faults);
         status = store_snapshot(box->store, image, &box->message);
-        store_env_set_faults(box->env, NULL);
+        faulty_disk_set(box->disk, NULL);
         if (status != STATUS_OK) {
             failures++;
             assert_int_equal(status, STATUS_IO);
@@ -557,7 +557,7 @@ static void a_power_cut_leaves_a_prefix_of_the_batches(void **state)
 
         box_create(&box, seed);
         random_init(&random, seed);
-        store_env_track_power(box.env);
+        faulty_disk_track_power(box.disk);
         assert_int_equal(box_open(&box), STATUS_OK);
         for (int cuts = 0; cuts < 3; cuts++) {
             uint64_t number;
@@ -567,10 +567,10 @@ static void a_power_cut_leaves_a_prefix_of_the_batches(void **state)
                 assert_int_equal(store_compact(box.store, BOX_INCARNATION), STATUS_OK);
             box_write_many(&box, (int)random_below(&random, 20));
             number = store_number(box.store);
-            store_env_cut_power(box.env);
+            faulty_disk_cut_power(box.disk);
             assert_int_not_equal(box_write(&box), STATUS_OK);
             box_close(&box);
-            store_env_apply_power_cut(box.env, random_next(&random));
+            faulty_disk_apply_power_cut(box.disk, random_next(&random));
             if (box_open(&box) != STATUS_OK) {
                 refused++;
                 break;
@@ -595,7 +595,7 @@ static void a_snapshot_survives_the_power_cut_after_it(void **state)
 
         box_create(&box, seed);
         random_init(&random, seed);
-        store_env_track_power(box.env);
+        faulty_disk_track_power(box.disk);
         assert_int_equal(box_open(&box), STATUS_OK);
         box_write_many(&box, (int)random_below(&random, 200));
         number = store_number(box.store);
@@ -604,9 +604,9 @@ static void a_snapshot_survives_the_power_cut_after_it(void **state)
         snprintf(copy.dir, sizeof(copy.dir), "%s/image", box.root);
         assert_int_equal(store_snapshot(box.store, copy.dir, &box.message), STATUS_OK);
         box_write_many(&box, (int)random_below(&random, 200));
-        store_env_cut_power(box.env);
+        faulty_disk_cut_power(box.disk);
         box_close(&box);
-        store_env_apply_power_cut(box.env, random_next(&random));
+        faulty_disk_apply_power_cut(box.disk, random_next(&random));
         assert_int_equal(box_open(&copy), STATUS_OK);
         assert_int_equal(store_number(copy.store), number);
         box_verify(&copy, copy.store, STATUS_OK);
@@ -631,7 +631,7 @@ static int setup_rare(void **state)
 static void without_numbers_a_failed_batch_is_written_again(void **state)
 {
     struct box *box = *state;
-    const struct store_faults cases[] = {
+    const struct disk_faults cases[] = {
         { .only = ".log", .write_late = 1000 }, { .write_error = 1000 }, { .write_no_space = 1000 }, { .write_short = 1000 },
     };
 
@@ -640,9 +640,9 @@ static void without_numbers_a_failed_batch_is_written_again(void **state)
 
         box_write_many(box, 7);
         number = store_number(box->store);
-        store_env_set_faults(box->env, &cases[round % 4]);
+        faulty_disk_set(box->disk, &cases[round % 4]);
         assert_int_not_equal(box_write(box), STATUS_OK);
-        store_env_set_faults(box->env, NULL);
+        faulty_disk_set(box->disk, NULL);
         assert_false(box_reopen(box));
         assert_int_equal(store_number(box->store), number);
         box_write_many(box, 1);         /* the same one: its content follows from the number */
@@ -657,7 +657,7 @@ static void without_numbers_a_log_that_was_damaged_is_noticed(void **state)
     (void)state;
     random_init(&random, 21);
     for (uint64_t seed = 1; seed <= 40; seed++) {
-        struct store_faults faults = { .write_error = 1000 };
+        struct disk_faults faults = { .write_error = 1000 };
         char logs[BOX_FILES_MAX][BOX_PATH_SIZE];
         struct box box;
         bool applied;
@@ -668,9 +668,9 @@ static void without_numbers_a_log_that_was_damaged_is_noticed(void **state)
         box.options.write_buffer_size = 1 << 20;
         assert_int_equal(box_open(&box), STATUS_OK);
         box_write_many(&box, 30);
-        store_env_set_faults(box.env, &faults);
+        faulty_disk_set(box.disk, &faults);
         assert_int_not_equal(box_write(&box), STATUS_OK);
-        store_env_set_faults(box.env, NULL);
+        faulty_disk_set(box.disk, NULL);
         assert_int_equal(box_files(box.dir, ".log", logs), 1);
         size = box_file_size(logs[0]);
         if (seed % 2 == 0)

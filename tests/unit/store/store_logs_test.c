@@ -30,7 +30,7 @@ static int teardown(void **state)
 {
     struct box *box = *state;
 
-    store_env_set_faults(box->env, NULL);
+    faulty_disk_set(box->disk, NULL);
     box_destroy(box);
     mem_free(box);
     return 0;
@@ -39,14 +39,14 @@ static int teardown(void **state)
 static void full_logs_are_dropped_without_a_sync(void **state)
 {
     struct box *box = *state;
-    struct store_faults faults = { .only = ".log", .sync_error = 1000 };
+    struct disk_faults faults = { .only = ".log", .sync_error = 1000 };
     char tables[BOX_FILES_MAX][BOX_PATH_SIZE];
 
-    store_env_set_faults(box->env, &faults);
+    faulty_disk_set(box->disk, &faults);
     for (int i = 0; i < 500; i++)
         assert_int_equal(box_write(box), STATUS_OK);
     assert_true(box_files(box->dir, ".ldb", tables) > 0);      /* it had to change its log */
-    store_env_set_faults(box->env, NULL);
+    faulty_disk_set(box->disk, NULL);
     box_verify(box, box->store, STATUS_OK);
     assert_false(box_reopen(box));
     box_verify(box, box->store, STATUS_OK);

@@ -42,7 +42,7 @@ static int close_rig(void **state)
 {
     struct rig *rig = *state;
 
-    store_env_set_faults(rig->box.env, NULL);
+    faulty_disk_set(rig->box.disk, NULL);
     if (rig->box.writer_held)
         tier_box_release_writer(&rig->box);
     tier_box_close_client(rig->client);
@@ -183,7 +183,7 @@ static void break_store(struct rig *rig)
 {
     struct store_batch *batch = store_batch_create();
 
-    store_env_set_faults(rig->box.env, &(struct store_faults){ .write_error = 1000, .open_error = 1000 });
+    faulty_disk_set(rig->box.disk, &(struct disk_faults){ .write_error = 1000, .open_error = 1000 });
     store_batch_delete_expiry(batch, 1, 1, 1, BYTES("none"));
     assert_int_not_equal(store_write(rig->box.tier->store, batch), STATUS_OK);
     store_batch_destroy(batch);
@@ -205,7 +205,7 @@ static void a_key_set_again_over_a_pending_delete_survives_a_checkpoint_that_fai
     rig->box.tier->settings.high_percent = rig->box.tier->settings.low_percent = 1;
     tier_box_release_writer(&rig->box);
     assert_int_equal(take_image(rig), STATUS_CLOSED);
-    store_env_set_faults(rig->box.env, NULL);
+    faulty_disk_set(rig->box.disk, NULL);
     await_state(rig, TIER_OK);
     tier_box_settle(&rig->box);
     say_all(rig, "STRLEN k%d", ":4003\n");
@@ -223,7 +223,7 @@ static void a_key_deleted_behind_the_cut_does_not_come_back(void **state)
     assert_int_equal(store_compact(rig->box.tier->store, rig->box.partitions->incarnations[0]), STATUS_OK);
     say_all(rig, "SET k%d blind", "+OK\n");
     say_all(rig, "DEL k%d", ":1\n");                /* whether there are records is unknown */
-    store_env_set_faults(rig->box.env, &(struct store_faults){ .read_delay_us = 20000 });
+    faulty_disk_set(rig->box.disk, &(struct disk_faults){ .read_delay_us = 20000 });
     reads = store_env_stats(rig->box.env).reads;
     tier_box_release_writer(&rig->box);
     while (store_env_stats(rig->box.env).reads == reads)
@@ -231,7 +231,7 @@ static void a_key_deleted_behind_the_cut_does_not_come_back(void **state)
     say_all(rig, "SET k%d cut", "+OK\n");
     cut(rig);
     say_all(rig, "DEL k%d", ":1\n");
-    store_env_set_faults(rig->box.env, NULL);
+    faulty_disk_set(rig->box.disk, NULL);
     assert_int_equal(take_image(rig), STATUS_OK);
     say_all(rig, "GET k%d", "$-1\n");
     tier_box_settle(&rig->box);
@@ -406,7 +406,7 @@ static void a_record_that_cant_be_read_does_not_keep_a_failed_checkpoint(void **
     say_all(rig, "TIER DEMOTE k%d", ":1\n");
     tier_box_hold_writer(&rig->box);
     assert_int_equal(store_compact(rig->box.tier->store, rig->box.partitions->incarnations[0]), STATUS_OK);
-    store_env_set_faults(rig->box.env, &(struct store_faults){ .read_error = 1000 });
+    faulty_disk_set(rig->box.disk, &(struct disk_faults){ .read_error = 1000 });
     say_all(rig, "SET k%d blind", "+OK\n");
     cut(rig);
     say_all(rig, "DEL k%d", ":1\n");
@@ -415,7 +415,7 @@ static void a_record_that_cant_be_read_does_not_keep_a_failed_checkpoint(void **
     began_us = clock_mono_us();
     while (rig->box.tier->epoch.phase)
         BOX_DEMAND(&rig->box, clock_mono_us() - began_us < PATIENCE_US / 10, "the checkpoint does not end");
-    store_env_set_faults(rig->box.env, NULL);
+    faulty_disk_set(rig->box.disk, NULL);
     say_all(rig, "GET k%d", "$-1\n");
     tier_box_settle(&rig->box);
     say_all(rig, "GET k%d", "$-1\n");

@@ -41,7 +41,7 @@ static int close_rig(void **state)
 {
     struct rig *rig = *state;
 
-    store_env_set_faults(rig->box.env, NULL);
+    faulty_disk_set(rig->box.disk, NULL);
     if (rig->box.writer_held)
         tier_box_release_writer(&rig->box);
     tier_box_close_client(rig->client);
@@ -96,13 +96,13 @@ static void set_cold_keys(struct rig *rig, int count)
 static void the_cold_keys_of_one_turn_are_read_at_the_same_time(void **state)
 {
     struct rig *rig = *state;
-    struct store_faults faults = { .only = ".ldb", .read_delay_us = DELAY_US };
+    struct disk_faults faults = { .only = ".ldb", .read_delay_us = DELAY_US };
     int64_t began_us;
 
     tier_settings(rig->box.tier)->load_threads = LOADERS;
     set_cold_keys(rig, KEYS + 1);
     await_idle_loaders(rig);
-    store_env_set_faults(rig->box.env, &faults);
+    faulty_disk_set(rig->box.disk, &faults);
     began_us = clock_mono_us();
     assert_string_equal(say(rig, "EXISTS k0 k1 k2 k3 k4 k5 k6 k7"), ":8\n");
     /* One after the other it takes at least KEYS delays; at the same time two. */

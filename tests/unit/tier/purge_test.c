@@ -37,7 +37,7 @@ static int close_rig(void **state)
 {
     struct rig *rig = *state;
 
-    store_env_set_faults(rig->box.env, NULL);
+    faulty_disk_set(rig->box.disk, NULL);
     if (rig->box.writer_held)
         tier_box_release_writer(&rig->box);
     tier_box_close_client(rig->client);
@@ -211,10 +211,10 @@ static void begin_slow_slice(struct rig *rig)
     store_records(rig, 17, 150, RECORD_SIZE);
     rig->box.partitions->incarnation_last = 17;
     purge_add(rig->box.tier->purge, 17);
-    store_env_set_faults(rig->box.env, &(struct store_faults){ .only = ".ldb", .read_delay_us = 10000 });
+    faulty_disk_set(rig->box.disk, &(struct disk_faults){ .only = ".ldb", .read_delay_us = 10000 });
     tier_box_release_writer(&rig->box);
     await_slices(rig, 1);
-    store_env_set_faults(rig->box.env, &(struct store_faults){ .only = ".ldb", .read_delay_us = 2000000 });
+    faulty_disk_set(rig->box.disk, &(struct disk_faults){ .only = ".ldb", .read_delay_us = 2000000 });
 }
 
 static void demotion_goes_on_while_room_is_given_back(void **state)
@@ -230,7 +230,7 @@ static void demotion_goes_on_while_room_is_given_back(void **state)
         assert_string_equal(say(rig, line), ":1\n");
     }
     assert_true(disk_size(rig) > 75 * RECORD_SIZE);
-    store_env_set_faults(rig->box.env, NULL);
+    faulty_disk_set(rig->box.disk, NULL);
 }
 
 static void the_end_waits_for_one_slice_only(void **state)
@@ -238,7 +238,7 @@ static void the_end_waits_for_one_slice_only(void **state)
     struct rig *rig = *state;
 
     begin_slow_slice(rig);
-    store_env_set_faults(rig->box.env, NULL);
+    faulty_disk_set(rig->box.disk, NULL);
     tier_box_close_client(rig->client);
     tier_stop(rig->box.tier);
     assert_int_equal(rig->box.slice_count, 1);      /* of two that there are */

@@ -29,15 +29,15 @@ static int open_rig(void **state)
     return 0;
 }
 
-static void set_faults(struct rig *rig, struct store_faults faults)
+static void set_faults(struct rig *rig, struct disk_faults faults)
 {
     faults.seed = rig->box.seed;
-    store_env_set_faults(rig->box.env, &faults);
+    faulty_disk_set(rig->box.disk, &faults);
 }
 
 static void clear_faults(struct rig *rig)
 {
-    store_env_set_faults(rig->box.env, NULL);
+    faulty_disk_set(rig->box.disk, NULL);
 }
 
 static int close_rig(void **state)
@@ -100,7 +100,7 @@ static void what_cant_be_read_is_an_error_and_not_nil(void **state)
     assert_string_equal(say(rig, "SET l 3"), "+OK\n");
     assert_string_equal(say(rig, "TIER DEMOTE k l"), ":2\n");
     write_out(rig);
-    set_faults(rig, (struct store_faults){ .read_error = 1000 });
+    set_faults(rig, (struct disk_faults){ .read_error = 1000 });
     for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
         assert_string_equal(say(rig, requests[i]), UNREADABLE);
     assert_string_equal(say(rig, "GET hot"), "$1\n1\n");
@@ -116,7 +116,7 @@ static void a_count_that_needs_an_unreadable_record_is_an_error(void **state)
     assert_string_equal(say(rig, "SET k 2"), "+OK\n");
     assert_string_equal(say(rig, "TIER DEMOTE k"), ":1\n");
     write_out(rig);
-    set_faults(rig, (struct store_faults){ .read_error = 1000 });
+    set_faults(rig, (struct disk_faults){ .read_error = 1000 });
     assert_string_equal(say(rig, "SET k blind"), "+OK\n");
     assert_string_equal(say(rig, "DBSIZE"), UNREADABLE);
     assert_string_equal(say(rig, "TIER DEMOTE k"), "-ERR 1 of the keys could not be written to the store: see tier_status and tier_last_error "
@@ -165,7 +165,7 @@ static void a_record_that_makes_no_sense_is_an_error_until_it_is_overwritten(voi
 
 static void an_outage_loses_nothing_and_ends(void **state)
 {
-    static const struct store_faults outages[] = {
+    static const struct disk_faults outages[] = {
         { .write_error = 1000 }, { .write_no_space = 1000 }, { .write_short = 1000 }, { .write_late = 1000 },
     };
     struct rig *rig = *state;
@@ -206,7 +206,7 @@ static void a_flush_in_an_outage_is_purged_after_it(void **state)
 
     assert_string_equal(say(rig, "MSET a 1 b 2 c 3"), "+OK\n");
     assert_string_equal(say(rig, "TIER DEMOTE a b"), ":2\n");
-    set_faults(rig, (struct store_faults){ .write_error = 1000 });
+    set_faults(rig, (struct disk_faults){ .write_error = 1000 });
     say(rig, "TIER DEMOTE c");
     assert_int_equal(state_of(rig), TIER_ERROR);
     assert_string_equal(say(rig, "FLUSHDB"), "+OK\n");
@@ -244,7 +244,7 @@ static void an_outage_at_the_end_does_not_hold_up_the_stop(void **state)
 
     assert_string_equal(say(rig, "MSET a 1 b 2"), "+OK\n");
     assert_string_equal(say(rig, "TIER DEMOTE a"), ":1\n");
-    set_faults(rig, (struct store_faults){ .write_error = 1000, .sync_error = 1000 });
+    set_faults(rig, (struct disk_faults){ .write_error = 1000, .sync_error = 1000 });
     say(rig, "TIER DEMOTE b");
     assert_string_equal(say(rig, "DEL a"), ":1\n");
     assert_string_equal(say(rig, "FLUSHALL"), "+OK\n");

@@ -382,13 +382,13 @@ static void rule_4_an_older_read_installs_nothing_for_a_newer_wish(void **state)
 static void rule_4_an_old_record_is_not_installed_over_a_new_one(void **state)
 {
     struct rig *rig = *state;
-    struct store_faults slow = { .seed = 1, .read_delay_us = 300000 };
+    struct disk_faults slow = { .seed = 1, .read_delay_us = 300000 };
 
     set_cold(rig, 0, "k", "old");
     tier_box_hold_writer(&rig->box);
     assert_int_equal(store_compact(rig->box.tier->store, rig->box.partitions->incarnations[0]), STATUS_OK);
     tier_box_release_writer(&rig->box);
-    store_env_set_faults(rig->box.env, &slow);
+    faulty_disk_set(rig->box.disk, &slow);
     assert_false(tier_box_begin(rig->a, "GET k"));
     worker_end_turn(&rig->box.workers[0].worker);
     while (loaders_queued(rig->box.tier) > 0)
@@ -409,7 +409,7 @@ static void rule_4_an_old_record_is_not_installed_over_a_new_one(void **state)
     assert_false(tier_box_begin(rig->b, "GET k"));
     assert_string_equal(tier_box_await(rig->b), "$3\nnew\n");
     assert_string_equal(tier_box_await(rig->a), "$3\nnew\n");
-    store_env_set_faults(rig->box.env, NULL);
+    faulty_disk_set(rig->box.disk, NULL);
     tier_box_release_writer(&rig->box);
     assert_string_equal(tier_box_say(rig->a, "GET k"), "$3\nnew\n");
 }

@@ -973,7 +973,7 @@ static void *weather_main(void *context)
     random_init(&random, box->seed + 99);
     for (uint64_t round = 0; !storm->over; round++) {
         struct timespec moment = { 0, 3000000 };
-        struct store_faults faults = { .seed = box->seed + round };
+        struct disk_faults faults = { .seed = box->seed + round };
 
         if (storm->weather == MEMORY_SHORT)
             limit_memory(storm, round % 16 == 15 ? 0 : calm + (60000ll << random_below(&random, 5)));
@@ -983,11 +983,11 @@ static void *weather_main(void *context)
             int *chances[] = { &faults.write_error, &faults.write_no_space, &faults.write_short, &faults.sync_error, &faults.read_error };
 
             *chances[random_below(&random, storm->weather == READS_FAIL ? 5 : 4)] = 20 + (int)random_below(&random, 100);
-            store_env_set_faults(box->env, round % 8 == 7 ? &faults : NULL);
+            faulty_disk_set(box->disk, round % 8 == 7 ? &faults : NULL);
         }
         nanosleep(&moment, NULL);
     }
-    store_env_set_faults(box->env, NULL);
+    faulty_disk_set(box->disk, NULL);
     limit_memory(storm, 0);
     return NULL;
 }

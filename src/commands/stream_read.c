@@ -263,7 +263,7 @@ static void wait_for_entries(struct call *call, const struct read *read)
         .type = VALUE_STREAM,
         .key_first = read->keys,
         .key_count = read->stream_count,
-        .even_without = read->kind == OF_GROUP,
+        .wakes_on_removal = read->kind == OF_GROUP,
         .deadline_us = read->deadline_us,
         .args = words,
         .arg_count = call->arg_count,

@@ -48,7 +48,7 @@ struct call_wait {
     uint8_t type;                   /* enum value_type of the keys that may serve it */
     int key_first, key_count;       /* arguments that are keys by the command's row; none: only the deadline ends the wait */
     enum call_wait_end end;
-    bool even_without;              /* run again also when a key was removed or has another type */
+    bool wakes_on_removal;          /* run again also when a key was removed or has another type */
     int64_t deadline_us;            /* monotonic clock; 0: none */
     const struct bytes *args;       /* run then in place of the call's own arguments */
     int arg_count;

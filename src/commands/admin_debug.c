@@ -290,7 +290,7 @@ static void debug_help(struct call *call)
 }
 
 /* Subcommands that Redis has and Kelvin does not support. */
-static bool is_foreign(const struct call *call)
+static bool is_unsupported(const struct call *call)
 {
     static const char *const names[] = {
         "aof-flush-sleep", "assert", "change-repl-id", "client-enforce-reply-list", "client-eviction", "clusterlink",
@@ -353,7 +353,7 @@ void debug_command(struct call *call)
             return;
         }
     }
-    if (is_foreign(call))
+    if (is_unsupported(call))
         reply_errorf(call, "ERR DEBUG %s is not supported by Kelvin",
             call_format(call, "%.*s", (int)call->args[1].size, call->args[1].data).data);
     else

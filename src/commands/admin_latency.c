@@ -133,10 +133,11 @@ static void append_advice(struct buffer *out, const struct engine *engine, const
     }
     buffer_append_string(out, "\nAdvice:\n");
     if (commands) {
-        buffer_append_string(out, "- SLOWLOG GET shows which commands were slow. Large keys are the most expensive: read and change them in parts, "
-            "and remove them with UNLINK.\n");
+        buffer_append_string(out, "- SLOWLOG GET shows which commands were slow. Large keys are the most expensive: read "
+            "and change them in parts, and remove them with UNLINK.\n");
         if (slow_us < 0 || (threshold_us > 0 && slow_us > threshold_us))
-            buffer_append_format(out, "- The slow log does not record all of them: CONFIG SET slowlog-log-slower-than %" PRId64 "\n", threshold_us);
+            buffer_append_format(out, "- The slow log does not record all of them: CONFIG SET slowlog-log-slower-than %" PRId64 "\n",
+                threshold_us);
     }
     if (fast)
         buffer_append_string(out, "- Commands that do almost no work were slow, so the machine was busy with something else: look for other "
@@ -182,7 +183,7 @@ static bool reply_histogram(struct call *call, const struct command *command)
 {
     struct command_stats *stats = command_stats_of(call->engine->commands, command);
     const _Atomic uint64_t *latency = atomic_load_explicit(&stats->latency, memory_order_acquire);
-    uint64_t seen = 0, told = 0, total = 0, counts[LATENCY_BUCKETS];
+    uint64_t seen = 0, reported = 0, total = 0, counts[LATENCY_BUCKETS];
     struct reply_later later;
     size_t pairs = 0;
     size_t bucket = 0;
@@ -201,11 +202,11 @@ static bool reply_histogram(struct call *call, const struct command *command)
         /* A bucket that begins below the step's power of two ends there at the latest. */
         while (bucket < LATENCY_BUCKETS && (histogram_bucket_min(bucket, LATENCY_STEP_BITS) < UINT64_C(1024) << step || step >= HISTOGRAM_STEPS))
             seen += counts[bucket++];
-        if (seen == told)
+        if (seen == reported)
             continue;
         reply_integer(call->reply, (int64_t)step_end_us(step));
         reply_integer(call->reply, (int64_t)seen);
-        told = seen;
+        reported = seen;
         pairs++;
     }
     reply_later_map(call->reply, later, pairs);

@@ -69,7 +69,7 @@ static void reply_ratio(struct call *call, const char *name, double ratio)
 static size_t reply_databases(struct call *call, uint64_t *keys)
 {
     struct engine *engine = call->engine;
-    size_t told = 0;
+    size_t replied = 0;
 
     *keys = 0;
     for (int db = 0; db < engine->partitions->db_count; db++) {
@@ -79,14 +79,14 @@ static size_t reply_databases(struct call *call, uint64_t *keys)
         if (count == 0)
             continue;
         *keys += count;
-        told++;
+        replied++;
         reply_bulk(call->reply, call_format(call, "db.%d", db));
         reply_map(call->reply, 3);
         reply_number(call, "overhead.hashtable.main", database_table_size(engine, db));
         reply_number(call, "overhead.hashtable.expires", 0);
         reply_number(call, "overhead.hashtable.slot-to-keys", 0);
     }
-    return told;
+    return replied;
 }
 
 static void reply_allocator(struct call *call, const struct memory_stats *stats)

@@ -16,8 +16,8 @@ struct filter {
     int64_t *ids;                   /* NULL: any; else the IDs that LIST ID names */
     size_t id_count;
     char *address, *local_address;  /* NULL: any */
-    bool nobody;                    /* no client matches: a type or user that has none */
-    bool spare_asker;
+    bool matches_none;                    /* no client matches: a type or user that has none */
+    bool spare_caller;
 };
 
 struct found_line {
@@ -32,7 +32,7 @@ struct part {
     struct found_line *lines;
     size_t line_count, line_room;
     int64_t killed;
-    bool asker_killed;
+    bool caller_killed;
 };
 
 enum purpose { LIST_CLIENTS, KILL_CLIENTS };
@@ -41,7 +41,7 @@ struct survey {
     struct job job;
     enum purpose purpose;
     struct filter filter;
-    uint64_t asker;
+    uint64_t caller;
     struct job_pool *jobs;
     struct part *parts;             /* one for each worker */
     int part_count;
@@ -86,7 +86,7 @@ static bool is_meant(const struct survey *survey, const struct client *client)
 {
     const struct filter *filter = &survey->filter;
 
-    if (filter->nobody || (filter->id != 0 && (uint64_t)filter->id != client->id))
+    if (filter->matches_none || (filter->id != 0 && (uint64_t)filter->id != client->id))
         return false;
     if (filter->ids != NULL && !is_listed(filter, client->id))
         return false;
@@ -94,14 +94,14 @@ static bool is_meant(const struct survey *survey, const struct client *client)
         return false;
     if (filter->local_address != NULL && (client->local_address == NULL || strcmp(filter->local_address, client->local_address) != 0))
         return false;
-    return !(filter->spare_asker && client->id == survey->asker);
+    return !(filter->spare_caller && client->id == survey->caller);
 }
 
 static void note_line(struct survey *survey, struct part *part, const struct client *client, int64_t now_ms)
 {
     size_t offset = part->text.size;
 
-    client_line(&part->text, client, survey->asker, now_ms);
+    client_line(&part->text, client, survey->caller, now_ms);
     if (part->line_count == part->line_room) {
         part->line_room = part->line_room == 0 ? 16 : part->line_room * 2;
         part->lines = mem_realloc(part->lines, part->line_room * sizeof(*part->lines));
@@ -113,8 +113,8 @@ static void note_line(struct survey *survey, struct part *part, const struct cli
 static void kill_one(struct survey *survey, struct part *part, struct worker *worker, struct client *client)
 {
     part->killed++;
-    if (client->id == survey->asker)
-        part->asker_killed = true;
+    if (client->id == survey->caller)
+        part->caller_killed = true;
     else
         worker->close(client);
 }
@@ -166,7 +166,7 @@ static struct survey *survey_all(struct call *call, enum purpose purpose, struct
     survey->job.release = survey_release;
     survey->purpose = purpose;
     survey->filter = *filter;
-    survey->asker = call->client->id;
+    survey->caller = call->client->id;
     survey->jobs = engine->jobs;
     survey->part_count = engine->worker_count;
     survey->parts = mem_zalloc((size_t)engine->worker_count * sizeof(*survey->parts));
@@ -248,7 +248,7 @@ static bool parse_type(struct call *call, int arg, struct filter *filter)
     if (arg_is(call, arg, "normal"))
         return true;
     if (arg_is(call, arg, "master") || arg_is(call, arg, "replica") || arg_is(call, arg, "slave") || arg_is(call, arg, "pubsub")) {
-        filter->nobody = true;
+        filter->matches_none = true;
         return true;
     }
     reply_errorf(call, "ERR Unknown client type '%.*s'", (int)call->args[arg].size, call->args[arg].data);
@@ -323,7 +323,7 @@ static bool parse_kill_option(struct call *call, int arg, struct filter *filter)
         return false;
     }
     if (arg_is(call, arg, "skipme") && (arg_is(call, arg + 1, "yes") || arg_is(call, arg + 1, "no"))) {
-        filter->spare_asker = arg_is(call, arg + 1, "yes");
+        filter->spare_caller = arg_is(call, arg + 1, "yes");
         return true;
     }
     reply_error(call, ERR_SYNTAX);
@@ -337,7 +337,7 @@ static bool parse_kill(struct call *call, struct filter *filter)
         set_address(&filter->address, call->args[2]);
         return true;
     }
-    filter->spare_asker = true;
+    filter->spare_caller = true;
     for (int i = 2; i < call->arg_count; i += 2) {
         if (i + 1 == call->arg_count) {
             reply_error(call, ERR_SYNTAX);
@@ -364,7 +364,7 @@ void client_kill_command(struct call *call)
         return;
     for (int i = 0; i < survey->part_count; i++) {
         killed += survey->parts[i].killed;
-        if (survey->parts[i].asker_killed)
+        if (survey->parts[i].caller_killed)
             call->client->flags |= CLIENT_CLOSE_AFTER_REPLY;
     }
     if (call->arg_count > 3)

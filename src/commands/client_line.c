@@ -7,11 +7,11 @@
 
 enum { FLAGS_MAX = 8 };
 
-static void flag_letters(char *letters, const struct client *client, uint64_t asker)
+static void flag_letters(char *letters, const struct client *client, uint64_t caller)
 {
     char *next = letters;
 
-    if (client->parked && client->id != asker)
+    if (client->parked && client->id != caller)
         *next++ = 'b';
     if (client->flags & CLIENT_MONITOR)
         *next++ = 'O';
@@ -45,7 +45,7 @@ static int64_t seconds_since(int64_t then_ms, int64_t now_ms)
     return now_ms > then_ms ? (now_ms - then_ms) / 1000 : 0;
 }
 
-void client_line(struct buffer *out, const struct client *client, uint64_t asker, int64_t now_ms)
+void client_line(struct buffer *out, const struct client *client, uint64_t caller, int64_t now_ms)
 {
     const struct buffer *replies = &client->reply.out;
     uint64_t query_free = client->query_room > client->query_size ? client->query_room - client->query_size : 0;
@@ -54,7 +54,7 @@ void client_line(struct buffer *out, const struct client *client, uint64_t asker
         text_size(client->local_address);
     char flags[FLAGS_MAX];
 
-    flag_letters(flags, client, asker);
+    flag_letters(flags, client, caller);
     buffer_append_format(out, "id=%llu addr=%s laddr=%s fd=%d name=%s age=%lld idle=%lld flags=%s db=%d sub=0 psub=0 ssub=0 multi=-1",
         (unsigned long long)client->id, text_or_empty(client->address), text_or_empty(client->local_address), client->fd,
         text_or_empty(client->name), (long long)seconds_since(client->created_ms, now_ms),
@@ -63,6 +63,6 @@ void client_line(struct buffer *out, const struct client *client, uint64_t asker
         (unsigned long long)client->query_size, (unsigned long long)query_free, (unsigned long long)client->arguments_size,
         replies->capacity, replies->size, replies->size, total);
     buffer_append_format(out, " events=%s cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
-        replies->size > 0 && client->id != asker ? "rw" : "r", client->last_command == NULL ? "NULL" : client->last_command->name,
+        replies->size > 0 && client->id != caller ? "rw" : "r", client->last_command == NULL ? "NULL" : client->last_command->name,
         client->reply.protocol, text_or_empty(client->lib_name), text_or_empty(client->lib_version));
 }

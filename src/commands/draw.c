@@ -1,6 +1,10 @@
 #include "commands/draw.h"
 
-bool draw_parse(struct draw *draw, struct call *call, const char *word)
+/* Drawing until enough different elements were found is fast if at most 1/3 of all are wanted. */
+enum { SPARSE_FACTOR = 3 };
+
+/* key count [word]. False: the error was replied. */
+static bool parse_draw(struct draw *draw, struct call *call, const char *word)
 {
     int64_t count;
 
@@ -24,7 +28,7 @@ bool draw_parse(struct draw *draw, struct call *call, const char *word)
     return true;
 }
 
-void draw_reply_count(const struct draw *draw)
+static void reply_count(const struct draw *draw)
 {
     struct reply *reply = draw->call->reply;
 
@@ -35,4 +39,63 @@ void draw_reply_pair(const struct draw *draw)
 {
     if (draw->with_seconds && draw->call->reply->protocol > 2)
         reply_array(draw->call->reply, 2);
+}
+
+static void draw_different(struct draw *draw, const struct draw_source *source)
+{
+    size_t all = source->count(draw->value);
+
+    if (draw->count > all)
+        draw->count = all;
+    reply_count(draw);
+    if (source->is_compact(draw->value) || draw->count > all / SPARSE_FACTOR)
+        source->walking(draw);
+    else
+        source->sparsely(draw);
+}
+
+static void draw_several(struct call *call, const struct draw_source *source)
+{
+    struct draw draw;
+    struct key key;
+
+    if (!parse_draw(&draw, call, source->word) || !key_open_as(call, 1, KEY_FOR_READING, source->type, &key))
+        return;
+    if (!key.present || draw.count == 0) {
+        reply_array(call->reply, 0);
+        return;
+    }
+    draw.value = &key.value;
+    if (!draw.repeats) {
+        draw_different(&draw, source);
+    } else if (draw.count > DRAWS_MAX) {
+        reply_error(call, ERR_OUT_OF_RANGE);
+    } else {
+        reply_count(&draw);
+        for (size_t i = 0; i < draw.count; i++)
+            source->one(&draw);
+    }
+}
+
+static void draw_one(struct call *call, const struct draw_source *source)
+{
+    struct draw draw = { .call = call };
+    struct key key;
+
+    if (!key_open_as(call, 1, KEY_FOR_READING, source->type, &key))
+        return;
+    if (!key.present) {
+        reply_null(call->reply);
+        return;
+    }
+    draw.value = &key.value;
+    source->one(&draw);
+}
+
+void draw_run(struct call *call, const struct draw_source *source)
+{
+    if (call->arg_count == 2)
+        draw_one(call, source);
+    else
+        draw_several(call, source);
 }

@@ -1,31 +1,38 @@
-/* Random draws from pairs: what HRANDFIELD and ZRANDMEMBER share. */
+/* Random draws: what HRANDFIELD and ZRANDMEMBER share: key [count [word]]. */
 #ifndef KELVIN_COMMANDS_DRAW_H
 #define KELVIN_COMMANDS_DRAW_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "call/call.h"
+#include "call/key.h"
 
 /* Redis accepts any number of draws and fills its memory with the reply; Kelvin draws at most this often. */
 enum { DRAWS_MAX = 1 << 24 };
 
-/* Drawing until enough different pairs were found is fast if at most 1/3 of all are wanted. */
-enum { DRAW_SPARSE_FACTOR = 3 };
-
 struct draw {
     struct call *call;
     const struct value *value;
-    size_t count;           /* number of pairs in the reply */
-    bool repeats;           /* each draw is from all pairs: the count was negative */
+    size_t count;           /* number of elements in the reply */
+    bool repeats;           /* each draw is from all elements: the count was negative */
     bool with_seconds;      /* values or scores, too: `word` was given */
 };
 
-/* key count [word]. False: the error was replied. */
-bool draw_parse(struct draw *draw, struct call *call, const char *word);
+/* A collection to draw from. Each function replies what it draws. */
+struct draw_source {
+    enum value_type type;
+    const char *word;                                   /* asks for values or scores */
+    size_t (*count)(const struct value *value);
+    bool (*is_compact)(const struct value *value);      /* one element is not found faster than all of them */
+    void (*one)(const struct draw *draw);               /* from all elements */
+    void (*walking)(const struct draw *draw);           /* draw->count different ones, in one iteration over all */
+    void (*sparsely)(const struct draw *draw);          /* draw->count different ones, each drawn from all */
+};
 
-void draw_reply_count(const struct draw *draw);
-/* Before each pair: opens an array in RESP3 if the pair has its second. */
+/* Runs the command. */
+void draw_run(struct call *call, const struct draw_source *source);
+
+/* Before each element: opens an array in RESP3 if the element has its second. */
 void draw_reply_pair(const struct draw *draw);
 
 #endif

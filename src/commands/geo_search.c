@@ -131,21 +131,21 @@ static bool *word_of(const struct call *call, struct search *search, int arg)
 /* The options of GEOSEARCH about the area. Returns how many arguments the option has, 0 if it is none of them or after an error. */
 static int read_where(struct call *call, struct search *search, int arg)
 {
-    int behind = call->arg_count - arg - 1;
+    int left = call->arg_count - arg - 1;
 
-    if (behind >= 1 && arg_is(call, arg, "frommember") && !search->from_point) {
+    if (left >= 1 && arg_is(call, arg, "frommember") && !search->from_point) {
         search->from_member = true;
         return centre_on_member(call, search, arg + 1) ? 2 : 0;
     }
-    if (behind >= 2 && arg_is(call, arg, "fromlonlat") && !search->from_member) {
+    if (left >= 2 && arg_is(call, arg, "fromlonlat") && !search->from_member) {
         search->from_point = true;
         return geo_read_point(call, arg + 1, &search->area.centre) ? 3 : 0;
     }
-    if (behind >= 2 && arg_is(call, arg, "byradius") && !search->has_box) {
+    if (left >= 2 && arg_is(call, arg, "byradius") && !search->has_box) {
         search->has_circle = true;
         return read_circle(call, search, arg + 1) ? 3 : 0;
     }
-    if (behind >= 3 && arg_is(call, arg, "bybox") && !search->has_circle) {
+    if (left >= 3 && arg_is(call, arg, "bybox") && !search->has_circle) {
         search->has_box = true;
         return read_box(call, search, arg + 1) ? 4 : 0;
     }
@@ -154,7 +154,7 @@ static int read_where(struct call *call, struct search *search, int arg)
 
 static int read_option(struct call *call, struct search *search, int arg)
 {
-    int behind = call->arg_count - arg - 1;
+    int left = call->arg_count - arg - 1;
     bool *word = word_of(call, search, arg);
     int taken;
 
@@ -166,9 +166,9 @@ static int read_option(struct call *call, struct search *search, int arg)
         search->order = arg_is(call, arg, "asc") ? ORDER_UP : ORDER_DOWN;
         return 1;
     }
-    if (behind >= 1 && arg_is(call, arg, "count"))
+    if (left >= 1 && arg_is(call, arg, "count"))
         return read_count(call, search, arg + 1) ? 2 : 0;
-    if (behind >= 1 && search->may_store && (arg_is(call, arg, "store") || arg_is(call, arg, "storedist"))) {
+    if (left >= 1 && search->may_store && (arg_is(call, arg, "store") || arg_is(call, arg, "storedist"))) {
         search->target = arg + 1;
         search->stores_distances = arg_is(call, arg, "storedist");
         return 2;

@@ -17,16 +17,13 @@ static void reply_pair(const struct draw *draw, struct bytes field, struct bytes
         reply_bulk(reply, value);
 }
 
-/* Each draw from all pairs. */
-static void draw_with_repeats(const struct draw *draw)
+static void draw_field(const struct draw *draw)
 {
     char field_digits[TEXT_INT_SIZE], value_digits[TEXT_INT_SIZE];
     struct bytes field, value;
 
-    for (size_t i = 0; i < draw->count; i++) {
-        hash_random(draw->value, &draw->call->turn->random, &field, &value, field_digits, value_digits);
-        reply_pair(draw, field, value);
-    }
+    hash_random(draw->value, &draw->call->turn->random, &field, &value, field_digits, value_digits);
+    reply_pair(draw, field, value);
 }
 
 /* One iteration that takes each pair with probability (still wanted) / (still to come). It takes all pairs if all are wanted, and
@@ -62,63 +59,22 @@ static void draw_sparsely(const struct draw *draw)
     dict_destroy(seen);
 }
 
-static void draw_different(struct draw *draw)
+static bool is_compact(const struct value *hash)
 {
-    size_t all = hash_count(draw->value);
-
-    if (draw->count > all)
-        draw->count = all;
-    draw_reply_count(draw);
-    if (draw->count == 0)
-        return;
-    if ((draw->value->encoding & HASH_TABLE) == 0 || draw->count > all / DRAW_SPARSE_FACTOR)
-        draw_walking(draw);
-    else
-        draw_sparsely(draw);
-}
-
-static void draw_several(struct call *call)
-{
-    struct draw draw;
-    struct key key;
-
-    if (!draw_parse(&draw, call, "withvalues") || !key_open_as(call, 1, KEY_FOR_READING, VALUE_HASH, &key))
-        return;
-    if (!key.present) {
-        reply_array(call->reply, 0);
-        return;
-    }
-    draw.value = &key.value;
-    if (!draw.repeats) {
-        draw_different(&draw);
-    } else if (draw.count > DRAWS_MAX) {
-        reply_error(call, ERR_OUT_OF_RANGE);
-    } else {
-        draw_reply_count(&draw);
-        draw_with_repeats(&draw);
-    }
-}
-
-static void draw_one(struct call *call)
-{
-    char field_digits[TEXT_INT_SIZE], value_digits[TEXT_INT_SIZE];
-    struct bytes field, value;
-    struct key key;
-
-    if (!key_open_as(call, 1, KEY_FOR_READING, VALUE_HASH, &key))
-        return;
-    if (!key.present) {
-        reply_null(call->reply);
-        return;
-    }
-    hash_random(&key.value, &call->turn->random, &field, &value, field_digits, value_digits);
-    reply_bulk(call->reply, field);
+    return (hash->encoding & HASH_TABLE) == 0;
 }
 
 void hrandfield_command(struct call *call)
 {
-    if (call->arg_count == 2)
-        draw_one(call);
-    else
-        draw_several(call);
+    static const struct draw_source source = {
+        .type = VALUE_HASH,
+        .word = "withvalues",
+        .count = hash_count,
+        .is_compact = is_compact,
+        .one = draw_field,
+        .walking = draw_walking,
+        .sparsely = draw_sparsely,
+    };
+
+    draw_run(call, &source);
 }

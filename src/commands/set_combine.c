@@ -11,12 +11,12 @@ struct sources {
     const struct value **sets;
     size_t count;
     bool any_missing;
-    struct value *tables;       /* copies of listpacks as tables, made by make_askable */
+    struct value *tables;       /* copies of listpacks as tables, made by make_tables */
     size_t table_count;
 };
 
 /* A lookup in a listpack takes linear time: from this many lookups and members on, it is first copied into a table. */
-enum { ASKS_MIN = 16, MEMBERS_MIN = 8 };
+enum { LOOKUPS_MIN = 16, MEMBERS_MIN = 8 };
 
 /* Opens arguments [first, first + count). All are opened, so that a wrong type is found even if another key is missing. False:
  * the error was replied. */
@@ -42,12 +42,12 @@ static size_t count_of(const struct value *set)
     return set != NULL ? set_count(set) : 0;
 }
 
-/* Prepares the sets from the second on for `asks` lookups each. */
-static void make_askable(struct call *call, struct sources *sources, size_t asks)
+/* Prepares the sets from the second on for that many lookups each. */
+static void make_tables(struct call *call, struct sources *sources, size_t lookups)
 {
     const struct value_limits limits = { .seed = call->turn->limits.seed };
 
-    if (asks < ASKS_MIN)
+    if (lookups < LOOKUPS_MIN)
         return;
     sources->tables = arena_alloc(call->arena, sources->count * sizeof(sources->tables[0]));
     for (size_t i = 1; i < sources->count; i++) {
@@ -129,7 +129,7 @@ static void intersect_sets(struct call *call, struct sources *sources, struct si
     if (sources->any_missing)
         return;
     qsort(sources->sets, sources->count, sizeof(sources->sets[0]), by_count);
-    make_askable(call, sources, set_count(sources->sets[0]));
+    make_tables(call, sources, set_count(sources->sets[0]));
     set_iterate(&iterator, sources->sets[0]);
     while (sink->count < sink->count_max && set_next(&iterator, &member)) {
         if (all_have(sources->sets + 1, sources->count - 1, member))
@@ -168,7 +168,7 @@ static void unite_sets(const struct sources *sources, const struct value_limits 
 
 /* There are two ways: to look up each member of the first set in all others, or to copy the first set and remove the members of
  * all others. A lookup costs half as much as copying or removing a member, and often ends early. */
-static bool asking_is_cheaper(const struct sources *sources)
+static bool lookup_is_cheaper(const struct sources *sources)
 {
     size_t present = 0, removing = 0;
 
@@ -186,7 +186,7 @@ static void subtract_asking(struct call *call, struct sources *sources, struct s
 
     /* The largest sets are the most likely to have a member. */
     qsort(sources->sets + 1, sources->count - 1, sizeof(sources->sets[0]), by_count_down);
-    make_askable(call, sources, set_count(sources->sets[0]));
+    make_tables(call, sources, set_count(sources->sets[0]));
     set_iterate(&iterator, sources->sets[0]);
     while (set_next(&iterator, &member)) {
         if (none_has(sources->sets + 1, sources->count - 1, member))
@@ -347,7 +347,7 @@ void sdiff_command(struct call *call)
         return;
     if (sources.sets[0] == NULL) {
         reply_set(call->reply, 0);
-    } else if (asking_is_cheaper(&sources)) {
+    } else if (lookup_is_cheaper(&sources)) {
         struct reply_later later = reply_later_begin(call->reply);
 
         subtract_asking(call, &sources, &sink);
@@ -370,7 +370,7 @@ void sdiffstore_command(struct call *call)
     if (!open_sources(call, 2, (size_t)call->arg_count - 2, &sources))
         return;
     result = result_create(limits);
-    if (sources.sets[0] != NULL && asking_is_cheaper(&sources))
+    if (sources.sets[0] != NULL && lookup_is_cheaper(&sources))
         subtract_asking(call, &sources, &sink);
     else if (sources.sets[0] != NULL)
         subtract_removing(&sources, limits, &result);

@@ -126,22 +126,22 @@ static bool read_position(struct call *call, struct read *read, int i)
 }
 
 /* The reply, which begins with the first stream that has entries. */
-struct answer {
+struct streams {
     struct reply_later later;
     size_t stream_count;
 };
 
-static void begin_stream(struct call *call, struct answer *answer, int key_arg)
+static void begin_stream(struct call *call, struct streams *streams, int key_arg)
 {
-    if (answer->stream_count++ == 0)
-        answer->later = reply_later_begin(call->reply);
+    if (streams->stream_count++ == 0)
+        streams->later = reply_later_begin(call->reply);
     if (call->reply->protocol == 2)
         reply_array(call->reply, 2);
     reply_bulk(call->reply, call->args[key_arg]);
 }
 
 /* Reads without a group. */
-static void read_stream(struct call *call, const struct read *read, int i, struct answer *answer)
+static void read_stream(struct call *call, const struct read *read, int i, struct streams *streams)
 {
     struct stream_id start = read->after[i];
     const struct stream *stream;
@@ -153,7 +153,7 @@ static void read_stream(struct call *call, const struct read *read, int i, struc
     if (stream->length == 0 || stream_id_compare(stream_last_live_id(stream), start) <= 0)
         return;
     stream_id_increment(&start);        /* there are entries after it */
-    begin_stream(call, answer, read->keys + i);
+    begin_stream(call, streams, read->keys + i);
     reply_stream_range(call, stream, start, STREAM_ID_MAX, read->count_max, STREAM_UP);
 }
 
@@ -221,7 +221,7 @@ static bool deliver_again(struct call *call, const struct read *read, int i, con
     return changed;
 }
 
-static void read_for_group(struct call *call, const struct read *read, int i, struct answer *answer)
+static void read_for_group(struct call *call, const struct read *read, int i, struct streams *streams)
 {
     int key_arg = read->keys + i;
     struct stream_consumer *consumer;
@@ -243,7 +243,7 @@ static void read_for_group(struct call *call, const struct read *read, int i, st
     consumer->seen_ms = call->turn->now_ms;
     has_news = read->is_new[i] && stream->length > 0 && stream_id_compare(stream_last_live_id(stream), group->last_id) > 0;
     if (has_news || !read->is_new[i])
-        begin_stream(call, answer, key_arg);
+        begin_stream(call, streams, key_arg);
     if (has_news)
         deliver_new(call, read, key_arg, stream, group, consumer);
     else if (!read->is_new[i] && deliver_again(call, read, i, stream, group, consumer))
@@ -256,14 +256,14 @@ static void read_for_group(struct call *call, const struct read *read, int i, st
 
 /* Waits, with the IDs that "$" stood for, so that entries added meanwhile are returned. Readers of a group are woken when the
  * stream or the group is removed. */
-static void wait_for_news(struct call *call, const struct read *read)
+static void wait_for_entries(struct call *call, const struct read *read)
 {
     struct bytes *words = arena_alloc(call->arena, (size_t)call->arg_count * sizeof(*words));
     struct call_wait wait = {
         .type = VALUE_STREAM,
         .key_first = read->keys,
         .key_count = read->stream_count,
-        .even_without = read->kind == OF_GROUP,
+        .wakes_on_removal = read->kind == OF_GROUP,
         .deadline_us = read->deadline_us,
         .args = words,
         .arg_count = call->arg_count,
@@ -280,7 +280,7 @@ static void wait_for_news(struct call *call, const struct read *read)
 static void run_read(struct call *call, enum read_kind kind)
 {
     struct read read = { .kind = kind };
-    struct answer answer = { .stream_count = 0 };
+    struct streams streams = { .stream_count = 0 };
 
     if (!read_options(call, &read))
         return;
@@ -292,18 +292,18 @@ static void run_read(struct call *call, enum read_kind kind)
     }
     for (int i = 0; i < read.stream_count; i++) {
         if (kind == OF_GROUP)
-            read_for_group(call, &read, i, &answer);
+            read_for_group(call, &read, i, &streams);
         else
-            read_stream(call, &read, i, &answer);
+            read_stream(call, &read, i, &streams);
     }
-    if (answer.stream_count == 0 && read.blocks)
-        wait_for_news(call, &read);
-    else if (answer.stream_count == 0)
+    if (streams.stream_count == 0 && read.blocks)
+        wait_for_entries(call, &read);
+    else if (streams.stream_count == 0)
         reply_null_array(call->reply);
     else if (call->reply->protocol == 2)
-        reply_later_array(call->reply, answer.later, answer.stream_count);
+        reply_later_array(call->reply, streams.later, streams.stream_count);
     else
-        reply_later_map(call->reply, answer.later, answer.stream_count);
+        reply_later_map(call->reply, streams.later, streams.stream_count);
 }
 
 void xread_command(struct call *call)

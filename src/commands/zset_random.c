@@ -28,6 +28,11 @@ static void reply_rank(const struct draw *draw, size_t rank)
         reply_element(draw, member, score);
 }
 
+static void draw_member(const struct draw *draw)
+{
+    reply_rank(draw, random_below(&draw->call->turn->random, zset_count(draw->value)));
+}
+
 /* One iteration that takes each element with probability (still wanted) / (still to come): every choice of `count` elements is
  * equally likely. */
 static void draw_walking(const struct draw *draw)
@@ -61,61 +66,22 @@ static void draw_sparsely(const struct draw *draw)
     dict_destroy(seen);
 }
 
-static void draw_different(struct draw *draw)
+static bool is_compact(const struct value *zset)
 {
-    size_t all = zset_count(draw->value);
-
-    if (draw->count > all)
-        draw->count = all;
-    draw_reply_count(draw);
-    if (draw->value->encoding == ZSET_LISTPACK || draw->count > all / DRAW_SPARSE_FACTOR)
-        draw_walking(draw);
-    else
-        draw_sparsely(draw);
-}
-
-static void draw_several(struct call *call)
-{
-    struct draw draw;
-    struct key key;
-
-    if (!draw_parse(&draw, call, "withscores") || !key_open_as(call, 1, KEY_FOR_READING, VALUE_ZSET, &key))
-        return;
-    if (!key.present || draw.count == 0) {
-        reply_array(call->reply, 0);
-        return;
-    }
-    draw.value = &key.value;
-    if (!draw.repeats) {
-        draw_different(&draw);
-    } else if (draw.count > DRAWS_MAX) {
-        reply_error(call, ERR_OUT_OF_RANGE);
-    } else {
-        draw_reply_count(&draw);
-        for (size_t i = 0; i < draw.count; i++)
-            reply_rank(&draw, random_below(&call->turn->random, zset_count(draw.value)));
-    }
-}
-
-static void draw_one(struct call *call)
-{
-    struct draw draw = { .call = call };
-    struct key key;
-
-    if (!key_open_as(call, 1, KEY_FOR_READING, VALUE_ZSET, &key))
-        return;
-    if (!key.present) {
-        reply_null(call->reply);
-        return;
-    }
-    draw.value = &key.value;
-    reply_rank(&draw, random_below(&call->turn->random, zset_count(draw.value)));
+    return zset->encoding == ZSET_LISTPACK;
 }
 
 void zrandmember_command(struct call *call)
 {
-    if (call->arg_count == 2)
-        draw_one(call);
-    else
-        draw_several(call);
+    static const struct draw_source source = {
+        .type = VALUE_ZSET,
+        .word = "withscores",
+        .count = zset_count,
+        .is_compact = is_compact,
+        .one = draw_member,
+        .walking = draw_walking,
+        .sparsely = draw_sparsely,
+    };
+
+    draw_run(call, &source);
 }

@@ -79,7 +79,7 @@ void blocking_register(struct call *call, struct worker *worker)
         .protocol = client->reply.protocol,
         .type = wait->type,
         .end = wait->end,
-        .even_without = wait->even_without,
+        .even_without = wait->wakes_on_removal,
         .deadline_us = wait->deadline_us,
         .command = call->command,
         .args = copy_args(wait->args, wait->arg_count),

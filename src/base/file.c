@@ -80,13 +80,23 @@ enum status file_write_all(const struct disk *disk, int fd, struct bytes data)
     return STATUS_OK;
 }
 
+/* A regular file gets a buffer of its size, with a byte more to see that this is all; others, and one that grows, what it takes. */
 static enum status read_to_end(const struct disk *disk, int fd, size_t size_max, struct buffer *text)
 {
     size_t before = text->size;
+    struct stat info;
 
+    if (fstat(fd, &info) == 0 && info.st_size > 0 && (uint64_t)info.st_size < size_max)
+        buffer_reserve_exact(text, (size_t)info.st_size + 1);
     for (;;) {
-        ssize_t got = file_read(disk, fd, buffer_reserve(text, READ_SIZE), READ_SIZE);
+        size_t room = text->capacity - text->size;
+        ssize_t got;
 
+        if (room == 0) {
+            buffer_grow(text, READ_SIZE);
+            room = text->capacity - text->size;
+        }
+        got = file_read(disk, fd, text->data + text->size, room);
         if (got < 0)
             return status_of_errno(errno);
         if (got == 0)

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "config/limits.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
@@ -30,28 +31,6 @@ void worker_release(struct worker *worker)
     mailbox_release(&worker->mailbox);
 }
 
-/* The settings of the encodings. */
-struct limit_row {
-    enum config_id id;
-    size_t offset;      /* in struct value_limits */
-};
-
-static const struct limit_row limit_rows[] = {
-    { CONFIG_HASH_MAX_LISTPACK_ENTRIES, offsetof(struct value_limits, hash_listpack_entries_max) },
-    { CONFIG_HASH_MAX_LISTPACK_VALUE, offsetof(struct value_limits, hash_listpack_value_max) },
-    { CONFIG_SET_MAX_INTSET_ENTRIES, offsetof(struct value_limits, set_intset_entries_max) },
-    { CONFIG_SET_MAX_LISTPACK_ENTRIES, offsetof(struct value_limits, set_listpack_entries_max) },
-    { CONFIG_SET_MAX_LISTPACK_VALUE, offsetof(struct value_limits, set_listpack_value_max) },
-    { CONFIG_ZSET_MAX_LISTPACK_ENTRIES, offsetof(struct value_limits, zset_listpack_entries_max) },
-    { CONFIG_ZSET_MAX_LISTPACK_VALUE, offsetof(struct value_limits, zset_listpack_value_max) },
-};
-
-static void read_limits(const struct config *config, struct value_limits *limits)
-{
-    for (size_t i = 0; i < sizeof(limit_rows) / sizeof(limit_rows[0]); i++)
-        *(size_t *)((char *)limits + limit_rows[i].offset) = (size_t)config_number(config, limit_rows[i].id);
-}
-
 void worker_begin_turn(struct worker *worker)
 {
     struct engine *engine = worker->engine;
@@ -64,11 +43,7 @@ void worker_begin_turn(struct worker *worker)
     turn->minutes = heat_minutes(turn->now_ms);
     turn->heat.log_factor = (uint32_t)config_number(config, CONFIG_LFU_LOG_FACTOR);
     turn->heat.decay_minutes = (uint32_t)config_number(config, CONFIG_LFU_DECAY_TIME);
-    read_limits(config, &turn->limits);
-    turn->limits.list_fill = (int)config_number(config, CONFIG_LIST_MAX_LISTPACK_SIZE);
-    turn->limits.stream_node_size_max = (size_t)config_number(config, CONFIG_STREAM_NODE_MAX_BYTES);
-    turn->limits.stream_node_entries_max = (size_t)config_number(config, CONFIG_STREAM_NODE_MAX_ENTRIES);
-    turn->limits.list_depth = (int)config_number(config, CONFIG_LIST_COMPRESS_DEPTH);
+    limits_read(config, &turn->limits);
     turn->limits.seed = engine->partitions->seed;
     turn->string_size_max = config_number(config, CONFIG_PROTO_MAX_BULK_LEN);
     turn->hll_sparse_size_max = (size_t)config_number(config, CONFIG_HLL_SPARSE_MAX_BYTES);

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "config/limits.h"
 #include "engine/blocking.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
@@ -109,6 +110,13 @@ static void hook_unlatch(void *context, struct keyspace *keyspace, uint64_t hash
     tier_unlatch(engine->tier, keyspace, hash, key);
 }
 
+static void hook_limits(void *context, struct value_limits *limits)
+{
+    struct engine *engine = context;
+
+    limits_read(engine->config, limits);
+}
+
 struct tier_hooks hooks_of_tier(struct engine *engine)
 {
     return (struct tier_hooks){
@@ -123,6 +131,7 @@ struct tier_hooks hooks_of_tier(struct engine *engine)
         .notice = hook_notice,
         .free_keyspace = hook_free_keyspace,
         .log = hook_log,
+        .limits = hook_limits,
     };
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/crc64.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "keyspace/heat.h"
 #include "tier/tier_private.h"
@@ -47,22 +48,9 @@ void hot_list_add(struct hot_list *list, uint64_t place, uint16_t rank)
 
 static void write_out(struct writer *writer)
 {
-    const char *data = writer->text.data;
-    size_t size = writer->text.size;
-
     writer->crc = crc64(writer->crc, buffer_bytes(&writer->text));
-    while (writer->status == STATUS_OK && size > 0) {
-        ssize_t written = write(writer->fd, data, size);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0) {
-            writer->status = status_of_errno(errno);
-            break;
-        }
-        data += written;
-        size -= (size_t)written;
-    }
+    if (writer->status == STATUS_OK)
+        writer->status = file_write_all(disk_system(), writer->fd, buffer_bytes(&writer->text));
     writer->text.size = 0;
 }
 
@@ -262,20 +250,11 @@ enum status hot_save(struct tier *tier, const char *dir)
 
 static enum status read_at(int fd, uint64_t at, void *data, size_t size)
 {
-    char *to = data;
+    ssize_t got = file_pread_all(disk_system(), fd, data, size, at);
 
-    while (size > 0) {
-        ssize_t got = pread(fd, to, size, (off_t)at);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? status_of_errno(errno) : STATUS_CORRUPT;
-        to += got;
-        at += (uint64_t)got;
-        size -= (size_t)got;
-    }
-    return STATUS_OK;
+    if (got < 0)
+        return status_of_errno(errno);
+    return (size_t)got == size ? STATUS_OK : STATUS_CORRUPT;
 }
 
 static enum status check_sum(int fd, uint64_t size)

@@ -13,20 +13,10 @@ enum { RINGS_MAX = 16 };
 
 struct value_limits tier_limits(const struct tier *tier)
 {
-    const struct tier_settings *settings = &tier->settings;
+    struct value_limits limits = { .seed = tier->partitions->seed };
 
-    return (struct value_limits){
-        .seed = tier->partitions->seed,
-        .hash_listpack_entries_max = (size_t)settings->hash_listpack_entries_max,
-        .hash_listpack_value_max = (size_t)settings->hash_listpack_value_max,
-        .set_intset_entries_max = (size_t)settings->set_intset_entries_max,
-        .set_listpack_entries_max = (size_t)settings->set_listpack_entries_max,
-        .set_listpack_value_max = (size_t)settings->set_listpack_value_max,
-        .zset_listpack_entries_max = (size_t)settings->zset_listpack_entries_max,
-        .zset_listpack_value_max = (size_t)settings->zset_listpack_value_max,
-        .list_fill = (int)settings->list_fill,
-        .list_depth = (int)settings->list_depth,
-    };
+    tier->hooks.limits(tier->hooks.context, &limits);
+    return limits;
 }
 
 static void note_latency(struct tier *tier, int64_t us)

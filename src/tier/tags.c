@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/crc64.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "tier/tier_private.h"
 
@@ -29,25 +29,10 @@ static void save_keyspace(struct keyspace *keyspace, struct buffer *out)
     out->size += count * RECORDMAP_TAG_SIZE;
 }
 
-static enum status write_all(int fd, const char *data, size_t size)
-{
-    while (size > 0) {
-        ssize_t written = write(fd, data, size);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return status_of_errno(errno);
-        data += written;
-        size -= (size_t)written;
-    }
-    return STATUS_OK;
-}
-
 /* Appends to the file and to its checksum. */
 static enum status flush(int fd, struct buffer *text, uint64_t *crc)
 {
-    enum status status = write_all(fd, text->data, text->size);
+    enum status status = file_write_all(disk_system(), fd, buffer_bytes(text));
 
     *crc = crc64(*crc, buffer_bytes(text));
     text->size = 0;
@@ -86,7 +71,7 @@ enum status tags_save(struct tier *tier, const char *dir)
     buffer_append(&text, &end, 4);
     buffer_append(&text, &crc, 8);
     if (status == STATUS_OK)
-        status = write_all(fd, text.data, text.size);
+        status = file_write_all(disk_system(), fd, buffer_bytes(&text));
     if (status == STATUS_OK && fsync(fd) != 0)
         status = status_of_errno(errno);
     close(fd);
@@ -224,37 +209,19 @@ static bool load_section(void *context, uint32_t incarnation, uint32_t index, co
 
 enum status tags_load(struct tier *tier, struct partitions *partitions, const char *dir)
 {
-    struct stat info;
-    uint8_t *data = NULL;
+    struct buffer data = { 0 };
     char path[4096];
-    size_t got = 0;
     uint32_t partition_count;
-    enum status status = STATUS_OK;
-    int fd;
+    enum status status;
 
     (void)tier;
     snprintf(path, sizeof(path), "%s/tags", dir);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return status_of_errno(errno);
-    if (fstat(fd, &info) != 0)
-        status = STATUS_IO;
-    if (status == STATUS_OK)
-        data = mem_alloc((size_t)info.st_size);
-    while (status == STATUS_OK && got < (size_t)info.st_size) {
-        ssize_t part = read(fd, data + got, (size_t)info.st_size - got);
-
-        if (part <= 0)
-            status = STATUS_IO;
-        else
-            got += (size_t)part;
-    }
-    close(fd);
-    if (status == STATUS_OK && (got < HEAD_SIZE || number_at(data + 8, 4) != partitions->count))
+    status = file_read_all(disk_system(), AT_FDCWD, path, SIZE_MAX, &data);
+    if (status == STATUS_OK && (data.size < HEAD_SIZE || number_at((uint8_t *)data.data + 8, 4) != partitions->count))
         status = STATUS_CORRUPT;        /* or of a server with another number of partitions: nothing that a scan does not tell */
     if (status == STATUS_OK)
-        status = tags_walk(bytes_of(data, got), &partition_count, load_section, partitions, NULL);
-    mem_free(data);
+        status = tags_walk(buffer_bytes(&data), &partition_count, load_section, partitions, NULL);
+    buffer_release(&data);
     return status;
 }
 

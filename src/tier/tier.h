@@ -37,11 +37,6 @@ struct tier_settings {
     _Atomic int64_t store_size_max;         /* tier-max-size */
     _Atomic int64_t record_size_max;        /* of a big value's record with its key; 0: STORE_RECORD_SIZE_MAX, less for tests only */
     _Atomic int64_t lfu_log_factor, lfu_decay_minutes;
-    /* The *-max-* settings of the encodings, as in struct value_limits. */
-    _Atomic int64_t hash_listpack_entries_max, hash_listpack_value_max;
-    _Atomic int64_t set_intset_entries_max, set_listpack_entries_max, set_listpack_value_max;
-    _Atomic int64_t zset_listpack_entries_max, zset_listpack_value_max;
-    _Atomic int64_t list_fill, list_depth;
     _Atomic bool enabled;                   /* no: nothing is demoted; what is cold stays readable */
     _Atomic int64_t load_threads;           /* 1 .. 64 */
     _Atomic int64_t warmup;                 /* 0: the warm-up pauses */
@@ -65,6 +60,7 @@ struct tier_hooks {
     void (*notice)(void *context, const char *text);            /* the same, but nothing to worry about; NULL is fine */
     void (*free_keyspace)(void *context, struct keyspace *keyspace);    /* in the background; only checkpoints need it */
     void (*ring)(void *context, struct worker *worker);         /* of `wake`; any thread */
+    void (*limits)(void *context, struct value_limits *limits); /* of the encodings, for each value that is loaded; not the seed */
 };
 
 struct tier_keyspace {

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/message.h"
 
 /* A file that says whose directory it is: only then may a damaged store be thrown away. So it is there before anything else is, and
@@ -29,20 +30,16 @@ static bool is_marked(const char *dir)
 static enum status mark(const char *dir, struct message *message)
 {
     char path[PATH_MAX];
-    enum status status = STATUS_OK;
-    int fd, dir_fd;
+    enum status status;
+    int fd;
 
     mark_path(dir, path);
-    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
-    dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || dir_fd < 0 || fsync(dir_fd) != 0) {
-        status = status_of_errno(errno);
+    fd = file_open(disk_system(), AT_FDCWD, path, O_CREAT | O_WRONLY);
+    status = fd < 0 ? status_of_errno(errno) : directory_sync(disk_system(), dir);
+    if (status != STATUS_OK)
         message_set(message, "can't create '%.150s': %s", path, strerror(errno));
-    }
     if (fd >= 0)
         close(fd);
-    if (dir_fd >= 0)
-        close(dir_fd);
     return status;
 }
 

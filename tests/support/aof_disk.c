@@ -1,9 +1,7 @@
 #include "support/aof_disk.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -161,24 +159,4 @@ void aof_disk_init(struct aof_disk_test *disk, uint64_t seed)
     disk->table.fdatasync = disk_fdatasync;
     disk->table.ftruncate = disk_ftruncate;
     disk->table.fsync = disk_fsync;
-}
-
-void aof_disk_remove_tree(const char *path)
-{
-    DIR *dir = opendir(path);
-    struct dirent *entry;
-    char name[1024];
-
-    if (dir != NULL) {
-        while ((entry = readdir(dir)) != NULL) {
-            if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-                continue;
-            snprintf(name, sizeof(name), "%s/%s", path, entry->d_name);
-            aof_disk_remove_tree(name);
-        }
-        closedir(dir);
-        rmdir(path);
-    } else {
-        unlink(path);
-    }
 }

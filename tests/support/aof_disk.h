@@ -39,6 +39,4 @@ void aof_disk_release(struct aof_disk_test *disk);
 /* What is known of the file behind `fd`; `lock` is held. */
 struct aof_disk_inode *aof_disk_inode(struct aof_disk_test *disk, int fd);
 
-void aof_disk_remove_tree(const char *path);
-
 #endif

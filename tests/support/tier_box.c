@@ -77,6 +77,14 @@ static void hook_free_keyspace(void *context, struct keyspace *keyspace)
     lazy_free_keyspace(box->engine.lazy_free, keyspace);
 }
 
+/* All but small hashes are in their large encodings. */
+static void hook_limits(void *context, struct value_limits *limits)
+{
+    (void)context;
+    limits->hash_listpack_entries_max = 128;
+    limits->hash_listpack_value_max = 64;
+}
+
 static void hook_log(void *context, const char *text)
 {
     struct tier_box *box = context;
@@ -154,7 +162,7 @@ static void open_store(struct tier_box *box, const struct tier_box_options *opti
         .write_buffer_size = options->write_buffer_size > 0 ? options->write_buffer_size : 64 * 1024,
         .loader_count = 2,
         .hooks = { box, hook_memory_used, hook_wake, hook_memory_freed, hook_expired, hook_thread_started, hook_log,
-            .free_keyspace = hook_free_keyspace, .ring = hook_ring },
+            .free_keyspace = hook_free_keyspace, .ring = hook_ring, .limits = hook_limits },
     };
 
     snprintf(box->root, sizeof(box->root), "%s/tier-XXXXXX", temporary != NULL ? temporary : "/tmp");
@@ -217,8 +225,6 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
     settings->batch_size = 256 * 1024;
     settings->lfu_log_factor = 10;
     settings->lfu_decay_minutes = 0;     /* a heat is what a test set it to, whenever the minute turns */
-    settings->hash_listpack_entries_max = 128;
-    settings->hash_listpack_value_max = 64;
     tier_start(box->tier, box->partitions);
 }
 

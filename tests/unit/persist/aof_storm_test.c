@@ -21,6 +21,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "base/tree.h"
 #include "support/aof_disk.h"
 #include "support/seed.h"
 
@@ -325,7 +326,7 @@ static void storm_run(uint64_t seed)
     aof_disk_release(&storm->disk);
     pthread_mutex_destroy(&storm->lock);
     pthread_cond_destroy(&storm->durable_moved);
-    aof_disk_remove_tree(storm->root);
+    tree_remove(storm->root);
     mem_free(storm);
 }
 

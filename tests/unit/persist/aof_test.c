@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/tree.h"
 #include "support/aof_disk.h"
 
 enum { PATH_SIZE = 512, TICK_US = 2000 };
@@ -67,7 +68,7 @@ static void bench_release(struct bench *bench)
     aof_disk_release(&bench->disk);
     pthread_mutex_destroy(&bench->lock);
     pthread_cond_destroy(&bench->durable_moved);
-    aof_disk_remove_tree(bench->root);
+    tree_remove(bench->root);
 }
 
 static void write_down(struct buffer *out, const struct bytes *args, int arg_count)

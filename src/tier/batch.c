@@ -143,7 +143,7 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
     partition_unlock(partition);
     if (copy == NULL)
         return fits ? STATUS_OK : STATUS_TOO_LARGE;
-    /* All that takes long, the copy into the store's batch too, is done here, where nobody waits. */
+    /* All that takes long, the copy into the store's batch too, is done here, where no client waits. */
     batch->record.size = 0;
     record_encode(copy, &batch->record);
     record_size = batch->record.size + key.size;

@@ -1,7 +1,7 @@
-/* Batch: what the writer is about to do to the store, and what follows from it when it is done. The writer only.
+/* Batch: what the writer is about to write to the store, and what follows for entries and graves when it is written. The writer only.
  *
- * A batch that failed is kept as it is until the store is writable again; then it is either found to be in, or written again. So no
- * state is ever taken back.
+ * A batch that failed is kept as it is until the store is writable again; then it is either found in the store, or written again. So
+ * no state is ever taken back.
  */
 #ifndef KELVIN_TIER_BATCH_H
 #define KELVIN_TIER_BATCH_H
@@ -32,7 +32,7 @@ struct batch_item {
     uint32_t incarnation;
     uint64_t hash;
     size_t key_at, key_size;        /* in `text` */
-    struct demote_request *request; /* told when it is done; or NULL */
+    struct demote_request *request; /* its result is set when the batch is finished; or NULL */
 };
 
 struct batch {
@@ -42,7 +42,7 @@ struct batch {
     struct buffer text;
     struct buffer record;           /* for encoding */
     uint64_t record_bytes;          /* what its puts take in RAM, about */
-    bool failed;                    /* was handed to the store and failed: waits for it to come back */
+    bool failed;                    /* writing it failed: it waits until the store is writable again */
 };
 
 void batch_init(struct batch *batch);
@@ -60,17 +60,18 @@ void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *gr
  * as it is. STATUS_OK otherwise. */
 enum status batch_put_big(struct tier *tier, struct batch *batch, struct partition *partition, uint32_t incarnation, uint64_t hash,
     struct bytes key, enum batch_kind kind, struct demote_request *request);
-/* A value as of a checkpoint's cut. STATUS_TOO_LARGE: there must be no image. The key has a tag already, so it gets a record all the
- * same, an empty one: nobody reads it, since it is older than the entry, or has a grave. */
+/* A value as of a checkpoint's cut. STATUS_TOO_LARGE: there must be no image. The key has a tag already, so it gets a record
+ * nevertheless, an empty one: no thread reads it, since it is older than the entry, or has a grave. */
 enum status batch_put_handed(struct tier *tier, struct batch *batch, const struct handed *handed);
 
-/* Writes, and draws the conclusions under the partitions' locks. An empty batch is fine. On an error the batch stays. */
+/* Writes the batch and updates entries, graves and record maps under the partitions' locks. An empty batch is fine. On an error the batch
+ * stays. */
 enum status batch_commit(struct tier *tier, struct batch *batch);
-/* For a failed batch that turned out to be in the store. */
+/* For a failed batch that was found in the store: only the updates. */
 void batch_finish(struct tier *tier, struct batch *batch);
 
-/* An entry leaves RAM; its record is in the store. Under the lock. Freeing a big value takes long: that is left to demoted_free, which
- * whoever calls demote_entry calls afterwards, without a lock. */
+/* An entry leaves RAM; its record is in the store. Under the lock. Freeing a big value takes long: the caller calls demoted_free for it
+ * afterwards, without a lock. */
 void demote_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
 void demoted_free(struct tier *tier);
 

@@ -128,8 +128,8 @@ static void hold_writer(struct counting *counting)
     counting->waiting--;
 }
 
-/* The entries that are unknown are resolved first, a partition at a time, so that few are left for the count itself. Whoever holds
- * the counting lock may do the writer's work. */
+/* The entries that are unknown are resolved first, a partition at a time, so that few are left for the count itself. The thread that
+ * holds the counting lock may do the writer's work. */
 static void resolve_beforehand(struct tier *tier, int db, struct key_list *unknowns)
 {
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
@@ -142,14 +142,14 @@ static void resolve_beforehand(struct tier *tier, int db, struct key_list *unkno
         if (keyspace != NULL)
             note_unknown(keyspace, unknowns);
         partition_unlock(partition);
-        (void)resolve_entries(tier, unknowns, NULL, NULL);       /* what can't be read is met again in the count */
+        (void)resolve_entries(tier, unknowns, NULL, NULL);       /* what can't be read is looked up again in the count */
         mutex_unlock(&tier->counting.lock);
     }
 }
 
-/* With the writer held, no key ceases to be unknown, but by a flush. So the unknown ones are looked for a partition at a time, those that
- * come up afterwards are noted, and an instant with all partitions locked is enough to fix the count and the unknowns. False if
- * databases were swapped meanwhile. */
+/* With the writer blocked, only a flush makes an unknown key known. So the unknown keys are listed one partition after another, keys that
+ * become unknown afterwards are noted, and one instant with all partitions locked is enough for the count and the list. False if databases
+ * were swapped meanwhile. */
 static bool count_at_once(struct tier *tier, int db, struct key_list *unknowns, uint32_t *incarnation, uint64_t *count)
     REQUIRES(tier->counting.lock);
 static bool count_at_once(struct tier *tier, int db, struct key_list *unknowns, uint32_t *incarnation, uint64_t *count)

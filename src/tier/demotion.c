@@ -443,12 +443,12 @@ void demotion_serve_requests(struct tier *tier)
             writing_commit(tier);
     }
     writing_commit(tier);
-    if (batch->failed) {            /* it will be written some day, but the requests do not wait for that */
+    if (batch->failed) {            /* it will be written later, but the requests do not wait for that */
         for (size_t i = 0; i < batch->count; i++) {
             if (batch->items[i].request != NULL)
                 batch->items[i].request->result = TIER_MOVE_FAILED;
             batch->items[i].request = NULL;
         }
     }
-    requests_answer_demotions(tier, requests);
+    requests_complete_demotions(tier, requests);
 }

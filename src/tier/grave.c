@@ -45,8 +45,8 @@ enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, 
     if (load != NULL) {
         absent = load->state == LOAD_ABSENT;
         if (load->state == LOAD_READING)
-            load_void(tier, load);      /* what comes back is older than what is being written now */
-        load->state = LOAD_DONE;        /* what it found out does not hold any more */
+            load_void(tier, load);      /* what it reads is older than what is being written now */
+        load->state = LOAD_DONE;        /* what it found is out of date */
     }
     if (grave != NULL) {
         bool unknown = grave->unknown;
@@ -70,7 +70,7 @@ void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, stru
     struct grave *grave;
 
     if (record == RECORD_NONE)
-        return;                         /* or its grave is there still */
+        return;                         /* or it still has its grave */
     grave = grave_find(keyspace, hash, key);
     if (grave != NULL) {                /* a value over it was handed over: a record follows the one that is being deleted */
         CHECK(grave->applying && !grave->has_successor);

@@ -7,7 +7,7 @@
  *   end     = 0 u32 | CRC-64 of all before it u64          (little-endian)
  *
  * Place: the upper 48 bits of the key's hash, which is enough to find it in the store. Rank: the heat, decayed to when the file was
- * written, plus 256 unless the key was on probation: the order in which demotion would have spared it. Groups come by rank, hottest
+ * written, plus 256 unless the key was on probation: the order in which demotion would have kept it. Groups come by rank, hottest
  * first. It is a hint: it may name keys that are gone, and leave some out that came or moved while it was written.
  */
 #ifndef KELVIN_TIER_HOT_H

@@ -36,7 +36,7 @@ enum status tier_image(struct tier *tier, const char *dir, uint64_t *number, str
  * STATUS_CANCELLED. */
 void tier_image_cancel(struct tier *tier, bool cancel);
 
-/* So much was handed over to the writer that further changes have to wait: a client is called again when memory came. Any thread. */
+/* The values that were handed over to the writer take so much memory that further changes have to wait, as for memory. Any thread. */
 bool tier_handed_is_full(struct tier *tier);
 /* A client waits for a held entry (entry_is_held): the writer writes it next, and calls memory_freed. Its partition is locked. */
 void tier_write_soon(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);

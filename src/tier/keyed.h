@@ -1,6 +1,6 @@
 /* Keyed: a small hash table of nodes by exact key; for graves and loads, of which there are few at a time.
  *
- * Nodes are embedded in what is kept and carry a copy of the key behind them or elsewhere. Owner: the partition's lock.
+ * Nodes are embedded in what is kept and point to a copy of the key, which may follow them in memory. Owner: the partition's lock.
  */
 #ifndef KELVIN_TIER_KEYED_H
 #define KELVIN_TIER_KEYED_H
@@ -13,7 +13,7 @@
 struct keyed_node {
     struct keyed_node *next;
     uint64_t hash;
-    struct bytes key;           /* owned by whoever made the node */
+    struct bytes key;           /* owned by the creator of the node */
 };
 
 struct keyed {
@@ -23,7 +23,7 @@ struct keyed {
 };
 
 void keyed_init(struct keyed *keyed);
-void keyed_release(struct keyed *keyed);    /* the nodes are the caller's business */
+void keyed_release(struct keyed *keyed);    /* the caller frees the nodes */
 
 struct keyed_node *keyed_find(const struct keyed *keyed, uint64_t hash, struct bytes key);
 void keyed_add(struct keyed *keyed, struct keyed_node *node);

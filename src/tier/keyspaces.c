@@ -36,7 +36,7 @@ static void free_graves(struct tier *tier, struct tier_keyspace *part)
 
     while ((node = keyed_any(&part->graves, &slot)) != NULL) {
         grave_free(tier, part, (struct grave *)node);
-        if (part->graves.slot_count != slot_count) {    /* else it goes on from here: all slots before are empty, and there may be many */
+        if (part->graves.slot_count != slot_count) {    /* otherwise it goes on from here: all slots before are empty, and there may be many */
             slot_count = part->graves.slot_count;
             slot = 0;
         }

@@ -1,7 +1,7 @@
 /* Latch: the one big value that the writer is encoding without a lock (tier rule 9). Until it is done the entry may be read, not changed.
  *
- * A thread that has to change the entry at once, or frees it, takes it the object away (tier_unlatch in tier/tier.h): the old object is an
- * orphan then, which the writer frees. Everything here is called under the partition's lock.
+ * A thread that has to change the entry at once gives it a copy of the object (tier_unlatch in tier/tier.h), and one that frees the entry
+ * leaves the object: it is an orphan then, which the writer frees. Everything here is called under the partition's lock.
  */
 #ifndef KELVIN_TIER_LATCH_H
 #define KELVIN_TIER_LATCH_H

@@ -24,7 +24,7 @@ static void note_latency(struct tier *tier, int64_t us)
     histogram_count(tier->statistics.latency, LOAD_LATENCY_BUCKETS, LOAD_LATENCY_STEP_BITS, us < 1 ? 1 : (uint64_t)us);
 }
 
-/* Workers that have to be rung when the lock is given back. */
+/* Workers that have to be rung when the lock has been released. */
 struct rings {
     struct worker *workers[RINGS_MAX];
     int count;
@@ -46,8 +46,8 @@ static void ring_all(struct tier *tier, struct rings *rings)
         tier->hooks.ring(tier->hooks.context, rings->workers[i]);
 }
 
-/* Only the ringing waits: a client must be in its worker's list before the lock is given back, else it could go away meanwhile. `rings`
- * NULL: the caller does not know when that will be, so it is done here. */
+/* Ringing is put off until the lock is released; a client must be in its worker's list before that, as it could be closed afterwards.
+ * `rings` NULL: the caller does not know when the lock will be released, so the worker is rung here. */
 static void wake_waits(struct tier *tier, struct load *load, struct rings *rings)
 {
     for (struct tier_wait *wait = load->waits; wait != NULL; wait = wait->of_load) {
@@ -175,7 +175,7 @@ enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, ui
     if (load == NULL)
         load = load_create(keyspace, hash, key);
     if (load->state != LOAD_READING || load->in_flight == 0) {
-        if (load->in_flight > 0) {      /* an older read of it is still on its way: its end posts nothing, so wait it out */
+        if (load->in_flight > 0) {      /* an older read of it is still under way: its end posts nothing, so wait for it */
             load->state = LOAD_READING;
             wait_for(load, client);
             return TIER_WAIT;

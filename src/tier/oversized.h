@@ -40,7 +40,7 @@ size_t oversized_limit(const struct tier *tier);
 size_t oversized_value_size(const struct entry *entry);
 
 enum oversized_care {
-    OVERSIZED_SURELY,               /* only if it is well above the limit: the size is an estimate, and an image without need must not fail */
+    OVERSIZED_SURELY,               /* only if it is well above the limit: the size is an estimate, and an image must not fail without need */
     OVERSIZED_PROBABLY,
 };
 /* Whether the key's record would be too large, as far as is known. */

@@ -47,7 +47,7 @@ void purge_destroy(struct purge *purge)
     mem_free(purge);
 }
 
-/* ---- the set ---- */
+/* --- the set --- */
 
 /* Where the number is, or would be. */
 static size_t place_of(const struct purge *purge, uint32_t incarnation)
@@ -70,7 +70,7 @@ static bool is_at(const struct purge *purge, size_t place, uint32_t incarnation)
     return place < purge->end && purge->numbers[place] == incarnation;
 }
 
-/* Numbers leave at the front: what they leave free is used again before more memory is asked for. */
+/* Numbers are removed at the front: that space is used again before more memory is allocated. */
 static void make_room(struct purge *purge)
 {
     if (purge->end < purge->capacity)
@@ -146,7 +146,7 @@ size_t purge_count(struct purge *purge)
     return count;
 }
 
-/* ---- deleting ---- */
+/* --- deleting --- */
 
 /* Whether a database has an incarnation between the two. */
 static bool is_any_live(const struct partitions *partitions, uint32_t low, uint32_t high)
@@ -170,7 +170,7 @@ enum status purge_find(struct tier *tier)
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
-/* What is live between two slices' worth of what was deleted must not be rewritten for their sake: the range begins anew. */
+/* Live records between deleted ones must not be rewritten only to give back the room of those: a new range begins. */
 static void begin_incarnation(struct tier *tier, uint32_t incarnation)
 {
     struct purge *purge = tier->purge;
@@ -208,7 +208,7 @@ static bool delete_some(struct tier *tier, enum status *status)
     return true;
 }
 
-/* ---- giving room back ---- */
+/* --- giving room back --- */
 
 static void *compact_main(void *context)
 {
@@ -278,7 +278,7 @@ bool purge_step(struct tier *tier, enum status *status)
     *status = STATUS_OK;
     if (purge->is_compacting && purge->slice_is_done) {
         join_slice(purge);
-        if (!store_is_writable(tier->store))        /* else it was reopened since */
+        if (!store_is_writable(tier->store))        /* else it was reopened after the failure */
             *status = purge->slice_status;
     }
     if (*status != STATUS_OK)

@@ -3,7 +3,7 @@
  * A flush gives its database a new incarnation; here is the set of the old ones that still have records. The writer deletes these
  * in bounded steps. When that is done and SLICE_SIZE bytes were deleted, a thread lets LevelDB compact the range where they were, in
  * slices of about that size, one at a time: between two of them LevelDB's other compactions get their turn. Less than that stays on
- * the disk until more is deleted next to it, or until LevelDB's own compactions come by.
+ * the disk until more is deleted next to it, or until LevelDB compacts it by itself.
  */
 #ifndef KELVIN_TIER_PURGE_H
 #define KELVIN_TIER_PURGE_H
@@ -21,11 +21,11 @@ struct purge *purge_create(void);
 void purge_destroy(struct purge *purge);        /* after purge_stop; NULL is fine */
 
 /* The set. Any thread, any lock may be held. */
-void purge_add(struct purge *purge, uint32_t incarnation);      /* one that is in it already stays once */
+void purge_add(struct purge *purge, uint32_t incarnation);      /* adding it twice is fine */
 bool purge_has(struct purge *purge, uint32_t incarnation);
 size_t purge_count(struct purge *purge);
 
-/* Adds all incarnations in the store that no database has. Before the replay; costs a seek for each incarnation that is there. */
+/* Adds all incarnations in the store that no database has. Before the replay; costs one seek for each incarnation in the store. */
 enum status purge_find(struct tier *tier);
 
 /* Deletes some thousand records at most, and starts or ends the compaction of a slice. By the writer. True if there is more to do

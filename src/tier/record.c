@@ -6,7 +6,7 @@
 enum { RECORD_FORMAT = 1, RECORD_EXPIRES = 0x80, RECORD_RAW = 0x40, RECORD_TEXT = 0x20, RECORD_DIES = 0x10, RECORD_FLAGS = 0xf0,
     HEAD_SIZE = 4 };
 
-/* What the payload does not tell of how a value is kept. */
+/* What the payload does not say of how a value is kept. */
 static uint8_t kept_flags(const struct value *value)
 {
     int64_t number;
@@ -50,7 +50,7 @@ static enum status time_read(struct bytes *bytes, bool is_there, int64_t *time_m
     return *time_ms < 0 ? STATUS_CORRUPT : STATUS_OK;
 }
 
-/* Reads the head and moves past it; `flags` tell how the value was kept. */
+/* Reads the head and moves past it; `flags` say how the value was kept. */
 static enum status head_read(struct bytes *bytes, struct record *record, uint8_t *flags)
 {
     enum status status;

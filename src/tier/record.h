@@ -1,13 +1,13 @@
-/* Record: what the store keeps of a key beside its name.
+/* Record: what the store keeps for a key.
  *
  *   record = format u8 | heat u8 | heat_minutes u16 | [expire_ms i64] | [death_ms i64] | payload        (little-endian)
  *   format = 1, plus 0x80 if there is an expiry, 0x40 if a string was changed in place (OBJECT ENCODING says raw) or a set or
  *            a list is kept in a listpack, 0x20 if a string is kept as text although it is an integer (INCRBYFLOAT's results are),
- *            0x10 if each field of a hash has a time; then `death_ms` is the latest of them, when nothing is left of the key
+ *            0x10 if each field of a hash has a time; then `death_ms` is the latest of them: when the key expires as a whole
  *   payload as in value/codec.h
  *
- * A value comes back in the encoding it went with, whatever the limits say now: moving between tiers is invisible. What the
- * flags do not tell of its encoding, the type of the payload does.
+ * A value is decoded into the encoding that it had, whatever the limits are now: moving between tiers is invisible. The flags and the
+ * type of the payload say which encoding that is.
  *
  * LevelDB's blocks carry CRC-32C, checked at every read, so a record has no checksum of its own.
  */
@@ -31,12 +31,12 @@ void record_encode(const struct entry *entry, struct buffer *out);
 
 /* STATUS_CORRUPT for anything that is not a record, STATUS_VERSION for one of a newer format. */
 enum status record_decode(struct bytes bytes, const struct value_limits *limits, struct buffer *scratch, struct record *record);
-/* Only what stands before the value: for those who nominate. `type` is its value type; `*gone_ms` is when the key does not exist any
- * more, for one reason or the other; -1: never. */
+/* Only what is before the value. `type` is its value type; `*gone_ms` is when the key expires, by its own expiry or by that of its last
+ * field; -1: never. */
 enum status record_peek(struct bytes bytes, int64_t *gone_ms, enum value_type *type);
 
-/* What stands before the value, and the value as its payload (value/codec.h): borrowed, not looked at. `record->value` stays
- * as it is. For who copies values elsewhere. */
+/* What is before the value, and the value as its payload (value/codec.h): borrowed, not verified. `record->value` stays as it is. For
+ * copying values elsewhere. */
 enum status record_split(struct bytes bytes, struct record *record, struct bytes *payload);
 
 #endif

@@ -1,5 +1,5 @@
 /* A growing row of tag runs (tier/tagrun.h), each with the tags that begin with the same bits: linear hashing
- * (Litwin 1980) over Elias-Fano coded buckets, which lie packed on a shelf (tier/shelf.h).
+ * (Litwin 1980) over Elias-Fano coded buckets, which are packed on a shelf (tier/shelf.h).
  *
  *   tag = first `depth` bits: which run | 8 bits: counted, not stored | the rest: stored
  *
@@ -9,7 +9,7 @@
  *   run i < s and its twin i + 2^d: d + 1 bits deep; the other runs: d bits deep
  *
  * Why so, and not cache-line buckets with whole tags: a bucket has to be part empty or overflow, and its
- * position repeats bits of the tag. Here the place stands for all bits but 16 or so, a run is as long as its tags
+ * position repeats bits of the tag. Here the place replaces all bits but 16 or so, a run is as long as its tags
  * need, and nothing overflows. Whatever the size, a tag costs 34 - log2(count) + 2 bits, and a run 20 bytes:
  * the larger a map, the less a tag, without the saw tooth of tables that double. What is given up: an absent key costs
  * the row's entry and two or three lines of a run instead of one line; recordmap_prefetch hides it. An add or a
@@ -18,7 +18,7 @@
  * A step of growth splits one run of some hundred tags; that is the longest that one add takes, but for the copy of
  * the row, 8 bytes a run, when it gets too short. What is removed comes back in the same steps: runs
  * shrink with their tags, and the last run is joined to its twin when runs are half empty on average.
- * Should all tags begin alike (a keyed hash prevents it) one run takes them all, at the same price in memory, but each
+ * If all tags begin with the same bits (a keyed hash prevents it) one run takes them all, at the same price in memory, but each
  * add and remove moves half of it.
  */
 #include "tier/recordmap.h"
@@ -41,10 +41,10 @@ struct recordmap {
     uint32_t load;              /* tags a run on average; differs by stagger */
 };
 
-/* Where a tag lives. */
+/* Where a tag is. */
 struct spot {
     uint32_t index;
-    unsigned width;             /* bits of the tag behind those that chose the run */
+    unsigned width;             /* bits of the tag after those that chose the run */
     uint64_t number;            /* these bits */
 };
 
@@ -103,7 +103,7 @@ static uint64_t *run_copy(const struct recordmap *map, uint32_t index)
     return copy;
 }
 
-/* Makes space for a run that is written anew. */
+/* Makes space for a run that is written again. */
 static void run_rewrite(struct recordmap *map, uint32_t index, uint64_t count, struct tagrun_writer *writer)
 {
     unsigned width = run_width(map, index);

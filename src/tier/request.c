@@ -13,7 +13,7 @@ void requests_init(struct requests *requests)
 {
     mutex_init(&requests->lock);
     condition_init(&requests->asked);
-    condition_init(&requests->answered);
+    condition_init(&requests->completed);
 }
 
 void requests_release(struct requests *requests)
@@ -22,7 +22,7 @@ void requests_release(struct requests *requests)
         key_list_release(requests->urgent);
     mem_free(requests->urgent);
     condition_release(&requests->asked);
-    condition_release(&requests->answered);
+    condition_release(&requests->completed);
     mutex_release(&requests->lock);
 }
 
@@ -64,7 +64,7 @@ void tier_demote_many(struct tier *tier, int db, const struct bytes *keys, size_
     condition_signal(&requests->asked);
     for (size_t i = 0; i < count; i++) {
         while (!demotions[i].done)
-            condition_wait(&requests->answered, &requests->lock);
+            condition_wait(&requests->completed, &requests->lock);
         results[i] = demotions[i].result;
     }
     mutex_unlock(&requests->lock);
@@ -97,7 +97,7 @@ enum status request_image(struct tier *tier, struct image_request *request)
     requests->image = request;
     condition_signal(&requests->asked);
     while (!request->done)
-        condition_wait(&requests->answered, &requests->lock);
+        condition_wait(&requests->completed, &requests->lock);
     mutex_unlock(&requests->lock);
     return request->status;
 }
@@ -155,7 +155,7 @@ struct demote_request *requests_take_demotions(struct tier *tier)
     return first;
 }
 
-void requests_answer_demotions(struct tier *tier, struct demote_request *first)
+void requests_complete_demotions(struct tier *tier, struct demote_request *first)
 {
     mutex_lock(&tier->requests.lock);
     while (first != NULL) {
@@ -164,7 +164,7 @@ void requests_answer_demotions(struct tier *tier, struct demote_request *first)
         first->done = true;
         first = next;
     }
-    condition_broadcast(&tier->requests.answered);
+    condition_broadcast(&tier->requests.completed);
     mutex_unlock(&tier->requests.lock);
 }
 
@@ -178,13 +178,13 @@ struct image_request *requests_image(struct tier *tier)
     return request;
 }
 
-void requests_answer_image(struct tier *tier, struct image_request *request, enum status status)
+void requests_complete_image(struct tier *tier, struct image_request *request, enum status status)
 {
     mutex_lock(&tier->requests.lock);
     request->status = status;
     request->done = true;
     tier->requests.image = NULL;
-    condition_broadcast(&tier->requests.answered);
+    condition_broadcast(&tier->requests.completed);
     mutex_unlock(&tier->requests.lock);
 }
 

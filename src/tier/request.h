@@ -35,7 +35,7 @@ struct image_request {
 
 struct requests {
     struct mutex lock;          /* leaf; for all that follows */
-    struct condition asked, answered;
+    struct condition asked, completed;
     bool nudged;                /* look at the memory, or at anything else, now */
     struct demote_request *demotions;
     struct image_request *image;
@@ -45,7 +45,7 @@ struct requests {
 void requests_init(struct requests *requests);
 void requests_release(struct requests *requests);
 
-/* Asks for an image and waits until it is answered. One at a time: see tier_image_begin. */
+/* Asks for an image and waits until it is completed. One at a time: see tier_image_begin. */
 enum status request_image(struct tier *tier, struct image_request *request);
 
 /* The writer's side. */
@@ -57,12 +57,12 @@ void requests_wait(struct tier *tier, int64_t pause_ms, enum request_wait wait);
 void requests_wake(struct tier *tier);
 /* A thread waits for an image or a demotion. */
 bool requests_pending(struct tier *tier);
-/* A list, or NULL; requests_answer_demotions gives it back. */
+/* A list, or NULL; requests_complete_demotions ends it. */
 struct demote_request *requests_take_demotions(struct tier *tier);
-void requests_answer_demotions(struct tier *tier, struct demote_request *first);
-/* Stays until it is answered. NULL: none. */
+void requests_complete_demotions(struct tier *tier, struct demote_request *first);
+/* It stays until it is completed. NULL: none. */
 struct image_request *requests_image(struct tier *tier);
-void requests_answer_image(struct tier *tier, struct image_request *request, enum status status);
+void requests_complete_image(struct tier *tier, struct image_request *request, enum status status);
 /* The caller's to free; NULL: none. */
 struct key_list *requests_take_urgent(struct tier *tier);
 

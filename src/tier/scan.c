@@ -9,8 +9,8 @@
  * partition once a round at most, which takes much longer than opening an iterator: hardly any step begins a third time.
  * Without the comparison a key that is deleted and made again in between (a transaction, or an overwrite of a cold key that has just
  * expired) is in neither part: the new entry has no record, and the old record is gone.
- * What changes after the iterator was opened does no harm: the iterator shows the store as it was then, and what it shows is compared
- * with entries and graves under the lock.
+ * Changes after the iterator was opened do no harm: the iterator shows the store as it was then, and what it shows is compared with entries
+ * and graves under the lock.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +92,7 @@ static uint64_t scan_hot(struct keyspace *keyspace, uint64_t from, size_t count,
     return last;
 }
 
-/* Drops what lies beyond `until`: the cold part came to its end earlier. The hot keys are sorted, and stay so. */
+/* Drops the keys after `until`: the cold part ended earlier. The hot keys are sorted, and stay so. */
 static void page_cut(struct hot_scan *hot, uint64_t until)
 {
     size_t count = hot->page->count - hot->base, kept = 0;
@@ -144,7 +144,7 @@ static void note_lsn(struct scan_page *page, const struct partition *partition)
         page->lsn = partition->last_lsn;
 }
 
-/* The cold keys in from..until, added behind the hot ones. Closes the iterator. Returns the last hash covered. */
+/* Adds the cold keys in from..until after the hot ones. Closes the iterator. Returns the last hash covered. */
 static uint64_t scan_cold(struct store_iterator *iterator, struct partition *partition, uint32_t incarnation, uint64_t until,
     size_t count, struct hot_scan *hot)
 {
@@ -184,7 +184,7 @@ static uint64_t scan_cold(struct store_iterator *iterator, struct partition *par
         struct bytes key = scan_page_key(&cold, i);
         uint32_t handle = keyspace_find(keyspace, hashes[i], key);
 
-        if (i % LOCKED_KEYS_MAX == LOCKED_KEYS_MAX - 1) {       /* let others in */
+        if (i % LOCKED_KEYS_MAX == LOCKED_KEYS_MAX - 1) {       /* let other threads have the lock */
             partition_unlock(partition);
             partition_lock(partition);
             keyspace = tier_keyspace_of(partition, incarnation);
@@ -194,12 +194,12 @@ static uint64_t scan_cold(struct store_iterator *iterator, struct partition *par
         }
         if (grave_find(keyspace, hashes[i], key) != NULL && handle == 0)
             continue;
-        /* Deleted before this scan began, and the record went only after the iterator had seen it: its tag is gone, too. */
+        /* Deleted before this scan began, and the record was deleted only after the iterator was opened: its tag is gone, too. */
         if (handle == 0 && !recordmap_maybe(keyspace->tier->map, hashes[i]))
             continue;
         if (page_has(hot, hot_count, hashes[i], key))
             continue;
-        /* It has come back since the hot part was read: it is there, in one form or the other. */
+        /* It was loaded or set again after the hot part was read: it exists. */
         if (handle != 0) {
             struct entry *entry = keyspace_entry(keyspace, handle);
 

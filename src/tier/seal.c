@@ -25,7 +25,7 @@ enum {
     STEP_US = 5000,                 /* how long a step takes, about: a batch may take longer */
     BUCKETS_A_PIECE = 64,           /* looked at under one lock */
     PIECE_ENOUGH = 256,             /* entries encoded under one lock */
-    PIECE_MAX = PIECE_ENOUGH + 256 * TABLE_BUCKET_SLOTS,     /* what is home to one bucket lies in one leaf */
+    PIECE_MAX = PIECE_ENOUGH + 256 * TABLE_BUCKET_SLOTS,     /* entries that belong to one bucket are in one leaf */
     GRAVES_A_PIECE = 4096,
     UNKNOWNS_A_PIECE = 1000,
     CLEAN_PASSES = 3,
@@ -48,7 +48,7 @@ struct sealing {
     uint64_t found_count, found_before_count;   /* that had to be written, in this pass and the one before it */
     size_t handed_count;                  /* written in this pass */
     uint32_t next_grave;
-    uint64_t grave_pieces;          /* so many may be needed; more means that they can't be got rid of */
+    uint64_t grave_pieces;          /* that may be needed; if it takes more, some graves can't be buried */
     bool graves_done;
     /* Where the pass is: the store's order, incarnation, then hash. */
     uint32_t *incarnations;
@@ -119,8 +119,8 @@ static bool put_piece(struct sealing *sealing, uint64_t begins)
         struct entry *entry = keyspace_entry(keyspace, sealing->piece[i].handle);
         uint64_t hash = sealing->piece[i].hash;
 
-        /* Of a bucket that was begun: it has been looked at, and was changed again. Left to the next pass, else clients that are quick
-         * could keep the pass in one place. */
+        /* Of a bucket that was begun: it has been looked at, and was changed again. It is left to the next pass; otherwise
+         * clients that are quick enough could keep the pass in one place. */
         if (hash < begins && is_clean_pass(sealing))
             continue;
         if (entry_record(entry) == RECORD_UNKNOWN)
@@ -217,7 +217,7 @@ static void list_incarnation(struct sealing *sealing, uint32_t incarnation)
     sealing->incarnations[sealing->incarnation_count++] = incarnation;
 }
 
-/* Of all databases that have keys, and of those that were flushed since the cut. What comes later has nothing as of the cut. */
+/* Of all databases that have keys, and of those that were flushed since the cut. Later ones have no keys as of the cut. */
 static void list_incarnations(struct sealing *sealing)
 {
     struct partitions *all = sealing->tier->partitions;
@@ -267,7 +267,7 @@ static bool seal_buckets(struct sealing *sealing)
     whole = put_piece(sealing, begins);
     partition_unlock(partition);
     if (!whole) {
-        write_collected(sealing);       /* who waits for the lock gets it meanwhile */
+        write_collected(sealing);       /* threads that wait for the lock get it meanwhile */
         return true;
     }
     if (!more && sealing->partition + 1 < all->count) {
@@ -379,13 +379,13 @@ static void finish_sealing(struct sealing *sealing)
         if (sealing->batch != NULL)
             seal_end(tier, sealing->batch);
     }
-    requests_answer_image(tier, sealing->request, sealing->status);
+    requests_complete_image(tier, sealing->request, sealing->status);
     tier->sealing = NULL;
     key_list_release(&sealing->unknown);
     key_list_release(&sealing->big);
     mem_free(sealing->incarnations);
     mem_free(sealing);
-    tier->hooks.memory_freed(tier->hooks.context);      /* who waited for a held key finds it free */
+    tier->hooks.memory_freed(tier->hooks.context);      /* clients that waited for a held key may change it */
 }
 
 static struct sealing *begin_sealing(struct tier *tier, struct batch *batch)
@@ -402,7 +402,7 @@ static struct sealing *begin_sealing(struct tier *tier, struct batch *batch)
     sealing->grave_pieces = tier->statistics.graves / GRAVES_A_PIECE * 4 + 1000;
     CHECK(is_clean_pass(sealing) || tier->epoch.phase != CHECKPOINT_NONE);
     if (is_clean_pass(sealing) && tier->epoch.phase != CHECKPOINT_NONE)
-        sealing->status = STATUS_CLOSED;        /* older values are still to be written; those that are there now come after them */
+        sealing->status = STATUS_CLOSED;        /* values that were handed over are to be written before the present ones */
     begin_pass(sealing);
     return sealing;
 }

@@ -1,5 +1,5 @@
 /* A block that outgrows its chunk moves to the fullest chunk that has space; so all chunks but one are full but for
- * about half a block. When much has been removed, the emptiest chunk is dealt out to the others.
+ * about half a block. When much has been removed, the blocks of the emptiest chunk are moved to the others.
  */
 #include "tier/shelf.h"
 
@@ -12,7 +12,7 @@ enum {
     NOWHERE = UINT32_MAX,
     PAGE_WORDS = 4096 / 8,
     CHUNK_COUNT_MAX = 1 << (32 - SHELF_OFFSET_BITS),
-    TIDY_FRACTION = 8,          /* unused words are put up with up to one in so many, and a chunk */
+    TIDY_FRACTION = 8,          /* up to one word in this many may be unused, and a chunk */
 };
 
 /* Small chunks grow in steps of the allocator's, four for each doubling; from a page on they take whole pages,
@@ -40,7 +40,7 @@ static void chunk_resize(struct shelf *shelf, struct shelf_chunk *chunk, uint32_
     chunk->room = room;
 }
 
-/* Tells the blocks from offset `from` on where they are. */
+/* Updates the places of the blocks from offset `from` on. */
 static void chunk_renumber(struct shelf *shelf, uint32_t index, uint32_t from)
 {
     struct shelf_chunk *chunk = &shelf->chunks[index];
@@ -90,7 +90,7 @@ static void chunk_remove(struct shelf *shelf, uint32_t index)
     }
 }
 
-/* The fullest chunk other than `except` that can take so many words; NOWHERE if there is none. */
+/* The fullest chunk other than `except` that has space for that many words; NOWHERE if there is none. */
 static uint32_t chunk_find(const struct shelf *shelf, uint32_t words, uint32_t except)
 {
     uint32_t best = NOWHERE;
@@ -151,7 +151,7 @@ static void block_move(struct shelf *shelf, uint32_t number, uint32_t words, uin
     gap_close(shelf, index, offset + before.words, before.words);
 }
 
-/* Deals the emptiest chunk's blocks out to the others, when together they have more space than they should. */
+/* Moves the emptiest chunk's blocks to the others, when all chunks together have more unused space than allowed. */
 static void shelf_tidy(struct shelf *shelf)
 {
     uint32_t emptiest = 0;

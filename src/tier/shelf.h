@@ -1,13 +1,13 @@
-/* Shelf: many blocks of some hundred bytes, packed without gaps, for an owner whose blocks grow and shrink all day.
+/* Shelf: many blocks of some hundred bytes, packed without gaps, for an owner whose blocks grow and shrink often.
  *
  * An allocator rounds such blocks up by a tenth, and keeps pages half empty that once were full of a size that
- * nobody asks for any more (measured on the record map: RSS twice what was in use). Here blocks stand side by side in
+ * is not allocated any more (measured on the record map: RSS twice what was in use). Here blocks are side by side in
  * chunks of one size, and move aside when one of them changes.
  *
  * A block is known by its number; its address is good until the next shelf_resize. Blocks are numbered from 0 on like
  * a stack's: the last one is the one to drop. The low 32 bits of a block's first word are the shelf's (its number).
  *
- * Owner: whoever embeds it. All zero is an empty shelf, which holds no memory.
+ * Owner: the struct that embeds it. All zero is an empty shelf, which holds no memory.
  */
 #ifndef KELVIN_TIER_SHELF_H
 #define KELVIN_TIER_SHELF_H

@@ -100,6 +100,6 @@ bool stuck_fruitless(struct tier *tier)
         return true;
     stuck->bytes = memory_used(tier);
     stuck->is_stuck = true;
-    tier->hooks.memory_freed(tier->hooks.context);      /* who waits for memory has to learn that none comes */
+    tier->hooks.memory_freed(tier->hooks.context);      /* clients that wait for memory have to learn that none comes */
     return true;
 }

@@ -1,7 +1,7 @@
 /* Stuck: whether demotion can still make room, and how often it tries when it can't.
  *
  * Demotion is stuck when a pass over all hot keys found nothing to move, although memory is above the mark: what is left is the
- * server's own memory, or keys that can't be written. Nobody waits for memory then; maxmemory-policy decides. A pass that passed over
+ * server's own memory, or keys that can't be written. No client waits for memory then; maxmemory-policy decides. A pass that passed over
  * keys which are held for the moment (pinned, being written, waiting for a checkpoint), or that ended while LevelDB was about
  * to give back a memtable, proves nothing: then it takes STUCK_HELD_MS or STUCK_FLUSHING_MS without progress.
  *

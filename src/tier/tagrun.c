@@ -255,7 +255,7 @@ void tagrun_prefetch(const uint64_t *block, uint64_t words, unsigned width, uint
 
     if (words == 0)
         return;
-    /* The count itself is in the block, which is what we don't want to wait for. Numbers are spread evenly. */
+    /* The count itself is in the block, which is not in the cache yet. Numbers are spread evenly. */
     count = (words * 64 - QUOTIENTS_AT - QUOTIENTS) / (rest + 1);
     index = quotient * count / QUOTIENTS;
     __builtin_prefetch(block);

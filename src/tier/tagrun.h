@@ -8,8 +8,8 @@
  *   remainders = in the order of the numbers; room is count rounded up to a multiple of 8
  *
  * Best between 100 and 800 numbers; right with any count, but adding and removing move half of what is there.
- * The block is the caller's, who also keeps the width, 9 to 63, and hands in the same one each time. An empty run is a
- * block with count 0; of no words, even, as long as it isn't shown to these functions.
+ * The caller owns the block and keeps the width, 9 to 63, which must be the same in each call. An empty run is a
+ * block with count 0; it needs no words at all as long as these functions are not called for it.
  */
 #ifndef KELVIN_TIER_TAGRUN_H
 #define KELVIN_TIER_TAGRUN_H

@@ -14,7 +14,7 @@
 
 static const char magic[8] = "KTAGS1\n";
 
-enum { HEAD_SIZE = 12, SECTION_SIZE = 16, END_SIZE = 12, TELL_EVERY = 4096, TELL_US = 2000000 };
+enum { HEAD_SIZE = 12, SECTION_SIZE = 16, END_SIZE = 12, REPORT_EVERY = 4096, REPORT_US = 2000000 };
 
 static void save_keyspace(struct keyspace *keyspace, struct buffer *out)
 {
@@ -203,7 +203,7 @@ static bool load_section(void *context, uint32_t incarnation, uint32_t index, co
     partition_lock(partition);
     good = recordmap_load(partition_keyspace(partition, db)->tier->map, tags, count);
     partition_unlock(partition);
-    CHECK(good);                    /* tags_walk has seen to it */
+    CHECK(good);                    /* tags_walk has checked it */
     return true;
 }
 
@@ -218,28 +218,28 @@ enum status tags_load(struct tier *tier, struct partitions *partitions, const ch
     snprintf(path, sizeof(path), "%s/tags", dir);
     status = file_read_all(disk_system(), AT_FDCWD, path, SIZE_MAX, &data);
     if (status == STATUS_OK && (data.size < HEAD_SIZE || number_at((uint8_t *)data.data + 8, 4) != partitions->count))
-        status = STATUS_CORRUPT;        /* or of a server with another number of partitions: nothing that a scan does not tell */
+        status = STATUS_CORRUPT;        /* or of a server with another number of partitions: a scan finds the same */
     if (status == STATUS_OK)
         status = tags_walk(buffer_bytes(&data), &partition_count, load_section, partitions, NULL);
     buffer_release(&data);
     return status;
 }
 
-static void tell_progress(struct tier *tier, uint64_t count, int64_t *told_us)
+static void report_progress(struct tier *tier, uint64_t count, int64_t *reported_us)
 {
     int64_t now_us = clock_mono_us();
     char text[100];
 
-    if (now_us - *told_us < TELL_US || tier->hooks.notice == NULL)
+    if (now_us - *reported_us < REPORT_US || tier->hooks.notice == NULL)
         return;
-    *told_us = now_us;
+    *reported_us = now_us;
     snprintf(text, sizeof(text), "Reading the image's tags from its store: %llu keys so far", (unsigned long long)count);
     tier->hooks.notice(tier->hooks.context, text);
 }
 
 enum status tags_rebuild(struct tier *tier, struct partitions *partitions)
 {
-    int64_t told_us = clock_mono_us();
+    int64_t reported_us = clock_mono_us();
     uint64_t count = 0;
 
     for (int db = 0; db < partitions->db_count; db++) {
@@ -250,8 +250,8 @@ enum status tags_rebuild(struct tier *tier, struct partitions *partitions)
         while ((status = store_next(iterator, &record)) == STATUS_OK) {
             struct partition *partition = &partitions->partitions[partition_index(partitions, record.hash)];
 
-            if (++count % TELL_EVERY == 0)
-                tell_progress(tier, count, &told_us);
+            if (++count % REPORT_EVERY == 0)
+                report_progress(tier, count, &reported_us);
             partition_lock(partition);
             recordmap_add(partition_keyspace(partition, db)->tier->map, record.hash);
             partition_unlock(partition);

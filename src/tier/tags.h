@@ -19,7 +19,7 @@ enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_section
 void tags_begin(struct buffer *file, uint32_t partition_count);
 void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const uint8_t *tags, uint64_t count);
 void tags_end(struct buffer *file);
-/* The number that a saved tag is. */
+/* The value of a saved tag. */
 uint64_t tags_number(const uint8_t *tag);
 
 /* By the writer, which changes no map meanwhile. Synced. */

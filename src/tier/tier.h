@@ -1,10 +1,10 @@
-/* Tier: the only room that knows that a value may be away.
+/* Tier: the only room that knows that a value may be cold.
  *
- * Where a key can be, looked up in this order under its partition's lock: its entry (hot), a grave (deleted, its record not
- * yet), the record map (no: absent for certain; maybe: cold, or a false alarm).
+ * Where a key can be, looked up in this order under its partition's lock: its entry (hot), a grave (deleted, but its record is still in the
+ * store), the record map (no: certainly absent; maybe: cold, or a false maybe).
  *
- * Threads: workers call tier_load, tier_release and the watch; loaders (tier/load.c) bring keys back; the one writer (tier/writer.c)
- * changes the store. Settings may change at any time: atomics.
+ * Threads: workers call tier_load, tier_release and the partitions' watch; loaders (tier/loader.c) read cold keys; the one writer
+ * (tier/writer.c) changes the store. Settings are atomics and may change at any time.
  */
 #ifndef KELVIN_TIER_TIER_H
 #define KELVIN_TIER_TIER_H
@@ -44,20 +44,20 @@ struct tier_settings {
     _Atomic int64_t write_buffer_size, block_cache_size, compression;   /* taken over by reopening the store */
 };
 
-/* What the tier needs from those above. Called on its own threads. */
+/* What the tier needs from the rooms above. Called on its own threads. */
 struct tier_hooks {
     void *context;
     uint64_t (*memory_used)(void *context);                     /* bytes, all of the process */
-    /* What it waited for has come; any lock may be held. Returns the worker that has to be rung, if possible when no partition is locked:
-     * that is a system call, and what the worker does first is to lock the partition. NULL: none. */
+    /* What the client waited for is there; any lock may be held. Returns the worker that has to be rung, if possible when no partition is
+     * locked: that is a system call, and the first thing that the worker does is to lock the partition. NULL: none. */
     struct worker *(*wake)(void *context, struct client *client);
-    void (*memory_freed)(void *context);                        /* some of those who wait for memory may go on */
-    /* Under the partition's lock: an expired cold key is deleted: log it. */
+    void (*memory_freed)(void *context);                        /* clients that wait for memory may go on */
+    /* An expired cold key is deleted: log it. Under the partition's lock. */
     void (*expired)(void *context, struct keyspace *keyspace, struct bytes key);
     void (*thread_started)(void *context, const char *name);
     void (*log)(void *context, const char *text);               /* a sentence for the operator, worth a warning */
     void (*thread_ended)(void *context);                        /* the same for a thread that ends before the tier; NULL is fine */
-    void (*notice)(void *context, const char *text);            /* the same, but nothing to worry about; NULL is fine */
+    void (*notice)(void *context, const char *text);            /* a sentence for the log, not a warning; NULL is fine */
     void (*free_keyspace)(void *context, struct keyspace *keyspace);    /* in the background; only checkpoints need it */
     void (*ring)(void *context, struct worker *worker);         /* of `wake`; any thread */
     void (*limits)(void *context, struct value_limits *limits); /* of the encodings, for each value that is loaded; not the seed */
@@ -73,7 +73,6 @@ struct tier_keyspace {
     struct key_list *noted;         /* those that came up since; NULL: none */
 };
 
-/* Opens the store, an old one is emptied, and starts nothing yet. NULL: `message` says why. */
 struct tier_options {
     const char *dir;
     const char *image;              /* a checkpoint's directory to begin with; NULL: empty */
@@ -86,10 +85,11 @@ struct tier_options {
     int loader_count;               /* at first; see tier_settings */
     struct tier_hooks hooks;
 };
+/* Opens the store (see tier/working_dir.h) and starts nothing yet. NULL: `message` says why. */
 struct tier *tier_open(const struct tier_options *options, struct message *message);
 struct hash_seed tier_seed(const struct tier *tier);
 struct tier_settings *tier_settings(struct tier *tier);
-/* Takes its place as the partitions' watch; starts writer and loaders. */
+/* Becomes the partitions' watch; starts writer and loaders. */
 void tier_start(struct tier *tier, struct partitions *partitions);
 void tier_set_expiry(struct tier *tier, bool on);   /* cold keys expire by the clock: not while replaying. Off at first */
 /* After tier_start, when the store was opened from an image and the partitions know their incarnations: loads the record map.
@@ -97,14 +97,14 @@ void tier_set_expiry(struct tier *tier, bool on);   /* cold keys expire by the c
 enum status tier_restore(struct tier *tier, const char *image, uint64_t number);
 /* Once, after the replay: brings back what was hot when the image was made, on a thread of its own (tier/warm.h). */
 void tier_warm_up(struct tier *tier, const char *image);
-void tier_stop(struct tier *tier);          /* joins all threads; nobody calls in any more */
+void tier_stop(struct tier *tier);          /* joins all threads; no other thread uses the tier any more */
 void tier_close(struct tier *tier);         /* after tier_stop, before the partitions go; NULL is fine */
 
 /* A key has no entry (the caller looked, and holds its partition's lock). */
 enum tier_load_result {
     TIER_ABSENT,        /* it exists nowhere */
     TIER_WAIT,          /* it may be cold: `client` waits for it; its load is in `batch`, or on its way */
-    TIER_FAILED,        /* it can't be read: tell the client */
+    TIER_FAILED,        /* its record can't be read: the client gets an error */
 };
 enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
     struct load_batch *batch);
@@ -115,10 +115,10 @@ struct load_batch {
 };
 void tier_submit(struct tier *tier, struct load_batch *batch);
 
-/* A load that nobody waits for: the replay looks ahead. The caller looked and found no entry; does nothing if the key is certainly
- * absent or on its way. What comes is not pinned. */
+/* A load that no client waits for: the replay reads ahead. The caller looked and found no entry; does nothing if the key is certainly
+ * absent or being loaded. The entry is not pinned. */
 void tier_preload(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct load_batch *batch);
-/* For look-ahead: asks the CPU for what an overwrite of an absent key will look at. The partition is locked. */
+/* For look-ahead: prefetches what an overwrite of an absent key will read. The partition is locked. */
 static inline void tier_prefetch(const struct keyspace *keyspace, uint64_t hash)
 {
     if (keyspace->tier != NULL)
@@ -127,24 +127,24 @@ static inline void tier_prefetch(const struct keyspace *keyspace, uint64_t hash)
 /* Whether a loader has the key, or will. The partition is locked. */
 bool tier_is_loading(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 uint64_t tier_loads_waiting(struct tier *tier);
-/* For one thread that has to wait for a load: does a load that is queued itself, or waits until one more has ended than the `ended`
- * of tier_loads_ended, asked for before it looked. False at once if there are none under way. No lock is held. */
+/* For a thread that has to wait for a load: runs a queued load itself, or waits until tier_loads_ended is more than `ended`, which the caller
+ * read before it looked for its key. False at once if no load is under way. No lock is held. */
 uint64_t tier_loads_ended(struct tier *tier);
 bool tier_loads_help(struct tier *tier, uint64_t ended);
 
-/* The call that waited has run, or its client is gone: unpins what it waited for (tier rule 5; the one place). No
+/* The call that waited has run, or its client is gone: unpins what it waited for (tier rule 5: the only place). No
  * partition is locked by the caller. */
 void tier_release(struct tier *tier, struct client *client);
 
-/* Tier rule 8: reads the key here and now and installs it, if it is cold. The partition is locked. STATUS_OK if it is resident
+/* Tier rule 8: reads the key on this thread and installs it, if it is cold. The partition is locked. STATUS_OK if it is resident
  * or certainly absent afterwards. */
 enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 
-/* Tier rule 9: a latched key is to be changed at once: it gets a copy of its object, and the writer's work on the old one is in
- * vain. The partition is locked. */
+/* Tier rule 9: a latched key is to be changed at once: it gets a copy of its object, and what the writer encodes of the old one is
+ * discarded. The partition is locked. */
 void tier_unlatch(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
 
-/* The keyspace was taken out by a flush: wakes those who wait there, frees the tier's part of it. Its partition is locked. If it has
+/* The keyspace was taken out by a flush: wakes clients that wait for its keys, and frees the tier's part of it. Its partition is locked. If it has
  * records, the writer purges them later. */
 void tier_forget(struct tier *tier, struct keyspace *keyspace);
 
@@ -156,7 +156,7 @@ bool tier_count_now(struct tier *tier, int db, uint64_t *count);
 /* Demotes the key whatever its heat, and waits until its record is written. On a job's thread. */
 enum tier_move { TIER_MOVED, TIER_NOT_THERE, TIER_BUSY, TIER_MOVE_FAILED };
 enum tier_move tier_demote(struct tier *tier, int db, struct bytes key);
-/* Many at once, written together. No key stands there twice. */
+/* Many at once, written together. No key twice. */
 void tier_demote_many(struct tier *tier, int db, const struct bytes *keys, size_t count, enum tier_move *results);
 enum tier_place { TIER_NOWHERE, TIER_HOT, TIER_COLD, TIER_UNREADABLE };
 enum tier_place tier_where(struct tier *tier, int db, struct bytes key);       /* may read the store: a job's thread */

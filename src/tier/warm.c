@@ -18,8 +18,8 @@
 
 enum {
     CHUNK_KEYS = 64,            /* between two looks at everything else */
-    BANDS = 16,                 /* a band of heat has at least one in so many of all keys */
-    UNIT_SIZE = 1024,           /* tier-warmup-rate counts a key once for each so many bytes of it */
+    BANDS = 16,                 /* a band of heat has at least one in this many of all keys */
+    UNIT_SIZE = 1024,           /* tier-warmup-rate counts a key once for each of these units of its size */
     NEAR_STEPS = 8,             /* records that are stepped over before it is a seek */
     READ_TRIES = 200,
     READ_ERRORS_MAX = 100,
@@ -48,7 +48,7 @@ struct warm {
     uint64_t number;            /* the store's, from before it was opened */
     struct store_record current;    /* the record at the iterator, if `valid` */
     bool valid;
-    uint64_t sought;            /* no record lies between this place and `current` */
+    uint64_t sought;            /* there is no record between this place and `current` */
     struct buffer scratch;
     int64_t next_us, rate;      /* when to go on, and the tier-warmup-rate that says so */
     uint64_t units;             /* read since */
@@ -86,7 +86,7 @@ static struct keyspace *living_keyspace(struct partition *partition, uint32_t in
     return NULL;
 }
 
-/* The heat as it was: the time that the server was down does not count, for nobody could touch the key. */
+/* The heat as it was: the time that the server was down does not count, as no client could touch the key. */
 static void restore_heat(const struct tier *tier, struct keyspace *keyspace, struct entry *entry, uint16_t rank)
 {
     struct heat_settings settings = { (uint32_t)tier->settings.lfu_log_factor, (uint32_t)tier->settings.lfu_decay_minutes };
@@ -135,7 +135,7 @@ static bool find_there(struct warm *warm, struct partition *partition, uint32_t 
     return search.keyspace != NULL;
 }
 
-/* The iterator at the first record at or behind the place. */
+/* The iterator at the first record at or after the place. */
 static enum status seek_place(struct warm *warm, uint32_t incarnation, uint64_t place)
 {
     enum status status = STATUS_OK;
@@ -192,7 +192,7 @@ static enum placing place_record(struct warm *warm, struct partition *partition,
     return PLACED;
 }
 
-/* For so many bytes more. */
+/* For `size` bytes more. */
 static bool has_room(const struct warm *warm, uint64_t size)
 {
     const struct tier *tier = warm->tier;
@@ -279,7 +279,7 @@ static void keep_rate(struct warm *warm)
     }
 }
 
-/* Clients' loads go first. */
+/* Clients' loads come first. */
 static void give_way(struct warm *warm)
 {
     for (int i = 0; i < GIVE_WAY_TRIES && warm->tier->loads.waiting > 0 && !warm->stopping; i++)
@@ -304,7 +304,7 @@ static void bring_chunk(struct warm *warm, struct partition *partition, uint32_t
             continue;
         close_iterator(warm);
         if (status == STATUS_LOCKED)
-            continue;                   /* the store changes all the time: it comes back when somebody asks for it */
+            continue;                   /* the store changes all the time: it is loaded when a client asks for it */
         tier_note_error(warm->tier, "a record can't be read for the warm-up", status);
         if (++warm->errors > READ_ERRORS_MAX)
             end_warm_up(warm);

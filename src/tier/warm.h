@@ -1,12 +1,12 @@
-/* Warm: after a restart, a thread of its own (kelvin-warm) brings back the keys that were hot when the image was made, the hottest
+/* Warm: after a restart, a thread of its own (kelvin-warm) loads the keys that were hot when the image was made, the hottest
  * first, as long as memory is below the low mark.
  *
  * It reads the store in the order of the hashes, a band of heat after the other, and installs what it read under the partition's
  * lock, with the heat the key had. What it read is current if the writer has applied nothing to the store since before it was read
- * (store_number) and the key has no entry, grave or load: whoever changes a record has one of these until his batch is in, and the
- * batch moves the number. Else it reads again. So no placeholder is needed, and clients' loads never wait behind the warm-up.
+ * (store_number) and the key has no entry, grave or load: a key whose record changes has one of these until the batch is in the store,
+ * and the batch changes the number. Otherwise it reads again. So no placeholder is needed, and clients' loads never wait for the warm-up.
  *
- * It sleeps for `tier-warmup-rate`, gives way to clients' loads, and pauses while `tier-warmup` is no.
+ * It keeps to `tier-warmup-rate`, waits while clients' loads are under way, and pauses while `tier-warmup` is no.
  */
 #ifndef KELVIN_TIER_WARM_H
 #define KELVIN_TIER_WARM_H
@@ -22,7 +22,7 @@ struct hot_list {
 };
 void hot_list_add(struct hot_list *list, uint64_t place, uint16_t rank);
 
-/* Adds what was hot in the keyspace at the last image and is not back yet: an image that is made during the warm-up is not to forget
+/* Adds what was hot in the keyspace at the last image and is not loaded yet, so that an image that is made during the warm-up contains
  * it. Any thread; `warm` may be NULL. */
 void warm_list_pending(struct warm *warm, uint32_t incarnation, uint32_t partition, struct hot_list *list);
 

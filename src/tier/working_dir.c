@@ -12,8 +12,8 @@
 #include "base/file.h"
 #include "base/message.h"
 
-/* A file that says whose directory it is: only then may a damaged store be thrown away. So it is there before anything else is, and
- * durably, and stays: a kill or a power cut at any later moment leaves a directory that is known for ours. */
+/* The file that says that the directory is Kelvin's: only then may a damaged store be removed. It is created before anything else,
+ * durably, and stays: a kill or a power cut at any later moment leaves a directory that is known to be Kelvin's. */
 static void mark_path(const char *dir, char path[PATH_MAX])
 {
     snprintf(path, PATH_MAX, "%s/KELVIN", dir);
@@ -56,15 +56,14 @@ static bool has_nothing(const char *dir)
     return nothing;
 }
 
-/* A directory that we create, or that is empty, is ours from the first moment. What else may be wrong with it store_open tells. */
+/* A directory that is created here, or is empty, gets the mark at once. Other problems with it are reported by store_open. */
 static enum status adopt(const char *dir, struct message *message)
 {
     return mkdir(dir, 0755) == 0 || (errno == EEXIST && has_nothing(dir)) ? mark(dir, message) : STATUS_OK;
 }
 
-/* What an earlier process left is swap space of the past: the working store is built anew from the image, if there is one, or empty;
- * the rest comes back by the log. It is opened first all the same, so that a store that is in use, or that a newer Kelvin wrote, is
- * not touched; whatever else is wrong with it does not matter. */
+/* What an earlier process left is opened first nevertheless, so that a store that is in use, or that a newer Kelvin wrote, is not changed.
+ * Any other problem with it does not matter. */
 enum status working_dir_open(const struct store_options *options, const char *image, struct store **store, struct message *message)
 {
     char path[PATH_MAX];
@@ -75,7 +74,7 @@ enum status working_dir_open(const struct store_options *options, const char *im
     if (status == STATUS_LOCKED || status == STATUS_VERSION)
         return status;
     if (status != STATUS_OK && !is_marked(options->dir))
-        return status;              /* who knows whose files these are */
+        return status;              /* these may be another program's files */
     if (status == STATUS_OK && !is_marked(options->dir) && mark(options->dir, message) != STATUS_OK)
         return STATUS_IO;
     if (status == STATUS_OK && store_is_new(*store) && image == NULL)

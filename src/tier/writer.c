@@ -133,7 +133,7 @@ static void *writer_main(void *context)
         wait_for_work(tier, more, is_sealing);
         counting_let_in(&tier->counting);
     }
-    demotion_serve_requests(tier);              /* every thread that waits is answered */
+    demotion_serve_requests(tier);              /* no thread is left waiting */
     seal_abort(tier, STATUS_CLOSED);
     purge_stop(tier);
     return NULL;

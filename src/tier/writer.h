@@ -11,7 +11,7 @@ struct writer;
 
 /* Starts the thread. */
 void writer_start(struct tier *tier);
-/* Joins it; `stopping` is set. Whatever was asked of it is answered. NULL in the tier is fine. */
+/* Joins it; `stopping` is set. Every request is completed. NULL in the tier is fine. */
 void writer_stop(struct tier *tier);
 
 #endif

@@ -47,7 +47,7 @@ void writing_commit(struct tier *tier)
     enum status status;
 
     if (tier->writing->batch.failed)
-        return;                 /* writing_recover sees to it; another attempt here would put that one off */
+        return;                 /* writing_recover writes it; another attempt here would delay that */
     status = batch_commit(tier, &tier->writing->batch);
     if (status != STATUS_OK)
         writing_fail(tier, status);

@@ -37,19 +37,19 @@ void box_close(struct box *box);
 /* Writes batch store_number + 1. */
 enum status box_write(struct box *box);
 void box_write_many(struct box *box, int count);        /* CHECKs that each is taken */
-/* Reopens until it works; fails after 1000 times. Returns what `applied` said. */
+/* Reopens until it works; fails after 1000 times. Returns `applied`. */
 bool box_reopen(struct box *box);
 
 /* The version a key must have after batches 1 .. number; 0: it must not be there. */
 uint64_t box_version(uint64_t number, uint32_t key);
 
-/* Looks at every key by store_get and by a scan. Errors other than `allowed` (STATUS_OK: none) fail; wrong answers always do. */
+/* Looks at every key by store_get and by a scan. Errors other than `allowed` (STATUS_OK: none) fail; wrong results always do. */
 void box_verify(struct box *box, struct store *store, enum status allowed);
 void box_verify_key(struct box *box, struct store *store, uint64_t number, uint32_t key, enum status allowed);
 
 uint64_t box_hash(struct store *store, uint32_t key, char *name, struct bytes *name_bytes);    /* name: 32 bytes */
 
-/* The files of a directory whose names end so; full paths. Returns how many. */
+/* The files of a directory whose names end with `end`; full paths. Returns how many. */
 enum { BOX_FILES_MAX = 256, BOX_PATH_SIZE = 192 };
 int box_files(const char *dir, const char *end, char paths[][BOX_PATH_SIZE]);
 void box_flip(const char *path, uint64_t offset, int bit);

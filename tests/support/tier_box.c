@@ -318,7 +318,7 @@ void tier_box_turn(struct box_worker *worker, enum box_wait wait)
         error = pthread_cond_timedwait(&worker->rung, &worker->lock, &until);
     worker->ringing = false;
     pthread_mutex_unlock(&worker->lock);
-    BOX_DEMAND(worker->box, error != ETIMEDOUT || wait == BOX_TICK, "nobody rings: a wake-up was lost");
+    BOX_DEMAND(worker->box, error != ETIMEDOUT || wait == BOX_TICK, "the worker is not rung: a wake-up was lost");
     worker_begin_turn(&worker->worker);
     worker_read_mail(&worker->worker);
 }
@@ -399,7 +399,7 @@ void tier_box_settle(struct tier_box *box)
     while (!settled) {
         struct timespec moment = { 0, 200000 };
 
-        BOX_DEMAND(box, clock_mono_us() - began_us < SETTLE_MS_MAX * 1000ll, "the writer does not come to an end: %s", box->tier->statistics.last_error);
+        BOX_DEMAND(box, clock_mono_us() - began_us < SETTLE_MS_MAX * 1000ll, "the writer does not finish: %s", box->tier->statistics.last_error);
         tier_nudge(box->tier);
         tier_box_hold_writer(box);
         settled = is_settled(box);
@@ -485,7 +485,7 @@ static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
     for (int i = 0; i < 4; i++)
         BOX_DEMAND(box, keyspace->record_counts[i] == tally.flagged[i], "state %d", i);
     BOX_DEMAND(box, tally.with_record == tally.flagged[RECORD_STALE] + tally.flagged[RECORD_CLEAN], "records are missing");
-    BOX_DEMAND(box, part->loads.count > 0 || tally.pinned == 0, "%llu are pinned by nobody", (unsigned long long)tally.pinned);
+    BOX_DEMAND(box, part->loads.count > 0 || tally.pinned == 0, "%llu are pinned without a load", (unsigned long long)tally.pinned);
     BOX_DEMAND(box, tally.writing == 0, "%llu say that they are being written", (unsigned long long)tally.writing);
 }
 

@@ -55,7 +55,7 @@ struct tier_box {
     struct partitions *partitions;
     struct box_worker workers[TIER_BOX_WORKERS_MAX];
     bool writer_held;                               /* by tier_box_hold_writer; under the writer's lock */
-    _Atomic bool memory_is_real;                    /* the tier is told of all memory in use, else of the entries' bytes */
+    _Atomic bool memory_is_real;                    /* the tier gets all memory in use, else the bytes of the entries */
     _Atomic uint64_t expired_count;     /* cold keys that expired */
     _Atomic uint64_t told_count;        /* sentences for the operator */
     _Atomic uint64_t slice_count;       /* compactions of what was purged that have begun */
@@ -86,20 +86,20 @@ struct box_client *tier_box_open_client(struct tier_box *box, int worker);
 /* As if its connection had gone: it may wait for something. */
 void tier_box_close_client(struct box_client *client);
 
-/* Gives the client a request. True if it was answered at once. */
+/* Gives the client a request. True if it was replied to at once. */
 bool tier_box_ask(struct box_client *client, const struct bytes *words, int count);
 /* Reads the worker's mail, waiting for it if `wait` says so (BOX_TICK: some milliseconds at most, as a loop with a timer does);
  * requests that waited run again. */
 enum box_wait { BOX_NO_WAIT, BOX_TICK, BOX_WAIT };
 void tier_box_turn(struct box_worker *worker, enum box_wait wait);
 
-/* Asks, waits and answers the reply, CRs left out. Words stand between single spaces. */
+/* Asks, waits and returns the reply, CRs left out. Words are separated by single spaces. */
 const char *tier_box_say(struct box_client *client, const char *line);
-/* Asks; parked or not is for the caller to see. */
+/* Asks. True if it was replied to at once, else it is parked. */
 bool tier_box_begin(struct box_client *client, const char *line);
-/* The reply of an answered request, CRs left out. */
+/* The reply to the last request, CRs left out. */
 const char *tier_box_reply(struct box_client *client);
-/* Waits until a request of tier_box_begin is answered. */
+/* Waits until a request of tier_box_begin is replied to. */
 const char *tier_box_await(struct box_client *client);
 
 /* The writer's place: while it is held the writer does nothing, and its functions may be called. */
@@ -108,7 +108,7 @@ void tier_box_release_writer(struct tier_box *box);
 
 /* Until nothing is left to do for the writer and the loaders: no graves, unknown records, purges, errors. */
 void tier_box_settle(struct tier_box *box);
-/* The invariants, settled or not; nobody changes anything meanwhile. */
+/* The invariants, settled or not; no other thread changes anything meanwhile. */
 void tier_box_verify(struct tier_box *box);
 
 struct keyspace *tier_box_keyspace(struct tier_box *box, int db, struct bytes key, uint64_t *hash);

@@ -30,7 +30,7 @@ struct holder {
     bool started;
     _Atomic bool holds;
     int phase_before, phase_after;
-    enum record_state record;           /* what a new entry would have been told */
+    enum record_state record;           /* what a new entry would have got */
     bool was_late, is_late;
 };
 
@@ -204,7 +204,7 @@ static void look_at_grave_after_end(struct holder *holder)
         holder->record = RECORD_NONE;
 }
 
-static void a_late_grave_stays_late_for_who_looks_while_a_checkpoint_ends(void **state)
+static void a_late_grave_stays_late_for_a_thread_that_looks_while_a_checkpoint_ends(void **state)
 {
     struct rig *rig = *state;
 
@@ -228,7 +228,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_value_changed_while_a_checkpoint_ends_is_not_handed_over_any_more, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(a_late_grave_stays_late_for_who_looks_while_a_checkpoint_ends, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_late_grave_stays_late_for_a_thread_that_looks_while_a_checkpoint_ends, open_rig, close_rig),
     };
 
     cmocka_set_test_filter(getenv("ONLY"));

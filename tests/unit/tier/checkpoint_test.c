@@ -212,7 +212,7 @@ static void a_key_set_again_over_a_pending_delete_survives_a_checkpoint_that_fai
     rig->box.tier->settings.memory_max = 0;
 }
 
-static void a_key_deleted_behind_the_cut_does_not_come_back(void **state)
+static void a_key_deleted_after_the_cut_does_not_come_back(void **state)
 {
     struct rig *rig = *state;
     uint64_t reads;
@@ -266,7 +266,7 @@ static void what_was_deleted_before_a_flush_is_not_in_the_image(void **state)
 }
 
 /* The delete of an old record is under way at the cut. */
-static void a_value_over_a_delete_under_way_may_be_deleted_behind_the_cut(void **state)
+static void a_value_over_a_delete_under_way_may_be_deleted_after_the_cut(void **state)
 {
     struct rig *rig = *state;
     struct store *store;
@@ -426,9 +426,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_image_after_one_that_failed_has_everything, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_key_set_again_over_a_pending_delete_survives_a_checkpoint_that_fails, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(a_key_deleted_behind_the_cut_does_not_come_back, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_key_deleted_after_the_cut_does_not_come_back, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(what_was_deleted_before_a_flush_is_not_in_the_image, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(a_value_over_a_delete_under_way_may_be_deleted_behind_the_cut, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(a_value_over_a_delete_under_way_may_be_deleted_after_the_cut, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(older_values_are_written_before_the_next_clean_pass, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(what_is_being_handed_over_as_a_checkpoint_fails_is_not_left_for_the_next, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(a_record_that_cant_be_read_does_not_keep_a_failed_checkpoint, open_rig, close_rig),

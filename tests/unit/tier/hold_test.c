@@ -85,7 +85,7 @@ static void check_sealing(struct rig *rig, bool clean)
     assert_true(batches(rig) - before >= ALL_SIZE / (BATCH_HOLD_ENOUGH + VALUE_SIZE + 1000));
 }
 
-static void sealing_behind_the_cut_gives_the_lock_back(void **state)
+static void sealing_after_the_cut_releases_the_lock(void **state)
 {
     set_keys(*state);
     check_sealing(*state, false);
@@ -97,7 +97,7 @@ static void the_clean_pass_gives_the_lock_back(void **state)
     check_sealing(*state, true);
 }
 
-static void demotion_gives_the_lock_back(void **state)
+static void demotion_releases_the_lock(void **state)
 {
     struct rig *rig = *state;
     struct batch batch;
@@ -135,9 +135,9 @@ static void demotion_gives_the_lock_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(sealing_behind_the_cut_gives_the_lock_back, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(sealing_after_the_cut_releases_the_lock, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(the_clean_pass_gives_the_lock_back, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(demotion_gives_the_lock_back, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(demotion_releases_the_lock, open_rig, close_rig),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

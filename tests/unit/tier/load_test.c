@@ -1,4 +1,4 @@
-/* Loads: the cold keys of one turn are read by all loaders at once, and whoever is woken finds no lock held by his waker. */
+/* Loads: the cold keys of one turn are read by all loaders at once, and a thread that is woken finds no lock held by its waker. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -109,7 +109,7 @@ static void the_cold_keys_of_one_turn_are_read_at_the_same_time(void **state)
     BOX_DEMAND(&rig->box, clock_mono_us() - began_us < (KEYS - 2) * DELAY_US, "%lld us", (long long)(clock_mono_us() - began_us));
 }
 
-/* On the loader's thread. Nobody else locks a partition just then. */
+/* On the loader's thread. No other thread locks a partition at that time. */
 static void look_at_locks(void *context)
 {
     struct box_worker *worker = context;

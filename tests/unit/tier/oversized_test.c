@@ -192,7 +192,7 @@ static void an_image_fails_and_names_it(void **state)
     assert_int_equal(take_image(rig, true), STATUS_OK);
 }
 
-/* A value that is changed behind the cut goes to the writer as it was. */
+/* A value that is changed after the cut goes to the writer as it was. */
 static void a_value_handed_over_fails_the_image(void **state)
 {
     struct rig *rig = *state;

@@ -63,7 +63,7 @@ static void expect_same(struct entry *entry, const struct buffer *bytes)
     buffer_release(&scratch);
 }
 
-/* Every shorter one is none: it is told, and nothing is read beyond its end. */
+/* No shorter text is a record: this is reported, and nothing is read beyond its end. */
 static void expect_no_prefix(const struct buffer *bytes)
 {
     size_t step = bytes->size > 600 ? 37 : 1;
@@ -183,7 +183,7 @@ static void an_entry_comes_back_as_it_went(void **state)
     partitions_destroy(all);
 }
 
-static void other_formats_are_told_from_damage(void **state)
+static void other_formats_are_distinguished_from_damage(void **state)
 {
     struct buffer scratch = { 0 };
     struct record record;
@@ -271,7 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_of_a_mortal_hash_knows_its_last_death),
         cmocka_unit_test(an_entry_comes_back_as_it_went),
-        cmocka_unit_test(other_formats_are_told_from_damage),
+        cmocka_unit_test(other_formats_are_distinguished_from_damage),
         cmocka_unit_test(noise_is_never_trusted),
     };
 

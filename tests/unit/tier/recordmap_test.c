@@ -77,7 +77,7 @@ static uint8_t *pool_save(const struct pool *pool)
     return saved;
 }
 
-/* The tags are known exactly, so both answers have to be right. */
+/* The tags are known exactly, so both results have to be right. */
 static void verify(const struct recordmap *map, const struct pool *pool, struct random *random)
 {
     uint8_t *expected = pool_save(pool);
@@ -168,7 +168,7 @@ static void nothing_is_lost_at_any_step_of_growth_and_shrinking(void **state)
     recordmap_destroy(map);
 }
 
-static void an_empty_map_answers_no_and_holds_next_to_nothing(void **state)
+static void an_empty_map_returns_no_and_holds_almost_no_memory(void **state)
 {
     struct recordmap *map = recordmap_create(17);
     struct random random;
@@ -420,7 +420,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_work_agrees_with_a_multiset),
         cmocka_unit_test(nothing_is_lost_at_any_step_of_growth_and_shrinking),
-        cmocka_unit_test(an_empty_map_answers_no_and_holds_next_to_nothing),
+        cmocka_unit_test(an_empty_map_returns_no_and_holds_almost_no_memory),
         cmocka_unit_test(equal_tags_are_kept_as_often_as_they_were_added),
         cmocka_unit_test(memory_a_tag_stays_within_its_bounds),
         cmocka_unit_test(memory_comes_back_after_mass_removal),

@@ -189,7 +189,7 @@ static void an_outage_loses_nothing_and_ends(void **state)
         assert_string_equal(say(rig, "INCR dirty"), ":6\n");
         assert_string_equal(say(rig, "MGET cold clean deleted over dirty"), "*5\n$1\n1\n$1\n2\n$-1\n$1\n6\n$1\n6\n");
         clear_faults(rig);
-        /* Those who go on asking do not put its end off. */
+        /* Further requests do not delay its end. */
         for (began_us = clock_mono_us(); strcmp(say(rig, "TIER DEMOTE dirty"), ":1\n") != 0;)
             BOX_DEMAND(&rig->box, clock_mono_us() - began_us < 30000000, "the outage does not end");
         tier_box_settle(&rig->box);
@@ -214,7 +214,7 @@ static void a_flush_in_an_outage_is_purged_after_it(void **state)
     assert_string_equal(say(rig, "SET a new"), "+OK\n");
     clear_faults(rig);
     tier_box_settle(&rig->box);
-    tier_box_verify(&rig->box);                 /* nothing of the flushed incarnation is left */
+    tier_box_verify(&rig->box);                 /* no record of the flushed incarnation is left */
     assert_string_equal(say(rig, "TIER DEMOTE a"), ":1\n");
     assert_string_equal(say(rig, "MGET a b c"), "*3\n$3\nnew\n$-1\n$-1\n");
 }

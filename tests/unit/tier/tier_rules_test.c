@@ -1,5 +1,5 @@
-/* The rules of the tier (DESIGN.md, section 4), each attacked. The writer is held where it matters, and the test does its work step
- * by step; loads stand still until the worker ends its turn. */
+/* The rules of the tier (docs/architecture.md), each attacked. The writer is held where it matters, and the test does its work step
+ * by step; loads do not begin before the worker ends its turn. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -70,7 +70,7 @@ static struct tier_stats stats_of(struct rig *rig)
     return stats;
 }
 
-/* The loads that were posted are done, and those who waited have their mail, but nobody has read it. */
+/* The loads that were posted are done; the workers of the clients that waited have mail, but have not read it. */
 static void await_loads(struct rig *rig)
 {
     int64_t began_us = clock_mono_us();
@@ -127,7 +127,7 @@ static void commit(struct rig *rig)
     assert_int_equal(batch_commit(rig->box.tier, &rig->batch), STATUS_OK);
 }
 
-/* A tag that nobody's record has: as if another key's hash were the same. */
+/* A tag without a record: as if another key's hash were the same. */
 static void change_tag(struct rig *rig, const char *key, void change(struct recordmap *map, uint64_t hash))
 {
     uint64_t hash;
@@ -251,7 +251,7 @@ static void rule_2_a_blind_overwrite_reads_nothing_and_is_counted_once(void **st
     assert_string_equal(tier_box_say(rig->a, "DBSIZE"), ":5\n");
 }
 
-static void rule_2_a_false_alarm_is_told_from_a_record(void **state)
+static void rule_2_a_false_maybe_is_distinguished_from_a_record(void **state)
 {
     struct rig *rig = *state;
 
@@ -297,7 +297,7 @@ static void rule_2_what_a_load_found_ends_with_a_new_value(void **state)
 
 /* Rule 3. */
 
-static void rule_3_a_deleted_key_stays_away_though_its_record_is_there(void **state)
+static void rule_3_a_deleted_key_stays_absent_while_its_record_is_there(void **state)
 {
     struct rig *rig = *state;
 
@@ -306,7 +306,7 @@ static void rule_3_a_deleted_key_stays_away_though_its_record_is_there(void **st
     tier_box_hold_writer(&rig->box);
     assert_string_equal(tier_box_say(rig->a, "DEL k"), ":1\n");
     assert_true(has_record(rig, 0, "k"));
-    change_tag(rig, "k", recordmap_add);        /* somebody else's, too */
+    change_tag(rig, "k", recordmap_add);        /* another key's, too */
     assert_true(tier_box_begin(rig->a, "GET k"));
     assert_string_equal(tier_box_reply(rig->a), "$-1\n");
     assert_string_equal(tier_box_say(rig->a, "EXISTS k"), ":0\n");
@@ -455,7 +455,7 @@ static void help_until_done(struct rig *rig)
     }
 }
 
-static void rule_4_a_load_that_nobody_waits_for_leaves_no_pin(void **state)
+static void rule_4_a_load_that_no_client_waits_for_leaves_no_pin(void **state)
 {
     struct load_batch batch = { 0 };
     struct rig *rig = *state;
@@ -480,7 +480,7 @@ static void rule_4_a_load_that_nobody_waits_for_leaves_no_pin(void **state)
     change_tag(rig, "none", recordmap_remove);
 }
 
-static void rule_4_a_load_that_nobody_waits_for_brings_no_old_value_back(void **state)
+static void rule_4_a_load_that_no_client_waits_for_brings_no_old_value_back(void **state)
 {
     struct load_batch batch = { 0 };
     struct rig *rig = *state;
@@ -507,7 +507,7 @@ static void rule_4_a_load_that_nobody_waits_for_brings_no_old_value_back(void **
 
 /* Rule 5. */
 
-static void rule_5_a_key_is_pinned_until_all_who_waited_have_run(void **state)
+static void rule_5_a_key_is_pinned_until_all_clients_that_waited_have_run(void **state)
 {
     struct rig *rig = *state;
 
@@ -525,7 +525,7 @@ static void rule_5_a_key_is_pinned_until_all_who_waited_have_run(void **state)
     rig->a = tier_box_open_client(&rig->box, 0);
 }
 
-static void rule_5_a_client_that_dies_before_its_load_leaves_no_pin(void **state)
+static void rule_5_a_client_that_is_closed_before_its_load_leaves_no_pin(void **state)
 {
     struct rig *rig = *state;
 
@@ -636,7 +636,7 @@ static void fill(struct rig *rig)
 
     memset(value, 'x', sizeof(value) - 1);
     value[4000] = 0;
-    for (int i = 0; i < 12; i++) {          /* three in one partition, for heaps tell what they use in steps */
+    for (int i = 0; i < 12; i++) {          /* three in one partition, as heaps report what they use in steps */
         struct bytes words[] = { BYTES("SET"), bytes_of_string(key), bytes_of_string(value) };
 
         key[4] = (char)('a' + i);
@@ -652,7 +652,7 @@ static void set_memory_max(struct rig *rig, const char *value)
     assert_true(config_set(rig->box.engine.config, &name, &bytes, 1, &message));
 }
 
-static void rule_7_nobody_waits_for_memory_with_pins(void **state)
+static void rule_7_no_client_waits_for_memory_with_pins(void **state)
 {
     struct rig *rig = *state;
     struct box_worker *worker = &rig->box.workers[0];
@@ -703,7 +703,7 @@ static void rule_7_an_old_wake_up_changes_nothing(void **state)
     assert_int_equal(rig->box.engine.blocked_count, 0);
 }
 
-static void rule_7_who_waits_for_memory_may_die(void **state)
+static void rule_7_a_client_that_waits_for_memory_may_be_closed(void **state)
 {
     struct rig *rig = *state;
     struct box_worker *worker = &rig->box.workers[0];
@@ -1042,25 +1042,25 @@ int main(void)
         RULE(rule_1_a_tag_is_there_before_its_record_and_goes_after_it),
         RULE(rule_1_a_key_that_comes_back_while_it_is_buried_has_no_record),
         RULE(rule_2_a_blind_overwrite_reads_nothing_and_is_counted_once),
-        RULE(rule_2_a_false_alarm_is_told_from_a_record),
+        RULE(rule_2_a_false_maybe_is_distinguished_from_a_record),
         RULE(rule_2_what_a_load_found_ends_with_a_new_value),
-        RULE(rule_3_a_deleted_key_stays_away_though_its_record_is_there),
+        RULE(rule_3_a_deleted_key_stays_absent_while_its_record_is_there),
         RULE(rule_4_an_overwritten_load_brings_nothing_back),
         RULE(rule_4_a_flushed_load_brings_nothing_back),
         RULE(rule_4_a_load_follows_its_keys_into_another_database),
         RULE(rule_4_an_older_read_installs_nothing_for_a_newer_wish),
         RULE(rule_4_an_old_record_is_not_installed_over_a_new_one),
         RULE(rule_4_a_key_read_in_place_is_not_installed_twice),
-        RULE(rule_4_a_load_that_nobody_waits_for_leaves_no_pin),
-        RULE(rule_4_a_load_that_nobody_waits_for_brings_no_old_value_back),
-        RULE(rule_5_a_key_is_pinned_until_all_who_waited_have_run),
-        RULE(rule_5_a_client_that_dies_before_its_load_leaves_no_pin),
+        RULE(rule_4_a_load_that_no_client_waits_for_leaves_no_pin),
+        RULE(rule_4_a_load_that_no_client_waits_for_brings_no_old_value_back),
+        RULE(rule_5_a_key_is_pinned_until_all_clients_that_waited_have_run),
+        RULE(rule_5_a_client_that_is_closed_before_its_load_leaves_no_pin),
         RULE(rule_5_the_sweep_leaves_pinned_keys_alone),
         RULE(rule_6_what_was_changed_after_it_was_encoded_stays),
         RULE(rule_6_a_flush_between_encoding_and_writing_leaves_nothing),
-        RULE(rule_7_nobody_waits_for_memory_with_pins),
+        RULE(rule_7_no_client_waits_for_memory_with_pins),
         RULE(rule_7_an_old_wake_up_changes_nothing),
-        RULE(rule_7_who_waits_for_memory_may_die),
+        RULE(rule_7_a_client_that_waits_for_memory_may_be_closed),
         RULE(rule_8_an_undeclared_cold_key_is_read_in_place),
         RULE(rule_9_readers_go_on_and_writers_wait_while_a_value_is_encoded),
         RULE(rule_9_a_flush_or_an_undeclared_write_leaves_the_object_to_the_writer),

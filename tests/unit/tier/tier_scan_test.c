@@ -61,7 +61,7 @@ static int pick(struct rig *rig, int limit)
     return (int)random_below(&rig->random, (uint64_t)limit);
 }
 
-/* One request with a key or several, answered. */
+/* One request with one key or several, and its reply. */
 static void do_with(struct rig *rig, const char *command, const int *keys, int count, const char *value)
 {
     char names[TIER_BOX_WORDS][WORD_SIZE];
@@ -107,7 +107,7 @@ static void demote(struct rig *rig, int from, int until)
 /* Notes the keys of a reply that is cursor and keys; returns how many there were, and the cursor. */
 static int note_page(struct rig *rig, const char *reply, uint64_t *cursor)
 {
-    const char *at = strchr(reply, '\n');       /* behind *2 */
+    const char *at = strchr(reply, '\n');       /* after *2 */
     int count;
 
     BOX_DEMAND(&rig->box, strncmp(reply, "*2\n$", 4) == 0, "%.60s", reply);
@@ -273,7 +273,7 @@ static void types_and_expiries_are_known_of_cold_keys(void **state)
     assert_string_equal(tier_box_say(rig->client, "SCAN 0 TYPE string COUNT 100"), "*2\n$1\n0\n*1\n$1\ns\n");
 }
 
-/* A page is read while the key has a time; the time is taken away, and it passes, before the reply is made: the key was there all the
+/* A page is read while the key has a time; the time is removed, and it passes, before the reply is made: the key was there all the
  * time. */
 static void shown_without_its_time(struct rig *rig, const char *request, const char *reply)
 {

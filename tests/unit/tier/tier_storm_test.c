@@ -1,8 +1,8 @@
 /* Storm: several workers with several clients each do everything at once to keys that are hot, cold, on their way, expiring,
  * flushed or swapped, while a model knows what every key must hold.
  *
- * A call takes effect when it is answered (a parked one runs again from the top), and a key belongs to one worker; so the model,
- * which is changed when the answer comes, is exact, even with several calls under way. What is answered from a job's thread
+ * A call takes effect when it is replied to (a parked one runs again from the top), and a key belongs to one worker; so the model,
+ * which is changed when the reply comes, is exact, even with several calls under way. What a job's thread replies
  * (DBSIZE, SCAN, WHERE) was true at some moment since it was asked.
  */
 #include <stdarg.h>
@@ -54,8 +54,8 @@ enum operation {
 struct model_key {
     bool present;
     bool is_hash;
-    bool lingers;                   /* expired: nobody finds it, but a value that is held (latched, or to be sealed) is counted for a while */
-    bool unsure;                    /* an answer could not tell whether it had expired: anything may be there */
+    bool lingers;                   /* expired: no lookup finds it, but a value that is held (latched, or to be sealed) is counted for a while */
+    bool unsure;                    /* a reply could not show whether it had expired: anything may be there */
     int64_t expire_ms;              /* -1: never */
     uint64_t since;                 /* number of the call that made it so */
     struct buffer value;            /* of strings */
@@ -80,7 +80,7 @@ struct task {
     uint32_t number;
     int64_t expire_ms;
     struct buffer value;
-    uint64_t asked;                 /* number of the last call answered when it was asked */
+    uint64_t asked;                 /* number of the last call replied to when it was asked */
     uint64_t count_low, count_high; /* of keys in its space since then */
     struct walk walk;
 };
@@ -153,7 +153,7 @@ static struct model_key *key_of(struct storm_thread *thread, int space, int key)
     return &thread->keys[space][key];
 }
 
-/* Strings of all encodings: empty, integers, embedded, and around the limit of what stands in an entry. */
+/* Strings of all encodings: empty, integers, embedded, and around the limit of what fits in an entry. */
 static void make_value(struct storm_thread *thread, struct buffer *value)
 {
     static const size_t sizes[] = { 0, 3, 17, 44, 45, 130, 700, 2000, 4095, 4096, 4097, 9000 };
@@ -177,7 +177,7 @@ static void make_value(struct storm_thread *thread, struct buffer *value)
 
 enum presence { ABSENT, PRESENT, EITHER };
 
-/* A worker goes by its own clock, which stands still for a turn; others may have removed the key since. */
+/* A worker goes by its own clock, which does not move during a turn; others may have removed the key since. */
 static enum presence presence_of(struct storm_thread *thread, const struct model_key *key)
 {
     if (!key->present)
@@ -239,7 +239,7 @@ static void copy_key(struct storm_thread *thread, struct model_key *to, const st
     memcpy(to->fields, from->fields, sizeof(to->fields));
 }
 
-/* Keys of a space: certainly there, and perhaps there (expired ones count until somebody has noticed). */
+/* Keys of a space: certainly there, and perhaps there (expired ones count until an access finds them). */
 static void count_keys(struct storm_thread *thread, int space, uint64_t *low, uint64_t *high)
 {
     int64_t now_ms = clock_wall_ms();
@@ -253,7 +253,7 @@ static void count_keys(struct storm_thread *thread, int space, uint64_t *low, ui
     }
 }
 
-/* Answers. */
+/* Replies. */
 
 struct answer {
     char kind;                      /* '+', '-', ':', '$', '*' */
@@ -280,7 +280,7 @@ static struct answer answer_next(const struct buffer *out, size_t *at)
 }
 
 #define EXPECT(task, cond) \
-    DEMAND((task)->thread, cond, "thread %d, operation %d, space %d, key %d, other %d in %d: answered %.*s", (task)->thread->index, \
+    DEMAND((task)->thread, cond, "thread %d, operation %d, space %d, key %d, other %d in %d: replied %.*s", (task)->thread->index, \
         (int)(task)->operation, (task)->space, (task)->key, (task)->other, (task)->other_space, \
         (int)((task)->client->client.reply.out.size < 60 ? (task)->client->client.reply.out.size : 60), \
         (task)->client->client.reply.out.data)
@@ -321,7 +321,7 @@ static bool is_wrong_type(struct task *task, const struct answer *answer, struct
     return true;
 }
 
-/* The answer does not tell whether the key had expired: nothing is known of it until it is overwritten. */
+/* The reply does not show whether the key had expired: its state is unknown until it is overwritten. */
 static bool make_unsure(struct storm_thread *thread, struct model_key *key)
 {
     if (presence_of(thread, key) != EITHER)
@@ -904,7 +904,7 @@ static bool is_anybody_busy(const struct storm_thread *thread)
     return false;
 }
 
-/* With faults it goes on until the store was lost and found several times, of which the operator is told. */
+/* With faults it goes on until the store was lost and found several times, which is logged for the operator. */
 static bool is_to_go_on(struct storm *storm, int calls)
 {
     if (storm->weather == MEMORY_SHORT)         /* most of the time is spent waiting */
@@ -912,7 +912,7 @@ static bool is_to_go_on(struct storm *storm, int calls)
     return calls < CALLS || ((storm->weather == WRITES_FAIL || storm->weather == READS_FAIL) && storm->box.told_count < 2 * OUTAGES);
 }
 
-/* A turn of the worker's loop; somebody must be answered now and then. */
+/* A turn of the worker's loop; a client must get a reply now and then. */
 static void turn(struct storm_thread *thread)
 {
     int64_t now_us = clock_mono_us();
@@ -1163,7 +1163,7 @@ static void a_disk_that_refuses_writes_loses_nothing(void **state)
     run_storm(WRITES_FAIL, *(uint64_t *)*state + 1);
 }
 
-static void a_disk_that_refuses_reads_is_told_and_loses_nothing(void **state)
+static void a_disk_that_refuses_reads_is_reported_and_loses_nothing(void **state)
 {
     run_storm(READS_FAIL, *(uint64_t *)*state + 2);
 }
@@ -1179,7 +1179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(every_key_holds_what_was_written_last, &seed),
         cmocka_unit_test_prestate(a_disk_that_refuses_writes_loses_nothing, &seed),
-        cmocka_unit_test_prestate(a_disk_that_refuses_reads_is_told_and_loses_nothing, &seed),
+        cmocka_unit_test_prestate(a_disk_that_refuses_reads_is_reported_and_loses_nothing, &seed),
         cmocka_unit_test_prestate(memory_that_is_short_only_delays, &seed),
     };
 

@@ -1,4 +1,4 @@
-/* What the store and its images take: each file once, whoever has links to it. */
+/* What the store and its images take: each file once, however many links it has. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

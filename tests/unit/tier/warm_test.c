@@ -94,7 +94,7 @@ static void demote(struct rig *rig, int i)
     tier_demote(rig->box.tier, 0, bytes_of_string(key));
 }
 
-/* All keys hot, with a heat that tells them apart; written down; then cold. */
+/* All keys hot, each with a heat of its own; an image is made; then all are cold. */
 static void prepare(struct rig *rig, int count)
 {
     char key[32];
@@ -198,7 +198,7 @@ static void it_ends_at_the_low_mark(void **state)
     tier_settings(rig->box.tier)->high_percent = 95;
     tier_warm_up(rig->box.tier, rig->box.root);
     await_end(rig);
-    assert_true(segment_pool_used(rig->box.partitions->pool) < all / 2);      /* heaps tell in steps: not exactly the mark */
+    assert_true(segment_pool_used(rig->box.partitions->pool) < all / 2);      /* heaps report in steps: not exactly the mark */
     for (int i = 0; i < 400; i++) {
         key_name(i, key);
         hot += tier_box_entry(&rig->box, 0, key) != NULL;
@@ -310,7 +310,7 @@ static void an_image_made_meanwhile_forgets_nothing(void **state)
     hot_close(&file);
 }
 
-static void a_bad_file_is_told_and_nothing_happens(void **state)
+static void a_bad_file_is_reported_and_nothing_happens(void **state)
 {
     struct rig *rig = *state;
     char path[300];
@@ -340,7 +340,7 @@ int main(void)
         WARM(a_flush_meanwhile_leaves_nothing),
         WARM(it_pauses_and_ends_with_the_tier),
         WARM(an_image_made_meanwhile_forgets_nothing),
-        WARM(a_bad_file_is_told_and_nothing_happens),
+        WARM(a_bad_file_is_reported_and_nothing_happens),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

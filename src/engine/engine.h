@@ -26,6 +26,7 @@ struct backups;
 struct aof_switch;
 struct save;
 struct shutdown;
+struct tasks;
 struct slowlog;
 struct latency;
 struct error_stats;
@@ -49,6 +50,7 @@ struct engine {
     struct tier *tier;              /* NULL: tier-enabled no */
     struct aof *_Atomic aof;        /* NULL: appendonly no. Changes with all partitions locked (lifecycle/aof_switch.h), and what was read
                                      * stays valid: without a lock, read it once */
+    struct tasks *tasks;            /* lifecycle/task.h */
     struct aof_switch *aof_switch;
     struct command_table *commands;
     struct worker **workers;

@@ -39,6 +39,8 @@ static void set_add(struct partition_set *set, const struct partitions *all, uin
         set->words[index / 64] |= 1ull << (index % 64);
 }
 
+/* In ascending order: the lock order. */
+static void set_lock(const struct partition_set *set, struct partitions *all) UNCHECKED_LOCKS;
 static void set_lock(const struct partition_set *set, struct partitions *all)
 {
     if (set->count == 1) {
@@ -51,6 +53,7 @@ static void set_lock(const struct partition_set *set, struct partitions *all)
     }
 }
 
+static void set_unlock(const struct partition_set *set, struct partitions *all) UNCHECKED_LOCKS;
 static void set_unlock(const struct partition_set *set, struct partitions *all)
 {
     if (set->count == 1) {

@@ -14,8 +14,8 @@ struct probe {
 };
 
 /* STATUS_NOT_FOUND: no such key (nothing is locked then), or it has expired; anything else but OK: it can't be read. */
-enum status probe_open(struct engine *engine, int db, struct bytes key, struct probe *probe);
-void probe_close(struct probe *probe);
+enum status probe_open(struct engine *engine, int db, struct bytes key, struct probe *probe) UNCHECKED_LOCKS;
+void probe_close(struct probe *probe) UNCHECKED_LOCKS;
 
 /* Order-independent digest of all keys, values and of which keys expire, in all databases; or of one key's value (all zero if
  * it is absent). Equal data, equal digest. */

@@ -10,20 +10,20 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/mutex.h"
 #include "base/tree.h"
 #include "engine/engine.h"
-#include "lifecycle/rewrite.h"
+#include "lifecycle/task.h"
 #include "persist/checkpoint.h"
 #include "tier/image.h"
 
-enum { TRY_AGAIN_MS = 5000, NAP_MS = 50 };
+enum { TRY_AGAIN_MS = 5000, TRY_AGAIN_HELD_MS = 50 };
 
 struct retired {
     struct retired *next;
@@ -33,16 +33,15 @@ struct retired {
 struct aof_switch {
     struct engine *engine;
     struct mutex lock;           /* leaf */
-    pthread_t thread;
-    bool started;                   /* lock: the thread is to be joined */
+    /* The task is claimed and ended with the lock. */
     bool wanted;                    /* lock */
     bool was_asked;                 /* lock: before the first time `wanted` means nothing */
     _Atomic bool held;              /* changed with the lock. What is under way comes to its end, and nothing else begins */
     bool begun_held;                /* lock: the attempt began when it was held already */
     bool over;                      /* lock: an attempt to switch on came to its end since it was held, and counts */
     _Atomic bool has_failed;        /* changed with the lock: the last attempt did, and it is still wanted */
-    _Atomic bool running, ending;   /* changed with the lock */
-    _Atomic bool lacks_thread;      /* changed with the lock: it is to be begun, and could not be for want of a thread */
+    _Atomic bool ending;            /* changed with the lock */
+    _Atomic bool lacks_thread;      /* changed with the lock: it is to be started when the system has a thread */
     struct retired *retired;        /* the thread's, or after it */
 };
 
@@ -70,11 +69,11 @@ void engine_attach_aof(struct engine *engine, struct aof *aof)
 
 struct aof_switch *aof_switch_create(struct engine *engine)
 {
-    struct aof_switch *at = mem_zalloc(sizeof(*at));
+    struct aof_switch *aof_switch = mem_zalloc(sizeof(*aof_switch));
 
-    at->engine = engine;
-    mutex_init(&at->lock);
-    return at;
+    aof_switch->engine = engine;
+    mutex_init(&aof_switch->lock);
+    return aof_switch;
 }
 
 /* The log's directory, with a suffix. Where that is a symbolic link (to another disk, say), it is what the link points at: beside that is
@@ -95,13 +94,22 @@ static char *path_of(struct engine *engine, const char *suffix)
     return path;
 }
 
+/* What is not a directory is no log: it stays, and the log can't be created in its place. */
+static void remove_log(const char *path)
+{
+    struct stat info;
+
+    if (lstat(path, &info) == 0 && S_ISDIR(info.st_mode))
+        tree_remove(path);
+}
+
 void aof_switch_clean(struct engine *engine)
 {
     char *path = path_of(engine, ".new");
 
     if (access(path, F_OK) == 0) {
         log_write(engine->log, LOG_LEVEL_NOTICE, "Removing '%s', a log that was not finished", path);
-        tree_remove(path);
+        remove_log(path);
     }
     mem_free(path);
 }
@@ -109,9 +117,9 @@ void aof_switch_clean(struct engine *engine)
 /* With all partitions locked. */
 static void publish(void *context)
 {
-    struct aof_switch *at = context;
+    struct aof_switch *aof_switch = context;
 
-    at->engine->aof = at->retired->aof;
+    aof_switch->engine->aof = aof_switch->retired->aof;
 }
 
 static void unpublish(struct engine *engine)
@@ -122,7 +130,7 @@ static void unpublish(struct engine *engine)
     on_durable(engine, 0);          /* who waited for the log waits no more */
 }
 
-static enum aof_fsync policy(const struct config *config)
+static enum aof_fsync fsync_policy(const struct config *config)
 {
     switch (config_number(config, CONFIG_APPENDFSYNC)) {
     case CONFIG_FSYNC_ALWAYS: return AOF_FSYNC_ALWAYS;
@@ -132,9 +140,9 @@ static enum aof_fsync policy(const struct config *config)
 }
 
 /* Numbers go on where the log before ended: clients may still wait for one of its. */
-static uint64_t first_number(const struct aof_switch *at)
+static uint64_t first_number(const struct aof_switch *aof_switch)
 {
-    return at->retired != NULL ? aof_appended(at->retired->aof) : 0;
+    return aof_switch->retired != NULL ? aof_appended(aof_switch->retired->aof) : 0;
 }
 
 static bool exchange(const char *path, const char *place)
@@ -144,7 +152,7 @@ static bool exchange(const char *path, const char *place)
 
 /* `path` takes the place of the log's directory, in one step. What was there before is removed once that is durable; if it does not become
  * so, all is put back. */
-static bool take_place(const char *path, const char *place, struct message *message)
+static bool replace_log_directory(const char *path, const char *place, struct message *message)
 {
     bool exchanged = exchange(path, place);
     bool renamed = !exchanged && errno == ENOENT && rename(path, place) == 0;
@@ -159,237 +167,248 @@ static bool take_place(const char *path, const char *place, struct message *mess
     if (error != 0)
         message_set(message, "can't put '%.100s' in its place: %s", path, strerror(error));
     if (error == 0)
-        tree_remove(path);          /* the one that was there before, if any */
+        remove_log(path);           /* the one that was there before, if any */
     return error == 0;
 }
 
-static bool begin_log(struct aof_switch *at, struct message *message)
+static bool create_log(struct aof_switch *aof_switch, struct message *message)
 {
-    struct engine *engine = at->engine;
+    struct engine *engine = aof_switch->engine;
     char *path = path_of(engine, ".new"), *place = path_of(engine, ""), *name = config_string(engine->config, CONFIG_APPENDFILENAME);
     struct aof_options options = {
-        .dir = path, .name = name, .fsync = policy(engine->config), .load_truncated = true, .first_lsn = first_number(at),
+        .dir = path, .name = name, .fsync = fsync_policy(engine->config), .load_truncated = true, .first_lsn = first_number(aof_switch),
     };
     struct identity identity = engine->identity;
     struct aof *aof = NULL;
     bool good = false;
 
-    tree_remove(path);
+    remove_log(path);
     if (aof_open(&options, &aof, message) == STATUS_OK) {
         struct retired *retired = mem_zalloc(sizeof(*retired));
 
         engine_attach_aof(engine, aof);
-        *retired = (struct retired){ at->retired, aof };
-        at->retired = retired;
+        *retired = (struct retired){ aof_switch->retired, aof };
+        aof_switch->retired = retired;
         good = aof_start(aof, message) == STATUS_OK && identity_keep(path, name, &identity, message) == STATUS_OK &&
-               checkpoint_begin_log(aof, engine->tier, engine->partitions, path, name, publish, at, message) == STATUS_OK &&
-               take_place(path, place, message);
+               checkpoint_begin_log(aof, engine->tier, engine->partitions, path, name, publish, aof_switch, message) == STATUS_OK &&
+               replace_log_directory(path, place, message);
         if (!good) {
             unpublish(engine);
             aof_stop(aof);
         }
     }
     if (!good)
-        tree_remove(path);
+        remove_log(path);
     mem_free(path);
     mem_free(place);
     mem_free(name);
     return good;
 }
 
-static void nap(struct aof_switch *at, int ms)
+/* Less long when it is held: an end waits for the result. */
+static void wait_before_retry(struct aof_switch *aof_switch)
 {
-    struct timespec pause = { 0, NAP_MS * 1000000L };
+    struct tasks *tasks = aof_switch->engine->tasks;
+    int64_t began_ms = clock_mono_us() / 1000;
 
-    for (int i = 0; i < ms / NAP_MS && !at->ending && (i == 0 || !at->held); i++)
-        nanosleep(&pause, NULL);
+    for (;;) {
+        uint64_t version = tasks_version(tasks);
+        int64_t left_ms = began_ms + (aof_switch->held ? TRY_AGAIN_HELD_MS : TRY_AGAIN_MS) - clock_mono_us() / 1000;
+
+        if (aof_switch->ending || left_ms <= 0)
+            return;
+        tasks_wait(tasks, version, left_ms);
+    }
 }
 
-static void begin_attempt(struct aof_switch *at)
+static void begin_attempt(struct aof_switch *aof_switch)
 {
-    mutex_lock(&at->lock);
-    at->begun_held = at->held;
-    mutex_unlock(&at->lock);
+    mutex_lock(&aof_switch->lock);
+    aof_switch->begun_held = aof_switch->held;
+    mutex_unlock(&aof_switch->lock);
 }
 
 /* One that failed counts only if it began when it was held: the one before may have failed because an earlier end was called off, which
  * cancels the images that are being taken, and that does not stand in the way of this end. */
-static void end_attempt(struct aof_switch *at, bool good)
+static void end_attempt(struct aof_switch *aof_switch, bool good)
 {
-    mutex_lock(&at->lock);
-    at->has_failed = !good;
-    at->over = at->over || good || at->begun_held;
-    mutex_unlock(&at->lock);
+    mutex_lock(&aof_switch->lock);
+    aof_switch->has_failed = !good;
+    aof_switch->over = aof_switch->over || good || aof_switch->begun_held;
+    mutex_unlock(&aof_switch->lock);
 }
 
-static void turn_on(struct aof_switch *at)
+static void switch_on(struct aof_switch *aof_switch)
 {
-    struct engine *engine = at->engine;
+    struct engine *engine = aof_switch->engine;
     struct message message = { "" };
     bool good;
 
     log_write(engine->log, LOG_LEVEL_NOTICE, "Enabling AOF: a checkpoint is taken as its base");
-    begin_attempt(at);
-    good = begin_log(at, &message);
+    begin_attempt(aof_switch);
+    good = create_log(aof_switch, &message);
     if (good)
         log_write(engine->log, LOG_LEVEL_NOTICE, "AOF is enabled");
-    end_attempt(at, good);
-    if (good || at->ending)
+    end_attempt(aof_switch, good);
+    if (good || aof_switch->ending)
         return;
     log_write(engine->log, LOG_LEVEL_WARNING, "AOF can't be enabled: %s. Trying again.", message.text);
-    nap(at, TRY_AGAIN_MS);
+    wait_before_retry(aof_switch);
 }
 
-static void turn_off(struct aof_switch *at)
+static void switch_off(struct aof_switch *aof_switch)
 {
-    struct engine *engine = at->engine;
+    struct engine *engine = aof_switch->engine;
     struct aof *aof = engine->aof;
 
     unpublish(engine);
-    if (at->retired == NULL || at->retired->aof != aof) {
+    if (aof_switch->retired == NULL || aof_switch->retired->aof != aof) {
         struct retired *retired = mem_zalloc(sizeof(*retired));
 
-        *retired = (struct retired){ at->retired, aof };
-        at->retired = retired;
+        *retired = (struct retired){ aof_switch->retired, aof };
+        aof_switch->retired = retired;
     }
     aof_stop(aof);
     log_write(engine->log, LOG_LEVEL_NOTICE, "AOF is disabled; its files stay as they are");
 }
 
-static bool is_done(struct aof_switch *at)
+static bool is_done(struct aof_switch *aof_switch)
 {
     bool done, reached;
 
-    mutex_lock(&at->lock);
-    reached = at->wanted == (at->engine->aof != NULL);
+    mutex_lock(&aof_switch->lock);
+    reached = aof_switch->wanted == (aof_switch->engine->aof != NULL);
     if (reached)
-        at->has_failed = false;     /* a log that could not be begun, and is wanted no more, is no failure */
-    done = at->ending || (at->held && at->over) || reached;
+        aof_switch->has_failed = false;     /* a log that could not be begun, and is wanted no more, is no failure */
+    done = aof_switch->ending || (aof_switch->held && aof_switch->over) || reached;
     if (done)
-        at->running = false;
-    mutex_unlock(&at->lock);
+        task_end(aof_switch->engine->tasks, TASK_AOF_SWITCH);
+    mutex_unlock(&aof_switch->lock);
     return done;
 }
 
 static void *switch_main(void *context)
 {
-    struct aof_switch *at = context;
+    struct aof_switch *aof_switch = context;
+    struct engine *engine = aof_switch->engine;
 
     pthread_setname_np(pthread_self(), "kelvin-aof");
-    meter_join(at->engine->meter);
-    while (!is_done(at)) {
-        if (rewrite_is_running(at->engine->rewrite))
-            nap(at, NAP_MS);        /* none begins meanwhile */
-        else if (at->engine->aof == NULL)
-            turn_on(at);
+    meter_join(engine->meter);
+    for (;;) {
+        uint64_t version = tasks_version(engine->tasks);
+
+        if (is_done(aof_switch))
+            break;
+        if (task_must_wait(engine->tasks, TASK_AOF_SWITCH))
+            tasks_wait(engine->tasks, version, -1);
+        else if (engine->aof == NULL)
+            switch_on(aof_switch);
         else
-            turn_off(at);
+            switch_off(aof_switch);
     }
-    meter_leave(at->engine->meter);
+    meter_leave(engine->meter);
     return NULL;
 }
 
-static void join(struct aof_switch *at)
+/* False: there is no thread. */
+static bool start_if_wanted(struct aof_switch *aof_switch) REQUIRES(aof_switch->lock);
+static bool start_if_wanted(struct aof_switch *aof_switch)
 {
-    if (at->started)
-        pthread_join(at->thread, NULL);
-    at->started = false;
-}
-
-/* With the lock. False: there is no thread. */
-static bool start(struct aof_switch *at)
-{
+    struct engine *engine = aof_switch->engine;
     int error;
 
-    at->lacks_thread = false;
-    if (!at->was_asked || at->running || at->ending || at->held || at->wanted == (at->engine->aof != NULL))
+    aof_switch->lacks_thread = false;
+    if (!aof_switch->was_asked || aof_switch->ending || aof_switch->held || aof_switch->wanted == (engine->aof != NULL))
         return true;
-    join(at);
-    at->running = true;
-    error = pthread_create(&at->thread, NULL, switch_main, at);
-    if (error == 0) {
-        at->started = true;
+    if (!task_claim(engine->tasks, TASK_AOF_SWITCH))
+        return true;                /* it runs, and will see what is wanted */
+    error = task_run(engine->tasks, TASK_AOF_SWITCH, switch_main, aof_switch);
+    if (error == 0)
         return true;
-    }
-    at->running = false;
-    log_write(at->engine->log, LOG_LEVEL_WARNING, "AOF can't be switched %s: no thread: %s", at->wanted ? "on" : "off", strerror(error));
+    task_end(engine->tasks, TASK_AOF_SWITCH);
+    log_write(engine->log, LOG_LEVEL_WARNING, "AOF can't be switched %s: no thread: %s", aof_switch->wanted ? "on" : "off", strerror(error));
     return false;
 }
 
-bool aof_switch_start(struct aof_switch *at, bool on)
+bool aof_switch_start(struct aof_switch *aof_switch, bool on)
 {
     bool wanted_before, good;
 
-    mutex_lock(&at->lock);
-    wanted_before = at->was_asked ? at->wanted : at->engine->aof != NULL;
-    at->wanted = on;
-    at->was_asked = true;
-    good = start(at);
+    mutex_lock(&aof_switch->lock);
+    wanted_before = aof_switch->was_asked ? aof_switch->wanted : aof_switch->engine->aof != NULL;
+    aof_switch->wanted = on;
+    aof_switch->was_asked = true;
+    good = start_if_wanted(aof_switch);
     if (!good)
-        at->wanted = wanted_before;
-    mutex_unlock(&at->lock);
+        aof_switch->wanted = wanted_before;
+    mutex_unlock(&aof_switch->lock);
+    tasks_wake(aof_switch->engine->tasks);
     return good;
 }
 
-void aof_switch_retry(struct aof_switch *at)
+void aof_switch_retry(struct aof_switch *aof_switch)
 {
-    if (!at->lacks_thread)
+    if (!aof_switch->lacks_thread)
         return;
-    mutex_lock(&at->lock);
-    at->lacks_thread = !start(at);
-    mutex_unlock(&at->lock);
+    mutex_lock(&aof_switch->lock);
+    aof_switch->lacks_thread = !start_if_wanted(aof_switch);
+    mutex_unlock(&aof_switch->lock);
 }
 
-void aof_switch_hold(struct aof_switch *at)
+void aof_switch_hold(struct aof_switch *aof_switch)
 {
-    mutex_lock(&at->lock);
-    at->held = true;
-    at->begun_held = at->over = false;
-    mutex_unlock(&at->lock);
+    mutex_lock(&aof_switch->lock);
+    aof_switch->held = true;
+    aof_switch->begun_held = aof_switch->over = false;
+    mutex_unlock(&aof_switch->lock);
+    tasks_wake(aof_switch->engine->tasks);
 }
 
-void aof_switch_go_on(struct aof_switch *at)
+void aof_switch_go_on(struct aof_switch *aof_switch)
 {
-    mutex_lock(&at->lock);
-    at->held = false;
-    at->lacks_thread = !start(at);
-    mutex_unlock(&at->lock);
+    mutex_lock(&aof_switch->lock);
+    aof_switch->held = false;
+    aof_switch->lacks_thread = !start_if_wanted(aof_switch);
+    mutex_unlock(&aof_switch->lock);
 }
 
-bool aof_switch_is_running(const struct aof_switch *at)
+bool aof_switch_is_running(const struct aof_switch *aof_switch)
 {
-    return at->running;
+    return task_is_running(aof_switch->engine->tasks, TASK_AOF_SWITCH);
 }
 
-bool aof_switch_has_failed(const struct aof_switch *at)
+bool aof_switch_has_failed(const struct aof_switch *aof_switch)
 {
-    return at->has_failed;
+    return aof_switch->has_failed;
 }
 
-void aof_switch_stop(struct aof_switch *at)
+void aof_switch_stop(struct aof_switch *aof_switch)
 {
-    mutex_lock(&at->lock);
-    at->ending = true;
-    mutex_unlock(&at->lock);
-    if (at->running && at->engine->tier != NULL)
-        tier_image_cancel(at->engine->tier, true);
-    join(at);
+    struct tasks *tasks = aof_switch->engine->tasks;
+
+    mutex_lock(&aof_switch->lock);
+    aof_switch->ending = true;
+    mutex_unlock(&aof_switch->lock);
+    tasks_wake(tasks);
+    if (aof_switch_is_running(aof_switch) && aof_switch->engine->tier != NULL)
+        tier_image_cancel(aof_switch->engine->tier, true);
+    task_join(tasks, TASK_AOF_SWITCH);
 }
 
-void aof_switch_destroy(struct aof_switch *at)
+void aof_switch_destroy(struct aof_switch *aof_switch)
 {
-    if (at == NULL)
+    if (aof_switch == NULL)
         return;
-    while (at->retired != NULL) {
-        struct retired *next = at->retired->next;
+    while (aof_switch->retired != NULL) {
+        struct retired *next = aof_switch->retired->next;
 
-        if (at->retired->aof == at->engine->aof)
-            at->engine->aof = NULL;
-        aof_close(at->retired->aof);
-        mem_free(at->retired);
-        at->retired = next;
+        if (aof_switch->retired->aof == aof_switch->engine->aof)
+            aof_switch->engine->aof = NULL;
+        aof_close(aof_switch->retired->aof);
+        mem_free(aof_switch->retired);
+        aof_switch->retired = next;
     }
-    aof_close(at->engine->aof);
-    mutex_release(&at->lock);
-    mem_free(at);
+    aof_close(aof_switch->engine->aof);
+    mutex_release(&aof_switch->lock);
+    mem_free(aof_switch);
 }

@@ -17,20 +17,20 @@ struct engine;
 struct aof_switch;
 
 struct aof_switch *aof_switch_create(struct engine *engine);
-void aof_switch_stop(struct aof_switch *at);        /* ends what is under way, and nothing begins any more */
-void aof_switch_destroy(struct aof_switch *at);     /* after all other threads have ended: closes the log, too. NULL is fine */
+void aof_switch_stop(struct aof_switch *aof_switch);        /* ends what is under way, and nothing begins any more */
+void aof_switch_destroy(struct aof_switch *aof_switch);     /* after all other threads have ended: closes the log, too. NULL is fine */
 
 /* Begins to switch, in the background, unless it is so already. False: the system gives no thread, and all stays as it is. Any thread. */
-bool aof_switch_start(struct aof_switch *at, bool on);
+bool aof_switch_start(struct aof_switch *aof_switch, bool on);
 /* Begins with what is wanted, but had no thread when it was to go on. Main worker's cron. */
-void aof_switch_retry(struct aof_switch *at);
-bool aof_switch_is_running(const struct aof_switch *at);
-bool aof_switch_has_failed(const struct aof_switch *at);        /* the last attempt to switch it on did, and it is still wanted */
+void aof_switch_retry(struct aof_switch *aof_switch);
+bool aof_switch_is_running(const struct aof_switch *aof_switch);
+bool aof_switch_has_failed(const struct aof_switch *aof_switch);        /* the last attempt to switch it on did, and it is still wanted */
 
 /* Before an end: what is under way comes to its end, whichever (one that fails is tried once more), and nothing else begins until it goes
  * on. Any thread. */
-void aof_switch_hold(struct aof_switch *at);
-void aof_switch_go_on(struct aof_switch *at);
+void aof_switch_hold(struct aof_switch *aof_switch);
+void aof_switch_go_on(struct aof_switch *aof_switch);
 
 /* At the start: what a crash left of a log that was being begun. */
 void aof_switch_clean(struct engine *engine);

@@ -1,6 +1,5 @@
 #include "lifecycle/backups.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -8,15 +7,14 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "engine/engine.h"
+#include "lifecycle/task.h"
 
 struct backups {
     struct engine *engine;
-    struct mutex lock;           /* leaf; guards all below but `stop` */
-    pthread_t thread;
-    bool started;                   /* the thread is to be joined */
+    struct mutex lock;
     _Atomic bool stop;
-    int64_t began_ms;
-    struct backups_stats stats;     /* running_ms is filled in when asked for */
+    int64_t began_ms;               /* lock */
+    struct backups_stats stats;     /* lock. running and running_ms are filled in by backups_stats */
     /* Of the one that runs. */
     char *dir;
     enum backups_place place;
@@ -39,7 +37,6 @@ static void note_end(struct backups *backups, const struct backup_done *done)
     struct backups_stats *stats = &backups->stats;
 
     mutex_lock(&backups->lock);
-    stats->running = false;
     stats->last_failed = done->status != STATUS_OK;
     stats->last_duration_ms = clock_wall_ms() - backups->began_ms;
     if (done->status == STATUS_OK) {
@@ -48,10 +45,11 @@ static void note_end(struct backups *backups, const struct backup_done *done)
         stats->last_bytes = done->result.bytes;
         stats->last_copied_bytes = done->result.copied_bytes;
     }
+    task_end(backups->engine->tasks, TASK_BACKUP);
     mutex_unlock(&backups->lock);
 }
 
-static enum status make(struct backups *backups, const struct backup_places *places)
+static enum status make_backup(struct backups *backups, const struct backup_places *places)
 {
     struct engine *engine = backups->engine;
     struct backup_done *done = backups->done;
@@ -78,7 +76,7 @@ static void *backups_main(void *context)
 
     meter_join(engine->meter);
     log_write(engine->log, LOG_LEVEL_NOTICE, "Backup to '%s' started", backups->dir);
-    done->status = make(backups, &places);
+    done->status = make_backup(backups, &places);
     if (done->status == STATUS_OK)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Backup %s to '%s' finished: %llu keys, %llu bytes, %llu of them in files of its own",
             done->result.id, backups->dir, (unsigned long long)done->result.keys, (unsigned long long)done->result.bytes,
@@ -94,31 +92,22 @@ static void *backups_main(void *context)
     return NULL;
 }
 
-static void join(struct backups *backups)
-{
-    if (backups->started)
-        pthread_join(backups->thread, NULL);
-    backups->started = false;
-    mem_free(backups->dir);
-    backups->dir = NULL;
-}
-
 enum backups_start backups_start(struct backups *backups, const char *dir, enum backups_place place, struct job *job, struct backup_done *done)
 {
+    struct tasks *tasks = backups->engine->tasks;
     enum backups_start result = BACKUPS_BUSY;
 
     mutex_lock(&backups->lock);
-    if (!backups->stats.running && !backups->stop) {
-        join(backups);              /* its thread has ended but for its last lines */
-        backups->stats.running = true;
+    if (!backups->stop && task_claim(tasks, TASK_BACKUP)) {
         backups->began_ms = clock_wall_ms();
+        mem_free(backups->dir);
         backups->dir = mem_string(bytes_of_string(dir));
         backups->place = place;
         backups->job = job;
         backups->done = done;
-        backups->started = pthread_create(&backups->thread, NULL, backups_main, backups) == 0;
-        backups->stats.running = backups->started;
-        result = backups->started ? BACKUPS_STARTED : BACKUPS_NO_THREAD;
+        result = task_run(tasks, TASK_BACKUP, backups_main, backups) == 0 ? BACKUPS_STARTED : BACKUPS_NO_THREAD;
+        if (result == BACKUPS_NO_THREAD)
+            task_end(tasks, TASK_BACKUP);
     }
     mutex_unlock(&backups->lock);
     return result;
@@ -128,6 +117,7 @@ void backups_stats(struct backups *backups, struct backups_stats *stats)
 {
     mutex_lock(&backups->lock);
     *stats = backups->stats;
+    stats->running = task_is_running(backups->engine->tasks, TASK_BACKUP);
     stats->running_ms = stats->running ? clock_wall_ms() - backups->began_ms : 0;
     mutex_unlock(&backups->lock);
 }
@@ -137,7 +127,8 @@ void backups_destroy(struct backups *backups)
     if (backups == NULL)
         return;
     backups->stop = true;
-    join(backups);
+    task_join(backups->engine->tasks, TASK_BACKUP);
+    mem_free(backups->dir);
     mutex_release(&backups->lock);
     mem_free(backups);
 }

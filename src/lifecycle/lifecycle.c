@@ -6,6 +6,7 @@
 #include "lifecycle/rewrite.h"
 #include "lifecycle/save.h"
 #include "lifecycle/shutdown.h"
+#include "lifecycle/task.h"
 
 static void lifecycle_cron(struct engine *engine)
 {
@@ -21,6 +22,7 @@ static bool lifecycle_denies_writes(struct engine *engine)
 
 void lifecycle_create(struct engine *engine)
 {
+    engine->tasks = tasks_create();
     engine->aof_switch = aof_switch_create(engine);
     engine->rewrite = rewrite_create(engine);
     engine->backups = backups_create(engine);
@@ -42,4 +44,5 @@ void lifecycle_stop(struct engine *engine)
 void lifecycle_destroy(struct engine *engine)
 {
     aof_switch_destroy(engine->aof_switch);
+    tasks_destroy(engine->tasks);
 }

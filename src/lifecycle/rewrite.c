@@ -1,29 +1,22 @@
 #include "lifecycle/rewrite.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/message.h"
-#include "base/mutex.h"
 #include "engine/engine.h"
-#include "lifecycle/aof_switch.h"
-#include "lifecycle/save.h"
+#include "lifecycle/task.h"
 #include "persist/checkpoint.h"
 #include "tier/image.h"
 
-enum { AFTER_FAILURE_MS = 60000, LAST_TAIL_MIN = 1 << 20, LAST_POLL_MS = 5 };
+enum { AFTER_FAILURE_MS = 60000, LAST_TAIL_MIN = 1 << 20 };
 
 struct rewrite {
     struct engine *engine;
-    struct mutex lock;           /* leaf */
-    pthread_t thread;
-    bool started;                   /* the thread is to be joined */
-    struct aof *aof;                /* what is rewritten: it is not switched off while `running` */
-    _Atomic bool running, scheduled, last_failed;
+    struct aof *aof;                /* the one that runs: what is rewritten. It is not switched off meanwhile */
+    _Atomic bool scheduled, last_failed;
     _Atomic int64_t began_ms, last_ms, failed_ms;
     _Atomic uint64_t count, failures;
 };
@@ -35,8 +28,14 @@ struct rewrite *rewrite_create(struct engine *engine)
     rewrite->engine = engine;
     rewrite->last_ms = -1;
     rewrite->began_ms = clock_wall_ms();
-    mutex_init(&rewrite->lock);
     return rewrite;
+}
+
+static void note_failure(struct rewrite *rewrite)
+{
+    rewrite->last_failed = true;
+    rewrite->failed_ms = clock_wall_ms();
+    atomic_fetch_add(&rewrite->failures, 1);
 }
 
 static void *rewrite_main(void *context)
@@ -56,65 +55,41 @@ static void *rewrite_main(void *context)
     mem_free(dir);
     mem_free(name);
     rewrite->last_ms = clock_wall_ms() - rewrite->began_ms;
-    rewrite->last_failed = status != STATUS_OK;
-    rewrite->count++;
+    atomic_fetch_add(&rewrite->count, 1);
     if (status == STATUS_OK) {
+        rewrite->last_failed = false;
         rewrite->failures = 0;
         log_write(engine->log, LOG_LEVEL_NOTICE, "Background AOF rewrite finished successfully");
     } else {
-        rewrite->failures++;
-        rewrite->failed_ms = clock_wall_ms();
+        note_failure(rewrite);
         log_write(engine->log, LOG_LEVEL_WARNING, "Background AOF rewrite failed: %s. The last checkpoint and the log stay valid.", message.text);
     }
     meter_leave(engine->meter);
-    rewrite->running = false;
+    task_end(engine->tasks, TASK_REWRITE);
     return NULL;
-}
-
-static void join(struct rewrite *rewrite)
-{
-    if (rewrite->started)
-        pthread_join(rewrite->thread, NULL);
-    rewrite->started = false;
-}
-
-/* With the lock. */
-static enum rewrite_start no_thread(struct rewrite *rewrite, int error)
-{
-    rewrite->last_failed = true;
-    rewrite->failures++;
-    rewrite->failed_ms = clock_wall_ms();
-    rewrite->running = false;
-    log_write(rewrite->engine->log, LOG_LEVEL_WARNING, "Can't rewrite append only file in background: no thread: %s", strerror(error));
-    return REWRITE_NO_THREAD;
 }
 
 enum rewrite_start rewrite_start(struct rewrite *rewrite)
 {
-    enum rewrite_start result = REWRITE_BUSY;
-    bool starts;
+    struct engine *engine = rewrite->engine;
+    int error;
 
-    mutex_lock(&rewrite->lock);
-    starts = !rewrite->running;
-    if (starts) {
-        /* The switch says that it runs and then looks here: so this is said before it is looked at. One of the two sees the other. */
-        rewrite->running = true;
-        rewrite->aof = aof_switch_is_running(rewrite->engine->aof_switch) ? NULL : rewrite->engine->aof;
-        starts = rewrite->aof != NULL;
-        rewrite->running = starts;
+    if (!task_claim(engine->tasks, TASK_REWRITE))
+        return REWRITE_BUSY;
+    rewrite->aof = engine->aof;
+    if (rewrite->aof == NULL) {
+        task_end(engine->tasks, TASK_REWRITE);
+        return REWRITE_BUSY;
     }
-    if (starts) {
-        int error;
-
-        join(rewrite);
-        rewrite->scheduled = false;
-        rewrite->began_ms = clock_wall_ms();
-        error = pthread_create(&rewrite->thread, NULL, rewrite_main, rewrite);
-        rewrite->started = error == 0;
-        result = error == 0 ? REWRITE_STARTED : no_thread(rewrite, error);
-    }
-    mutex_unlock(&rewrite->lock);
-    return result;
+    rewrite->scheduled = false;
+    rewrite->began_ms = clock_wall_ms();
+    error = task_run(engine->tasks, TASK_REWRITE, rewrite_main, rewrite);
+    if (error == 0)
+        return REWRITE_STARTED;
+    note_failure(rewrite);
+    task_end(engine->tasks, TASK_REWRITE);
+    log_write(engine->log, LOG_LEVEL_WARNING, "Can't rewrite append only file in background: no thread: %s", strerror(error));
+    return REWRITE_NO_THREAD;
 }
 
 void rewrite_schedule(struct rewrite *rewrite)
@@ -124,18 +99,23 @@ void rewrite_schedule(struct rewrite *rewrite)
 
 bool rewrite_is_running(const struct rewrite *rewrite)
 {
-    return rewrite->running;
+    return task_is_running(rewrite->engine->tasks, TASK_REWRITE);
 }
 
-void rewrite_cancel(struct rewrite *rewrite, bool cancel)
+void rewrite_cancel(struct rewrite *rewrite)
 {
     if (rewrite->engine->tier != NULL)
-        tier_image_cancel(rewrite->engine->tier, cancel);
+        tier_image_cancel(rewrite->engine->tier, true);
+}
+
+void rewrite_allow(struct rewrite *rewrite)
+{
+    if (rewrite->engine->tier != NULL)
+        tier_image_cancel(rewrite->engine->tier, false);
 }
 
 void rewrite_last(struct rewrite *rewrite)
 {
-    struct timespec pause = { 0, LAST_POLL_MS * 1000000L };
     struct engine *engine = rewrite->engine;
     struct aof *aof = engine->aof;
 
@@ -144,12 +124,11 @@ void rewrite_last(struct rewrite *rewrite)
         return;
     log_write(engine->log, LOG_LEVEL_NOTICE, "A last checkpoint before exiting, so that the next start has little to replay");
     rewrite_start(rewrite);         /* or the one that is under way */
-    while (rewrite->running)
-        nanosleep(&pause, NULL);
+    task_await_end(engine->tasks, TASK_REWRITE);
 }
 
 /* Why a checkpoint is due, or NULL. */
-static const char *reason(struct rewrite *rewrite, struct aof *aof)
+static const char *reason_to_start(struct rewrite *rewrite, struct aof *aof)
 {
     const struct config *config = rewrite->engine->config;
     uint64_t percent = (uint64_t)config_number(config, CONFIG_AUTO_AOF_REWRITE_PERCENTAGE);
@@ -176,15 +155,15 @@ void rewrite_consider(struct rewrite *rewrite)
     struct aof *aof = engine->aof;          /* once: it may be switched off at any moment, and is closed at the end only */
     const char *why;
 
-    if (aof == NULL || engine->tier == NULL || rewrite->running || aof_switch_is_running(engine->aof_switch) || engine->state != ENGINE_READY)
+    if (aof == NULL || engine->tier == NULL || rewrite_is_running(rewrite) || task_is_running(engine->tasks, TASK_AOF_SWITCH) || engine->state != ENGINE_READY)
         return;
-    if (rewrite->scheduled && !save_is_running(engine->save)) {
+    if (rewrite->scheduled && !task_is_postponed(engine->tasks, TASK_REWRITE)) {
         rewrite_start(rewrite);
         return;
     }
     if (rewrite->last_failed && clock_wall_ms() - rewrite->failed_ms < AFTER_FAILURE_MS)
         return;
-    why = reason(rewrite, aof);
+    why = reason_to_start(rewrite, aof);
     if (why == NULL)
         return;
     log_write(engine->log, LOG_LEVEL_NOTICE, "Starting automatic rewriting of AOF: %s", why);
@@ -193,7 +172,7 @@ void rewrite_consider(struct rewrite *rewrite)
 
 void rewrite_stats(struct rewrite *rewrite, struct rewrite_stats *stats)
 {
-    bool running = rewrite->running;
+    bool running = rewrite_is_running(rewrite);
 
     *stats = (struct rewrite_stats){
         .running = running,
@@ -210,8 +189,7 @@ void rewrite_destroy(struct rewrite *rewrite)
 {
     if (rewrite == NULL)
         return;
-    rewrite_cancel(rewrite, true);
-    join(rewrite);
-    mutex_release(&rewrite->lock);
+    rewrite_cancel(rewrite);
+    task_join(rewrite->engine->tasks, TASK_REWRITE);
     mem_free(rewrite);
 }

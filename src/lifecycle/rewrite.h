@@ -1,4 +1,4 @@
-/* Rewrite: checkpoints in the background: BGREWRITEAOF and auto-aof-rewrite-*. One at a time, on a thread of its own. */
+/* Rewrite: checkpoints in the background: BGREWRITEAOF and auto-aof-rewrite-*. A task (lifecycle/task.h). */
 #ifndef KELVIN_LIFECYCLE_REWRITE_H
 #define KELVIN_LIFECYCLE_REWRITE_H
 
@@ -9,7 +9,7 @@ struct engine;
 struct rewrite;
 
 struct rewrite *rewrite_create(struct engine *engine);
-void rewrite_destroy(struct rewrite *rewrite);      /* gives the one that runs up; NULL is fine */
+void rewrite_destroy(struct rewrite *rewrite);      /* cancels the one that runs; NULL is fine */
 
 /* REWRITE_BUSY: one runs already, or the log is just being switched on or off. REWRITE_NO_THREAD: the system gives no thread; it counts as a
  * rewrite that failed. Any thread. */
@@ -20,8 +20,9 @@ void rewrite_schedule(struct rewrite *rewrite);
 /* Before the process ends: a checkpoint, if checkpoint-on-shutdown says so and there is something to replay. Returns when it is done, or
  * has failed, which does no harm. Any thread that may wait. */
 void rewrite_last(struct rewrite *rewrite);
-/* From any thread: the one that runs, and all that are begun until it is taken back, fail soon. */
-void rewrite_cancel(struct rewrite *rewrite, bool cancel);
+/* The one that runs, and all that are started until rewrite_allow, fail soon. Any thread. */
+void rewrite_cancel(struct rewrite *rewrite);
+void rewrite_allow(struct rewrite *rewrite);
 bool rewrite_is_running(const struct rewrite *rewrite);
 /* Starts one if it is scheduled, or the log has grown, or time gone by, as auto-aof-rewrite-*, checkpoint-log-size and
  * checkpoint-seconds say. Those do not wait for the end of a save, which may take long: only its image is taken first. Main

@@ -16,8 +16,8 @@
 #include "base/tree.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
-#include "lifecycle/rewrite.h"
 #include "lifecycle/save_points.h"
+#include "lifecycle/task.h"
 #include "persist/checkpoint.h"
 #include "persist/rdb_save.h"
 
@@ -25,13 +25,10 @@ enum { RETRY_MS = 5000, PATH_SIZE = 4096, AUX_COUNT = 2 };
 
 struct save {
     struct engine *engine;
-    struct mutex lock;           /* leaf */
-    struct condition ended;
-    pthread_t thread;               /* lock */
-    bool started;                   /* lock: the thread is to be joined */
+    struct mutex lock;
     bool closed;                    /* lock: the server is about to end */
-    struct save_wait *wait;         /* whoever has the turn */
-    _Atomic bool running, scheduled;
+    struct save_wait *wait;         /* the one that runs */
+    _Atomic bool scheduled;
     _Atomic bool abandoned;         /* save_cancel was called: no last dump either */
     _Atomic int64_t began_ms, tried_ms, last_ms;
     _Atomic uint64_t count;
@@ -45,7 +42,6 @@ struct save *save_create(struct engine *engine)
     save->engine = engine;
     save->last_ms = -1;
     mutex_init(&save->lock);
-    condition_init(&save->ended);
     return save;
 }
 
@@ -196,15 +192,6 @@ static void end_background(struct save *save, enum status status, const char *me
     }
 }
 
-/* Nothing of the save may be touched by its thread afterwards. */
-static void give_turn_back(struct save *save)
-{
-    mutex_lock(&save->lock);
-    save->running = false;
-    condition_broadcast(&save->ended);
-    mutex_unlock(&save->lock);
-}
-
 static void *save_main(void *context)
 {
     struct save *save = context;
@@ -221,7 +208,7 @@ static void *save_main(void *context)
     else if (status != STATUS_OK)
         log_write(engine->log, LOG_LEVEL_WARNING, "SAVE failed: %s. The dump before stays.", message.text);
     meter_leave(engine->meter);
-    give_turn_back(save);
+    task_end(engine->tasks, TASK_SAVE);
     if (wait != NULL) {
         wait->good = status == STATUS_OK;
         wait->message = message;
@@ -230,15 +217,16 @@ static void *save_main(void *context)
     return NULL;
 }
 
-static void begin(struct save *save)
+/* Of one that was claimed. */
+static void begin_save(struct save *save) REQUIRES(save->lock);
+static void begin_save(struct save *save)
 {
-    save->running = true;
     save->began_ms = clock_wall_ms();
     save->progress.key_total = save->progress.keys = save->progress.bytes = 0;
     save->progress.cancel = false;
     if (save->abandoned)
         save->progress.cancel = true;
-    save->count++;
+    atomic_fetch_add(&save->count, 1);
 }
 
 bool save_claim(struct save *save)
@@ -246,44 +234,32 @@ bool save_claim(struct save *save)
     bool mine;
 
     mutex_lock(&save->lock);
-    mine = !save->running && !save->closed;
+    mine = !save->closed && task_claim(save->engine->tasks, TASK_SAVE);
     if (mine)
-        begin(save);
+        begin_save(save);
     mutex_unlock(&save->lock);
     return mine;
 }
 
-/* With the lock: the thread of a save that has ended. */
-static void join(struct save *save)
-{
-    if (save->started)
-        pthread_join(save->thread, NULL);
-    save->started = false;
-}
-
 bool save_start(struct save *save, struct save_wait *wait)
 {
+    struct engine *engine = save->engine;
     int error;
 
-    mutex_lock(&save->lock);
-    CHECK(save->running);
-    join(save);
     save->wait = wait;
     if (wait == NULL) {
         save->scheduled = false;
         save->tried_ms = save->began_ms;
     }
-    error = pthread_create(&save->thread, NULL, save_main, save);
-    save->started = error == 0;
+    error = task_run(engine->tasks, TASK_SAVE, save_main, save);
     if (error == 0 && wait == NULL)
-        log_write(save->engine->log, LOG_LEVEL_NOTICE, "Background saving started");
-    mutex_unlock(&save->lock);
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Background saving started");
     if (error == 0)
         return true;
-    log_write(save->engine->log, LOG_LEVEL_WARNING, "Can't save%s: no thread: %s", wait == NULL ? " in background" : "", strerror(error));
+    log_write(engine->log, LOG_LEVEL_WARNING, "Can't save%s: no thread: %s", wait == NULL ? " in background" : "", strerror(error));
     if (wait == NULL)
-        save->engine->save_failed = true;
-    give_turn_back(save);
+        engine->save_failed = true;
+    task_end(engine->tasks, TASK_SAVE);
     return false;
 }
 
@@ -305,7 +281,7 @@ void save_consider(struct save *save)
     char *points;
     bool wanted;
 
-    if (save->running || engine->state != ENGINE_READY || rewrite_is_running(engine->rewrite) || !may_try(save))
+    if (save_is_running(save) || engine->state != ENGINE_READY || task_is_postponed(engine->tasks, TASK_SAVE) || !may_try(save))
         return;
     points = config_string(engine->config, CONFIG_SAVE);
     wanted = save_points_due(points, engine->dirty, clock_wall_ms() - engine->last_save_ms, &due);
@@ -327,21 +303,22 @@ void save_cancel(struct save *save)
 
 bool save_last(struct save *save, bool wanted, struct message *message)
 {
-    bool good = true;
+    struct tasks *tasks = save->engine->tasks;
+    bool good;
 
     mutex_lock(&save->lock);
     save->closed = true;
-    while (save->running) {
-        save->progress.cancel = true;
-        condition_wait(&save->ended, &save->lock);
-    }
-    if (wanted)
-        begin(save);
+    save->progress.cancel = true;
     mutex_unlock(&save->lock);
-    if (wanted) {
-        good = save_now(save, message) == STATUS_OK;
-        give_turn_back(save);
-    }
+    task_await_end(tasks, TASK_SAVE);       /* from here on none is claimed but this one */
+    if (!wanted)
+        return true;
+    mutex_lock(&save->lock);
+    CHECK(task_claim(tasks, TASK_SAVE));
+    begin_save(save);
+    mutex_unlock(&save->lock);
+    good = save_now(save, message) == STATUS_OK;
+    task_end(tasks, TASK_SAVE);
     return good;
 }
 
@@ -355,7 +332,7 @@ void save_reopen(struct save *save)
 
 bool save_is_running(struct save *save)
 {
-    return save->running;
+    return task_is_running(save->engine->tasks, TASK_SAVE);
 }
 
 bool save_has_points(struct save *save)
@@ -374,7 +351,7 @@ bool save_denies_writes(struct save *save)
 
 void save_stats(struct save *save, struct save_stats *stats)
 {
-    bool running = save->running;
+    bool running = save_is_running(save);
 
     *stats = (struct save_stats){
         .running = running,
@@ -394,10 +371,7 @@ void save_destroy(struct save *save)
     if (save == NULL)
         return;
     CHECK(save_last(save, false, &message));
-    mutex_lock(&save->lock);
-    join(save);
-    mutex_unlock(&save->lock);
-    condition_release(&save->ended);
+    task_join(save->engine->tasks, TASK_SAVE);
     mutex_release(&save->lock);
     mem_free(save);
 }

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <time.h>
 
 #include "base/mem.h"
 #include "base/message.h"
@@ -11,16 +10,15 @@
 #include "lifecycle/aof_switch.h"
 #include "lifecycle/rewrite.h"
 #include "lifecycle/save.h"
+#include "lifecycle/task.h"
 
 struct shutdown {
     struct engine *engine;
     struct mutex lock;           /* before the job pool's */
-    pthread_t thread;               /* lock */
-    bool started;                   /* lock: the thread is to be joined */
-    bool running;                   /* lock: preparing the end, or at it */
+    /* The task is claimed with the lock: it runs while the end is prepared, and does not end once there is no way back. */
     bool ending;                    /* lock: there is no way back */
-    bool insisted;                  /* lock: ends without a dump, whatever was asked before */
-    bool aborted;                   /* lock */
+    _Atomic bool insisted;          /* changed with the lock: ends without a dump, whatever was asked before */
+    _Atomic bool aborted;           /* changed with the lock */
     int flags, status;              /* lock */
     struct job *waiting;            /* lock: list */
     /* Who asked after it was called off, and before that had come through: another one follows. */
@@ -38,6 +36,7 @@ struct shutdown *shutdown_create(struct engine *engine)
     return shutdown;
 }
 
+static struct job *take_waiting(struct shutdown *shutdown) REQUIRES(shutdown->lock);
 static struct job *take_waiting(struct shutdown *shutdown)
 {
     struct job *list = shutdown->waiting;
@@ -46,7 +45,7 @@ static struct job *take_waiting(struct shutdown *shutdown)
     return list;
 }
 
-static void answer(struct engine *engine, struct job *list)
+static void finish_jobs(struct engine *engine, struct job *list)
 {
     while (list != NULL) {
         struct job *next = list->next;
@@ -66,22 +65,24 @@ static void say_refused(const struct shutdown *shutdown)
         log_write(log, LOG_LEVEL_WARNING, "Errors trying to shut down the server. Check the logs for more information.");
 }
 
-/* With the lock: all goes on as if nothing had been asked. */
-static void refuse(struct shutdown *shutdown)
+/* All goes on as if nothing had been asked. */
+static void refuse_end(struct shutdown *shutdown) REQUIRES(shutdown->lock);
+static void refuse_end(struct shutdown *shutdown)
 {
     struct engine *engine = shutdown->engine;
 
     say_refused(shutdown);
-    shutdown->running = shutdown->aborted = false;
+    shutdown->aborted = false;
     save_reopen(engine->save);
-    rewrite_cancel(engine->rewrite, false);
+    rewrite_allow(engine->rewrite);
     aof_switch_go_on(engine->aof_switch);
     engine->frozen = false;
-    if (!shutdown->again)
+    if (!shutdown->again) {
+        task_end(engine->tasks, TASK_SHUTDOWN);
         return;
+    }
     log_write(engine->log, LOG_LEVEL_NOTICE, "User requested shutdown...");
     shutdown->again = false;
-    shutdown->running = true;
     shutdown->flags = shutdown->again_flags;
     shutdown->waiting = shutdown->again_waiting;
     shutdown->again_waiting = NULL;
@@ -97,7 +98,7 @@ static void prepare_end(struct shutdown *shutdown)
 
     while (goes_on) {
         struct job *refused = NULL;
-        bool good;
+        bool good, again = false;
         int flags;
 
         mutex_lock(&shutdown->lock);
@@ -110,12 +111,13 @@ static void prepare_end(struct shutdown *shutdown)
         ends = shutdown->ending = shutdown->insisted || (good && !shutdown->aborted);
         if (!ends) {
             refused = take_waiting(shutdown);
-            refuse(shutdown);
+            again = shutdown->again;
+            refuse_end(shutdown);
         }
         status = shutdown->status;
-        goes_on = !ends && shutdown->running;
+        goes_on = !ends && again;
         mutex_unlock(&shutdown->lock);
-        answer(engine, refused);
+        finish_jobs(engine, refused);
     }
     if (ends)
         engine->end(engine->end_context, status);
@@ -128,18 +130,20 @@ static void *shutdown_main(void *context)
     return NULL;
 }
 
-/* With the lock. */
-static void join(struct shutdown *shutdown)
+/* What is under way fails soon, and the end waits for nothing. */
+static void give_up(struct engine *engine)
 {
-    if (shutdown->started)
-        pthread_join(shutdown->thread, NULL);
-    shutdown->started = false;
+    save_cancel(engine->save);
+    rewrite_cancel(engine->rewrite);
+    tasks_wake(engine->tasks);
 }
 
-/* With the lock. False: there is no thread for it, so that the caller has to prepare the end itself. */
-static bool ask(struct shutdown *shutdown, int flags, struct job *wait)
+/* False: there is no thread for it, so that the caller has to prepare the end itself. */
+static bool ask_for_end(struct shutdown *shutdown, int flags, struct job *wait) REQUIRES(shutdown->lock);
+static bool ask_for_end(struct shutdown *shutdown, int flags, struct job *wait)
 {
-    bool again = shutdown->running && shutdown->aborted && !(flags & CONFIG_SHUTDOWN_NOSAVE);
+    struct engine *engine = shutdown->engine;
+    bool running = task_is_running(engine->tasks, TASK_SHUTDOWN), again = running && shutdown->aborted && !(flags & CONFIG_SHUTDOWN_NOSAVE);
     struct job **waiting = again ? &shutdown->again_waiting : &shutdown->waiting;
 
     if (wait != NULL) {
@@ -151,22 +155,20 @@ static bool ask(struct shutdown *shutdown, int flags, struct job *wait)
         shutdown->again_flags = flags;
         return true;
     }
-    if (shutdown->running) {
+    if (running) {
         if (flags & CONFIG_SHUTDOWN_NOSAVE) {
             shutdown->insisted = true;
-            save_cancel(shutdown->engine->save);
-            rewrite_cancel(shutdown->engine->rewrite, true);
+            give_up(engine);
         }
         return true;
     }
-    log_write(shutdown->engine->log, LOG_LEVEL_NOTICE, "User requested shutdown...");
-    join(shutdown);
-    shutdown->running = true;
+    log_write(engine->log, LOG_LEVEL_NOTICE, "User requested shutdown...");
+    CHECK(task_claim(engine->tasks, TASK_SHUTDOWN));
     shutdown->flags = flags;
-    shutdown->started = pthread_create(&shutdown->thread, NULL, shutdown_main, shutdown) == 0;
-    if (!shutdown->started)
-        log_write(shutdown->engine->log, LOG_LEVEL_WARNING, "The system gives no more threads: a worker prepares the end, and serves nobody meanwhile");
-    return shutdown->started;
+    if (task_run(engine->tasks, TASK_SHUTDOWN, shutdown_main, shutdown) == 0)
+        return true;
+    log_write(engine->log, LOG_LEVEL_WARNING, "The system gives no more threads: a worker prepares the end, and serves nobody meanwhile");
+    return false;
 }
 
 void shutdown_ask(struct shutdown *shutdown, int flags, struct job *wait)
@@ -174,7 +176,7 @@ void shutdown_ask(struct shutdown *shutdown, int flags, struct job *wait)
     bool has_thread;
 
     mutex_lock(&shutdown->lock);
-    has_thread = ask(shutdown, flags, wait);
+    has_thread = ask_for_end(shutdown, flags, wait);
     mutex_unlock(&shutdown->lock);
     if (!has_thread)
         prepare_end(shutdown);
@@ -187,14 +189,14 @@ void shutdown_signal(struct shutdown *shutdown, int number)
     bool has_thread;
 
     mutex_lock(&shutdown->lock);
-    if (number == SIGINT && shutdown->running) {
+    if (number == SIGINT && task_is_running(engine->tasks, TASK_SHUTDOWN)) {
         log_write(engine->log, LOG_LEVEL_WARNING, "You insist... exiting now.");
         shutdown->status = 1;
         flags |= CONFIG_SHUTDOWN_NOSAVE;
     } else {
         log_write(engine->log, LOG_LEVEL_WARNING, "Received %s scheduling shutdown...", number == SIGINT ? "SIGINT" : "SIGTERM");
     }
-    has_thread = ask(shutdown, flags, NULL);
+    has_thread = ask_for_end(shutdown, flags, NULL);
     mutex_unlock(&shutdown->lock);
     if (!has_thread)
         prepare_end(shutdown);
@@ -205,7 +207,7 @@ bool shutdown_abort(struct shutdown *shutdown)
     bool possible;
 
     mutex_lock(&shutdown->lock);
-    possible = shutdown->running && !shutdown->ending && !shutdown->insisted;
+    possible = task_is_running(shutdown->engine->tasks, TASK_SHUTDOWN) && !shutdown->ending && !shutdown->insisted;
     if (possible) {
         shutdown->aborted = true;
         shutdown->again = false;
@@ -216,8 +218,7 @@ bool shutdown_abort(struct shutdown *shutdown)
             job->next = shutdown->waiting;
             shutdown->waiting = job;
         }
-        save_cancel(shutdown->engine->save);
-        rewrite_cancel(shutdown->engine->rewrite, true);
+        give_up(shutdown->engine);
     }
     mutex_unlock(&shutdown->lock);
     return possible;
@@ -227,30 +228,30 @@ void shutdown_destroy(struct shutdown *shutdown)
 {
     if (shutdown == NULL)
         return;
-    join(shutdown);
-    answer(shutdown->engine, take_waiting(shutdown));
-    answer(shutdown->engine, shutdown->again_waiting);
+    task_join(shutdown->engine->tasks, TASK_SHUTDOWN);
+    finish_jobs(shutdown->engine, shutdown->waiting);
+    finish_jobs(shutdown->engine, shutdown->again_waiting);
     mutex_release(&shutdown->lock);
     mem_free(shutdown);
 }
 
-/* CONFIG SET appendonly was answered, but the log is still being begun, or left: until that is done the data may be nowhere on the disk.
- * False if it can't be begun. */
+/* CONFIG SET appendonly has returned, but the log is still being created, or closed: until that is done the data may be nowhere on the disk.
+ * False if the log can't be created. */
 static bool await_switch(struct engine *engine)
 {
-    const struct timespec pause = { 0, 5000000 };
     struct shutdown *shutdown = engine->shutdown;
-    bool given_up = false, waits;
+    bool waits;
 
     aof_switch_hold(engine->aof_switch);
-    waits = aof_switch_is_running(engine->aof_switch);
+    waits = task_must_wait(engine->tasks, TASK_SHUTDOWN);
     if (waits)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Waiting for the AOF to be switched before exiting.");
-    while (aof_switch_is_running(engine->aof_switch) && !given_up) {
-        nanosleep(&pause, NULL);
-        mutex_lock(&shutdown->lock);
-        given_up = shutdown->insisted || shutdown->aborted;
-        mutex_unlock(&shutdown->lock);
+    for (;;) {
+        uint64_t version = tasks_version(engine->tasks);
+
+        if (!task_must_wait(engine->tasks, TASK_SHUTDOWN) || shutdown->insisted || shutdown->aborted)
+            break;
+        tasks_wait(engine->tasks, version, -1);
     }
     return !waits || !aof_switch_has_failed(engine->aof_switch);
 }

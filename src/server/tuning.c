@@ -152,7 +152,7 @@ static bool appendonly_changed(void *context, enum config_id id, struct message 
     }
     if (aof_switch_start(engine->aof_switch, config_number(engine->config, id) != 0))
         return true;
-    message_set(message, "The system gives no more threads. Check server logs.");
+    message_set(message, "could not create a thread. Check server logs.");
     return false;
 }
 

@@ -1,0 +1,170 @@
+#include "lifecycle/task.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/mutex.h"
+
+/* What the task of the row does while that of the column runs; TASK_PARALLEL where there is no entry.
+ *
+ * Rewrites and background saves compete for the disk: one that is scheduled comes after the other. A rewrite that is due by the log's size
+ * does not wait for a save, which may take long; only the two images are taken one after another. A switch of the log waits for the
+ * rewrite of the log it leaves, and no rewrite begins until it is done. A shutdown lets a switch come to its end, so that the data is in
+ * the log or in a dump; it cancels a save, and takes its own dump then. Backups run beside everything. */
+static const enum task_rule rules[TASK_COUNT][TASK_COUNT] = {
+    [TASK_REWRITE] = { [TASK_SAVE] = TASK_POSTPONED, [TASK_AOF_SWITCH] = TASK_REFUSED },
+    [TASK_SAVE] = { [TASK_REWRITE] = TASK_POSTPONED },
+    [TASK_AOF_SWITCH] = { [TASK_REWRITE] = TASK_WAITS },
+    [TASK_SHUTDOWN] = { [TASK_AOF_SWITCH] = TASK_WAITS },
+};
+
+struct task_state {
+    _Atomic bool running;           /* changed with the lock */
+    bool has_thread;                /* to be joined. The lock; and no other thread looks at it while the task is claimed */
+    pthread_t thread;
+};
+
+struct tasks {
+    struct mutex lock;              /* leaf */
+    struct condition changed;
+    uint64_t version;               /* lock */
+    struct task_state states[TASK_COUNT];
+};
+
+struct tasks *tasks_create(void)
+{
+    struct tasks *tasks = mem_zalloc(sizeof(*tasks));
+
+    mutex_init(&tasks->lock);
+    condition_init(&tasks->changed);
+    return tasks;
+}
+
+void tasks_destroy(struct tasks *tasks)
+{
+    if (tasks == NULL)
+        return;
+    condition_release(&tasks->changed);
+    mutex_release(&tasks->lock);
+    mem_free(tasks);
+}
+
+bool task_is_running(const struct tasks *tasks, enum task task)
+{
+    return tasks->states[task].running;
+}
+
+static bool any_runs(const struct tasks *tasks, enum task task, enum task_rule rule)
+{
+    for (int other = 0; other < TASK_COUNT; other++) {
+        if (rules[task][other] == rule && tasks->states[other].running)
+            return true;
+    }
+    return false;
+}
+
+bool task_is_postponed(const struct tasks *tasks, enum task task)
+{
+    return any_runs(tasks, task, TASK_POSTPONED);
+}
+
+bool task_must_wait(const struct tasks *tasks, enum task task)
+{
+    return any_runs(tasks, task, TASK_WAITS);
+}
+
+bool task_claim(struct tasks *tasks, enum task task)
+{
+    bool claimed;
+
+    mutex_lock(&tasks->lock);
+    claimed = !tasks->states[task].running && !any_runs(tasks, task, TASK_REFUSED);
+    if (claimed)
+        tasks->states[task].running = true;
+    mutex_unlock(&tasks->lock);
+    return claimed;
+}
+
+void task_join(struct tasks *tasks, enum task task)
+{
+    struct task_state *state = &tasks->states[task];
+
+    if (state->has_thread)
+        pthread_join(state->thread, NULL);
+    state->has_thread = false;
+}
+
+/* The thread may end, and the task be claimed again, before this has returned: under the lock that is noticed after has_thread is set. */
+int task_run(struct tasks *tasks, enum task task, void *(*run)(void *context), void *context)
+{
+    struct task_state *state = &tasks->states[task];
+    int error;
+
+    CHECK(state->running);
+    task_join(tasks, task);         /* its last thread has ended but for its last lines */
+    mutex_lock(&tasks->lock);
+    error = pthread_create(&state->thread, NULL, run, context);
+    state->has_thread = error == 0;
+    mutex_unlock(&tasks->lock);
+    return error;
+}
+
+static void change(struct tasks *tasks) REQUIRES(tasks->lock);
+static void change(struct tasks *tasks)
+{
+    tasks->version++;
+    condition_broadcast(&tasks->changed);
+}
+
+void task_end(struct tasks *tasks, enum task task)
+{
+    mutex_lock(&tasks->lock);
+    tasks->states[task].running = false;
+    change(tasks);
+    mutex_unlock(&tasks->lock);
+}
+
+void task_await_end(struct tasks *tasks, enum task task)
+{
+    mutex_lock(&tasks->lock);
+    while (tasks->states[task].running)
+        condition_wait(&tasks->changed, &tasks->lock);
+    mutex_unlock(&tasks->lock);
+}
+
+uint64_t tasks_version(struct tasks *tasks)
+{
+    uint64_t version;
+
+    mutex_lock(&tasks->lock);
+    version = tasks->version;
+    mutex_unlock(&tasks->lock);
+    return version;
+}
+
+void tasks_wait(struct tasks *tasks, uint64_t version, int64_t wait_ms)
+{
+    int64_t until_ns = clock_mono_ns() + wait_ms * 1000000;
+    struct timespec deadline = { until_ns / 1000000000, until_ns % 1000000000 };
+    bool in_time = true;
+
+    mutex_lock(&tasks->lock);
+    while (tasks->version == version && in_time) {
+        if (wait_ms < 0)
+            condition_wait(&tasks->changed, &tasks->lock);
+        else
+            in_time = condition_wait_until(&tasks->changed, &tasks->lock, &deadline);
+    }
+    mutex_unlock(&tasks->lock);
+}
+
+void tasks_wake(struct tasks *tasks)
+{
+    mutex_lock(&tasks->lock);
+    change(tasks);
+    mutex_unlock(&tasks->lock);
+}

@@ -1,0 +1,67 @@
+/* Tasks: background work on the data set as a whole. Each kind runs on a thread of its own, at most once at a time.
+ *
+ *     if (!task_claim(tasks, TASK_SAVE))               another one runs, or a task that excludes this one (task_rule)
+ *         return;
+ *     ... fields of the task: until it has ended they belong to the caller that claimed it, then to its thread ...
+ *     error = task_run(tasks, TASK_SAVE, save_main, save);
+ *     if (error != 0)
+ *         task_end(tasks, TASK_SAVE);                  the system gives no thread: the claim is given back, or the work done in place
+ *
+ * The thread calls task_end when its work is done; after that it touches no field of the task.
+ *
+ * A thread that waits for anything that concerns tasks waits for the version to change:
+ *
+ *     for (;;) {
+ *         uint64_t version = tasks_version(tasks);
+ *         if (... what it waits for is true ...)
+ *             break;
+ *         tasks_wait(tasks, version, -1);
+ *     }
+ *
+ * Every end of a task changes the version; a thread that changes something else that is waited for calls tasks_wake.
+ *
+ * Any thread, any lock: the lock is a leaf.
+ */
+#ifndef KELVIN_LIFECYCLE_TASK_H
+#define KELVIN_LIFECYCLE_TASK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tasks;
+
+enum task { TASK_REWRITE, TASK_SAVE, TASK_AOF_SWITCH, TASK_BACKUP, TASK_SHUTDOWN, TASK_COUNT };
+
+/* What a task does about another one that runs. */
+enum task_rule {
+    TASK_PARALLEL,      /* nothing: both run */
+    TASK_REFUSED,       /* task_claim returns false */
+    TASK_POSTPONED,     /* one that was scheduled is started later (task_is_postponed); one that is due at once is started */
+    TASK_WAITS,         /* it starts, and its thread waits for the end of the other one (task_must_wait) */
+};
+
+struct tasks *tasks_create(void);
+void tasks_destroy(struct tasks *tasks);        /* all have been joined; NULL is fine */
+
+/* False: it runs already, or one that it is TASK_REFUSED for. */
+bool task_claim(struct tasks *tasks, enum task task);
+/* Starts the thread of a claimed task. Returns 0, or the error number: the task is still claimed. */
+int task_run(struct tasks *tasks, enum task task, void *(*run)(void *context), void *context);
+void task_end(struct tasks *tasks, enum task task);
+
+/* Claimed, and not ended. */
+bool task_is_running(const struct tasks *tasks, enum task task);
+bool task_is_postponed(const struct tasks *tasks, enum task task);
+bool task_must_wait(const struct tasks *tasks, enum task task);
+
+/* Until it does not run. */
+void task_await_end(struct tasks *tasks, enum task task);
+/* Joins the thread, if there is one. Nothing starts the task any more. */
+void task_join(struct tasks *tasks, enum task task);
+
+uint64_t tasks_version(struct tasks *tasks);
+/* Until the version is not `version`, or `wait_ms` have passed; -1: without a limit of time. */
+void tasks_wait(struct tasks *tasks, uint64_t version, int64_t wait_ms);
+void tasks_wake(struct tasks *tasks);
+
+#endif

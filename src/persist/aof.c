@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/mutex.h"
+#include "persist/aof_name.h"
 #include "persist/aof_private.h"
 #include "persist/aof_replay.h"
 
@@ -298,7 +299,7 @@ static void file_trim(struct aof *aof, const struct aof_file *file)
         return;
     fd = openat(aof->dir_fd, file->name, O_WRONLY | O_CLOEXEC);
     if (fd < 0 || aof->disk->ftruncate(aof->disk->context, fd, (off_t)file->valid_size) != 0)
-        aof_notice_tell(aof, "AOF: could not cut an old increment; its manifest says what counts");
+        aof_report(aof, "AOF: could not cut an old increment; its manifest says what counts");
     if (fd >= 0)
         close(fd);
 }

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "persist/aof_name.h"
 #include "persist/aof_private.h"
 #include "persist/rdb_reader.h"
 

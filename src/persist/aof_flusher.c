@@ -1,5 +1,3 @@
-#include "base/message.h"
-#include "base/mutex.h"
 #include "persist/aof_private.h"
 
 #include <errno.h>
@@ -12,16 +10,12 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/message.h"
+#include "base/mutex.h"
 
 enum { DELAYED_US = 2000000 };
 
 /* Error state; the flush lock is held. The reason is told once, not at every try. */
-
-void aof_notice_tell(struct aof *aof, const char *message)
-{
-    if (aof->notice != NULL)
-        aof->notice(aof->notice_context, message);
-}
 
 static void error_set(struct aof *aof, enum status status, const char *what, int error)
 {
@@ -33,7 +27,7 @@ static void error_set(struct aof *aof, enum status status, const char *what, int
     if (before == status)
         return;
     message_set(&message, "AOF: %s: %s. Writes are refused until it succeeds", what, strerror(error));
-    aof_notice_tell(aof, message.text);
+    aof_report(aof, message.text);
 }
 
 static void error_clear(struct aof *aof)
@@ -41,7 +35,7 @@ static void error_clear(struct aof *aof)
     if (aof->torn || aof->untrusted || atomic_exchange(&aof->error, STATUS_OK) == STATUS_OK)
         return;
     atomic_store(&aof->error_number, 0);
-    aof_notice_tell(aof, "AOF: the disk takes writes again");
+    aof_report(aof, "AOF: the disk takes writes again");
 }
 
 static void lost_set(struct aof *aof, const char *why)
@@ -52,7 +46,7 @@ static void lost_set(struct aof *aof, const char *why)
         return;
     message_set(&message, "AOF: an fsync failed, and what it should have covered %s. The log is lost from "
         "there on and takes nothing more; the data set is only in memory now: save it elsewhere", why);
-    aof_notice_tell(aof, message.text);
+    aof_report(aof, message.text);
 }
 
 /* Writing */

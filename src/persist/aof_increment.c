@@ -1,5 +1,3 @@
-#include "base/message.h"
-#include "base/mutex.h"
 #include "persist/aof_private.h"
 
 #include <dirent.h>
@@ -14,20 +12,11 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "persist/aof_replay.h"
+#include "base/message.h"
+#include "base/mutex.h"
+#include "persist/aof_name.h"
 
 enum { COPY_SIZE = 256 << 10 };
-
-char *aof_name_format(const char *format, const char *name, uint64_t number)
-{
-    struct buffer text;
-
-    buffer_init(&text);
-    buffer_append_string(&text, name);
-    buffer_append_format(&text, format, number);
-    buffer_append_u8(&text, 0);
-    return text.data;
-}
 
 static int current_index(const struct aof *aof)
 {
@@ -164,7 +153,7 @@ enum status aof_increment_replace(struct aof *aof)
 
     /* The old file is cut for the sake of those who do not know validsize; the manifest is what counts. */
     if (aof->disk->ftruncate(aof->disk->context, aof->fd, (off_t)aof->durable_size) != 0)
-        aof_notice_tell(aof, "AOF: could not cut the old increment; its manifest says what counts");
+        aof_report(aof, "AOF: could not cut the old increment; its manifest says what counts");
     close(aof->fd);
     aof->fd = fd;
     if (prepared_fd >= 0) {

@@ -85,9 +85,7 @@ struct aof {
 };
 
 
-/* aof_increment.c. The name of an increment or the like, from the log's name; freed with mem_free. */
-char *aof_name_format(const char *format, const char *name, uint64_t number);
-/* A new, empty increment, in the manifest and synced. The files lock is held, or nobody else is there yet. */
+/* aof_increment.c. A new, empty increment, in the manifest and synced. The files lock is held, or nobody else is there yet. */
 enum status aof_increment_add(struct aof *aof, int *fd, struct message *message);
 /* The log goes on in another increment, as an fsync of this one failed. Files and flush locks are held. STATUS_CORRUPT:
  * what was written can't be read back; all other failures may be tried again. */
@@ -102,6 +100,12 @@ void aof_adopt_end(struct aof *aof);
 
 /* aof_flusher.c */
 void *aof_flusher_main(void *aof);
-void aof_notice_tell(struct aof *aof, const char *message);
+
+/* Calls aof_on_notice's function. */
+static inline void aof_report(struct aof *aof, const char *message)
+{
+    if (aof->notice != NULL)
+        aof->notice(aof->notice_context, message);
+}
 
 #endif

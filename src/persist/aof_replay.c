@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "persist/aof_name.h"
 #include "persist/aof_tear.h"
 #include "persist/rdb_reader.h"
 
@@ -619,14 +620,6 @@ static enum status file_replay(struct player *player, const struct aof_file *fil
     close(reader->fd);
     player->done += size;
     return status;
-}
-
-bool aof_name_is_image(const char *name)
-{
-    struct bytes suffix = BYTES(".base.image");
-    size_t size = strlen(name);
-
-    return size > suffix.size && memcmp(name + size - suffix.size, suffix.data, suffix.size) == 0;
 }
 
 static bool is_played(const struct aof_file *file)

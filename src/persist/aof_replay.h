@@ -21,9 +21,6 @@ struct aof_replay {
     uint64_t *damaged_at;       /* NULL, or set to the offset in its file of what is torn, bad or refused */
 };
 
-/* A base name of Kelvin's own ends so; it is no file of commands. */
-bool aof_name_is_image(const char *name);
-
 enum status aof_replay_files(const struct aof_replay *replay, struct message *message);
 
 #endif

@@ -22,7 +22,7 @@
 #include "base/tree.h"
 #include "base/version.h"
 #include "persist/aof_manifest.h"
-#include "persist/aof_replay.h"
+#include "persist/aof_name.h"
 #include "persist/checkpoint.h"
 #include "persist/dataset_file.h"
 #include "persist/image_keys.h"
@@ -144,7 +144,7 @@ static enum status add_empty_increment(struct aof_manifest *manifest, const char
 /* What a new base is called. */
 static void name_image(char *file, const char *name)
 {
-    snprintf(file, NAME_MAX + 1, "%.200s.%lld.base.image", name, (long long)clock_wall_us());
+    snprintf(file, NAME_MAX + 1, "%.200s.%lld%s", name, (long long)clock_wall_us(), AOF_NAME_IMAGE_END);
 }
 
 /* Making one */

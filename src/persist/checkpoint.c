@@ -16,19 +16,11 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/tree.h"
+#include "persist/aof_name.h"
 #include "persist/dataset_file.h"
 #include "tier/image.h"
 
 enum { PATH_SIZE = 4096, COMMIT_TRIES = 20000 };
-
-static const char image_end[] = ".base.image";
-
-static bool is_image(const char *name)
-{
-    size_t size = strlen(name), end = sizeof(image_end) - 1;
-
-    return size > end && strcmp(name + size - end, image_end) == 0;
-}
 
 void checkpoint_clean(const char *dir, const char *base)
 {
@@ -38,7 +30,7 @@ void checkpoint_clean(const char *dir, const char *base)
     while (list != NULL && (entry = readdir(list)) != NULL) {
         char path[PATH_SIZE];
 
-        if (!is_image(entry->d_name) || (base != NULL && strcmp(entry->d_name, base) == 0))
+        if (!aof_name_is_image(entry->d_name) || (base != NULL && strcmp(entry->d_name, base) == 0))
             continue;
         snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
         tree_remove(path);
@@ -206,7 +198,7 @@ enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct part
 
     if (status != STATUS_OK)
         return status;
-    snprintf(base, sizeof(base), "%s.%lld%s", name, (long long)clock_wall_us(), image_end);
+    snprintf(base, sizeof(base), "%s.%lld%s", name, (long long)clock_wall_us(), AOF_NAME_IMAGE_END);
     snprintf(image, sizeof(image), "%s/%s", dir, base);
     status = take_image(tier, partitions, &cut, image, &lsn, message);
     if (status == STATUS_OK)

@@ -25,7 +25,7 @@ enum { TICK_US = 1000000 };
 
 /* Opening */
 
-static enum status dir_open(struct aof *aof, struct message *message)
+static enum status open_directory(struct aof *aof, struct message *message)
 {
     aof->dir_fd = open(aof->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (aof->dir_fd < 0) {
@@ -40,7 +40,7 @@ static enum status dir_open(struct aof *aof, struct message *message)
 }
 
 /* A log of before Redis 7 lies where the directory lies. Starting empty beside it would look like data loss. */
-static void old_style_find(struct aof *aof)
+static void find_old_style_log(struct aof *aof)
 {
     char *dir = mem_string(bytes_of_string(aof->dir));
     struct buffer path = { 0 };
@@ -76,7 +76,7 @@ static bool is_orphan(const struct aof *aof, const char *name)
 
 /* There is no manifest. Is there nothing else either? To begin an empty log beside data would look like data loss, and become it, as
  * images that no manifest names are removed. */
-static enum status orphans_refuse(struct aof *aof, struct message *message)
+static enum status refuse_orphans(struct aof *aof, struct message *message)
 {
     struct dirent *entry;
     enum status status = STATUS_OK;
@@ -156,7 +156,7 @@ enum status aof_open(const struct aof_options *options, struct aof **result, str
     mutex_init(&aof->wake_lock);
     condition_init(&aof->wake);
 
-    status = dir_open(aof, message);
+    status = open_directory(aof, message);
     if (status == STATUS_OK)
         status = aof_manifest_load(&aof->manifest, aof->dir_fd, aof->manifest_name, message);
     /* A killed server may not have synced the manifest that we go by, and what it does not name will be removed. */
@@ -165,9 +165,9 @@ enum status aof_open(const struct aof_options *options, struct aof **result, str
         status = STATUS_IO;
     }
     if (status == STATUS_NOT_FOUND)
-        status = orphans_refuse(aof, message);
+        status = refuse_orphans(aof, message);
     if (status == STATUS_OK && aof->manifest.count == 0)
-        old_style_find(aof);
+        find_old_style_log(aof);
     if (status != STATUS_OK) {
         aof_destroy(aof);
         return status;
@@ -240,7 +240,7 @@ const char *aof_base(struct aof *aof)
 
 /* Starting and stopping */
 
-static enum status dir_create(struct aof *aof, struct message *message)
+static enum status create_directory(struct aof *aof, struct message *message)
 {
     enum status status = STATUS_OK;
 
@@ -249,13 +249,13 @@ static enum status dir_create(struct aof *aof, struct message *message)
     else
         status = directory_sync_parent(aof->disk, aof->dir);
     if (status == STATUS_OK)
-        return dir_open(aof, message);
+        return open_directory(aof, message);
     message_set(message, "Can't create the AOF directory %s: %s", aof->dir, strerror(errno));
     return status;
 }
 
 /* Files of type h are what an earlier checkpoint left to delete. They go first: once no manifest names them, nobody finds them. */
-static enum status history_drop(struct aof *aof, struct message *message)
+static enum status drop_history(struct aof *aof, struct message *message)
 {
     enum status status = STATUS_OK;
     bool replaced, found = false;
@@ -275,7 +275,7 @@ static enum status history_drop(struct aof *aof, struct message *message)
 
 /* Opens the last increment. What a killed server left in the page cache is synced now: it is about to be seen, and
  * under `always` what was seen survives a power cut. */
-static enum status increment_open(struct aof *aof, struct message *message)
+static enum status open_increment(struct aof *aof, struct message *message)
 {
     struct aof_file *last = &aof->manifest.files[aof->manifest.count - 1];
     struct stat info;
@@ -291,7 +291,7 @@ static enum status increment_open(struct aof *aof, struct message *message)
 
 /* Cuts off what does not count, for readers that do not know validsize. The manifest holds without it, so it may
  * fail. */
-static void file_trim(struct aof *aof, const struct aof_file *file)
+static void trim_file(struct aof *aof, const struct aof_file *file)
 {
     int fd;
 
@@ -313,17 +313,17 @@ enum status aof_start(struct aof *aof, struct message *message)
     CHECK(!aof->started && (aof->replayed || aof->manifest.count == 0));
     message->text[0] = '\0';
     if (aof->dir_fd < 0)
-        status = dir_create(aof, message);
+        status = create_directory(aof, message);
     if (status == STATUS_OK && aof->adopted != NULL)
         status = aof_adopt_begin(aof, message);
     if (status == STATUS_OK)
-        status = history_drop(aof, message);
+        status = drop_history(aof, message);
     if (status != STATUS_OK)
         return status;
     aof_manifest_clean(aof->dir_fd, aof->manifest_name);
     for (int i = 0; i < aof->manifest.count; i++) {
         aof->manifest.files[i].first_lsn = 0;
-        file_trim(aof, &aof->manifest.files[i]);
+        trim_file(aof, &aof->manifest.files[i]);
     }
     /* A file of which only a part counts can't be appended to. */
     last = aof->manifest.count > 0 ? &aof->manifest.files[aof->manifest.count - 1] : NULL;
@@ -332,7 +332,7 @@ enum status aof_start(struct aof *aof, struct message *message)
         if (status == STATUS_OK)
             aof->manifest.files[aof->manifest.count - 1].first_lsn = 0;
     } else {
-        status = increment_open(aof, message);
+        status = open_increment(aof, message);
     }
     if (status != STATUS_OK)
         return status;

@@ -17,7 +17,7 @@ enum { DELAYED_US = 2000000 };
 
 /* Error state; the flush lock is held. The reason is told once, not at every try. */
 
-static void error_set(struct aof *aof, enum status status, const char *what, int error)
+static void set_error(struct aof *aof, enum status status, const char *what, int error)
 {
     struct message message;
     enum status before;
@@ -30,7 +30,7 @@ static void error_set(struct aof *aof, enum status status, const char *what, int
     aof_report(aof, message.text);
 }
 
-static void error_clear(struct aof *aof)
+static void clear_error(struct aof *aof)
 {
     if (aof->torn || aof->untrusted || atomic_exchange(&aof->error, STATUS_OK) == STATUS_OK)
         return;
@@ -38,7 +38,7 @@ static void error_clear(struct aof *aof)
     aof_report(aof, "AOF: the disk takes writes again");
 }
 
-static void lost_set(struct aof *aof, const char *why)
+static void set_lost(struct aof *aof, const char *why)
 {
     struct message message;
 
@@ -60,7 +60,7 @@ static void wake_for_cut(struct aof *aof)
 }
 
 /* Back to where the last good write ended, before anybody can see or follow half a command. */
-static bool file_cut_back(struct aof *aof)
+static bool cut_file_back(struct aof *aof)
 {
     aof->torn = aof->disk->ftruncate(aof->disk->context, aof->fd, (off_t)atomic_load(&aof->current_size)) != 0;
     return !aof->torn;
@@ -70,15 +70,15 @@ static bool file_cut_back(struct aof *aof)
 static struct bytes chunk_run(const struct aof_chunk *chunk, int n)
 {
     int piece = n / 2;
-    size_t from = piece == 0 ? chunk->start : chunk->pieces[piece - 1].at;
+    size_t from = piece == 0 ? chunk->start : chunk->pieces[piece - 1].offset;
 
     if (n % 2 != 0)
         return buffer_bytes(&chunk->pieces[piece].blob->buffer);
-    return bytes_of(chunk->data + from, (piece < chunk->piece_count ? chunk->pieces[piece].at : chunk->end) - from);
+    return bytes_of(chunk->data + from, (piece < chunk->piece_count ? chunk->pieces[piece].offset : chunk->end) - from);
 }
 
 /* Writes one chunk. If that fails, the file is cut back to where the chunk began. */
-static bool chunk_write(struct aof *aof, struct aof_chunk *chunk)
+static bool write_chunk(struct aof *aof, struct aof_chunk *chunk)
 {
     size_t size = 0;
     int error = 0, runs = chunk->piece_count * 2 + 1;
@@ -89,8 +89,8 @@ static bool chunk_write(struct aof *aof, struct aof_chunk *chunk)
         size += chunk_run(chunk, n).size;
     }
     if (error != 0) {
-        file_cut_back(aof);
-        error_set(aof, status_of_errno(error), "a write failed", error);
+        cut_file_back(aof);
+        set_error(aof, status_of_errno(error), "a write failed", error);
         return false;
     }
     for (int n = 0; n < runs; n++) {
@@ -107,7 +107,7 @@ static bool chunk_write(struct aof *aof, struct aof_chunk *chunk)
 }
 
 /* Writes the tail, as far as the disk and a cut let it. The flush lock is held. */
-static void tail_write(struct aof *aof)
+static void write_tail(struct aof *aof)
 {
     struct aof_chunk *done = NULL, *chunk = aof_tail_take(&aof->tail);
     bool progress = false;
@@ -115,14 +115,14 @@ static void tail_write(struct aof *aof)
     *aof->pending_end = chunk;
     for (; chunk != NULL; chunk = chunk->next)
         aof->pending_end = &chunk->next;
-    if (aof->untrusted || (aof->torn && !file_cut_back(aof)))
+    if (aof->untrusted || (aof->torn && !cut_file_back(aof)))
         return;
     while ((chunk = aof->pending) != NULL) {
         if (chunk->begins_file) {
             wake_for_cut(aof);
             break;
         }
-        if (!chunk_write(aof, chunk))
+        if (!write_chunk(aof, chunk))
             break;
         progress = true;
         aof->pending = chunk->next;
@@ -132,7 +132,7 @@ static void tail_write(struct aof *aof)
     if (aof->pending == NULL)
         aof->pending_end = &aof->pending;
     if (progress && (aof->pending == NULL || aof->pending->begins_file))
-        error_clear(aof);
+        clear_error(aof);
     aof_tail_give_back(&aof->tail, done);
 }
 
@@ -144,7 +144,7 @@ bool aof_flush(struct aof *aof, uint64_t lsn)
         return false;
     mutex_lock(&aof->flush_lock);
     if (aof_written(aof) < lsn && aof_error(aof) == STATUS_OK)
-        tail_write(aof);
+        write_tail(aof);
     mutex_unlock(&aof->flush_lock);
     return aof_written(aof) >= lsn;
 }
@@ -165,13 +165,13 @@ void aof_request_sync(struct aof *aof, uint64_t lsn)
 
 /* The flusher */
 
-static void synced_tell(struct aof *aof)
+static void report_synced(struct aof *aof)
 {
     if (aof->synced != NULL)
         aof->synced(aof->synced_context, aof_durable(aof));
 }
 
-static bool untrusted_mend(struct aof *aof)
+static bool replace_untrusted(struct aof *aof)
 {
     enum status status = STATUS_OK;
 
@@ -182,19 +182,19 @@ static bool untrusted_mend(struct aof *aof)
     if (aof->untrusted) {
         status = aof_increment_replace(aof);
         if (status == STATUS_CORRUPT)
-            lost_set(aof, "can't be read back");
+            set_lost(aof, "can't be read back");
         else if (status == STATUS_OK)
-            error_clear(aof);
+            clear_error(aof);
     }
     mutex_unlock(&aof->flush_lock);
     mutex_unlock(&aof->files_lock);
     if (status == STATUS_OK || aof_is_lost(aof))
-        synced_tell(aof);
+        report_synced(aof);
     return status == STATUS_OK;
 }
 
 /* Syncs what is written. Others write on meanwhile: no lock is held during the fsync. */
-static bool file_sync(struct aof *aof)
+static bool sync_file(struct aof *aof)
 {
     uint64_t target, target_size;
     int64_t started, took;
@@ -228,18 +228,18 @@ static bool file_sync(struct aof *aof)
         atomic_store_explicit(&aof->durable, target, memory_order_release);
     } else {
         aof->untrusted = true;
-        error_set(aof, status_of_errno(error), "an fsync failed", error);
+        set_error(aof, status_of_errno(error), "an fsync failed", error);
     }
     mutex_unlock(&aof->flush_lock);
     if (error != 0)
-        return untrusted_mend(aof);
+        return replace_untrusted(aof);
     atomic_store(&aof->last_fsync_ms, clock_wall_ms());
-    synced_tell(aof);
+    report_synced(aof);
     return true;
 }
 
 /* The current file is written up to the cut and synced: the next one begins. */
-static void file_switch(struct aof *aof)
+static void switch_file(struct aof *aof)
 {
     mutex_lock(&aof->files_lock);
     mutex_lock(&aof->flush_lock);
@@ -263,7 +263,7 @@ static void file_switch(struct aof *aof)
     mutex_unlock(&aof->files_lock);
 }
 
-static bool cut_waits(struct aof *aof)
+static bool is_cut_waiting(struct aof *aof)
 {
     bool waits;
 
@@ -277,32 +277,32 @@ static bool cut_waits(struct aof *aof)
 static void flusher_round(struct aof *aof, bool due, uint64_t wanted)
 {
     uint64_t before = aof_written(aof);
-    bool told = false;
+    bool reported = false;
     int mode;
 
     if (aof_error(aof) != STATUS_OK && !due)
         return;
-    if (aof->untrusted && !untrusted_mend(aof))     /* only this thread changes it */
+    if (aof->untrusted && !replace_untrusted(aof))     /* only this thread changes it */
         return;
     for (;;) {
         mutex_lock(&aof->flush_lock);
-        tail_write(aof);
+        write_tail(aof);
         mutex_unlock(&aof->flush_lock);
-        if (!cut_waits(aof))
+        if (!is_cut_waiting(aof))
             break;
-        if (!file_sync(aof))
+        if (!sync_file(aof))
             break;
         if (aof_durable(aof) != aof_written(aof))
             continue;       /* what came between was before the cut, and is written but not synced */
-        file_switch(aof);
-        synced_tell(aof);
+        switch_file(aof);
+        report_synced(aof);
     }
     mode = atomic_load(&aof->fsync);
     if (aof_durable(aof) < aof_written(aof) && !aof->untrusted
         && (wanted > aof_durable(aof) || mode == AOF_FSYNC_ALWAYS || (mode == AOF_FSYNC_EVERYSEC && due)))
-        told = file_sync(aof);
-    if (!told && aof_written(aof) != before)
-        synced_tell(aof);
+        reported = sync_file(aof);
+    if (!reported && aof_written(aof) != before)
+        report_synced(aof);
 }
 
 void *aof_flusher_main(void *context)

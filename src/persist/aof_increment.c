@@ -25,7 +25,7 @@ static int current_index(const struct aof *aof)
 
 /* Creates the next increment, empty. A number whose file exists and holds something is passed over: it is not ours to
  * write into. The name is freed with mem_free. */
-static int increment_create(struct aof *aof, uint64_t *seq, char **name)
+static int create_increment(struct aof *aof, uint64_t *seq, char **name)
 {
     for (;;) {
         struct stat info;
@@ -47,7 +47,7 @@ static int increment_create(struct aof *aof, uint64_t *seq, char **name)
 
 /* A file that did not make it. Once a manifest that names it may be on the disk, it has to stay until the next one
  * is. */
-static void increment_give_up(struct aof *aof, int fd, const char *name, bool named)
+static void give_up_increment(struct aof *aof, int fd, const char *name, bool named)
 {
     if (fd < 0)
         return;
@@ -59,7 +59,7 @@ static void increment_give_up(struct aof *aof, int fd, const char *name, bool na
 }
 
 /* `next` is on the disk and becomes what we go by; it is empty afterwards. */
-static void manifest_saved(struct aof *aof, struct aof_manifest *next)
+static void install_manifest(struct aof *aof, struct aof_manifest *next)
 {
     aof_manifest_release(&aof->manifest);
     aof->manifest = *next;
@@ -70,7 +70,7 @@ static void manifest_saved(struct aof *aof, struct aof_manifest *next)
 }
 
 /* Copies a stretch of the current file into another, and compares its sum. */
-static enum status stretch_copy(struct aof *aof, const struct aof_stretch *stretch, uint64_t from, int to)
+static enum status copy_stretch(struct aof *aof, const struct aof_stretch *stretch, uint64_t from, int to)
 {
     struct stream_sum sum = { 0 };
     char *block = mem_alloc(COPY_SIZE);
@@ -95,16 +95,16 @@ static enum status stretch_copy(struct aof *aof, const struct aof_stretch *stret
 }
 
 /* The new increment's contents: a SELECT and everything behind the last good fsync. *size is what it came to. */
-static enum status increment_fill(struct aof *aof, int fd, uint64_t *size)
+static enum status fill_increment(struct aof *aof, int fd, uint64_t *size)
 {
     char select[AOF_SELECT_SIZE];
     size_t select_size = aof->durable_db < 0 ? 0 : aof_select_print(aof->durable_db, select);
     enum status status = file_write_all(aof->disk, fd, bytes_of(select, select_size));
 
     if (status == STATUS_OK)
-        status = stretch_copy(aof, &aof->syncing, aof->durable_size, fd);
+        status = copy_stretch(aof, &aof->syncing, aof->durable_size, fd);
     if (status == STATUS_OK)
-        status = stretch_copy(aof, &aof->unsynced, aof->durable_size + aof->syncing.size, fd);
+        status = copy_stretch(aof, &aof->unsynced, aof->durable_size + aof->syncing.size, fd);
     if (status == STATUS_OK && (aof->disk->fdatasync(aof->disk->context, fd) != 0
         || aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0))
         status = status_of_errno(errno);
@@ -126,18 +126,18 @@ enum status aof_increment_replace(struct aof *aof)
     enum status status;
 
     aof_manifest_copy(&next, &aof->manifest);
-    fd = increment_create(aof, &seq, &name);
+    fd = create_increment(aof, &seq, &name);
     if (fd < 0) {
         status = status_of_errno(errno);
         goto out;
     }
-    status = increment_fill(aof, fd, &size);
+    status = fill_increment(aof, fd, &size);
     if (status != STATUS_OK)
         goto out;
     next.files[current].valid_size = aof->durable_size;
     if (aof->prepared_fd >= 0) {
         /* The prepared file has to stay behind the current one: another takes its place. */
-        prepared_fd = increment_create(aof, &prepared_seq, &prepared_name);
+        prepared_fd = create_increment(aof, &prepared_seq, &prepared_name);
         status = prepared_fd < 0 || aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0 ? status_of_errno(errno) : STATUS_OK;
         if (status != STATUS_OK)
             goto out;
@@ -161,7 +161,7 @@ enum status aof_increment_replace(struct aof *aof)
         unlinkat(aof->dir_fd, aof->manifest.files[aof->manifest.count - 1].name, 0);
         aof->prepared_fd = prepared_fd;
     }
-    manifest_saved(aof, &next);
+    install_manifest(aof, &next);
     atomic_fetch_add(&aof->other_size, aof->durable_size);
     atomic_store(&aof->current_size, size);
     aof->durable_size = size;
@@ -171,8 +171,8 @@ enum status aof_increment_replace(struct aof *aof)
     atomic_store_explicit(&aof->durable, aof_written(aof), memory_order_release);
     fd = prepared_fd = -1;
 out:
-    increment_give_up(aof, fd, name, replaced);
-    increment_give_up(aof, prepared_fd, prepared_name, replaced);
+    give_up_increment(aof, fd, name, replaced);
+    give_up_increment(aof, prepared_fd, prepared_name, replaced);
     mem_free(name);
     mem_free(prepared_name);
     aof_manifest_release(&next);
@@ -187,7 +187,7 @@ enum status aof_increment_add(struct aof *aof, int *result, struct message *mess
     char *name = NULL;
     uint64_t seq = 0;
     bool replaced = false;
-    int fd = increment_create(aof, &seq, &name), error = errno;
+    int fd = create_increment(aof, &seq, &name), error = errno;
 
     aof_manifest_copy(&next, &aof->manifest);
     if (fd < 0) {
@@ -203,11 +203,11 @@ enum status aof_increment_add(struct aof *aof, int *result, struct message *mess
     error = errno;
 out:
     if (status == STATUS_OK) {
-        manifest_saved(aof, &next);
+        install_manifest(aof, &next);
         *result = fd;
     } else {
         message_set(message, "Can't create an AOF increment in %s: %s", aof->dir, strerror(error));
-        increment_give_up(aof, fd, name, replaced);
+        give_up_increment(aof, fd, name, replaced);
     }
     aof_manifest_release(&next);
     mem_free(name);
@@ -293,7 +293,7 @@ uint64_t aof_cut(struct aof *aof)
 }
 
 /* Files that count no more: the next start removes what is left of them if we can't. Images are found without being named. */
-static void history_add(const struct aof_manifest *now, struct aof_manifest *next, uint64_t lsn)
+static void add_history(const struct aof_manifest *now, struct aof_manifest *next, uint64_t lsn)
 {
     for (int i = 0; i < now->count; i++) {
         const struct aof_file *file = &now->files[i];
@@ -305,7 +305,7 @@ static void history_add(const struct aof_manifest *now, struct aof_manifest *nex
 }
 
 /* Removes the files of type h; those that resist stay named. */
-static void history_remove(struct aof *aof)
+static void remove_history(struct aof *aof)
 {
     for (int i = aof->manifest.count - 1; i >= 0; i--) {
         const struct aof_file *file = &aof->manifest.files[i];
@@ -316,7 +316,7 @@ static void history_remove(struct aof *aof)
 }
 
 /* The manifest with the new base in front, and what lies before the cut as history. */
-static void manifest_after(const struct aof *aof, uint64_t lsn, const char *base_name, struct aof_manifest *next)
+static void make_manifest_after(const struct aof *aof, uint64_t lsn, const char *base_name, struct aof_manifest *next)
 {
     const struct aof_manifest *now = &aof->manifest;
     struct aof_file *base = aof_manifest_base(now);
@@ -324,7 +324,7 @@ static void manifest_after(const struct aof *aof, uint64_t lsn, const char *base
     aof_manifest_init(next);
     if (base_name != NULL)
         aof_manifest_add(next, bytes_of_string(base_name), base == NULL ? 1 : base->seq + 1, AOF_FILE_BASE);
-    history_add(now, next, lsn);
+    add_history(now, next, lsn);
     for (int i = 0; i < now->count; i++) {
         const struct aof_file *file = &now->files[i];
 
@@ -350,15 +350,15 @@ enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, str
         message_set(message, "The AOF's files have not reached the cut yet");
         return STATUS_LOCKED;
     }
-    manifest_after(aof, lsn, base_name, &next);
+    make_manifest_after(aof, lsn, base_name, &next);
     status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, aof->disk, &replaced);
     if (status != STATUS_OK) {
         /* Either manifest is complete, whichever the disk has; so all files stay. */
         message_set(message, "Can't write the AOF manifest in %s: %s", aof->dir, strerror(errno));
         aof_manifest_release(&next);
     } else {
-        manifest_saved(aof, &next);
-        history_remove(aof);
+        install_manifest(aof, &next);
+        remove_history(aof);
         atomic_store(&aof->other_size, aof_increment_sizes(aof));
         atomic_store(&aof->base_size, atomic_load(&aof->other_size) + atomic_load(&aof->current_size));
     }

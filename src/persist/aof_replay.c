@@ -44,12 +44,12 @@ enum record { RECORD_COMPLETE, RECORD_NOTHING, RECORD_TORN, RECORD_BAD };
 enum word { WORD_PLAIN, WORD_MULTI, WORD_EXEC };
 
 struct span {
-    uint64_t at;                    /* in the file */
+    uint64_t offset;                /* in the file */
     size_t size;
 };
 
 /* A command that was read and waits for its turn. */
-struct parsed {
+struct parsed_command {
     uint64_t where, end;            /* in the file, annotations included */
     size_t span;                    /* index of its first argument */
     int arg_count;
@@ -61,7 +61,7 @@ struct parsed {
 struct player {
     const struct aof_replay *replay;
     struct reader reader;
-    struct parsed *commands;
+    struct parsed_command *commands;
     size_t command_first, command_end, command_capacity;
     struct span *spans;
     size_t span_first, span_end, span_capacity;
@@ -71,7 +71,7 @@ struct player {
     int arg_capacity;
     uint64_t done, total;           /* bytes of the files before this one, and of all */
     int64_t progress_us;
-    int untold;                     /* commands since the clock was looked at */
+    int commands_since_look;                     /* commands since the clock was looked at */
     const char *problem;            /* of the record at hand */
 };
 
@@ -79,8 +79,8 @@ struct player {
 static bool reader_need(struct reader *reader, size_t upto)
 {
     while (reader->data.size - reader->begin < upto) {
-        uint64_t at = reader->offset + reader->data.size;
-        uint64_t left = reader->size - at;
+        uint64_t end = reader->offset + reader->data.size;
+        uint64_t left = reader->size - end;
         size_t missing = upto - (reader->data.size - reader->begin), want = missing > READ_SIZE ? missing : READ_SIZE;
         ssize_t size;
 
@@ -97,14 +97,14 @@ static bool reader_need(struct reader *reader, size_t upto)
             reader->begin = 0;
             buffer_shrink(&reader->data, 2 * AHEAD_SIZE);
         }
-        size = file_pread_all(disk_system(), reader->fd, buffer_reserve(&reader->data, want), want, at);
+        size = file_pread_all(disk_system(), reader->fd, buffer_reserve(&reader->data, want), want, end);
         if (size < 0) {
             reader->failed = true;
             reader->error = errno;
             return false;
         }
         if (size == 0) {
-            reader->size = at;      /* somebody cut it meanwhile */
+            reader->size = end;      /* somebody cut it meanwhile */
             return false;
         }
         reader->data.size += (size_t)size;
@@ -112,65 +112,65 @@ static bool reader_need(struct reader *reader, size_t upto)
     return true;
 }
 
-static const char *reader_at(const struct reader *reader, size_t at)
+static const char *reader_at(const struct reader *reader, size_t position)
 {
-    return reader->data.data + reader->begin + at;
+    return reader->data.data + reader->begin + position;
 }
 
-/* `<kind><number>\r\n` at *at, which moves behind it. */
-static enum record number_read(struct player *player, size_t *at, char kind, uint64_t *number, const char *problem)
+/* `<kind><number>\r\n` at *position, which moves past it. */
+static enum record read_number(struct player *player, size_t *position, char kind, uint64_t *number, const char *problem)
 {
     struct reader *reader = &player->reader;
     size_t digits = 0;
     uint64_t value = 0;
 
     player->problem = problem;
-    if (!reader_need(reader, *at + 1))
+    if (!reader_need(reader, *position + 1))
         return RECORD_TORN;
-    if (*reader_at(reader, *at) != kind)
+    if (*reader_at(reader, *position) != kind)
         return RECORD_BAD;
     for (;; digits++) {
         char c;
 
-        if (!reader_need(reader, *at + digits + 2))
+        if (!reader_need(reader, *position + digits + 2))
             return RECORD_TORN;
-        c = *reader_at(reader, *at + 1 + digits);
+        c = *reader_at(reader, *position + 1 + digits);
         if (c == '\r' && digits > 0)
             break;
         if (c < '0' || c > '9' || digits >= NUMBER_SIZE_MAX || value > (UINT64_MAX >> 8) / 10)
             return RECORD_BAD;
         value = value * 10 + (uint64_t)(c - '0');
     }
-    *at += digits + 2;
-    if (!reader_need(reader, *at + 1))
+    *position += digits + 2;
+    if (!reader_need(reader, *position + 1))
         return RECORD_TORN;
-    if (*reader_at(reader, *at) != '\n')
+    if (*reader_at(reader, *position) != '\n')
         return RECORD_BAD;
-    *at += 1;
+    *position += 1;
     *number = value;
     return RECORD_COMPLETE;
 }
 
 /* Lines that begin with '#' carry a time or a remark. */
-static enum record annotation_skip(struct player *player, size_t *at)
+static enum record skip_annotation(struct player *player, size_t *position)
 {
     size_t size = 0;
 
     player->problem = "an annotation that does not end";
     for (;;) {
-        if (!reader_need(&player->reader, *at + size + 1))
+        if (!reader_need(&player->reader, *position + size + 1))
             return RECORD_TORN;
-        if (*reader_at(&player->reader, *at + size++) == '\n')
+        if (*reader_at(&player->reader, *position + size++) == '\n')
             break;
         if (size > LINE_SIZE_MAX)
             return RECORD_BAD;
     }
-    *at += size;
+    *position += size;
     return RECORD_COMPLETE;
 }
 
 /* Room for one more at the end of a queue of elements of `size` bytes. */
-static void *queue_grow(void *elements, size_t *first, size_t *end, size_t *capacity, size_t size)
+static void *grow_queue(void *elements, size_t *first, size_t *end, size_t *capacity, size_t size)
 {
     if (*end < *capacity)
         return elements;
@@ -185,45 +185,45 @@ static void *queue_grow(void *elements, size_t *first, size_t *end, size_t *capa
 }
 
 /* One more argument of the command being read. */
-static void span_add(struct player *player, uint64_t at, size_t size)
+static void add_span(struct player *player, uint64_t offset, size_t size)
 {
     size_t before = player->span_first;
 
-    player->spans = queue_grow(player->spans, &player->span_first, &player->span_end, &player->span_capacity, sizeof(struct span));
+    player->spans = grow_queue(player->spans, &player->span_first, &player->span_end, &player->span_capacity, sizeof(struct span));
     if (player->span_first != before) {
         for (size_t i = player->command_first; i < player->command_end; i++)
             player->commands[i].span -= before;
     }
-    player->spans[player->span_end++] = (struct span){ at, size };
+    player->spans[player->span_end++] = (struct span){ offset, size };
 }
 
 /* The command at *at, behind any annotations. On RECORD_COMPLETE its arguments are the last spans, and *at is behind it;
  * RECORD_NOTHING: the file ends here, as it may. On the others *at is unchanged. */
-static enum record record_read(struct player *player, size_t *at, int *arg_count)
+static enum record read_record(struct player *player, size_t *position, int *arg_count)
 {
     struct reader *reader = &player->reader;
-    size_t here = *at;
+    size_t here = *position;
     uint64_t count = 0, size = 0;
     enum record result;
 
     for (;;) {
         if (!reader_need(reader, here + 1)) {
-            *at = here;
+            *position = here;
             return reader->failed ? RECORD_TORN : RECORD_NOTHING;
         }
         if (*reader_at(reader, here) != '#')
             break;
-        result = annotation_skip(player, &here);
+        result = skip_annotation(player, &here);
         if (result != RECORD_COMPLETE)
             return result;
     }
-    result = number_read(player, &here, '*', &count, "expected '*' and the number of arguments");
+    result = read_number(player, &here, '*', &count, "expected '*' and the number of arguments");
     if (result != RECORD_COMPLETE)
         return result;
     if (count == 0 || count > INT32_MAX / 2)
         return RECORD_BAD;
     for (uint64_t i = 0; i < count; i++) {
-        result = number_read(player, &here, '$', &size, "expected '$' and the length of an argument");
+        result = read_number(player, &here, '$', &size, "expected '$' and the length of an argument");
         if (result != RECORD_COMPLETE)
             return result;
         if (size > reader->size || !reader_need(reader, here + size + 2))
@@ -231,16 +231,16 @@ static enum record record_read(struct player *player, size_t *at, int *arg_count
         player->problem = "an argument does not end in CRLF";
         if (memcmp(reader_at(reader, here + size), "\r\n", 2) != 0)
             return RECORD_BAD;
-        span_add(player, reader->offset + reader->begin + here, (size_t)size);
+        add_span(player, reader->offset + reader->begin + here, (size_t)size);
         here += size + 2;
     }
     *arg_count = (int)count;
-    *at = here;
+    *position = here;
     return RECORD_COMPLETE;
 }
 
 /* The arguments of a command, borrowed until the next one is read. */
-static const struct bytes *args_of(struct player *player, const struct parsed *command)
+static const struct bytes *args_of(struct player *player, const struct parsed_command *command)
 {
     const struct reader *reader = &player->reader;
 
@@ -251,7 +251,7 @@ static const struct bytes *args_of(struct player *player, const struct parsed *c
     for (int i = 0; i < command->arg_count; i++) {
         const struct span *span = &player->spans[command->span + (size_t)i];
 
-        player->args[i] = bytes_of(reader->data.data + (span->at - reader->offset), span->size);
+        player->args[i] = bytes_of(reader->data.data + (span->offset - reader->offset), span->size);
     }
     return player->args;
 }
@@ -269,23 +269,23 @@ static enum word word_of(const struct bytes *args, int arg_count)
 static bool read_ahead(struct player *player)
 {
     struct reader *reader = &player->reader;
-    struct parsed command = { .where = player->ahead };
-    size_t at = (size_t)(player->ahead - reader->offset - reader->begin), spans = player->span_end - player->span_first;
+    struct parsed_command command = { .where = player->ahead };
+    size_t position = (size_t)(player->ahead - reader->offset - reader->begin), spans = player->span_end - player->span_first;
     const struct bytes *args;
 
     if (player->ended != RECORD_COMPLETE)
         return false;
-    player->ended = record_read(player, &at, &command.arg_count);
+    player->ended = read_record(player, &position, &command.arg_count);
     if (player->ended != RECORD_COMPLETE)
         return false;
-    player->ahead = command.end = reader->offset + reader->begin + at;
+    player->ahead = command.end = reader->offset + reader->begin + position;
     command.span = player->span_first + spans;
     args = args_of(player, &command);
     command.word = word_of(args, command.arg_count);
     if (player->replay->ahead != NULL)
         player->replay->ahead(player->replay->context, args, command.arg_count);
-    player->commands = queue_grow(player->commands, &player->command_first, &player->command_end, &player->command_capacity,
-        sizeof(struct parsed));
+    player->commands = grow_queue(player->commands, &player->command_first, &player->command_end, &player->command_capacity,
+        sizeof(struct parsed_command));
     player->commands[player->command_end++] = command;
     return true;
 }
@@ -305,7 +305,7 @@ static void keep_ahead(struct player *player)
 }
 
 /* An EXEC with a bit changed; no command has such a name. */
-static bool is_nearly_exec(struct player *player, const struct parsed *command)
+static bool is_nearly_exec(struct player *player, const struct parsed_command *command)
 {
     const struct bytes name = args_of(player, command)[0];
     int bits = 0;
@@ -318,7 +318,7 @@ static bool is_nearly_exec(struct player *player, const struct parsed *command)
 }
 
 /* A MULTI without its EXEC: torn, unless the EXEC is there and damaged. Then the log goes on after it. */
-static enum record group_end(struct player *player, uint64_t *where)
+static enum record judge_open_group(struct player *player, uint64_t *where)
 {
     *where = player->commands[player->command_first].where;
     for (size_t i = player->command_first + 1; i < player->command_end; i++) {
@@ -333,10 +333,10 @@ static enum record group_end(struct player *player, uint64_t *where)
 
 /* The number of commands between the MULTI, which is the first, and its EXEC; false: there is no such group, and how it ended is
  * in *result and *where. */
-static bool group_find(struct player *player, size_t *count, enum record *result, uint64_t *where)
+static bool find_group_end(struct player *player, size_t *count, enum record *result, uint64_t *where)
 {
     for (size_t i = 1;; i++) {
-        const struct parsed *command;
+        const struct parsed_command *command;
 
         while (player->command_end - player->command_first <= i) {
             if (read_ahead(player))
@@ -344,7 +344,7 @@ static bool group_find(struct player *player, size_t *count, enum record *result
             *result = player->ended;
             *where = player->ahead;
             if (player->ended != RECORD_BAD)
-                *result = group_end(player, where);
+                *result = judge_open_group(player, where);
             return false;
         }
         command = &player->commands[player->command_first + i];
@@ -362,28 +362,28 @@ static bool group_find(struct player *player, size_t *count, enum record *result
 }
 
 /* Done with the first command; its bytes may go. */
-static void pop(struct player *player)
+static void pop_command(struct player *player)
 {
-    const struct parsed *command = &player->commands[player->command_first++];
+    const struct parsed_command *command = &player->commands[player->command_first++];
 
     player->reader.begin = (size_t)(command->end - player->reader.offset);
     player->span_first = command->span + (size_t)command->arg_count;
 }
 
-static bool run_first(struct player *player, uint64_t *where)
+static bool run_first_command(struct player *player, uint64_t *where)
 {
-    const struct parsed *command = &player->commands[player->command_first];
+    const struct parsed_command *command = &player->commands[player->command_first];
 
     *where = command->where;
     return player->replay->run(player->replay->context, args_of(player, command), command->arg_count);
 }
 
-static void progress_tell(struct player *player, bool always)
+static void report_progress(struct player *player, bool always)
 {
     const struct aof_replay *replay = player->replay;
     int64_t now;
 
-    if (replay->progress == NULL || (!always && ++player->untold % PROGRESS_COMMANDS != 0))
+    if (replay->progress == NULL || (!always && ++player->commands_since_look % PROGRESS_COMMANDS != 0))
         return;
     now = clock_mono_us();
     if (!always && now - player->progress_us < PROGRESS_US)
@@ -394,7 +394,7 @@ static void progress_tell(struct player *player, bool always)
 
 /* How a file ended: RECORD_NOTHING (well), RECORD_TORN, RECORD_BAD, or RECORD_COMPLETE (a command was refused), with
  * the offset where that is. Everything before it was run. */
-static enum record file_play(struct player *player, uint64_t *where)
+static enum record play_file(struct player *player, uint64_t *where)
 {
     enum record result;
     size_t count;
@@ -408,33 +408,33 @@ static enum record file_play(struct player *player, uint64_t *where)
             *where = player->ahead;
             return player->ended;
         }
-        progress_tell(player, false);
+        report_progress(player, false);
         switch (player->commands[player->command_first].word) {
         case WORD_PLAIN:
-            if (!run_first(player, where))
+            if (!run_first_command(player, where))
                 return RECORD_COMPLETE;
-            pop(player);
+            pop_command(player);
             break;
         case WORD_EXEC:
             *where = player->commands[player->command_first].where;
             player->problem = "an EXEC without a MULTI";
             return RECORD_BAD;
         case WORD_MULTI:
-            if (!group_find(player, &count, &result, where))
+            if (!find_group_end(player, &count, &result, where))
                 return result;
-            pop(player);
+            pop_command(player);
             for (size_t i = 0; i < count; i++) {
-                if (!run_first(player, where))
+                if (!run_first_command(player, where))
                     return RECORD_COMPLETE;
-                pop(player);
+                pop_command(player);
             }
-            pop(player);
+            pop_command(player);
             break;
         }
     }
 }
 
-static void import_tell(void *context, uint64_t done)
+static void report_import(void *context, uint64_t done)
 {
     struct player *player = context;
     const struct aof_replay *replay = player->replay;
@@ -444,7 +444,7 @@ static void import_tell(void *context, uint64_t done)
 }
 
 /* What takes the place of aof_import when nobody wants to import anything. */
-static enum status rdb_skip_empty(int fd, uint64_t *size, struct message *message)
+static enum status skip_empty_rdb(int fd, uint64_t *size, struct message *message)
 {
     struct rdb_reader *reader = rdb_reader_create_file(fd);
     struct rdb_part part;
@@ -463,7 +463,7 @@ static enum status rdb_skip_empty(int fd, uint64_t *size, struct message *messag
 }
 
 /* An RDB at the head of a base. Commands may follow it. */
-static enum status rdb_import(struct player *player, const char *name, struct message *message)
+static enum status import_rdb(struct player *player, const char *name, struct message *message)
 {
     const struct aof_replay *replay = player->replay;
     struct reader *reader = &player->reader;
@@ -474,9 +474,9 @@ static enum status rdb_import(struct player *player, const char *name, struct me
     if (!reader_need(reader, 5) || !rdb_is_one(bytes_of(reader_at(reader, 0), 5)))
         return STATUS_OK;               /* what is wrong shows at the first command */
     if (replay->import != NULL)
-        status = replay->import(replay->import_context, reader->fd, import_tell, player, &size, &why);
+        status = replay->import(replay->import_context, reader->fd, report_import, player, &size, &why);
     else
-        status = rdb_skip_empty(reader->fd, &size, &why);
+        status = skip_empty_rdb(reader->fd, &size, &why);
     reader->offset = size;
     reader->begin = reader->data.size = 0;
     if (status != STATUS_OK)
@@ -485,7 +485,7 @@ static enum status rdb_import(struct player *player, const char *name, struct me
 }
 
 /* Cuts the file off at `where`, durably: what is appended next must not follow half a command. */
-static enum status tail_cut(const struct aof_replay *replay, int fd, const char *name, uint64_t where, struct message *message)
+static enum status cut_tail(const struct aof_replay *replay, int fd, const char *name, uint64_t where, struct message *message)
 {
     if (replay->disk->ftruncate(replay->disk->context, fd, (off_t)where) == 0
         && replay->disk->fdatasync(replay->disk->context, fd) == 0)
@@ -495,7 +495,7 @@ static enum status tail_cut(const struct aof_replay *replay, int fd, const char 
 }
 
 /* Where a file ends but for zeros. A power cut may leave a file as long as it was and without its last bytes: they read as zeros. */
-static uint64_t zeros_begin(const struct reader *reader)
+static uint64_t find_zeros(const struct reader *reader)
 {
     char block[4096];
     uint64_t end = reader->size;
@@ -514,21 +514,21 @@ static uint64_t zeros_begin(const struct reader *reader)
 }
 
 /* What was bad may be a torn end that is followed by zeros: then it is torn without them. Begins where the last play ended. */
-static enum record zeros_try(struct player *player, uint64_t *where)
+static enum record play_without_zeros(struct player *player, uint64_t *where)
 {
     struct reader *reader = &player->reader;
-    uint64_t end = zeros_begin(reader);
+    uint64_t end = find_zeros(reader);
 
     if (end == reader->size || end < reader->offset + reader->begin)
         return RECORD_BAD;
     reader->size = end;
     if (reader->offset + reader->data.size > end)
         reader->data.size = (size_t)(end - reader->offset);
-    return file_play(player, where) == RECORD_BAD ? RECORD_BAD : RECORD_TORN;
+    return play_file(player, where) == RECORD_BAD ? RECORD_BAD : RECORD_TORN;
 }
 
 /* A torn end, if the log does not go on after it (aof_tear.h). On RECORD_BAD `problem`, of MESSAGE_SIZE, says where. */
-static enum record tear_judge(struct player *player, char *problem)
+static enum record judge_tear(struct player *player, char *problem)
 {
     struct reader *reader = &player->reader;
     uint64_t from = player->ahead, left = reader->size - from;
@@ -547,7 +547,7 @@ static enum record tear_judge(struct player *player, char *problem)
     return result;
 }
 
-static enum status file_end(struct player *player, const struct aof_file *file, bool may_be_torn, enum record result,
+static enum status judge_file_end(struct player *player, const struct aof_file *file, bool may_be_torn, enum record result,
     uint64_t where, uint64_t size, struct message *message)
 {
     const struct aof_replay *replay = player->replay;
@@ -556,7 +556,7 @@ static enum status file_end(struct player *player, const struct aof_file *file, 
     char tear[MESSAGE_SIZE];
 
     if (result == RECORD_TORN && !reader->failed) {
-        result = tear_judge(player, tear);
+        result = judge_tear(player, tear);
         problem = tear;
     }
     if (replay->damaged_at != NULL && result != RECORD_NOTHING)
@@ -586,14 +586,14 @@ static enum status file_end(struct player *player, const struct aof_file *file, 
             "aof-load-truncated yes would cut it off", file->name, where);
         return STATUS_TRUNCATED;
     }
-    if (tail_cut(replay, reader->fd, file->name, where, message) != STATUS_OK)
+    if (cut_tail(replay, reader->fd, file->name, where, message) != STATUS_OK)
         return STATUS_IO;
     message_set(message, "The AOF file %s ended in the middle of a command: %" PRIu64 " bytes were cut off at "
         "offset %" PRIu64, file->name, size - where, where);
     return STATUS_OK;
 }
 
-static enum status file_replay(struct player *player, const struct aof_file *file, uint64_t size, bool may_be_torn,
+static enum status replay_file(struct player *player, const struct aof_file *file, uint64_t size, bool may_be_torn,
     struct message *message)
 {
     struct reader *reader = &player->reader;
@@ -610,12 +610,12 @@ static enum status file_replay(struct player *player, const struct aof_file *fil
     reader->offset = 0;
     reader->begin = reader->data.size = 0;
     if (file->type == AOF_FILE_BASE)
-        status = rdb_import(player, file->name, message);
+        status = import_rdb(player, file->name, message);
     if (status == STATUS_OK) {
-        result = file_play(player, &where);
+        result = play_file(player, &where);
         if (result == RECORD_BAD && may_be_torn)
-            result = zeros_try(player, &where);
-        status = file_end(player, file, may_be_torn, result, where, size, message);
+            result = play_without_zeros(player, &where);
+        status = judge_file_end(player, file, may_be_torn, result, where, size, message);
     }
     close(reader->fd);
     player->done += size;
@@ -629,7 +629,7 @@ static bool is_played(const struct aof_file *file)
 
 /* The bytes of each file that count. A file may be longer than its manifest says: whoever wrote that manifest was
  * killed before it could cut the file (aof_increment.c, aof_increment_replace). aof_start does it. */
-static enum status sizes_read(const struct aof_replay *replay, uint64_t *sizes, struct message *message)
+static enum status read_sizes(const struct aof_replay *replay, uint64_t *sizes, struct message *message)
 {
     for (int i = 0; i < replay->manifest->count; i++) {
         const struct aof_file *file = &replay->manifest->files[i];
@@ -667,14 +667,14 @@ enum status aof_replay_files(const struct aof_replay *replay, struct message *me
 
     message->text[0] = '\0';
     errno = 0;
-    status = sizes_read(replay, sizes, message);
+    status = read_sizes(replay, sizes, message);
     for (int i = 0; i < manifest->count; i++) {
         player.total += sizes[i];
         if (sizes[i] > 0 && (manifest->files[i].type == AOF_FILE_INCREMENT || replay->base_may_be_torn))
             last = i;
     }
     if (status == STATUS_OK)
-        progress_tell(&player, true);
+        report_progress(&player, true);
     /* The base comes first, wherever its line is. */
     for (int pass = 0; pass < 2 && status == STATUS_OK; pass++)
         for (int i = 0; i < manifest->count && status == STATUS_OK; i++) {
@@ -687,11 +687,11 @@ enum status aof_replay_files(const struct aof_replay *replay, struct message *me
                 status = STATUS_INVALID;
                 break;
             }
-            status = file_replay(&player, file, sizes[i], i == last && file->valid_size == UINT64_MAX, message);
+            status = replay_file(&player, file, sizes[i], i == last && file->valid_size == UINT64_MAX, message);
         }
     player.reader.offset = player.reader.begin = 0;
     if (status == STATUS_OK)
-        progress_tell(&player, true);
+        report_progress(&player, true);
     buffer_release(&player.reader.data);
     mem_free(player.commands);
     mem_free(player.spans);

@@ -27,7 +27,7 @@ enum { AOF_CHUNK_SIZE = 256 << 10 };
 /* A large argument in the middle of a chunk: its bytes come before data[at]. */
 struct aof_piece {
     struct blob *blob;          /* held */
-    size_t at;
+    size_t offset;
 };
 
 struct aof_chunk {

@@ -39,7 +39,7 @@ void checkpoint_clean(const char *dir, const char *base)
         closedir(list);
 }
 
-static void describe(const struct partitions *partitions, struct buffer *out)
+static void print_databases(const struct partitions *partitions, struct buffer *out)
 {
     buffer_append_format(out, "kelvin-image 1\npartitions %u\ndatabases %d\nlast %u\n", partitions->count, partitions->db_count,
         (unsigned)partitions->incarnation_last);
@@ -113,7 +113,7 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
 }
 
 /* The flusher has to reach the cut first. */
-static enum status commit(struct aof *aof, uint64_t lsn, const char *base, struct message *message)
+static enum status commit_log(struct aof *aof, uint64_t lsn, const char *base, struct message *message)
 {
     struct timespec pause = { 0, 2000000 };
     enum status status = STATUS_LOCKED;
@@ -158,7 +158,7 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
         *lsn = aof_cut(cut->aof);
     if (cut->begins != NULL)
         cut->begins(cut->context);
-    describe(partitions, &dataset);
+    print_databases(partitions, &dataset);
     tier_cut(tier);
     partitions_unlock_all(partitions);
     status = tier_image(tier, path, &number, message);
@@ -206,7 +206,7 @@ enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct part
     if (status != STATUS_OK)
         tree_remove(image);                 /* no manifest names it */
     else
-        status = commit(aof, lsn, base, message);
+        status = commit_log(aof, lsn, base, message);
     /* A commit that failed may be on the disk all the same: its image stays until one succeeds, or the next start. (aof_base may change
      * under us here: the flusher replaces the manifest when an fsync fails.) */
     if (status == STATUS_OK)

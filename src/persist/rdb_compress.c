@@ -39,7 +39,7 @@ static void copy_until(struct rdb_compress *compress, struct bytes *input, struc
     *input = rest;
 }
 
-static bool copy(struct rdb_compress *compress, struct bytes *input, size_t size)
+static bool copy_bytes(struct rdb_compress *compress, struct bytes *input, size_t size)
 {
     if (input->size < size)
         return false;
@@ -47,7 +47,7 @@ static bool copy(struct rdb_compress *compress, struct bytes *input, size_t size
     return true;
 }
 
-static bool number(struct rdb_compress *compress, struct bytes *input, uint64_t *value)
+static bool copy_number(struct rdb_compress *compress, struct bytes *input, uint64_t *value)
 {
     struct bytes rest = *input;
     bool is_special;
@@ -58,7 +58,7 @@ static bool number(struct rdb_compress *compress, struct bytes *input, uint64_t 
     return true;
 }
 
-static void pack(struct rdb_compress *compress, struct bytes text)
+static void append_packed(struct rdb_compress *compress, struct bytes text)
 {
     size_t size = 0, room;
 
@@ -79,7 +79,7 @@ static void pack(struct rdb_compress *compress, struct bytes text)
 }
 
 /* A string of any form; numbers and what is LZF already stay. */
-static bool string(struct rdb_compress *compress, struct bytes *input)
+static bool copy_string(struct rdb_compress *compress, struct bytes *input)
 {
     static const size_t number_sizes[] = { 1, 2, 4 };
     struct bytes rest = *input;
@@ -99,7 +99,7 @@ static bool string(struct rdb_compress *compress, struct bytes *input)
     if (rest.size < size)
         return false;
     if (is_plain) {
-        pack(compress, bytes_of(rest.data, (size_t)size));
+        append_packed(compress, bytes_of(rest.data, (size_t)size));
         *input = bytes_of(rest.data + size, rest.size - (size_t)size);
     } else {
         copy_until(compress, input, bytes_of(rest.data + size, rest.size - (size_t)size));
@@ -151,17 +151,17 @@ static bool shape_of(uint8_t type, struct shape *shape)
     }
 }
 
-static bool element(struct rdb_compress *compress, const struct shape *shape, struct bytes *input)
+static bool copy_element(struct rdb_compress *compress, const struct shape *shape, struct bytes *input)
 {
     uint64_t value;
 
-    if (shape->numbered && !number(compress, input, &value))
+    if (shape->numbered && !copy_number(compress, input, &value))
         return false;
     for (int i = 0; i < shape->strings; i++) {
-        if (!string(compress, input))
+        if (!copy_string(compress, input))
             return false;
     }
-    return copy(compress, input, shape->plain);
+    return copy_bytes(compress, input, shape->plain);
 }
 
 bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes body, struct bytes *smaller)
@@ -175,10 +175,10 @@ bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes
     buffer_shrink(&compress->packed, KEEP_SIZE);
     compress->out.size = 0;
     compress->any = false;
-    if (shape.counted && !number(compress, &body, &count))
+    if (shape.counted && !copy_number(compress, &body, &count))
         return false;
     for (; count > 0; count--) {
-        if (!element(compress, &shape, &body))
+        if (!copy_element(compress, &shape, &body))
             return false;           /* whoever reads it will say what is wrong with it */
     }
     buffer_append_bytes(&compress->out, body);

@@ -29,10 +29,10 @@ enum {
 struct rdb_reader {
     struct rdb_source source;
     int fd;                         /* of rdb_reader_create_file; else -1 */
-    uint64_t fd_at;
+    uint64_t fd_offset;
     uint64_t offset;
     struct buffer window;
-    size_t begin, at;
+    size_t begin, position;
     size_t summed;                  /* up to there the checksum has come */
     bool keeps;
     uint64_t crc;
@@ -44,13 +44,13 @@ struct rdb_reader {
     const struct rdb_part *part;    /* the key at hand, for messages; else NULL */
 };
 
-static ssize_t read_on(void *context, void *to, size_t size)
+static ssize_t read_from_fd(void *context, void *to, size_t size)
 {
     struct rdb_reader *reader = context;
-    ssize_t got = file_pread_all(disk_system(), reader->fd, to, size, reader->fd_at);
+    ssize_t got = file_pread_all(disk_system(), reader->fd, to, size, reader->fd_offset);
 
     if (got > 0)
-        reader->fd_at += (uint64_t)got;
+        reader->fd_offset += (uint64_t)got;
     return got;
 }
 
@@ -65,7 +65,7 @@ struct rdb_reader *rdb_reader_create(const struct rdb_source *source)
 
 struct rdb_reader *rdb_reader_create_file(int fd)
 {
-    struct rdb_source source = { .read = read_on, .size = UINT64_MAX };
+    struct rdb_source source = { .read = read_from_fd, .size = UINT64_MAX };
     struct rdb_reader *reader;
     struct stat info;
 
@@ -90,7 +90,7 @@ void rdb_reader_destroy(struct rdb_reader *reader)
 
 uint64_t rdb_reader_offset(const struct rdb_reader *reader)
 {
-    return reader->offset + reader->at;
+    return reader->offset + reader->position;
 }
 
 int rdb_reader_version(const struct rdb_reader *reader)
@@ -105,7 +105,7 @@ bool rdb_is_one(struct bytes head)
 
 /* The first thing that went wrong is what is told. Always false. */
 __attribute__((format(printf, 3, 4)))
-static bool fail(struct rdb_reader *reader, enum status status, const char *format, ...)
+static bool fail_reading(struct rdb_reader *reader, enum status status, const char *format, ...)
 {
     va_list args;
 
@@ -124,7 +124,7 @@ static bool fail(struct rdb_reader *reader, enum status status, const char *form
 }
 
 /* The checksum of everything before `to`. */
-static void sum_up(struct rdb_reader *reader, size_t to)
+static void update_checksum(struct rdb_reader *reader, size_t to)
 {
     if (reader->summed >= to)
         return;
@@ -132,16 +132,16 @@ static void sum_up(struct rdb_reader *reader, size_t to)
     reader->summed = to;
 }
 
-static void window_forget(struct rdb_reader *reader)
+static void shift_window(struct rdb_reader *reader)
 {
     size_t left = reader->window.size - reader->begin;
 
     if (reader->begin == 0)
         return;
-    sum_up(reader, reader->begin);
+    update_checksum(reader, reader->begin);
     memmove(reader->window.data, reader->window.data + reader->begin, left);
     reader->offset += reader->begin;
-    reader->at -= reader->begin;
+    reader->position -= reader->begin;
     reader->summed -= reader->begin;
     reader->begin = 0;
     reader->window.size = left;
@@ -149,75 +149,75 @@ static void window_forget(struct rdb_reader *reader)
 }
 
 /* `size` bytes from `at` on are in the window. */
-static bool need(struct rdb_reader *reader, uint64_t size)
+static bool need_bytes(struct rdb_reader *reader, uint64_t size)
 {
-    while (reader->window.size - reader->at < size) {
-        uint64_t missing = size - (reader->window.size - reader->at), there = reader->offset + reader->window.size;
+    while (reader->window.size - reader->position < size) {
+        uint64_t missing = size - (reader->window.size - reader->position), there = reader->offset + reader->window.size;
         size_t want = missing < READ_SIZE ? READ_SIZE : missing > READ_SIZE_MAX ? READ_SIZE_MAX : (size_t)missing;
         ssize_t got;
 
         if (reader->source.size != UINT64_MAX && (there >= reader->source.size || missing > reader->source.size - there))
-            return fail(reader, STATUS_TRUNCATED, "the RDB file ends early: %" PRIu64 " bytes were expected", size);
-        window_forget(reader);
+            return fail_reading(reader, STATUS_TRUNCATED, "the RDB file ends early: %" PRIu64 " bytes were expected", size);
+        shift_window(reader);
         got = reader->source.read(reader->source.context, buffer_reserve(&reader->window, want), want);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return fail(reader, STATUS_IO, "the RDB file can't be read: %s", strerror(errno));
+            return fail_reading(reader, STATUS_IO, "the RDB file can't be read: %s", strerror(errno));
         if (got == 0)
-            return fail(reader, STATUS_TRUNCATED, "the RDB file ends early: %" PRIu64 " bytes were expected", size);
+            return fail_reading(reader, STATUS_TRUNCATED, "the RDB file ends early: %" PRIu64 " bytes were expected", size);
         reader->window.size += (size_t)got;
     }
     return true;
 }
 
-static void step(struct rdb_reader *reader, size_t size)
+static void advance(struct rdb_reader *reader, size_t size)
 {
-    reader->at += size;
+    reader->position += size;
     if (!reader->keeps)
-        reader->begin = reader->at;
+        reader->begin = reader->position;
 }
 
 /* Past `size` bytes, which need not be in memory together if they are not kept. */
-static bool skip(struct rdb_reader *reader, uint64_t size)
+static bool skip_bytes(struct rdb_reader *reader, uint64_t size)
 {
     while (size > 0) {
-        size_t here = reader->window.size - reader->at;
+        size_t here = reader->window.size - reader->position;
 
         if (reader->keeps || here == 0) {
-            if (!need(reader, reader->keeps ? size : 1))
+            if (!need_bytes(reader, reader->keeps ? size : 1))
                 return false;
-            here = reader->window.size - reader->at;
+            here = reader->window.size - reader->position;
         }
         if (here > size)
             here = (size_t)size;
-        step(reader, here);
+        advance(reader, here);
         size -= here;
     }
     return true;
 }
 
-static const uint8_t *here(const struct rdb_reader *reader)
+static const uint8_t *next_bytes(const struct rdb_reader *reader)
 {
-    return (const uint8_t *)reader->window.data + reader->at;
+    return (const uint8_t *)reader->window.data + reader->position;
 }
 
 static bool take_byte(struct rdb_reader *reader, uint8_t *byte)
 {
-    if (!need(reader, 1))
+    if (!need_bytes(reader, 1))
         return false;
-    *byte = *here(reader);
-    step(reader, 1);
+    *byte = *next_bytes(reader);
+    advance(reader, 1);
     return true;
 }
 
 static bool take_number(struct rdb_reader *reader, size_t size, uint64_t *number)
 {
-    if (!need(reader, size))
+    if (!need_bytes(reader, size))
         return false;
     *number = 0;
-    memcpy(number, here(reader), size);         /* little-endian machines only */
-    step(reader, size);
+    memcpy(number, next_bytes(reader), size);         /* little-endian machines only */
+    advance(reader, size);
     return true;
 }
 
@@ -227,16 +227,16 @@ static bool take_length_or_form(struct rdb_reader *reader, uint64_t *length, boo
     uint8_t first;
     size_t size;
 
-    if (!need(reader, 1))
+    if (!need_bytes(reader, 1))
         return false;
-    first = *here(reader);
+    first = *next_bytes(reader);
     size = first >> 6 == 1 ? 2 : first == 0x80 ? 5 : first == 0x81 ? 9 : 1;
-    if (!need(reader, size))
+    if (!need_bytes(reader, size))
         return false;
-    input = bytes_of(here(reader), size);
+    input = bytes_of(next_bytes(reader), size);
     if (codec_read_length(&input, length, is_form) != STATUS_OK)
-        return fail(reader, STATUS_CORRUPT, "a length begins with the byte 0x%02x, which none does", first);
-    step(reader, size);
+        return fail_reading(reader, STATUS_CORRUPT, "a length begins with the byte 0x%02x, which none does", first);
+    advance(reader, size);
     return true;
 }
 
@@ -246,7 +246,7 @@ static bool take_length(struct rdb_reader *reader, uint64_t *length)
 
     if (!take_length_or_form(reader, length, &is_form))
         return false;
-    return is_form ? fail(reader, STATUS_CORRUPT, "a length was expected") : true;
+    return is_form ? fail_reading(reader, STATUS_CORRUPT, "a length was expected") : true;
 }
 
 /* Past a string of any form. */
@@ -258,12 +258,12 @@ static bool skip_string(struct rdb_reader *reader)
     if (!take_length_or_form(reader, &length, &is_form))
         return false;
     if (is_form && length < 3)
-        return skip(reader, (uint64_t)1 << length);     /* an integer of 1, 2 or 4 bytes */
+        return skip_bytes(reader, (uint64_t)1 << length);     /* an integer of 1, 2 or 4 bytes */
     if (is_form && length > 3)
-        return fail(reader, STATUS_CORRUPT, "a string has the form %" PRIu64 ", which is not known", length);
+        return fail_reading(reader, STATUS_CORRUPT, "a string has the form %" PRIu64 ", which is not known", length);
     if (is_form && (!take_length(reader, &length) || !take_length(reader, &unpacked)))
         return false;
-    return skip(reader, length);
+    return skip_bytes(reader, length);
 }
 
 /* A string, unpacked, into `out`. */
@@ -273,21 +273,21 @@ static bool take_string(struct rdb_reader *reader, struct buffer *out)
     struct bytes input, string;
     size_t size;
 
-    reader->begin = reader->at;
+    reader->begin = reader->position;
     reader->keeps = true;
     if (!skip_string(reader))
         return false;
-    size = reader->at - reader->begin;
+    size = reader->position - reader->begin;
     input = bytes_of(reader->window.data + reader->begin, size);
     reader->scratch.size = 0;
     if (codec_read_string(&input, 0, &reader->scratch, digits, &string) != STATUS_OK)
-        return fail(reader, STATUS_CORRUPT, "a compressed string is damaged");
+        return fail_reading(reader, STATUS_CORRUPT, "a compressed string is damaged");
     out->size = 0;
     buffer_append_bytes(out, string);
     reader->scratch.size = 0;
     buffer_shrink(&reader->scratch, WINDOW_KEPT_MAX);
     reader->keeps = false;
-    reader->begin = reader->at;
+    reader->begin = reader->position;
     return true;
 }
 
@@ -324,7 +324,7 @@ static const char *const bodies[] = {
     [RDB_TYPE_HASH_LISTPACK_EXPIRES] = "8s",
 };
 
-static const char *body_of(uint8_t type)
+static const char *body_pattern(uint8_t type)
 {
     return type < sizeof(bodies) / sizeof(bodies[0]) ? bodies[type] : NULL;
 }
@@ -346,7 +346,7 @@ static bool skip_score(struct rdb_reader *reader)
 
     if (!take_byte(reader, &size))
         return false;
-    return size >= 253 ? true : skip(reader, size);     /* those are not-a-number and the infinities */
+    return size >= 253 ? true : skip_bytes(reader, size);     /* those are not-a-number and the infinities */
 }
 
 /* Up to the mark of its end. */
@@ -362,17 +362,17 @@ static bool skip_module_data(struct rdb_reader *reader)
         case 0: return true;
         case 1:
         case 2: good = take_length(reader, &number); break;
-        case 3: good = skip(reader, 4); break;
-        case 4: good = skip(reader, 8); break;
+        case 3: good = skip_bytes(reader, 4); break;
+        case 4: good = skip_bytes(reader, 8); break;
         case 5: good = skip_string(reader); break;
-        default: return fail(reader, STATUS_CORRUPT, "a module's data has the mark %" PRIu64 ", which is not known", mark);
+        default: return fail_reading(reader, STATUS_CORRUPT, "a module's data has the mark %" PRIu64 ", which is not known", mark);
         }
         if (!good)
             return false;
     }
 }
 
-static const char *group_end(const char *pattern)
+static const char *end_of_group(const char *pattern)
 {
     for (int depth = 1; depth > 0; pattern++)
         depth += *pattern == '(' ? 1 : *pattern == ')' ? -1 : 0;
@@ -389,15 +389,15 @@ static bool skip_pattern(struct rdb_reader *reader, const char *pattern)
         switch (*pattern) {
         case 's': good = skip_string(reader); break;
         case 'n': good = take_length(reader, &number); break;
-        case '8': good = skip(reader, 8); break;
-        case 'b': good = skip(reader, 16); break;
+        case '8': good = skip_bytes(reader, 8); break;
+        case 'b': good = skip_bytes(reader, 16); break;
         case 'f': good = skip_score(reader); break;
         case 'm': good = skip_module_data(reader); break;
         case '(':
             good = take_length(reader, &number);
             for (uint64_t i = 0; good && i < number; i++)
                 good = skip_pattern(reader, pattern + 1);
-            pattern = group_end(pattern + 1) - 1;
+            pattern = end_of_group(pattern + 1) - 1;
             break;
         }
     }
@@ -408,7 +408,7 @@ static bool skip_pattern(struct rdb_reader *reader, const char *pattern)
  * to the name, which was copied, and is summed up already. */
 static bool read_key(struct rdb_reader *reader, uint8_t type, struct rdb_part *part)
 {
-    const char *body = body_of(type);
+    const char *body = body_pattern(type);
     enum value_type value;
 
     part->kind = RDB_PART_KEY;
@@ -419,16 +419,16 @@ static bool read_key(struct rdb_reader *reader, uint8_t type, struct rdb_part *p
     part->name = buffer_bytes(&reader->name);
     reader->part = part;
     if (body == NULL)
-        return fail(reader, STATUS_VERSION, "the type %u of a value is not known", type);
+        return fail_reading(reader, STATUS_VERSION, "the type %u of a value is not known", type);
     if (codec_peek_type(bytes_of(&type, 1), &value) != STATUS_OK)
         return skip_pattern(reader, body);
-    sum_up(reader, reader->at);
-    reader->begin = reader->at - 1;
+    update_checksum(reader, reader->position);
+    reader->begin = reader->position - 1;
     reader->window.data[reader->begin] = (char)type;
     reader->keeps = true;
     if (!skip_pattern(reader, body))
         return false;
-    part->payload = bytes_of(reader->window.data + reader->begin, reader->at - reader->begin);
+    part->payload = bytes_of(reader->window.data + reader->begin, reader->position - reader->begin);
     return true;
 }
 
@@ -436,19 +436,19 @@ static bool read_header(struct rdb_reader *reader)
 {
     const char *header;
 
-    if (!need(reader, RDB_HEADER_SIZE))
+    if (!need_bytes(reader, RDB_HEADER_SIZE))
         return false;
     header = reader->window.data;
     if (!rdb_is_one(bytes_of(header, RDB_HEADER_SIZE)))
-        return fail(reader, STATUS_CORRUPT, "this is no RDB file");
+        return fail_reading(reader, STATUS_CORRUPT, "this is no RDB file");
     for (int i = 5; i < RDB_HEADER_SIZE; i++) {
         if (header[i] < '0' || header[i] > '9')
-            return fail(reader, STATUS_CORRUPT, "the version of the RDB file is no number");
+            return fail_reading(reader, STATUS_CORRUPT, "the version of the RDB file is no number");
         reader->version = reader->version * 10 + (header[i] - '0');
     }
     if (reader->version < RDB_VERSION_MIN || reader->version > RDB_VERSION_MAX)
-        return fail(reader, STATUS_VERSION, "the RDB file is of version %d; 1 to %d can be read", reader->version, RDB_VERSION_MAX);
-    step(reader, RDB_HEADER_SIZE);
+        return fail_reading(reader, STATUS_VERSION, "the RDB file is of version %d; 1 to %d can be read", reader->version, RDB_VERSION_MAX);
+    advance(reader, RDB_HEADER_SIZE);
     return true;
 }
 
@@ -458,16 +458,17 @@ static bool read_end(struct rdb_reader *reader)
 
     if (reader->version < RDB_VERSION_CHECKSUM)
         return true;
-    sum_up(reader, reader->at);
+    update_checksum(reader, reader->position);
     crc = reader->crc;
     if (!take_number(reader, RDB_CHECKSUM_SIZE, &stored))
         return false;
     if (stored != 0 && stored != crc)
-        return fail(reader, STATUS_CORRUPT, "the checksum of the RDB file is %016" PRIx64 ", its bytes give %016" PRIx64, stored, crc);
+        return fail_reading(reader, STATUS_CORRUPT, "the checksum of the RDB file is %016" PRIx64 ", its bytes give %016" PRIx64, stored,
+            crc);
     return true;
 }
 
-static bool skip_aux_of_module(struct rdb_reader *reader)
+static bool skip_module_aux(struct rdb_reader *reader)
 {
     uint64_t number;
 
@@ -497,7 +498,7 @@ static bool read_modifier(struct rdb_reader *reader, uint8_t opcode, struct rdb_
         if ((*good = take_byte(reader, &byte)))
             part->freq = byte;
         return true;
-    case RDB_OPCODE_MODULE_AUX: *good = skip_aux_of_module(reader); return true;
+    case RDB_OPCODE_MODULE_AUX: *good = skip_module_aux(reader); return true;
     case RDB_OPCODE_SLOT_INFO:
         *good = take_length(reader, &number) && take_length(reader, &number) && take_length(reader, &number);
         return true;
@@ -532,7 +533,7 @@ static bool read_part(struct rdb_reader *reader, struct rdb_part *part)
         part->value = buffer_bytes(&reader->text);
         return good;
     case RDB_OPCODE_FUNCTION_OLD:
-        return fail(reader, STATUS_VERSION, "functions in the form of a release candidate of Redis 7 can't be read");
+        return fail_reading(reader, STATUS_VERSION, "functions in the form of a release candidate of Redis 7 can't be read");
     case RDB_OPCODE_SELECT:
         part->kind = RDB_PART_DB;
         good = take_length(reader, &part->db);
@@ -555,7 +556,7 @@ enum status rdb_read(struct rdb_reader *reader, struct rdb_part *part, struct me
     message->text[0] = '\0';
     reader->message = message;
     reader->keeps = false;
-    reader->begin = reader->at;
+    reader->begin = reader->position;
     reader->part = NULL;
     read_part(reader, part);
     reader->part = NULL;

@@ -255,6 +255,7 @@ static enum status create_directory(struct aof *aof, struct message *message)
 }
 
 /* Files of type h are what an earlier checkpoint left to delete. They go first: once no manifest names them, nobody finds them. */
+static enum status drop_history(struct aof *aof, struct message *message) REQUIRES(aof->files_lock);
 static enum status drop_history(struct aof *aof, struct message *message)
 {
     enum status status = STATUS_OK;
@@ -304,14 +305,13 @@ static void trim_file(struct aof *aof, const struct aof_file *file)
         close(fd);
 }
 
-enum status aof_start(struct aof *aof, struct message *message)
+/* Brings the directory in order and opens or creates the increment that is appended to. */
+static enum status start_files(struct aof *aof, struct message *message) REQUIRES(aof->files_lock);
+static enum status start_files(struct aof *aof, struct message *message)
 {
     enum status status = STATUS_OK;
     const struct aof_file *last;
-    int error;
 
-    CHECK(!aof->started && (aof->replayed || aof->manifest.count == 0));
-    message->text[0] = '\0';
     if (aof->dir_fd < 0)
         status = create_directory(aof, message);
     if (status == STATUS_OK && aof->adopted != NULL)
@@ -340,6 +340,21 @@ enum status aof_start(struct aof *aof, struct message *message)
     aof->durable_size = atomic_load(&aof->current_size);
     atomic_store(&aof->other_size, aof_increment_sizes(aof));
     atomic_store(&aof->base_size, atomic_load(&aof->other_size) + aof->durable_size);
+    return STATUS_OK;
+}
+
+enum status aof_start(struct aof *aof, struct message *message)
+{
+    enum status status;
+    int error;
+
+    CHECK(!aof->started && (aof->replayed || aof->manifest.count == 0));
+    message->text[0] = '\0';
+    mutex_lock(&aof->files_lock);
+    status = start_files(aof, message);
+    mutex_unlock(&aof->files_lock);
+    if (status != STATUS_OK)
+        return status;
     error = pthread_create(&aof->flusher, NULL, aof_flusher_main, aof);
     if (error != 0) {
         message_set(message, "Can't start the AOF's thread: %s", strerror(error));

@@ -15,8 +15,9 @@
 
 enum { DELAYED_US = 2000000 };
 
-/* Error state; the flush lock is held. The reason is told once, not at every try. */
+/* The error state. The reason is reported once, not at every try. */
 
+static void set_error(struct aof *aof, enum status status, const char *what, int error) REQUIRES(aof->flush_lock);
 static void set_error(struct aof *aof, enum status status, const char *what, int error)
 {
     struct message message;
@@ -30,6 +31,7 @@ static void set_error(struct aof *aof, enum status status, const char *what, int
     aof_report(aof, message.text);
 }
 
+static void clear_error(struct aof *aof) REQUIRES(aof->flush_lock);
 static void clear_error(struct aof *aof)
 {
     if (aof->torn || aof->untrusted || atomic_exchange(&aof->error, STATUS_OK) == STATUS_OK)
@@ -38,6 +40,7 @@ static void clear_error(struct aof *aof)
     aof_report(aof, "AOF: the disk takes writes again");
 }
 
+static void set_lost(struct aof *aof, const char *why) REQUIRES(aof->flush_lock);
 static void set_lost(struct aof *aof, const char *why)
 {
     struct message message;
@@ -60,6 +63,7 @@ static void wake_for_cut(struct aof *aof)
 }
 
 /* Back to where the last good write ended, before anybody can see or follow half a command. */
+static bool cut_file_back(struct aof *aof) REQUIRES(aof->flush_lock);
 static bool cut_file_back(struct aof *aof)
 {
     aof->torn = aof->disk->ftruncate(aof->disk->context, aof->fd, (off_t)atomic_load(&aof->current_size)) != 0;
@@ -78,6 +82,7 @@ static struct bytes chunk_run(const struct aof_chunk *chunk, int n)
 }
 
 /* Writes one chunk. If that fails, the file is cut back to where the chunk began. */
+static bool write_chunk(struct aof *aof, struct aof_chunk *chunk) REQUIRES(aof->flush_lock);
 static bool write_chunk(struct aof *aof, struct aof_chunk *chunk)
 {
     size_t size = 0;
@@ -106,7 +111,8 @@ static bool write_chunk(struct aof *aof, struct aof_chunk *chunk)
     return true;
 }
 
-/* Writes the tail, as far as the disk and a cut let it. The flush lock is held. */
+/* Writes the tail, as far as the disk and a cut let it. */
+static void write_tail(struct aof *aof) REQUIRES(aof->flush_lock);
 static void write_tail(struct aof *aof)
 {
     struct aof_chunk *done = NULL, *chunk = aof_tail_take(&aof->tail);

@@ -18,6 +18,7 @@
 
 enum { COPY_SIZE = 256 << 10 };
 
+static int current_index(const struct aof *aof) REQUIRES(aof->files_lock);
 static int current_index(const struct aof *aof)
 {
     return aof->manifest.count - (aof->prepared_fd >= 0 ? 2 : 1);
@@ -25,6 +26,7 @@ static int current_index(const struct aof *aof)
 
 /* Creates the next increment, empty. A number whose file exists and holds something is passed over: it is not ours to
  * write into. The name is freed with mem_free. */
+static int create_increment(struct aof *aof, uint64_t *seq, char **name) REQUIRES(aof->files_lock);
 static int create_increment(struct aof *aof, uint64_t *seq, char **name)
 {
     for (;;) {
@@ -47,6 +49,7 @@ static int create_increment(struct aof *aof, uint64_t *seq, char **name)
 
 /* A file that did not make it. Once a manifest that names it may be on the disk, it has to stay until the next one
  * is. */
+static void give_up_increment(struct aof *aof, int fd, const char *name, bool named) REQUIRES(aof->files_lock);
 static void give_up_increment(struct aof *aof, int fd, const char *name, bool named)
 {
     if (fd < 0)
@@ -59,6 +62,7 @@ static void give_up_increment(struct aof *aof, int fd, const char *name, bool na
 }
 
 /* `next` is on the disk and becomes what we go by; it is empty afterwards. */
+static void install_manifest(struct aof *aof, struct aof_manifest *next) REQUIRES(aof->files_lock);
 static void install_manifest(struct aof *aof, struct aof_manifest *next)
 {
     aof_manifest_release(&aof->manifest);
@@ -70,6 +74,7 @@ static void install_manifest(struct aof *aof, struct aof_manifest *next)
 }
 
 /* Copies a stretch of the current file into another, and compares its sum. */
+static enum status copy_stretch(struct aof *aof, const struct aof_stretch *stretch, uint64_t from, int to) REQUIRES(aof->flush_lock);
 static enum status copy_stretch(struct aof *aof, const struct aof_stretch *stretch, uint64_t from, int to)
 {
     struct stream_sum sum = { 0 };
@@ -95,6 +100,7 @@ static enum status copy_stretch(struct aof *aof, const struct aof_stretch *stret
 }
 
 /* The new increment's contents: a SELECT and everything behind the last good fsync. *size is what it came to. */
+static enum status fill_increment(struct aof *aof, int fd, uint64_t *size) REQUIRES(aof->flush_lock);
 static enum status fill_increment(struct aof *aof, int fd, uint64_t *size)
 {
     char select[AOF_SELECT_SIZE];
@@ -115,7 +121,7 @@ static enum status fill_increment(struct aof *aof, int fd, uint64_t *size)
 /* After a failed fsync: the log goes on in a new increment. The old file counts up to its last good fsync, and the
  * manifest says so, in the same rename that names the new one: at no instant is a command in the log twice, or
  * missing. The new manifest is built aside; a failure leaves all as it was, to be tried again with the next number.
- * Files and flush locks are held: nothing else can be written meanwhile anyway. */
+ * The flush lock is held during the copying: nothing else can be written meanwhile anyway. */
 enum status aof_increment_replace(struct aof *aof)
 {
     struct aof_manifest next;
@@ -179,7 +185,6 @@ out:
     return status;
 }
 
-/* A new, empty increment in the manifest, synced. The files lock is held, or nobody else is there yet. */
 enum status aof_increment_add(struct aof *aof, int *result, struct message *message)
 {
     struct aof_manifest next;
@@ -305,6 +310,7 @@ static void add_history(const struct aof_manifest *now, struct aof_manifest *nex
 }
 
 /* Removes the files of type h; those that resist stay named. */
+static void remove_history(struct aof *aof) REQUIRES(aof->files_lock);
 static void remove_history(struct aof *aof)
 {
     for (int i = aof->manifest.count - 1; i >= 0; i--) {
@@ -316,6 +322,8 @@ static void remove_history(struct aof *aof)
 }
 
 /* The manifest with the new base in front, and what lies before the cut as history. */
+static void make_manifest_after(const struct aof *aof, uint64_t lsn, const char *base_name, struct aof_manifest *next)
+    REQUIRES(aof->files_lock);
 static void make_manifest_after(const struct aof *aof, uint64_t lsn, const char *base_name, struct aof_manifest *next)
 {
     const struct aof_manifest *now = &aof->manifest;

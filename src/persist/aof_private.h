@@ -85,17 +85,17 @@ struct aof {
 };
 
 
-/* aof_increment.c. A new, empty increment, in the manifest and synced. The files lock is held, or nobody else is there yet. */
-enum status aof_increment_add(struct aof *aof, int *fd, struct message *message);
-/* The log goes on in another increment, as an fsync of this one failed. Files and flush locks are held. STATUS_CORRUPT:
- * what was written can't be read back; all other failures may be tried again. */
-enum status aof_increment_replace(struct aof *aof);
+/* aof_increment.c. Adds a new, empty increment to the manifest; both are synced. */
+enum status aof_increment_add(struct aof *aof, int *fd, struct message *message) REQUIRES(aof->files_lock);
+/* The log goes on in another increment, as an fsync of this one failed. STATUS_CORRUPT: what was written can't be read back; all other
+ * failures may be tried again. */
+enum status aof_increment_replace(struct aof *aof) REQUIRES(aof->files_lock, aof->flush_lock);
 /* The bytes that count in all files but the current one. */
-uint64_t aof_increment_sizes(struct aof *aof);
+uint64_t aof_increment_sizes(struct aof *aof) REQUIRES(aof->files_lock);
 
 /* aof_adopt.c. Puts the adopted file into the directory, and into the manifest in memory; both are synced by whoever adds the first
  * increment. Afterwards aof_adopt_end lets go of where it was. */
-enum status aof_adopt_begin(struct aof *aof, struct message *message);
+enum status aof_adopt_begin(struct aof *aof, struct message *message) REQUIRES(aof->files_lock);
 void aof_adopt_end(struct aof *aof);
 
 /* aof_flusher.c */

@@ -104,6 +104,7 @@ size_t aof_select_print(int db, char *out)
     return (size_t)(print_command(out, args, 2) - out);
 }
 
+static void chunk_link(struct aof_tail *tail, struct aof_chunk *chunk) REQUIRES(tail->lock);
 static void chunk_link(struct aof_tail *tail, struct aof_chunk *chunk)
 {
     if (tail->last != NULL)
@@ -114,6 +115,7 @@ static void chunk_link(struct aof_tail *tail, struct aof_chunk *chunk)
 }
 
 /* A chunk at the end of the list with room for `size` bytes. */
+static struct aof_chunk *chunk_with_room(struct aof_tail *tail, size_t size) REQUIRES(tail->lock);
 static struct aof_chunk *chunk_with_room(struct aof_tail *tail, size_t size)
 {
     struct aof_chunk *chunk = tail->last;
@@ -132,6 +134,7 @@ static struct aof_chunk *chunk_with_room(struct aof_tail *tail, size_t size)
     return chunk;
 }
 
+static inline char *put_select(struct aof_tail *tail, int db, char *out) REQUIRES(tail->lock);
 static inline char *put_select(struct aof_tail *tail, int db, char *out)
 {
     if (tail->db == db)
@@ -140,6 +143,7 @@ static inline char *put_select(struct aof_tail *tail, int db, char *out)
 }
 
 /* Accounts for what was put between `from` and the new end. */
+static inline uint64_t chunk_advance(struct aof_tail *tail, struct aof_chunk *chunk, size_t added, int db) REQUIRES(tail->lock);
 static inline uint64_t chunk_advance(struct aof_tail *tail, struct aof_chunk *chunk, size_t added, int db)
 {
     uint64_t lsn = atomic_load_explicit(&tail->end, memory_order_relaxed) + added;

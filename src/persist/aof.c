@@ -39,7 +39,7 @@ static enum status open_directory(struct aof *aof, struct message *message)
     return errno == EWOULDBLOCK ? STATUS_LOCKED : STATUS_IO;
 }
 
-/* A log of before Redis 7 lies where the directory lies. Starting empty beside it would look like data loss. */
+/* A log from before Redis 7 is a file next to the directory. Starting empty despite it would look like data loss. */
 static void find_old_style_log(struct aof *aof)
 {
     char *dir = mem_string(bytes_of_string(aof->dir));
@@ -58,8 +58,8 @@ static void find_old_style_log(struct aof *aof)
     mem_free(dir);
 }
 
-/* Whether a name is one of ours that would not be there without a manifest that names it. An empty increment is: a server was killed
- * between making it and naming it. */
+/* Whether a file is one of the log's that does not exist without a manifest that names it. An empty increment may: a server was killed
+ * between creating and naming it. */
 static bool is_orphan(const struct aof *aof, const char *name)
 {
     size_t size = strlen(aof->name);
@@ -74,8 +74,8 @@ static bool is_orphan(const struct aof *aof, const char *name)
     return end - name > 5 && memcmp(end - 5, ".incr", 5) == 0 && strcmp(end, ".aof") == 0 && info.st_size > 0;
 }
 
-/* There is no manifest. Is there nothing else either? To begin an empty log beside data would look like data loss, and become it, as
- * images that no manifest names are removed. */
+/* There is no manifest; there must be no data either. An empty log next to data would look like data loss, and become data loss, as images
+ * that no manifest names are removed. */
 static enum status refuse_orphans(struct aof *aof, struct message *message)
 {
     struct dirent *entry;
@@ -159,7 +159,7 @@ enum status aof_open(const struct aof_options *options, struct aof **result, str
     status = open_directory(aof, message);
     if (status == STATUS_OK)
         status = aof_manifest_load(&aof->manifest, aof->dir_fd, aof->manifest_name, message);
-    /* A killed server may not have synced the manifest that we go by, and what it does not name will be removed. */
+    /* A killed server may not have synced the manifest that was just read, and files that it does not name will be removed. */
     if (status == STATUS_OK && aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0) {
         message_set(message, "Can't sync the AOF directory %s: %s", aof->dir, strerror(errno));
         status = STATUS_IO;
@@ -254,7 +254,7 @@ static enum status create_directory(struct aof *aof, struct message *message)
     return status;
 }
 
-/* Files of type h are what an earlier checkpoint left to delete. They go first: once no manifest names them, nobody finds them. */
+/* Files of type h are what an earlier checkpoint left to delete. They are removed first: once no manifest names them, they are not found. */
 static enum status drop_history(struct aof *aof, struct message *message) REQUIRES(aof->files_lock);
 static enum status drop_history(struct aof *aof, struct message *message)
 {
@@ -274,8 +274,8 @@ static enum status drop_history(struct aof *aof, struct message *message)
     return status;
 }
 
-/* Opens the last increment. What a killed server left in the page cache is synced now: it is about to be seen, and
- * under `always` what was seen survives a power cut. */
+/* Opens the last increment. What a killed server left in the page cache is synced now: clients are about to read it, and under `always`
+ * what was read survives a power cut. */
 static enum status open_increment(struct aof *aof, struct message *message)
 {
     struct aof_file *last = &aof->manifest.files[aof->manifest.count - 1];
@@ -290,8 +290,7 @@ static enum status open_increment(struct aof *aof, struct message *message)
     return STATUS_IO;
 }
 
-/* Cuts off what does not count, for readers that do not know validsize. The manifest holds without it, so it may
- * fail. */
+/* Truncates a file to what counts of it, for readers that do not know validsize. The manifest is valid without it, so it may fail. */
 static void trim_file(struct aof *aof, const struct aof_file *file)
 {
     int fd;
@@ -416,14 +415,14 @@ bool aof_is_lost(struct aof *aof) { return atomic_load(&aof->lost); }
 void aof_set_fsync(struct aof *aof, enum aof_fsync fsync)
 {
     atomic_store(&aof->fsync, (int)fsync);
-    /* What nobody synced so far has to be under `always`, before the first who waits for something new. */
+    /* Under `always` what was not synced so far has to be, before the first client waits for something new. */
     if (fsync == AOF_FSYNC_ALWAYS)
         aof_request_sync(aof, aof_written(aof));
 }
 
 struct aof_stats aof_stats(struct aof *aof)
 {
-    uint64_t written = aof_written(aof);        /* first: the tail's end never lies before it */
+    uint64_t written = aof_written(aof);        /* read first, so that the tail's end is not before it */
     uint64_t other = atomic_load(&aof->other_size), image = atomic_load(&aof->image_size), current = atomic_load(&aof->current_size);
 
     return (struct aof_stats){

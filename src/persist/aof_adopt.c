@@ -1,8 +1,8 @@
-/* A base from elsewhere: a dump, or a log of before Redis 7.
+/* A base from elsewhere: a dump, or a log from before Redis 7.
  *
  * It is linked into the log's directory, then the manifest names it together with the first increment, and only then an old log's own
- * name goes. Before the manifest is there the file is found where it was; from then on the log is complete. The name in the directory is
- * not one that a base has otherwise: without a manifest such a one would be taken for the rest of a lost log.
+ * name is removed. Until there is a manifest the file is found where it was; from then on the log is complete. The name in the directory
+ * is not one that a base has otherwise: without a manifest such a file would be taken for the remains of a lost log.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,20 +53,20 @@ static enum status copy_bytes(struct aof *aof, int from, int to)
     return status;
 }
 
-/* Under `name` in the directory: the file itself if that is possible. STATUS_LOCKED: there is another file of that name. */
+/* Makes the file available as `name` in the directory, as a link if that is possible. STATUS_LOCKED: there is another file of that name. */
 static enum status link_or_copy(struct aof *aof, int fd, const char *name)
 {
     struct stat adopted, existing;
     enum status status;
     int to;
 
-    /* What a symbolic link points at, not the link: seen from the directory it may point nowhere. */
+    /* What a symbolic link points to, not the link: relative to the directory it may point nowhere. */
     if (linkat(AT_FDCWD, aof->adopted, aof->dir_fd, name, AT_SYMLINK_FOLLOW) == 0)
         return STATUS_OK;
     if (errno == EEXIST) {
         if (fstat(fd, &adopted) == 0 && fstatat(aof->dir_fd, name, &existing, 0) == 0 && adopted.st_ino == existing.st_ino &&
             adopted.st_dev == existing.st_dev)
-            return STATUS_OK;           /* an earlier start came so far */
+            return STATUS_OK;           /* an earlier start got this far */
         return STATUS_LOCKED;
     }
     to = openat(aof->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -88,7 +88,7 @@ enum status aof_adopt_begin(struct aof *aof, struct message *message)
     char head[5], *name = NULL;
     bool is_rdb;
 
-    if (fd < 0 || aof->disk->fdatasync(aof->disk->context, fd) != 0) {        /* somebody may just have copied it here */
+    if (fd < 0 || aof->disk->fdatasync(aof->disk->context, fd) != 0) {        /* it may have been copied here just now */
         status = status_of_errno(errno);
         goto out;
     }

@@ -15,7 +15,7 @@
 
 enum { DELAYED_US = 2000000 };
 
-/* The error state. The reason is reported once, not at every try. */
+/* The error state. The reason is reported once, not at every attempt. */
 
 static void set_error(struct aof *aof, enum status status, const char *what, int error) REQUIRES(aof->flush_lock);
 static void set_error(struct aof *aof, enum status status, const char *what, int error)
@@ -62,7 +62,7 @@ static void wake_for_cut(struct aof *aof)
     mutex_unlock(&aof->wake_lock);
 }
 
-/* Back to where the last good write ended, before anybody can see or follow half a command. */
+/* Truncates the file to where the last good write ended, before a reader can see a part of a command, or a write can follow it. */
 static bool cut_file_back(struct aof *aof) REQUIRES(aof->flush_lock);
 static bool cut_file_back(struct aof *aof)
 {
@@ -70,7 +70,7 @@ static bool cut_file_back(struct aof *aof)
     return !aof->torn;
 }
 
-/* The n-th run of bytes of a chunk: what is before a piece, the piece, ..., what is after the last one. */
+/* The n-th run of bytes of a chunk: what is before a piece, the piece, ..., what is after the last piece. */
 static struct bytes chunk_run(const struct aof_chunk *chunk, int n)
 {
     int piece = n / 2;
@@ -81,7 +81,7 @@ static struct bytes chunk_run(const struct aof_chunk *chunk, int n)
     return bytes_of(chunk->data + from, (piece < chunk->piece_count ? chunk->pieces[piece].offset : chunk->end) - from);
 }
 
-/* Writes one chunk. If that fails, the file is cut back to where the chunk began. */
+/* Writes one chunk. If that fails, the file is truncated to where the chunk began. */
 static bool write_chunk(struct aof *aof, struct aof_chunk *chunk) REQUIRES(aof->flush_lock);
 static bool write_chunk(struct aof *aof, struct aof_chunk *chunk)
 {
@@ -111,7 +111,7 @@ static bool write_chunk(struct aof *aof, struct aof_chunk *chunk)
     return true;
 }
 
-/* Writes the tail, as far as the disk and a cut let it. */
+/* Writes the tail, up to a cut or a failure. */
 static void write_tail(struct aof *aof) REQUIRES(aof->flush_lock);
 static void write_tail(struct aof *aof)
 {
@@ -158,7 +158,7 @@ bool aof_flush(struct aof *aof, uint64_t lsn)
 void aof_request_sync(struct aof *aof, uint64_t lsn)
 {
     if (lsn > aof_appended(aof))
-        lsn = aof_appended(aof);        /* what does not exist would be waited for in vain, by a busy flusher */
+        lsn = aof_appended(aof);        /* else the flusher would try without end to reach an LSN that does not exist */
     if (aof_durable(aof) >= lsn)
         return;
     mutex_lock(&aof->wake_lock);
@@ -199,7 +199,7 @@ static bool replace_untrusted(struct aof *aof)
     return status == STATUS_OK;
 }
 
-/* Syncs what is written. Others write on meanwhile: no lock is held during the fsync. */
+/* Syncs what is written. No lock is held during the fsync: other threads go on writing. */
 static bool sync_file(struct aof *aof)
 {
     uint64_t target, target_size;
@@ -244,7 +244,7 @@ static bool sync_file(struct aof *aof)
     return true;
 }
 
-/* The current file is written up to the cut and synced: the next one begins. */
+/* Goes on in the next file: the current one is written up to the cut and synced. */
 static void switch_file(struct aof *aof)
 {
     mutex_lock(&aof->files_lock);
@@ -279,7 +279,7 @@ static bool is_cut_waiting(struct aof *aof)
     return waits;
 }
 
-/* One round. `due`: a tick has passed, so that errors are tried again and everysec syncs. */
+/* One round. `due`: a tick has passed, so that what failed is tried again, and everysec syncs. */
 static void flusher_round(struct aof *aof, bool due, uint64_t wanted)
 {
     uint64_t before = aof_written(aof);
@@ -299,7 +299,7 @@ static void flusher_round(struct aof *aof, bool due, uint64_t wanted)
         if (!sync_file(aof))
             break;
         if (aof_durable(aof) != aof_written(aof))
-            continue;       /* what came between was before the cut, and is written but not synced */
+            continue;       /* bytes from before the cut were written during the fsync, and are not synced */
         switch_file(aof);
         report_synced(aof);
     }

@@ -24,8 +24,8 @@ static int current_index(const struct aof *aof)
     return aof->manifest.count - (aof->prepared_fd >= 0 ? 2 : 1);
 }
 
-/* Creates the next increment, empty. A number whose file exists and holds something is passed over: it is not ours to
- * write into. The name is freed with mem_free. */
+/* Creates the next increment, empty. A number whose file exists and is not empty is skipped: that file must not be written to. The name is
+ * freed with mem_free. */
 static int create_increment(struct aof *aof, uint64_t *seq, char **name) REQUIRES(aof->files_lock);
 static int create_increment(struct aof *aof, uint64_t *seq, char **name)
 {
@@ -47,8 +47,8 @@ static int create_increment(struct aof *aof, uint64_t *seq, char **name)
     }
 }
 
-/* A file that did not make it. Once a manifest that names it may be on the disk, it has to stay until the next one
- * is. */
+/* Removes a file of an attempt that failed. If a manifest that names it may be on the disk (`named`), it has to stay until the next
+ * manifest is written. */
 static void give_up_increment(struct aof *aof, int fd, const char *name, bool named) REQUIRES(aof->files_lock);
 static void give_up_increment(struct aof *aof, int fd, const char *name, bool named)
 {
@@ -61,7 +61,7 @@ static void give_up_increment(struct aof *aof, int fd, const char *name, bool na
         unlinkat(aof->dir_fd, name, 0);
 }
 
-/* `next` is on the disk and becomes what we go by; it is empty afterwards. */
+/* Makes `next`, which is on the disk, the current manifest; it is empty afterwards. */
 static void install_manifest(struct aof *aof, struct aof_manifest *next) REQUIRES(aof->files_lock);
 static void install_manifest(struct aof *aof, struct aof_manifest *next)
 {
@@ -73,7 +73,7 @@ static void install_manifest(struct aof *aof, struct aof_manifest *next)
     aof_manifest_release(&aof->strays);
 }
 
-/* Copies a stretch of the current file into another, and compares its sum. */
+/* Copies a stretch of the current file to another file, and compares its sum. STATUS_CORRUPT: it is not what was written. */
 static enum status copy_stretch(struct aof *aof, const struct aof_stretch *stretch, uint64_t from, int to) REQUIRES(aof->flush_lock);
 static enum status copy_stretch(struct aof *aof, const struct aof_stretch *stretch, uint64_t from, int to)
 {
@@ -99,7 +99,7 @@ static enum status copy_stretch(struct aof *aof, const struct aof_stretch *stret
     return status;
 }
 
-/* The new increment's contents: a SELECT and everything behind the last good fsync. *size is what it came to. */
+/* Writes the new increment's contents: a SELECT and everything after the last good fsync. *size is their size. */
 static enum status fill_increment(struct aof *aof, int fd, uint64_t *size) REQUIRES(aof->flush_lock);
 static enum status fill_increment(struct aof *aof, int fd, uint64_t *size)
 {
@@ -118,10 +118,10 @@ static enum status fill_increment(struct aof *aof, int fd, uint64_t *size)
     return status;
 }
 
-/* After a failed fsync: the log goes on in a new increment. The old file counts up to its last good fsync, and the
- * manifest says so, in the same rename that names the new one: at no instant is a command in the log twice, or
- * missing. The new manifest is built aside; a failure leaves all as it was, to be tried again with the next number.
- * The flush lock is held during the copying: nothing else can be written meanwhile anyway. */
+/* After a failed fsync: the log goes on in a new increment. The old file counts up to its last good fsync, and the manifest says so, in the
+ * same rename that names the new one: at no instant is a command in the log twice, or missing. The new manifest is written to another file
+ * first; a failure leaves everything as it was, to be tried again with the next number. The flush lock is held during the copying: nothing
+ * could be written meanwhile anyway. */
 enum status aof_increment_replace(struct aof *aof)
 {
     struct aof_manifest next;
@@ -142,7 +142,7 @@ enum status aof_increment_replace(struct aof *aof)
         goto out;
     next.files[current].valid_size = aof->durable_size;
     if (aof->prepared_fd >= 0) {
-        /* The prepared file has to stay behind the current one: another takes its place. */
+        /* The prepared file has to come after the current one: another one takes its place. */
         prepared_fd = create_increment(aof, &prepared_seq, &prepared_name);
         status = prepared_fd < 0 || aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0 ? status_of_errno(errno) : STATUS_OK;
         if (status != STATUS_OK)
@@ -157,7 +157,7 @@ enum status aof_increment_replace(struct aof *aof)
     if (status != STATUS_OK)
         goto out;
 
-    /* The old file is cut for the sake of those who do not know validsize; the manifest is what counts. */
+    /* The old file is truncated for readers that do not know validsize; the manifest is what counts. */
     if (aof->disk->ftruncate(aof->disk->context, aof->fd, (off_t)aof->durable_size) != 0)
         aof_report(aof, "AOF: could not cut the old increment; its manifest says what counts");
     close(aof->fd);
@@ -200,7 +200,7 @@ enum status aof_increment_add(struct aof *aof, int *result, struct message *mess
         goto out;
     }
     aof_manifest_add(&next, bytes_of_string(name), seq, AOF_FILE_INCREMENT);
-    /* Its name first: a disk may keep the manifest's rename and not what was created before. */
+    /* Its name is synced first: a disk may keep the manifest's rename and lose a file that was created before it. */
     if (aof->disk->fdatasync(aof->disk->context, fd) != 0 || aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0)
         status = status_of_errno(errno);
     else
@@ -219,7 +219,7 @@ out:
     return status;
 }
 
-/* Of an image: its files, and those in directories one level down. */
+/* The bytes of a directory's files, and of those in `depth` levels of directories below. */
 static uint64_t tree_size(int parent_fd, const char *name, int depth)
 {
     int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -243,7 +243,7 @@ static uint64_t tree_size(int parent_fd, const char *name, int depth)
     return size;
 }
 
-/* Bytes that count in a file, or in an image; 0 for what can't be looked at. */
+/* The bytes that count of a file, or of an image; 0 if it can't be read. */
 static uint64_t file_size(struct aof *aof, const struct aof_file *file)
 {
     struct stat info;
@@ -297,7 +297,8 @@ uint64_t aof_cut(struct aof *aof)
     return aof_tail_cut(&aof->tail);
 }
 
-/* Files that count no more: the next start removes what is left of them if we can't. Images are found without being named. */
+/* Adds the files that do not count any more: what can't be removed now is removed by the next start. Images are found without being
+ * named. */
 static void add_history(const struct aof_manifest *now, struct aof_manifest *next, uint64_t lsn)
 {
     for (int i = 0; i < now->count; i++) {
@@ -309,7 +310,7 @@ static void add_history(const struct aof_manifest *now, struct aof_manifest *nex
     }
 }
 
-/* Removes the files of type h; those that resist stay named. */
+/* Removes the files of type h; those that can't be removed stay named. */
 static void remove_history(struct aof *aof) REQUIRES(aof->files_lock);
 static void remove_history(struct aof *aof)
 {
@@ -321,7 +322,7 @@ static void remove_history(struct aof *aof)
     }
 }
 
-/* The manifest with the new base in front, and what lies before the cut as history. */
+/* The manifest with the new base in front, and with the files before the cut as history. */
 static void make_manifest_after(const struct aof *aof, uint64_t lsn, const char *base_name, struct aof_manifest *next)
     REQUIRES(aof->files_lock);
 static void make_manifest_after(const struct aof *aof, uint64_t lsn, const char *base_name, struct aof_manifest *next)
@@ -361,7 +362,7 @@ enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, str
     make_manifest_after(aof, lsn, base_name, &next);
     status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, aof->disk, &replaced);
     if (status != STATUS_OK) {
-        /* Either manifest is complete, whichever the disk has; so all files stay. */
+        /* The disk may have the old manifest or the new one, and both are complete: all files stay. */
         message_set(message, "Can't write the AOF manifest in %s: %s", aof->dir, strerror(errno));
         aof_manifest_release(&next);
     } else {

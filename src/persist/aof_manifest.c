@@ -94,7 +94,7 @@ static int hex_digit(char c)
     return -1;
 }
 
-/* The character that `\c` stands for, or c itself. */
+/* The character that the escape `\c` means, or c itself. */
 static char unescape(char c)
 {
     switch (c) {
@@ -107,7 +107,7 @@ static char unescape(char c)
     }
 }
 
-/* Takes the next word off the line into `word`. False: none is left, or its quotes are unbalanced (*bad). */
+/* Moves the next word of the line to `word`. False: none is left, or its quotes are unbalanced (*bad). */
 static bool take_word(struct bytes *line, struct buffer *word, bool *bad)
 {
     const char *cursor = line->data, *end = line->data + line->size;
@@ -139,7 +139,7 @@ static bool take_word(struct bytes *line, struct buffer *word, bool *bad)
         }
     }
     if (quote != 0) {
-        /* The closing quote has to be there, and to end the word. */
+        /* There has to be a closing quote, and it has to end the word. */
         if (cursor == end || (cursor + 1 < end && cursor[1] != ' ' && cursor[1] != '\t' && cursor[1] != '\r')) {
             *bad = true;
             return false;
@@ -160,7 +160,7 @@ static const char *parse_line(struct aof_manifest *manifest, struct bytes line, 
         struct buffer key = *word;
         struct bytes text;
 
-        /* The key is copied by handing over the buffer; the value gets the other one. */
+        /* The key keeps the buffer; the value gets a new one. */
         buffer_init(word);
         if (!take_word(&line, word, &bad)) {
             buffer_release(&key);
@@ -301,7 +301,7 @@ enum status aof_manifest_load(struct aof_manifest *manifest, int dir_fd, const c
     return status;
 }
 
-/* What the manifest is written as, before it takes its name. */
+/* The name of the file that the manifest is written to before it is renamed. */
 static void make_temporary_name(const char *file_name, struct buffer *name)
 {
     buffer_init(name);

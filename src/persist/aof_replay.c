@@ -22,21 +22,20 @@ enum {
     LINE_SIZE_MAX = 1024,           /* of an annotation, as in Redis */
     NUMBER_SIZE_MAX = 24,
     PROGRESS_US = 50000,
-    PROGRESS_COMMANDS = 128,        /* the clock is looked at so often */
-    AHEAD_COMMANDS = 1024,          /* so far the reading is ahead of the running, ... */
-    AHEAD_SIZE = 4 << 20,           /* ... or so many bytes, whichever comes first */
+    PROGRESS_COMMANDS = 128,        /* between two readings of the clock */
+    AHEAD_COMMANDS = 1024,          /* reading is this many commands ahead of running, ... */
+    AHEAD_SIZE = 4 << 20,           /* ... or this many bytes, whichever is less */
 };
 
-/* A window on a file: data holds the bytes from `offset` on. What lies before `begin` may go at the next read;
- * positions inside a command (or a group, which has to be whole before it is run) are relative to it, so it may
- * move. */
+/* A window on a file: `data` has the bytes from `offset` on. Bytes before `begin` may be dropped by the next read. Positions within a
+ * command (or a group, which has to be complete before it is run) are relative to `begin`, so the data may move. */
 struct reader {
     int fd;
     uint64_t size;                  /* bytes that count */
     uint64_t offset;
     struct buffer data;
     size_t begin;
-    bool failed;                    /* a read did; errno is in error */
+    bool failed;                    /* a read failed; `error` is its errno */
     int error;
 };
 
@@ -48,7 +47,7 @@ struct span {
     size_t size;
 };
 
-/* A command that was read and waits for its turn. */
+/* A command that was read and is to be run. */
 struct parsed_command {
     uint64_t where, end;            /* in the file, annotations included */
     size_t span;                    /* index of its first argument */
@@ -56,8 +55,8 @@ struct parsed_command {
     enum word word;
 };
 
-/* Commands are read ahead of the running, so that their keys can be loaded by the time they run. `commands` and `spans` are
- * queues in arrays: what is before `first` is done. */
+/* Commands are read before they are run, so that their keys can be loaded until then. `commands` and `spans` are queues in arrays: elements
+ * before `first` are done. */
 struct player {
     const struct aof_replay *replay;
     struct reader reader;
@@ -66,16 +65,16 @@ struct player {
     struct span *spans;
     size_t span_first, span_end, span_capacity;
     uint64_t ahead;                 /* where the next command is read, in the file */
-    enum record ended;              /* what is there in place of one; RECORD_COMPLETE: not known yet */
+    enum record ended;              /* why there is no command; RECORD_COMPLETE: not known yet */
     struct bytes *args;
     int arg_capacity;
     uint64_t done, total;           /* bytes of the files before this one, and of all */
     int64_t progress_us;
-    int commands_since_look;                     /* commands since the clock was looked at */
-    const char *problem;            /* of the record at hand */
+    int commands_since_look;                     /* commands since the clock was read */
+    const char *problem;            /* of the current record */
 };
 
-/* Makes [begin, begin + upto) available. False: the file ends before, or can't be read. */
+/* Makes [begin, begin + upto) available. False: the file ends before that, or can't be read. */
 static bool reader_need(struct reader *reader, size_t upto)
 {
     while (reader->data.size - reader->begin < upto) {
@@ -104,7 +103,7 @@ static bool reader_need(struct reader *reader, size_t upto)
             return false;
         }
         if (size == 0) {
-            reader->size = end;      /* somebody cut it meanwhile */
+            reader->size = end;      /* another process truncated it meanwhile */
             return false;
         }
         reader->data.size += (size_t)size;
@@ -151,7 +150,7 @@ static enum record read_number(struct player *player, size_t *position, char kin
     return RECORD_COMPLETE;
 }
 
-/* Lines that begin with '#' carry a time or a remark. */
+/* Lines that begin with '#' have a timestamp or a comment. */
 static enum record skip_annotation(struct player *player, size_t *position)
 {
     size_t size = 0;
@@ -169,7 +168,7 @@ static enum record skip_annotation(struct player *player, size_t *position)
     return RECORD_COMPLETE;
 }
 
-/* Room for one more at the end of a queue of elements of `size` bytes. */
+/* Makes room for one more element of `size` bytes at the end of a queue. */
 static void *grow_queue(void *elements, size_t *first, size_t *end, size_t *capacity, size_t size)
 {
     if (*end < *capacity)
@@ -184,7 +183,7 @@ static void *grow_queue(void *elements, size_t *first, size_t *end, size_t *capa
     return mem_realloc(elements, *capacity * size);
 }
 
-/* One more argument of the command being read. */
+/* Adds an argument of the command that is being read. */
 static void add_span(struct player *player, uint64_t offset, size_t size)
 {
     size_t before = player->span_first;
@@ -197,8 +196,8 @@ static void add_span(struct player *player, uint64_t offset, size_t size)
     player->spans[player->span_end++] = (struct span){ offset, size };
 }
 
-/* The command at *at, behind any annotations. On RECORD_COMPLETE its arguments are the last spans, and *at is behind it;
- * RECORD_NOTHING: the file ends here, as it may. On the others *at is unchanged. */
+/* Reads the command at *position, after any annotations. RECORD_COMPLETE: its arguments are the last spans, and *position is after it.
+ * RECORD_NOTHING: the file ends here, at the end of a command. Otherwise *position is unchanged. */
 static enum record read_record(struct player *player, size_t *position, int *arg_count)
 {
     struct reader *reader = &player->reader;
@@ -265,7 +264,7 @@ static enum word word_of(const struct bytes *args, int arg_count)
     return bytes_is(args[0], "EXEC") ? WORD_EXEC : WORD_PLAIN;
 }
 
-/* Reads one more command ahead. False: there is none, player->ended says why, player->ahead where. */
+/* Reads one more command ahead. False: there is none; player->ended says why, player->ahead where. */
 static bool read_ahead(struct player *player)
 {
     struct reader *reader = &player->reader;
@@ -290,7 +289,7 @@ static bool read_ahead(struct player *player)
     return true;
 }
 
-/* Half the distance is caught up at a time: that is kinder to the caches than one by one. */
+/* Commands are read when half of those that were read ahead have been run: in blocks, which is better for the CPU's caches. */
 static void keep_ahead(struct player *player)
 {
     size_t limit = player->replay->ahead != NULL ? AHEAD_COMMANDS : 1;
@@ -301,10 +300,10 @@ static void keep_ahead(struct player *player)
            player->ahead - player->reader.offset - player->reader.begin < AHEAD_SIZE && read_ahead(player))
         ;
     if (player->command_end == player->command_first)
-        read_ahead(player);     /* one that is larger than all that */
+        read_ahead(player);     /* one that is larger than AHEAD_SIZE */
 }
 
-/* An EXEC with a bit changed; no command has such a name. */
+/* Whether it is an EXEC with one bit changed; no command has such a name. */
 static bool is_nearly_exec(struct player *player, const struct parsed_command *command)
 {
     const struct bytes name = args_of(player, command)[0];
@@ -317,7 +316,7 @@ static bool is_nearly_exec(struct player *player, const struct parsed_command *c
     return bits == 1;
 }
 
-/* A MULTI without its EXEC: torn, unless the EXEC is there and damaged. Then the log goes on after it. */
+/* A MULTI without its EXEC is torn, unless there is a damaged EXEC: then the log goes on after it. */
 static enum record judge_open_group(struct player *player, uint64_t *where)
 {
     *where = player->commands[player->command_first].where;
@@ -331,8 +330,8 @@ static enum record judge_open_group(struct player *player, uint64_t *where)
     return RECORD_TORN;
 }
 
-/* The number of commands between the MULTI, which is the first, and its EXEC; false: there is no such group, and how it ended is
- * in *result and *where. */
+/* Sets *count to the number of commands between the MULTI, which is the first command, and its EXEC. False: there is no such group; *result
+ * and *where say how it ended. */
 static bool find_group_end(struct player *player, size_t *count, enum record *result, uint64_t *where)
 {
     for (size_t i = 1;; i++) {
@@ -361,7 +360,7 @@ static bool find_group_end(struct player *player, size_t *count, enum record *re
     }
 }
 
-/* Done with the first command; its bytes may go. */
+/* Removes the first command; its bytes may be dropped. */
 static void pop_command(struct player *player)
 {
     const struct parsed_command *command = &player->commands[player->command_first++];
@@ -392,8 +391,8 @@ static void report_progress(struct player *player, bool always)
     replay->progress(replay->context, player->done + player->reader.offset + player->reader.begin, player->total);
 }
 
-/* How a file ended: RECORD_NOTHING (well), RECORD_TORN, RECORD_BAD, or RECORD_COMPLETE (a command was refused), with
- * the offset where that is. Everything before it was run. */
+/* Returns how the file ended: RECORD_NOTHING (without a problem), RECORD_TORN, RECORD_BAD, or RECORD_COMPLETE (a command was refused), and
+ * sets *where to that offset. Everything before it was run. */
 static enum record play_file(struct player *player, uint64_t *where)
 {
     enum record result;
@@ -443,7 +442,7 @@ static void report_import(void *context, uint64_t done)
         replay->progress(replay->context, player->done + done, player->total);
 }
 
-/* What takes the place of aof_import when nobody wants to import anything. */
+/* Used if there is no aof_import function. */
 static enum status skip_empty_rdb(int fd, uint64_t *size, struct message *message)
 {
     struct rdb_reader *reader = rdb_reader_create_file(fd);
@@ -462,7 +461,7 @@ static enum status skip_empty_rdb(int fd, uint64_t *size, struct message *messag
     return status;
 }
 
-/* An RDB at the head of a base. Commands may follow it. */
+/* Imports the RDB at the head of a base, if there is one. Commands may follow it. */
 static enum status import_rdb(struct player *player, const char *name, struct message *message)
 {
     const struct aof_replay *replay = player->replay;
@@ -472,7 +471,7 @@ static enum status import_rdb(struct player *player, const char *name, struct me
     enum status status;
 
     if (!reader_need(reader, 5) || !rdb_is_one(bytes_of(reader_at(reader, 0), 5)))
-        return STATUS_OK;               /* what is wrong shows at the first command */
+        return STATUS_OK;               /* an error is reported at the first command */
     if (replay->import != NULL)
         status = replay->import(replay->import_context, reader->fd, report_import, player, &size, &why);
     else
@@ -484,7 +483,7 @@ static enum status import_rdb(struct player *player, const char *name, struct me
     return status;
 }
 
-/* Cuts the file off at `where`, durably: what is appended next must not follow half a command. */
+/* Truncates the file to `where`, durably: what is appended next must not follow a part of a command. */
 static enum status cut_tail(const struct aof_replay *replay, int fd, const char *name, uint64_t where, struct message *message)
 {
     if (replay->disk->ftruncate(replay->disk->context, fd, (off_t)where) == 0
@@ -494,7 +493,8 @@ static enum status cut_tail(const struct aof_replay *replay, int fd, const char 
     return STATUS_IO;
 }
 
-/* Where a file ends but for zeros. A power cut may leave a file as long as it was and without its last bytes: they read as zeros. */
+/* Returns where the zeros at the end of a file begin. A power cut may leave a file with its old size but without its last bytes: these are
+ * read as zeros. */
 static uint64_t find_zeros(const struct reader *reader)
 {
     char block[4096];
@@ -513,7 +513,7 @@ static uint64_t find_zeros(const struct reader *reader)
     return 0;
 }
 
-/* What was bad may be a torn end that is followed by zeros: then it is torn without them. Begins where the last play ended. */
+/* What was bad may be a torn end with zeros after it: then it is torn if the zeros are ignored. Begins where the last play ended. */
 static enum record play_without_zeros(struct player *player, uint64_t *where)
 {
     struct reader *reader = &player->reader;
@@ -527,7 +527,7 @@ static enum record play_without_zeros(struct player *player, uint64_t *where)
     return play_file(player, where) == RECORD_BAD ? RECORD_BAD : RECORD_TORN;
 }
 
-/* A torn end, if the log does not go on after it (aof_tear.h). On RECORD_BAD `problem`, of MESSAGE_SIZE, says where. */
+/* A torn end, unless the log goes on after it (aof_tear.h): then RECORD_BAD, and `problem`, of MESSAGE_SIZE, says where. */
 static enum record judge_tear(struct player *player, char *problem)
 {
     struct reader *reader = &player->reader;
@@ -627,8 +627,8 @@ static bool is_played(const struct aof_file *file)
     return file->type == AOF_FILE_INCREMENT || (file->type == AOF_FILE_BASE && !aof_name_is_image(file->name));
 }
 
-/* The bytes of each file that count. A file may be longer than its manifest says: whoever wrote that manifest was
- * killed before it could cut the file (aof_increment.c, aof_increment_replace). aof_start does it. */
+/* The bytes of each file that count. A file may be longer than its manifest says: the server that wrote that manifest was killed before it
+ * truncated the file (aof_increment_replace in aof_increment.c). aof_start does it. */
 static enum status read_sizes(const struct aof_replay *replay, uint64_t *sizes, struct message *message)
 {
     for (int i = 0; i < replay->manifest->count; i++) {
@@ -675,7 +675,7 @@ enum status aof_replay_files(const struct aof_replay *replay, struct message *me
     }
     if (status == STATUS_OK)
         report_progress(&player, true);
-    /* The base comes first, wherever its line is. */
+    /* The base is first, wherever its line is. */
     for (int pass = 0; pass < 2 && status == STATUS_OK; pass++)
         for (int i = 0; i < manifest->count && status == STATUS_OK; i++) {
             const struct aof_file *file = &manifest->files[i];

@@ -114,7 +114,7 @@ static void chunk_link(struct aof_tail *tail, struct aof_chunk *chunk)
     tail->last = chunk;
 }
 
-/* A chunk at the end of the list with room for `size` bytes. */
+/* Returns a chunk at the end of the list with `size` free bytes. */
 static struct aof_chunk *chunk_with_room(struct aof_tail *tail, size_t size) REQUIRES(tail->lock);
 static struct aof_chunk *chunk_with_room(struct aof_tail *tail, size_t size)
 {
@@ -142,7 +142,7 @@ static inline char *put_select(struct aof_tail *tail, int db, char *out)
     return out + aof_select_print(db, out);
 }
 
-/* Accounts for what was put between `from` and the new end. */
+/* Advances the end of the log by `added` bytes of the chunk, and returns it. */
 static inline uint64_t chunk_advance(struct aof_tail *tail, struct aof_chunk *chunk, size_t added, int db) REQUIRES(tail->lock);
 static inline uint64_t chunk_advance(struct aof_tail *tail, struct aof_chunk *chunk, size_t added, int db)
 {
@@ -153,7 +153,7 @@ static inline uint64_t chunk_advance(struct aof_tail *tail, struct aof_chunk *ch
     return lsn;
 }
 
-/* Links a chunk that was filled off the lock, with so many bytes in its pieces; its first AOF_SELECT_SIZE bytes were left free for a SELECT. */
+/* Links a chunk that was filled without the lock. `piece_bytes`: in its pieces. Its first AOF_SELECT_SIZE bytes are free for a SELECT. */
 static uint64_t append_own_chunk(struct aof_tail *tail, struct aof_chunk *chunk, size_t piece_bytes, int db_before, int db_after)
 {
     char select[AOF_SELECT_SIZE];

@@ -7,7 +7,7 @@ enum { DIGITS_MAX = 12, ARGS_MAX = 1 << 20, COMMANDS_TO_BELIEVE = 2 };
 
 enum part { PART_WHOLE, PART_TORN, PART_BAD };
 
-/* `<kind><number>\r\n` at *at, which moves behind it. PART_TORN: the text ends inside of it. */
+/* Reads `<kind><number>\r\n` at *position, which moves past it. PART_TORN: the text ends within it. */
 static enum part take_number(const char *text, size_t size, size_t *position, char kind, uint64_t *number)
 {
     size_t here = *position, digits = 0;
@@ -34,8 +34,8 @@ static enum part take_number(const char *text, size_t size, size_t *position, ch
     return PART_WHOLE;
 }
 
-/* The command at *at, which moves behind it. PART_TORN: the text ends inside of it, and *header is where the last length begins that was
- * read (0: none). */
+/* Reads the command at *position, which moves past it. PART_TORN: the text ends within it, and *header is where the last length that was
+ * read begins (0: none). */
 static enum part take_command(const char *text, size_t size, size_t *position, size_t *header)
 {
     uint64_t count, length;
@@ -79,7 +79,7 @@ static bool commands_begin_at(const char *text, size_t size, size_t position)
     return found > 0;
 }
 
-/* One bit of the length that begins at `header` is changed back, and the command ends where the text ends. */
+/* Whether the command ends where the text ends once one bit of the length at `header` is changed. */
 static bool is_whole_with_a_bit_changed(char *text, size_t size, size_t header)
 {
     bool whole = false;

@@ -69,7 +69,7 @@ static enum status sync_parent(const char *path, struct message *message)
     return directory_sync_parent(disk_system(), path) == STATUS_OK ? STATUS_OK : fail_errno(message, "can't sync the directory of", path);
 }
 
-/* Whether `path` (or where it will be) lies in `dir`, which is ours and cleaned by us. */
+/* Whether `path` (which need not exist) is in `dir`, a directory that the server owns and cleans. */
 static bool is_in_own_directory(const char *path, const char *dir)
 {
     char copy[TREE_PATH_SIZE], *parent, *ours = realpath(dir, NULL);
@@ -103,13 +103,13 @@ bool backup_is_below(const char *dir, const char *one, const char *other)
     bool below;
 
     if (path == NULL && snprintf(copy, sizeof(copy), "%s", dir) < (int)sizeof(copy))
-        path = realpath(dirname(copy), NULL);       /* it is to be made there */
+        path = realpath(dirname(copy), NULL);       /* it is to be created there */
     below = path != NULL && (is_within(path, one) || (other[0] != '\0' && is_within(path, other)));
     free(path);
     return below;
 }
 
-/* The log of a backup or of restored data: an image, increments that are there already or a first empty one, the manifest. */
+/* The log of a backup or of restored data: an image, increments (existing ones, or a first empty one), the manifest. */
 
 static enum status write_manifest(const struct aof_manifest *manifest, const char *log, const char *name, struct message *message)
 {
@@ -141,13 +141,13 @@ static enum status add_empty_increment(struct aof_manifest *manifest, const char
     return tree_write_file(path, BYTES(""), message);
 }
 
-/* What a new base is called. */
+/* The name of a new base. */
 static void make_image_name(char *file, const char *name)
 {
     snprintf(file, NAME_MAX + 1, "%.200s.%lld%s", name, (long long)clock_wall_us(), AOF_NAME_IMAGE_END);
 }
 
-/* Making one */
+/* Making a backup */
 
 static void make_id(char id[BACKUP_ID_SIZE])
 {
@@ -172,7 +172,7 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
         return checkpoint_image(tier, partitions, image, message);
     backup_clean(store_dir);
     if (!make_path(probe, "%s%s", stage, ".probe") || !tree_can_link(mark, probe))
-        return checkpoint_image(tier, partitions, image, message);      /* no links anywhere: it copies, at its own pace */
+        return checkpoint_image(tier, partitions, image, message);      /* no links anywhere: the tier copies the files */
     status = checkpoint_image(tier, partitions, stage, message);
     if (status == STATUS_OK)
         status = tree_clone(stage, image, store_is_table, stop, &totals, message);
@@ -205,7 +205,7 @@ static bool add_file_line(void *context, const char *path, const struct stat *in
     return true;
 }
 
-/* The text that says what this is. Sizes are of the image only: the rest may grow when a server runs on it. */
+/* Writes the BACKUP text. It has the sizes of the image's files only: the others may grow when a server runs on the backup. */
 static enum status write_note(const struct backup_places *places, const char *dir, const char *image, struct backup_result *result,
     struct message *message)
 {
@@ -286,7 +286,7 @@ enum status backup_make(struct tier *tier, struct partitions *partitions, const 
         return fail_errno(message, "can't create", dir);
     if (!created && !is_empty_dir(dir))
         return fail_invalid(message, "'%.150s' exists and is not an empty directory", dir);
-    if (mkdir(log, 0755) != 0) {        /* if somebody else is at it, it is his */
+    if (mkdir(log, 0755) != 0) {        /* if another backup is being made there, it is left alone */
         status = fail_errno(message, "can't create", log);
         if (created)
             rmdir(dir);
@@ -311,15 +311,15 @@ enum status backup_make(struct tier *tier, struct partitions *partitions, const 
     return status;
 }
 
-/* Coming back */
+/* Restoring a backup */
 
-/* What a BACKUP text says. */
+/* The contents of a BACKUP text. */
 struct note {
     char log_dir[NAME_MAX + 1], log_name[NAME_MAX + 1], image[NAME_MAX + 1];
     struct buffer text;
 };
 
-/* The value of a line "<name> <value>", copied; false: there is none that fits. */
+/* Copies the value of the line "<name> <value>". False: there is no such line, or its value does not fit. */
 static bool find_note_value(const struct note *note, const char *name, char *value, size_t capacity)
 {
     size_t size = strlen(name);
@@ -370,7 +370,7 @@ static enum status read_note(const char *from, struct note *note, struct backup_
     return STATUS_OK;
 }
 
-/* Each file of the image is there with the size it had. */
+/* Checks that each file of the image exists and has the size it had. */
 static enum status check_sizes(const struct note *note, const char *image, struct message *message)
 {
     for (const char *line = strstr(note->text.data, "\nfile "); line != NULL; line = strstr(line + 1, "\nfile ")) {
@@ -390,7 +390,7 @@ static enum status check_sizes(const struct note *note, const char *image, struc
     return STATUS_OK;
 }
 
-/* Image and increments of the backup, under names of the log here, listed in `manifest`. */
+/* Copies image and increments of the backup, with the names of the log here, and adds them to `manifest`. */
 static enum status copy_files(const struct backup_places *places, const struct aof_manifest *old, const char *from, const char *log,
     struct aof_manifest *manifest, struct tree_totals *totals, struct message *message)
 {

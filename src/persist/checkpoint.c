@@ -81,7 +81,7 @@ enum status checkpoint_databases(const char *image, struct image_databases *into
     status = dataset_file_verify(&dataset, image, message);
     if (status == STATUS_OK) {
         *into = (struct image_databases){ dataset.incarnations, dataset.db_count, dataset.incarnation_last, dataset.store_number };
-        dataset.incarnations = NULL;        /* the caller's now */
+        dataset.incarnations = NULL;        /* the caller owns them now */
     }
     dataset_file_release(&dataset);
     if (status != STATUS_OK)
@@ -112,7 +112,7 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
     return STATUS_OK;
 }
 
-/* The flusher has to reach the cut first. */
+/* Commits the image as the log's base. The flusher has to reach the cut first. */
 static enum status commit_log(struct aof *aof, uint64_t lsn, const char *base, struct message *message)
 {
     struct timespec pause = { 0, 2000000 };
@@ -128,14 +128,14 @@ static enum status commit_log(struct aof *aof, uint64_t lsn, const char *base, s
     return status;
 }
 
-/* What else happens at the cut. */
+/* What is done at the cut, besides the tier's part. */
 struct cut {
     struct aof *aof;                /* NULL: no log */
     checkpoint_begins *begins;      /* NULL: nothing */
     void *context;
 };
 
-/* Cut, seal, snapshot. With a log: it goes on in its next increment, and `*lsn` is where. */
+/* Cut, seal, snapshot. With a log: it goes on in its next increment, and *lsn is the LSN of the cut. */
 static enum status take_image(struct tier *tier, struct partitions *partitions, const struct cut *cut, const char *path, uint64_t *lsn,
     struct message *message)
 {
@@ -207,8 +207,8 @@ enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct part
         tree_remove(image);                 /* no manifest names it */
     else
         status = commit_log(aof, lsn, base, message);
-    /* A commit that failed may be on the disk all the same: its image stays until one succeeds, or the next start. (aof_base may change
-     * under us here: the flusher replaces the manifest when an fsync fails.) */
+    /* A commit that failed may be on the disk nevertheless: its image stays until a commit succeeds, or until the next start. (aof_base
+     * can't be used here: the flusher replaces the manifest when an fsync fails.) */
     if (status == STATUS_OK)
         checkpoint_clean(dir, base);
     if (status != STATUS_OK && message_is_empty(message))

@@ -17,7 +17,7 @@
 
 enum { SUM_BLOCK = 1 << 18 };
 
-/* Takes a line off the text, without its end. False: there is no whole one. */
+/* Removes the first line from the text; *line is without its end. False: there is no complete one. */
 static bool take_line(struct bytes *text, struct bytes *line)
 {
     const char *end = text->size > 0 ? memchr(text->data, '\n', text->size) : NULL;
@@ -29,7 +29,7 @@ static bool take_line(struct bytes *text, struct bytes *line)
     return true;
 }
 
-/* "<name> <number>"; false if it is anything else. */
+/* Removes the line "<name> <number>"; false if it is anything else. */
 static bool take_number(struct bytes *text, const char *name, int64_t lowest, int64_t highest, int64_t *number)
 {
     size_t size = strlen(name);
@@ -39,7 +39,7 @@ static bool take_number(struct bytes *text, const char *name, int64_t lowest, in
            text_to_int(bytes_of(line.data + size + 1, line.size - size - 1), number) && *number >= lowest && *number <= highest;
 }
 
-/* The last line has the checksum of all before it. */
+/* Verifies and removes the last line, which has the checksum of all before it. */
 static const char *check_end(struct bytes *text)
 {
     static const char word[] = "end ";

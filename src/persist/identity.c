@@ -102,7 +102,7 @@ static enum status write_file(const char *path, const struct identity *identity)
     return file_overwrite(disk_system(), AT_FDCWD, path, bytes_of(text, (size_t)size));
 }
 
-/* With link(2): unlike rename(2) it does not replace what another process was quicker to put there. Not every file system has it. */
+/* With link(2): unlike rename(2) it does not replace a file that another process has created first. Not every file system has it. */
 static int give_name(const char *temporary, const char *path)
 {
     if (link(temporary, path) == 0)

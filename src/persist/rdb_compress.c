@@ -7,10 +7,10 @@
 
 enum {
     BODY_MAX = 64 << 20,
-    STRING_MIN = 21,            /* shorter ones Redis does not compress either */
+    STRING_MIN = 21,            /* Redis does not compress shorter ones either */
     SAVED_MIN = 5,              /* more than the second length takes, mostly */
     LZF_FORM = 0xc3,            /* the special form of a string: LZF, with both sizes before it */
-    KEEP_SIZE = 1 << 20,        /* bytes of room kept for the next one */
+    KEEP_SIZE = 1 << 20,        /* bytes of memory kept for the next one */
 };
 
 struct rdb_compress {
@@ -32,7 +32,7 @@ void rdb_compress_destroy(struct rdb_compress *compress)
     mem_free(compress);
 }
 
-/* What stands at the front of `*input` until `rest` begins, as it is. */
+/* Copies the beginning of *input, up to `rest`, unchanged. */
 static void copy_until(struct rdb_compress *compress, struct bytes *input, struct bytes rest)
 {
     buffer_append(&compress->out, input->data, (size_t)(rest.data - input->data));
@@ -78,7 +78,7 @@ static void append_packed(struct rdb_compress *compress, struct bytes text)
     compress->any = true;
 }
 
-/* A string of any form; numbers and what is LZF already stay. */
+/* Copies a string of any form, compressed if that helps; numbers and compressed strings stay as they are. */
 static bool copy_string(struct rdb_compress *compress, struct bytes *input)
 {
     static const size_t number_sizes[] = { 1, 2, 4 };
@@ -107,9 +107,9 @@ static bool copy_string(struct rdb_compress *compress, struct bytes *input)
     return true;
 }
 
-/* What an element of a value is made of: strings, then a number of plain bytes. */
+/* The parts of an element of a value: strings, then a number of plain bytes. */
 struct shape {
-    bool counted;               /* a number of elements stands first */
+    bool counted;               /* the number of elements is first */
     bool numbered;              /* each element begins with a number */
     int strings;
     size_t plain;
@@ -179,7 +179,7 @@ bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes
         return false;
     for (; count > 0; count--) {
         if (!copy_element(compress, &shape, &body))
-            return false;           /* whoever reads it will say what is wrong with it */
+            return false;           /* a reader will report what is wrong with it */
     }
     buffer_append_bytes(&compress->out, body);
     if (compress->any)

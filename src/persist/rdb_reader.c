@@ -20,12 +20,12 @@
 enum {
     NAME_SHOWN_MAX = 80,
     READ_SIZE = 64 << 10,
-    READ_SIZE_MAX = 1 << 20,        /* at once: a length that lies costs no more than that */
-    WINDOW_KEPT_MAX = 4 << 20,      /* bytes that are not given back behind a big value */
+    READ_SIZE_MAX = 1 << 20,        /* at once: a wrong length costs no more memory than that */
+    WINDOW_KEPT_MAX = 4 << 20,      /* bytes that are not freed after a big value */
 };
 
-/* The window holds the file from `offset` on. Bytes before `begin` may go; `at` is where reading goes on. While a part is
- * kept, `begin` stays at its start; all positions are relative to the window's data. */
+/* The window has the bytes of the file from `offset` on. Bytes before `begin` may be dropped; `position` is where reading goes on. While a
+ * part is kept (`keeps`), `begin` stays at its start. All three positions are relative to the window's data. */
 struct rdb_reader {
     struct rdb_source source;
     int fd;                         /* of rdb_reader_create_file; else -1 */
@@ -33,15 +33,15 @@ struct rdb_reader {
     uint64_t offset;
     struct buffer window;
     size_t begin, position;
-    size_t summed;                  /* up to there the checksum has come */
+    size_t summed;                  /* the checksum covers the bytes before this position */
     bool keeps;
     uint64_t crc;
-    int version;                    /* 0: the header was not read yet */
+    int version;                    /* 0: the header has not been read yet */
     uint64_t db;
     struct buffer name, text, scratch;
-    enum status status;             /* of what went wrong */
-    struct message *message;                  /* of the call at hand */
-    const struct rdb_part *part;    /* the key at hand, for messages; else NULL */
+    enum status status;             /* of the first error */
+    struct message *message;        /* of the current call */
+    const struct rdb_part *part;    /* the current key, for messages; else NULL */
 };
 
 static ssize_t read_from_fd(void *context, void *to, size_t size)
@@ -103,7 +103,7 @@ bool rdb_is_one(struct bytes head)
     return head.size >= 5 && memcmp(head.data, "REDIS", 5) == 0;
 }
 
-/* The first thing that went wrong is what is told. Always false. */
+/* Sets the error, unless there is one already: only the first one is reported. Returns false. */
 __attribute__((format(printf, 3, 4)))
 static bool fail_reading(struct rdb_reader *reader, enum status status, const char *format, ...)
 {
@@ -123,7 +123,7 @@ static bool fail_reading(struct rdb_reader *reader, enum status status, const ch
     return false;
 }
 
-/* The checksum of everything before `to`. */
+/* Extends the checksum to everything before `to`. */
 static void update_checksum(struct rdb_reader *reader, size_t to)
 {
     if (reader->summed >= to)
@@ -148,7 +148,7 @@ static void shift_window(struct rdb_reader *reader)
     buffer_shrink(&reader->window, WINDOW_KEPT_MAX);
 }
 
-/* `size` bytes from `at` on are in the window. */
+/* Reads until the window has `size` bytes from `position` on. */
 static bool need_bytes(struct rdb_reader *reader, uint64_t size)
 {
     while (reader->window.size - reader->position < size) {
@@ -178,7 +178,7 @@ static void advance(struct rdb_reader *reader, size_t size)
         reader->begin = reader->position;
 }
 
-/* Past `size` bytes, which need not be in memory together if they are not kept. */
+/* Skips `size` bytes, which need not be in memory at the same time unless they are kept. */
 static bool skip_bytes(struct rdb_reader *reader, uint64_t size)
 {
     while (size > 0) {
@@ -249,7 +249,7 @@ static bool take_length(struct rdb_reader *reader, uint64_t *length)
     return is_form ? fail_reading(reader, STATUS_CORRUPT, "a length was expected") : true;
 }
 
-/* Past a string of any form. */
+/* Skips a string of any form. */
 static bool skip_string(struct rdb_reader *reader)
 {
     uint64_t length, unpacked;
@@ -266,7 +266,7 @@ static bool skip_string(struct rdb_reader *reader)
     return skip_bytes(reader, length);
 }
 
-/* A string, unpacked, into `out`. */
+/* Reads a string, decompressed, into `out`. */
 static bool take_string(struct rdb_reader *reader, struct buffer *out)
 {
     char digits[TEXT_INT_SIZE];
@@ -291,8 +291,8 @@ static bool take_string(struct rdb_reader *reader, struct buffer *out)
     return true;
 }
 
-/* Bodies as patterns: s a string, n a length, 4 8 b so many bytes (b is 16), f a score as text, m what a module wrote; (x) a length and so
- * many x. */
+/* Bodies as patterns: s is a string, n a length, 8 and b are 8 and 16 bytes, f is a score as text, m what a module wrote; (x) is a length
+ * and that number of x. */
 static const char *const bodies[] = {
     [RDB_TYPE_STRING] = "s",
     [RDB_TYPE_LIST] = "(s)",
@@ -307,7 +307,7 @@ static const char *const bodies[] = {
     [RDB_TYPE_ZSET_ZIPLIST] = "s",
     [RDB_TYPE_HASH_ZIPLIST] = "s",
     [RDB_TYPE_LIST_QUICKLIST] = "(s)",
-    /* Nodes (first id, entries); length, last id; groups: name, last id, entries that wait (id, time, count), consumers (name, time, ids). */
+    /* Nodes (first id, entries); length, last id; groups: name, last id, pending entries (id, time, count), consumers (name, time, ids). */
     [RDB_TYPE_STREAM] = "(ss)nnn(snn(b8n)(s8(b)))",
     [RDB_TYPE_HASH_LISTPACK] = "s",
     [RDB_TYPE_ZSET_LISTPACK] = "s",
@@ -346,10 +346,10 @@ static bool skip_score(struct rdb_reader *reader)
 
     if (!take_byte(reader, &size))
         return false;
-    return size >= 253 ? true : skip_bytes(reader, size);     /* those are not-a-number and the infinities */
+    return size >= 253 ? true : skip_bytes(reader, size);     /* these are not-a-number and the infinities */
 }
 
-/* Up to the mark of its end. */
+/* Skips a module's data up to the mark of its end. */
 static bool skip_module_data(struct rdb_reader *reader)
 {
     for (;;) {
@@ -379,7 +379,7 @@ static const char *end_of_group(const char *pattern)
     return pattern;
 }
 
-/* Every step takes a byte at least, so this ends with the file at the latest. */
+/* Each step consumes at least one byte, so this ends with the file at the latest. */
 static bool skip_pattern(struct rdb_reader *reader, const char *pattern)
 {
     uint64_t number;
@@ -404,8 +404,8 @@ static bool skip_pattern(struct rdb_reader *reader, const char *pattern)
     return good;
 }
 
-/* The body follows the key's name. What the codec can make something of is kept, with the type put right before it: the byte there belongs
- * to the name, which was copied, and is summed up already. */
+/* The body follows the key's name. If the codec knows the type, the body is kept, and the type is put right before it: that byte belongs to
+ * the name, which was copied, and the checksum already covers it. */
 static bool read_key(struct rdb_reader *reader, uint8_t type, struct rdb_part *part)
 {
     const char *body = body_pattern(type);
@@ -475,7 +475,7 @@ static bool skip_module_aux(struct rdb_reader *reader)
     return take_length(reader, &number) && take_length(reader, &number) && take_length(reader, &number) && skip_module_data(reader);
 }
 
-/* What stands before a key, or beside the parts. False: `opcode` is none of these. */
+/* Reads what may come before a key, or is none of the parts. False: `opcode` is none of these. */
 static bool read_modifier(struct rdb_reader *reader, uint8_t opcode, struct rdb_part *part, bool *good)
 {
     uint64_t number;

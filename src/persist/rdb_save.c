@@ -23,7 +23,7 @@
 
 enum {
     PATH_SIZE = 4096,
-    SYNC_SIZE = 32 << 20,           /* bytes; a file that is synced only at its end holds up everybody's fsync */
+    SYNC_SIZE = 32 << 20,           /* bytes; a file that is synced only at its end delays every other fsync */
     CONVERTED_KEPT = 1 << 20,       /* bytes of memory */
     PROGRESS_KEYS = 256,            /* keys between two calls of update_progress */
 };
@@ -39,7 +39,7 @@ struct saving {
     int db_count;
     int fd;
     struct rdb_writer *writer;
-    struct buffer converted;        /* a payload that goes into the file otherwise than it is in its record */
+    struct buffer converted;        /* a payload whose form in the file differs from that in its record */
     uint64_t synced;
     uint64_t keys;
     struct heat_settings heat;
@@ -59,7 +59,7 @@ static enum status write_failed(struct saving *saving, enum status status)
     return fail_saving(saving, status, "Write error saving the RDB file", error != 0 ? strerror(error) : status_name(status));
 }
 
-/* A clone within the image: opening a store writes into it. What an earlier try left is removed first. */
+/* Opens a clone within the image, as opening a store writes to it. What an earlier attempt left is removed first. */
 static enum status open_image(struct saving *saving)
 {
     const char *image = saving->options->image;
@@ -132,7 +132,7 @@ static void write_aux_number(struct saving *saving, const char *name, int64_t nu
     (void)rdb_write_aux(saving->writer, bytes_of_string(name), bytes_of(digits, text_of_int(number, digits)));
 }
 
-/* A failure here is seen at the next write: it sticks. */
+/* The writer's errors are sticky: a failure here is seen at the next write. */
 static void write_head(struct saving *saving)
 {
     const struct rdb_save_options *options = saving->options;
@@ -146,7 +146,7 @@ static void write_head(struct saving *saving)
         (void)rdb_write_aux(saving->writer, options->aux[i].name, options->aux[i].value);
 }
 
-/* Every now and then: tells how far it is, syncs what has come together, and looks whether it is still wanted. */
+/* Called from time to time: updates the progress, syncs what was written since the last time, and ends the save if it was cancelled. */
 static enum status update_progress(struct saving *saving)
 {
     uint64_t size = rdb_writer_size(saving->writer);
@@ -202,7 +202,7 @@ static enum status write_record(struct saving *saving, const struct store_record
     return STATUS_OK;
 }
 
-/* A database without a key is not mentioned. */
+/* A database without keys is not in the file. */
 static enum status write_database(struct saving *saving, int db)
 {
     struct store_iterator *iterator = store_scan(saving->store, saving->incarnations[db], 0);
@@ -277,7 +277,7 @@ enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_pro
     rdb_writer_destroy(saving->writer);
     store_close(saving->store);
     if (saving->reading[0] != '\0')
-        (void)store_remove(saving->reading, NULL);         /* what is left goes with the image */
+        (void)store_remove(saving->reading, NULL);         /* what is left is removed with the image */
     buffer_release(&saving->converted);
     mem_free(saving->incarnations);
     mem_free(saving->counts);

@@ -20,7 +20,7 @@ struct rdb_writer {
     const struct disk *disk;
     struct rdb_compress *compress;      /* NULL: strings stay as they are */
     struct buffer out;
-    uint64_t written;           /* bytes handed to the file */
+    uint64_t written;           /* bytes written to the file */
     uint64_t crc;               /* of these */
     int version, version_needed;
     enum status status;
@@ -73,7 +73,7 @@ static enum status flush_buffer(struct rdb_writer *writer)
     return writer->status;
 }
 
-/* Big ones go past the buffer, which stays small. */
+/* Large ones are written directly, so that the buffer stays small. */
 static void append_bytes(struct rdb_writer *writer, struct bytes bytes)
 {
     bool is_big = bytes.size >= BUFFER_SIZE / 2;
@@ -96,7 +96,7 @@ static void append_string(struct rdb_writer *writer, struct bytes bytes)
     append_bytes(writer, bytes);
 }
 
-/* What a call appended without asking is little: seen to at its end. */
+/* Called at the end of each call: what one call appends without a check of the buffer's size is little. */
 static enum status flush_if_large(struct rdb_writer *writer)
 {
     return writer->out.size >= BUFFER_SIZE / 2 || writer->status != STATUS_OK ? flush_buffer(writer) : STATUS_OK;
@@ -161,7 +161,7 @@ static void print_version(int version, char digits[VERSION_DIGITS])
         digits[i] = (char)('0' + version % 10);
 }
 
-/* A checksum is linear: what other bytes in the header change in it can be told without reading the file again. */
+/* The checksum is linear: how other bytes in the header change it can be computed without reading the file again. */
 static enum status raise_version(struct rdb_writer *writer)
 {
     char digits[VERSION_DIGITS], change[VERSION_DIGITS];

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/mutex.h"
+#include "persist/aof_name.h"
 #include "persist/aof_private.h"
 #include "persist/aof_replay.h"
 
@@ -24,7 +25,7 @@ enum { TICK_US = 1000000 };
 
 /* Opening */
 
-static enum status dir_open(struct aof *aof, struct message *message)
+static enum status open_directory(struct aof *aof, struct message *message)
 {
     aof->dir_fd = open(aof->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (aof->dir_fd < 0) {
@@ -38,8 +39,8 @@ static enum status dir_open(struct aof *aof, struct message *message)
     return errno == EWOULDBLOCK ? STATUS_LOCKED : STATUS_IO;
 }
 
-/* A log of before Redis 7 lies where the directory lies. Starting empty beside it would look like data loss. */
-static void old_style_find(struct aof *aof)
+/* A log from before Redis 7 is a file next to the directory. Starting empty despite it would look like data loss. */
+static void find_old_style_log(struct aof *aof)
 {
     char *dir = mem_string(bytes_of_string(aof->dir));
     struct buffer path = { 0 };
@@ -57,8 +58,8 @@ static void old_style_find(struct aof *aof)
     mem_free(dir);
 }
 
-/* Whether a name is one of ours that would not be there without a manifest that names it. An empty increment is: a server was killed
- * between making it and naming it. */
+/* Whether a file is one of the log's that does not exist without a manifest that names it. An empty increment may: a server was killed
+ * between creating and naming it. */
 static bool is_orphan(const struct aof *aof, const char *name)
 {
     size_t size = strlen(aof->name);
@@ -73,9 +74,9 @@ static bool is_orphan(const struct aof *aof, const char *name)
     return end - name > 5 && memcmp(end - 5, ".incr", 5) == 0 && strcmp(end, ".aof") == 0 && info.st_size > 0;
 }
 
-/* There is no manifest. Is there nothing else either? To begin an empty log beside data would look like data loss, and become it, as
- * images that no manifest names are removed. */
-static enum status orphans_refuse(struct aof *aof, struct message *message)
+/* There is no manifest; there must be no data either. An empty log next to data would look like data loss, and become data loss, as images
+ * that no manifest names are removed. */
+static enum status refuse_orphans(struct aof *aof, struct message *message)
 {
     struct dirent *entry;
     enum status status = STATUS_OK;
@@ -155,18 +156,18 @@ enum status aof_open(const struct aof_options *options, struct aof **result, str
     mutex_init(&aof->wake_lock);
     condition_init(&aof->wake);
 
-    status = dir_open(aof, message);
+    status = open_directory(aof, message);
     if (status == STATUS_OK)
         status = aof_manifest_load(&aof->manifest, aof->dir_fd, aof->manifest_name, message);
-    /* A killed server may not have synced the manifest that we go by, and what it does not name will be removed. */
+    /* A killed server may not have synced the manifest that was just read, and files that it does not name will be removed. */
     if (status == STATUS_OK && aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0) {
         message_set(message, "Can't sync the AOF directory %s: %s", aof->dir, strerror(errno));
         status = STATUS_IO;
     }
     if (status == STATUS_NOT_FOUND)
-        status = orphans_refuse(aof, message);
+        status = refuse_orphans(aof, message);
     if (status == STATUS_OK && aof->manifest.count == 0)
-        old_style_find(aof);
+        find_old_style_log(aof);
     if (status != STATUS_OK) {
         aof_destroy(aof);
         return status;
@@ -239,7 +240,7 @@ const char *aof_base(struct aof *aof)
 
 /* Starting and stopping */
 
-static enum status dir_create(struct aof *aof, struct message *message)
+static enum status create_directory(struct aof *aof, struct message *message)
 {
     enum status status = STATUS_OK;
 
@@ -248,13 +249,14 @@ static enum status dir_create(struct aof *aof, struct message *message)
     else
         status = directory_sync_parent(aof->disk, aof->dir);
     if (status == STATUS_OK)
-        return dir_open(aof, message);
+        return open_directory(aof, message);
     message_set(message, "Can't create the AOF directory %s: %s", aof->dir, strerror(errno));
     return status;
 }
 
-/* Files of type h are what an earlier checkpoint left to delete. They go first: once no manifest names them, nobody finds them. */
-static enum status history_drop(struct aof *aof, struct message *message)
+/* Files of type h are what an earlier checkpoint left to delete. They are removed first: once no manifest names them, they are not found. */
+static enum status drop_history(struct aof *aof, struct message *message) REQUIRES(aof->files_lock);
+static enum status drop_history(struct aof *aof, struct message *message)
 {
     enum status status = STATUS_OK;
     bool replaced, found = false;
@@ -272,9 +274,9 @@ static enum status history_drop(struct aof *aof, struct message *message)
     return status;
 }
 
-/* Opens the last increment. What a killed server left in the page cache is synced now: it is about to be seen, and
- * under `always` what was seen survives a power cut. */
-static enum status increment_open(struct aof *aof, struct message *message)
+/* Opens the last increment. What a killed server left in the page cache is synced now: clients are about to read it, and under `always`
+ * what was read survives a power cut. */
+static enum status open_increment(struct aof *aof, struct message *message)
 {
     struct aof_file *last = &aof->manifest.files[aof->manifest.count - 1];
     struct stat info;
@@ -288,9 +290,8 @@ static enum status increment_open(struct aof *aof, struct message *message)
     return STATUS_IO;
 }
 
-/* Cuts off what does not count, for readers that do not know validsize. The manifest holds without it, so it may
- * fail. */
-static void file_trim(struct aof *aof, const struct aof_file *file)
+/* Truncates a file to what counts of it, for readers that do not know validsize. The manifest is valid without it, so it may fail. */
+static void trim_file(struct aof *aof, const struct aof_file *file)
 {
     int fd;
 
@@ -298,31 +299,30 @@ static void file_trim(struct aof *aof, const struct aof_file *file)
         return;
     fd = openat(aof->dir_fd, file->name, O_WRONLY | O_CLOEXEC);
     if (fd < 0 || aof->disk->ftruncate(aof->disk->context, fd, (off_t)file->valid_size) != 0)
-        aof_notice_tell(aof, "AOF: could not cut an old increment; its manifest says what counts");
+        aof_report(aof, "AOF: could not cut an old increment; its manifest says what counts");
     if (fd >= 0)
         close(fd);
 }
 
-enum status aof_start(struct aof *aof, struct message *message)
+/* Brings the directory in order and opens or creates the increment that is appended to. */
+static enum status start_files(struct aof *aof, struct message *message) REQUIRES(aof->files_lock);
+static enum status start_files(struct aof *aof, struct message *message)
 {
     enum status status = STATUS_OK;
     const struct aof_file *last;
-    int error;
 
-    CHECK(!aof->started && (aof->replayed || aof->manifest.count == 0));
-    message->text[0] = '\0';
     if (aof->dir_fd < 0)
-        status = dir_create(aof, message);
+        status = create_directory(aof, message);
     if (status == STATUS_OK && aof->adopted != NULL)
         status = aof_adopt_begin(aof, message);
     if (status == STATUS_OK)
-        status = history_drop(aof, message);
+        status = drop_history(aof, message);
     if (status != STATUS_OK)
         return status;
     aof_manifest_clean(aof->dir_fd, aof->manifest_name);
     for (int i = 0; i < aof->manifest.count; i++) {
         aof->manifest.files[i].first_lsn = 0;
-        file_trim(aof, &aof->manifest.files[i]);
+        trim_file(aof, &aof->manifest.files[i]);
     }
     /* A file of which only a part counts can't be appended to. */
     last = aof->manifest.count > 0 ? &aof->manifest.files[aof->manifest.count - 1] : NULL;
@@ -331,7 +331,7 @@ enum status aof_start(struct aof *aof, struct message *message)
         if (status == STATUS_OK)
             aof->manifest.files[aof->manifest.count - 1].first_lsn = 0;
     } else {
-        status = increment_open(aof, message);
+        status = open_increment(aof, message);
     }
     if (status != STATUS_OK)
         return status;
@@ -339,6 +339,21 @@ enum status aof_start(struct aof *aof, struct message *message)
     aof->durable_size = atomic_load(&aof->current_size);
     atomic_store(&aof->other_size, aof_increment_sizes(aof));
     atomic_store(&aof->base_size, atomic_load(&aof->other_size) + aof->durable_size);
+    return STATUS_OK;
+}
+
+enum status aof_start(struct aof *aof, struct message *message)
+{
+    enum status status;
+    int error;
+
+    CHECK(!aof->started && (aof->replayed || aof->manifest.count == 0));
+    message->text[0] = '\0';
+    mutex_lock(&aof->files_lock);
+    status = start_files(aof, message);
+    mutex_unlock(&aof->files_lock);
+    if (status != STATUS_OK)
+        return status;
     error = pthread_create(&aof->flusher, NULL, aof_flusher_main, aof);
     if (error != 0) {
         message_set(message, "Can't start the AOF's thread: %s", strerror(error));
@@ -400,14 +415,14 @@ bool aof_is_lost(struct aof *aof) { return atomic_load(&aof->lost); }
 void aof_set_fsync(struct aof *aof, enum aof_fsync fsync)
 {
     atomic_store(&aof->fsync, (int)fsync);
-    /* What nobody synced so far has to be under `always`, before the first who waits for something new. */
+    /* Under `always` what was not synced so far has to be, before the first client waits for something new. */
     if (fsync == AOF_FSYNC_ALWAYS)
         aof_request_sync(aof, aof_written(aof));
 }
 
 struct aof_stats aof_stats(struct aof *aof)
 {
-    uint64_t written = aof_written(aof);        /* first: the tail's end never lies before it */
+    uint64_t written = aof_written(aof);        /* read first, so that the tail's end is not before it */
     uint64_t other = atomic_load(&aof->other_size), image = atomic_load(&aof->image_size), current = atomic_load(&aof->current_size);
 
     return (struct aof_stats){

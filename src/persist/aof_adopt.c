@@ -1,8 +1,8 @@
-/* A base from elsewhere: a dump, or a log of before Redis 7.
+/* A base from elsewhere: a dump, or a log from before Redis 7.
  *
  * It is linked into the log's directory, then the manifest names it together with the first increment, and only then an old log's own
- * name goes. Before the manifest is there the file is found where it was; from then on the log is complete. The name in the directory is
- * not one that a base has otherwise: without a manifest such a one would be taken for the rest of a lost log.
+ * name is removed. Until there is a manifest the file is found where it was; from then on the log is complete. The name in the directory
+ * is not one that a base has otherwise: without a manifest such a file would be taken for the remains of a lost log.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "persist/aof_name.h"
 #include "persist/aof_private.h"
 #include "persist/rdb_reader.h"
 
@@ -37,41 +38,41 @@ const char *aof_adopted(const struct aof *aof)
     return aof->adopted;
 }
 
-static enum status copy(struct aof *aof, int from, int to)
+static enum status copy_bytes(struct aof *aof, int from, int to)
 {
     char *block = mem_alloc(COPY_SIZE);
     enum status status = STATUS_OK;
-    uint64_t at = 0;
+    uint64_t offset = 0;
     ssize_t size;
 
-    while (status == STATUS_OK && (size = file_pread_all(aof->disk, from, block, COPY_SIZE, at)) != 0) {
+    while (status == STATUS_OK && (size = file_pread_all(aof->disk, from, block, COPY_SIZE, offset)) != 0) {
         status = size < 0 ? status_of_errno(errno) : file_write_all(aof->disk, to, bytes_of(block, (size_t)size));
-        at += (uint64_t)size;
+        offset += (uint64_t)size;
     }
     mem_free(block);
     return status;
 }
 
-/* Under `name` in the directory: the file itself if that is possible. STATUS_LOCKED: there is another file of that name. */
-static enum status bring_in(struct aof *aof, int fd, const char *name)
+/* Makes the file available as `name` in the directory, as a link if that is possible. STATUS_LOCKED: there is another file of that name. */
+static enum status link_or_copy(struct aof *aof, int fd, const char *name)
 {
-    struct stat ours, theirs;
+    struct stat adopted, existing;
     enum status status;
     int to;
 
-    /* What a symbolic link points at, not the link: seen from the directory it may point nowhere. */
+    /* What a symbolic link points to, not the link: relative to the directory it may point nowhere. */
     if (linkat(AT_FDCWD, aof->adopted, aof->dir_fd, name, AT_SYMLINK_FOLLOW) == 0)
         return STATUS_OK;
     if (errno == EEXIST) {
-        if (fstat(fd, &ours) == 0 && fstatat(aof->dir_fd, name, &theirs, 0) == 0 && ours.st_ino == theirs.st_ino &&
-            ours.st_dev == theirs.st_dev)
-            return STATUS_OK;           /* an earlier start came so far */
+        if (fstat(fd, &adopted) == 0 && fstatat(aof->dir_fd, name, &existing, 0) == 0 && adopted.st_ino == existing.st_ino &&
+            adopted.st_dev == existing.st_dev)
+            return STATUS_OK;           /* an earlier start got this far */
         return STATUS_LOCKED;
     }
     to = openat(aof->dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (to < 0)
         return status_of_errno(errno);
-    status = copy(aof, fd, to);
+    status = copy_bytes(aof, fd, to);
     if (status == STATUS_OK && aof->disk->fdatasync(aof->disk->context, to) != 0)
         status = status_of_errno(errno);
     close(to);
@@ -87,14 +88,14 @@ enum status aof_adopt_begin(struct aof *aof, struct message *message)
     char head[5], *name = NULL;
     bool is_rdb;
 
-    if (fd < 0 || aof->disk->fdatasync(aof->disk->context, fd) != 0) {        /* somebody may just have copied it here */
+    if (fd < 0 || aof->disk->fdatasync(aof->disk->context, fd) != 0) {        /* it may have been copied here just now */
         status = status_of_errno(errno);
         goto out;
     }
     is_rdb = !aof->adopted_moves && pread(fd, head, sizeof(head), 0) == sizeof(head) && rdb_is_one(bytes_of(head, sizeof(head)));
     for (uint64_t seq = 1;; seq++) {
         name = aof_name_format(is_rdb ? ".imported.%" PRIu64 ".rdb" : ".imported.%" PRIu64 ".aof", aof->name, seq);
-        status = bring_in(aof, fd, name);
+        status = link_or_copy(aof, fd, name);
         if (status == STATUS_OK)
             aof_manifest_add(&aof->manifest, bytes_of_string(name), seq, AOF_FILE_BASE);
         if (status != STATUS_LOCKED)

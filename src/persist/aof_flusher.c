@@ -1,5 +1,3 @@
-#include "base/message.h"
-#include "base/mutex.h"
 #include "persist/aof_private.h"
 
 #include <errno.h>
@@ -12,18 +10,15 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/message.h"
+#include "base/mutex.h"
 
 enum { DELAYED_US = 2000000 };
 
-/* Error state; the flush lock is held. The reason is told once, not at every try. */
+/* The error state. The reason is reported once, not at every attempt. */
 
-void aof_notice_tell(struct aof *aof, const char *message)
-{
-    if (aof->notice != NULL)
-        aof->notice(aof->notice_context, message);
-}
-
-static void error_set(struct aof *aof, enum status status, const char *what, int error)
+static void set_error(struct aof *aof, enum status status, const char *what, int error) REQUIRES(aof->flush_lock);
+static void set_error(struct aof *aof, enum status status, const char *what, int error)
 {
     struct message message;
     enum status before;
@@ -33,18 +28,20 @@ static void error_set(struct aof *aof, enum status status, const char *what, int
     if (before == status)
         return;
     message_set(&message, "AOF: %s: %s. Writes are refused until it succeeds", what, strerror(error));
-    aof_notice_tell(aof, message.text);
+    aof_report(aof, message.text);
 }
 
-static void error_clear(struct aof *aof)
+static void clear_error(struct aof *aof) REQUIRES(aof->flush_lock);
+static void clear_error(struct aof *aof)
 {
     if (aof->torn || aof->untrusted || atomic_exchange(&aof->error, STATUS_OK) == STATUS_OK)
         return;
     atomic_store(&aof->error_number, 0);
-    aof_notice_tell(aof, "AOF: the disk takes writes again");
+    aof_report(aof, "AOF: the disk takes writes again");
 }
 
-static void lost_set(struct aof *aof, const char *why)
+static void set_lost(struct aof *aof, const char *why) REQUIRES(aof->flush_lock);
+static void set_lost(struct aof *aof, const char *why)
 {
     struct message message;
 
@@ -52,7 +49,7 @@ static void lost_set(struct aof *aof, const char *why)
         return;
     message_set(&message, "AOF: an fsync failed, and what it should have covered %s. The log is lost from "
         "there on and takes nothing more; the data set is only in memory now: save it elsewhere", why);
-    aof_notice_tell(aof, message.text);
+    aof_report(aof, message.text);
 }
 
 /* Writing */
@@ -65,26 +62,28 @@ static void wake_for_cut(struct aof *aof)
     mutex_unlock(&aof->wake_lock);
 }
 
-/* Back to where the last good write ended, before anybody can see or follow half a command. */
-static bool file_cut_back(struct aof *aof)
+/* Truncates the file to where the last good write ended, before a reader can see a part of a command, or a write can follow it. */
+static bool cut_file_back(struct aof *aof) REQUIRES(aof->flush_lock);
+static bool cut_file_back(struct aof *aof)
 {
     aof->torn = aof->disk->ftruncate(aof->disk->context, aof->fd, (off_t)atomic_load(&aof->current_size)) != 0;
     return !aof->torn;
 }
 
-/* The n-th run of bytes of a chunk: what is before a piece, the piece, ..., what is after the last one. */
+/* The n-th run of bytes of a chunk: what is before a piece, the piece, ..., what is after the last piece. */
 static struct bytes chunk_run(const struct aof_chunk *chunk, int n)
 {
     int piece = n / 2;
-    size_t from = piece == 0 ? chunk->start : chunk->pieces[piece - 1].at;
+    size_t from = piece == 0 ? chunk->start : chunk->pieces[piece - 1].offset;
 
     if (n % 2 != 0)
         return buffer_bytes(&chunk->pieces[piece].blob->buffer);
-    return bytes_of(chunk->data + from, (piece < chunk->piece_count ? chunk->pieces[piece].at : chunk->end) - from);
+    return bytes_of(chunk->data + from, (piece < chunk->piece_count ? chunk->pieces[piece].offset : chunk->end) - from);
 }
 
-/* Writes one chunk. If that fails, the file is cut back to where the chunk began. */
-static bool chunk_write(struct aof *aof, struct aof_chunk *chunk)
+/* Writes one chunk. If that fails, the file is truncated to where the chunk began. */
+static bool write_chunk(struct aof *aof, struct aof_chunk *chunk) REQUIRES(aof->flush_lock);
+static bool write_chunk(struct aof *aof, struct aof_chunk *chunk)
 {
     size_t size = 0;
     int error = 0, runs = chunk->piece_count * 2 + 1;
@@ -95,8 +94,8 @@ static bool chunk_write(struct aof *aof, struct aof_chunk *chunk)
         size += chunk_run(chunk, n).size;
     }
     if (error != 0) {
-        file_cut_back(aof);
-        error_set(aof, status_of_errno(error), "a write failed", error);
+        cut_file_back(aof);
+        set_error(aof, status_of_errno(error), "a write failed", error);
         return false;
     }
     for (int n = 0; n < runs; n++) {
@@ -112,8 +111,9 @@ static bool chunk_write(struct aof *aof, struct aof_chunk *chunk)
     return true;
 }
 
-/* Writes the tail, as far as the disk and a cut let it. The flush lock is held. */
-static void tail_write(struct aof *aof)
+/* Writes the tail, up to a cut or a failure. */
+static void write_tail(struct aof *aof) REQUIRES(aof->flush_lock);
+static void write_tail(struct aof *aof)
 {
     struct aof_chunk *done = NULL, *chunk = aof_tail_take(&aof->tail);
     bool progress = false;
@@ -121,14 +121,14 @@ static void tail_write(struct aof *aof)
     *aof->pending_end = chunk;
     for (; chunk != NULL; chunk = chunk->next)
         aof->pending_end = &chunk->next;
-    if (aof->untrusted || (aof->torn && !file_cut_back(aof)))
+    if (aof->untrusted || (aof->torn && !cut_file_back(aof)))
         return;
     while ((chunk = aof->pending) != NULL) {
         if (chunk->begins_file) {
             wake_for_cut(aof);
             break;
         }
-        if (!chunk_write(aof, chunk))
+        if (!write_chunk(aof, chunk))
             break;
         progress = true;
         aof->pending = chunk->next;
@@ -138,7 +138,7 @@ static void tail_write(struct aof *aof)
     if (aof->pending == NULL)
         aof->pending_end = &aof->pending;
     if (progress && (aof->pending == NULL || aof->pending->begins_file))
-        error_clear(aof);
+        clear_error(aof);
     aof_tail_give_back(&aof->tail, done);
 }
 
@@ -150,7 +150,7 @@ bool aof_flush(struct aof *aof, uint64_t lsn)
         return false;
     mutex_lock(&aof->flush_lock);
     if (aof_written(aof) < lsn && aof_error(aof) == STATUS_OK)
-        tail_write(aof);
+        write_tail(aof);
     mutex_unlock(&aof->flush_lock);
     return aof_written(aof) >= lsn;
 }
@@ -158,7 +158,7 @@ bool aof_flush(struct aof *aof, uint64_t lsn)
 void aof_request_sync(struct aof *aof, uint64_t lsn)
 {
     if (lsn > aof_appended(aof))
-        lsn = aof_appended(aof);        /* what does not exist would be waited for in vain, by a busy flusher */
+        lsn = aof_appended(aof);        /* else the flusher would try without end to reach an LSN that does not exist */
     if (aof_durable(aof) >= lsn)
         return;
     mutex_lock(&aof->wake_lock);
@@ -171,13 +171,13 @@ void aof_request_sync(struct aof *aof, uint64_t lsn)
 
 /* The flusher */
 
-static void synced_tell(struct aof *aof)
+static void report_synced(struct aof *aof)
 {
     if (aof->synced != NULL)
         aof->synced(aof->synced_context, aof_durable(aof));
 }
 
-static bool untrusted_mend(struct aof *aof)
+static bool replace_untrusted(struct aof *aof)
 {
     enum status status = STATUS_OK;
 
@@ -188,19 +188,19 @@ static bool untrusted_mend(struct aof *aof)
     if (aof->untrusted) {
         status = aof_increment_replace(aof);
         if (status == STATUS_CORRUPT)
-            lost_set(aof, "can't be read back");
+            set_lost(aof, "can't be read back");
         else if (status == STATUS_OK)
-            error_clear(aof);
+            clear_error(aof);
     }
     mutex_unlock(&aof->flush_lock);
     mutex_unlock(&aof->files_lock);
     if (status == STATUS_OK || aof_is_lost(aof))
-        synced_tell(aof);
+        report_synced(aof);
     return status == STATUS_OK;
 }
 
-/* Syncs what is written. Others write on meanwhile: no lock is held during the fsync. */
-static bool file_sync(struct aof *aof)
+/* Syncs what is written. No lock is held during the fsync: other threads go on writing. */
+static bool sync_file(struct aof *aof)
 {
     uint64_t target, target_size;
     int64_t started, took;
@@ -234,18 +234,18 @@ static bool file_sync(struct aof *aof)
         atomic_store_explicit(&aof->durable, target, memory_order_release);
     } else {
         aof->untrusted = true;
-        error_set(aof, status_of_errno(error), "an fsync failed", error);
+        set_error(aof, status_of_errno(error), "an fsync failed", error);
     }
     mutex_unlock(&aof->flush_lock);
     if (error != 0)
-        return untrusted_mend(aof);
+        return replace_untrusted(aof);
     atomic_store(&aof->last_fsync_ms, clock_wall_ms());
-    synced_tell(aof);
+    report_synced(aof);
     return true;
 }
 
-/* The current file is written up to the cut and synced: the next one begins. */
-static void file_switch(struct aof *aof)
+/* Goes on in the next file: the current one is written up to the cut and synced. */
+static void switch_file(struct aof *aof)
 {
     mutex_lock(&aof->files_lock);
     mutex_lock(&aof->flush_lock);
@@ -269,7 +269,7 @@ static void file_switch(struct aof *aof)
     mutex_unlock(&aof->files_lock);
 }
 
-static bool cut_waits(struct aof *aof)
+static bool is_cut_waiting(struct aof *aof)
 {
     bool waits;
 
@@ -279,36 +279,36 @@ static bool cut_waits(struct aof *aof)
     return waits;
 }
 
-/* One round. `due`: a tick has passed, so that errors are tried again and everysec syncs. */
+/* One round. `due`: a tick has passed, so that what failed is tried again, and everysec syncs. */
 static void flusher_round(struct aof *aof, bool due, uint64_t wanted)
 {
     uint64_t before = aof_written(aof);
-    bool told = false;
+    bool reported = false;
     int mode;
 
     if (aof_error(aof) != STATUS_OK && !due)
         return;
-    if (aof->untrusted && !untrusted_mend(aof))     /* only this thread changes it */
+    if (aof->untrusted && !replace_untrusted(aof))     /* only this thread changes it */
         return;
     for (;;) {
         mutex_lock(&aof->flush_lock);
-        tail_write(aof);
+        write_tail(aof);
         mutex_unlock(&aof->flush_lock);
-        if (!cut_waits(aof))
+        if (!is_cut_waiting(aof))
             break;
-        if (!file_sync(aof))
+        if (!sync_file(aof))
             break;
         if (aof_durable(aof) != aof_written(aof))
-            continue;       /* what came between was before the cut, and is written but not synced */
-        file_switch(aof);
-        synced_tell(aof);
+            continue;       /* bytes from before the cut were written during the fsync, and are not synced */
+        switch_file(aof);
+        report_synced(aof);
     }
     mode = atomic_load(&aof->fsync);
     if (aof_durable(aof) < aof_written(aof) && !aof->untrusted
         && (wanted > aof_durable(aof) || mode == AOF_FSYNC_ALWAYS || (mode == AOF_FSYNC_EVERYSEC && due)))
-        told = file_sync(aof);
-    if (!told && aof_written(aof) != before)
-        synced_tell(aof);
+        reported = sync_file(aof);
+    if (!reported && aof_written(aof) != before)
+        report_synced(aof);
 }
 
 void *aof_flusher_main(void *context)

@@ -1,5 +1,3 @@
-#include "base/message.h"
-#include "base/mutex.h"
 #include "persist/aof_private.h"
 
 #include <dirent.h>
@@ -14,29 +12,22 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "persist/aof_replay.h"
+#include "base/message.h"
+#include "base/mutex.h"
+#include "persist/aof_name.h"
 
 enum { COPY_SIZE = 256 << 10 };
 
-char *aof_name_format(const char *format, const char *name, uint64_t number)
-{
-    struct buffer text;
-
-    buffer_init(&text);
-    buffer_append_string(&text, name);
-    buffer_append_format(&text, format, number);
-    buffer_append_u8(&text, 0);
-    return text.data;
-}
-
+static int current_index(const struct aof *aof) REQUIRES(aof->files_lock);
 static int current_index(const struct aof *aof)
 {
     return aof->manifest.count - (aof->prepared_fd >= 0 ? 2 : 1);
 }
 
-/* Creates the next increment, empty. A number whose file exists and holds something is passed over: it is not ours to
- * write into. The name is freed with mem_free. */
-static int increment_create(struct aof *aof, uint64_t *seq, char **name)
+/* Creates the next increment, empty. A number whose file exists and is not empty is skipped: that file must not be written to. The name is
+ * freed with mem_free. */
+static int create_increment(struct aof *aof, uint64_t *seq, char **name) REQUIRES(aof->files_lock);
+static int create_increment(struct aof *aof, uint64_t *seq, char **name)
 {
     for (;;) {
         struct stat info;
@@ -56,9 +47,10 @@ static int increment_create(struct aof *aof, uint64_t *seq, char **name)
     }
 }
 
-/* A file that did not make it. Once a manifest that names it may be on the disk, it has to stay until the next one
- * is. */
-static void increment_give_up(struct aof *aof, int fd, const char *name, bool named)
+/* Removes a file of an attempt that failed. If a manifest that names it may be on the disk (`named`), it has to stay until the next
+ * manifest is written. */
+static void give_up_increment(struct aof *aof, int fd, const char *name, bool named) REQUIRES(aof->files_lock);
+static void give_up_increment(struct aof *aof, int fd, const char *name, bool named)
 {
     if (fd < 0)
         return;
@@ -69,8 +61,9 @@ static void increment_give_up(struct aof *aof, int fd, const char *name, bool na
         unlinkat(aof->dir_fd, name, 0);
 }
 
-/* `next` is on the disk and becomes what we go by; it is empty afterwards. */
-static void manifest_saved(struct aof *aof, struct aof_manifest *next)
+/* Makes `next`, which is on the disk, the current manifest; it is empty afterwards. */
+static void install_manifest(struct aof *aof, struct aof_manifest *next) REQUIRES(aof->files_lock);
+static void install_manifest(struct aof *aof, struct aof_manifest *next)
 {
     aof_manifest_release(&aof->manifest);
     aof->manifest = *next;
@@ -80,8 +73,9 @@ static void manifest_saved(struct aof *aof, struct aof_manifest *next)
     aof_manifest_release(&aof->strays);
 }
 
-/* Copies a stretch of the current file into another, and compares its sum. */
-static enum status stretch_copy(struct aof *aof, const struct aof_stretch *stretch, uint64_t from, int to)
+/* Copies a stretch of the current file to another file, and compares its sum. STATUS_CORRUPT: it is not what was written. */
+static enum status copy_stretch(struct aof *aof, const struct aof_stretch *stretch, uint64_t from, int to) REQUIRES(aof->flush_lock);
+static enum status copy_stretch(struct aof *aof, const struct aof_stretch *stretch, uint64_t from, int to)
 {
     struct stream_sum sum = { 0 };
     char *block = mem_alloc(COPY_SIZE);
@@ -105,17 +99,18 @@ static enum status stretch_copy(struct aof *aof, const struct aof_stretch *stret
     return status;
 }
 
-/* The new increment's contents: a SELECT and everything behind the last good fsync. *size is what it came to. */
-static enum status increment_fill(struct aof *aof, int fd, uint64_t *size)
+/* Writes the new increment's contents: a SELECT and everything after the last good fsync. *size is their size. */
+static enum status fill_increment(struct aof *aof, int fd, uint64_t *size) REQUIRES(aof->flush_lock);
+static enum status fill_increment(struct aof *aof, int fd, uint64_t *size)
 {
     char select[AOF_SELECT_SIZE];
     size_t select_size = aof->durable_db < 0 ? 0 : aof_select_print(aof->durable_db, select);
     enum status status = file_write_all(aof->disk, fd, bytes_of(select, select_size));
 
     if (status == STATUS_OK)
-        status = stretch_copy(aof, &aof->syncing, aof->durable_size, fd);
+        status = copy_stretch(aof, &aof->syncing, aof->durable_size, fd);
     if (status == STATUS_OK)
-        status = stretch_copy(aof, &aof->unsynced, aof->durable_size + aof->syncing.size, fd);
+        status = copy_stretch(aof, &aof->unsynced, aof->durable_size + aof->syncing.size, fd);
     if (status == STATUS_OK && (aof->disk->fdatasync(aof->disk->context, fd) != 0
         || aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0))
         status = status_of_errno(errno);
@@ -123,10 +118,10 @@ static enum status increment_fill(struct aof *aof, int fd, uint64_t *size)
     return status;
 }
 
-/* After a failed fsync: the log goes on in a new increment. The old file counts up to its last good fsync, and the
- * manifest says so, in the same rename that names the new one: at no instant is a command in the log twice, or
- * missing. The new manifest is built aside; a failure leaves all as it was, to be tried again with the next number.
- * Files and flush locks are held: nothing else can be written meanwhile anyway. */
+/* After a failed fsync: the log goes on in a new increment. The old file counts up to its last good fsync, and the manifest says so, in the
+ * same rename that names the new one: at no instant is a command in the log twice, or missing. The new manifest is written to another file
+ * first; a failure leaves everything as it was, to be tried again with the next number. The flush lock is held during the copying: nothing
+ * could be written meanwhile anyway. */
 enum status aof_increment_replace(struct aof *aof)
 {
     struct aof_manifest next;
@@ -137,18 +132,18 @@ enum status aof_increment_replace(struct aof *aof)
     enum status status;
 
     aof_manifest_copy(&next, &aof->manifest);
-    fd = increment_create(aof, &seq, &name);
+    fd = create_increment(aof, &seq, &name);
     if (fd < 0) {
         status = status_of_errno(errno);
         goto out;
     }
-    status = increment_fill(aof, fd, &size);
+    status = fill_increment(aof, fd, &size);
     if (status != STATUS_OK)
         goto out;
     next.files[current].valid_size = aof->durable_size;
     if (aof->prepared_fd >= 0) {
-        /* The prepared file has to stay behind the current one: another takes its place. */
-        prepared_fd = increment_create(aof, &prepared_seq, &prepared_name);
+        /* The prepared file has to come after the current one: another one takes its place. */
+        prepared_fd = create_increment(aof, &prepared_seq, &prepared_name);
         status = prepared_fd < 0 || aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0 ? status_of_errno(errno) : STATUS_OK;
         if (status != STATUS_OK)
             goto out;
@@ -162,9 +157,9 @@ enum status aof_increment_replace(struct aof *aof)
     if (status != STATUS_OK)
         goto out;
 
-    /* The old file is cut for the sake of those who do not know validsize; the manifest is what counts. */
+    /* The old file is truncated for readers that do not know validsize; the manifest is what counts. */
     if (aof->disk->ftruncate(aof->disk->context, aof->fd, (off_t)aof->durable_size) != 0)
-        aof_notice_tell(aof, "AOF: could not cut the old increment; its manifest says what counts");
+        aof_report(aof, "AOF: could not cut the old increment; its manifest says what counts");
     close(aof->fd);
     aof->fd = fd;
     if (prepared_fd >= 0) {
@@ -172,7 +167,7 @@ enum status aof_increment_replace(struct aof *aof)
         unlinkat(aof->dir_fd, aof->manifest.files[aof->manifest.count - 1].name, 0);
         aof->prepared_fd = prepared_fd;
     }
-    manifest_saved(aof, &next);
+    install_manifest(aof, &next);
     atomic_fetch_add(&aof->other_size, aof->durable_size);
     atomic_store(&aof->current_size, size);
     aof->durable_size = size;
@@ -182,15 +177,14 @@ enum status aof_increment_replace(struct aof *aof)
     atomic_store_explicit(&aof->durable, aof_written(aof), memory_order_release);
     fd = prepared_fd = -1;
 out:
-    increment_give_up(aof, fd, name, replaced);
-    increment_give_up(aof, prepared_fd, prepared_name, replaced);
+    give_up_increment(aof, fd, name, replaced);
+    give_up_increment(aof, prepared_fd, prepared_name, replaced);
     mem_free(name);
     mem_free(prepared_name);
     aof_manifest_release(&next);
     return status;
 }
 
-/* A new, empty increment in the manifest, synced. The files lock is held, or nobody else is there yet. */
 enum status aof_increment_add(struct aof *aof, int *result, struct message *message)
 {
     struct aof_manifest next;
@@ -198,7 +192,7 @@ enum status aof_increment_add(struct aof *aof, int *result, struct message *mess
     char *name = NULL;
     uint64_t seq = 0;
     bool replaced = false;
-    int fd = increment_create(aof, &seq, &name), error = errno;
+    int fd = create_increment(aof, &seq, &name), error = errno;
 
     aof_manifest_copy(&next, &aof->manifest);
     if (fd < 0) {
@@ -206,7 +200,7 @@ enum status aof_increment_add(struct aof *aof, int *result, struct message *mess
         goto out;
     }
     aof_manifest_add(&next, bytes_of_string(name), seq, AOF_FILE_INCREMENT);
-    /* Its name first: a disk may keep the manifest's rename and not what was created before. */
+    /* Its name is synced first: a disk may keep the manifest's rename and lose a file that was created before it. */
     if (aof->disk->fdatasync(aof->disk->context, fd) != 0 || aof->disk->fsync(aof->disk->context, aof->dir_fd) != 0)
         status = status_of_errno(errno);
     else
@@ -214,18 +208,18 @@ enum status aof_increment_add(struct aof *aof, int *result, struct message *mess
     error = errno;
 out:
     if (status == STATUS_OK) {
-        manifest_saved(aof, &next);
+        install_manifest(aof, &next);
         *result = fd;
     } else {
         message_set(message, "Can't create an AOF increment in %s: %s", aof->dir, strerror(error));
-        increment_give_up(aof, fd, name, replaced);
+        give_up_increment(aof, fd, name, replaced);
     }
     aof_manifest_release(&next);
     mem_free(name);
     return status;
 }
 
-/* Of an image: its files, and those in directories one level down. */
+/* The bytes of a directory's files, and of those in `depth` levels of directories below. */
 static uint64_t tree_size(int parent_fd, const char *name, int depth)
 {
     int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -249,7 +243,7 @@ static uint64_t tree_size(int parent_fd, const char *name, int depth)
     return size;
 }
 
-/* Bytes that count in a file, or in an image; 0 for what can't be looked at. */
+/* The bytes that count of a file, or of an image; 0 if it can't be read. */
 static uint64_t file_size(struct aof *aof, const struct aof_file *file)
 {
     struct stat info;
@@ -303,8 +297,9 @@ uint64_t aof_cut(struct aof *aof)
     return aof_tail_cut(&aof->tail);
 }
 
-/* Files that count no more: the next start removes what is left of them if we can't. Images are found without being named. */
-static void history_add(const struct aof_manifest *now, struct aof_manifest *next, uint64_t lsn)
+/* Adds the files that do not count any more: what can't be removed now is removed by the next start. Images are found without being
+ * named. */
+static void add_history(const struct aof_manifest *now, struct aof_manifest *next, uint64_t lsn)
 {
     for (int i = 0; i < now->count; i++) {
         const struct aof_file *file = &now->files[i];
@@ -315,8 +310,9 @@ static void history_add(const struct aof_manifest *now, struct aof_manifest *nex
     }
 }
 
-/* Removes the files of type h; those that resist stay named. */
-static void history_remove(struct aof *aof)
+/* Removes the files of type h; those that can't be removed stay named. */
+static void remove_history(struct aof *aof) REQUIRES(aof->files_lock);
+static void remove_history(struct aof *aof)
 {
     for (int i = aof->manifest.count - 1; i >= 0; i--) {
         const struct aof_file *file = &aof->manifest.files[i];
@@ -326,8 +322,10 @@ static void history_remove(struct aof *aof)
     }
 }
 
-/* The manifest with the new base in front, and what lies before the cut as history. */
-static void manifest_after(const struct aof *aof, uint64_t lsn, const char *base_name, struct aof_manifest *next)
+/* The manifest with the new base in front, and with the files before the cut as history. */
+static void make_manifest_after(const struct aof *aof, uint64_t lsn, const char *base_name, struct aof_manifest *next)
+    REQUIRES(aof->files_lock);
+static void make_manifest_after(const struct aof *aof, uint64_t lsn, const char *base_name, struct aof_manifest *next)
 {
     const struct aof_manifest *now = &aof->manifest;
     struct aof_file *base = aof_manifest_base(now);
@@ -335,7 +333,7 @@ static void manifest_after(const struct aof *aof, uint64_t lsn, const char *base
     aof_manifest_init(next);
     if (base_name != NULL)
         aof_manifest_add(next, bytes_of_string(base_name), base == NULL ? 1 : base->seq + 1, AOF_FILE_BASE);
-    history_add(now, next, lsn);
+    add_history(now, next, lsn);
     for (int i = 0; i < now->count; i++) {
         const struct aof_file *file = &now->files[i];
 
@@ -361,15 +359,15 @@ enum status aof_commit(struct aof *aof, uint64_t lsn, const char *base_name, str
         message_set(message, "The AOF's files have not reached the cut yet");
         return STATUS_LOCKED;
     }
-    manifest_after(aof, lsn, base_name, &next);
+    make_manifest_after(aof, lsn, base_name, &next);
     status = aof_manifest_save(&next, aof->dir_fd, aof->manifest_name, aof->disk, &replaced);
     if (status != STATUS_OK) {
-        /* Either manifest is complete, whichever the disk has; so all files stay. */
+        /* The disk may have the old manifest or the new one, and both are complete: all files stay. */
         message_set(message, "Can't write the AOF manifest in %s: %s", aof->dir, strerror(errno));
         aof_manifest_release(&next);
     } else {
-        manifest_saved(aof, &next);
-        history_remove(aof);
+        install_manifest(aof, &next);
+        remove_history(aof);
         atomic_store(&aof->other_size, aof_increment_sizes(aof));
         atomic_store(&aof->base_size, atomic_load(&aof->other_size) + atomic_load(&aof->current_size));
     }

@@ -94,8 +94,8 @@ static int hex_digit(char c)
     return -1;
 }
 
-/* The character that `\c` stands for, or c itself. */
-static char escaped(char c)
+/* The character that the escape `\c` means, or c itself. */
+static char unescape(char c)
 {
     switch (c) {
     case 'n': return '\n';
@@ -107,61 +107,62 @@ static char escaped(char c)
     }
 }
 
-/* Takes the next word off the line into `word`. False: none is left, or its quotes are unbalanced (*bad). */
-static bool word_take(struct bytes *line, struct buffer *word, bool *bad)
+/* Moves the next word of the line to `word`. False: none is left, or its quotes are unbalanced (*bad). */
+static bool take_word(struct bytes *line, struct buffer *word, bool *bad)
 {
-    const char *at = line->data, *end = line->data + line->size;
+    const char *cursor = line->data, *end = line->data + line->size;
     char quote = 0;
 
     word->size = 0;
     *bad = false;
-    while (at < end && (*at == ' ' || *at == '\t' || *at == '\r'))
-        at++;
-    if (at == end)
+    while (cursor < end && (*cursor == ' ' || *cursor == '\t' || *cursor == '\r'))
+        cursor++;
+    if (cursor == end)
         return false;
-    if (*at == '"' || *at == '\'')
-        quote = *at++;
-    for (;; at++) {
-        if (at == end || (quote == 0 && (*at == ' ' || *at == '\t' || *at == '\r')))
+    if (*cursor == '"' || *cursor == '\'')
+        quote = *cursor++;
+    for (;; cursor++) {
+        if (cursor == end || (quote == 0 && (*cursor == ' ' || *cursor == '\t' || *cursor == '\r')))
             break;
-        if (quote != 0 && *at == quote)
+        if (quote != 0 && *cursor == quote)
             break;
-        if (quote == '"' && *at == '\\' && end - at > 3 && at[1] == 'x' && hex_digit(at[2]) >= 0 && hex_digit(at[3]) >= 0) {
-            buffer_append_u8(word, (uint8_t)(hex_digit(at[2]) * 16 + hex_digit(at[3])));
-            at += 3;
-        } else if (quote == '"' && *at == '\\' && end - at > 1) {
-            buffer_append_u8(word, (uint8_t)escaped(*++at));
-        } else if (quote == '\'' && *at == '\\' && end - at > 1 && at[1] == '\'') {
-            buffer_append_u8(word, (uint8_t)*++at);
+        if (quote == '"' && *cursor == '\\' && end - cursor > 3 && cursor[1] == 'x' && hex_digit(cursor[2]) >= 0 &&
+            hex_digit(cursor[3]) >= 0) {
+            buffer_append_u8(word, (uint8_t)(hex_digit(cursor[2]) * 16 + hex_digit(cursor[3])));
+            cursor += 3;
+        } else if (quote == '"' && *cursor == '\\' && end - cursor > 1) {
+            buffer_append_u8(word, (uint8_t)unescape(*++cursor));
+        } else if (quote == '\'' && *cursor == '\\' && end - cursor > 1 && cursor[1] == '\'') {
+            buffer_append_u8(word, (uint8_t)*++cursor);
         } else {
-            buffer_append_u8(word, (uint8_t)*at);
+            buffer_append_u8(word, (uint8_t)*cursor);
         }
     }
     if (quote != 0) {
-        /* The closing quote has to be there, and to end the word. */
-        if (at == end || (at + 1 < end && at[1] != ' ' && at[1] != '\t' && at[1] != '\r')) {
+        /* There has to be a closing quote, and it has to end the word. */
+        if (cursor == end || (cursor + 1 < end && cursor[1] != ' ' && cursor[1] != '\t' && cursor[1] != '\r')) {
             *bad = true;
             return false;
         }
-        at++;
+        cursor++;
     }
-    *line = bytes_of(at, (size_t)(end - at));
+    *line = bytes_of(cursor, (size_t)(end - cursor));
     return true;
 }
 
-static const char *line_parse(struct aof_manifest *manifest, struct bytes line, struct buffer *name, struct buffer *word)
+static const char *parse_line(struct aof_manifest *manifest, struct bytes line, struct buffer *name, struct buffer *word)
 {
     int64_t seq = 0, valid_size = -1, number;
     char type = 0;
     bool has_name = false, bad = false;
 
-    while (word_take(&line, word, &bad)) {
+    while (take_word(&line, word, &bad)) {
         struct buffer key = *word;
         struct bytes text;
 
-        /* The key is copied by handing over the buffer; the value gets the other one. */
+        /* The key keeps the buffer; the value gets a new one. */
         buffer_init(word);
-        if (!word_take(&line, word, &bad)) {
+        if (!take_word(&line, word, &bad)) {
             buffer_release(&key);
             return bad ? "unbalanced quotes" : "a key without a value";
         }
@@ -233,7 +234,7 @@ enum status aof_manifest_parse(struct aof_manifest *manifest, struct bytes text,
         else if (line.size > 0 && line.data[0] == '#')
             continue;
         else
-            error = line_parse(manifest, line, &name, &word);
+            error = parse_line(manifest, line, &name, &word);
     }
     buffer_release(&name);
     buffer_release(&word);
@@ -246,7 +247,7 @@ enum status aof_manifest_parse(struct aof_manifest *manifest, struct bytes text,
     return STATUS_CORRUPT;
 }
 
-static void name_print(const char *name, struct buffer *text)
+static void print_name(const char *name, struct buffer *text)
 {
     bool plain = name[0] != '#';
 
@@ -274,7 +275,7 @@ void aof_manifest_print(const struct aof_manifest *manifest, struct buffer *text
         const struct aof_file *file = &manifest->files[i];
 
         buffer_append_string(text, "file ");
-        name_print(file->name, text);
+        print_name(file->name, text);
         buffer_append_format(text, " seq %" PRIu64 " type %c", file->seq, (char)file->type);
         if (file->valid_size != UINT64_MAX)
             buffer_append_format(text, " validsize %" PRIu64, file->valid_size);
@@ -300,8 +301,8 @@ enum status aof_manifest_load(struct aof_manifest *manifest, int dir_fd, const c
     return status;
 }
 
-/* What the manifest is written as, before it takes its name. */
-static void temporary_name(const char *file_name, struct buffer *name)
+/* The name of the file that the manifest is written to before it is renamed. */
+static void make_temporary_name(const char *file_name, struct buffer *name)
 {
     buffer_init(name);
     buffer_append_format(name, "temp-%s", file_name);
@@ -312,7 +313,7 @@ void aof_manifest_clean(int dir_fd, const char *file_name)
 {
     struct buffer temporary;
 
-    temporary_name(file_name, &temporary);
+    make_temporary_name(file_name, &temporary);
     unlinkat(dir_fd, temporary.data, 0);
     buffer_release(&temporary);
 }
@@ -324,7 +325,7 @@ enum status aof_manifest_save(const struct aof_manifest *manifest, int dir_fd, c
     enum status status;
     int error;
 
-    temporary_name(file_name, &temporary);
+    make_temporary_name(file_name, &temporary);
     aof_manifest_print(manifest, &text);
     status = file_replace(disk, &(struct file_replacement){ .dir = dir_fd, .path = file_name, .aside = temporary.data }, buffer_bytes(&text),
         replaced);

@@ -1,7 +1,7 @@
-/* What the files of the log share: its struct. Nobody outside src/persist/aof*.c includes this.
+/* What the files of the log share: its struct. Only src/persist/aof*.c include this.
  *
- *   aof.c            opening, starting, stopping, what can be asked
- *   aof_flusher.c    from the tail to the file, fsync, errors, the flusher's thread
+ *   aof.c            opening, starting, stopping, state
+ *   aof_flusher.c    writes the tail to the file; fsync, errors, the flusher's thread
  *   aof_increment.c  which files there are: a new increment, one that replaces a failed one, a checkpoint's
  */
 #ifndef KELVIN_PERSIST_AOF_PRIVATE_H
@@ -17,14 +17,13 @@
 #include "persist/aof_manifest.h"
 #include "persist/aof_tail.h"
 
-
-/* A stretch of the current file, from where the stretch before it ends, and the sum of its bytes. */
+/* A part of the current file, which begins where the part before it ends, and the sum of its bytes. */
 struct aof_stretch {
     uint64_t size;
     struct stream_sum sum;
 };
 
-/* none -> aof_prepare -> prepared -> aof_cut -> waiting -> the flusher gets there -> none */
+/* none -> aof_prepare -> prepared -> aof_cut -> waiting -> the flusher reaches the cut -> none */
 enum aof_cut_state { AOF_CUT_NONE, AOF_CUT_PREPARED, AOF_CUT_WAITING };
 
 struct aof {
@@ -39,8 +38,8 @@ struct aof {
     aof_notice *notice;
     void *notice_context;
     int dir_fd;                         /* -1: the directory does not exist yet */
-    char *adopted;                      /* path of a base from elsewhere, till it is under the manifest; NULL: none */
-    bool adopted_moves;                 /* it is an old log, which is no longer to be where it was */
+    char *adopted;                      /* path of a base from elsewhere, until the manifest names it; NULL: none */
+    bool adopted_moves;                 /* it is an old log, whose own name is removed afterwards */
     aof_import *import;
     void *import_context;
     bool replayed, started;
@@ -49,30 +48,30 @@ struct aof {
 
     _Atomic uint64_t written, durable;  /* stored under the flush lock */
     _Atomic int error;                  /* enum status; stored under the flush lock */
-    _Atomic int error_number;           /* the errno behind it; stored before it, cleared after it */
+    _Atomic int error_number;           /* the errno of it; stored before it, cleared after it */
     _Atomic bool lost;
     _Atomic int fsync;                  /* enum aof_fsync */
     _Atomic int cut_state;              /* enum aof_cut_state */
-    _Atomic uint64_t other_size, current_size, base_size, image_size;    /* image: the base, in other_size, too */
+    _Atomic uint64_t other_size, current_size, base_size, image_size;    /* image_size is that of the base, and included in other_size */
     _Atomic uint64_t fsync_pending, delayed_fsync;
     _Atomic int64_t last_fsync_ms;
 
     /* Files: the list of them. Taken before the flush lock. */
     struct mutex files_lock;
     struct aof_manifest manifest;
-    struct aof_manifest strays;         /* files of tries that failed, which a manifest on the disk may name */
-    uint64_t next_seq;                  /* greater than that of any increment we made */
+    struct aof_manifest strays;         /* files of attempts that failed, which a manifest on the disk may name */
+    uint64_t next_seq;                  /* greater than that of any increment so far */
     uint64_t switched_lsn;              /* the last cut that reached the files; UINT64_MAX: none */
     int prepared_fd;                    /* the manifest's last file, still empty; -1: nothing is prepared */
 
-    /* Flush: the current increment. Only the flusher changes fd; it may read it without the lock. */
+    /* Flush: the current increment. Only the flusher changes fd, and may read it without the lock. */
     struct mutex flush_lock;
     int fd;
     struct aof_chunk *pending, **pending_end;   /* taken from the tail, not written yet, in order */
-    int written_db, durable_db;         /* selected there; -1: the file has none yet */
+    int written_db, durable_db;         /* the selected database at `written` and `durable`; -1: the file has none yet */
     uint64_t durable_size;              /* of the file: where its last good fsync ended */
-    struct aof_stretch syncing, unsynced;   /* behind it: what the fsync that runs will cover, and what came since */
-    bool torn;                          /* cutting a failed write off failed: bytes behind current_size */
+    struct aof_stretch syncing, unsynced;   /* after it: what the running fsync will cover, and what was written since */
+    bool torn;                          /* truncating after a failed write failed: there are bytes after current_size */
     bool untrusted;                     /* an fsync of this file failed */
 
     /* Wake: what the flusher has to do. A leaf. */
@@ -84,24 +83,27 @@ struct aof {
     pthread_t flusher;
 };
 
-
-/* aof_increment.c. The name of an increment or the like, from the log's name; freed with mem_free. */
-char *aof_name_format(const char *format, const char *name, uint64_t number);
-/* A new, empty increment, in the manifest and synced. The files lock is held, or nobody else is there yet. */
-enum status aof_increment_add(struct aof *aof, int *fd, struct message *message);
-/* The log goes on in another increment, as an fsync of this one failed. Files and flush locks are held. STATUS_CORRUPT:
- * what was written can't be read back; all other failures may be tried again. */
-enum status aof_increment_replace(struct aof *aof);
+/* aof_increment.c. Adds a new, empty increment to the manifest; both are synced. */
+enum status aof_increment_add(struct aof *aof, int *fd, struct message *message) REQUIRES(aof->files_lock);
+/* The log goes on in another increment, as an fsync of this one failed. STATUS_CORRUPT: what was written can't be read back; all other
+ * failures may be tried again. */
+enum status aof_increment_replace(struct aof *aof) REQUIRES(aof->files_lock, aof->flush_lock);
 /* The bytes that count in all files but the current one. */
-uint64_t aof_increment_sizes(struct aof *aof);
+uint64_t aof_increment_sizes(struct aof *aof) REQUIRES(aof->files_lock);
 
-/* aof_adopt.c. Puts the adopted file into the directory, and into the manifest in memory; both are synced by whoever adds the first
- * increment. Afterwards aof_adopt_end lets go of where it was. */
-enum status aof_adopt_begin(struct aof *aof, struct message *message);
+/* aof_adopt.c. Adds the adopted file to the directory, and to the manifest in memory; aof_increment_add, which is to follow, writes and
+ * syncs that. Afterwards aof_adopt_end forgets the file's old place, or removes it (adopted_moves). */
+enum status aof_adopt_begin(struct aof *aof, struct message *message) REQUIRES(aof->files_lock);
 void aof_adopt_end(struct aof *aof);
 
 /* aof_flusher.c */
 void *aof_flusher_main(void *aof);
-void aof_notice_tell(struct aof *aof, const char *message);
+
+/* Calls aof_on_notice's function. */
+static inline void aof_report(struct aof *aof, const char *message)
+{
+    if (aof->notice != NULL)
+        aof->notice(aof->notice_context, message);
+}
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "persist/aof_name.h"
 #include "persist/aof_tear.h"
 #include "persist/rdb_reader.h"
 
@@ -21,21 +22,20 @@ enum {
     LINE_SIZE_MAX = 1024,           /* of an annotation, as in Redis */
     NUMBER_SIZE_MAX = 24,
     PROGRESS_US = 50000,
-    PROGRESS_COMMANDS = 128,        /* the clock is looked at so often */
-    AHEAD_COMMANDS = 1024,          /* so far the reading is ahead of the running, ... */
-    AHEAD_SIZE = 4 << 20,           /* ... or so many bytes, whichever comes first */
+    PROGRESS_COMMANDS = 128,        /* between two readings of the clock */
+    AHEAD_COMMANDS = 1024,          /* reading is this many commands ahead of running, ... */
+    AHEAD_SIZE = 4 << 20,           /* ... or this many bytes, whichever is less */
 };
 
-/* A window on a file: data holds the bytes from `offset` on. What lies before `begin` may go at the next read;
- * positions inside a command (or a group, which has to be whole before it is run) are relative to it, so it may
- * move. */
+/* A window on a file: `data` has the bytes from `offset` on. Bytes before `begin` may be dropped by the next read. Positions within a
+ * command (or a group, which has to be complete before it is run) are relative to `begin`, so the data may move. */
 struct reader {
     int fd;
     uint64_t size;                  /* bytes that count */
     uint64_t offset;
     struct buffer data;
     size_t begin;
-    bool failed;                    /* a read did; errno is in error */
+    bool failed;                    /* a read failed; `error` is its errno */
     int error;
 };
 
@@ -43,43 +43,43 @@ enum record { RECORD_COMPLETE, RECORD_NOTHING, RECORD_TORN, RECORD_BAD };
 enum word { WORD_PLAIN, WORD_MULTI, WORD_EXEC };
 
 struct span {
-    uint64_t at;                    /* in the file */
+    uint64_t offset;                /* in the file */
     size_t size;
 };
 
-/* A command that was read and waits for its turn. */
-struct parsed {
+/* A command that was read and is to be run. */
+struct parsed_command {
     uint64_t where, end;            /* in the file, annotations included */
     size_t span;                    /* index of its first argument */
     int arg_count;
     enum word word;
 };
 
-/* Commands are read ahead of the running, so that their keys can be loaded by the time they run. `commands` and `spans` are
- * queues in arrays: what is before `first` is done. */
+/* Commands are read before they are run, so that their keys can be loaded until then. `commands` and `spans` are queues in arrays: elements
+ * before `first` are done. */
 struct player {
     const struct aof_replay *replay;
     struct reader reader;
-    struct parsed *commands;
+    struct parsed_command *commands;
     size_t command_first, command_end, command_capacity;
     struct span *spans;
     size_t span_first, span_end, span_capacity;
     uint64_t ahead;                 /* where the next command is read, in the file */
-    enum record ended;              /* what is there in place of one; RECORD_COMPLETE: not known yet */
+    enum record ended;              /* why there is no command; RECORD_COMPLETE: not known yet */
     struct bytes *args;
     int arg_capacity;
     uint64_t done, total;           /* bytes of the files before this one, and of all */
     int64_t progress_us;
-    int untold;                     /* commands since the clock was looked at */
-    const char *problem;            /* of the record at hand */
+    int commands_since_look;                     /* commands since the clock was read */
+    const char *problem;            /* of the current record */
 };
 
-/* Makes [begin, begin + upto) available. False: the file ends before, or can't be read. */
+/* Makes [begin, begin + upto) available. False: the file ends before that, or can't be read. */
 static bool reader_need(struct reader *reader, size_t upto)
 {
     while (reader->data.size - reader->begin < upto) {
-        uint64_t at = reader->offset + reader->data.size;
-        uint64_t left = reader->size - at;
+        uint64_t end = reader->offset + reader->data.size;
+        uint64_t left = reader->size - end;
         size_t missing = upto - (reader->data.size - reader->begin), want = missing > READ_SIZE ? missing : READ_SIZE;
         ssize_t size;
 
@@ -96,14 +96,14 @@ static bool reader_need(struct reader *reader, size_t upto)
             reader->begin = 0;
             buffer_shrink(&reader->data, 2 * AHEAD_SIZE);
         }
-        size = file_pread_all(disk_system(), reader->fd, buffer_reserve(&reader->data, want), want, at);
+        size = file_pread_all(disk_system(), reader->fd, buffer_reserve(&reader->data, want), want, end);
         if (size < 0) {
             reader->failed = true;
             reader->error = errno;
             return false;
         }
         if (size == 0) {
-            reader->size = at;      /* somebody cut it meanwhile */
+            reader->size = end;      /* another process truncated it meanwhile */
             return false;
         }
         reader->data.size += (size_t)size;
@@ -111,65 +111,65 @@ static bool reader_need(struct reader *reader, size_t upto)
     return true;
 }
 
-static const char *reader_at(const struct reader *reader, size_t at)
+static const char *reader_at(const struct reader *reader, size_t position)
 {
-    return reader->data.data + reader->begin + at;
+    return reader->data.data + reader->begin + position;
 }
 
-/* `<kind><number>\r\n` at *at, which moves behind it. */
-static enum record number_read(struct player *player, size_t *at, char kind, uint64_t *number, const char *problem)
+/* `<kind><number>\r\n` at *position, which moves past it. */
+static enum record read_number(struct player *player, size_t *position, char kind, uint64_t *number, const char *problem)
 {
     struct reader *reader = &player->reader;
     size_t digits = 0;
     uint64_t value = 0;
 
     player->problem = problem;
-    if (!reader_need(reader, *at + 1))
+    if (!reader_need(reader, *position + 1))
         return RECORD_TORN;
-    if (*reader_at(reader, *at) != kind)
+    if (*reader_at(reader, *position) != kind)
         return RECORD_BAD;
     for (;; digits++) {
         char c;
 
-        if (!reader_need(reader, *at + digits + 2))
+        if (!reader_need(reader, *position + digits + 2))
             return RECORD_TORN;
-        c = *reader_at(reader, *at + 1 + digits);
+        c = *reader_at(reader, *position + 1 + digits);
         if (c == '\r' && digits > 0)
             break;
         if (c < '0' || c > '9' || digits >= NUMBER_SIZE_MAX || value > (UINT64_MAX >> 8) / 10)
             return RECORD_BAD;
         value = value * 10 + (uint64_t)(c - '0');
     }
-    *at += digits + 2;
-    if (!reader_need(reader, *at + 1))
+    *position += digits + 2;
+    if (!reader_need(reader, *position + 1))
         return RECORD_TORN;
-    if (*reader_at(reader, *at) != '\n')
+    if (*reader_at(reader, *position) != '\n')
         return RECORD_BAD;
-    *at += 1;
+    *position += 1;
     *number = value;
     return RECORD_COMPLETE;
 }
 
-/* Lines that begin with '#' carry a time or a remark. */
-static enum record annotation_skip(struct player *player, size_t *at)
+/* Lines that begin with '#' have a timestamp or a comment. */
+static enum record skip_annotation(struct player *player, size_t *position)
 {
     size_t size = 0;
 
     player->problem = "an annotation that does not end";
     for (;;) {
-        if (!reader_need(&player->reader, *at + size + 1))
+        if (!reader_need(&player->reader, *position + size + 1))
             return RECORD_TORN;
-        if (*reader_at(&player->reader, *at + size++) == '\n')
+        if (*reader_at(&player->reader, *position + size++) == '\n')
             break;
         if (size > LINE_SIZE_MAX)
             return RECORD_BAD;
     }
-    *at += size;
+    *position += size;
     return RECORD_COMPLETE;
 }
 
-/* Room for one more at the end of a queue of elements of `size` bytes. */
-static void *queue_grow(void *elements, size_t *first, size_t *end, size_t *capacity, size_t size)
+/* Makes room for one more element of `size` bytes at the end of a queue. */
+static void *grow_queue(void *elements, size_t *first, size_t *end, size_t *capacity, size_t size)
 {
     if (*end < *capacity)
         return elements;
@@ -183,46 +183,46 @@ static void *queue_grow(void *elements, size_t *first, size_t *end, size_t *capa
     return mem_realloc(elements, *capacity * size);
 }
 
-/* One more argument of the command being read. */
-static void span_add(struct player *player, uint64_t at, size_t size)
+/* Adds an argument of the command that is being read. */
+static void add_span(struct player *player, uint64_t offset, size_t size)
 {
     size_t before = player->span_first;
 
-    player->spans = queue_grow(player->spans, &player->span_first, &player->span_end, &player->span_capacity, sizeof(struct span));
+    player->spans = grow_queue(player->spans, &player->span_first, &player->span_end, &player->span_capacity, sizeof(struct span));
     if (player->span_first != before) {
         for (size_t i = player->command_first; i < player->command_end; i++)
             player->commands[i].span -= before;
     }
-    player->spans[player->span_end++] = (struct span){ at, size };
+    player->spans[player->span_end++] = (struct span){ offset, size };
 }
 
-/* The command at *at, behind any annotations. On RECORD_COMPLETE its arguments are the last spans, and *at is behind it;
- * RECORD_NOTHING: the file ends here, as it may. On the others *at is unchanged. */
-static enum record record_read(struct player *player, size_t *at, int *arg_count)
+/* Reads the command at *position, after any annotations. RECORD_COMPLETE: its arguments are the last spans, and *position is after it.
+ * RECORD_NOTHING: the file ends here, at the end of a command. Otherwise *position is unchanged. */
+static enum record read_record(struct player *player, size_t *position, int *arg_count)
 {
     struct reader *reader = &player->reader;
-    size_t here = *at;
+    size_t here = *position;
     uint64_t count = 0, size = 0;
     enum record result;
 
     for (;;) {
         if (!reader_need(reader, here + 1)) {
-            *at = here;
+            *position = here;
             return reader->failed ? RECORD_TORN : RECORD_NOTHING;
         }
         if (*reader_at(reader, here) != '#')
             break;
-        result = annotation_skip(player, &here);
+        result = skip_annotation(player, &here);
         if (result != RECORD_COMPLETE)
             return result;
     }
-    result = number_read(player, &here, '*', &count, "expected '*' and the number of arguments");
+    result = read_number(player, &here, '*', &count, "expected '*' and the number of arguments");
     if (result != RECORD_COMPLETE)
         return result;
     if (count == 0 || count > INT32_MAX / 2)
         return RECORD_BAD;
     for (uint64_t i = 0; i < count; i++) {
-        result = number_read(player, &here, '$', &size, "expected '$' and the length of an argument");
+        result = read_number(player, &here, '$', &size, "expected '$' and the length of an argument");
         if (result != RECORD_COMPLETE)
             return result;
         if (size > reader->size || !reader_need(reader, here + size + 2))
@@ -230,16 +230,16 @@ static enum record record_read(struct player *player, size_t *at, int *arg_count
         player->problem = "an argument does not end in CRLF";
         if (memcmp(reader_at(reader, here + size), "\r\n", 2) != 0)
             return RECORD_BAD;
-        span_add(player, reader->offset + reader->begin + here, (size_t)size);
+        add_span(player, reader->offset + reader->begin + here, (size_t)size);
         here += size + 2;
     }
     *arg_count = (int)count;
-    *at = here;
+    *position = here;
     return RECORD_COMPLETE;
 }
 
 /* The arguments of a command, borrowed until the next one is read. */
-static const struct bytes *args_of(struct player *player, const struct parsed *command)
+static const struct bytes *args_of(struct player *player, const struct parsed_command *command)
 {
     const struct reader *reader = &player->reader;
 
@@ -250,7 +250,7 @@ static const struct bytes *args_of(struct player *player, const struct parsed *c
     for (int i = 0; i < command->arg_count; i++) {
         const struct span *span = &player->spans[command->span + (size_t)i];
 
-        player->args[i] = bytes_of(reader->data.data + (span->at - reader->offset), span->size);
+        player->args[i] = bytes_of(reader->data.data + (span->offset - reader->offset), span->size);
     }
     return player->args;
 }
@@ -264,32 +264,32 @@ static enum word word_of(const struct bytes *args, int arg_count)
     return bytes_is(args[0], "EXEC") ? WORD_EXEC : WORD_PLAIN;
 }
 
-/* Reads one more command ahead. False: there is none, player->ended says why, player->ahead where. */
+/* Reads one more command ahead. False: there is none; player->ended says why, player->ahead where. */
 static bool read_ahead(struct player *player)
 {
     struct reader *reader = &player->reader;
-    struct parsed command = { .where = player->ahead };
-    size_t at = (size_t)(player->ahead - reader->offset - reader->begin), spans = player->span_end - player->span_first;
+    struct parsed_command command = { .where = player->ahead };
+    size_t position = (size_t)(player->ahead - reader->offset - reader->begin), spans = player->span_end - player->span_first;
     const struct bytes *args;
 
     if (player->ended != RECORD_COMPLETE)
         return false;
-    player->ended = record_read(player, &at, &command.arg_count);
+    player->ended = read_record(player, &position, &command.arg_count);
     if (player->ended != RECORD_COMPLETE)
         return false;
-    player->ahead = command.end = reader->offset + reader->begin + at;
+    player->ahead = command.end = reader->offset + reader->begin + position;
     command.span = player->span_first + spans;
     args = args_of(player, &command);
     command.word = word_of(args, command.arg_count);
     if (player->replay->ahead != NULL)
         player->replay->ahead(player->replay->context, args, command.arg_count);
-    player->commands = queue_grow(player->commands, &player->command_first, &player->command_end, &player->command_capacity,
-        sizeof(struct parsed));
+    player->commands = grow_queue(player->commands, &player->command_first, &player->command_end, &player->command_capacity,
+        sizeof(struct parsed_command));
     player->commands[player->command_end++] = command;
     return true;
 }
 
-/* Half the distance is caught up at a time: that is kinder to the caches than one by one. */
+/* Commands are read when half of those that were read ahead have been run: in blocks, which is better for the CPU's caches. */
 static void keep_ahead(struct player *player)
 {
     size_t limit = player->replay->ahead != NULL ? AHEAD_COMMANDS : 1;
@@ -300,11 +300,11 @@ static void keep_ahead(struct player *player)
            player->ahead - player->reader.offset - player->reader.begin < AHEAD_SIZE && read_ahead(player))
         ;
     if (player->command_end == player->command_first)
-        read_ahead(player);     /* one that is larger than all that */
+        read_ahead(player);     /* one that is larger than AHEAD_SIZE */
 }
 
-/* An EXEC with a bit changed; no command has such a name. */
-static bool is_nearly_exec(struct player *player, const struct parsed *command)
+/* Whether it is an EXEC with one bit changed; no command has such a name. */
+static bool is_nearly_exec(struct player *player, const struct parsed_command *command)
 {
     const struct bytes name = args_of(player, command)[0];
     int bits = 0;
@@ -316,8 +316,8 @@ static bool is_nearly_exec(struct player *player, const struct parsed *command)
     return bits == 1;
 }
 
-/* A MULTI without its EXEC: torn, unless the EXEC is there and damaged. Then the log goes on after it. */
-static enum record group_end(struct player *player, uint64_t *where)
+/* A MULTI without its EXEC is torn, unless there is a damaged EXEC: then the log goes on after it. */
+static enum record judge_open_group(struct player *player, uint64_t *where)
 {
     *where = player->commands[player->command_first].where;
     for (size_t i = player->command_first + 1; i < player->command_end; i++) {
@@ -330,12 +330,12 @@ static enum record group_end(struct player *player, uint64_t *where)
     return RECORD_TORN;
 }
 
-/* The number of commands between the MULTI, which is the first, and its EXEC; false: there is no such group, and how it ended is
- * in *result and *where. */
-static bool group_find(struct player *player, size_t *count, enum record *result, uint64_t *where)
+/* Sets *count to the number of commands between the MULTI, which is the first command, and its EXEC. False: there is no such group; *result
+ * and *where say how it ended. */
+static bool find_group_end(struct player *player, size_t *count, enum record *result, uint64_t *where)
 {
     for (size_t i = 1;; i++) {
-        const struct parsed *command;
+        const struct parsed_command *command;
 
         while (player->command_end - player->command_first <= i) {
             if (read_ahead(player))
@@ -343,7 +343,7 @@ static bool group_find(struct player *player, size_t *count, enum record *result
             *result = player->ended;
             *where = player->ahead;
             if (player->ended != RECORD_BAD)
-                *result = group_end(player, where);
+                *result = judge_open_group(player, where);
             return false;
         }
         command = &player->commands[player->command_first + i];
@@ -360,29 +360,29 @@ static bool group_find(struct player *player, size_t *count, enum record *result
     }
 }
 
-/* Done with the first command; its bytes may go. */
-static void pop(struct player *player)
+/* Removes the first command; its bytes may be dropped. */
+static void pop_command(struct player *player)
 {
-    const struct parsed *command = &player->commands[player->command_first++];
+    const struct parsed_command *command = &player->commands[player->command_first++];
 
     player->reader.begin = (size_t)(command->end - player->reader.offset);
     player->span_first = command->span + (size_t)command->arg_count;
 }
 
-static bool run_first(struct player *player, uint64_t *where)
+static bool run_first_command(struct player *player, uint64_t *where)
 {
-    const struct parsed *command = &player->commands[player->command_first];
+    const struct parsed_command *command = &player->commands[player->command_first];
 
     *where = command->where;
     return player->replay->run(player->replay->context, args_of(player, command), command->arg_count);
 }
 
-static void progress_tell(struct player *player, bool always)
+static void report_progress(struct player *player, bool always)
 {
     const struct aof_replay *replay = player->replay;
     int64_t now;
 
-    if (replay->progress == NULL || (!always && ++player->untold % PROGRESS_COMMANDS != 0))
+    if (replay->progress == NULL || (!always && ++player->commands_since_look % PROGRESS_COMMANDS != 0))
         return;
     now = clock_mono_us();
     if (!always && now - player->progress_us < PROGRESS_US)
@@ -391,9 +391,9 @@ static void progress_tell(struct player *player, bool always)
     replay->progress(replay->context, player->done + player->reader.offset + player->reader.begin, player->total);
 }
 
-/* How a file ended: RECORD_NOTHING (well), RECORD_TORN, RECORD_BAD, or RECORD_COMPLETE (a command was refused), with
- * the offset where that is. Everything before it was run. */
-static enum record file_play(struct player *player, uint64_t *where)
+/* Returns how the file ended: RECORD_NOTHING (without a problem), RECORD_TORN, RECORD_BAD, or RECORD_COMPLETE (a command was refused), and
+ * sets *where to that offset. Everything before it was run. */
+static enum record play_file(struct player *player, uint64_t *where)
 {
     enum record result;
     size_t count;
@@ -407,33 +407,33 @@ static enum record file_play(struct player *player, uint64_t *where)
             *where = player->ahead;
             return player->ended;
         }
-        progress_tell(player, false);
+        report_progress(player, false);
         switch (player->commands[player->command_first].word) {
         case WORD_PLAIN:
-            if (!run_first(player, where))
+            if (!run_first_command(player, where))
                 return RECORD_COMPLETE;
-            pop(player);
+            pop_command(player);
             break;
         case WORD_EXEC:
             *where = player->commands[player->command_first].where;
             player->problem = "an EXEC without a MULTI";
             return RECORD_BAD;
         case WORD_MULTI:
-            if (!group_find(player, &count, &result, where))
+            if (!find_group_end(player, &count, &result, where))
                 return result;
-            pop(player);
+            pop_command(player);
             for (size_t i = 0; i < count; i++) {
-                if (!run_first(player, where))
+                if (!run_first_command(player, where))
                     return RECORD_COMPLETE;
-                pop(player);
+                pop_command(player);
             }
-            pop(player);
+            pop_command(player);
             break;
         }
     }
 }
 
-static void import_tell(void *context, uint64_t done)
+static void report_import(void *context, uint64_t done)
 {
     struct player *player = context;
     const struct aof_replay *replay = player->replay;
@@ -442,8 +442,8 @@ static void import_tell(void *context, uint64_t done)
         replay->progress(replay->context, player->done + done, player->total);
 }
 
-/* What takes the place of aof_import when nobody wants to import anything. */
-static enum status rdb_skip_empty(int fd, uint64_t *size, struct message *message)
+/* Used if there is no aof_import function. */
+static enum status skip_empty_rdb(int fd, uint64_t *size, struct message *message)
 {
     struct rdb_reader *reader = rdb_reader_create_file(fd);
     struct rdb_part part;
@@ -461,8 +461,8 @@ static enum status rdb_skip_empty(int fd, uint64_t *size, struct message *messag
     return status;
 }
 
-/* An RDB at the head of a base. Commands may follow it. */
-static enum status rdb_import(struct player *player, const char *name, struct message *message)
+/* Imports the RDB at the head of a base, if there is one. Commands may follow it. */
+static enum status import_rdb(struct player *player, const char *name, struct message *message)
 {
     const struct aof_replay *replay = player->replay;
     struct reader *reader = &player->reader;
@@ -471,11 +471,11 @@ static enum status rdb_import(struct player *player, const char *name, struct me
     enum status status;
 
     if (!reader_need(reader, 5) || !rdb_is_one(bytes_of(reader_at(reader, 0), 5)))
-        return STATUS_OK;               /* what is wrong shows at the first command */
+        return STATUS_OK;               /* an error is reported at the first command */
     if (replay->import != NULL)
-        status = replay->import(replay->import_context, reader->fd, import_tell, player, &size, &why);
+        status = replay->import(replay->import_context, reader->fd, report_import, player, &size, &why);
     else
-        status = rdb_skip_empty(reader->fd, &size, &why);
+        status = skip_empty_rdb(reader->fd, &size, &why);
     reader->offset = size;
     reader->begin = reader->data.size = 0;
     if (status != STATUS_OK)
@@ -483,8 +483,8 @@ static enum status rdb_import(struct player *player, const char *name, struct me
     return status;
 }
 
-/* Cuts the file off at `where`, durably: what is appended next must not follow half a command. */
-static enum status tail_cut(const struct aof_replay *replay, int fd, const char *name, uint64_t where, struct message *message)
+/* Truncates the file to `where`, durably: what is appended next must not follow a part of a command. */
+static enum status cut_tail(const struct aof_replay *replay, int fd, const char *name, uint64_t where, struct message *message)
 {
     if (replay->disk->ftruncate(replay->disk->context, fd, (off_t)where) == 0
         && replay->disk->fdatasync(replay->disk->context, fd) == 0)
@@ -493,8 +493,9 @@ static enum status tail_cut(const struct aof_replay *replay, int fd, const char 
     return STATUS_IO;
 }
 
-/* Where a file ends but for zeros. A power cut may leave a file as long as it was and without its last bytes: they read as zeros. */
-static uint64_t zeros_begin(const struct reader *reader)
+/* Returns where the zeros at the end of a file begin. A power cut may leave a file with its old size but without its last bytes: these are
+ * read as zeros. */
+static uint64_t find_zeros(const struct reader *reader)
 {
     char block[4096];
     uint64_t end = reader->size;
@@ -512,22 +513,22 @@ static uint64_t zeros_begin(const struct reader *reader)
     return 0;
 }
 
-/* What was bad may be a torn end that is followed by zeros: then it is torn without them. Begins where the last play ended. */
-static enum record zeros_try(struct player *player, uint64_t *where)
+/* What was bad may be a torn end with zeros after it: then it is torn if the zeros are ignored. Begins where the last play ended. */
+static enum record play_without_zeros(struct player *player, uint64_t *where)
 {
     struct reader *reader = &player->reader;
-    uint64_t end = zeros_begin(reader);
+    uint64_t end = find_zeros(reader);
 
     if (end == reader->size || end < reader->offset + reader->begin)
         return RECORD_BAD;
     reader->size = end;
     if (reader->offset + reader->data.size > end)
         reader->data.size = (size_t)(end - reader->offset);
-    return file_play(player, where) == RECORD_BAD ? RECORD_BAD : RECORD_TORN;
+    return play_file(player, where) == RECORD_BAD ? RECORD_BAD : RECORD_TORN;
 }
 
-/* A torn end, if the log does not go on after it (aof_tear.h). On RECORD_BAD `problem`, of MESSAGE_SIZE, says where. */
-static enum record tear_judge(struct player *player, char *problem)
+/* A torn end, unless the log goes on after it (aof_tear.h): then RECORD_BAD, and `problem`, of MESSAGE_SIZE, says where. */
+static enum record judge_tear(struct player *player, char *problem)
 {
     struct reader *reader = &player->reader;
     uint64_t from = player->ahead, left = reader->size - from;
@@ -546,7 +547,7 @@ static enum record tear_judge(struct player *player, char *problem)
     return result;
 }
 
-static enum status file_end(struct player *player, const struct aof_file *file, bool may_be_torn, enum record result,
+static enum status judge_file_end(struct player *player, const struct aof_file *file, bool may_be_torn, enum record result,
     uint64_t where, uint64_t size, struct message *message)
 {
     const struct aof_replay *replay = player->replay;
@@ -555,7 +556,7 @@ static enum status file_end(struct player *player, const struct aof_file *file, 
     char tear[MESSAGE_SIZE];
 
     if (result == RECORD_TORN && !reader->failed) {
-        result = tear_judge(player, tear);
+        result = judge_tear(player, tear);
         problem = tear;
     }
     if (replay->damaged_at != NULL && result != RECORD_NOTHING)
@@ -585,14 +586,14 @@ static enum status file_end(struct player *player, const struct aof_file *file, 
             "aof-load-truncated yes would cut it off", file->name, where);
         return STATUS_TRUNCATED;
     }
-    if (tail_cut(replay, reader->fd, file->name, where, message) != STATUS_OK)
+    if (cut_tail(replay, reader->fd, file->name, where, message) != STATUS_OK)
         return STATUS_IO;
     message_set(message, "The AOF file %s ended in the middle of a command: %" PRIu64 " bytes were cut off at "
         "offset %" PRIu64, file->name, size - where, where);
     return STATUS_OK;
 }
 
-static enum status file_replay(struct player *player, const struct aof_file *file, uint64_t size, bool may_be_torn,
+static enum status replay_file(struct player *player, const struct aof_file *file, uint64_t size, bool may_be_torn,
     struct message *message)
 {
     struct reader *reader = &player->reader;
@@ -609,24 +610,16 @@ static enum status file_replay(struct player *player, const struct aof_file *fil
     reader->offset = 0;
     reader->begin = reader->data.size = 0;
     if (file->type == AOF_FILE_BASE)
-        status = rdb_import(player, file->name, message);
+        status = import_rdb(player, file->name, message);
     if (status == STATUS_OK) {
-        result = file_play(player, &where);
+        result = play_file(player, &where);
         if (result == RECORD_BAD && may_be_torn)
-            result = zeros_try(player, &where);
-        status = file_end(player, file, may_be_torn, result, where, size, message);
+            result = play_without_zeros(player, &where);
+        status = judge_file_end(player, file, may_be_torn, result, where, size, message);
     }
     close(reader->fd);
     player->done += size;
     return status;
-}
-
-bool aof_name_is_image(const char *name)
-{
-    struct bytes suffix = BYTES(".base.image");
-    size_t size = strlen(name);
-
-    return size > suffix.size && memcmp(name + size - suffix.size, suffix.data, suffix.size) == 0;
 }
 
 static bool is_played(const struct aof_file *file)
@@ -634,9 +627,9 @@ static bool is_played(const struct aof_file *file)
     return file->type == AOF_FILE_INCREMENT || (file->type == AOF_FILE_BASE && !aof_name_is_image(file->name));
 }
 
-/* The bytes of each file that count. A file may be longer than its manifest says: whoever wrote that manifest was
- * killed before it could cut the file (aof_increment.c, aof_increment_replace). aof_start does it. */
-static enum status sizes_read(const struct aof_replay *replay, uint64_t *sizes, struct message *message)
+/* The bytes of each file that count. A file may be longer than its manifest says: the server that wrote that manifest was killed before it
+ * truncated the file (aof_increment_replace in aof_increment.c). aof_start does it. */
+static enum status read_sizes(const struct aof_replay *replay, uint64_t *sizes, struct message *message)
 {
     for (int i = 0; i < replay->manifest->count; i++) {
         const struct aof_file *file = &replay->manifest->files[i];
@@ -674,15 +667,15 @@ enum status aof_replay_files(const struct aof_replay *replay, struct message *me
 
     message->text[0] = '\0';
     errno = 0;
-    status = sizes_read(replay, sizes, message);
+    status = read_sizes(replay, sizes, message);
     for (int i = 0; i < manifest->count; i++) {
         player.total += sizes[i];
         if (sizes[i] > 0 && (manifest->files[i].type == AOF_FILE_INCREMENT || replay->base_may_be_torn))
             last = i;
     }
     if (status == STATUS_OK)
-        progress_tell(&player, true);
-    /* The base comes first, wherever its line is. */
+        report_progress(&player, true);
+    /* The base is first, wherever its line is. */
     for (int pass = 0; pass < 2 && status == STATUS_OK; pass++)
         for (int i = 0; i < manifest->count && status == STATUS_OK; i++) {
             const struct aof_file *file = &manifest->files[i];
@@ -694,11 +687,11 @@ enum status aof_replay_files(const struct aof_replay *replay, struct message *me
                 status = STATUS_INVALID;
                 break;
             }
-            status = file_replay(&player, file, sizes[i], i == last && file->valid_size == UINT64_MAX, message);
+            status = replay_file(&player, file, sizes[i], i == last && file->valid_size == UINT64_MAX, message);
         }
     player.reader.offset = player.reader.begin = 0;
     if (status == STATUS_OK)
-        progress_tell(&player, true);
+        report_progress(&player, true);
     buffer_release(&player.reader.data);
     mem_free(player.commands);
     mem_free(player.spans);

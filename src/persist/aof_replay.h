@@ -1,4 +1,4 @@
-/* The reading side of the log: one file's commands, in order. See aof_replay in aof.h for what is accepted. */
+/* Reads the log: the commands of its files, in order. aof_replay in aof.h says what is accepted. */
 #ifndef KELVIN_PERSIST_AOF_REPLAY_H
 #define KELVIN_PERSIST_AOF_REPLAY_H
 
@@ -11,18 +11,15 @@ struct aof_replay {
     const struct aof_manifest *manifest;
     const struct disk *disk;
     bool load_truncated;
-    bool base_may_be_torn;      /* it is the last file: an old log, adopted */
+    bool base_may_be_torn;      /* it is the last file: an old log that was adopted */
     aof_import *import;         /* NULL: an RDB has to be empty */
     void *import_context;
     aof_run *run;
     aof_ahead *ahead;           /* may be NULL: then nothing is read ahead */
     aof_progress *progress;     /* may be NULL */
     void *context;
-    uint64_t *damaged_at;       /* NULL, or set to the offset in its file of what is torn, bad or refused */
+    uint64_t *damaged_at;       /* NULL, or set to the offset (in its file) of what is torn, bad or refused */
 };
-
-/* A base name of Kelvin's own ends so; it is no file of commands. */
-bool aof_name_is_image(const char *name);
 
 enum status aof_replay_files(const struct aof_replay *replay, struct message *message);
 

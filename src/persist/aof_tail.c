@@ -46,7 +46,7 @@ static struct aof_chunk *chunk_create(size_t capacity)
     return chunk;
 }
 
-static inline int digits_of(uint64_t number)
+static inline int count_digits(uint64_t number)
 {
     int digits = 1;
 
@@ -58,9 +58,9 @@ static inline int digits_of(uint64_t number)
 }
 
 /* `*3\r\n` or `$3\r\n` */
-static inline char *header_print(char *out, char kind, uint64_t number)
+static inline char *print_header(char *out, char kind, uint64_t number)
 {
-    int digits = digits_of(number);
+    int digits = count_digits(number);
 
     *out++ = kind;
     for (int i = digits - 1; i >= 0; i--) {
@@ -73,20 +73,20 @@ static inline char *header_print(char *out, char kind, uint64_t number)
     return out;
 }
 
-static size_t command_size(const struct bytes *args, int arg_count)
+static size_t size_of_command(const struct bytes *args, int arg_count)
 {
-    size_t size = 3 + (size_t)digits_of((uint64_t)arg_count);
+    size_t size = 3 + (size_t)count_digits((uint64_t)arg_count);
 
     for (int i = 0; i < arg_count; i++)
-        size += 5 + (size_t)digits_of(args[i].size) + args[i].size;
+        size += 5 + (size_t)count_digits(args[i].size) + args[i].size;
     return size;
 }
 
-static char *command_print(char *out, const struct bytes *args, int arg_count)
+static char *print_command(char *out, const struct bytes *args, int arg_count)
 {
-    out = header_print(out, '*', (uint64_t)arg_count);
+    out = print_header(out, '*', (uint64_t)arg_count);
     for (int i = 0; i < arg_count; i++) {
-        out = header_print(out, '$', args[i].size);
+        out = print_header(out, '$', args[i].size);
         if (args[i].size > 0)
             memcpy(out, args[i].data, args[i].size);
         out += args[i].size;
@@ -98,12 +98,13 @@ static char *command_print(char *out, const struct bytes *args, int arg_count)
 
 size_t aof_select_print(int db, char *out)
 {
-    char digits[16], *end = header_print(digits, '+', (uint64_t)db);
+    char digits[16], *end = print_header(digits, '+', (uint64_t)db);
     struct bytes args[2] = { BYTES("SELECT"), bytes_of(digits + 1, (size_t)(end - digits) - 3) };
 
-    return (size_t)(command_print(out, args, 2) - out);
+    return (size_t)(print_command(out, args, 2) - out);
 }
 
+static void chunk_link(struct aof_tail *tail, struct aof_chunk *chunk) REQUIRES(tail->lock);
 static void chunk_link(struct aof_tail *tail, struct aof_chunk *chunk)
 {
     if (tail->last != NULL)
@@ -113,7 +114,8 @@ static void chunk_link(struct aof_tail *tail, struct aof_chunk *chunk)
     tail->last = chunk;
 }
 
-/* A chunk at the end of the list with room for `size` bytes. */
+/* Returns a chunk at the end of the list with `size` free bytes. */
+static struct aof_chunk *chunk_with_room(struct aof_tail *tail, size_t size) REQUIRES(tail->lock);
 static struct aof_chunk *chunk_with_room(struct aof_tail *tail, size_t size)
 {
     struct aof_chunk *chunk = tail->last;
@@ -132,14 +134,16 @@ static struct aof_chunk *chunk_with_room(struct aof_tail *tail, size_t size)
     return chunk;
 }
 
-static inline char *select_put(struct aof_tail *tail, int db, char *out)
+static inline char *put_select(struct aof_tail *tail, int db, char *out) REQUIRES(tail->lock);
+static inline char *put_select(struct aof_tail *tail, int db, char *out)
 {
     if (tail->db == db)
         return out;
     return out + aof_select_print(db, out);
 }
 
-/* Accounts for what was put between `from` and the new end. */
+/* Advances the end of the log by `added` bytes of the chunk, and returns it. */
+static inline uint64_t chunk_advance(struct aof_tail *tail, struct aof_chunk *chunk, size_t added, int db) REQUIRES(tail->lock);
 static inline uint64_t chunk_advance(struct aof_tail *tail, struct aof_chunk *chunk, size_t added, int db)
 {
     uint64_t lsn = atomic_load_explicit(&tail->end, memory_order_relaxed) + added;
@@ -149,8 +153,8 @@ static inline uint64_t chunk_advance(struct aof_tail *tail, struct aof_chunk *ch
     return lsn;
 }
 
-/* Links a chunk that was filled off the lock, with so many bytes in its pieces; its first AOF_SELECT_SIZE bytes were left free for a SELECT. */
-static uint64_t own_chunk_append(struct aof_tail *tail, struct aof_chunk *chunk, size_t piece_bytes, int db_before, int db_after)
+/* Links a chunk that was filled without the lock. `piece_bytes`: in its pieces. Its first AOF_SELECT_SIZE bytes are free for a SELECT. */
+static uint64_t append_own_chunk(struct aof_tail *tail, struct aof_chunk *chunk, size_t piece_bytes, int db_before, int db_after)
 {
     char select[AOF_SELECT_SIZE];
     uint64_t lsn;
@@ -170,7 +174,7 @@ static uint64_t own_chunk_append(struct aof_tail *tail, struct aof_chunk *chunk,
 
 uint64_t aof_tail_append(struct aof_tail *tail, int db, const struct bytes *args, int arg_count)
 {
-    size_t size = command_size(args, arg_count);
+    size_t size = size_of_command(args, arg_count);
     struct aof_chunk *chunk;
     char *start, *out;
     uint64_t lsn;
@@ -179,13 +183,13 @@ uint64_t aof_tail_append(struct aof_tail *tail, int db, const struct bytes *args
     if (size > OWN_CHUNK_SIZE) {
         chunk = chunk_create(AOF_SELECT_SIZE + size);
         chunk->start = AOF_SELECT_SIZE;
-        chunk->end = (size_t)(command_print(chunk->data + AOF_SELECT_SIZE, args, arg_count) - chunk->data);
-        return own_chunk_append(tail, chunk, 0, db, db);
+        chunk->end = (size_t)(print_command(chunk->data + AOF_SELECT_SIZE, args, arg_count) - chunk->data);
+        return append_own_chunk(tail, chunk, 0, db, db);
     }
     mutex_lock(&tail->lock);
     chunk = chunk_with_room(tail, size + AOF_SELECT_SIZE);
     start = chunk->data + chunk->end;
-    out = command_print(select_put(tail, db, start), args, arg_count);
+    out = print_command(put_select(tail, db, start), args, arg_count);
     chunk->end += (size_t)(out - start);
     lsn = chunk_advance(tail, chunk, (size_t)(out - start), db);
     mutex_unlock(&tail->lock);
@@ -195,7 +199,7 @@ uint64_t aof_tail_append(struct aof_tail *tail, int db, const struct bytes *args
 uint64_t aof_tail_append_large(struct aof_tail *tail, int db, const struct bytes *args, int arg_count, const struct request_large *large,
     int large_count)
 {
-    size_t size = command_size(args, arg_count), piece_bytes = 0;
+    size_t size = size_of_command(args, arg_count), piece_bytes = 0;
     struct aof_piece *pieces;
     struct aof_chunk *chunk;
     int piece_count = 0;
@@ -212,11 +216,11 @@ uint64_t aof_tail_append_large(struct aof_tail *tail, int db, const struct bytes
     CHECK(db >= 0 && arg_count > 0);
     chunk = chunk_create(AOF_SELECT_SIZE + size - piece_bytes);
     chunk->start = AOF_SELECT_SIZE;
-    out = header_print(chunk->data + chunk->start, '*', (uint64_t)arg_count);
+    out = print_header(chunk->data + chunk->start, '*', (uint64_t)arg_count);
     for (int i = 0; i < arg_count; i++) {
         struct blob *blob = request_large_find(large, large_count, args[i]);
 
-        out = header_print(out, '$', args[i].size);
+        out = print_header(out, '$', args[i].size);
         if (blob != NULL)
             pieces[piece_count++] = (struct aof_piece){ blob_hold(blob), (size_t)(out - chunk->data) };
         else if (args[i].size > 0)
@@ -227,7 +231,7 @@ uint64_t aof_tail_append_large(struct aof_tail *tail, int db, const struct bytes
     chunk->end = (size_t)(out - chunk->data);
     chunk->pieces = pieces;
     chunk->piece_count = piece_count;
-    return own_chunk_append(tail, chunk, piece_bytes, db, db);
+    return append_own_chunk(tail, chunk, piece_bytes, db, db);
 }
 
 void aof_group_init(struct aof_group *group)
@@ -251,7 +255,7 @@ void aof_group_clear(struct aof_group *group)
 
 void aof_group_add(struct aof_group *group, int db, const struct bytes *args, int arg_count)
 {
-    char *start = buffer_reserve(&group->text, command_size(args, arg_count) + AOF_SELECT_SIZE), *out = start;
+    char *start = buffer_reserve(&group->text, size_of_command(args, arg_count) + AOF_SELECT_SIZE), *out = start;
 
     CHECK(db >= 0 && arg_count > 0);
     if (group->count == 0)
@@ -260,7 +264,7 @@ void aof_group_add(struct aof_group *group, int db, const struct bytes *args, in
         out += aof_select_print(db, out);
     group->db = db;
     group->count++;
-    out = command_print(out, args, arg_count);
+    out = print_command(out, args, arg_count);
     group->text.size += (size_t)(out - start);
 }
 
@@ -284,12 +288,12 @@ uint64_t aof_tail_append_group(struct aof_tail *tail, const struct aof_group *gr
         out = mempcpy(out, group->text.data, group->text.size);
         out = mempcpy(out, after.data, after.size);
         chunk->end = (size_t)(out - chunk->data);
-        return own_chunk_append(tail, chunk, 0, group->first_db, group->db);
+        return append_own_chunk(tail, chunk, 0, group->first_db, group->db);
     }
     mutex_lock(&tail->lock);
     chunk = chunk_with_room(tail, size + AOF_SELECT_SIZE);
     start = chunk->data + chunk->end;
-    out = mempcpy(select_put(tail, group->first_db, start), before.data, before.size);
+    out = mempcpy(put_select(tail, group->first_db, start), before.data, before.size);
     out = mempcpy(out, group->text.data, group->text.size);
     out = mempcpy(out, after.data, after.size);
     chunk->end += (size_t)(out - start);

@@ -7,10 +7,10 @@ enum { DIGITS_MAX = 12, ARGS_MAX = 1 << 20, COMMANDS_TO_BELIEVE = 2 };
 
 enum part { PART_WHOLE, PART_TORN, PART_BAD };
 
-/* `<kind><number>\r\n` at *at, which moves behind it. PART_TORN: the text ends inside of it. */
-static enum part number_take(const char *text, size_t size, size_t *at, char kind, uint64_t *number)
+/* Reads `<kind><number>\r\n` at *position, which moves past it. PART_TORN: the text ends within it. */
+static enum part take_number(const char *text, size_t size, size_t *position, char kind, uint64_t *number)
 {
-    size_t here = *at, digits = 0;
+    size_t here = *position, digits = 0;
 
     *number = 0;
     if (here == size)
@@ -30,17 +30,17 @@ static enum part number_take(const char *text, size_t size, size_t *at, char kin
         return PART_TORN;
     if (text[here++] != '\n')
         return PART_BAD;
-    *at = here;
+    *position = here;
     return PART_WHOLE;
 }
 
-/* The command at *at, which moves behind it. PART_TORN: the text ends inside of it, and *header is where the last length begins that was
- * read (0: none). */
-static enum part command_take(const char *text, size_t size, size_t *at, size_t *header)
+/* Reads the command at *position, which moves past it. PART_TORN: the text ends within it, and *header is where the last length that was
+ * read begins (0: none). */
+static enum part take_command(const char *text, size_t size, size_t *position, size_t *header)
 {
     uint64_t count, length;
-    size_t here = *at;
-    enum part part = number_take(text, size, &here, '*', &count);
+    size_t here = *position;
+    enum part part = take_number(text, size, &here, '*', &count);
 
     *header = 0;
     if (part != PART_WHOLE)
@@ -50,7 +50,7 @@ static enum part command_take(const char *text, size_t size, size_t *at, size_t 
     for (; count > 0; count--) {
         size_t begin = here;
 
-        part = number_take(text, size, &here, '$', &length);
+        part = take_number(text, size, &here, '$', &length);
         if (part != PART_WHOLE)
             return part;
         *header = begin;
@@ -61,17 +61,17 @@ static enum part command_take(const char *text, size_t size, size_t *at, size_t 
             return PART_BAD;
         here += 2;
     }
-    *at = here;
+    *position = here;
     return PART_WHOLE;
 }
 
-static bool commands_begin_at(const char *text, size_t size, size_t at)
+static bool commands_begin_at(const char *text, size_t size, size_t position)
 {
     size_t header;
     int found = 0;
 
-    for (; found < COMMANDS_TO_BELIEVE && at < size; found++) {
-        enum part part = command_take(text, size, &at, &header);
+    for (; found < COMMANDS_TO_BELIEVE && position < size; found++) {
+        enum part part = take_command(text, size, &position, &header);
 
         if (part != PART_WHOLE)
             return found > 0 && part == PART_TORN;
@@ -79,18 +79,18 @@ static bool commands_begin_at(const char *text, size_t size, size_t at)
     return found > 0;
 }
 
-/* One bit of the length that begins at `header` is changed back, and the command ends where the text ends. */
+/* Whether the command ends where the text ends once one bit of the length at `header` is changed. */
 static bool is_whole_with_a_bit_changed(char *text, size_t size, size_t header)
 {
     bool whole = false;
 
     for (size_t digit = header + 1; text[digit] != '\r' && !whole; digit++) {
         for (int bit = 0; bit < 8 && !whole; bit++) {
-            size_t at = 0, ignored;
+            size_t position = 0, ignored;
 
             text[digit] = (char)(text[digit] ^ 1 << bit);
             if (text[digit] >= '0' && text[digit] <= '9')
-                whole = command_take(text, size, &at, &ignored) == PART_WHOLE && at == size;
+                whole = take_command(text, size, &position, &ignored) == PART_WHOLE && position == size;
             text[digit] = (char)(text[digit] ^ 1 << bit);
         }
     }
@@ -99,7 +99,7 @@ static bool is_whole_with_a_bit_changed(char *text, size_t size, size_t header)
 
 bool aof_tear_is_damage(char *tail, size_t size, size_t *again)
 {
-    size_t at = 0, header;
+    size_t position = 0, header;
 
     if (size == 0)
         return false;
@@ -112,6 +112,6 @@ bool aof_tear_is_damage(char *tail, size_t size, size_t *again)
             break;
     }
     *again = size;
-    return size < AOF_TEAR_SIZE_MAX && command_take(tail, size, &at, &header) == PART_TORN && header > 0 &&
+    return size < AOF_TEAR_SIZE_MAX && take_command(tail, size, &position, &header) == PART_TORN && header > 0 &&
            is_whole_with_a_bit_changed(tail, size, header);
 }

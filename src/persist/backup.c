@@ -22,7 +22,7 @@
 #include "base/tree.h"
 #include "base/version.h"
 #include "persist/aof_manifest.h"
-#include "persist/aof_replay.h"
+#include "persist/aof_name.h"
 #include "persist/checkpoint.h"
 #include "persist/dataset_file.h"
 #include "persist/image_keys.h"
@@ -32,13 +32,13 @@ enum { NOTE_SIZE_MAX = 64 << 20 };
 
 static const char stage_end[] = ".kelvin-stage";
 
-static enum status refuse(struct message *message, const char *format, const char *path)
+static enum status fail_invalid(struct message *message, const char *format, const char *path)
 {
     message_set(message, format, path);
     return STATUS_INVALID;
 }
 
-static enum status fail(struct message *message, const char *what, const char *path)
+static enum status fail_errno(struct message *message, const char *what, const char *path)
 {
     int error = errno;
 
@@ -46,7 +46,7 @@ static enum status fail(struct message *message, const char *what, const char *p
     return status_of_errno(error);
 }
 
-static bool path_make(char *path, const char *format, const char *a, const char *b)
+static bool make_path(char *path, const char *format, const char *a, const char *b)
 {
     return snprintf(path, TREE_PATH_SIZE, format, a, b) < TREE_PATH_SIZE - 64;
 }
@@ -66,11 +66,11 @@ static bool is_empty_dir(const char *path)
 
 static enum status sync_parent(const char *path, struct message *message)
 {
-    return directory_sync_parent(disk_system(), path) == STATUS_OK ? STATUS_OK : fail(message, "can't sync the directory of", path);
+    return directory_sync_parent(disk_system(), path) == STATUS_OK ? STATUS_OK : fail_errno(message, "can't sync the directory of", path);
 }
 
-/* Whether `path` (or where it will be) lies in `dir`, which is ours and cleaned by us. */
-static bool lies_in(const char *path, const char *dir)
+/* Whether `path` (which need not exist) is in `dir`, a directory that the server owns and cleans. */
+static bool is_in_own_directory(const char *path, const char *dir)
 {
     char copy[TREE_PATH_SIZE], *parent, *ours = realpath(dir, NULL);
     size_t size = ours != NULL ? strlen(ours) : 0;
@@ -103,13 +103,13 @@ bool backup_is_below(const char *dir, const char *one, const char *other)
     bool below;
 
     if (path == NULL && snprintf(copy, sizeof(copy), "%s", dir) < (int)sizeof(copy))
-        path = realpath(dirname(copy), NULL);       /* it is to be made there */
+        path = realpath(dirname(copy), NULL);       /* it is to be created there */
     below = path != NULL && (is_within(path, one) || (other[0] != '\0' && is_within(path, other)));
     free(path);
     return below;
 }
 
-/* The log of a backup or of restored data: an image, increments that are there already or a first empty one, the manifest. */
+/* The log of a backup or of restored data: an image, increments (existing ones, or a first empty one), the manifest. */
 
 static enum status write_manifest(const struct aof_manifest *manifest, const char *log, const char *name, struct message *message)
 {
@@ -119,13 +119,13 @@ static enum status write_manifest(const struct aof_manifest *manifest, const cha
     bool replaced;
 
     if (fd < 0)
-        return fail(message, "can't open", log);
+        return fail_errno(message, "can't open", log);
     if (snprintf(file, sizeof(file), "%s.manifest", name) >= (int)sizeof(file))
-        status = refuse(message, "the name '%.100s' is too long", name);
+        status = fail_invalid(message, "the name '%.100s' is too long", name);
     else
         status = aof_manifest_save(manifest, fd, file, disk_system(), &replaced);
     if (status != STATUS_OK && message_is_empty(message))
-        (void)fail(message, "can't write the manifest in", log);
+        (void)fail_errno(message, "can't write the manifest in", log);
     close(fd);
     return status;
 }
@@ -136,18 +136,18 @@ static enum status add_empty_increment(struct aof_manifest *manifest, const char
 
     snprintf(file, sizeof(file), "%.200s.%" PRIu64 ".incr.aof", name, seq);
     aof_manifest_add(manifest, bytes_of_string(file), seq, AOF_FILE_INCREMENT);
-    if (!path_make(path, "%s/%s", log, file))
-        return refuse(message, "the path of '%.100s' is too long", log);
+    if (!make_path(path, "%s/%s", log, file))
+        return fail_invalid(message, "the path of '%.100s' is too long", log);
     return tree_write_file(path, BYTES(""), message);
 }
 
-/* What a new base is called. */
-static void name_image(char *file, const char *name)
+/* The name of a new base. */
+static void make_image_name(char *file, const char *name)
 {
-    snprintf(file, NAME_MAX + 1, "%.200s.%lld.base.image", name, (long long)clock_wall_us());
+    snprintf(file, NAME_MAX + 1, "%.200s.%lld%s", name, (long long)clock_wall_us(), AOF_NAME_IMAGE_END);
 }
 
-/* Making one */
+/* Making a backup */
 
 static void make_id(char id[BACKUP_ID_SIZE])
 {
@@ -165,14 +165,14 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
     struct tree_totals totals = { 0 };
     enum status status;
 
-    if (!path_make(mark, "%s/%s", store_dir, "KELVIN") || !path_make(probe, "%s%s", image, ".probe") ||
-        !path_make(stage, "%s%s", store_dir, stage_end))
-        return refuse(message, "the path '%.100s' is too long", image);
+    if (!make_path(mark, "%s/%s", store_dir, "KELVIN") || !make_path(probe, "%s%s", image, ".probe") ||
+        !make_path(stage, "%s%s", store_dir, stage_end))
+        return fail_invalid(message, "the path '%.100s' is too long", image);
     if (tree_can_link(mark, probe))
         return checkpoint_image(tier, partitions, image, message);
     backup_clean(store_dir);
-    if (!path_make(probe, "%s%s", stage, ".probe") || !tree_can_link(mark, probe))
-        return checkpoint_image(tier, partitions, image, message);      /* no links anywhere: it copies, at its own pace */
+    if (!make_path(probe, "%s%s", stage, ".probe") || !tree_can_link(mark, probe))
+        return checkpoint_image(tier, partitions, image, message);      /* no links anywhere: the tier copies the files */
     status = checkpoint_image(tier, partitions, stage, message);
     if (status == STATUS_OK)
         status = tree_clone(stage, image, store_is_table, stop, &totals, message);
@@ -184,7 +184,7 @@ void backup_clean(const char *store_dir)
 {
     char stage[TREE_PATH_SIZE];
 
-    if (path_make(stage, "%s%s", store_dir, stage_end) && access(stage, F_OK) == 0)
+    if (make_path(stage, "%s%s", store_dir, stage_end) && access(stage, F_OK) == 0)
         tree_remove(stage);
 }
 
@@ -193,7 +193,7 @@ struct listing {
     struct backup_result *result;
 };
 
-static bool list_file(void *context, const char *path, const struct stat *info)
+static bool add_file_line(void *context, const char *path, const struct stat *info)
 {
     struct listing *listing = context;
 
@@ -205,8 +205,8 @@ static bool list_file(void *context, const char *path, const struct stat *info)
     return true;
 }
 
-/* The text that says what this is. Sizes are of the image only: the rest may grow when a server runs on it. */
-static enum status describe(const struct backup_places *places, const char *dir, const char *image, struct backup_result *result,
+/* Writes the BACKUP text. It has the sizes of the image's files only: the others may grow when a server runs on the backup. */
+static enum status write_note(const struct backup_places *places, const char *dir, const char *image, struct backup_result *result,
     struct message *message)
 {
     struct listing listing = { .result = result };
@@ -232,17 +232,17 @@ static enum status describe(const struct backup_places *places, const char *dir,
             buffer_append_format(&listing.text, "db %d keys %llu\n", db, (unsigned long long)keys.counts[db]);
     }
     image_keys_release(&keys);
-    status = tree_walk(image, list_file, &listing, message);
+    status = tree_walk(image, add_file_line, &listing, message);
     buffer_append_format(&listing.text, "end\n");
-    if (status == STATUS_OK && !path_make(path, "%s/%s", dir, "BACKUP"))
-        status = refuse(message, "the path '%.100s' is too long", dir);
+    if (status == STATUS_OK && !make_path(path, "%s/%s", dir, "BACKUP"))
+        status = fail_invalid(message, "the path '%.100s' is too long", dir);
     if (status == STATUS_OK)
         status = tree_write_file(path, buffer_bytes(&listing.text), message);
     buffer_release(&listing.text);
     return status;
 }
 
-static enum status fill(struct tier *tier, struct partitions *partitions, const struct backup_places *places, const char *dir,
+static enum status fill_backup(struct tier *tier, struct partitions *partitions, const struct backup_places *places, const char *dir,
     const char *log, const _Atomic bool *stop, struct backup_result *result, struct message *message)
 {
     char image[TREE_PATH_SIZE], file[NAME_MAX + 1];
@@ -250,10 +250,10 @@ static enum status fill(struct tier *tier, struct partitions *partitions, const 
     enum status status;
 
     aof_manifest_init(&manifest);
-    name_image(file, places->log_name);
+    make_image_name(file, places->log_name);
     aof_manifest_add(&manifest, bytes_of_string(file), 1, AOF_FILE_BASE);
-    if (!path_make(image, "%s/%s", log, file))
-        return refuse(message, "the path '%.100s' is too long", dir);
+    if (!make_path(image, "%s/%s", log, file))
+        return fail_invalid(message, "the path '%.100s' is too long", dir);
     result->time_ms = clock_wall_ms();
     status = take_image(tier, partitions, places->store_dir, image, stop, message);
     if (status == STATUS_OK)
@@ -261,7 +261,7 @@ static enum status fill(struct tier *tier, struct partitions *partitions, const 
     if (status == STATUS_OK)
         status = write_manifest(&manifest, log, places->log_name, message);
     if (status == STATUS_OK)
-        status = describe(places, dir, image, result, message);
+        status = write_note(places, dir, image, result, message);
     aof_manifest_release(&manifest);
     return status;
 }
@@ -276,26 +276,27 @@ enum status backup_make(struct tier *tier, struct partitions *partitions, const 
     message->text[0] = '\0';
     *result = (struct backup_result){ 0 };
     make_id(result->id);
-    if (!path_make(done, "%s/%s", dir, places->log_dir) || !path_make(log, "%s%s", done, ".incomplete") || !path_make(note, "%s/%s", dir, "BACKUP"))
-        return refuse(message, "the path '%.100s' is too long", dir);
-    if (lies_in(dir, places->store_dir) || lies_in(dir, places->log_dir))
-        return refuse(message, "'%.150s' lies in a directory of the server's own", dir);
+    if (!make_path(done, "%s/%s", dir, places->log_dir) || !make_path(log, "%s%s", done, ".incomplete") ||
+        !make_path(note, "%s/%s", dir, "BACKUP"))
+        return fail_invalid(message, "the path '%.100s' is too long", dir);
+    if (is_in_own_directory(dir, places->store_dir) || is_in_own_directory(dir, places->log_dir))
+        return fail_invalid(message, "'%.150s' lies in a directory of the server's own", dir);
     created = mkdir(dir, 0755) == 0;
     if (!created && errno != EEXIST)
-        return fail(message, "can't create", dir);
+        return fail_errno(message, "can't create", dir);
     if (!created && !is_empty_dir(dir))
-        return refuse(message, "'%.150s' exists and is not an empty directory", dir);
-    if (mkdir(log, 0755) != 0) {        /* if somebody else is at it, it is his */
-        status = fail(message, "can't create", log);
+        return fail_invalid(message, "'%.150s' exists and is not an empty directory", dir);
+    if (mkdir(log, 0755) != 0) {        /* if another backup is being made there, it is left alone */
+        status = fail_errno(message, "can't create", log);
         if (created)
             rmdir(dir);
         return status;
     }
-    status = fill(tier, partitions, places, dir, log, stop, result, message);
+    status = fill_backup(tier, partitions, places, dir, log, stop, result, message);
     if (status == STATUS_OK)
         status = tree_sync(log, message);
     if (status == STATUS_OK && rename(log, done) != 0)
-        status = fail(message, "can't rename", log);
+        status = fail_errno(message, "can't rename", log);
     if (status == STATUS_OK)
         status = tree_sync(dir, message);
     if (status == STATUS_OK)
@@ -310,16 +311,16 @@ enum status backup_make(struct tier *tier, struct partitions *partitions, const 
     return status;
 }
 
-/* Coming back */
+/* Restoring a backup */
 
-/* What a BACKUP text says. */
+/* The contents of a BACKUP text. */
 struct note {
     char log_dir[NAME_MAX + 1], log_name[NAME_MAX + 1], image[NAME_MAX + 1];
     struct buffer text;
 };
 
-/* The value of a line "<name> <value>", copied; false: there is none that fits. */
-static bool note_value(const struct note *note, const char *name, char *value, size_t capacity)
+/* Copies the value of the line "<name> <value>". False: there is no such line, or its value does not fit. */
+static bool find_note_value(const struct note *note, const char *name, char *value, size_t capacity)
 {
     size_t size = strlen(name);
 
@@ -341,34 +342,35 @@ static bool note_value(const struct note *note, const char *name, char *value, s
     return false;
 }
 
-static enum status note_read(const char *from, struct note *note, struct backup_result *result, struct message *message)
+static enum status read_note(const char *from, struct note *note, struct backup_result *result, struct message *message)
 {
     char path[TREE_PATH_SIZE], number[32];
     enum status status;
 
     *note = (struct note){ .text = { 0 } };
-    if (!path_make(path, "%s/%s", from, "BACKUP"))
-        return refuse(message, "the path '%.100s' is too long", from);
+    if (!make_path(path, "%s/%s", from, "BACKUP"))
+        return fail_invalid(message, "the path '%.100s' is too long", from);
     status = file_read_all(disk_system(), AT_FDCWD, path, NOTE_SIZE_MAX, &note->text);
     if (status == STATUS_NOT_FOUND || (status != STATUS_OK && errno == ENOTDIR))
-        return refuse(message, "there is no backup in '%.150s': it has no file BACKUP", from);
+        return fail_invalid(message, "there is no backup in '%.150s': it has no file BACKUP", from);
     if (status != STATUS_OK)
-        return fail(message, "can't read", path);
+        return fail_errno(message, "can't read", path);
     buffer_append_u8(&note->text, 0);
     if (memcmp(note->text.data, "kelvin-backup ", note->text.size < 14 ? note->text.size : 14) != 0)
-        return refuse(message, "'%.150s' is not what Kelvin writes", path);
+        return fail_invalid(message, "'%.150s' is not what Kelvin writes", path);
     if (strncmp(note->text.data, "kelvin-backup 1\n", 16) != 0)
-        return refuse(message, "'%.150s' was written by a newer Kelvin", path);
+        return fail_invalid(message, "'%.150s' was written by a newer Kelvin", path);
     if (note->text.size < 6 || memcmp(note->text.data + note->text.size - 6, "\nend\n", 6) != 0 ||
-        !note_value(note, "id", result->id, sizeof(result->id)) || !note_value(note, "logdir", note->log_dir, sizeof(note->log_dir)) ||
-        !note_value(note, "logname", note->log_name, sizeof(note->log_name)) ||
-        !note_value(note, "image", note->image, sizeof(note->image)) || !note_value(note, "time_ms", number, sizeof(number)) ||
+        !find_note_value(note, "id", result->id, sizeof(result->id)) ||
+        !find_note_value(note, "logdir", note->log_dir, sizeof(note->log_dir)) ||
+        !find_note_value(note, "logname", note->log_name, sizeof(note->log_name)) ||
+        !find_note_value(note, "image", note->image, sizeof(note->image)) || !find_note_value(note, "time_ms", number, sizeof(number)) ||
         !text_to_int(bytes_of_string(number), &result->time_ms))
-        return refuse(message, "'%.150s' is damaged", path);
+        return fail_invalid(message, "'%.150s' is damaged", path);
     return STATUS_OK;
 }
 
-/* Each file of the image is there with the size it had. */
+/* Checks that each file of the image exists and has the size it had. */
 static enum status check_sizes(const struct note *note, const char *image, struct message *message)
 {
     for (const char *line = strstr(note->text.data, "\nfile "); line != NULL; line = strstr(line + 1, "\nfile ")) {
@@ -376,10 +378,10 @@ static enum status check_sizes(const struct note *note, const char *image, struc
         unsigned long long size;
         struct stat info;
 
-        if (sscanf(line, "\nfile %llu %255[^\n]", &size, name) != 2 || !path_make(path, "%s/%s", image, name))
-            return refuse(message, "'%.150s': its BACKUP text is damaged", image);
+        if (sscanf(line, "\nfile %llu %255[^\n]", &size, name) != 2 || !make_path(path, "%s/%s", image, name))
+            return fail_invalid(message, "'%.150s': its BACKUP text is damaged", image);
         if (lstat(path, &info) != 0)
-            return fail(message, "a file of the backup is missing:", path);
+            return fail_errno(message, "a file of the backup is missing:", path);
         if ((unsigned long long)info.st_size != size) {
             message_set(message, "'%.150s' has %lld bytes instead of %llu", path, (long long)info.st_size, size);
             return STATUS_CORRUPT;
@@ -388,7 +390,7 @@ static enum status check_sizes(const struct note *note, const char *image, struc
     return STATUS_OK;
 }
 
-/* Image and increments of the backup, under names of the log here, listed in `manifest`. */
+/* Copies image and increments of the backup, with the names of the log here, and adds them to `manifest`. */
 static enum status copy_files(const struct backup_places *places, const struct aof_manifest *old, const char *from, const char *log,
     struct aof_manifest *manifest, struct tree_totals *totals, struct message *message)
 {
@@ -401,11 +403,11 @@ static enum status copy_files(const struct backup_places *places, const struct a
         if (file->type == AOF_FILE_HISTORY)
             continue;
         if (file->type == AOF_FILE_BASE)
-            name_image(name, places->log_name);
+            make_image_name(name, places->log_name);
         else
             snprintf(name, sizeof(name), "%.200s.%" PRIu64 ".incr.aof", places->log_name, file->seq);
-        if (!path_make(source, "%s/%s", from, file->name) || !path_make(target, "%s/%s", log, name))
-            return refuse(message, "the path '%.100s' is too long", from);
+        if (!make_path(source, "%s/%s", from, file->name) || !make_path(target, "%s/%s", log, name))
+            return fail_invalid(message, "the path '%.100s' is too long", from);
         aof_manifest_add(manifest, bytes_of_string(name), file->seq, file->type);
         manifest->files[manifest->count - 1].valid_size = file->valid_size;
         status = file->type == AOF_FILE_BASE ? tree_clone(source, target, store_is_table, NULL, totals, message)
@@ -441,30 +443,30 @@ static enum status restore_log(const struct backup_places *places, const struct 
     enum status status;
     int fd;
 
-    if (!path_make(path, "%s/%s", from, note->log_dir) || !path_make(log, "%s%s", places->log_dir, ".incomplete"))
-        return refuse(message, "the path '%.100s' is too long", from);
+    if (!make_path(path, "%s/%s", from, note->log_dir) || !make_path(log, "%s%s", places->log_dir, ".incomplete"))
+        return fail_invalid(message, "the path '%.100s' is too long", from);
     fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return refuse(message, "'%.150s' is not there: the backup was never completed", path);
+        return fail_invalid(message, "'%.150s' is not there: the backup was never completed", path);
     aof_manifest_init(&old);
     aof_manifest_init(&manifest);
     snprintf(name, sizeof(name), "%.200s.manifest", note->log_name);
     if (flock(fd, LOCK_SH | LOCK_NB) != 0)
-        status = refuse(message, "a server runs on the backup '%.150s'", from);
+        status = fail_invalid(message, "a server runs on the backup '%.150s'", from);
     else
         status = aof_manifest_load(&old, fd, name, message);
     if (status == STATUS_NOT_FOUND)
         message_set(message, "the backup '%.150s' has lost its manifest", from);
     base = status == STATUS_OK ? aof_manifest_base(&old) : NULL;
-    if (status == STATUS_OK && (base == NULL || !aof_name_is_image(base->name) || !path_make(image, "%s/%s", path, base->name)))
-        status = refuse(message, "the manifest in '%.150s' names no image", path);
+    if (status == STATUS_OK && (base == NULL || !aof_name_is_image(base->name) || !make_path(image, "%s/%s", path, base->name)))
+        status = fail_invalid(message, "the manifest in '%.150s' names no image", path);
     if (status == STATUS_OK && strcmp(base->name, note->image) == 0)
         status = check_sizes(note, image, message);
     if (status == STATUS_OK)
         status = check_image(image, databases, result, message);
     tree_remove(log);
     if (status == STATUS_OK && mkdir(log, 0755) != 0)
-        status = fail(message, "can't create", log);
+        status = fail_errno(message, "can't create", log);
     if (status == STATUS_OK)
         status = copy_files(places, &old, path, log, &manifest, &totals, message);
     if (status == STATUS_OK && aof_manifest_last_seq(&manifest) == 0)
@@ -472,7 +474,7 @@ static enum status restore_log(const struct backup_places *places, const struct 
     if (status == STATUS_OK)
         status = write_manifest(&manifest, log, places->log_name, message);
     if (status == STATUS_OK && rename(log, places->log_dir) != 0)
-        status = fail(message, "can't rename", log);
+        status = fail_errno(message, "can't rename", log);
     if (status == STATUS_OK)
         status = sync_parent(places->log_dir, message);
     else
@@ -495,10 +497,10 @@ enum status backup_restore(const struct backup_places *places, const char *from,
     message->text[0] = '\0';
     *result = (struct backup_result){ 0 };
     if (access(places->log_dir, F_OK) == 0 && !is_empty_dir(places->log_dir))
-        return refuse(message, "there is data already, in '%.150s': nothing was touched", places->log_dir);
+        return fail_invalid(message, "there is data already, in '%.150s': nothing was touched", places->log_dir);
     if (access(places->log_name, F_OK) == 0)
-        return refuse(message, "there is data already, in '%.150s': nothing was touched", places->log_name);
-    status = note_read(from, &note, result, message);
+        return fail_invalid(message, "there is data already, in '%.150s': nothing was touched", places->log_name);
+    status = read_note(from, &note, result, message);
     if (status == STATUS_OK)
         status = restore_log(places, &note, from, databases, result, message);
     buffer_release(&note.text);

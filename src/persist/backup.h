@@ -1,12 +1,12 @@
-/* Backup: the whole data set as of one instant, in a directory of its own that a server can be started on, made while running.
+/* Backup: the whole data set as of one instant, in a directory of its own that a server can be started on; made while the server runs.
  *
- *   <dir>/BACKUP                                what it is, how to come back, its files and their sizes (text)
+ *   <dir>/BACKUP                                what it is, how to restore it, its files and their sizes (text)
  *   <dir>/appendonlydir/<name>.manifest         the base below, and an empty increment
  *   <dir>/appendonlydir/<name>.<n>.base.image/  a checkpoint's image; tables are hard links, where the file system allows it
  *   <dir>/appendonlydir/<name>.1.incr.aof
  *
- * Until all of it is there and synced, it is `<dir>/appendonlydir.incomplete`; the rename is what makes it a backup. Restoring makes
- * it the same way, beside where it goes. A server that finds such a leftover and no data does not start (persist/aof.c).
+ * Until everything is written and synced, it is `<dir>/appendonlydir.incomplete`; the rename makes it a backup. A restore does the same,
+ * next to the log's directory. A server that finds such a directory and no data does not start (persist/aof.c).
  */
 #ifndef KELVIN_PERSIST_BACKUP_H
 #define KELVIN_PERSIST_BACKUP_H
@@ -32,26 +32,26 @@ struct backup_result {
     int64_t time_ms;                    /* wall clock, of the cut */
     uint64_t keys;                      /* of all databases */
     uint64_t files, bytes;
-    uint64_t copied_bytes;              /* of those, in files of its own: not shared with the store or other backups */
+    uint64_t copied_bytes;              /* of `bytes`, those in files that are not shared with the store or other backups */
 };
 
-/* Whether `dir`, which need not exist, is below one of two directories, or that directory (`other` may be empty: there is none). Symbolic
- * links are followed. False, too, if its parent can't be found. Reads the disk. */
+/* Whether `dir`, which need not exist, is in one of two directories or is that directory (`other` may be empty: there is none). Symbolic
+ * links are followed. Also false if its parent can't be found. Reads the disk. */
 bool backup_is_below(const char *dir, const char *one, const char *other);
 
-/* `dir` does not exist, or is empty; its parent exists. Blocks for as long as it takes, not on a worker, no lock held; waits its turn
- * with checkpoints. If no links can be made there (another file system), the image is linked beside the store first and then copied,
- * so that demotion stands still for the links only. `stop` ends the copying. On failure `dir` is as it was. */
+/* `dir` does not exist, or is empty; its parent exists. Blocks until it is done: not on a worker, no lock held; waits while a checkpoint
+ * or another backup runs. If no links can be made there (another file system), the image is linked next to the store first and then copied, so
+ * that demotion stops only while the links are made. `stop` ends the copying. On failure `dir` is as it was. */
 enum status backup_make(struct tier *tier, struct partitions *partitions, const struct backup_places *places, const char *dir,
     const _Atomic bool *stop, struct backup_result *result, struct message *message);
 
-/* What a backup that was under way when the process died left beside the store. Nothing else uses that name. */
+/* Removes what a backup left next to the store if the process ended during it. Nothing else uses that name. */
 void backup_clean(const char *store_dir);
 
-/* Puts a backup into the working directory's log directory, which must not be there yet, or be empty. Verified first: manifest, files
- * and their sizes, databases, record maps. `databases` is how many there are here. The backup is only read; increments that a server
- * has written into it since come along. STATUS_INVALID: there is data here already, or it is no (complete) backup.
- * `result` gets its figures. */
+/* Restores a backup to the working directory's log directory, which must not exist or must be empty. Verified first: manifest, files and
+ * their sizes, databases, record maps. `databases` is the number in the configuration. The backup is only read; increments that a server
+ * has written to it since are restored, too. STATUS_INVALID: there is data here already, or it is not a (complete) backup. `*result` is
+ * filled. */
 enum status backup_restore(const struct backup_places *places, const char *from, int databases, struct backup_result *result,
     struct message *message);
 

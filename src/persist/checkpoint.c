@@ -16,19 +16,11 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/tree.h"
+#include "persist/aof_name.h"
 #include "persist/dataset_file.h"
 #include "tier/image.h"
 
 enum { PATH_SIZE = 4096, COMMIT_TRIES = 20000 };
-
-static const char image_end[] = ".base.image";
-
-static bool is_image(const char *name)
-{
-    size_t size = strlen(name), end = sizeof(image_end) - 1;
-
-    return size > end && strcmp(name + size - end, image_end) == 0;
-}
 
 void checkpoint_clean(const char *dir, const char *base)
 {
@@ -38,7 +30,7 @@ void checkpoint_clean(const char *dir, const char *base)
     while (list != NULL && (entry = readdir(list)) != NULL) {
         char path[PATH_SIZE];
 
-        if (!is_image(entry->d_name) || (base != NULL && strcmp(entry->d_name, base) == 0))
+        if (!aof_name_is_image(entry->d_name) || (base != NULL && strcmp(entry->d_name, base) == 0))
             continue;
         snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
         tree_remove(path);
@@ -47,7 +39,7 @@ void checkpoint_clean(const char *dir, const char *base)
         closedir(list);
 }
 
-static void describe(const struct partitions *partitions, struct buffer *out)
+static void print_databases(const struct partitions *partitions, struct buffer *out)
 {
     buffer_append_format(out, "kelvin-image 1\npartitions %u\ndatabases %d\nlast %u\n", partitions->count, partitions->db_count,
         (unsigned)partitions->incarnation_last);
@@ -89,7 +81,7 @@ enum status checkpoint_databases(const char *image, struct image_databases *into
     status = dataset_file_verify(&dataset, image, message);
     if (status == STATUS_OK) {
         *into = (struct image_databases){ dataset.incarnations, dataset.db_count, dataset.incarnation_last, dataset.store_number };
-        dataset.incarnations = NULL;        /* the caller's now */
+        dataset.incarnations = NULL;        /* the caller owns them now */
     }
     dataset_file_release(&dataset);
     if (status != STATUS_OK)
@@ -120,8 +112,8 @@ enum status checkpoint_dataset(const char *image, struct partitions *partitions,
     return STATUS_OK;
 }
 
-/* The flusher has to reach the cut first. */
-static enum status commit(struct aof *aof, uint64_t lsn, const char *base, struct message *message)
+/* Commits the image as the log's base. The flusher has to reach the cut first. */
+static enum status commit_log(struct aof *aof, uint64_t lsn, const char *base, struct message *message)
 {
     struct timespec pause = { 0, 2000000 };
     enum status status = STATUS_LOCKED;
@@ -136,14 +128,14 @@ static enum status commit(struct aof *aof, uint64_t lsn, const char *base, struc
     return status;
 }
 
-/* What else happens at the cut. */
+/* What is done at the cut, besides the tier's part. */
 struct cut {
     struct aof *aof;                /* NULL: no log */
     checkpoint_begins *begins;      /* NULL: nothing */
     void *context;
 };
 
-/* Cut, seal, snapshot. With a log: it goes on in its next increment, and `*lsn` is where. */
+/* Cut, seal, snapshot. With a log: it goes on in its next increment, and *lsn is the LSN of the cut. */
 static enum status take_image(struct tier *tier, struct partitions *partitions, const struct cut *cut, const char *path, uint64_t *lsn,
     struct message *message)
 {
@@ -166,7 +158,7 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
         *lsn = aof_cut(cut->aof);
     if (cut->begins != NULL)
         cut->begins(cut->context);
-    describe(partitions, &dataset);
+    print_databases(partitions, &dataset);
     tier_cut(tier);
     partitions_unlock_all(partitions);
     status = tier_image(tier, path, &number, message);
@@ -206,7 +198,7 @@ enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct part
 
     if (status != STATUS_OK)
         return status;
-    snprintf(base, sizeof(base), "%s.%lld%s", name, (long long)clock_wall_us(), image_end);
+    snprintf(base, sizeof(base), "%s.%lld%s", name, (long long)clock_wall_us(), AOF_NAME_IMAGE_END);
     snprintf(image, sizeof(image), "%s/%s", dir, base);
     status = take_image(tier, partitions, &cut, image, &lsn, message);
     if (status == STATUS_OK)
@@ -214,9 +206,9 @@ enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct part
     if (status != STATUS_OK)
         tree_remove(image);                 /* no manifest names it */
     else
-        status = commit(aof, lsn, base, message);
-    /* A commit that failed may be on the disk all the same: its image stays until one succeeds, or the next start. (aof_base may change
-     * under us here: the flusher replaces the manifest when an fsync fails.) */
+        status = commit_log(aof, lsn, base, message);
+    /* A commit that failed may be on the disk nevertheless: its image stays until a commit succeeds, or until the next start. (aof_base
+     * can't be used here: the flusher replaces the manifest when an fsync fails.) */
     if (status == STATUS_OK)
         checkpoint_clean(dir, base);
     if (status != STATUS_OK && message_is_empty(message))

@@ -1,12 +1,12 @@
-/* Checkpoint: an image of all data as of one instant, as the log's new base. Without fork.
+/* Checkpoint: an image of all data as of one instant, as the log's new base. Without fork. docs/architecture.md describes its steps.
  *
  *   appendonlydir/<name>.<n>.base.image/     store/   the store's files, most of them hard links
  *                                            tags     the record maps (tier/tags.h)
  *                                            hot      which keys were hot (tier/hot.h)
- *                                            dataset  what databases there are (text, ends with a checksum)
+ *                                            dataset  which databases there are (text, ends with a checksum)
  *
- * prepare (the next increment), cut, seal and snapshot (tier/image.c), commit (the manifest). A failure at any point leaves
- * the base before and a contiguous log.
+ * prepare (the next increment), cut, seal and snapshot (tier/image.c), commit (the manifest). A failure at any point leaves the base as it
+ * was before, and a contiguous log.
  */
 #ifndef KELVIN_PERSIST_CHECKPOINT_H
 #define KELVIN_PERSIST_CHECKPOINT_H
@@ -16,35 +16,34 @@
 #include "persist/aof.h"
 #include "tier/tier.h"
 
-/* One at a time; blocks for as long as it takes; not on a worker, no lock held. `dir` and `name` are the log's. `message` has 256
- * bytes. */
+/* One at a time; blocks until it is done; not on a worker, no lock held. `dir` and `name` are the log's. */
 enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
     struct message *message);
 
-/* The same for a log that begins while the server runs (it was started, and nobody appends yet): `begins` is called at the cut, with
- * all partitions locked; what changes afterwards is to be appended. NULL: an ordinary checkpoint. */
+/* The same for a log that begins while the server runs (it was started, and nothing is appended yet): `begins` is called at the cut, with
+ * all partitions locked; all changes after that are to be appended. NULL: an ordinary checkpoint. */
 typedef void checkpoint_begins(void *context);
 enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
     checkpoint_begins *begins, void *context, struct message *message);
 
-/* The image alone, in `path` (which must not exist; its parent does, on the store's file system): for a dump or a backup. No log is
- * needed, and none is cut. Blocks; waits its turn with checkpoint_run. On failure nothing is left at `path`. */
+/* Makes only the image, in `path` (which must not exist; its parent does, on the store's file system): for a dump or a backup. No log is
+ * needed, and none is cut. Blocks, also while a checkpoint_run is under way. On failure nothing is left at `path`. */
 enum status checkpoint_image(struct tier *tier, struct partitions *partitions, const char *path, struct message *message);
 
-/* The databases of an image, into partitions that hold nothing yet; `*number` is for tier_restore. STATUS_INVALID: it has more
- * databases than there are here. */
+/* Sets up the databases of an image in partitions that are still empty; *number is for tier_restore. STATUS_INVALID: the image has more
+ * databases than `partitions`. */
 enum status checkpoint_dataset(const char *image, struct partitions *partitions, uint64_t *number, struct message *message);
 
-/* What an image's `dataset` says. */
+/* The contents of an image's `dataset`. */
 struct image_databases {
     uint32_t *incarnations;         /* of databases 0 .. count - 1; freed with mem_free */
     int count;
-    uint32_t incarnation_last;      /* that was used */
-    uint64_t number;                /* what its store's store_number has to be */
+    uint32_t incarnation_last;      /* the highest one that was used */
+    uint64_t number;                /* the store_number that its store has to have */
 };
 enum status checkpoint_databases(const char *image, struct image_databases *databases, struct message *message);
 
-/* Removes images of the log that its manifest does not name: left behind by a crash. `base` is the one to keep, or NULL. */
+/* Removes images of the log that its manifest does not name, which a crash has left. `base` is the one to keep, or NULL. */
 void checkpoint_clean(const char *dir, const char *base);
 
 #endif

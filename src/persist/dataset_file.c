@@ -17,8 +17,8 @@
 
 enum { SUM_BLOCK = 1 << 18 };
 
-/* Takes a line off the text, without its end. False: there is no whole one. */
-static bool line_take(struct bytes *text, struct bytes *line)
+/* Removes the first line from the text; *line is without its end. False: there is no complete one. */
+static bool take_line(struct bytes *text, struct bytes *line)
 {
     const char *end = text->size > 0 ? memchr(text->data, '\n', text->size) : NULL;
 
@@ -29,17 +29,17 @@ static bool line_take(struct bytes *text, struct bytes *line)
     return true;
 }
 
-/* "<name> <number>"; false if it is anything else. */
-static bool number_take(struct bytes *text, const char *name, int64_t lowest, int64_t highest, int64_t *number)
+/* Removes the line "<name> <number>"; false if it is anything else. */
+static bool take_number(struct bytes *text, const char *name, int64_t lowest, int64_t highest, int64_t *number)
 {
     size_t size = strlen(name);
     struct bytes line;
 
-    return line_take(text, &line) && line.size > size && memcmp(line.data, name, size) == 0 && line.data[size] == ' ' &&
+    return take_line(text, &line) && line.size > size && memcmp(line.data, name, size) == 0 && line.data[size] == ' ' &&
            text_to_int(bytes_of(line.data + size + 1, line.size - size - 1), number) && *number >= lowest && *number <= highest;
 }
 
-/* The last line has the checksum of all before it. */
+/* Verifies and removes the last line, which has the checksum of all before it. */
 static const char *check_end(struct bytes *text)
 {
     static const char word[] = "end ";
@@ -66,7 +66,7 @@ static int compare_numbers(const void *a, const void *b)
     return first < second ? -1 : first > second;
 }
 
-static bool is_any_twice(const struct dataset_file *dataset)
+static bool has_duplicate(const struct dataset_file *dataset)
 {
     size_t size = (size_t)dataset->db_count * sizeof(dataset->incarnations[0]);
     uint32_t *sorted = mem_alloc(size);
@@ -87,15 +87,15 @@ static const char *read_databases(struct bytes *text, struct dataset_file *datas
         int64_t incarnation;
 
         snprintf(name, sizeof(name), "db %d", db);
-        if (!number_take(text, name, 1, dataset->incarnation_last, &incarnation))
+        if (!take_number(text, name, 1, dataset->incarnation_last, &incarnation))
             return "a database's line makes no sense";
         dataset->incarnations[db] = (uint32_t)incarnation;
     }
-    return is_any_twice(dataset) ? "two databases have one incarnation" : NULL;
+    return has_duplicate(dataset) ? "two databases have one incarnation" : NULL;
 }
 
 /* "<bytes> <CRC-64> <name>". */
-static bool file_take(struct bytes line, struct dataset_file *dataset)
+static bool take_file(struct bytes line, struct dataset_file *dataset)
 {
     const char *blank = memchr(line.data, ' ', line.size);
     char digits[17], *end;
@@ -130,10 +130,10 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
     if (*problem != NULL)
         return STATUS_CORRUPT;
     *problem = "its first lines make no sense";
-    if (!line_take(&text, &line) || !bytes_equal(line, BYTES("kelvin-image 1")) ||
-        !number_take(&text, "partitions", 1, 1 << 16, &partitions) || (partitions & (partitions - 1)) != 0 ||
-        !number_take(&text, "databases", 1, DATASET_FILE_DATABASES_MAX, &databases) ||
-        !number_take(&text, "last", 1, INCARNATION_MAX, &last))
+    if (!take_line(&text, &line) || !bytes_equal(line, BYTES("kelvin-image 1")) ||
+        !take_number(&text, "partitions", 1, 1 << 16, &partitions) || (partitions & (partitions - 1)) != 0 ||
+        !take_number(&text, "databases", 1, DATASET_FILE_DATABASES_MAX, &databases) ||
+        !take_number(&text, "last", 1, INCARNATION_MAX, &last))
         return STATUS_CORRUPT;
     if ((size_t)databases > text.size / sizeof("db 0 1")) {
         *problem = "it has fewer lines than databases";
@@ -144,14 +144,14 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
     dataset->db_count = (int)databases;
     dataset->incarnations = mem_zalloc((size_t)databases * sizeof(dataset->incarnations[0]));
     *problem = read_databases(&text, dataset);
-    if (*problem == NULL && !number_take(&text, "store", 0, INT64_MAX, &number))
+    if (*problem == NULL && !take_number(&text, "store", 0, INT64_MAX, &number))
         *problem = "the store's number is missing";
     if (*problem == NULL)
         dataset->store_number = (uint64_t)number;
     while (*problem == NULL && text.size > 0) {
-        if (!line_take(&text, &line))
+        if (!take_line(&text, &line))
             *problem = "a line does not end";
-        else if (line.size > 5 && memcmp(line.data, "file ", 5) == 0 && !file_take(bytes_of(line.data + 5, line.size - 5), dataset))
+        else if (line.size > 5 && memcmp(line.data, "file ", 5) == 0 && !take_file(bytes_of(line.data + 5, line.size - 5), dataset))
             *problem = "a file's line makes no sense";
     }
     if (*problem == NULL)
@@ -197,7 +197,7 @@ static enum status sum_file(const char *path, uint64_t *size, uint64_t *crc)
     return got == 0 ? STATUS_OK : STATUS_IO;
 }
 
-static bool is_small(const char *name)
+static bool is_small_file(const char *name)
 {
     const char *end = strrchr(name, '.');
 
@@ -218,7 +218,7 @@ enum status dataset_file_describe(const char *image, struct buffer *text)
     while (status == STATUS_OK && (entry = readdir(list)) != NULL) {
         uint64_t size, crc;
 
-        if (!is_small(entry->d_name))
+        if (!is_small_file(entry->d_name))
             continue;
         snprintf(path, sizeof(path), "%.3800s/store/%.200s", image, entry->d_name);
         status = sum_file(path, &size, &crc);

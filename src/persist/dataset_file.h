@@ -1,16 +1,16 @@
-/* Dataset file: what databases an image holds. Text, a part of each image (persist/checkpoint.h):
+/* Dataset file: the databases of an image. Text, a part of each image (persist/checkpoint.h):
  *
  *   kelvin-image 1
  *   partitions <n>
  *   databases <n>
  *   last <incarnation>             the highest incarnation given out so far
- *   db <number> <incarnation>      a line each, in order
+ *   db <number> <incarnation>      a line for each, in order
  *   store <number>                 of the last batch that was written to the image's store (store_number)
- *   file <bytes> <CRC-64> <name>   a line for each small file of the image's store: logs, MANIFEST, CURRENT. LevelDB takes a log that was cut
- *                                  short, or whose last length is damaged, for one that ended there; tables it verifies itself
+ *   file <bytes> <CRC-64> <name>   a line for each small file of the image's store: logs, MANIFEST, CURRENT. LevelDB takes a log that was
+ *                                  truncated, or whose last length is damaged, for one that ended there; tables it verifies itself
  *   end <CRC-64 of all before this line, 16 hexadecimal digits>
  *
- * Lines after `store` whose first word nobody knows are passed over; images without `file` lines are older.
+ * Lines after `store` with an unknown first word are ignored; images without `file` lines are from older versions.
  */
 #ifndef KELVIN_PERSIST_DATASET_FILE_H
 #define KELVIN_PERSIST_DATASET_FILE_H
@@ -38,20 +38,20 @@ struct dataset_file {
     uint32_t *incarnations;         /* by database; 1 .. incarnation_last, none twice */
 };
 
-/* STATUS_CORRUPT: `problem` says why, and nothing is held. */
+/* STATUS_CORRUPT: *problem says why, and there is nothing to release. */
 enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, const char **problem);
-/* The same from a file. STATUS_NOT_FOUND, STATUS_IO: `problem` has the system's words. */
+/* The same from a file. STATUS_NOT_FOUND, STATUS_IO: *problem is the system's text. */
 enum status dataset_file_load(const char *path, struct dataset_file *dataset, const char **problem);
 void dataset_file_release(struct dataset_file *dataset);
 
-/* The whole text, with the files of the store in `image` as they are now. */
+/* Appends the whole text, with the files of the store in `image` as they are now. */
 enum status dataset_file_print(const struct dataset_file *dataset, const char *image, struct buffer *text);
 /* Appends the `file` lines for the store in `image`. */
 enum status dataset_file_describe(const char *image, struct buffer *text);
-/* Whether they are as they were. STATUS_CORRUPT: `message` says which is not. */
+/* Checks that the files are as the `file` lines say. STATUS_CORRUPT: `message` says which one is not. */
 enum status dataset_file_verify(const struct dataset_file *dataset, const char *image, struct message *message);
 
-/* -1: no database has it. */
+/* The database that has the incarnation; -1: none. */
 int dataset_file_db_of(const struct dataset_file *dataset, uint32_t incarnation);
 
 #endif

@@ -37,12 +37,12 @@ bool identity_is(struct bytes text)
     return true;
 }
 
-static void path_of(const char *dir, const char *name, const char *end, char *path)
+static void make_path(const char *dir, const char *name, const char *end, char *path)
 {
     snprintf(path, PATH_SIZE, "%s/%s.id%s", dir, name, end);
 }
 
-static int print(const struct identity *identity, char text[TEXT_SIZE])
+static int print_text(const struct identity *identity, char text[TEXT_SIZE])
 {
     int size = snprintf(text, TEXT_SIZE, "kelvin-id 1\nid %s\n", identity->id);
 
@@ -52,7 +52,7 @@ static int print(const struct identity *identity, char text[TEXT_SIZE])
 }
 
 /* Exactly as it was printed, or damaged. */
-static bool parse(struct bytes bytes, struct identity *identity)
+static bool parse_text(struct bytes bytes, struct identity *identity)
 {
     char text[TEXT_SIZE], again[TEXT_SIZE];
     int found;
@@ -63,7 +63,7 @@ static bool parse(struct bytes bytes, struct identity *identity)
     *identity = (struct identity){ .id = "" };
     found = sscanf(text, "kelvin-id 1 id %32[0-9a-f] known %16" SCNx64, identity->id, &identity->known_dump);
     identity->has_known = found == 2;
-    print(identity, again);
+    print_text(identity, again);
     return found >= 1 && identity_is(bytes_of_string(identity->id)) && bytes_equal(bytes, bytes_of_string(again));
 }
 
@@ -73,9 +73,9 @@ enum status identity_read(const char *dir, const char *name, struct identity *id
     struct buffer text = { 0 };
     enum status status;
 
-    path_of(dir, name, "", path);
+    make_path(dir, name, "", path);
     status = file_read_all(disk_system(), AT_FDCWD, path, TEXT_SIZE - 1, &text);
-    if (status == STATUS_OK && !parse(buffer_bytes(&text), identity))
+    if (status == STATUS_OK && !parse_text(buffer_bytes(&text), identity))
         status = STATUS_CORRUPT;
     if (status == STATUS_CORRUPT || status == STATUS_TOO_LARGE) {
         status = STATUS_CORRUPT;
@@ -97,12 +97,12 @@ static enum status make_directory(const char *dir)
 static enum status write_file(const char *path, const struct identity *identity)
 {
     char text[TEXT_SIZE];
-    int size = print(identity, text);
+    int size = print_text(identity, text);
 
     return file_overwrite(disk_system(), AT_FDCWD, path, bytes_of(text, (size_t)size));
 }
 
-/* With link(2): unlike rename(2) it does not replace what another process was quicker to put there. Not every file system has it. */
+/* With link(2): unlike rename(2) it does not replace a file that another process has created first. Not every file system has it. */
 static int give_name(const char *temporary, const char *path)
 {
     if (link(temporary, path) == 0)
@@ -121,8 +121,8 @@ enum status identity_keep(const char *dir, const char *name, struct identity *id
     if (status != STATUS_NOT_FOUND)
         return status;
     snprintf(end, sizeof(end), ".temp-%d", (int)getpid());
-    path_of(dir, name, "", path);
-    path_of(dir, name, end, temporary);
+    make_path(dir, name, "", path);
+    make_path(dir, name, end, temporary);
     status = make_directory(dir);
     if (status == STATUS_OK)
         status = write_file(temporary, identity);
@@ -142,7 +142,7 @@ void identity_forget(const char *dir, const char *name)
 {
     char path[PATH_SIZE];
 
-    path_of(dir, name, "", path);
+    make_path(dir, name, "", path);
     unlink(path);
 }
 

@@ -1,12 +1,12 @@
-/* Identity: which data set a directory holds, so that somebody else's dump is not taken for ours, nor ours for somebody else's.
+/* Identity: which data set a directory has, so that the log and the dump of different data sets are not mixed.
  *
- * A data set gets 32 random hex digits when its log is first created. They stand in `<appenddirname>/<appendfilename>.id` and, as
+ * A data set gets 32 random hex digits when its log is first created. They are in `<appenddirname>/<appendfilename>.id` and, as
  * `kelvin-id`, in its dumps:
  *
  *   kelvin-id 1
  *   id <32 hex digits>
- *   known <16 hex digits>       the identity_fingerprint of a dump that has not our id and lies there rightly: the data came from it, or it
- *                               lay beside the log already when Kelvin first came. Only if there was one.
+ *   known <16 hex digits>       the identity_fingerprint of a dump that does not have this id and is accepted nevertheless: the data came
+ *                               from it, or it was next to the log already when Kelvin was first started there. Only if there is one.
  *
  * No lock, no thread: used at the start.
  */
@@ -34,13 +34,13 @@ bool identity_is(struct bytes text);        /* 32 lower case hex digits */
 /* STATUS_NOT_FOUND: there is none. `message` is set for all other failures. */
 enum status identity_read(const char *dir, const char *name, struct identity *identity, struct message *message);
 
-/* Makes the directory if need be, and the file, durably; one that is there already stays and is read. */
+/* Creates the directory, if there is none, and the file, durably; an existing file stays and is read. */
 enum status identity_keep(const char *dir, const char *name, struct identity *identity, struct message *message);
 
-void identity_forget(const char *dir, const char *name);        /* none is there afterwards */
+void identity_forget(const char *dir, const char *name);        /* removes the file, if there is one */
 
-/* The `kelvin-id` of a dump. STATUS_NOT_FOUND: no such file, or it has none: another server wrote it. What comes behind its aux fields is
- * not read. `message` is set for all failures. */
+/* The `kelvin-id` of a dump. STATUS_NOT_FOUND: no such file, or it has no id because another server wrote it. What comes after its aux
+ * fields is not read. `message` is set for all failures. */
 enum status identity_of_dump(const char *path, char id[IDENTITY_SIZE], struct message *message);
 
 /* Of a file's size, first and last 64 KiB: the same for a copy of it. STATUS_NOT_FOUND: no such file. */

@@ -17,7 +17,7 @@ enum { PIECE = 1 << 16, TAGS_HEAD = 12, TAGS_SECTION = 16, TAGS_END = 12 };
 /* The tags file, read from its beginning to its end, with the checksum so far. */
 struct reading {
     FILE *file;
-    uint64_t left;              /* bytes before the end's */
+    uint64_t left;              /* bytes up to the file's last part, TAGS_END */
     uint64_t crc;
 };
 
@@ -44,7 +44,7 @@ static bool skip_part(struct reading *reading, uint64_t size)
     return true;
 }
 
-/* NULL, or what is wrong. Records of incarnations that no database has are waiting to be purged, and not counted. */
+/* NULL, or what is wrong. Records of incarnations that no database has are to be purged, and not counted. */
 static const char *count_sections(struct reading *reading, const struct dataset_file *dataset, struct image_keys *keys)
 {
     char head[TAGS_HEAD], section[TAGS_SECTION], end[TAGS_END];

@@ -1,6 +1,5 @@
-/* Image keys: how many keys an image holds, by database, from its `dataset` and its `tags`; both are verified, and with them the small files of its
- * store.
- * The tags are read in pieces: they may be large. */
+/* Image keys: the number of keys in an image, by database, from its `dataset` and its `tags`. Both are verified, and so are the small files
+ * of its store. The tags are read in pieces, as they may be large. */
 #ifndef KELVIN_PERSIST_IMAGE_KEYS_H
 #define KELVIN_PERSIST_IMAGE_KEYS_H
 
@@ -14,7 +13,7 @@ struct image_keys {
     uint64_t *counts;       /* by database */
 };
 
-/* On failure nothing is held. */
+/* On failure there is nothing to release. */
 enum status image_keys_count(const char *image, struct image_keys *keys, struct message *message);
 void image_keys_release(struct image_keys *keys);
 

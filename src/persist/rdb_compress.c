@@ -7,10 +7,10 @@
 
 enum {
     BODY_MAX = 64 << 20,
-    STRING_MIN = 21,            /* shorter ones Redis does not compress either */
+    STRING_MIN = 21,            /* Redis does not compress shorter ones either */
     SAVED_MIN = 5,              /* more than the second length takes, mostly */
     LZF_FORM = 0xc3,            /* the special form of a string: LZF, with both sizes before it */
-    KEEP_SIZE = 1 << 20,        /* bytes of room kept for the next one */
+    KEEP_SIZE = 1 << 20,        /* bytes of memory kept for the next one */
 };
 
 struct rdb_compress {
@@ -32,14 +32,14 @@ void rdb_compress_destroy(struct rdb_compress *compress)
     mem_free(compress);
 }
 
-/* What stands at the front of `*input` until `rest` begins, as it is. */
+/* Copies the beginning of *input, up to `rest`, unchanged. */
 static void copy_until(struct rdb_compress *compress, struct bytes *input, struct bytes rest)
 {
     buffer_append(&compress->out, input->data, (size_t)(rest.data - input->data));
     *input = rest;
 }
 
-static bool copy(struct rdb_compress *compress, struct bytes *input, size_t size)
+static bool copy_bytes(struct rdb_compress *compress, struct bytes *input, size_t size)
 {
     if (input->size < size)
         return false;
@@ -47,7 +47,7 @@ static bool copy(struct rdb_compress *compress, struct bytes *input, size_t size
     return true;
 }
 
-static bool number(struct rdb_compress *compress, struct bytes *input, uint64_t *value)
+static bool copy_number(struct rdb_compress *compress, struct bytes *input, uint64_t *value)
 {
     struct bytes rest = *input;
     bool is_special;
@@ -58,7 +58,7 @@ static bool number(struct rdb_compress *compress, struct bytes *input, uint64_t 
     return true;
 }
 
-static void pack(struct rdb_compress *compress, struct bytes text)
+static void append_packed(struct rdb_compress *compress, struct bytes text)
 {
     size_t size = 0, room;
 
@@ -78,8 +78,8 @@ static void pack(struct rdb_compress *compress, struct bytes text)
     compress->any = true;
 }
 
-/* A string of any form; numbers and what is LZF already stay. */
-static bool string(struct rdb_compress *compress, struct bytes *input)
+/* Copies a string of any form, compressed if that helps; numbers and compressed strings stay as they are. */
+static bool copy_string(struct rdb_compress *compress, struct bytes *input)
 {
     static const size_t number_sizes[] = { 1, 2, 4 };
     struct bytes rest = *input;
@@ -99,7 +99,7 @@ static bool string(struct rdb_compress *compress, struct bytes *input)
     if (rest.size < size)
         return false;
     if (is_plain) {
-        pack(compress, bytes_of(rest.data, (size_t)size));
+        append_packed(compress, bytes_of(rest.data, (size_t)size));
         *input = bytes_of(rest.data + size, rest.size - (size_t)size);
     } else {
         copy_until(compress, input, bytes_of(rest.data + size, rest.size - (size_t)size));
@@ -107,9 +107,9 @@ static bool string(struct rdb_compress *compress, struct bytes *input)
     return true;
 }
 
-/* What an element of a value is made of: strings, then a number of plain bytes. */
+/* The parts of an element of a value: strings, then a number of plain bytes. */
 struct shape {
-    bool counted;               /* a number of elements stands first */
+    bool counted;               /* the number of elements is first */
     bool numbered;              /* each element begins with a number */
     int strings;
     size_t plain;
@@ -151,17 +151,17 @@ static bool shape_of(uint8_t type, struct shape *shape)
     }
 }
 
-static bool element(struct rdb_compress *compress, const struct shape *shape, struct bytes *input)
+static bool copy_element(struct rdb_compress *compress, const struct shape *shape, struct bytes *input)
 {
     uint64_t value;
 
-    if (shape->numbered && !number(compress, input, &value))
+    if (shape->numbered && !copy_number(compress, input, &value))
         return false;
     for (int i = 0; i < shape->strings; i++) {
-        if (!string(compress, input))
+        if (!copy_string(compress, input))
             return false;
     }
-    return copy(compress, input, shape->plain);
+    return copy_bytes(compress, input, shape->plain);
 }
 
 bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes body, struct bytes *smaller)
@@ -175,11 +175,11 @@ bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes
     buffer_shrink(&compress->packed, KEEP_SIZE);
     compress->out.size = 0;
     compress->any = false;
-    if (shape.counted && !number(compress, &body, &count))
+    if (shape.counted && !copy_number(compress, &body, &count))
         return false;
     for (; count > 0; count--) {
-        if (!element(compress, &shape, &body))
-            return false;           /* whoever reads it will say what is wrong with it */
+        if (!copy_element(compress, &shape, &body))
+            return false;           /* a reader will report what is wrong with it */
     }
     buffer_append_bytes(&compress->out, body);
     if (compress->any)

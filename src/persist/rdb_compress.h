@@ -16,9 +16,9 @@ struct rdb_compress;
 struct rdb_compress *rdb_compress_create(void);
 void rdb_compress_destroy(struct rdb_compress *compress);       /* NULL is fine */
 
-/* The body of a value of an RDB type, from its payload. False: take the body as it is; nothing in it got smaller, its type holds no
- * strings that are known here, or it is larger than 64 MiB (which would need as much memory again). `*smaller` is set only if the answer is
- * true, and valid until the next call. */
+/* Compresses the body of a value of an RDB type. False: the body is to be used as it is; nothing in it got smaller, its type has no strings
+ * that are known here, or it is larger than 64 MiB (and would need as much memory again). *smaller is set only if true is returned, and
+ * valid until the next call. */
 bool rdb_compress_body(struct rdb_compress *compress, uint8_t type, struct bytes body, struct bytes *smaller);
 
 #endif

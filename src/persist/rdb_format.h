@@ -1,16 +1,16 @@
-/* What an RDB file is made of: numbers that reader and writer share. docs/formats/rdb.md has the bytes. */
+/* The numbers of the RDB format that reader and writer share. docs/formats/rdb.md describes the bytes. */
 #ifndef KELVIN_PERSIST_RDB_FORMAT_H
 #define KELVIN_PERSIST_RDB_FORMAT_H
 
 enum {
     RDB_VERSION_MIN = 1,
     RDB_VERSION_MAX = 12,           /* of Redis 7.4 and 8 */
-    RDB_VERSION_CHECKSUM = 5,       /* from here on a checksum ends the file */
+    RDB_VERSION_CHECKSUM = 5,       /* from this version on a checksum ends the file */
     RDB_HEADER_SIZE = 9,            /* REDIS and four digits */
     RDB_CHECKSUM_SIZE = 8,
 };
 
-/* What stands where a value's type may stand. */
+/* Bytes that may be in the place of a value's type. */
 enum rdb_opcode {
     RDB_OPCODE_SLOT_INFO = 244,     /* three lengths */
     RDB_OPCODE_FUNCTION = 245,      /* a string: a library's code */
@@ -33,7 +33,7 @@ enum rdb_type {
     RDB_TYPE_ZSET = 3,              /* scores as text */
     RDB_TYPE_HASH = 4,
     RDB_TYPE_ZSET_2 = 5,            /* scores as doubles */
-    RDB_TYPE_MODULE = 6,            /* of release candidates only: nobody but the module knows its end */
+    RDB_TYPE_MODULE = 6,            /* of release candidates only: only the module can find its end */
     RDB_TYPE_MODULE_2 = 7,
     RDB_TYPE_HASH_ZIPMAP = 9,
     RDB_TYPE_LIST_ZIPLIST = 10,

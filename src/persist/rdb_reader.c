@@ -20,37 +20,37 @@
 enum {
     NAME_SHOWN_MAX = 80,
     READ_SIZE = 64 << 10,
-    READ_SIZE_MAX = 1 << 20,        /* at once: a length that lies costs no more than that */
-    WINDOW_KEPT_MAX = 4 << 20,      /* bytes that are not given back behind a big value */
+    READ_SIZE_MAX = 1 << 20,        /* at once: a wrong length costs no more memory than that */
+    WINDOW_KEPT_MAX = 4 << 20,      /* bytes that are not freed after a big value */
 };
 
-/* The window holds the file from `offset` on. Bytes before `begin` may go; `at` is where reading goes on. While a part is
- * kept, `begin` stays at its start; all positions are relative to the window's data. */
+/* The window has the bytes of the file from `offset` on. Bytes before `begin` may be dropped; `position` is where reading goes on. While a
+ * part is kept (`keeps`), `begin` stays at its start. All three positions are relative to the window's data. */
 struct rdb_reader {
     struct rdb_source source;
     int fd;                         /* of rdb_reader_create_file; else -1 */
-    uint64_t fd_at;
+    uint64_t fd_offset;
     uint64_t offset;
     struct buffer window;
-    size_t begin, at;
-    size_t summed;                  /* up to there the checksum has come */
+    size_t begin, position;
+    size_t summed;                  /* the checksum covers the bytes before this position */
     bool keeps;
     uint64_t crc;
-    int version;                    /* 0: the header was not read yet */
+    int version;                    /* 0: the header has not been read yet */
     uint64_t db;
     struct buffer name, text, scratch;
-    enum status status;             /* of what went wrong */
-    struct message *message;                  /* of the call at hand */
-    const struct rdb_part *part;    /* the key at hand, for messages; else NULL */
+    enum status status;             /* of the first error */
+    struct message *message;        /* of the current call */
+    const struct rdb_part *part;    /* the current key, for messages; else NULL */
 };
 
-static ssize_t read_on(void *context, void *to, size_t size)
+static ssize_t read_from_fd(void *context, void *to, size_t size)
 {
     struct rdb_reader *reader = context;
-    ssize_t got = file_pread_all(disk_system(), reader->fd, to, size, reader->fd_at);
+    ssize_t got = file_pread_all(disk_system(), reader->fd, to, size, reader->fd_offset);
 
     if (got > 0)
-        reader->fd_at += (uint64_t)got;
+        reader->fd_offset += (uint64_t)got;
     return got;
 }
 
@@ -65,7 +65,7 @@ struct rdb_reader *rdb_reader_create(const struct rdb_source *source)
 
 struct rdb_reader *rdb_reader_create_file(int fd)
 {
-    struct rdb_source source = { .read = read_on, .size = UINT64_MAX };
+    struct rdb_source source = { .read = read_from_fd, .size = UINT64_MAX };
     struct rdb_reader *reader;
     struct stat info;
 
@@ -90,7 +90,7 @@ void rdb_reader_destroy(struct rdb_reader *reader)
 
 uint64_t rdb_reader_offset(const struct rdb_reader *reader)
 {
-    return reader->offset + reader->at;
+    return reader->offset + reader->position;
 }
 
 int rdb_reader_version(const struct rdb_reader *reader)
@@ -103,9 +103,9 @@ bool rdb_is_one(struct bytes head)
     return head.size >= 5 && memcmp(head.data, "REDIS", 5) == 0;
 }
 
-/* The first thing that went wrong is what is told. Always false. */
+/* Sets the error, unless there is one already: only the first one is reported. Returns false. */
 __attribute__((format(printf, 3, 4)))
-static bool fail(struct rdb_reader *reader, enum status status, const char *format, ...)
+static bool fail_reading(struct rdb_reader *reader, enum status status, const char *format, ...)
 {
     va_list args;
 
@@ -123,8 +123,8 @@ static bool fail(struct rdb_reader *reader, enum status status, const char *form
     return false;
 }
 
-/* The checksum of everything before `to`. */
-static void sum_up(struct rdb_reader *reader, size_t to)
+/* Extends the checksum to everything before `to`. */
+static void update_checksum(struct rdb_reader *reader, size_t to)
 {
     if (reader->summed >= to)
         return;
@@ -132,92 +132,92 @@ static void sum_up(struct rdb_reader *reader, size_t to)
     reader->summed = to;
 }
 
-static void window_forget(struct rdb_reader *reader)
+static void shift_window(struct rdb_reader *reader)
 {
     size_t left = reader->window.size - reader->begin;
 
     if (reader->begin == 0)
         return;
-    sum_up(reader, reader->begin);
+    update_checksum(reader, reader->begin);
     memmove(reader->window.data, reader->window.data + reader->begin, left);
     reader->offset += reader->begin;
-    reader->at -= reader->begin;
+    reader->position -= reader->begin;
     reader->summed -= reader->begin;
     reader->begin = 0;
     reader->window.size = left;
     buffer_shrink(&reader->window, WINDOW_KEPT_MAX);
 }
 
-/* `size` bytes from `at` on are in the window. */
-static bool need(struct rdb_reader *reader, uint64_t size)
+/* Reads until the window has `size` bytes from `position` on. */
+static bool need_bytes(struct rdb_reader *reader, uint64_t size)
 {
-    while (reader->window.size - reader->at < size) {
-        uint64_t missing = size - (reader->window.size - reader->at), there = reader->offset + reader->window.size;
+    while (reader->window.size - reader->position < size) {
+        uint64_t missing = size - (reader->window.size - reader->position), there = reader->offset + reader->window.size;
         size_t want = missing < READ_SIZE ? READ_SIZE : missing > READ_SIZE_MAX ? READ_SIZE_MAX : (size_t)missing;
         ssize_t got;
 
         if (reader->source.size != UINT64_MAX && (there >= reader->source.size || missing > reader->source.size - there))
-            return fail(reader, STATUS_TRUNCATED, "the RDB file ends early: %" PRIu64 " bytes were expected", size);
-        window_forget(reader);
+            return fail_reading(reader, STATUS_TRUNCATED, "the RDB file ends early: %" PRIu64 " bytes were expected", size);
+        shift_window(reader);
         got = reader->source.read(reader->source.context, buffer_reserve(&reader->window, want), want);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return fail(reader, STATUS_IO, "the RDB file can't be read: %s", strerror(errno));
+            return fail_reading(reader, STATUS_IO, "the RDB file can't be read: %s", strerror(errno));
         if (got == 0)
-            return fail(reader, STATUS_TRUNCATED, "the RDB file ends early: %" PRIu64 " bytes were expected", size);
+            return fail_reading(reader, STATUS_TRUNCATED, "the RDB file ends early: %" PRIu64 " bytes were expected", size);
         reader->window.size += (size_t)got;
     }
     return true;
 }
 
-static void step(struct rdb_reader *reader, size_t size)
+static void advance(struct rdb_reader *reader, size_t size)
 {
-    reader->at += size;
+    reader->position += size;
     if (!reader->keeps)
-        reader->begin = reader->at;
+        reader->begin = reader->position;
 }
 
-/* Past `size` bytes, which need not be in memory together if they are not kept. */
-static bool skip(struct rdb_reader *reader, uint64_t size)
+/* Skips `size` bytes, which need not be in memory at the same time unless they are kept. */
+static bool skip_bytes(struct rdb_reader *reader, uint64_t size)
 {
     while (size > 0) {
-        size_t here = reader->window.size - reader->at;
+        size_t here = reader->window.size - reader->position;
 
         if (reader->keeps || here == 0) {
-            if (!need(reader, reader->keeps ? size : 1))
+            if (!need_bytes(reader, reader->keeps ? size : 1))
                 return false;
-            here = reader->window.size - reader->at;
+            here = reader->window.size - reader->position;
         }
         if (here > size)
             here = (size_t)size;
-        step(reader, here);
+        advance(reader, here);
         size -= here;
     }
     return true;
 }
 
-static const uint8_t *here(const struct rdb_reader *reader)
+static const uint8_t *next_bytes(const struct rdb_reader *reader)
 {
-    return (const uint8_t *)reader->window.data + reader->at;
+    return (const uint8_t *)reader->window.data + reader->position;
 }
 
 static bool take_byte(struct rdb_reader *reader, uint8_t *byte)
 {
-    if (!need(reader, 1))
+    if (!need_bytes(reader, 1))
         return false;
-    *byte = *here(reader);
-    step(reader, 1);
+    *byte = *next_bytes(reader);
+    advance(reader, 1);
     return true;
 }
 
 static bool take_number(struct rdb_reader *reader, size_t size, uint64_t *number)
 {
-    if (!need(reader, size))
+    if (!need_bytes(reader, size))
         return false;
     *number = 0;
-    memcpy(number, here(reader), size);         /* little-endian machines only */
-    step(reader, size);
+    memcpy(number, next_bytes(reader), size);         /* little-endian machines only */
+    advance(reader, size);
     return true;
 }
 
@@ -227,16 +227,16 @@ static bool take_length_or_form(struct rdb_reader *reader, uint64_t *length, boo
     uint8_t first;
     size_t size;
 
-    if (!need(reader, 1))
+    if (!need_bytes(reader, 1))
         return false;
-    first = *here(reader);
+    first = *next_bytes(reader);
     size = first >> 6 == 1 ? 2 : first == 0x80 ? 5 : first == 0x81 ? 9 : 1;
-    if (!need(reader, size))
+    if (!need_bytes(reader, size))
         return false;
-    input = bytes_of(here(reader), size);
+    input = bytes_of(next_bytes(reader), size);
     if (codec_read_length(&input, length, is_form) != STATUS_OK)
-        return fail(reader, STATUS_CORRUPT, "a length begins with the byte 0x%02x, which none does", first);
-    step(reader, size);
+        return fail_reading(reader, STATUS_CORRUPT, "a length begins with the byte 0x%02x, which none does", first);
+    advance(reader, size);
     return true;
 }
 
@@ -246,10 +246,10 @@ static bool take_length(struct rdb_reader *reader, uint64_t *length)
 
     if (!take_length_or_form(reader, length, &is_form))
         return false;
-    return is_form ? fail(reader, STATUS_CORRUPT, "a length was expected") : true;
+    return is_form ? fail_reading(reader, STATUS_CORRUPT, "a length was expected") : true;
 }
 
-/* Past a string of any form. */
+/* Skips a string of any form. */
 static bool skip_string(struct rdb_reader *reader)
 {
     uint64_t length, unpacked;
@@ -258,41 +258,41 @@ static bool skip_string(struct rdb_reader *reader)
     if (!take_length_or_form(reader, &length, &is_form))
         return false;
     if (is_form && length < 3)
-        return skip(reader, (uint64_t)1 << length);     /* an integer of 1, 2 or 4 bytes */
+        return skip_bytes(reader, (uint64_t)1 << length);     /* an integer of 1, 2 or 4 bytes */
     if (is_form && length > 3)
-        return fail(reader, STATUS_CORRUPT, "a string has the form %" PRIu64 ", which is not known", length);
+        return fail_reading(reader, STATUS_CORRUPT, "a string has the form %" PRIu64 ", which is not known", length);
     if (is_form && (!take_length(reader, &length) || !take_length(reader, &unpacked)))
         return false;
-    return skip(reader, length);
+    return skip_bytes(reader, length);
 }
 
-/* A string, unpacked, into `out`. */
+/* Reads a string, decompressed, into `out`. */
 static bool take_string(struct rdb_reader *reader, struct buffer *out)
 {
     char digits[TEXT_INT_SIZE];
     struct bytes input, string;
     size_t size;
 
-    reader->begin = reader->at;
+    reader->begin = reader->position;
     reader->keeps = true;
     if (!skip_string(reader))
         return false;
-    size = reader->at - reader->begin;
+    size = reader->position - reader->begin;
     input = bytes_of(reader->window.data + reader->begin, size);
     reader->scratch.size = 0;
     if (codec_read_string(&input, 0, &reader->scratch, digits, &string) != STATUS_OK)
-        return fail(reader, STATUS_CORRUPT, "a compressed string is damaged");
+        return fail_reading(reader, STATUS_CORRUPT, "a compressed string is damaged");
     out->size = 0;
     buffer_append_bytes(out, string);
     reader->scratch.size = 0;
     buffer_shrink(&reader->scratch, WINDOW_KEPT_MAX);
     reader->keeps = false;
-    reader->begin = reader->at;
+    reader->begin = reader->position;
     return true;
 }
 
-/* Bodies as patterns: s a string, n a length, 4 8 b so many bytes (b is 16), f a score as text, m what a module wrote; (x) a length and so
- * many x. */
+/* Bodies as patterns: s is a string, n a length, 8 and b are 8 and 16 bytes, f is a score as text, m what a module wrote; (x) is a length
+ * and that number of x. */
 static const char *const bodies[] = {
     [RDB_TYPE_STRING] = "s",
     [RDB_TYPE_LIST] = "(s)",
@@ -307,7 +307,7 @@ static const char *const bodies[] = {
     [RDB_TYPE_ZSET_ZIPLIST] = "s",
     [RDB_TYPE_HASH_ZIPLIST] = "s",
     [RDB_TYPE_LIST_QUICKLIST] = "(s)",
-    /* Nodes (first id, entries); length, last id; groups: name, last id, entries that wait (id, time, count), consumers (name, time, ids). */
+    /* Nodes (first id, entries); length, last id; groups: name, last id, pending entries (id, time, count), consumers (name, time, ids). */
     [RDB_TYPE_STREAM] = "(ss)nnn(snn(b8n)(s8(b)))",
     [RDB_TYPE_HASH_LISTPACK] = "s",
     [RDB_TYPE_ZSET_LISTPACK] = "s",
@@ -324,7 +324,7 @@ static const char *const bodies[] = {
     [RDB_TYPE_HASH_LISTPACK_EXPIRES] = "8s",
 };
 
-static const char *body_of(uint8_t type)
+static const char *body_pattern(uint8_t type)
 {
     return type < sizeof(bodies) / sizeof(bodies[0]) ? bodies[type] : NULL;
 }
@@ -346,10 +346,10 @@ static bool skip_score(struct rdb_reader *reader)
 
     if (!take_byte(reader, &size))
         return false;
-    return size >= 253 ? true : skip(reader, size);     /* those are not-a-number and the infinities */
+    return size >= 253 ? true : skip_bytes(reader, size);     /* these are not-a-number and the infinities */
 }
 
-/* Up to the mark of its end. */
+/* Skips a module's data up to the mark of its end. */
 static bool skip_module_data(struct rdb_reader *reader)
 {
     for (;;) {
@@ -362,24 +362,24 @@ static bool skip_module_data(struct rdb_reader *reader)
         case 0: return true;
         case 1:
         case 2: good = take_length(reader, &number); break;
-        case 3: good = skip(reader, 4); break;
-        case 4: good = skip(reader, 8); break;
+        case 3: good = skip_bytes(reader, 4); break;
+        case 4: good = skip_bytes(reader, 8); break;
         case 5: good = skip_string(reader); break;
-        default: return fail(reader, STATUS_CORRUPT, "a module's data has the mark %" PRIu64 ", which is not known", mark);
+        default: return fail_reading(reader, STATUS_CORRUPT, "a module's data has the mark %" PRIu64 ", which is not known", mark);
         }
         if (!good)
             return false;
     }
 }
 
-static const char *group_end(const char *pattern)
+static const char *end_of_group(const char *pattern)
 {
     for (int depth = 1; depth > 0; pattern++)
         depth += *pattern == '(' ? 1 : *pattern == ')' ? -1 : 0;
     return pattern;
 }
 
-/* Every step takes a byte at least, so this ends with the file at the latest. */
+/* Each step consumes at least one byte, so this ends with the file at the latest. */
 static bool skip_pattern(struct rdb_reader *reader, const char *pattern)
 {
     uint64_t number;
@@ -389,26 +389,26 @@ static bool skip_pattern(struct rdb_reader *reader, const char *pattern)
         switch (*pattern) {
         case 's': good = skip_string(reader); break;
         case 'n': good = take_length(reader, &number); break;
-        case '8': good = skip(reader, 8); break;
-        case 'b': good = skip(reader, 16); break;
+        case '8': good = skip_bytes(reader, 8); break;
+        case 'b': good = skip_bytes(reader, 16); break;
         case 'f': good = skip_score(reader); break;
         case 'm': good = skip_module_data(reader); break;
         case '(':
             good = take_length(reader, &number);
             for (uint64_t i = 0; good && i < number; i++)
                 good = skip_pattern(reader, pattern + 1);
-            pattern = group_end(pattern + 1) - 1;
+            pattern = end_of_group(pattern + 1) - 1;
             break;
         }
     }
     return good;
 }
 
-/* The body follows the key's name. What the codec can make something of is kept, with the type put right before it: the byte there belongs
- * to the name, which was copied, and is summed up already. */
+/* The body follows the key's name. If the codec knows the type, the body is kept, and the type is put right before it: that byte belongs to
+ * the name, which was copied, and the checksum already covers it. */
 static bool read_key(struct rdb_reader *reader, uint8_t type, struct rdb_part *part)
 {
-    const char *body = body_of(type);
+    const char *body = body_pattern(type);
     enum value_type value;
 
     part->kind = RDB_PART_KEY;
@@ -419,16 +419,16 @@ static bool read_key(struct rdb_reader *reader, uint8_t type, struct rdb_part *p
     part->name = buffer_bytes(&reader->name);
     reader->part = part;
     if (body == NULL)
-        return fail(reader, STATUS_VERSION, "the type %u of a value is not known", type);
+        return fail_reading(reader, STATUS_VERSION, "the type %u of a value is not known", type);
     if (codec_peek_type(bytes_of(&type, 1), &value) != STATUS_OK)
         return skip_pattern(reader, body);
-    sum_up(reader, reader->at);
-    reader->begin = reader->at - 1;
+    update_checksum(reader, reader->position);
+    reader->begin = reader->position - 1;
     reader->window.data[reader->begin] = (char)type;
     reader->keeps = true;
     if (!skip_pattern(reader, body))
         return false;
-    part->payload = bytes_of(reader->window.data + reader->begin, reader->at - reader->begin);
+    part->payload = bytes_of(reader->window.data + reader->begin, reader->position - reader->begin);
     return true;
 }
 
@@ -436,19 +436,19 @@ static bool read_header(struct rdb_reader *reader)
 {
     const char *header;
 
-    if (!need(reader, RDB_HEADER_SIZE))
+    if (!need_bytes(reader, RDB_HEADER_SIZE))
         return false;
     header = reader->window.data;
     if (!rdb_is_one(bytes_of(header, RDB_HEADER_SIZE)))
-        return fail(reader, STATUS_CORRUPT, "this is no RDB file");
+        return fail_reading(reader, STATUS_CORRUPT, "this is no RDB file");
     for (int i = 5; i < RDB_HEADER_SIZE; i++) {
         if (header[i] < '0' || header[i] > '9')
-            return fail(reader, STATUS_CORRUPT, "the version of the RDB file is no number");
+            return fail_reading(reader, STATUS_CORRUPT, "the version of the RDB file is no number");
         reader->version = reader->version * 10 + (header[i] - '0');
     }
     if (reader->version < RDB_VERSION_MIN || reader->version > RDB_VERSION_MAX)
-        return fail(reader, STATUS_VERSION, "the RDB file is of version %d; 1 to %d can be read", reader->version, RDB_VERSION_MAX);
-    step(reader, RDB_HEADER_SIZE);
+        return fail_reading(reader, STATUS_VERSION, "the RDB file is of version %d; 1 to %d can be read", reader->version, RDB_VERSION_MAX);
+    advance(reader, RDB_HEADER_SIZE);
     return true;
 }
 
@@ -458,23 +458,24 @@ static bool read_end(struct rdb_reader *reader)
 
     if (reader->version < RDB_VERSION_CHECKSUM)
         return true;
-    sum_up(reader, reader->at);
+    update_checksum(reader, reader->position);
     crc = reader->crc;
     if (!take_number(reader, RDB_CHECKSUM_SIZE, &stored))
         return false;
     if (stored != 0 && stored != crc)
-        return fail(reader, STATUS_CORRUPT, "the checksum of the RDB file is %016" PRIx64 ", its bytes give %016" PRIx64, stored, crc);
+        return fail_reading(reader, STATUS_CORRUPT, "the checksum of the RDB file is %016" PRIx64 ", its bytes give %016" PRIx64, stored,
+            crc);
     return true;
 }
 
-static bool skip_aux_of_module(struct rdb_reader *reader)
+static bool skip_module_aux(struct rdb_reader *reader)
 {
     uint64_t number;
 
     return take_length(reader, &number) && take_length(reader, &number) && take_length(reader, &number) && skip_module_data(reader);
 }
 
-/* What stands before a key, or beside the parts. False: `opcode` is none of these. */
+/* Reads what may come before a key, or is none of the parts. False: `opcode` is none of these. */
 static bool read_modifier(struct rdb_reader *reader, uint8_t opcode, struct rdb_part *part, bool *good)
 {
     uint64_t number;
@@ -497,7 +498,7 @@ static bool read_modifier(struct rdb_reader *reader, uint8_t opcode, struct rdb_
         if ((*good = take_byte(reader, &byte)))
             part->freq = byte;
         return true;
-    case RDB_OPCODE_MODULE_AUX: *good = skip_aux_of_module(reader); return true;
+    case RDB_OPCODE_MODULE_AUX: *good = skip_module_aux(reader); return true;
     case RDB_OPCODE_SLOT_INFO:
         *good = take_length(reader, &number) && take_length(reader, &number) && take_length(reader, &number);
         return true;
@@ -532,7 +533,7 @@ static bool read_part(struct rdb_reader *reader, struct rdb_part *part)
         part->value = buffer_bytes(&reader->text);
         return good;
     case RDB_OPCODE_FUNCTION_OLD:
-        return fail(reader, STATUS_VERSION, "functions in the form of a release candidate of Redis 7 can't be read");
+        return fail_reading(reader, STATUS_VERSION, "functions in the form of a release candidate of Redis 7 can't be read");
     case RDB_OPCODE_SELECT:
         part->kind = RDB_PART_DB;
         good = take_length(reader, &part->db);
@@ -555,7 +556,7 @@ enum status rdb_read(struct rdb_reader *reader, struct rdb_part *part, struct me
     message->text[0] = '\0';
     reader->message = message;
     reader->keeps = false;
-    reader->begin = reader->at;
+    reader->begin = reader->position;
     reader->part = NULL;
     read_part(reader, part);
     reader->part = NULL;

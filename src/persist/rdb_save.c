@@ -23,9 +23,9 @@
 
 enum {
     PATH_SIZE = 4096,
-    SYNC_SIZE = 32 << 20,           /* bytes; a file that is synced only at its end holds up everybody's fsync */
+    SYNC_SIZE = 32 << 20,           /* bytes; a file that is synced only at its end delays every other fsync */
     CONVERTED_KEPT = 1 << 20,       /* bytes of memory */
-    LOOK_KEYS = 256,                /* so often for cancel and progress */
+    PROGRESS_KEYS = 256,            /* keys between two calls of update_progress */
 };
 
 struct saving {
@@ -39,14 +39,14 @@ struct saving {
     int db_count;
     int fd;
     struct rdb_writer *writer;
-    struct buffer converted;        /* a payload that goes into the file otherwise than it is in its record */
+    struct buffer converted;        /* a payload whose form in the file differs from that in its record */
     uint64_t synced;
     uint64_t keys;
     struct heat_settings heat;
     uint16_t minutes;
 };
 
-static enum status fail(struct saving *saving, enum status status, const char *what, const char *why)
+static enum status fail_saving(struct saving *saving, enum status status, const char *what, const char *why)
 {
     message_set(saving->message, "%s: %.160s", what, why);
     return status;
@@ -56,10 +56,10 @@ static enum status write_failed(struct saving *saving, enum status status)
 {
     int error = rdb_writer_error(saving->writer);
 
-    return fail(saving, status, "Write error saving the RDB file", error != 0 ? strerror(error) : status_name(status));
+    return fail_saving(saving, status, "Write error saving the RDB file", error != 0 ? strerror(error) : status_name(status));
 }
 
-/* A clone within the image: opening a store writes into it. What an earlier try left is removed first. */
+/* Opens a clone within the image, as opening a store writes to it. What an earlier attempt left is removed first. */
 static enum status open_image(struct saving *saving)
 {
     const char *image = saving->options->image;
@@ -82,11 +82,11 @@ static enum status open_image(struct saving *saving)
     }
     if (snprintf(path, sizeof(path), "%s/store", image) >= PATH_SIZE ||
         snprintf(saving->reading, sizeof(saving->reading), "%s/reading", image) >= PATH_SIZE)
-        return fail(saving, STATUS_INVALID, "The image's path is too long", image);
+        return fail_saving(saving, STATUS_INVALID, "The image's path is too long", image);
     status = store_remove(saving->reading, NULL);
     if (status != STATUS_OK) {
         saving->reading[0] = '\0';
-        return fail(saving, status, "Can't remove what an earlier save left in the image", status_name(status));
+        return fail_saving(saving, status, "Can't remove what an earlier save left in the image", status_name(status));
     }
     status = store_clone(path, saving->reading, NULL, saving->message);
     if (status == STATUS_OK)
@@ -110,13 +110,13 @@ static enum status open_file(struct saving *saving)
     mem_free(copy);
     if (size >= PATH_SIZE) {
         saving->temp[0] = '\0';
-        return fail(saving, STATUS_INVALID, "The RDB file's path is too long", saving->options->path);
+        return fail_saving(saving, STATUS_INVALID, "The RDB file's path is too long", saving->options->path);
     }
     saving->fd = open(saving->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (saving->fd < 0) {
         enum status status = status_of_errno(errno);
 
-        (void)fail(saving, status, "Failed opening the temp RDB file for saving", strerror(errno));
+        (void)fail_saving(saving, status, "Failed opening the temp RDB file for saving", strerror(errno));
         saving->temp[0] = '\0';
         return status;
     }
@@ -132,7 +132,7 @@ static void write_aux_number(struct saving *saving, const char *name, int64_t nu
     (void)rdb_write_aux(saving->writer, bytes_of_string(name), bytes_of(digits, text_of_int(number, digits)));
 }
 
-/* A failure here is seen at the next write: it sticks. */
+/* The writer's errors are sticky: a failure here is seen at the next write. */
 static void write_head(struct saving *saving)
 {
     const struct rdb_save_options *options = saving->options;
@@ -146,24 +146,24 @@ static void write_head(struct saving *saving)
         (void)rdb_write_aux(saving->writer, options->aux[i].name, options->aux[i].value);
 }
 
-/* Every now and then: tells how far it is, syncs what has come together, and looks whether it is still wanted. */
-static enum status look(struct saving *saving)
+/* Called from time to time: updates the progress, syncs what was written since the last time, and ends the save if it was cancelled. */
+static enum status update_progress(struct saving *saving)
 {
     uint64_t size = rdb_writer_size(saving->writer);
 
     saving->progress->keys = saving->keys;
     saving->progress->bytes = size;
     if (saving->progress->cancel)
-        return fail(saving, STATUS_CLOSED, "The save was given up", "it was cancelled");
+        return fail_saving(saving, STATUS_CLOSED, "The save was given up", "it was cancelled");
     if (size - saving->synced >= SYNC_SIZE) {
         saving->synced = size;
         if (fdatasync(saving->fd) != 0)
-            return fail(saving, status_of_errno(errno), "Write error saving the RDB file", strerror(errno));
+            return fail_saving(saving, status_of_errno(errno), "Write error saving the RDB file", strerror(errno));
     }
     return STATUS_OK;
 }
 
-static void linger(const struct saving *saving)
+static void delay_after_key(const struct saving *saving)
 {
     int64_t delay_us = saving->options->key_delay_us;
 
@@ -196,11 +196,13 @@ static enum status write_record(struct saving *saving, const struct store_record
         return write_failed(saving, status);
     saving->keys++;
     if (saving->options->key_delay_us != 0)
-        linger(saving);
-    return saving->keys % LOOK_KEYS == 0 || saving->options->key_delay_us > 0 || key.payload.size > SYNC_SIZE / 4 ? look(saving) : STATUS_OK;
+        delay_after_key(saving);
+    if (saving->keys % PROGRESS_KEYS == 0 || saving->options->key_delay_us > 0 || key.payload.size > SYNC_SIZE / 4)
+        return update_progress(saving);
+    return STATUS_OK;
 }
 
-/* A database without a key is not mentioned. */
+/* A database without keys is not in the file. */
 static enum status write_database(struct saving *saving, int db)
 {
     struct store_iterator *iterator = store_scan(saving->store, saving->incarnations[db], 0);
@@ -224,13 +226,13 @@ static enum status write_database(struct saving *saving, int db)
     if (status == STATUS_NOT_FOUND)
         return STATUS_OK;
     if (message_is_empty(saving->message))
-        (void)fail(saving, status, "Can't read the image's store", status_name(status));
+        (void)fail_saving(saving, status, "Can't read the image's store", status_name(status));
     return status;
 }
 
-static enum status finish(struct saving *saving)
+static enum status finish_file(struct saving *saving)
 {
-    enum status status = look(saving);
+    enum status status = update_progress(saving);
 
     if (status != STATUS_OK)
         return status;
@@ -238,13 +240,13 @@ static enum status finish(struct saving *saving)
     if (status != STATUS_OK)
         return write_failed(saving, status);
     if (fsync(saving->fd) != 0)
-        return fail(saving, status_of_errno(errno), "Write error saving the RDB file", strerror(errno));
+        return fail_saving(saving, status_of_errno(errno), "Write error saving the RDB file", strerror(errno));
     if (rename(saving->temp, saving->options->path) != 0)
-        return fail(saving, status_of_errno(errno), "Error moving the temp RDB file to its place", strerror(errno));
+        return fail_saving(saving, status_of_errno(errno), "Error moving the temp RDB file to its place", strerror(errno));
     saving->temp[0] = '\0';
     saving->progress->bytes = rdb_writer_size(saving->writer);
     status = directory_sync_parent(disk_system(), saving->options->path);
-    return status == STATUS_OK ? STATUS_OK : fail(saving, status, "Can't sync the RDB file's folder", status_name(status));
+    return status == STATUS_OK ? STATUS_OK : fail_saving(saving, status, "Can't sync the RDB file's folder", status_name(status));
 }
 
 enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_progress *progress, struct message *message)
@@ -267,7 +269,7 @@ enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_pro
     for (int db = 0; db < saving->db_count && status == STATUS_OK; db++)
         status = write_database(saving, db);
     if (status == STATUS_OK)
-        status = finish(saving);
+        status = finish_file(saving);
     if (saving->fd >= 0)
         close(saving->fd);
     if (saving->temp[0] != '\0')
@@ -275,7 +277,7 @@ enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_pro
     rdb_writer_destroy(saving->writer);
     store_close(saving->store);
     if (saving->reading[0] != '\0')
-        (void)store_remove(saving->reading, NULL);         /* what is left goes with the image */
+        (void)store_remove(saving->reading, NULL);         /* what is left is removed with the image */
     buffer_release(&saving->converted);
     mem_free(saving->incarnations);
     mem_free(saving->counts);

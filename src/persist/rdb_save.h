@@ -1,11 +1,11 @@
 /* RDB save: an image (persist/checkpoint.h) as an RDB file.
  *
- * Everything that is in the image is written, keys that have expired since too, as Redis does: who loads the file drops them. The file
- * is written aside as temp-<pid>.rdb in the folder of `path`, synced, renamed over `path`, and the folder synced: `path` is
- * the old file or the whole new one at any instant.
+ * Everything in the image is written, also keys that have expired since, as Redis does: the server that loads the file drops them. The file
+ * is written as temp-<pid>.rdb in the directory of `path`, synced and renamed to `path`, and the directory is synced: at any instant `path`
+ * is the old file or the complete new one.
  *
- * The image is only read: its store is opened as a clone of hard links within it (`<image>/reading`), which goes afterwards. One
- * save of an image at a time; STATUS_LOCKED otherwise.
+ * The image is only read: its store is opened as a clone of hard links within it (`<image>/reading`), which is removed afterwards. One save
+ * of an image at a time; STATUS_LOCKED otherwise.
  */
 #ifndef KELVIN_PERSIST_RDB_SAVE_H
 #define KELVIN_PERSIST_RDB_SAVE_H
@@ -26,25 +26,25 @@ struct rdb_aux {
 struct rdb_save_options {
     const char *image;              /* its directory */
     const char *path;               /* of the file */
-    const struct rdb_aux *aux;      /* beside those that every file has: redis-ver, redis-bits, ctime, used-mem, aof-base */
+    const struct rdb_aux *aux;      /* in addition to those of every file: redis-ver, redis-bits, ctime, used-mem, aof-base */
     size_t aux_count;
     uint64_t used_memory;           /* bytes, for used-mem */
     bool with_freq;                 /* each key's heat as its LFU counter: if maxmemory-policy is an LFU one */
     uint32_t lfu_decay_minutes;     /* to decay it to now; 0: it does not */
     bool without_checksum;          /* rdbchecksum no */
     bool compress;                  /* rdbcompression yes */
-    int64_t key_delay_us;           /* rdb-key-save-delay: a pause after each key, to see what happens meanwhile; -n: 1 us after n keys */
+    int64_t key_delay_us;           /* rdb-key-save-delay: a pause after each key, for tests; -n: 1 us after each n keys */
 };
 
-/* All zero at first. Any thread may read it, and set `cancel`. */
+/* All zero at first. Any thread may read it and set `cancel`. */
 struct rdb_save_progress {
     _Atomic uint64_t key_total;     /* 0: not known (yet) */
     _Atomic uint64_t keys, bytes;   /* written */
-    _Atomic bool cancel;            /* to be given up as soon as possible */
+    _Atomic bool cancel;            /* set to end the save as soon as possible */
 };
 
-/* Blocks for as long as it takes; any thread, no lock held. STATUS_CLOSED: cancelled. On failure `path` is as it was, nothing is left
- * beside it, and `message` says why. */
+/* Blocks until it is done; any thread, no lock held. STATUS_CLOSED: cancelled. On failure `path` is as it was, no other file is left, and
+ * `message` says why. */
 enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_progress *progress, struct message *message);
 
 #endif

@@ -12,7 +12,7 @@
 #include "persist/rdb_format.h"
 #include "value/codec.h"
 
-enum { BUFFER_SIZE = 256 << 10, VERSION_AT = 5, VERSION_DIGITS = 4 };
+enum { BUFFER_SIZE = 256 << 10, VERSION_OFFSET = 5, VERSION_DIGITS = 4 };
 
 struct rdb_writer {
     int fd;
@@ -20,7 +20,7 @@ struct rdb_writer {
     const struct disk *disk;
     struct rdb_compress *compress;      /* NULL: strings stay as they are */
     struct buffer out;
-    uint64_t written;           /* bytes handed to the file */
+    uint64_t written;           /* bytes written to the file */
     uint64_t crc;               /* of these */
     int version, version_needed;
     enum status status;
@@ -51,7 +51,7 @@ void rdb_writer_destroy(struct rdb_writer *writer)
     mem_free(writer);
 }
 
-static enum status put(struct rdb_writer *writer, struct bytes bytes)
+static enum status write_bytes(struct rdb_writer *writer, struct bytes bytes)
 {
     if (writer->with_checksum)
         writer->crc = crc64(writer->crc, bytes);
@@ -65,25 +65,25 @@ static enum status put(struct rdb_writer *writer, struct bytes bytes)
     return writer->status;
 }
 
-static enum status flush(struct rdb_writer *writer)
+static enum status flush_buffer(struct rdb_writer *writer)
 {
     if (writer->status == STATUS_OK)
-        (void)put(writer, buffer_bytes(&writer->out));
+        (void)write_bytes(writer, buffer_bytes(&writer->out));
     writer->out.size = 0;
     return writer->status;
 }
 
-/* Big ones go past the buffer, which stays small. */
-static void append(struct rdb_writer *writer, struct bytes bytes)
+/* Large ones are written directly, so that the buffer stays small. */
+static void append_bytes(struct rdb_writer *writer, struct bytes bytes)
 {
     bool is_big = bytes.size >= BUFFER_SIZE / 2;
 
     if (is_big || writer->out.size + bytes.size > BUFFER_SIZE)
-        (void)flush(writer);
+        (void)flush_buffer(writer);
     if (!is_big)
         buffer_append_bytes(&writer->out, bytes);
     else if (writer->status == STATUS_OK)
-        (void)put(writer, bytes);
+        (void)write_bytes(writer, bytes);
 }
 
 static void append_string(struct rdb_writer *writer, struct bytes bytes)
@@ -93,13 +93,13 @@ static void append_string(struct rdb_writer *writer, struct bytes bytes)
         return;
     }
     codec_write_length(&writer->out, bytes.size);
-    append(writer, bytes);
+    append_bytes(writer, bytes);
 }
 
-/* What a call appended without asking is little: seen to at its end. */
-static enum status settle(struct rdb_writer *writer)
+/* Called at the end of each call: what one call appends without a check of the buffer's size is little. */
+static enum status flush_if_large(struct rdb_writer *writer)
 {
-    return writer->out.size >= BUFFER_SIZE / 2 || writer->status != STATUS_OK ? flush(writer) : STATUS_OK;
+    return writer->out.size >= BUFFER_SIZE / 2 || writer->status != STATUS_OK ? flush_buffer(writer) : STATUS_OK;
 }
 
 enum status rdb_write_aux(struct rdb_writer *writer, struct bytes name, struct bytes value)
@@ -107,7 +107,7 @@ enum status rdb_write_aux(struct rdb_writer *writer, struct bytes name, struct b
     buffer_append_u8(&writer->out, RDB_OPCODE_AUX);
     append_string(writer, name);
     append_string(writer, value);
-    return settle(writer);
+    return flush_if_large(writer);
 }
 
 enum status rdb_write_db(struct rdb_writer *writer, uint64_t db, uint64_t key_count, uint64_t expiring_count)
@@ -119,7 +119,7 @@ enum status rdb_write_db(struct rdb_writer *writer, uint64_t db, uint64_t key_co
         codec_write_length(&writer->out, key_count);
         codec_write_length(&writer->out, expiring_count == RDB_COUNT_UNKNOWN ? 0 : expiring_count);
     }
-    return settle(writer);
+    return flush_if_large(writer);
 }
 
 static int version_of_type(uint8_t type)
@@ -151,26 +151,26 @@ enum status rdb_write_key(struct rdb_writer *writer, const struct rdb_key *key)
     }
     buffer_append_u8(&writer->out, type);
     append_string(writer, key->key);
-    append(writer, body);
-    return settle(writer);
+    append_bytes(writer, body);
+    return flush_if_large(writer);
 }
 
-static void version_print(int version, char digits[VERSION_DIGITS])
+static void print_version(int version, char digits[VERSION_DIGITS])
 {
     for (int i = VERSION_DIGITS - 1; i >= 0; i--, version /= 10)
         digits[i] = (char)('0' + version % 10);
 }
 
-/* A checksum is linear: what other bytes in the header change in it can be told without reading the file again. */
+/* The checksum is linear: how other bytes in the header change it can be computed without reading the file again. */
 static enum status raise_version(struct rdb_writer *writer)
 {
     char digits[VERSION_DIGITS], change[VERSION_DIGITS];
 
-    version_print(writer->version, change);
-    version_print(writer->version_needed, digits);
+    print_version(writer->version, change);
+    print_version(writer->version_needed, digits);
     for (int i = 0; i < VERSION_DIGITS; i++)
         change[i] ^= digits[i];
-    if (pwrite(writer->fd, digits, VERSION_DIGITS, VERSION_AT) != VERSION_DIGITS) {
+    if (pwrite(writer->fd, digits, VERSION_DIGITS, VERSION_OFFSET) != VERSION_DIGITS) {
         writer->error = errno;
         writer->status = errno == ESPIPE ? STATUS_INVALID : status_of_errno(errno);
         return writer->status;
@@ -185,12 +185,12 @@ enum status rdb_writer_end(struct rdb_writer *writer)
     uint64_t crc;
 
     buffer_append_u8(&writer->out, RDB_OPCODE_END);
-    if (flush(writer) != STATUS_OK)
+    if (flush_buffer(writer) != STATUS_OK)
         return writer->status;
     if (writer->version_needed > writer->version && raise_version(writer) != STATUS_OK)
         return writer->status;
     crc = writer->with_checksum ? writer->crc : 0;
-    return put(writer, bytes_of(&crc, sizeof(crc)));
+    return write_bytes(writer, bytes_of(&crc, sizeof(crc)));
 }
 
 uint64_t rdb_writer_size(const struct rdb_writer *writer)

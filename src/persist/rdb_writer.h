@@ -1,12 +1,12 @@
-/* RDB writer: an RDB file as a stream, through a buffer of fixed size. docs/formats/rdb.md has the bytes.
+/* RDB writer: an RDB file as a stream, through a buffer of fixed size. docs/formats/rdb.md describes the bytes.
  *
  *   rdb_writer_create, rdb_write_aux ..., then for each database rdb_write_db and its keys, rdb_writer_end, rdb_writer_destroy
  *
- * The version is 10, which Redis 7.0 and newer load. A value of a type that needs more makes it 11 or 12: the header is written over
- * at the end, and the checksum goes with it, so the file has to be seekable then.
+ * The version is 10, which Redis 7.0 and newer load. A value of a type that needs more makes it 11 or 12: the header is overwritten at the
+ * end, and the checksum is updated, so the file has to be seekable then.
  *
- * Errors are sticky: after the first one nothing is written any more, and every function answers the same. Syncing and naming the
- * file is the caller's business. Owner: one thread.
+ * Errors are sticky: after the first one nothing is written any more, and every function returns the same. The caller syncs and names the
+ * file. Owner: one thread.
  */
 #ifndef KELVIN_PERSIST_RDB_WRITER_H
 #define KELVIN_PERSIST_RDB_WRITER_H
@@ -21,18 +21,18 @@
 struct rdb_writer;
 
 struct rdb_writer_options {
-    int fd;                     /* at its beginning; stays the caller's */
+    int fd;                     /* at its beginning; the caller keeps it */
     bool without_checksum;      /* rdbchecksum no: the checksum is 0 */
     bool compress;              /* rdbcompression yes: long strings of values as LZF */
-    const struct disk *disk;    /* for tests: in place of the system's; or NULL */
+    const struct disk *disk;    /* for tests: instead of the system's; or NULL */
 };
 
 struct rdb_writer *rdb_writer_create(const struct rdb_writer_options *options);
-void rdb_writer_destroy(struct rdb_writer *writer);     /* what is buffered is dropped; NULL is fine */
+void rdb_writer_destroy(struct rdb_writer *writer);     /* buffered bytes are dropped; NULL is fine */
 
 enum status rdb_write_aux(struct rdb_writer *writer, struct bytes name, struct bytes value);
 
-/* The database of the keys that follow, and how many there will be, which is a hint for who loads them; RDB_COUNT_UNKNOWN: none is given. */
+/* The database of the keys that follow, and the number of keys, which is a hint for a server that loads them; RDB_COUNT_UNKNOWN: no hint. */
 #define RDB_COUNT_UNKNOWN UINT64_MAX
 enum status rdb_write_db(struct rdb_writer *writer, uint64_t db, uint64_t key_count, uint64_t expiring_count);
 
@@ -44,11 +44,11 @@ struct rdb_key {
 };
 enum status rdb_write_key(struct rdb_writer *writer, const struct rdb_key *key);
 
-/* The end and the checksum, and everything is handed to the file. STATUS_INVALID: a newer version is needed, and the file is none that
- * can be written over. */
+/* Writes the end and the checksum, and everything that is buffered. STATUS_INVALID: a newer version is needed, and the file is not
+ * seekable. */
 enum status rdb_writer_end(struct rdb_writer *writer);
 
-uint64_t rdb_writer_size(const struct rdb_writer *writer);      /* bytes so far, those buffered too */
+uint64_t rdb_writer_size(const struct rdb_writer *writer);      /* bytes so far, including those buffered */
 int rdb_writer_error(const struct rdb_writer *writer);          /* errno of the first failure; 0: none */
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/message.h"
 #include "base/tree.h"
 #include "check.h"
+#include "persist/aof_name.h"
 #include "tier/tags.h"
 
 static bool dataset_read(struct check *check, const char *image, struct dataset_file *dataset)
@@ -83,7 +84,7 @@ static void image_mend(struct check *check, int index, const struct dataset_file
     bool good;
 
     snprintf(old, sizeof(old), "%s", check->manifest.files[index].name);
-    snprintf(name, sizeof(name), "%.200s.%lld.base.image", check->name, (long long)clock_wall_us());
+    snprintf(name, sizeof(name), "%.200s.%lld%s", check->name, (long long)clock_wall_us(), AOF_NAME_IMAGE_END);
     snprintf(path, sizeof(path), "%.3800s/%.255s", check->dir, name);
     snprintf(inner, sizeof(inner), "%.4000s/store", path);
     good = mkdir(path, 0755) == 0 && stores_rewrite(stores, inner);

@@ -11,6 +11,7 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "check.h"
+#include "persist/aof_name.h"
 #include "persist/aof_replay.h"
 #include "persist/rdb_reader.h"
 

@@ -14,7 +14,6 @@
 #include "base/message.h"
 #include "base/tree.h"
 #include "check.h"
-#include "persist/aof_replay.h"
 
 bool mend_save_manifest(struct check *check)
 {

@@ -29,9 +29,9 @@ static void gather(struct aof_chunk *chunk, struct buffer *out)
         size_t at = chunk->start;
 
         for (int i = 0; i < chunk->piece_count; i++) {
-            buffer_append(out, chunk->data + at, chunk->pieces[i].at - at);
+            buffer_append(out, chunk->data + at, chunk->pieces[i].offset - at);
             buffer_append_bytes(out, buffer_bytes(&chunk->pieces[i].blob->buffer));
-            at = chunk->pieces[i].at;
+            at = chunk->pieces[i].offset;
         }
         buffer_append(out, chunk->data + at, chunk->end - at);
     }

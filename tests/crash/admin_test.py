@@ -1,8 +1,8 @@
-"""All that is done to a server as a whole, at the same time and under load: checkpoints, dumps, backups, the log switched on and off, the
-store opened anew, ends that are asked for and called off. Then a kill, or a real end: nothing acknowledged is lost, the files are whole
-(kelvin-check), and so is each backup that was made.
+"""Concurrent operations on the server as a whole, under load: checkpoints, dumps, backups, switching the log on and off, reopening the
+store, shutdowns that are requested and cancelled. Then a kill or a shutdown: no acknowledged write is lost, and the files and all backups
+are undamaged (kelvin-check).
 
-SEED=n, SEEDS=n: the first seed and how many. A seed repeats the draws, not what the threads make of them.
+SEED=n, SEEDS=n: the first seed and the number of seeds. A seed repeats the random choices, but not the timing of the threads.
 """
 import os
 import random
@@ -23,14 +23,14 @@ from support.server import Server, is_sanitized, scaled, seed_new, until        
 
 SEEDS = int(os.environ.get("SEEDS") or 0)
 REFUSALS = (b"OOM",)
-# What may be answered when another of these is under way.
+# Errors that are allowed while another of these operations is running.
 EXPECTED = re.compile(rb"(Another child process is active|Background (save|append only file rewriting) already in progress|appendonly is no"
                       rb"|a backup is (running|being made)|A backup is|can't be made|was cancelled|Errors trying to SHUTDOWN|No shutdown in progress"
                       rb"|The save was given up|The server is ending)")
 
 
 class Admin(threading.Thread):
-    """Gives one kind of order after the other until it is stopped, or the server is gone."""
+    """Repeats one kind of operation until it is stopped or the server has ended."""
 
     def __init__(self, server, name, draw, seed):
         super().__init__(daemon=True)
@@ -110,26 +110,26 @@ class AdminTest(unittest.TestCase):
 
     def end_of_life(self, server, load, admins, chance, kill):
         if kill:
-            # A kill finds all only where the log is on; the other orders go on meanwhile.
+            # After a kill all data is there only if the log is on; the other operations continue meanwhile.
             switch = next(admin for admin in admins if admin.name == "switch")
             switch.stop.set()
             switch.join(120)
             with server.client(timeout=60) as client:
                 client.must("CONFIG", "SET", "appendonly", "yes")
-            until(lambda: b"AOF is enabled" in self.last_switch(server) or self.on_from_the_start(server), 60, "the log to be on")
-            until(lambda: server.info("persistence")["aof_enabled"] == "1", 60, "the log to be on")
+            until(lambda: b"AOF is enabled" in self.last_switch(server) or self.on_from_the_start(server), 60, "switching the log on")
+            until(lambda: server.info("persistence")["aof_enabled"] == "1", 60, "switching the log on")
             time.sleep(chance.uniform(0, 0.5))
             server.options["appendonly"] = "yes"
             server.kill9()
         else:
-            if chance.random() < 0.5:           # called off, and asked for again
+            if chance.random() < 0.5:           # cancelled, and requested again
                 with server.client(timeout=60) as client, server.client(timeout=60) as other:
                     client.send(b"SHUTDOWN SAVE\r\n")
                     time.sleep(chance.uniform(0, 0.05))
                     try:
                         other.call("SHUTDOWN", "ABORT")
                     except (Closed, OSError):
-                        pass                    # it had ended before that came
+                        pass                    # it had ended before the signal
                     time.sleep(chance.uniform(0, 0.1))
             self.assertEqual(server.terminate(240), 0, server.log_tail())
             server.options["appendonly"] = "no" if b"AOF is disabled" in self.last_switch(server) else \
@@ -138,12 +138,12 @@ class AdminTest(unittest.TestCase):
             admin.stop.set()
         for admin in admins:
             admin.join(120)
-            self.assertFalse(admin.is_alive(), "%s waits for an answer that does not come" % admin.name)
+            self.assertFalse(admin.is_alive(), "%s is still waiting for a reply" % admin.name)
         load.end()
 
     @staticmethod
     def last_switch(server):
-        """The last line of this life's log that says how a switch ended."""
+        """Returns the last line of the log since the start that reports the result of a switch."""
         found = re.findall(rb"AOF is enabled|AOF is disabled", server.log_new())
         return found[-1] if found else b""
 
@@ -154,7 +154,7 @@ class AdminTest(unittest.TestCase):
         if not os.path.isdir(os.path.join(server.folder, "appendonlydir")):
             return
         status, text = verify(server.folder)
-        if kill and status == 1:                # the kill may have come in the middle of a write, which a start mends as well
+        if kill and status == 1:                # the kill may have interrupted a write, which a start repairs as well
             self.assertIn("torn", text)
             status, text = verify(server.folder, "--repair")
         self.assertEqual(status, 0, text)
@@ -164,12 +164,12 @@ class AdminTest(unittest.TestCase):
         for place in places[-3:]:
             status, text = verify(place)
             self.assertEqual(status, 0, "%s\n%s" % (place, text))
-        for name in os.listdir(self.backups):   # one that a kill interrupted does not look like one
+        for name in os.listdir(self.backups):   # a backup that a kill interrupted is not recognized as one
             place = os.path.join(self.backups, name)
             if place not in places and os.path.exists(os.path.join(place, "appendonlydir")) and os.path.exists(os.path.join(place, "BACKUP")):
                 self.assertEqual(verify(place)[0], 0, place)
 
-    def test_storm(self):
+    def test_random_operations(self):
         first, count, total, counts = seed_new(), SEEDS or scaled(5), 0, {}
         for seed in range(first, first + count):
             with self.subTest(seed=seed):

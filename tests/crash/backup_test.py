@@ -1,4 +1,4 @@
-"""kill -9 in the middle of TIER BACKUP, of --restore and of kelvin-check --repair: what is there afterwards is whole, or says that it is not."""
+"""kill -9 during TIER BACKUP, --restore and kelvin-check --repair: the result is complete, or is recognized as incomplete."""
 import os
 import random
 import shutil
@@ -48,7 +48,7 @@ class InterruptedTest(unittest.TestCase):
             self.is_whole(client)
         return True
 
-    def test_a_backup(self):
+    def test_a_killed_backup(self):
         with Server({"appendonly": "yes", "enable-protected-configs": "yes"}) as server:
             with server.client() as client:
                 self.fill(client)
@@ -66,7 +66,7 @@ class InterruptedTest(unittest.TestCase):
                     whole = os.path.isdir(os.path.join(place, "appendonlydir"))
                     self.assertEqual(self.serves_all_or_refuses(place, "interrupted"), whole, self.seed)
 
-    def test_a_restore(self):
+    def test_a_killed_restore(self):
         with Server({"appendonly": "yes", "enable-protected-configs": "yes"}) as server, server.client() as client:
             self.fill(client)
             client.must("TIER", "BACKUP", self.path("b"))
@@ -85,12 +85,12 @@ class InterruptedTest(unittest.TestCase):
                     self.is_whole(client)
             self.assertTrue(self.serves_all_or_refuses(place, ""), self.seed)
 
-    def test_a_repair(self):
+    def test_a_killed_repair(self):
         with Server({"appendonly": "yes", "tier-write-buffer": "64kb", "auto-aof-rewrite-percentage": "0", "enable-protected-configs": "yes"}) as server:
             with server.client() as client:
                 self.fill(client)
                 client.must("BGREWRITEAOF")
-                client.must("TIER", "BACKUP", self.path("b"))       # waits its turn with the rewrite
+                client.must("TIER", "BACKUP", self.path("b"))       # waits until the rewrite is done
         log = self.path("b", "appendonlydir")
         image = next(name for name in os.listdir(log) if name.endswith(".base.image"))
         store = os.path.join(log, image, "store")

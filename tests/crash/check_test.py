@@ -1,5 +1,5 @@
-"""kelvin-check on what a busy server leaves: all types, several workers, more data than memory, checkpoints under way; after an end and
-after a kill. A server that is whole leaves files without a fault."""
+"""kelvin-check on the files of a busy server: all types, several workers, more data than memory, running checkpoints; after a shutdown
+and after a kill. A correct server leaves files without faults."""
 import os
 import random
 import sys
@@ -18,7 +18,7 @@ REFUSALS = (b"OOM", b"WRONGTYPE", b"ERR no such key", b"ERR The ID specified", b
 
 
 def command(chance):
-    """A change of any type; a kind of key holds one type, but for what RENAME and COPY make of it."""
+    """Returns a change of a value of any type. Keys with the same prefix have the same type, except after RENAME and COPY."""
     number, text = chance.randrange(KEYS), os.urandom(chance.choice((3, 30, 300, 3000)))
     field, score = "f%d" % chance.randrange(400), chance.choice((chance.random(), chance.randrange(1000)))
     kind = chance.choice("slhzxt")
@@ -82,7 +82,7 @@ class BusyTest(unittest.TestCase):
         self.assertIsNone(server.alarm())
         return sum(writer.done for writer in busy)
 
-    def test_what_a_busy_server_leaves_is_whole(self):
+    def test_the_files_of_a_busy_server_have_no_faults(self):
         seed, done = seed_new(), 0
         with self.subTest(seed=seed):
             server = Server({"appendonly": "yes", "appendfsync": "everysec", "io-threads": "4", "maxmemory": "24mb", "tier-write-buffer": "256kb",
@@ -91,7 +91,7 @@ class BusyTest(unittest.TestCase):
             for life, kill in enumerate((False, True, True, False)):
                 done += self.life(server, seed + life, scaled(4), kill)
                 status, text = verify(server.folder)
-                if kill and status == 1:        # the kill came in the middle of a write: what a start cuts off, too
+                if kill and status == 1:        # the kill interrupted a write, whose part a start truncates as well
                     self.assertIn("torn", text)
                     status, text = verify(server.folder, "--repair")
                 self.assertEqual(status, 0, text)

@@ -1,4 +1,4 @@
-"""Checkpoints under load, and kill -9 at random moments of them: nothing acknowledged is lost, and the count is exact."""
+"""Checkpoints under load, with kill -9 at random moments: no acknowledged write is lost, and DBSIZE is exact."""
 import os
 import random
 import sys
@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support.case import kelvin_only, main                                                          # noqa: E402
 from support.resp import Status                                                                     # noqa: E402
 from support.server import SHORT, Server, until                                                     # noqa: E402
-from support.witness import Data, Writer, settle                                                    # noqa: E402
+from support.writers import Data, Writer, settle                                                    # noqa: E402
 
 STARTED = Status(b"Background append only file rewriting started")
 
@@ -50,7 +50,7 @@ class CheckpointTest(unittest.TestCase):
                                   databases=(0,) if number < 2 else (3, 4, 5)) for number in range(3)]
                 models = self.one_round(server, writers, chance, "SEED=%d, round %d, %r" % (seed, round_, options))
 
-    def test_kill_9_while_checkpoints_are_taken(self):
+    def test_kill_9_during_checkpoints(self):
         first = int(os.environ.get("SEED", random.SystemRandom().randrange(1 << 30)))
         for seed in range(first, first + (2 if SHORT else int(os.environ.get("SEEDS", 6)))):
             with self.subTest(seed=seed):

@@ -1,7 +1,7 @@
-"""A disk that is full or refuses: errors are told, reads go on, nothing acknowledged is lost, and it heals by itself.
+"""A disk that is full or fails: errors are reported, reads continue, no acknowledged write is lost, and the server recovers by itself.
 
-The limit is RLIMIT_FSIZE of the running server, which makes every write beyond that size fail with EFBIG; where the kernel
-allows a mount of one's own, a small file system that is really full (ENOSPC) is tried as well.
+The limit is RLIMIT_FSIZE of the running server, with which every write beyond this size fails with EFBIG. If the kernel
+permits a private mount, the tests also use a small file system that is full (ENOSPC).
 """
 import glob
 import os
@@ -19,7 +19,7 @@ from support.server import Server, until                                        
 
 
 def limit(server, size):
-    """Let no file of the server grow beyond `size` bytes; None takes the limit away."""
+    """Limit the files of the server to `size` bytes; None removes the limit."""
     hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)[1]
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard if size is None else size, hard))
 
@@ -29,8 +29,8 @@ def log_size(server):
 
 
 class SmallDisk:
-    """A tmpfs of `megabytes` in a mount namespace of its own. `prefix` runs a program in there, `path` is where it is for that
-    program, `outside` for us. `available` is False where the kernel does not allow it."""
+    """A tmpfs of `megabytes` in a separate mount namespace. `prefix` runs a program in it; `path` is its path for this program,
+    `outside` for the test. `available` is False if the kernel does not permit it."""
 
     def __init__(self, megabytes):
         self.path = tempfile.mkdtemp(prefix="kelvin-disk-")
@@ -48,7 +48,7 @@ class SmallDisk:
         os.rmdir(self.path)
 
     def fill(self):
-        """Take all that is left."""
+        """Use all remaining space."""
         with open(os.path.join(self.outside, "filler"), "wb", buffering=0) as file:
             for size in (1 << 20, 4096, 1):
                 try:
@@ -69,8 +69,8 @@ class FullDiskTest(unittest.TestCase):
         return server
 
     def write_until_refused(self, server, acknowledged, size):
-        """SETs until one is refused. A server may also withhold the answer to a command that it has run and can't log yet:
-        then the next client must be refused. Returns (refusal, connection that waits for its answer or None, its key)."""
+        """Runs SETs until one is refused. A server may also delay the reply to a command that it has run and can't log yet; then
+        the next client must be refused. Returns (refusal, connection that waits for its reply or None, its key)."""
         waiting, key = None, None
         client = server.client(timeout=3)
         for i in range(100000):
@@ -85,7 +85,7 @@ class FullDiskTest(unittest.TestCase):
                 client.close()
                 return reply, waiting, key
             acknowledged["k%d" % i] = b"v" * size
-        self.fail("writes go on although the log is full")
+        self.fail("writes succeed although the log is full")
 
     def test_a_log_that_can_not_grow(self):
         server = self.start(appendonly="yes", appendfsync="everysec")
@@ -101,7 +101,7 @@ class FullDiskTest(unittest.TestCase):
         disk = SmallDisk(8)
         self.addCleanup(disk.close)
         if not disk.available:
-            self.skipTest("the kernel does not allow a mount of one's own")
+            self.skipTest("the kernel does not permit a private mount")
         server = Server({"appendonly": "yes", "appendfsync": "everysec", "dir": disk.path}, prefix=disk.prefix)
         self.addCleanup(server.discard)
         acknowledged = {}
@@ -113,16 +113,16 @@ class FullDiskTest(unittest.TestCase):
         self.survived(server, acknowledged)
 
     def refused_then_healed(self, server, client, acknowledged, heal):
-        """From the moment that the disk takes nothing more to some time after it does again."""
+        """From the moment at which the disk refuses writes until after it accepts them again."""
         refused, waiting, key = self.write_until_refused(server, acknowledged, 1000)
         self.assertTrue(refused.startswith(b"MISCONF"), refused)
-        # Reads go on.
+        # Reads continue.
         self.assertEqual(client.must("GET", "first"), b"v")
         self.assertEqual(server.info("persistence")["aof_last_write_status"], "err")
         for command in (["DEL", "k1"], ["APPEND", "k1", "x"], ["HSET", "h", "f", "v"], ["FLUSHALL"], ["EXPIRE", "k1", "100"]):
             self.assertTrue(client.call(*command).startswith(b"MISCONF"), command)
         heal()
-        until(lambda: client.call("SET", "healed", "v") == OK, 20, "writing after the disk is well again")
+        until(lambda: client.call("SET", "healed", "v") == OK, 20, "writing after the disk is repaired")
         acknowledged["healed"] = b"v"
         if waiting:
             waiting.socket.settimeout(20)
@@ -147,7 +147,7 @@ class FullDiskTest(unittest.TestCase):
 
     @kelvin_only
     def test_a_kill_while_the_log_is_full(self):
-        """Redis answers OK to one command that it then can't write; what Kelvin acknowledges is in the file."""
+        """Redis replies OK to one command that it then can't write; all commands that Kelvin acknowledges are in the file."""
         for policy in ("no", "everysec"):
             server = self.start(appendonly="yes", appendfsync=policy)
             acknowledged = {}
@@ -161,7 +161,7 @@ class FullDiskTest(unittest.TestCase):
                 waiting.close()
 
     def survived_at_least(self, server, acknowledged):
-        """As above, but the one that was refused may be there."""
+        """As above, but the refused command may be there."""
         server.kill9()
         server.start()
         with server.client() as client:
@@ -170,8 +170,8 @@ class FullDiskTest(unittest.TestCase):
                 self.assertEqual(reply, acknowledged[key], key)
         server.stop()
 
-    def test_always_acknowledges_nothing_that_is_not_written(self):
-        """Redis ends itself here; whoever lives on must refuse. Both ways the acknowledged is there."""
+    def test_always_acknowledges_only_what_is_written(self):
+        """Redis exits here; a server that does not must refuse writes. In both cases all acknowledged writes are there."""
         server = self.start(appendonly="yes", appendfsync="always")
         acknowledged = {}
         with server.client() as client:
@@ -187,13 +187,13 @@ class FullDiskTest(unittest.TestCase):
                     acknowledged["k%d" % i] = b"v" * 700
             except OSError:
                 pass
-        self.assertLess(len(acknowledged), 150, "more was acknowledged than there is room for")
+        self.assertLess(len(acknowledged), 150, "more was acknowledged than fits into the file")
         server.expect_crash = True
         self.survived_at_least(server, acknowledged)
 
     @kelvin_only
     def test_a_store_that_can_not_grow(self):
-        """Demotion fails: the keys stay hot and right, it shows, memory has its limit, and demotion resumes by itself."""
+        """Demotion fails: the keys stay hot and correct, the error is reported, memory stays limited, and demotion resumes by itself."""
         server = self.start(maxmemory="24mb", tier_write_buffer="1mb")
         acknowledged = {}
         with server.client(timeout=120) as client:
@@ -208,24 +208,24 @@ class FullDiskTest(unittest.TestCase):
                     refused = reply
                     break
                 acknowledged["k%d" % i] = (("%d;" % i) * 200).encode()
-            self.assertIsNotNone(refused, "memory is over its limit and nobody says so")
+            self.assertIsNotNone(refused, "memory is over its limit without an error")
             self.assertTrue(refused.startswith(b"OOM"), refused)
             info = server.info()
             self.assertGreater(int(info["tier_errors"]), 0)
             self.assertNotEqual(info["tier_status"], "ok")
             self.assertLessEqual(int(info["used_memory"]), 24 * (1 << 20) * 1.1)
-            self.all_right(client, acknowledged)
+            self.check_all_values(client, acknowledged)
             limit(server, None)
-            until(lambda: client.call("SET", "healed", "v") == OK, 60, "writing after the disk is well again")
+            until(lambda: client.call("SET", "healed", "v") == OK, 60, "writing after the disk is repaired")
             acknowledged["healed"] = b"v"
             for i in range(20000):
                 client.must("SET", "later%d" % i, ("%d;" % i) * 200)
                 acknowledged["later%d" % i] = (("%d;" % i) * 200).encode()
-            until(lambda: server.info("tiering")["tier_status"] == "ok", 30, "a store that is well again")
-            self.all_right(client, acknowledged)
+            until(lambda: server.info("tiering")["tier_status"] == "ok", 30, "a store without an error")
+            self.check_all_values(client, acknowledged)
         server.stop()
 
-    def all_right(self, client, acknowledged):
+    def check_all_values(self, client, acknowledged):
         keys = sorted(acknowledged)
         wrong = []
         for start in range(0, len(keys), 500):
@@ -246,17 +246,17 @@ class FullDiskTest(unittest.TestCase):
                     refused = reply
                     break
                 acknowledged["k%d" % i] = value.encode()
-            self.assertIsNotNone(refused, "neither memory nor store has a limit")
+            self.assertIsNotNone(refused, "neither memory nor store is limited")
             self.assertTrue(refused.startswith(b"OOM"), refused)
-            self.all_right(client, acknowledged)
+            self.check_all_values(client, acknowledged)
             gone = sorted(acknowledged)[::2]
             for start in range(0, len(gone), 500):
                 client.must("DEL", *gone[start:start + 500])
             for key in gone:
                 del acknowledged[key]
-            until(lambda: client.call("SET", "again", "v") == OK, 60, "room after deletions")
+            until(lambda: client.call("SET", "again", "v") == OK, 60, "space after deletions")
             acknowledged["again"] = b"v"
-            self.all_right(client, acknowledged)
+            self.check_all_values(client, acknowledged)
         server.stop()
 
 

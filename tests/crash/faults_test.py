@@ -1,8 +1,8 @@
-"""A disk that fails at any step of a checkpoint, of the log, of demotion, of the start: nothing is lost, and it heals by itself.
+"""A disk that fails at any step of a checkpoint, of the log, of demotion, of the start: no write is lost, and the server recovers by itself.
 
-A preloaded shim fails operations, once or until the disk "comes back". Meanwhile the server lives and answers; a checkpoint that could
-not be made says so and leaves the last one; afterwards writes are taken again, the next checkpoint succeeds, and a kill at the
-end finds all that was acknowledged. SEED=n, SEEDS=n: each seed passes through all faults in an order of its own, in one directory.
+A preloaded shim makes operations fail, once or until the disk works again. Meanwhile the server keeps running and replies. A failed
+checkpoint is reported and the last one is kept. Afterwards writes are accepted again, the next checkpoint succeeds, and after a kill at
+the end all acknowledged writes are there. SEED=n, SEEDS=n: each seed tests all faults in a random order, in one directory.
 """
 import errno
 import os
@@ -25,10 +25,10 @@ MANIFEST = "appendonlydir/*.manifest"
 INCREMENT = "appendonlydir/*.incr.aof"
 CHANGES = "create write sync rename link unlink mkdir rmdir truncate allocate"
 STARTED = Status(b"Background append only file rewriting started")
-# A command that gets one of these was not executed.
+# A command with one of these errors was not executed.
 REFUSALS = (b"MISCONF", b"OOM", b"ERR the key's record can't be read")
 
-# kinds, pattern, and whether a checkpoint can't be made for as long as it lasts.
+# operations, pattern, and whether checkpoints fail as long as the fault lasts.
 FAULTS = {
     "increment can't be created": ("create", INCREMENT, True),
     "log can't be written": ("write", INCREMENT, False),
@@ -62,13 +62,13 @@ FAULTS = {
 
 
 @kelvin_only
-@unittest.skipIf(is_sanitized(), "a sanitizer and the shim want to be loaded first, both")
+@unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
 class FaultsTest(unittest.TestCase):
     def begin(self, seed):
         self.chance = random.Random(seed)
         folder = tempfile.mkdtemp(prefix="kelvin-test-")
         self.disk = Disk(folder)
-        # Some with more data than memory, so that demotion and loads go on all the time.
+        # Some seeds have more data than memory, so that keys are demoted and loaded all the time.
         keys, value_size, maxmemory = self.chance.choice(((30, 600, "0"), (30, 6000, "16mb"), (300, 30000, "24mb"), (300, 30000, "48mb")))
         self.load = Load(seed, keys=keys, value_size=value_size, tolerated=REFUSALS)
         options = {"appendonly": "yes", "appendfsync": self.chance.choice(("always", "everysec", "no")),
@@ -80,7 +80,7 @@ class FaultsTest(unittest.TestCase):
 
     def kept(self, fault, error):
         if not self.server.alive():
-            fault += ", and the server died (%d)" % self.server.process.returncode
+            fault += ", and the server ended (%d)" % self.server.process.returncode
         self.server.kill9()
         self.fail("%s, life %d, %s: %s\nThe directory is %s" % (self.name, self.load.life, fault, error, self.server.folder))
 
@@ -91,7 +91,7 @@ class FaultsTest(unittest.TestCase):
         self.disk.remove()
 
     def draw(self, kinds, pattern, forever):
-        """Sets a rule; returns it in words, and the number of the first operation that it is for."""
+        """Sets a rule; returns its description, and the number of the first operation to which it applies."""
         errors = [errno.EIO, errno.ENOSPC] + ([errno.EMFILE] if "open" in kinds or "create" in kinds else [])
         error = self.chance.choice(errors)
         action, first = FAIL, self.chance.choice((1, 1, 1, 2, 3, 4))
@@ -104,10 +104,10 @@ class FaultsTest(unittest.TestCase):
                                  "from number" if forever else "for number", first, errno.errorcode[error]), first
 
     def checkpoint(self, client):
-        """Whether one ended well; None if it had not ended after a while."""
+        """Returns whether a checkpoint succeeded; None if it did not end in time."""
         before = self.server.info("persistence")
         try:
-            until(lambda: client.call("BGREWRITEAOF") == STARTED, 60, "a checkpoint that may begin")
+            until(lambda: client.call("BGREWRITEAOF") == STARTED, 60, "starting a checkpoint")
             until(lambda: self.server.info("persistence")["aof_rewrite_in_progress"] == "0", 5, "the end of a checkpoint")
         except AssertionError:
             return None
@@ -116,7 +116,7 @@ class FaultsTest(unittest.TestCase):
         return after["aof_last_bgrewrite_status"] == "ok"
 
     def faulty(self, fault, kinds, pattern, hinders):
-        """A life in which the disk fails for a while."""
+        """Runs the server while the disk fails for some time."""
         forever, acted = self.chance.random() < 0.6, self.disk.acted
         self.load.start(self.server, checkpoints=False)
         time.sleep(self.chance.uniform(0, 0.1))
@@ -126,7 +126,7 @@ class FaultsTest(unittest.TestCase):
             with self.server.client(timeout=60) as client:
                 made = self.checkpoint(client)
                 if forever and hinders and first == 1 and self.disk.acted > acted:
-                    self.assertIsNot(made, True, "a checkpoint succeeded that can't have")
+                    self.assertIsNot(made, True, "a checkpoint succeeded although the disk failed")
                 self.assertEqual(client.call("ECHO", "alive"), b"alive")
                 time.sleep(self.chance.choice((0, 0.1, 1.2)))
                 killed = self.chance.random() < 0.3
@@ -139,19 +139,19 @@ class FaultsTest(unittest.TestCase):
 
     def heals(self, client):
         self.disk.heal()
-        until(lambda: client.call("SET", "healed", "v", "PX", "1") == OK, 30, "writing after the disk is well again")
-        until(lambda: self.server.info("persistence")["aof_last_write_status"] == "ok", 30, "a log that is well again")
-        until(lambda: self.server.info("tiering")["tier_status"] == "ok", 30, "a store that is well again")
+        until(lambda: client.call("SET", "healed", "v", "PX", "1") == OK, 30, "writing after the disk is repaired")
+        until(lambda: self.server.info("persistence")["aof_last_write_status"] == "ok", 30, "a log without an error")
+        until(lambda: self.server.info("tiering")["tier_status"] == "ok", 30, "a store without an error")
         until(lambda: self.server.info("persistence")["aof_rewrite_in_progress"] == "0", 60, "the end of the failed checkpoint")
         made = self.checkpoint(client)
         if made is None:
             until(lambda: self.server.info("persistence")["aof_rewrite_in_progress"] == "0", 60, "the end of the next checkpoint")
             made = self.server.info("persistence")["aof_last_bgrewrite_status"] == "ok"
-        self.assertTrue(made, "the next checkpoint failed, too")
+        self.assertTrue(made, "the next checkpoint failed as well")
         until(lambda: client.call("DEL", "healed") == 0, 30, "an expiry")
 
     def comes_back(self, fault, killed):
-        """After the end of a life. At times the first start meets a fault as well: it starts, or says why not."""
+        """Restarts the server. Sometimes the first start has a fault as well: the server starts, or logs why it can't."""
         self.server.expect_crash = True
         try:
             if killed:
@@ -170,7 +170,7 @@ class FaultsTest(unittest.TestCase):
                                last=self.chance.choice((FOREVER, 60)), error=self.chance.choice((errno.EIO, errno.ENOSPC)))
                 self.server.launch()
                 if not self.server.wait_ready(60):
-                    self.assertGreater(self.server.process.wait(), 0, "died instead of saying why it can't start")
+                    self.assertGreater(self.server.process.wait(), 0, "killed by a signal instead of logging why it can't start")
                 self.server.kill9()
                 self.disk.heal()
                 fault += ", then a faulty start"
@@ -191,7 +191,7 @@ class FaultsTest(unittest.TestCase):
         self.end()
         return len(faults)
 
-    def test_a_disk_that_fails_and_comes_back(self):
+    def test_a_disk_that_fails_and_recovers(self):
         first, total, count, refused = seed_new(), 0, 0, 0
         for seed in range(first, first + SEEDS):
             with self.subTest(seed=seed):
@@ -200,7 +200,7 @@ class FaultsTest(unittest.TestCase):
                 refused += self.load.refused
         print("  %d faults, %d commands acknowledged, none lost, %d refused (seeds from %d)" % (count, total, refused, first),
               file=sys.stderr)
-        if SEEDS >= 5:          # which faults a seed draws may all be such that no client notices
+        if SEEDS >= 5:          # all faults of a seed may be such that no command is refused
             self.assertGreater(refused, 0)
 
 

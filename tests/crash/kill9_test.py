@@ -1,4 +1,4 @@
-"""kill -9 at random moments: what was acknowledged is there after the restart, under every appendfsync."""
+"""kill -9 at random moments: all acknowledged writes are there after the restart, with every appendfsync."""
 import os
 import random
 import sys
@@ -8,7 +8,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                          # noqa: E402
 from support.server import Server, scaled, seed_new                                       # noqa: E402
-from support.witness import Data, Writer, check, settle, state_of                                   # noqa: E402
+from support.writers import Data, Writer, check, settle, state_of                                   # noqa: E402
 
 WRITERS = 4
 
@@ -45,7 +45,7 @@ class KillTest(unittest.TestCase):
                 beyond += more
             self.assertIsNone(server.alarm())
         server.stop()
-        self.assertGreater(total, count * WRITERS, "hardly anything was written, so hardly anything was tested")
+        self.assertGreater(total, count * WRITERS, "too few commands were acknowledged for a test")
         print("  %s: %d kills, %d commands acknowledged, none lost, %d more were kept (seed %d)" % (
             options.get("appendfsync"), count, total, beyond, seed), file=sys.stderr)
 
@@ -68,7 +68,7 @@ class KillTest(unittest.TestCase):
                         demote=True)
 
     def test_a_kill_while_starting(self):
-        """The replay itself is interrupted again and again; it must not eat the log."""
+        """The replay is interrupted repeatedly; it must not damage the log."""
         server = Server({"appendonly": "yes", "appendfsync": "no"})
         self.addCleanup(server.discard)
         count = scaled(60000)
@@ -89,7 +89,7 @@ class KillTest(unittest.TestCase):
         server.stop()
 
     def test_the_checker_notices_a_lost_write(self):
-        """The witness itself: a key changed or removed behind its back must not pass."""
+        """A test of the check itself: it must find a key that another client changed or deleted."""
         with Server({"appendonly": "yes"}) as server:
             writer = Writer(server.address, 0, 1)
             writer.start()

@@ -1,5 +1,5 @@
-"""While the log can't be written, nothing may be appended to what waits in memory: keys and fields that expire read as absent, but
-stay until the log is written again. Then they go, logged.
+"""While the log can't be written, nothing may be appended to its tail in memory: expired keys and fields are absent for reads, but
+are only deleted, and the deletion logged, when the log can be written again.
 """
 import errno
 import os
@@ -19,7 +19,7 @@ STAYS = 5                       # keys that are left at the end: first, broken, 
 
 
 @kelvin_only
-@unittest.skipIf(is_sanitized(), "a sanitizer and the shim want to be loaded first, both")
+@unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
 class LogErrorTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.mkdtemp(prefix="kelvin-test-")
@@ -64,29 +64,29 @@ class LogErrorTest(unittest.TestCase):
         self.assertEqual(self.c.must("HGETALL", "many"), [b"lives", b"1"])
         self.assertEqual(self.c.must("GET", "first"), b"v")
 
-    def test_what_expires_stays_until_it_can_be_logged(self):
+    def test_expired_keys_are_deleted_only_when_it_can_be_logged(self):
         when = self.fill()
         self.disk.rule(0, "sync", "appendonlydir/*.incr.aof", FAIL, error=errno.EIO)
         self.assertEqual(self.c.must("SET", "broken", "v"), OK)
         until(lambda: self.status() == "err", 20, "a failed fsync")
-        # Everything that expires has expired: by the clock, and by being asked for.
+        # Everything has expired: some by the clock only, some also by an access.
         until(lambda: time.time() * 1000 > when, 20, "the keys' time")
         before = self.server.info()
         self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 1)
         self.reads_right()
         for i in range(COLD):
             self.assertIsNone(self.c.must("GET", "cold%d" % i))
-        time.sleep(0.5)         # some rounds of the writer, and some ticks of the active expiry
+        time.sleep(0.5)         # some iterations of the writer, and some cycles of active expiry
         self.reads_right()
         after = self.server.info()
         for name in ("aof_buffer_length", "expired_keys", "expired_subkeys", "evicted_keys", "rdb_changes_since_last_save"):
             self.assertEqual(after[name], before[name], name)
-        self.assertEqual(self.c.must("DBSIZE"), HOT + COLD + STAYS)      # "empty" counts, "healed" is still to come
+        self.assertEqual(self.c.must("DBSIZE"), HOT + COLD + STAYS)      # with "empty", without "healed", which is created later
         self.assertEqual(self.status(), "err")
 
         self.disk.heal()
-        until(lambda: self.c.call("SET", "healed", "v") == OK, 20, "a log that is written")
-        until(lambda: self.c.must("DBSIZE") == STAYS, 20, "all that has expired to go")
+        until(lambda: self.c.call("SET", "healed", "v") == OK, 20, "writing the log")
+        until(lambda: self.c.must("DBSIZE") == STAYS, 20, "deleting all expired keys")
         self.reads_right()
         self.server.restart(kill=True)
         self.c.close()

@@ -1,7 +1,7 @@
-"""A kill at every point of demotion, checkpoint, commit and recovery: nothing acknowledged is lost.
+"""A kill at every point of demotion, checkpoint, commit and recovery: no acknowledged write is lost.
 
 A point is a kind of change on the disk; a preloaded shim kills the server before, after or in the middle of the n-th such change.
-SEED=n, SEEDS=n: the first seed and how many; each passes through all points in an order of its own, in one directory that lives on.
+SEED=n, SEEDS=n: the first seed and the number of seeds; each tests all points in a random order, in one directory.
 """
 import os
 import random
@@ -22,7 +22,7 @@ IMAGE = "appendonlydir/*.base.image"
 MANIFEST = "appendonlydir/*.manifest"
 INCREMENT = "appendonlydir/*.incr.aof"
 
-# What happens, by kind and path, and up to the how manieth of a life the kill may wait.
+# The points: kinds of operations, pattern of the path, and the maximum number of the operation at which the kill happens.
 RUNNING = {
     "log written": ("write", INCREMENT, 300),
     "log synced": ("sync", INCREMENT, 3),
@@ -82,13 +82,13 @@ STARTING = {
 
 
 @kelvin_only
-@unittest.skipIf(is_sanitized(), "a sanitizer and the shim want to be loaded first, both")
+@unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
 class PointsTest(unittest.TestCase):
     def begin(self, seed):
         self.chance = random.Random(seed)
         folder = tempfile.mkdtemp(prefix="kelvin-test-")
         self.disk = Disk(folder)
-        # Some with more data than memory, so that demotion and loads go on all the time.
+        # Some seeds have more data than memory, so that keys are demoted and loaded all the time.
         keys, value_size, maxmemory = self.chance.choice(((30, 600, "0"), (30, 6000, "16mb"), (300, 30000, "24mb"), (300, 30000, "48mb")))
         self.load = Load(seed, keys=keys, value_size=value_size)
         options = {"appendonly": "yes", "appendfsync": self.chance.choice(("always", "everysec", "no")),
@@ -106,10 +106,10 @@ class PointsTest(unittest.TestCase):
         self.assertIsNone(self.server.alarm())
         self.disk.heal()
         self.server.restart(kill=True)
-        # An increment that was made, but not named yet, when the server was killed is empty, and costs a name.
+        # If the server was killed after it created an increment and before the manifest had it, the file is empty, and its number is not reused.
         folder = os.path.join(self.server.folder, "appendonlydir")
         stray = {name for name in self.stray() if not (name.endswith(".incr.aof") and os.path.getsize(os.path.join(folder, name)) == 0)}
-        self.assertEqual(stray, set(), "%s: files that no manifest names stay behind" % self.name)
+        self.assertEqual(stray, set(), "%s: files remain that no manifest has" % self.name)
         self.server.folder_is_ours = True
         self.server.stop()
         self.disk.remove()
@@ -120,7 +120,7 @@ class PointsTest(unittest.TestCase):
         return {name for name in os.listdir(log) if name.endswith((".incr.aof", ".image")) or name.startswith("temp-")} - named
 
     def arm(self, point, kinds, pattern, count):
-        """Sets the trap; returns what it is, in words."""
+        """Sets the rule for the kill; returns its description."""
         actions = {"before": KILL_BEFORE, "after": KILL_AFTER}
         if "write" in kinds:
             actions["in the middle of"] = KILL_MIDDLE
@@ -133,7 +133,7 @@ class PointsTest(unittest.TestCase):
         self.disk.heal()
         self.server.expect_crash = True
         if self.load.writing["keys"] == 30 and self.chance.random() < 0.4:
-            self.disk.rule(1, "write", "store/*.log", DELAY, delay_us=3000)     # a checkpoint that takes its time to seal
+            self.disk.rule(1, "write", "store/*.log", DELAY, delay_us=3000)     # so that sealing takes some time
         self.load.start(self.server)
         time.sleep(self.chance.uniform(0, 0.05))
         trap = self.arm(point, kinds, pattern, count)
@@ -146,7 +146,7 @@ class PointsTest(unittest.TestCase):
         return trap
 
     def starting(self, point, kinds, pattern, count):
-        """The server is dead; a start that is killed, too. Some points are not met in each start; returns whether it was."""
+        """Kills a server during its start. Not every start reaches all points; returns whether this one did."""
         self.disk.heal()
         trap = self.arm(point, kinds, pattern, count)
         try:
@@ -179,7 +179,7 @@ class PointsTest(unittest.TestCase):
             running = running[:scaled(25)]
         for number, (point, what) in enumerate(running):
             trap = self.running(point, *what)
-            # A start that is killed between the kills, for every other; the recovery of what it left is killed once more, at times.
+            # After every second kill, a start is killed as well; sometimes the recovery after this is killed once more.
             if number % 2 == 0:
                 where, what = starting[number // 2 % len(starting)]
                 again, was_met = self.starting(where, *what)
@@ -191,8 +191,8 @@ class PointsTest(unittest.TestCase):
         self.end()
         return len(running), met
 
-    def test_a_damaged_working_store_is_thrown_away(self):
-        """It is swap space of the past. But only in a directory that says that it is ours."""
+    def test_a_damaged_working_store_is_deleted(self):
+        """It was only swap space. But it is deleted only if the directory is marked as Kelvin's."""
         def damage(name, text):
             path = os.path.join(server.folder, "store", name)
             os.remove(path)
@@ -232,10 +232,10 @@ class PointsTest(unittest.TestCase):
                 kills += count
                 total += self.load.acknowledged
                 beyond += self.load.beyond
-        print("  %d kills, %d points of recovery met, %d commands acknowledged, none lost, %d more kept (seeds from %d)" % (
+        print("  %d kills, %d points of recovery reached, %d commands acknowledged, none lost, %d more kept (seeds from %d)" % (
             kills, len(met), total, beyond, first), file=sys.stderr)
         if SEEDS >= 3:
-            self.assertEqual(set(STARTING) - met, set(), "points of recovery that were never met")
+            self.assertEqual(set(STARTING) - met, set(), "points of recovery that were never reached")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Power cuts at any moment: what was acknowledged is on the disk as appendfsync promises, and what is there is a prefix of the log.
+"""Power failures at any moment: acknowledged writes are on the disk as appendfsync guarantees, and the data is the state after a prefix of
+the log.
 
-A server runs under load, with checkpoints one after the other, while a preloaded shim writes down all it does to its disk. From
-that journal come the states which a power cut could have left at some moment, and those of a kill. Each is given to a fresh server.
+A server runs under load, with consecutive checkpoints, while a preloaded shim records all its changes of the disk in a journal. From the
+journal, the test creates states that a power failure or a kill at some moment could have left. A new server is started on each.
 
-SEED=n        the first seed        SEEDS=n   how many (the load's threads run as they like: a seed repeats the draws, not the load)
-CUTS=n        states a seed         KEEP=dir  what a failure left behind, to be looked at again: KEEP=/tmp/kelvin-test-x
+SEED=n        the first seed        SEEDS=n   number of seeds (a seed repeats the random choices, but not the timing of the load)
+CUTS=n        states per seed       KEEP=dir  the files of a failure, to be tested again: KEEP=/tmp/kelvin-test-x
 """
 import bisect
 import os
@@ -22,9 +23,9 @@ from support.case import kelvin_only, main                                      
 from support.disk import DELAY, Disk, Journal                                                       # noqa: E402
 from support.resp import OK                                                                  # noqa: E402
 from support.server import Server, StartFailed, is_sanitized, scaled, seed_new, until               # noqa: E402
-from support.witness import Data, Writer, apply, check, cut, state_of                               # noqa: E402
+from support.writers import Data, Writer, apply, check, cut, state_of                               # noqa: E402
 
-# `everysec`: a second until the flusher looks, and what a sync may take on a machine that does other things as well.
+# `everysec`: one second until the next sync, and the duration of a sync on a busy machine.
 EVERYSEC_S = 2.5
 SEEDS = int(os.environ.get("SEEDS") or 0)
 CUTS = int(os.environ.get("CUTS") or scaled(8))
@@ -32,11 +33,11 @@ INTERESTING = ("rename", "link", "unlink", "mkdir", "rmdir", "create", "sync", "
 
 
 class Evidence:
-    """One run: what was acknowledged when, and the journal."""
+    """One run: the acknowledged commands with their times, and the journal."""
 
     def __init__(self, seed, options, writers, journal_path):
         self.seed, self.options, self.journal_path = seed, options, journal_path
-        self.witnesses = [Witness(writer) for writer in writers]
+        self.writers = [WriterState(writer) for writer in writers]
 
     def open(self):
         self.journal = Journal(self.journal_path)
@@ -48,32 +49,32 @@ class Evidence:
         return self
 
     def moment(self, chance):
-        """One at any time, or at a rare kind of change or soon after."""
+        """Returns a random moment, or one of a rare kind of change or soon after it."""
         if chance.random() < 0.3:
             return chance.randrange(len(self.journal) + 1)
         return min(len(self.journal), chance.choice(self.interesting[chance.choice(sorted(self.interesting))]) + chance.randrange(4))
 
     def save(self, path):
         with open(path, "wb") as file:
-            pickle.dump((self.seed, self.options, self.journal_path, self.witnesses), file)
+            pickle.dump((self.seed, self.options, self.journal_path, self.writers), file)
 
     @staticmethod
     def load(path):
         self = Evidence.__new__(Evidence)
         with open(path, "rb") as file:
-            self.seed, self.options, self.journal_path, self.witnesses = pickle.load(file)
+            self.seed, self.options, self.journal_path, self.writers = pickle.load(file)
         return self.open()
 
 
-class Witness:
-    """What of a Writer is needed to judge a state."""
+class WriterState:
+    """The part of a Writer that is needed to check a state."""
 
     def __init__(self, writer):
         self.number, self.databases, self.model = writer.number, writer.databases, writer.model
         self.commands, self.acknowledged, self.moments = writer.commands, writer.acknowledged, writer.moments
 
     def promised(self, kill, policy, moment, time_s):
-        """How many of its commands must be there."""
+        """Returns the number of its commands that must be there."""
         if kill or policy == "always":
             return bisect.bisect_right([at for at, _ in self.moments], moment)
         if policy == "everysec":
@@ -82,7 +83,7 @@ class Witness:
 
 
 def prefix_of(log, state):
-    """How many commands of the log lead to a state, or None: none does. Compares as it goes, key by key."""
+    """Returns the number of commands of the log after which the state is the given one, or None. Compares only changed keys after each."""
     data = Data()
     differing = set(state)
     for count in range(len(log) + 1):
@@ -109,10 +110,10 @@ def checkpoints(server, stop, chance):
 
 
 @kelvin_only
-@unittest.skipIf(is_sanitized(), "a sanitizer and the shim want to be loaded first, both")
+@unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
 class PowerTest(unittest.TestCase):
     def load(self, seed, policy):
-        """A run under load, ended by a kill. Returns the evidence; its files are removed at the end of a test that passed."""
+        """A run under load, which ends with a kill. Returns the evidence; its files are removed if the test passes."""
         chance = random.Random(seed)
         folder = tempfile.mkdtemp(prefix="kelvin-test-")
         disk = Disk(folder, journal=True)
@@ -123,7 +124,7 @@ class PowerTest(unittest.TestCase):
         if chance.random() < 0.3:
             disk.rule(0, "sync", "*", DELAY, delay_us=chance.choice((1000, 20000)))
         if chance.random() < 0.5:
-            disk.rule(1, "write", "store/*.log", DELAY, delay_us=3000)      # a checkpoint that takes its time to seal
+            disk.rule(1, "write", "store/*.log", DELAY, delay_us=3000)      # so that sealing takes some time
         writers = [Writer(server.address, number, seed, keys=chance.choice((30, 100)), demote=True, value_size=chance.choice((60, 600, 6000)),
                           pause=chance.choice((0.003, 0.01)), databases=databases, moment=lambda: (disk.records, time.monotonic()))
                    for number, databases in enumerate(((0,), (0,), (0,), (3, 4, 5)))]
@@ -155,21 +156,21 @@ class PowerTest(unittest.TestCase):
         self.kept = []
 
     def judge(self, evidence, server, kill, moment):
-        """The state that a server has is one that the promise allows."""
+        """Checks that the state of a server is allowed by the guarantees."""
         journal = evidence.journal
         time_s = journal.entries[moment - 1].time if moment else 0
         whole = {}
         with server.client() as client:
-            for witness in evidence.witnesses:
-                state = state_of(client, witness)
-                check(witness, state, witness.promised(kill, evidence.options["appendfsync"], moment, time_s))
+            for writer in evidence.writers:
+                state = state_of(client, writer)
+                check(writer, state, writer.promised(kill, evidence.options["appendfsync"], moment, time_s))
                 whole.update(state)
         if prefix_of(evidence.log, whole) is None:
-            raise AssertionError("each writer's keys are a prefix of its own commands, but all together are none of the log's")
+            raise AssertionError("each writer's keys are the state after a prefix of its commands, but all keys are not that after a prefix of the log")
         return whole
 
     def look(self, evidence, draw, moment=None):
-        """One state, drawn with `draw`."""
+        """Checks one state, which is drawn with `draw`."""
         journal, chance = evidence.journal, random.Random(draw)
         kill = chance.random() < 0.2
         if moment is None:
@@ -190,13 +191,13 @@ class PowerTest(unittest.TestCase):
         except (AssertionError, StartFailed, OSError) as error:
             if server:
                 server.kill9()
-            self.fail("%s: %s\nThe state is kept in %s, what the server made of it in %s, the run in %s.*; again with KEEP=%s DRAW=%r" % (
+            self.fail("%s: %s\nThe state is kept in %s, after the server ran in %s, the run in %s.*; repeat with KEEP=%s DRAW=%r" % (
                 name, error, folder + ".before", folder, evidence.journal_path[:-8], evidence.journal_path[:-8], draw))
         shutil.rmtree(before)
         shutil.rmtree(folder)
 
     def goes_on(self, evidence, server, whole, chance):
-        """A server that recovered is a whole one: a kill, a write and a checkpoint leave it what it has."""
+        """A recovered server works: it has the same data after another kill, a write and a checkpoint."""
         if chance.random() < 0.5:
             server.restart(kill=True)
         with server.client() as client:
@@ -209,8 +210,8 @@ class PowerTest(unittest.TestCase):
         server.restart(kill=True)
         with server.client() as client:
             found = {}
-            for witness in evidence.witnesses:
-                found.update(state_of(client, witness))
+            for writer in evidence.writers:
+                found.update(state_of(client, writer))
             client.must("SELECT", 9)
             self.assertEqual(client.must("GET", "after"), b"v")
         wrong = ["%r is %s, was %s" % (key, cut(found.get(key)), cut(whole.get(key)))
@@ -219,7 +220,7 @@ class PowerTest(unittest.TestCase):
 
     def one_seed(self, seed, policy):
         evidence = self.load(seed, policy)
-        acknowledged = sum(witness.acknowledged for witness in evidence.witnesses)
+        acknowledged = sum(writer.acknowledged for writer in evidence.writers)
         self.assertGreater(acknowledged, 100)
         self.assertLessEqual({"rename", "mkdir", "sync", "create"}, set(evidence.interesting))
         for number in range(CUTS):
@@ -235,27 +236,27 @@ class PowerTest(unittest.TestCase):
         print("  %s: %d commands acknowledged, %d states of the disk (seeds from %d)" % (policy, total, count * CUTS, first),
               file=sys.stderr)
 
-    @unittest.skipIf(os.environ.get("KEEP"), "looking at one failure")
+    @unittest.skipIf(os.environ.get("KEEP"), "one failure is repeated")
     def test_always_loses_nothing(self):
         self.seeds("always", 3)
 
-    @unittest.skipIf(os.environ.get("KEEP"), "looking at one failure")
-    def test_everysec_loses_no_more_than_its_second(self):
+    @unittest.skipIf(os.environ.get("KEEP"), "one failure is repeated")
+    def test_everysec_loses_at_most_one_second(self):
         self.seeds("everysec", 1)
 
-    @unittest.skipIf(os.environ.get("KEEP"), "looking at one failure")
+    @unittest.skipIf(os.environ.get("KEEP"), "one failure is repeated")
     def test_no_leaves_a_prefix(self):
         self.seeds("no", 2)
 
-    @unittest.skipUnless(os.environ.get("KEEP"), "for looking at a failure")
-    def test_again(self):
+    @unittest.skipUnless(os.environ.get("KEEP"), "only for repeating a failure")
+    def test_repeat_a_failure(self):
         evidence = Evidence.load(os.environ["KEEP"] + ".evidence")
         for draw in [os.environ["DRAW"]] if os.environ.get("DRAW") else ["%d/%d" % (evidence.seed, i) for i in range(CUTS)]:
             self.look(evidence, draw)
 
-    @unittest.skipIf(os.environ.get("KEEP"), "looking at one failure")
-    def test_the_judge_sees_a_lost_write(self):
-        """A log that is cut behind what was synced, and two writers' prefixes that are none together, must not pass."""
+    @unittest.skipIf(os.environ.get("KEEP"), "one failure is repeated")
+    def test_the_check_finds_a_lost_write(self):
+        """The check must find a log that is truncated before the end of the synced part, and prefixes of two writers that no prefix of the log has."""
         evidence = self.load(seed_new(), "always")
         folder = tempfile.mkdtemp(prefix="kelvin-test-power-")
         moment = len(evidence.journal)
@@ -263,7 +264,7 @@ class PowerTest(unittest.TestCase):
         with Server(evidence.options, folder=folder) as server:
             self.judge(evidence, server, True, moment)
             with server.client() as client:
-                state = state_of(client, evidence.witnesses[0])
+                state = state_of(client, evidence.writers[0])
                 (db, key), _ = next((at, what) for at, what in sorted(state.items()) if at[1].startswith(b"s:"))
                 client.must("SELECT", db)
                 client.must("APPEND", key, "x")

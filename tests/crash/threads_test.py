@@ -1,4 +1,4 @@
-"""A system that gives no more threads: what needs one fails with an error, the server goes on, and it can still be ended."""
+"""A system that refuses new threads: operations that need one return an error, the server continues, and it can be shut down."""
 import os
 import signal
 import sys
@@ -15,7 +15,7 @@ STARTED = Status(b"Background append only file rewriting started")
 
 
 @kelvin_only
-@unittest.skipIf(is_sanitized(), "a sanitizer and the shim want to be loaded first, both")
+@unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
 class ThreadsTest(unittest.TestCase):
     def begin(self, **options):
         folder = tempfile.mkdtemp(prefix="kelvin-test-")
@@ -39,7 +39,7 @@ class ThreadsTest(unittest.TestCase):
         self.assertIsInstance(reply, Error, words)
         self.assertIn(part, reply)
 
-    def test_what_needs_a_thread_is_an_error(self):
+    def test_operations_that_need_a_thread_return_errors(self):
         self.begin(appendonly="yes", maxmemory="100mb")
         for i in range(100):
             self.c.must("SET", "k%d" % i, i)
@@ -72,7 +72,7 @@ class ThreadsTest(unittest.TestCase):
         self.refuse(False)
         self.server.stop()
 
-    def test_it_ends_without_a_thread(self):
+    def test_a_shutdown_without_a_thread(self):
         self.begin(appendonly="yes", maxmemory="100mb")
         self.c.must("SET", "k", "v")
         self.refuse()
@@ -88,7 +88,7 @@ class ThreadsTest(unittest.TestCase):
             self.assertEqual(self.server.wait_end(), 0)
         self.assertIsNone(self.server.alarm())
 
-    def test_an_end_that_is_refused_without_a_thread(self):
+    def test_a_shutdown_that_is_refused_without_a_thread(self):
         self.begin(appendonly="no", save="3600 1", dbfilename="dump.rdb")
         self.c.must("SET", "k", "v")
         os.makedirs(os.path.join(self.server.folder, "dump.rdb", "x"))

@@ -1,9 +1,9 @@
-"""Clients that wait for keys, while the server is killed, or its disk is full: what was delivered does not come back, and what
-was pushed and not delivered is there, once.
+"""Clients that wait for keys while the server is killed or its disk is full: delivered elements are not there again, and elements
+that were pushed and not delivered are there exactly once.
 
-Pushers push numbered elements; poppers wait for them on several lists; movers move them on; readers of a group wait for entries. Those who are cut off while they wait take by
-BLMOVE, into lists that nobody empties: so what they took without hearing of it is seen afterwards. Only what a popper was just
-waiting for at a kill may be gone with its reply.
+Pushers push numbered elements, poppers wait for them on several lists, movers move them, readers of a group wait for entries. Clients that
+are disconnected while they wait use BLMOVE into lists that no client empties, so that elements that they took without a reply are found
+afterwards. Only an element that a popper was waiting for at a kill may be lost, together with its reply.
 """
 import collections
 import contextlib
@@ -30,14 +30,14 @@ POPS_MAX = 3
 
 
 class Book:
-    """What is known. All under one lock."""
+    """The elements that were pushed and delivered. All under one lock."""
 
     def __init__(self):
         self.lock = threading.Lock()
         self.sent, self.acknowledged, self.next = set(), set(), 0
         self.delivered = collections.Counter()
-        self.entries, self.read = set(), collections.Counter()      # of the stream: acknowledged, and read for the group
-        self.may_be_gone = 0            # elements that may have been popped for a reply that never came
+        self.entries, self.read = set(), collections.Counter()      # of the stream: acknowledged entries, and those read by the group
+        self.may_be_gone = 0            # elements that may have been popped for a reply that was not received
 
     def numbers(self, count):
         with self.lock:
@@ -62,7 +62,7 @@ class Book:
             self.may_be_gone += count
 
 
-class Storm:
+class Load:
     def __init__(self, server, book, seed):
         self.server, self.book, self.seed = server, book, seed
         self.stop, self.failures, self.is_killed = threading.Event(), [], False
@@ -93,7 +93,7 @@ class Storm:
         self.server.kill9()
 
     def refused(self, reply):
-        """The log can't be written: nothing was done."""
+        """Returns whether the reply is the error of a log that can't be written: the command was not executed."""
         if not isinstance(reply, Error):
             return False
         if not reply.startswith((b"MISCONF", b"UNBLOCKED")):
@@ -128,7 +128,7 @@ class Storm:
     def move(self, client, chance):
         reply = client.call("BLMOVE", chance.choice(LISTS), chance.choice(LISTS), "LEFT", chance.choice(("LEFT", "RIGHT")), 0.01)
         if not self.refused(reply) and isinstance(reply, bytes):
-            self.book.pushed([reply], True)         # whoever has seen it may rely on it
+            self.book.pushed([reply], True)         # an element that was read must not be lost
 
     def add(self, client, chance):
         reply = client.call("XADD", STREAM, "*", "field", "value")
@@ -144,7 +144,7 @@ class Storm:
                 self.book.read.update(entry[0] for entry in reply[0][1])
 
     def cut(self, client, chance):
-        """Some who are cut off, killed or unblocked while they wait."""
+        """Clients that are disconnected, killed or unblocked while they wait."""
         with contextlib.ExitStack() as stack:
             self.cut_off([stack.enter_context(self.server.client(timeout=90)) for _ in range(3)], client, chance)
 
@@ -168,7 +168,7 @@ class Storm:
 @kelvin_only
 class WaitersTest(unittest.TestCase):
     def check(self, server, book, what):
-        """All there is, against the book; then the book knows that it is so."""
+        """Compares all data with the book, and then updates the book."""
         left = collections.Counter()
         with server.client(timeout=90) as client:
             until(lambda: b"blocked_clients:0\r" in client.must("INFO", "clients"), 30, "nobody waits")
@@ -184,14 +184,14 @@ class WaitersTest(unittest.TestCase):
         twice = [element for element, count in everywhere.items() if count > 1]
         self.assertEqual(sorted(twice)[:5], [], "%s: delivered or kept twice (%d)" % (what, len(twice)))
         unknown = set(everywhere) - book.sent
-        self.assertEqual(sorted(unknown)[:5], [], "%s: nobody pushed these" % what)
+        self.assertEqual(sorted(unknown)[:5], [], "%s: these were never pushed" % what)
         lost = book.acknowledged - set(everywhere)
         self.assertLessEqual(len(lost), book.may_be_gone, "%s: lost %s" % (what, sorted(lost)[:5]))
         self.assertEqual(sorted(book.entries - entries)[:5], [], "%s: entries are lost" % what)
-        self.assertEqual(sorted(set(book.read) - pending)[:5], [], "%s: what was read is not pending" % what)
+        self.assertEqual(sorted(set(book.read) - pending)[:5], [], "%s: entries that were read are not pending" % what)
         self.assertEqual([entry for entry, count in book.read.items() if count > 1][:5], [], "%s: read twice" % what)
         book.acknowledged -= lost
-        book.sent = set(everywhere)             # what was neither acknowledged nor kept is not there, and stays so
+        book.sent = set(everywhere)             # elements that were neither acknowledged nor kept are lost for good
         book.may_be_gone = 0
         return len(left)
 
@@ -208,17 +208,17 @@ class WaitersTest(unittest.TestCase):
         self.addCleanup(server.discard)
         self.make_group(server)
         for round_ in range(rounds):
-            storm = Storm(server, book, "%d/%d" % (seed, round_))
-            storm.start()
+            load = Load(server, book, "%d/%d" % (seed, round_))
+            load.start()
             time.sleep(chance.uniform(0.05, 0.7))
-            storm.kill()
-            storm.end()
-            self.assertEqual(storm.failures, [], "seed %d, round %d" % (seed, round_))
+            load.kill()
+            load.end()
+            self.assertEqual(load.failures, [], "seed %d, round %d" % (seed, round_))
             server.start()
             self.check(server, book, "seed %d, round %d" % (seed, round_))
             self.assertIsNone(server.alarm())
         server.stop()
-        self.assertGreater(len(book.delivered) + len(book.read), rounds, "hardly anything was delivered, so hardly anything was tested")
+        self.assertGreater(len(book.delivered) + len(book.read), rounds, "too few elements were delivered for a test")
         print("  %s: %d kills, %d elements delivered, %d entries read (seed %d)" % (
             options, rounds, len(book.delivered), len(book.read), seed), file=sys.stderr)
 
@@ -228,8 +228,8 @@ class WaitersTest(unittest.TestCase):
     def test_kills_everysec(self):
         self.kills({"appendfsync": "everysec"}, max(3, scaled(8)))
 
-    @unittest.skipIf(is_sanitized(), "a sanitizer and the shim want to be loaded first, both")
-    def test_a_disk_that_is_full_for_a_while(self):
+    @unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
+    def test_a_disk_that_is_full_for_some_time(self):
         seed = seed_new()
         chance = random.Random(seed)
         folder = tempfile.mkdtemp(prefix="kelvin-test-")
@@ -244,17 +244,17 @@ class WaitersTest(unittest.TestCase):
         for round_ in range(scaled(8)):
             what = "seed %d, round %d" % (seed, round_)
             killed = round_ % 3 == 2
-            storm = Storm(server, book, "%d/%d" % (seed, round_))
-            storm.start()
+            load = Load(server, book, "%d/%d" % (seed, round_))
+            load.start()
             time.sleep(chance.uniform(0.05, 0.3))
             disk.rule(0, chance.choice(("write", "write sync")), chance.choice(("appendonlydir/*.incr.aof", "*")), FAIL, error=errno.ENOSPC)
             time.sleep(chance.uniform(0.05, 0.5))
             if killed:
-                storm.kill()
+                load.kill()
             disk.heal()
             time.sleep(0.2)
-            storm.end()
-            self.assertEqual(storm.failures, [], what)
+            load.end()
+            self.assertEqual(load.failures, [], what)
             if killed:
                 server.start()
             self.check(server, book, what)
@@ -263,8 +263,8 @@ class WaitersTest(unittest.TestCase):
         self.assertGreater(len(book.delivered), scaled(8))
         print("  full disk: %d elements delivered (seed %d)" % (len(book.delivered), seed), file=sys.stderr)
 
-    @unittest.skipIf(is_sanitized(), "a sanitizer and the shim want to be loaded first, both")
-    def test_a_reply_waits_for_the_log_on_whatever_worker(self):
+    @unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
+    def test_a_reply_waits_for_the_log_on_any_worker(self):
         folder = tempfile.mkdtemp(prefix="kelvin-test-")
         disk = Disk(folder)
         server = Server({"appendonly": "yes", "io-threads": "4", "appendfsync": "no"}, folder=folder, environment=disk.environment)
@@ -277,9 +277,9 @@ class WaitersTest(unittest.TestCase):
         until(lambda: b"blocked_clients:8\r" in pusher.must("INFO", "clients"), 30, "all wait")
         disk.rule(0, "write", "appendonlydir/*.incr.aof", DELAY, delay_us=3000000)
         pusher.send(b"".join(encode(["RPUSH", "k%d" % index, index]) for index in range(8)))
-        until(lambda: disk.matched(0) > 0, 30, "a write that takes its time")
+        until(lambda: disk.matched(0) > 0, 30, "a slow write")
         early, _, _ = select.select([client.socket for client in waiters + [pusher]], [], [], 0.3)
-        self.assertEqual(len(early), 0, "replies to what is not in the log")
+        self.assertEqual(len(early), 0, "replies to commands that are not in the log")
         disk.heal()
         for index, waiter in enumerate(waiters):
             self.assertEqual(waiter.receive(), b"%d" % index if index % 2 else [b"k%d" % index, b"%d" % index])

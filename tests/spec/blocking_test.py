@@ -9,14 +9,14 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, ServerCase, kelvin_only, main                                    # noqa: E402
-from support.play import PlayCase, blocked                                                          # noqa: E402
+from support.scripts import ScriptCase, blocked                                                          # noqa: E402
 from support.resp import Error, NULL_ARRAY, Status, encode                                          # noqa: E402
 from support.server import Server, is_redis, is_sanitized, scaled, seed_new, until                  # noqa: E402
 
 
-class OrderTest(PlayCase):
+class OrderTest(ScriptCase):
     def test_first_come_first_served(self):
-        self.play("""
+        self.run_script("""
             a BLPOP k 0
             b BRPOP k 0
             c BLPOP k 0
@@ -28,7 +28,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_several_keys(self):
-        self.play("""
+        self.run_script("""
             a BLPOP x y z 0
             b BLPOP z x 0
             c BRPOP y y y 0
@@ -40,7 +40,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_pops_of_several(self):
-        self.play("""
+        self.run_script("""
             a BLMPOP 0 2 x y LEFT COUNT 2
             b BLMPOP 0 1 y RIGHT
             c BLPOP y 0
@@ -51,7 +51,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_moves_feed_others(self):
-        self.play("""
+        self.run_script("""
             a BLMOVE x y LEFT RIGHT 0
             b BLPOP y 0
             c BLMOVE y z RIGHT LEFT 0
@@ -66,7 +66,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_a_move_in_a_circle(self):
-        self.play("""
+        self.run_script("""
             a BRPOPLPUSH k k 0
             b BLMOVE k k LEFT RIGHT 0
             c BLPOP k 0
@@ -75,7 +75,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_two_moves_face_to_face(self):
-        self.play("""
+        self.run_script("""
             a BLMOVE x y LEFT LEFT 0
             b BLMOVE y x LEFT LEFT 0
             p RPUSH x 1
@@ -84,7 +84,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_what_makes_a_key(self):
-        self.play("""
+        self.run_script("""
             p RPUSH other 1 2 3
             a BLPOP k1 0
             p RENAME other k1
@@ -106,7 +106,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_a_wrong_type_serves_nobody(self):
-        self.play("""
+        self.run_script("""
             a BLPOP k 0
             b BZPOPMIN k 0
             p SET k v
@@ -119,7 +119,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_a_wrong_type_is_told_at_once(self):
-        self.play("""
+        self.run_script("""
             p SET s v
             a BLPOP s 0
             a BLPOP missing s 0
@@ -135,7 +135,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_a_target_of_another_type_is_told_when_there_is_something(self):
-        self.play("""
+        self.run_script("""
             p SET s v
             a BLMOVE x s LEFT LEFT 0
             b BLPOP x 0
@@ -143,7 +143,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_swapped_databases(self):
-        self.play("""
+        self.run_script("""
             a BLPOP k 0
             p SELECT 1
             p RPUSH k 1 2
@@ -152,7 +152,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_a_flush_leaves_them_waiting(self):
-        self.play("""
+        self.run_script("""
             a BLPOP k 0
             p FLUSHDB
             p FLUSHALL
@@ -160,7 +160,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_sorted_sets(self):
-        self.play("""
+        self.run_script("""
             a BZPOPMIN z 0
             b BZPOPMAX z 0
             c BZMPOP 0 2 y z MAX COUNT 2
@@ -176,7 +176,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_in_resp3(self):
-        self.play("""
+        self.run_script("""
             a BZPOPMIN z 0
             b BZMPOP 0 1 z MIN COUNT 5
             c BLPOP l 0
@@ -187,7 +187,7 @@ class OrderTest(PlayCase):
         """, protocol=3)
 
     def test_what_is_pushed_and_removed_in_one_command_serves_nobody(self):
-        self.play("""
+        self.run_script("""
             a BLPOP k 0
             p LPUSHX k 1
             p RPUSH other 1
@@ -195,7 +195,7 @@ class OrderTest(PlayCase):
         """)
 
     def test_later_commands_wait(self):
-        self.play("""
+        self.run_script("""
             a BLPOP k 0
             p RPUSH other 1
             p RPUSH k 1
@@ -243,7 +243,7 @@ class OrderTest(PlayCase):
                                            "LPUSH %s %d" % (keys[0], rand.randrange(100)), "DEL %s" % keys[0], "LPOP %s" % keys[0],
                                            "LMOVE %s %s LEFT RIGHT" % (keys[0], rand.choice("wxyz")), "COPY %s %s" % (keys[0], rand.choice("wxyz"))])
                     lines.append(("p", command))
-            self.play("\n".join("%s %s" % line for line in lines))
+            self.run_script("\n".join("%s %s" % line for line in lines))
             self.c.must("FLUSHALL")
             self.r.must("FLUSHALL")
 
@@ -419,7 +419,7 @@ class LogTest(ServerCase):
 class StormTest(ServerCase):
     """Many clients on several workers push, wait, time out, are killed, unblocked and cut off, while keys are demoted."""
 
-    def storm(self, options, seconds, ends=False):
+    def random_load(self, options, seconds, ends=False):
         seed = seed_new()
         keys = ["k%d" % index for index in range(5)]
         pushed, popped, failures = [], collections.Counter(), []
@@ -529,19 +529,19 @@ class StormTest(ServerCase):
         print("  %d elements, seed %d" % (len(pushed), seed), file=sys.stderr)
 
     def test_one_worker(self):
-        self.storm({}, 3)
+        self.random_load({}, 3)
 
     def test_several_workers(self):
-        self.storm({"io-threads": "4"}, 5)
+        self.random_load({"io-threads": "4"}, 5)
 
     def test_with_little_memory(self):
-        self.storm({"io-threads": "4", "maxmemory": "16mb"}, 3)
+        self.random_load({"io-threads": "4", "maxmemory": "16mb"}, 3)
 
     def test_while_shutdowns_fail(self):
-        self.storm({"io-threads": "4"}, 4, ends=True)
+        self.random_load({"io-threads": "4"}, 4, ends=True)
 
     def test_several_workers_with_a_log(self):
-        self.storm({"io-threads": "4", "appendonly": "yes", "appendfsync": "always"}, 3)
+        self.random_load({"io-threads": "4", "appendonly": "yes", "appendfsync": "always"}, 3)
 
     def test_nobody_is_forgotten(self):
         """Every element that is pushed while somebody waits reaches one of them: none stays in a list beside a client that waits."""

@@ -4,7 +4,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, main                                                             # noqa: E402
-from support.play import blocked                                                                    # noqa: E402
+from support.scripts import blocked                                                                    # noqa: E402
 from support.resp import NULL_ARRAY, OK, encode                                                     # noqa: E402
 from support.server import until                                                                    # noqa: E402
 
@@ -45,7 +45,7 @@ class PauseTest(PairCase):
         return dict(word.split(b"=", 1) for word in line.split() if b"=" in word)
 
     def test_paused_clients_are_blocked_clients(self):
-        def play(watcher, one, two):
+        def run_script(watcher, one, two):
             watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
             self.hold(watcher, one, "SET", "k", "v")
             self.hold(watcher, two, "PFCOUNT", "none")
@@ -62,7 +62,7 @@ class PauseTest(PairCase):
         self.each(play)
 
     def test_a_pause_that_ends_by_itself_leaves_none(self):
-        def play(watcher, one, two):
+        def run_script(watcher, one, two):
             watcher.must("CLIENT", "PAUSE", 300, "WRITE")
             self.hold(watcher, one, "SET", "k", "v")
             self.assertEqual(one.receive(), OK)
@@ -70,7 +70,7 @@ class PauseTest(PairCase):
         self.each(play)
 
     def test_a_paused_client_that_closes_is_counted_no_more(self):
-        def play(watcher, one, two):
+        def run_script(watcher, one, two):
             watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
             self.hold(watcher, one, "SET", "k", "v")
             self.hold(watcher, two, "SET", "k", "w")
@@ -83,7 +83,7 @@ class PauseTest(PairCase):
         self.each(play)
 
     def test_who_waits_for_a_key_and_who_is_paused_are_counted_together(self):
-        def play(watcher, one, two):
+        def run_script(watcher, one, two):
             self.hold(watcher, one, "BLPOP", "list", 0)
             watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
             self.hold(watcher, two, "BLPOP", "list", 0.001)      # its time does not begin before the pause is over
@@ -98,7 +98,7 @@ class PauseTest(PairCase):
         self.each(play)
 
     def test_a_pipeline_counts_once(self):
-        def play(watcher, one, two):
+        def run_script(watcher, one, two):
             watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
             one.send(encode(["SET", "k", "v"]))
             self.hold(watcher, two, "SET", "k", "v")

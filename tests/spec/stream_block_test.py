@@ -7,7 +7,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                              # noqa: E402
-from support.play import PlayCase                                                                   # noqa: E402
+from support.scripts import ScriptCase                                                                   # noqa: E402
 from support.resp import Error, NULL_ARRAY, encode                                                  # noqa: E402
 from support.server import scaled, seed_new, until                                                   # noqa: E402
 
@@ -114,7 +114,7 @@ def refused(reply):
     return reply
 
 
-class StreamPlayTest(PlayCase):
+class StreamScriptTest(ScriptCase):
     """Random plays of readers that wait, and of all that may serve them or take their streams away. Without XSETID: after an ID that no
     entry has, 7.0 serves with no entries; 7.2 runs the command again, and waits. And either streams only or one key a reader: when one of
     its others has become a string, 7.2, which runs it again, tells it so."""
@@ -148,19 +148,19 @@ class StreamPlayTest(PlayCase):
         print("  seed %d" % seed, file=sys.stderr)
         for round_ in range(scaled(12)):
             steps = [self.step(rand, ids, round_ % 4 < 2) for _ in range(80)]
-            self.play([(name or "w%d" % index, args) for index, (name, args) in enumerate(steps)], protocol=2 + round_ % 2)
+            self.run_script([(name or "w%d" % index, args) for index, (name, args) in enumerate(steps)], protocol=2 + round_ % 2)
             self.c.must("FLUSHALL")
             self.r.must("FLUSHALL")
 
 
 @kelvin_only
-class ColdStreamPlayTest(StreamPlayTest):
+class ColdStreamPlayTest(StreamScriptTest):
     """The same with every key cold before every command."""
     demote = True
 
 
 @kelvin_only
-class WorkersStreamPlayTest(StreamPlayTest):
+class WorkersStreamPlayTest(StreamScriptTest):
     options = {"io-threads": "4"}
 
 

@@ -5,7 +5,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, kelvin_only, main                                                # noqa: E402
-from support.play import blocked                                                                    # noqa: E402
+from support.scripts import blocked                                                                    # noqa: E402
 from support.resp import encode                                                                     # noqa: E402
 from support.server import until                                                                    # noqa: E402
 

@@ -11,14 +11,14 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, ServerCase, kelvin_only, main                                    # noqa: E402
-from support.play import PlayCase, blocked                                                          # noqa: E402
+from support.scripts import ScriptCase, blocked                                                          # noqa: E402
 from support.resp import Error, NULL_ARRAY, OK, encode                                              # noqa: E402
 from support.server import Server, is_sanitized, scaled, seed_new, until                            # noqa: E402
 
 KEYS = "wxyz"
 
 
-class MakersTest(PlayCase):
+class MakersTest(ScriptCase):
     """Everything that makes a key: each waiter waits for one, of any type, and must be served when redis serves it."""
 
     def test_restore_sort_and_store(self):
@@ -34,7 +34,7 @@ class MakersTest(PlayCase):
         script += [("e", ["BZMPOP", 0, 1, "u", "MIN"]), ("p", ["ZUNIONSTORE", "u", 2, "z", "z"]), ("p", ["EXISTS", "u"])]
         script += [("f", ["BZPOPMIN", "g", 0]), ("p", ["GEOADD", "geo", 13.4, 52.5, "berlin"]),
                    ("p", ["GEOSEARCHSTORE", "g", "geo", "FROMMEMBER", "berlin", "BYRADIUS", 1, "km"]), ("p", ["EXISTS", "g"])]
-        self.play([(name, [arg if isinstance(arg, bytes) else str(arg).encode() for arg in args]) for name, args in script])
+        self.run_script([(name, [arg if isinstance(arg, bytes) else str(arg).encode() for arg in args]) for name, args in script])
 
     def test_a_random_play_with_all_types(self):
         """A key is deleted before it becomes something else: 7.0 tells nobody of a value that takes another one's place."""
@@ -58,13 +58,13 @@ class MakersTest(PlayCase):
                 if maker.split()[1:2] == ["%(key)s"] and maker.split()[0] not in ("RPUSH", "LPUSH", "ZADD", "XADD") or "STORE" in maker:
                     lines.append("p DEL %s" % key)
                 lines.append("%s %s" % (rand.choice("pppq"), line))
-            self.play("\n".join(lines))
+            self.run_script("\n".join(lines))
             self.c.must("FLUSHALL")
             self.r.must("FLUSHALL")
 
     def test_many_keys(self):
         keys = " ".join("key:%d" % (index % 400) for index in range(1000))
-        self.play("""
+        self.run_script("""
             a BLPOP %s 0
             b BLMPOP 0 1000 %s RIGHT
             c XREAD BLOCK 0 STREAMS %s %s
@@ -256,7 +256,7 @@ class AroundTest(PairCase):
         until(lambda: blocked(watcher) == before + 1, what="a client waits")
 
     def test_who_has_waited_long_is_not_idle_when_served(self):
-        def play(client, other, watcher):
+        def run_script(client, other, watcher):
             watcher.must("CONFIG", "SET", "timeout", 1)
             self.wait(client, watcher, "BLPOP", "k", 0)
             ends = time.monotonic() + 3.2
@@ -273,7 +273,7 @@ class AroundTest(PairCase):
         self.each(play)
 
     def test_an_unblocked_client_is_counted_as_an_error(self):
-        def play(client, other, watcher):
+        def run_script(client, other, watcher):
             watcher.must("CONFIG", "RESETSTAT")
             self.wait(client, watcher, "BLPOP", "k", 0)
             watcher.must("CLIENT", "UNBLOCK", self.id_of(client, watcher), "ERROR")
@@ -288,7 +288,7 @@ class AroundTest(PairCase):
         return line.split()[0].split(b"=")[1]
 
     def test_a_pause_holds_back_pushes_and_not_the_end_of_waiting(self):
-        def play(client, other, watcher):
+        def run_script(client, other, watcher):
             self.wait(client, watcher, "BLPOP", "k", 0)
             watcher.must("CLIENT", "PAUSE", 100000, "WRITE")
             other.send(encode(["RPUSH", "k", 1, 2]))
@@ -318,7 +318,7 @@ class AroundTest(PairCase):
                 self.assertEqual(client.must("DBSIZE"), 0)
 
     def test_a_deleted_consumer_stays_deleted_and_a_moved_group_serves_with_the_next_entry(self):
-        def play(client, other, watcher):
+        def run_script(client, other, watcher):
             watcher.must("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
             watcher.must("XADD", "s", "1-1", "a", "1")
             watcher.must("XREADGROUP", "GROUP", "g", "reader", "STREAMS", "s", ">")

@@ -1,1 +1,1 @@
-"""What the tests over the wire share; see tests/README.md."""
+"""Shared by the tests over the wire; see tests/README.md."""

@@ -1,12 +1,12 @@
-"""Tests of the bound of memory: a server with a limit, its peak RSS as the kernel counts it, and a client beside those that load it.
+"""Tests of the memory limit: a server with maxmemory, its peak RSS as measured by the kernel, and a client in addition to those that load it.
 
     class PipeTest(BoundCase):
         def test_...(self):
             server = self.limited(64 << 20)
-            with self.watched(server, largest=1 << 20):     # the bound holds in here, and PING is answered
+            with self.watched(server, largest=1 << 20):     # checks the bound and the delay of PING in this block
                 ...
 
-KELVIN_LONG=1       the sizes of the issue, gigabytes; minutes, and some GB of disk. For running by hand
+KELVIN_LONG=1       full sizes, gigabytes: takes minutes and some GB of disk. For manual runs
 KELVIN_FIGURES=1    print the peak RSS, the bound and the longest PING of each case
 """
 import contextlib
@@ -23,21 +23,21 @@ from .server import SHORT, Server, is_redis, is_sanitized
 
 MB = 1 << 20
 LONG = bool(os.environ.get("KELVIN_LONG"))
-FIXED = 16 * MB                     # what the bound has beside maxmemory + 10 %
-# A server that is this much above its bound is killed: others use this machine, too. redis-server has no bound.
+FIXED = 16 * MB                     # what the bound allows in addition to maxmemory + 10 %
+# A server that exceeds its bound by this much is killed, as other programs use this machine. redis-server has no bound.
 RUNAWAY = (8192 if is_redis() else 1536) * MB
-UNLIMITED = 4096 * MB               # without maxmemory; only so that nothing runs away
+UNLIMITED = 4096 * MB               # without maxmemory; only to stop a server that grows without limit
 PING_LIMIT_S = 10.0 if is_sanitized() else 1.0
 BLOCK = random.Random(1).randbytes(2 * MB)
 
 
 def size_by_form(short, usual, long):
-    """With KELVIN_SHORT or a sanitizer; as in `make test`; with KELVIN_LONG."""
+    """Returns one of: the size with KELVIN_SHORT or a sanitizer; that of `make test`; that with KELVIN_LONG."""
     return long if LONG else short if SHORT or is_sanitized() else usual
 
 
 def value_of(number, size):
-    """Does not compress; different for each number."""
+    """Returns bytes that do not compress, different for each number."""
     at = number * 4099 % MB
     body = BLOCK[at:at + size] if size <= MB else (BLOCK * (size // len(BLOCK) + 2))[at:at + size]
     return (b"%016d" % number + body)[:size]
@@ -53,12 +53,12 @@ def rss_peak(pid):
 
 
 def rss_peak_reset(pid):
-    """VmHWM counts from now on, where the kernel allows that; else the peak is that of the whole life."""
+    """Resets VmHWM to the current RSS if the kernel permits it; otherwise the peak is that since the start."""
     with contextlib.suppress(OSError), open("/proc/%d/clear_refs" % pid, "w") as file:
         file.write("5")
 
 
-# A process of its own: threads of a test that feeds clients wait for each other longer than a server takes. Ends with its stdin.
+# A separate process, because threads of a test that sends data delay each other more than the server does. Ends with its stdin.
 PINGER = """
 import select, socket, sys, time
 client = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
@@ -82,7 +82,7 @@ print(count, longest, end)
 
 
 class Watch:
-    """Samples the RSS so that a server that takes all memory is killed in time, and sends a PING every 20 ms."""
+    """Samples the RSS, so that a server that takes all memory is killed in time, and sends a PING every 20 ms."""
 
     def __init__(self, server, bound):
         self.server, self.bound = server, bound
@@ -126,7 +126,7 @@ class BoundCase(unittest.TestCase):
     server = None
 
     def limited(self, maxmemory, options=None, **more):
-        """A server with this limit, or none if it is 0. redis-server gets none, as it would refuse or evict."""
+        """Starts a server with this limit; 0: none. redis-server gets none, as it would refuse writes or evict."""
         self.maxmemory = maxmemory
         given = {"maxmemory": None if is_redis() else maxmemory, "maxmemory-policy": "noeviction"}
         self.server = Server({**given, **(options or {})}, **more)
@@ -134,7 +134,7 @@ class BoundCase(unittest.TestCase):
         return self.server
 
     def end(self, server):
-        """What a failed test left behind need not stop in order."""
+        """After a failed test, the server need not stop cleanly."""
         if server.process is not None and self.passed_so_far():
             server.stop()
         else:
@@ -151,7 +151,7 @@ class BoundCase(unittest.TestCase):
 
     @contextlib.contextmanager
     def watched(self, server, largest=0, ping_limit=PING_LIMIT_S, bound=None):
-        """`largest`: bytes of the largest request and the largest reply together. `bound`: another one."""
+        """`largest`: bytes of the largest request and the largest reply together. `bound`: replaces the default bound."""
         if bound is None:
             bound = self.maxmemory * 11 // 10 + FIXED + largest if self.maxmemory else UNLIMITED
         watch, problem = Watch(server, bound), None
@@ -175,7 +175,7 @@ class BoundCase(unittest.TestCase):
             self.fail("; ".join(problems))
 
     def nothing_refused(self):
-        """No error was replied, and no key had to go."""
+        """Checks that no error was returned and no key was evicted."""
         info = self.server.info()
         self.assertEqual({name: text for name, text in info.items() if name.startswith("errorstat_")}, {})
         self.assertEqual(info["evicted_keys"], "0")
@@ -183,7 +183,7 @@ class BoundCase(unittest.TestCase):
 
 
 def send_until_full(client, data, quiet=0.5):
-    """Writes until the server has taken no byte for `quiet` seconds. Returns how many it took."""
+    """Writes until the server has read no byte for `quiet` seconds. Returns the number of bytes that it read."""
     sent, view = 0, memoryview(data)
     client.socket.settimeout(quiet)
     try:

@@ -8,9 +8,9 @@
                 GET k
             ''')
 
-`both` runs the script on the server under test and on redis-server and demands the same replies. Nothing has to be
-said about what the right reply is: the oracle says it. A class shares one pair of servers; every test starts with
-empty databases and fresh connections.
+`both` runs the script on the server under test and on redis-server, and compares the replies. Tests need not contain
+the expected replies: they are those of redis-server, the oracle. The tests of a class share one pair of servers; each test
+starts with empty databases and new connections.
 """
 import os
 import sys
@@ -29,12 +29,12 @@ def shown(reply):
 
 
 def kelvin_only(test):
-    """The test is about what redis-server does not have; skipped only when redis-server itself is under test."""
+    """The test uses features that redis-server does not have; skipped only if redis-server itself is under test."""
     return unittest.skipIf(is_redis(), "redis-server is the server under test")(test)
 
 
 class ServerCase(unittest.TestCase):
-    """One server under test a class, `self.server`, and a connection to it a test, `self.c`."""
+    """One server under test per class, `self.server`, and one connection to it per test, `self.c`."""
 
     options = {}
     maxDiff = 4000
@@ -83,7 +83,7 @@ class PairCase(unittest.TestCase):
         self.r.must("FLUSHALL")
 
     def clients(self, **options):
-        """A further connection to each."""
+        """Opens another connection to each server."""
         pair = self.server.client(**options), self.oracle.client(**options)
         for client in pair:
             self.addCleanup(client.close)
@@ -93,8 +93,8 @@ class PairCase(unittest.TestCase):
         """Called before every command of `both`; tier_test.py makes all keys cold here."""
 
     def both(self, script, clients=None):
-        """Run a script (a text of one command a line, `#` for comments, or a list of argument lists) on both and
-        compare reply by reply. Returns the replies of the server under test."""
+        """Run a script (text with one command per line and `#` for comments, or a list of argument lists) on both servers
+        and compare each reply. Returns the replies of the server under test."""
         ours, theirs = clients or (self.c, self.r)
         commands = [split(line) for line in script.splitlines() if line.strip() and not line.strip().startswith("#")] \
             if isinstance(script, str) else [[arg if isinstance(arg, bytes) else str(arg).encode() for arg in command]
@@ -106,7 +106,7 @@ class PairCase(unittest.TestCase):
             try:
                 ours_reply = ours.call(*args)
             except (Closed, OSError) as error:
-                self.fail("%s: the server under test gave no reply (%s) to\n    %s\nafter\n%s" % (
+                self.fail("%s: no reply from the server under test (%s) to\n    %s\nafter\n%s" % (
                     type(error).__name__, error, quote(args)[:MAX_SHOWN], "\n".join(done[-12:])))
             done.append("    " + quote(args)[:MAX_SHOWN])
             if not compare.same(ours_reply, theirs_reply, args):
@@ -116,8 +116,8 @@ class PairCase(unittest.TestCase):
         return replies
 
     def both_raw(self, data, closes=None, before=None, silent=False):
-        """Send raw bytes on fresh connections; both must answer the same bytes, and close or stay open alike. `silent`:
-        redis is not expected to answer at all."""
+        """Send raw bytes on new connections. Both servers must return the same bytes, and both must close the connection or
+        both keep it open. `silent`: redis is expected to return nothing."""
         ours, theirs = self.clients()
         for client in (ours, theirs):
             if before:
@@ -129,7 +129,7 @@ class PairCase(unittest.TestCase):
         theirs_bytes, theirs_closed = theirs.raw(0 if silent else 1)
         ours_bytes, ours_closed = ours.raw(len(theirs_bytes) + (1 if theirs_closed else 0))
         if (ours_bytes, ours_closed) != (theirs_bytes, theirs_closed):
-            # On a busy machine one of them may just have been late.
+            # On a busy machine, one of them may only have been slow.
             if not theirs_closed:
                 more, theirs_closed = theirs.raw(0, quiet=0.5)
                 theirs_bytes += more
@@ -151,9 +151,9 @@ class PairCase(unittest.TestCase):
 
 
 def main():
-    """Run the tests of the calling module, from wherever it was started."""
+    """Run the tests of the calling module, from any working directory."""
     if not os.path.exists(under_test()):
-        sys.exit("there is no %s: run make, or set KELVIN_SERVER" % under_test())
+        sys.exit("%s not found: run make, or set KELVIN_SERVER" % under_test())
     unittest.main(verbosity=2 if "-v" in sys.argv else 1)
 
 

@@ -11,6 +11,6 @@ def tool_path():
 
 
 def verify(path, *options):
-    """Exit status (0: whole) and text."""
+    """Returns the exit status (0: no fault found) and the output."""
     done = subprocess.run([tool_path(), *options, path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
     return done.returncode, done.stdout.decode("utf-8", "replace")

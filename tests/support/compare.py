@@ -1,7 +1,7 @@
-"""When are two replies the same? Exactly equal, but for the commands whose reply may rightly differ.
+"""Compares replies: they have to be equal, except those of commands whose replies may differ.
 
-SAME maps a command's name to f(ours, theirs, args) for those. DIFFERS_7_2 names what Redis 7.2 (our target) answers
-differently from 7.0 (the oracle): those commands are run, and only their replies are not compared.
+SAME maps a command's name to f(ours, theirs, args) for those. DIFFERS_7_2 has the replies of Redis 7.2 (our target) that
+differ from those of 7.0 (the oracle): these commands are run, but their replies are not compared.
 """
 import math
 
@@ -9,7 +9,7 @@ from .resp import Double, Error, Map, NULL, Status
 
 
 def order(reply):
-    """Anything, in an order of its own."""
+    """Returns a sort key for any reply."""
     return repr(reply)
 
 
@@ -26,7 +26,7 @@ def pairs_unordered(ours, theirs, args):
 
 
 def near(tolerance):
-    """The two servers run the same command at slightly different times."""
+    """The values may differ slightly, as the servers run the command at slightly different times."""
     def same(ours, theirs, args):
         if type(ours) is int and type(theirs) is int and ours > 0 and theirs > 0:
             return abs(ours - theirs) <= tolerance
@@ -35,7 +35,7 @@ def near(tolerance):
 
 
 def digits_of_7_2(number):
-    """How 7.2 prints a double: the shortest digits that read back, in one of three shapes."""
+    """Formats a double as 7.2 does: the shortest digits that are read back exactly, in one of three formats."""
     if number == int(number) and abs(number) <= 2 ** 62:
         return b"%d" % int(number)
     sign, digits = "-" if number < 0 else "", repr(abs(number))
@@ -56,7 +56,7 @@ def digits_of_7_2(number):
 
 
 def scores(ours, theirs, args):
-    """The same, but that 7.0 prints scores to 17 digits, and so 0.10000000000000001 for what is 0.1 in 7.2."""
+    """Equal, except that 7.0 prints scores with 17 digits, such as 0.10000000000000001 for 0.1 in 7.2."""
     if isinstance(ours, list) and type(ours) is type(theirs):
         return len(ours) == len(theirs) and all(scores(*both, args) for both in zip(ours, theirs))
     if ours == theirs:
@@ -77,14 +77,14 @@ def kind(ours, theirs, args):
 
 
 def size(ours, theirs, args):
-    """As many elements, chosen at random."""
+    """The same number of elements, which are selected at random."""
     if isinstance(ours, list) and type(ours) is type(theirs):
         return len(ours) == len(theirs)
     return kind(ours, theirs, args)
 
 
 def scan(ours, theirs, args):
-    """A step of a scan: the same shape; the same elements when both went through everything in one step."""
+    """A step of a scan: the same structure, and the same elements if both scans were complete in one step."""
     if not isinstance(ours, list) or not isinstance(theirs, list):
         return ours == theirs
     if len(ours) != 2 or not isinstance(ours[0], bytes) or not isinstance(ours[1], list):
@@ -101,12 +101,12 @@ def scan(ours, theirs, args):
 
 
 def timeout(ours, theirs, args):
-    """7.2 has another text for one that is too large."""
+    """7.2 has another error text for a value that is too large."""
     return scores(ours, theirs, args) or (ours == Error(b"ERR timeout is out of range") and theirs == Error(b"ERR timeout is negative"))
 
 
 def lpos(ours, theirs, args):
-    """7.2 refuses the one RANK that has no opposite; 7.0 takes it."""
+    """7.2 refuses the RANK that can't be negated; 7.0 accepts it."""
     return ours == theirs or (isinstance(ours, Error) and b"-9223372036854775808" in args)
 
 
@@ -115,17 +115,17 @@ def object_(ours, theirs, args):
         return kind(ours, theirs, args)
     if len(args) > 1 and args[1].lower() == b"help":
         return kind(ours, theirs, args)
-    # Since 7.2 small sets are listpacks. Which type the key has is not known here; spec/set_test.py has the rules.
+    # Since 7.2, small sets are listpacks. The type of the key is not known here; spec/set_test.py checks the rules.
     if len(args) > 1 and args[1].lower() == b"encoding" and ours == b"listpack" and theirs == b"hashtable":
         return True
-    # Since 7.2 small lists are listpacks, likewise; spec/list_test.py.
+    # Since 7.2, small lists are listpacks as well; see spec/list_test.py.
     if len(args) > 1 and args[1].lower() == b"encoding" and ours == b"listpack" and theirs == b"quicklist":
         return True
     return ours == theirs
 
 
 def hello(ours, theirs, args):
-    """All but who we are."""
+    """Everything except what identifies the connection and the server."""
     def facts(reply):
         if isinstance(reply, Map):
             pairs = list(reply)
@@ -161,11 +161,11 @@ NO_SCORE = Error(b"ERR One or more scores can't be converted into double")
 
 
 def sort(ours, theirs, args):
-    """What BY leaves equal, or does not sort, comes in any order. Redis takes an ERANGE of the past for one of now."""
+    """Elements that are equal by BY, or not sorted, are in any order. Redis mistakes an old ERANGE for a new one."""
     words = [arg.lower() for arg in args]
     if theirs == NO_SCORE and isinstance(ours, list):
         return True
-    # ALPHA compares up to a NUL there.
+    # There, ALPHA compares up to a NUL byte.
     has_nul = isinstance(ours, list) and any(isinstance(each, bytes) and b"\x00" in each for each in ours)
     if b"by" in words or (b"alpha" in words and (b"get" in words or has_nul)):
         return size(ours, theirs, args) if b"limit" in words else unordered(ours, theirs, args)
@@ -173,14 +173,14 @@ def sort(ours, theirs, args):
 
 
 def idle(ours, theirs, args):
-    """Milliseconds since a delivery: the third of four, about the same."""
+    """The third of four elements, milliseconds since a delivery, is approximately the same."""
     if type(ours) is not list or type(theirs) is not list or len(ours) != len(theirs) or len(args) == 3:
         return ours == theirs
     return all(type(one) is list and len(one) == len(other) == 4 and one[:2] == other[:2] and one[3] == other[3] and abs(one[2] - other[2]) < 60000
                for one, other in zip(ours, theirs))
 
 
-# Not in 7.0; a clock; what only a radix tree has; nodes, of which Redis keeps some that have only deleted entries.
+# Fields that 7.0 does not have, a time, those of a radix tree, and nodes, of which Redis keeps some with only deleted entries.
 LEFT_OUT = {b"active-time", b"seen-time", b"idle", b"inactive", b"radix-tree-nodes", b"radix-tree-keys"}
 CLOCK_MIN = 10 ** 12
 
@@ -202,14 +202,14 @@ def xinfo(ours, theirs, args):
 
 
 def xread(ours, theirs, args):
-    """7.2 has another text for it."""
+    """7.2 has another error text."""
     if isinstance(ours, Error) and isinstance(theirs, Error) and ours.startswith(b"ERR Unbalanced"):
         return theirs.startswith(b"ERR Unbalanced")
     return ours == theirs
 
 
 def xsetid(ours, theirs, args):
-    """7.2 looks first whether the ID is below that of a deleted entry; 7.0 does not look at all."""
+    """7.2 first checks whether the ID is below that of a deleted entry; 7.0 does not check this."""
     return ours == theirs or (isinstance(theirs, Error) and isinstance(ours, Error) and ours.endswith(b"current max_deleted_entry_id"))
 
 
@@ -237,22 +237,22 @@ SAME = {
 
 
 def newer(ours, theirs, args):
-    """True when Redis 7.2 is known to answer this differently from the 7.0 of the oracle."""
+    """True if Redis 7.2 is known to return another reply than 7.0, the version of the oracle."""
     name = args[0].lower()
-    # Since 7.2 these check their arguments also when the key is missing.
+    # Since 7.2, these check their arguments even if the key does not exist.
     if name in (b"bitcount", b"bitpos") and isinstance(ours, Error) and not isinstance(theirs, Error):
         return True
     # WITHSCORE is new in 7.2.
     if name in (b"zrank", b"zrevrank") and len(args) == 4:
         return True
-    # Since 7.2 an unknown subcommand of CLIENT and OBJECT may exist there and not here.
+    # A subcommand of CLIENT and OBJECT that 7.0 does not know may exist in 7.2.
     if name == b"client" and len(args) > 1 and args[1].lower() in (b"setinfo", b"no-touch"):
         return True
     return False
 
 
 def shortest(reply):
-    """Doubles of RESP3 as 7.2 writes them: the oracle is more verbose."""
+    """Returns the reply with RESP3 doubles formatted as in 7.2: the oracle prints more digits."""
     if isinstance(reply, Double):
         return Double(repr(float(reply)).encode())
     if isinstance(reply, (list, tuple)):

@@ -1,9 +1,9 @@
-"""Run the same commands on two servers, compare every reply and now and then everything there is, and shrink what fails.
+"""Run the same commands on two servers, compare every reply and periodically the whole data set, and shrink failing sequences.
 
-A sequence is a list of argument lists; besides commands it may hold [b"@roundtrip", source, target, ms, ...] (DUMP and
+A sequence is a list of argument lists; besides commands it may contain [b"@roundtrip", source, target, ms, ...] (DUMP and
 RESTORE within each server), [b"@pop", key, count...] (a SPOP on ours, and the same members removed from the oracle's set),
-[b"@sort", ...] (a SORT, but of sorted sets), [b"@setid", key, ID, ...] (an XSETID, but below what was deleted) and
-[b"@demote", key] (TIER DEMOTE on ours only, in whatever database is selected).
+[b"@sort", ...] (a SORT, except of sorted sets), [b"@setid", key, ID, ...] (an XSETID, except below a deleted ID) and
+[b"@demote", key] (TIER DEMOTE on ours only, in the selected database).
 """
 import os
 import tempfile
@@ -16,7 +16,7 @@ BATCH = 40
 DATABASES = 4
 
 
-# What is run on its own, not in a batch.
+# Commands that are run separately, not in a batch.
 ALONE = {b"@roundtrip": "_roundtrip", b"@pop": "_pop", b"@sort": "_sort", b"@setid": "_setid"}
 
 
@@ -37,7 +37,7 @@ class Difference(Exception):
 
 
 class Runner:
-    """`ours` and `oracle` are Servers. `tick` is called between batches with our connection's index of commands done."""
+    """`ours` and `oracle` are Servers. `tick` is called between batches with the number of commands done."""
 
     def __init__(self, ours, oracle, tick=None, deep_every=400, protocol=2):
         self.ours, self.oracle = ours, oracle
@@ -64,7 +64,7 @@ class Runner:
         self.b.must("FLUSHALL")
 
     def run(self, sequence, deep_every=None):
-        """Raises Difference where the two part. The servers start empty."""
+        """Raises Difference at the first difference. The servers start empty."""
         self.start_empty()
         deep_every = deep_every or self.deep_every
         done, deep_at = 0, deep_every
@@ -94,7 +94,7 @@ class Runner:
             if not ours:
                 raise
             raise Difference(batch[-1], error, "(a reply)", done + len(batch),
-                             "the server under test gave no proper reply in a batch that ends with") from None
+                             "no valid reply from the server under test in a batch that ends with") from None
 
     def _batch(self, batch, done):
         theirs = iter(self._replies(self.b, [args for args in batch if args[0] != b"@demote"], done, False))
@@ -123,7 +123,7 @@ class Runner:
             raise Difference([b"RESTORE", target, ttl, payloads[0]] + words, replies[0], replies[1], done + 1)
 
     def _sort(self, args, done):
-        """Redis makes a skiplist of a sorted set that is sorted, even to read it; we don't. So those are left to sort_test.py."""
+        """Redis converts a sorted set to a skiplist when SORT reads it; Kelvin does not. So these are tested in sort_test.py."""
         command = args[1:]
         if len(command) > 1 and bytes(self.b.call(b"TYPE", command[1])) == b"zset":
             return
@@ -133,7 +133,7 @@ class Runner:
             raise Difference(command, reply, expected, done + 1)
 
     def _setid(self, args, done):
-        """Redis 7.0 lets the last ID go below an entry's that was deleted; 7.2 and we don't."""
+        """Redis 7.0 allows a last ID below that of a deleted entry; 7.2 and Kelvin do not."""
         command = [b"XSETID"] + args[1:]
         reply, = self._replies(self.a, [command], done, True)
         if reply == BELOW_DELETED and len(args) > 2 and bytes(self.b.call(b"TYPE", args[1])) == b"stream":
@@ -143,7 +143,7 @@ class Runner:
             raise Difference(command, reply, expected, done + 1)
 
     def _pop(self, args, done):
-        """What SPOP takes is random, so the oracle is told what went; all else about the reply is checked."""
+        """SPOP removes random members, so the same ones are removed from the oracle's set; everything else about the reply is checked."""
         command = [b"SPOP"] + args[1:]
         reply, = self._replies(self.a, [command], done, True)
         members = reply if isinstance(reply, list) else [reply]
@@ -157,20 +157,20 @@ class Runner:
         if type(reply) is not (bytes if len(args) == 2 else Set if self.protocol == 3 else list):
             raise Difference(command, reply, "(another type)", done + 1)
         if len(members) != wanted or removed != wanted:
-            raise Difference(command, reply, "%d of these %d members were there" % (removed, size), done + 1)
+            raise Difference(command, reply, "%d of these %d members existed" % (removed, size), done + 1)
 
-    # Everything there is
+    # The whole data set
 
     def compare_all(self, done=0, encodings=True):
         """DBSIZE, KEYS, a full SCAN, and type, encoding, expiry and value of every key, in every database that is used.
-        Encodings may differ after a restart: 3.0 that INCRBYFLOAT made 3 comes back from the log as an integer."""
+        Encodings may differ after a restart: 3.0, which INCRBYFLOAT made 3, is an integer after replay."""
         now = [client.must("CLIENT", "INFO").split(b" db=")[1].split()[0] for client in (self.a, self.b)]
         if now[0] != now[1]:
             raise Difference([b"CLIENT", b"INFO"], now[0], now[1], done, "the selected databases differ")
         for database in range(DATABASES):
             select = [[b"SELECT", b"%d" % database]]
             states = [self._keys(client, select) for client in (self.a, self.b)]
-            for _ in range(50):         # DBSIZE counts keys that have expired until somebody removes them
+            for _ in range(50):         # DBSIZE counts expired keys until they are deleted
                 if states[0][0] == states[1][0] or states[0][1] != states[1][1]:
                     break
                 time.sleep(0.1)
@@ -204,11 +204,11 @@ class Runner:
             raise Difference([b"SCAN", b"0"], scanned, keys, done, in_db + "a full SCAN (ours) is not KEYS (redis)")
 
     def _same_values(self, select, keys, database, done, encodings):
-        looks = [[name, key] for key in keys for name in (b"TYPE", b"PEXPIRETIME")] + \
+        queries = [[name, key] for key in keys for name in (b"TYPE", b"PEXPIRETIME")] + \
                 [[b"OBJECT", b"ENCODING", key] for key in keys if encodings]
-        ours, theirs = (client.pipeline(looks) for client in (self.a, self.b))
+        ours, theirs = (client.pipeline(queries) for client in (self.a, self.b))
         types = {}
-        for args, reply, expected in zip(looks, ours, theirs):
+        for args, reply, expected in zip(queries, ours, theirs):
             if args[0] == b"TYPE":
                 types[args[1]] = bytes(expected)
             if not compare.same(reply, expected, args):
@@ -230,7 +230,7 @@ READ = {
 
 
 def minimise(fails, sequence, seconds=60):
-    """Delta debugging: the shortest sequence found, within the time, that still fails."""
+    """Delta debugging: returns the shortest failing sequence that is found in the given time."""
     deadline = time.monotonic() + seconds
     parts = 2
     while len(sequence) >= 2:
@@ -250,12 +250,12 @@ def minimise(fails, sequence, seconds=60):
 
 
 def explain(runner, sequence, first, seed, seconds=60):
-    """The report of a failure: what differed, and the shortest script that shows it."""
+    """Returns the report of a failure: the difference, and the shortest script that reproduces it."""
     def fails(shorter):
         try:
             runner.run(shorter, deep_every=len(shorter) + 1)
         except Difference as difference:
-            # Another difference is another bug: following it would lead away from this one.
+            # Another difference is another bug, and must not replace this one.
             if difference.what != first.what or difference.command[0].lower() != first.command[0].lower():
                 return False
             last[0] = difference
@@ -272,21 +272,21 @@ def explain(runner, sequence, first, seed, seconds=60):
         fails(shortest)
         note = "%d of %d commands are enough" % (len(shortest), len(sequence))
     else:
-        note = "it did not fail again; the last commands before it were"
+        note = "it could not be reproduced; the last commands before the failure"
         shortest = shortest[-40:]
     path = os.path.join(tempfile.gettempdir(), "kelvin-failure-%s.txt" % seed)
     with open(path, "w") as file:
         file.write(to_script(shortest) + "\n")
     tail = ""
     if not runner.ours.alive():
-        tail = "\nthe server under test died; its log:\n" + runner.ours.log_tail()
+        tail = "\nthe server under test crashed; its log:\n" + runner.ours.log_tail()
     return "%s\n\nseed %s; %s (tests/spec/differential_test.py --replay %s):\n%s\n\n%s%s" % (
         first, seed, note, path, "\n".join(line if len(line) < 400 else line[:400] + "..."
                                            for line in to_script(shortest).split("\n")), last[0], tail)
 
 
 def shrink_arguments(fails, sequence):
-    """Cut the long arguments short where that changes nothing."""
+    """Shorten long arguments if the sequence still fails."""
     for index, args in enumerate(sequence):
         for position, arg in enumerate(args):
             if len(arg) > 20:

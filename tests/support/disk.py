@@ -1,12 +1,12 @@
-"""The other half of disk_shim.c: sets its rules while a server runs, reads its journal, and makes from it what a power cut could
-have left on the disk.
+"""The counterpart of disk_shim.c: sets its rules while a server runs, reads its journal, and creates from it a state of the disk that a
+power failure could have left.
 
     disk = Disk(folder, journal=True)
     server = Server(options, folder=folder, environment=disk.environment)
     disk.rule(0, "write sync", "appendonlydir/*.incr.aof", FAIL, error=errno.EIO)
 
-What a power cut leaves: of a file, what was written before the last fsync of it began; of a directory, the names that were made
-before its last fsync; and whatever else of the rest it likes. `Journal.state` draws one such state, as of any moment.
+After a power failure, a file has everything that was written before its last fsync began, and a directory has all names that were
+created before its last fsync; any part of the other changes may be there as well. `Journal.state` draws one such state for any moment.
 """
 import collections
 import mmap
@@ -30,12 +30,12 @@ def shim_path():
     if not os.path.exists(path):
         path = os.path.join(ROOT, "build", "release", "tests", "disk_shim.so")
     if not os.path.exists(path):
-        raise FileNotFoundError("there is no %s: make shim" % path)
+        raise FileNotFoundError("%s not found: run make shim" % path)
     return path
 
 
 class Disk:
-    """The files through which a preloaded shim is steered. They lie beside `folder`, not in it."""
+    """The files that control a preloaded shim. They are next to `folder`, not in it."""
 
     def __init__(self, folder, journal=False):
         self.folder = folder
@@ -58,7 +58,7 @@ class Disk:
 
     @property
     def records(self):
-        """Entries in the journal: a moment of the disk's history."""
+        """The number of entries in the journal: a moment in the history of the disk."""
         return self.number(16)
 
     @property
@@ -66,7 +66,7 @@ class Disk:
         return self.number(24)
 
     def last(self):
-        """What a rule did something to, the last time."""
+        """Returns the last operation to which a rule was applied."""
         path = self.page[32:32 + PATTERN_SIZE].split(b"\0")[0].decode()
         return "%s %s" % (KINDS[struct.unpack_from("<I", self.page, 32 + PATTERN_SIZE)[0]], path)
 
@@ -110,7 +110,7 @@ def read_journal(path):
         at += RECORD.size
         end = at + path_size + other_size + data_size
         if end > len(text):
-            break                       # killed while it was written
+            break                       # the process was killed while writing it
         name = bytes(text[at:at + path_size]).decode()
         other = bytes(text[at + path_size:at + path_size + other_size]).decode()
         entries.append(Entry(KINDS[kind], handle, name, other, offset, text[at + path_size + other_size:end], time_ns / 1e9))
@@ -119,16 +119,16 @@ def read_journal(path):
 
 
 class Node:
-    """A file or a directory, and all that ever happened to it: `changes` are (moment, ...), of a file (moment, offset, bytes) or
-    (moment, size, None); of a directory (moment, {name: node or None}). `syncs` are (moment it began, moment it ended, well)."""
+    """A file or a directory with all its changes: `changes` are (moment, ...), of a file (moment, offset, bytes) or
+    (moment, size, None); of a directory (moment, {name: node or None}). `syncs` are (moment of the begin, moment of the end, whether it succeeded)."""
 
     def __init__(self, is_directory, name):
         self.is_directory, self.name = is_directory, name
         self.changes, self.syncs = [], []
-        self.now = {}                   # of a directory: what is in it at the end of what was read
+        self.now = {}                   # of a directory: its entries after the changes read so far
 
     def durable_until(self, moment):
-        """All changes before this moment are on the disk if the power is cut at `moment`."""
+        """Returns the moment before which all changes are on the disk after a power failure at `moment`."""
         until = 0
         for began, ended, well in self.syncs:
             if ended > moment:
@@ -138,7 +138,7 @@ class Node:
         return until
 
     def doubtful(self, moment):
-        """(after, until): changes that a failed sync should have covered. The kernel holds them for clean, so no later sync writes them."""
+        """Returns (after, until): the changes of a failed sync. Their pages are clean for the kernel, so no later sync writes them."""
         spans, good = [], 0
         for began, ended, well in self.syncs:
             if ended > moment:
@@ -156,7 +156,7 @@ class Journal:
     def __init__(self, path):
         self.entries = read_journal(path)
         self.root = Node(True, "")
-        self.logs = []                  # the log's increments, as they got their first byte
+        self.logs = []                  # the log's increments, in the order of their first write
         handles, begun = {}, {}
         for moment, entry in enumerate(self.entries, 1):
             kind = entry.kind
@@ -221,7 +221,7 @@ class Journal:
             target.changes.append((moment, {new: node}))
 
     def log_commands(self):
-        """All commands that were ever written to the log, in its order, SELECTs included."""
+        """Returns all commands that were written to the log, in order, including SELECT."""
         commands = []
         for node in self.logs:
             text = file_bytes(node.changes)
@@ -246,7 +246,7 @@ class Journal:
         return commands
 
     def state(self, moment, chance, folder):
-        """Make in `folder` what a power cut at `moment` could have left; `chance` None: what a kill would have. Returns how."""
+        """Creates in `folder` a state that a power failure at `moment` could have left; with `chance` None, that of a kill. Returns a description."""
         names = chance.choice(("all", "none", "until", "prefix", "subset")) if chance else "all"
         datas = chance.choice(("all", "none", "mixed", "mixed", "torn", "zeros")) if chance else "all"
         cut = Cut(moment, chance, names, datas)
@@ -258,7 +258,7 @@ class Cut:
     def __init__(self, moment, chance, names, datas):
         self.moment, self.chance, self.names, self.datas = moment, chance, names, datas
         self.until = chance.randrange(moment + 1) if chance else moment
-        self.built = {}                 # nodes that lie somewhere already: a second name of a file is a link
+        self.built = {}                 # nodes that have been created: a second name of a file is a link
 
     def build(self, directory, folder):
         os.makedirs(folder, exist_ok=True)
@@ -280,7 +280,7 @@ class Cut:
             kept = set(open_)
         elif self.names == "none":
             kept = set()
-        elif self.names == "until":             # in order across directories, as a journaling file system has it
+        elif self.names == "until":             # in order across directories, as in a journaling file system
             kept = {moment for moment in open_ if moment <= self.until}
         elif self.names == "prefix":            # in order within each
             kept = set(open_[:self.chance.randrange(len(open_) + 1)])

@@ -1,12 +1,12 @@
-"""Random commands that collide: few keys, every command, and arguments nobody should send.
+"""Random commands that interact: few keys, all commands, and also invalid arguments.
 
-A row of TEMPLATES is a command as a person would write its syntax; a word in lower case is replaced by a random argument
-of that kind (the methods of Generator), `[...]` is there half of the time, `a|b` is either, `x+` is one or more.
+A row of TEMPLATES is the syntax of a command. A word in lower case is replaced by a random argument of this kind (the
+methods of Generator), `[...]` is included with a probability of one half, `a|b` is one of them, `x+` is one or more.
 """
 import random
 import re
 
-# Shapes of arguments where a number is expected, none of which makes a server ask for hundreds of megabytes.
+# Arguments where a number is expected. None of them makes a server allocate hundreds of megabytes.
 ODD_NUMBERS = [b"", b" ", b"-", b"abc", b"1 ", b" 1", b"+1", b"01", b"-0", b"0x10", b"1.0", b"1e3", b"\x00", b"nan", b"inf",
                b"-inf", b"9223372036854775807", b"9223372036854775808", b"-9223372036854775808", b"-9223372036854775809",
                b"18446744073709551615", b"18446744073709551616", b"1" * 30, b"4294967296", b"2147483648", b"-2147483649"]
@@ -54,7 +54,7 @@ TEMPLATES = {
     "sintercard": ["numberedkeys", "numberedkeys LIMIT small"], "sinterstore": "key key+", "sismember": "key member",
     "smembers": "key", "smismember": "key member+", "smove": "key key member", "srandmember": ["key", "key count"],
     "srem": "key member+", "sscan": "key 0 COUNT 100000 [MATCH pattern]", "sunion": "key+", "sunionstore": "key key+",
-    # Sorted sets. Ranges by member only over keys whose scores are all 0: over others Redis promises nothing.
+    # Sorted sets. Ranges by member only with keys whose scores are all 0: with others the result is undefined in Redis.
     "zadd": ["key scoremember+", "key scoremember+", "key [NX|XX] [GT|LT] [CH] scoremember+", "key [NX|XX|CH] INCR score zmember",
              "key [nx] [xx] [gt] [lt] [INCR] scoremember+", "lexkey zeromember+"],
     "zcard": "key", "zcount": "key scorebound scorebound", "zdiff": "zinputs [WITHSCORES]", "zdiffstore": "key zinputs",
@@ -77,7 +77,7 @@ TEMPLATES = {
     "zscan": "key 0 COUNT 100000 [MATCH pattern]", "zscore": "key zmember",
     "zunion": "zinputs [WEIGHTS zweights] [AGGREGATE SUM|MIN|MAX] [WITHSCORES]",
     "zunionstore": "key zinputs [WEIGHTS zweights] [AGGREGATE SUM|MIN|MAX] [WITHSCORES]",
-    # Geo. COUNT without ANY only where the order decides: which of those that are as far is left out, is not defined.
+    # Geo. COUNT without ANY only where the order decides: it is undefined which of several members at the same distance are omitted.
     "geoadd": ["key geoplace+", "key [NX|XX] [CH] geoplace+", "key [nx] [xx] [ch] geoplace+"],
     "geodist": "key zmember zmember [geounit]", "geohash": ["key zmember+", "key"], "geopos": ["key zmember+", "key"],
     "geosearch": "key geofrom geoby [COUNT count ANY] [ASC|DESC|desc] [WITHCOORD] [WITHDIST] [WITHHASH] [foo]",
@@ -86,7 +86,7 @@ TEMPLATES = {
     "georadius_ro": "key geopoint geocircle [COUNT count ANY] [ASC|DESC|desc] [WITHDIST] [WITHHASH] [STORE key]",
     "georadiusbymember": "key zmember geocircle [COUNT count ANY] [ASC|DESC|desc] [WITHCOORD] [STORE|STOREDIST key]",
     "georadiusbymember_ro": "key zmember geocircle [COUNT count ANY] [ASC|DESC|desc] [WITHDIST]",
-    # Streams. Always with IDs: a clock is not the same twice. Idle times that all have, or none.
+    # Streams. Always with explicit IDs, as generated ones depend on the clock. Idle times that all entries have, or none.
     "xack": "key xgroupname xid+",
     "xadd": ["key xnewid fieldvalue+", "key xnewid fieldvalue", "key xnewid xsamefields", "key xnewid xsamefields",
              "key [NOMKSTREAM] xtrim xnewid xsamefields", "key [nomkstream] [xtrim] [xtrim] xnewid fieldvalue+"],
@@ -121,7 +121,7 @@ TEMPLATES = {
     "echo": "value", "ping": "[value]", "time": "", "lastsave": "",
 }
 
-# How often, against 100 for everything not named here: what empties databases is rare, or nothing would ever collide.
+# Relative frequencies; other commands have 100. Commands that empty databases are rare, as otherwise commands would not interact.
 WEIGHTS = {"flushall": 2, "flushdb": 6, "select": 60, "swapdb": 25, "set": 600, "hset": 900, "mset": 150, "move": 60,
            "copy": 150, "rename": 150, "keys": 20, "scan": 20, "time": 5, "lastsave": 2, "echo": 10, "ping": 10,
            "randomkey": 20, "dump": 10, "del": 60, "unlink": 60, "expire": 150, "getdel": 60, "restore": 100,
@@ -130,7 +130,7 @@ WEIGHTS = {"flushall": 2, "flushdb": 6, "select": 60, "swapdb": 25, "set": 600, 
            "zadd": 1500, "geoadd": 700, "zunionstore": 150, "rpush": 900, "lpush": 600, "ltrim": 40, "linsert": 250, "lset": 250, "lmove": 150,
            "blpop": 30, "brpop": 30, "blmove": 30, "brpoplpush": 30, "blmpop": 30, "bzpopmin": 30, "bzpopmax": 30, "bzmpop": 30}
 
-# They must not wait for long: their words are never changed at random.
+# These must not block for long, so their words are not mutated.
 BLOCKING = ("blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop")
 FAMILY = {name: b"s" for name in TEMPLATES if name.startswith((
     "append", "bit", "get", "lcs", "mget", "msetnx", "setbit", "setrange", "strlen", "substr"))}
@@ -146,15 +146,15 @@ FAMILY.update((name, b"l") for name in TEMPLATES if name in (
     "lindex", "linsert", "llen", "lmove", "lmpop", "lpop", "rpop", "lpos", "lpush", "rpush", "lpushx", "rpushx", "lrange", "lrem", "lset",
     "ltrim", "rpoplpush") + BLOCKING[:5])
 FAMILY.update((name, b"z") for name in BLOCKING[5:])
-# One letter each: the beginning of the keys that most commands of a family use.
+# One letter for each family: the prefix of the keys that most of its commands use.
 FAMILIES = (b"s", b"n", b"h", b"l", b"t", b"z", b"p", b"g", b"x")
 WRITE_ANY = {"set", "setex", "psetex", "mset", "getset", "setnx"}
 
 
 class Generator:
-    """next() gives a list of arguments. Besides real commands: [b"@roundtrip", source, target, ms, words...], a DUMP of
-    source whose payload is RESTOREd to target on the same server, [b"@pop", key, count...], a SPOP that takes the same members
-    on both, [b"@sort", b"SORT", ...], [b"@setid", key, ID...], an XSETID, and [b"@demote", key] when `demote` is on."""
+    """next() returns a list of arguments. Besides real commands: [b"@roundtrip", source, target, ms, words...], a DUMP of
+    source whose payload is RESTOREd to target on the same server, [b"@pop", key, count...], a SPOP that removes the same
+    members on both, [b"@sort", b"SORT", ...], [b"@setid", key, ID...], an XSETID, and [b"@demote", key] when `demote` is on."""
 
     def __init__(self, seed, commands, demote=False, keys=6, databases=3):
         self.random = random.Random(seed)
@@ -165,14 +165,14 @@ class Generator:
             self.commands.append("spop")
         self.weights = [WEIGHTS.get(name, 100) for name in self.commands]
         self.demote = demote
-        # Most commands of a family use keys of their own, or nearly every answer would be WRONGTYPE.
+        # Most commands of a family use separate keys, as otherwise nearly all replies would be WRONGTYPE.
         self.keys = {family: [b"%s%d" % (family, index) for index in range(keys)] for family in FAMILIES}
         self.lex_keys = [b"lex%d" % index for index in range(3)]
         self.odd_keys = [b"", b"key with\r\n\x00\xff bytes", b"L" * 300]
         self.family = b"s"
         self.databases = databases
         self.stream_ms = 1
-        self.stream_ids = {}            # by key: IDs that XADD was given not long ago
+        self.stream_ids = {}            # by key: IDs of recent XADD commands
         self.at_key = b""               # the key that was drawn last
         self.coming = []
 
@@ -185,12 +185,12 @@ class Generator:
     def next(self):
         if not self.coming:
             args = self.command()
-            # Groups are made all the time: without one, all that these say is NOGROUP.
+            # Groups are created often: without a group, these commands only return NOGROUP.
             if args[0].lower() in NEED_GROUP and len(args) > 3 and self.chance(0.8):
                 keys = args[args.index(b"STREAMS") + 1:-1] if b"STREAMS" in args else [args[1]]
                 group = args[2 + args[1:].index(b"GROUP")] if b"GROUP" in args[1:-1] else args[2]
                 self.coming += [[b"XGROUP", b"CREATE", key, group, b"0", b"MKSTREAM"] for key in keys]
-            # Since 7.2 these always make the consumer, and in 7.0 only if it gets something: here it is always there.
+            # Since 7.2 these always create the consumer, 7.0 only if it receives entries: so it is created before.
             if args[0].lower() in (b"xclaim", b"xautoclaim") and len(args) > 3:
                 self.coming.append([b"XGROUP", b"CREATECONSUMER"] + args[1:4])
             if args[0].lower() == b"xreadgroup" and b"STREAMS" in args and len(args) > 3:
@@ -223,7 +223,7 @@ class Generator:
             args.pop()
         if name in BLOCKING:
             return args
-        # Not where the value would be a count: Redis draws as often as it says.
+        # Not if the value would be a count: Redis draws that number of elements.
         if self.chance(0.01) and name not in ("hrandfield", "srandmember", "zrandmember"):
             args.append(self.value())
         if len(args) > 1 and self.chance(0.01):
@@ -238,7 +238,7 @@ class Generator:
         return self.sort(args) if name in ("sort", "sort_ro") else args
 
     def sort(self, args):
-        """What is stored must be the same on both: not by numbers, where Redis errs after an ERANGE, nor by texts that may be equal."""
+        """The stored result must be the same on both: so not sorted by numbers, where Redis has a bug after ERANGE, or by equal texts."""
         if b"STORE" in args:
             while b"BY" in args:
                 at = args.index(b"BY")
@@ -271,7 +271,7 @@ class Generator:
         made = made()
         return made if isinstance(made, list) else [made]
 
-    # Words in lower case that stand for themselves
+    # Words in lower case that are literal
     LITERAL = {"bit", "byte", "bytes", "bitt", "and", "string", "hash", "list", "set", "zset", "encoding", "foo", "withvaluess",
                "withscoress", "left", "right", "before", "maxlen", "nx", "xx", "gt", "lt", "max", "min", "withscores",
                "ch", "withdist", "desc", "destroy", "force", "nomkstream"}
@@ -478,7 +478,7 @@ class Generator:
             return self.pick(b"-1", b"abc", b"", b"9223372036854775807", b"9223372036854775808", b"536870912", b"4294967296")
         return b"%d" % self.random.choice((0, 0, 1, 2, 5, 40, 44, 100, 3000))
 
-    # Places from a few, so that they meet; far from each other or in a heap; and at the limits.
+    # Places from a small set, so that they coincide; distant ones and close ones; and at the limits.
 
     def geopoint(self):
         if self.chance(0.05):
@@ -540,8 +540,8 @@ class Generator:
             return [b"INCRBY", self.bitfieldtype(), self.bitfieldoffset(), self.int()]
         return [b"OVERFLOW", self.pick(b"WRAP", b"SAT", b"FAIL", b"sat", b"foo")]
 
-    # Times far away, or past: nothing may expire between the two servers' turns. Relative times never come twice, for the
-    # answer to `EXPIRE k 100 GT` after `EXPIRE k 100` hangs on the millisecond.
+    # Times far in the future, or in the past: no key may expire between the calls on the two servers. Relative times are never
+    # repeated, because the reply to `EXPIRE k 100 GT` after `EXPIRE k 100` depends on the millisecond.
 
     def s(self):
         if self.chance(0.06):
@@ -560,7 +560,7 @@ class Generator:
         return self.pick(b"33177117420000", b"33177117421000", b"4000000000000", b"1", b"0", b"-5", b"", b"9223372036854775807")
 
     def setexpiry(self):
-        # No past EXAT or PXAT: how long such a key is still counted by DBSIZE is not defined.
+        # No EXAT or PXAT in the past: it is undefined how long DBSIZE counts such a key.
         kind = self.random.randrange(6)
         return [[b"EX", self.s()], [b"PX", self.ms()], [b"EXAT", self.pick(b"33177117420", b"4000000000", b"-1", b"abc")],
                 [b"PXAT", self.pick(b"33177117420000", b"4000000000000", b"0", b"")], [b"KEEPTTL"], [b"ex"]][kind]

@@ -1,14 +1,14 @@
-"""The load of the crash tests: witnesses on several connections and databases, and checkpoints one after the other."""
+"""The load of the crash tests: checked writers on several connections and databases, and consecutive checkpoints."""
 import random
 import threading
 
-from .witness import Data, Writer, settle
+from .writers import Data, Writer, settle
 
-DATABASES = ((0,), (0,), (0,), (3, 4, 5))       # a writer each; the last has its databases for itself, to flush and swap them
+DATABASES = ((0,), (0,), (0,), (3, 4, 5))       # one writer each; no other uses the databases of the last, which flushes and swaps them
 
 
 class Load:
-    """One life of a server after the other: `start`, `end`, and `settle` once it is back. `models` is what it must have then."""
+    """Consecutive lives of a server: `start`, `end`, and `settle` after the restart. `models` is the data that it must have then."""
 
     def __init__(self, seed, **writing):
         self.seed, self.writing = seed, {"keys": 30, "demote": True, "pause": 0.01, **writing}
@@ -38,14 +38,14 @@ class Load:
         return next((writer.wrong for writer in self.writers if writer.wrong), None)
 
     def end(self):
-        """The server is dead, or the writers are to stop. Raises when one saw what it should not."""
+        """Call it when the server was killed, or to stop the writers. Raises if a writer found wrong data."""
         self.stop.set()
         for writer in self.writers:
             writer.stop.set()
         for thread in self.writers + [self.rewriter]:
             thread.join(60)
             if thread.is_alive():
-                raise AssertionError("a client waits for an answer that does not come")
+                raise AssertionError("a client is still waiting for a reply")
         if self.wrong():
             raise AssertionError(self.wrong())
         self.refused += sum(writer.refused for writer in self.writers)
@@ -55,5 +55,5 @@ class Load:
             self.models, acknowledged, beyond = settle(self.writers, client)
         self.acknowledged += acknowledged
         self.beyond += beyond
-        for writer, model in zip(self.writers, self.models):        # a second look asks for exactly this
+        for writer, model in zip(self.writers, self.models):        # a second check requires exactly this state
             writer.model, writer.commands, writer.acknowledged, writer.moments = model, [], 0, []

@@ -1,7 +1,7 @@
 """A small RESP2/RESP3 client that keeps every reply type distinct.
 
-A status is not a bulk string and a null array is not a null bulk: a client library that folds them together would hide
-exactly the differences the tests look for. Replies become:
+A status is not a bulk string, and a null array is not a null bulk: a client library that does not distinguish them would hide
+differences that the tests check. Replies become:
 
     +OK        Status(b"OK")          $2 OK   b"OK"            $-1   None
     -ERR x     Error(b"ERR x")        :1      int              *-1   NULL_ARRAY      _  NULL
@@ -14,7 +14,7 @@ import time
 
 
 class Typed(bytes):
-    """Bytes of one reply type; equal only to bytes of the very same type."""
+    """Bytes of one reply type; equal only to bytes of the same type."""
 
     def __eq__(self, other):
         return type(self) is type(other) and bytes.__eq__(self, other)
@@ -75,7 +75,7 @@ class TypedList(list):
 
 
 class Map(TypedList):
-    """A list of (key, value) pairs in the order they came."""
+    """A list of (key, value) pairs in the order of the reply."""
 
 
 class Set(TypedList):
@@ -97,7 +97,7 @@ class Incomplete(Exception):
 
 
 class ProtocolError(Exception):
-    """The server sent something that is not RESP."""
+    """The server sent data that is not RESP."""
 
 
 class Closed(ConnectionError):
@@ -105,7 +105,7 @@ class Closed(ConnectionError):
 
 
 class Parser:
-    """Bytes in, replies out. `next()` raises Incomplete until a whole reply has been fed."""
+    """Parses replies. `next()` raises Incomplete until the bytes of a complete reply have been fed."""
 
     def __init__(self):
         self.buffer = bytearray()
@@ -182,7 +182,7 @@ class Parser:
 
 
 def encode(args):
-    """One command as RESP. Strings, numbers and bytes are all sent as bulk strings."""
+    """Returns one command as RESP. Strings, numbers and bytes are sent as bulk strings."""
     parts = [b"*%d\r\n" % len(args)]
     for arg in args:
         if not isinstance(arg, (bytes, bytearray)):
@@ -192,7 +192,7 @@ def encode(args):
 
 
 def split(line):
-    """Split a line of a script as redis-cli would: blanks separate, "..." takes \\n \\r \\t \\xHH, '...' is literal."""
+    """Split a line of a script as redis-cli does: blanks separate, "..." takes \\n \\r \\t \\xHH, '...' is literal."""
     args, at, size = [], 0, len(line)
     while True:
         while at < size and line[at].isspace():
@@ -274,7 +274,7 @@ class Client:
         self.parser.feed(data)
 
     def receive(self):
-        """The next reply (or push)."""
+        """Returns the next reply (or push)."""
         while True:
             try:
                 return self.parser.next()
@@ -286,18 +286,18 @@ class Client:
         return self.receive()
 
     def run(self, line):
-        """A command written as in redis-cli."""
+        """Runs a command that is written as in redis-cli."""
         return self.call(*split(line))
 
     def must(self, *args):
-        """As call(), but an error reply raises."""
+        """Like call(), but raises on an error reply."""
         reply = self.call(*args)
         if isinstance(reply, Error):
             raise AssertionError("%s: %s" % (quote(args)[:200], bytes(reply).decode("latin1")))
         return reply
 
     def exchange(self, data, count):
-        """Send bytes that will be answered by `count` replies, reading while writing so that neither side can block."""
+        """Send bytes to which the server sends `count` replies, reading while writing so that neither side can block."""
         replies, view = [], memoryview(data)
         deadline = time.monotonic() + self.timeout
         self.socket.setblocking(False)
@@ -328,8 +328,8 @@ class Client:
         return self.exchange(b"".join(map(encode, commands)), len(commands))
 
     def raw(self, size, quiet=0.05):
-        """At least `size` bytes, unless the server closes or the time is up, and whatever else arrives until nothing
-        has for `quiet` seconds. Returns (bytes, closed)."""
+        """Reads at least `size` bytes, unless the server closes the connection or the time is up, and then until nothing arrives
+        for `quiet` seconds. Returns (bytes, closed)."""
         data = bytearray(self.parser.buffer[self.parser.at:])
         self.parser = Parser()
         try:

@@ -1,9 +1,9 @@
-"""Starts, stops, kills and restarts a server in a folder of its own, and looks at how it ended.
+"""Starts, stops, kills and restarts a server in its own folder, and checks how it ended.
 
-KELVIN_SERVER   the server under test: a path, or `redis` for /usr/bin/redis-server (to prove the tests themselves);
+KELVIN_SERVER   the server under test: a path, or `redis` for /usr/bin/redis-server (to verify the tests themselves);
                 build/release/kelvin-server when unset
-KELVIN_OPTIONS  more options for it, as on its command line, such as `--io-threads 4`
-KELVIN_SHORT    when set, long tests do less (the sanitizer runs)
+KELVIN_OPTIONS  additional options for its command line, such as `--io-threads 4`
+KELVIN_SHORT    if set, long tests are shortened (for the sanitizer builds)
 """
 import os
 import random
@@ -22,7 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 REDIS = "/usr/bin/redis-server"
 SHORT = bool(os.environ.get("KELVIN_SHORT"))
 
-# What a healthy server never prints.
+# Text that a correct server never logs.
 ALARMS = re.compile(rb"CHECK failed|AddressSanitizer|ThreadSanitizer|LeakSanitizer|UndefinedBehavior|: runtime error: "
                     rb"|REDIS BUG REPORT|Assertion failed")
 
@@ -41,7 +41,7 @@ def is_sanitized():
 
 
 def scaled(count):
-    """Fewer rounds where everything is ten times slower."""
+    """Returns a smaller number in sanitizer builds, which are about ten times slower."""
     return max(1, count // 5) if SHORT or is_sanitized() else count
 
 
@@ -56,8 +56,8 @@ class StartFailed(Exception):
 
 
 class Server:
-    """options: {"appendonly": "yes", "save": ""}; a list as value gives several words. `binary` None: the one under
-    test. An option named `tier-...` is left out for redis-server."""
+    """options: {"appendonly": "yes", "save": ""}; a list is passed as several words. `binary` None: the server under
+    test. Options named `tier-...` are omitted for redis-server."""
 
     def __init__(self, options=None, binary=None, config=None, start=True, args=(), folder=None, prefix=(),
                  environment=None):
@@ -91,7 +91,7 @@ class Server:
         options = {"port": self.port, "bind": "127.0.0.1", "save": "", "appendonly": "no", "dir": self.folder,
                    "enable-debug-command": "yes"}
         if self.kelvin and "/tsan/" in self.binary:
-            options["partitions"] = 16          # ThreadSanitizer gives up on a thread that holds 64 locks
+            options["partitions"] = 16          # ThreadSanitizer fails if a thread holds 64 locks
         options.update(self.options)
         for name, value in options.items():
             if value is None or (name.startswith("tier-") and not self.kelvin):
@@ -103,7 +103,7 @@ class Server:
         return line + self.args
 
     def launch(self):
-        """Run the program without waiting for it to be ready."""
+        """Start the program without waiting until it is ready."""
         self.port = self.options.get("port") or port_free()
         environment = dict(os.environ)
         environment.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=77:allocator_may_return_null=1")
@@ -112,10 +112,10 @@ class Server:
                                + os.path.join(os.path.dirname(os.path.abspath(__file__)), "tsan.supp"))
         environment.update(self.environment)
         if not os.path.exists(self.binary):
-            raise StartFailed("there is no %s (build it, or set KELVIN_SERVER)" % self.binary)
+            raise StartFailed("%s not found (build it, or set KELVIN_SERVER)" % self.binary)
         self.log_start = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         with open(self.log_path, "ab") as log:
-            # restore_signals=False keeps SIGXFSZ ignored, so that a file size limit is an error and not a death.
+            # restore_signals=False: SIGXFSZ stays ignored, so that a write beyond the file size limit is an error and does not kill it.
             self.process = subprocess.Popen(self.command_line(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             cwd=self.folder, env=environment, restore_signals=False)
 
@@ -131,7 +131,7 @@ class Server:
         raise StartFailed("%s did not start; its log:\n%s" % (self.binary, log[-4000:]))
 
     def wait_ready(self, timeout=120):
-        """True when ready, False when the program ended instead."""
+        """True when it is ready, False if the program has ended."""
         deadline, pause = time.monotonic() + timeout, 0.001
         while True:
             if b"eady to accept connections" in self.log_new():
@@ -146,10 +146,10 @@ class Server:
             pause = min(pause * 1.3, 0.05)
 
     def wait_end(self, timeout=30):
-        """The exit code of a program that is expected to end by itself."""
+        """Returns the exit code of a program that is expected to end."""
         return self.process.wait(timeout)
 
-    # Talking
+    # Connections and log
 
     @property
     def address(self):
@@ -173,12 +173,12 @@ class Server:
             return file.read()
 
     def log_new(self):
-        """What was logged since the last start."""
+        """Returns the log since the last start."""
         with open(self.log_path, "rb") as file:
             file.seek(self.log_start)
             return file.read()
 
-    # Ending
+    # Stopping
 
     def kill9(self):
         if self.alive():
@@ -186,7 +186,7 @@ class Server:
         self.process.wait()
 
     def terminate(self, timeout=60):
-        """SIGTERM, and the exit code."""
+        """Sends SIGTERM and returns the exit code."""
         if self.alive():
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -208,13 +208,13 @@ class Server:
         return self.log().decode("utf-8", "replace")[-size:]
 
     def alarm(self):
-        """The part of the log where a CHECK or a sanitizer spoke up, or None."""
+        """Returns the part of the log with the message of a CHECK or a sanitizer, or None."""
         log = self.log()
         found = ALARMS.search(log)
         return log[max(0, found.start() - 500):found.start() + 8000].decode("utf-8", "replace") if found else None
 
     def stop(self):
-        """Shut down, check that it went cleanly, remove the folder."""
+        """Shut down, check that it was a clean shutdown, remove the folder."""
         problem = None
         try:
             if self.process is not None:
@@ -224,7 +224,7 @@ class Server:
                 if alarm and not self.expect_crash:
                     problem = "the server's log has:\n" + alarm
                 elif died and not self.expect_crash:
-                    problem = "the server died (%s); its log:\n%s" % (code, self.log_tail())
+                    problem = "the server crashed (%s); its log:\n%s" % (code, self.log_tail())
                 elif code != 0 and not self.expect_crash:
                     problem = "the server ended with %s; its log:\n%s" % (code, self.log_tail())
         finally:
@@ -233,7 +233,7 @@ class Server:
             raise AssertionError(problem)
 
     def discard(self):
-        """End it somehow and remove the folder."""
+        """Kill it and remove the folder."""
         if self.process is not None:
             self.kill9()
         if self.folder_is_ours and not os.environ.get("KELVIN_KEEP"):
@@ -255,19 +255,19 @@ def read_text(path):
 
 
 def until(condition, timeout=20, what="the condition"):
-    """Wait for something that must come true; returns its value."""
+    """Waits until the condition is true, and returns its value."""
     deadline, pause = time.monotonic() + (timeout * 3 if is_sanitized() else timeout), 0.002
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError("%s did not come true within %s s" % (what, timeout))
+            raise AssertionError("%s: timeout after %s s" % (what, timeout))
         time.sleep(pause)
         pause = min(pause * 1.5, 0.1)
 
 
-# The row of seeds of this process: what `make test` runs can be run again; everything else draws fresh ones.
+# The seeds of this process: those of `make test` are repeatable, all other runs draw new ones.
 SEEDS = random.Random(int(os.environ["KELVIN_SEEDS"])) if os.environ.get("KELVIN_SEEDS") else random.SystemRandom()
 
 

@@ -1,1 +1,1 @@
-"""The parts of utils/measure; tests/bench/README.md says what is measured and how."""
+"""The parts of utils/measure; tests/bench/README.md describes what is measured and how."""

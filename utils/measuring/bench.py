@@ -1,4 +1,4 @@
-"""Starting the servers to compare, loading them with kelvin-benchmark, and waiting until they have nothing left to do."""
+"""Starts the servers, loads them with kelvin-benchmark, and waits until their background work is done."""
 import contextlib
 import json
 import os
@@ -18,11 +18,11 @@ INTERRUPTED = 130                   # kelvin-benchmark's exit status
 
 
 class Failed(Exception):
-    """A server or kelvin-benchmark did not do what it was asked; there is no figure."""
+    """A server or kelvin-benchmark failed; there is no result."""
 
 
 class Running:
-    """A kelvin-benchmark at work. Leaving the `with` ends it, whatever became of it."""
+    """A running kelvin-benchmark. Leaving the `with` block ends it in any case."""
 
     def __init__(self, server, command):
         self.server, self.command = server, command
@@ -30,7 +30,7 @@ class Running:
                                         text=True)
 
     def stop(self, timeout=60):
-        """Ends it before its time; the report of what was until then."""
+        """Interrupts it, and returns the report of what was measured until then."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         return self.finish(timeout, ends=("complete", "interrupted"))
@@ -40,7 +40,7 @@ class Running:
         try:
             out, err = self.process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            raise Failed("%s: not done after its time limit: %s" % (self.server.name, words))
+            raise Failed("%s: not done within its time limit: %s" % (self.server.name, words))
         try:
             tests = json.loads(out)["tests"]
         except ValueError:
@@ -66,7 +66,7 @@ class Running:
 
 
 class Bench:
-    """What all parts share: the options, the report, the servers' cores, and a folder that is removed in the end."""
+    """Shared by all parts: the options, the report, the core of the servers, and starting and loading them."""
 
     def __init__(self, options, report):
         self.options, self.report = options, report
@@ -78,8 +78,8 @@ class Bench:
 
     @contextlib.contextmanager
     def server(self, name, settings=None, cgroup=None, starts=True):
-        """`name` is kelvin or redis. It is killed in the end, also if this program is. `starts` False: the caller starts and
-        ends it, as often as he likes, in the one folder that it keeps till the end."""
+        """`name` is kelvin or redis. The server is killed at the end, even if this program is killed. With `starts` False, the
+        caller starts and ends it, any number of times; all runs use the same folder, which is removed at the end."""
         folder = tempfile.mkdtemp(prefix="kelvin-measure-", dir=self.options.dir)
         prefix = list(cgroup.prefix) if cgroup else []
         if shutil.which("setpriv"):
@@ -109,12 +109,12 @@ class Bench:
             shutil.rmtree(folder, ignore_errors=True)
 
     def run(self, server, *arguments, timeout=None):
-        """One test of kelvin-benchmark, as its JSON tells it. Errors, wrong and missing values are Failed."""
+        """Runs one test of kelvin-benchmark and returns its part of the JSON. Errors, wrong and missing values raise Failed."""
         with self.begin(server, *arguments) as running:
             return running.finish(timeout or self.options.duration + 120)
 
     def begin(self, server, *arguments):
-        """The same, but it goes on while the caller does something else; see Running."""
+        """The same, but it runs while the caller does something else; see Running."""
         command = [self.options.benchmark, "-p", str(server.port), "--json", "--server-pid", str(server.process.pid),
                    "-c", str(self.options.clients), "--key-size", str(KEY_SIZE)] + [str(word) for word in arguments]
         return Running(server, command)
@@ -123,12 +123,12 @@ class Bench:
         return self.run(server, "--load", "-r", keys, "-d", size, *more, timeout=120 + keys / 5000)
 
     def info(self, server):
-        """All of INFO; what looks like a number is one."""
+        """Returns all fields of INFO; those that look like numbers are numbers."""
         return {name: int(value) if value.isdigit() else value for name, value in server.info().items()}
 
     def settle(self, server, timeout=90):
         """Waits until the server's background work is done: three times in a row less than 3 % of a core.
-        Returns the seconds that took, or None if it never was."""
+        Returns the seconds that this took, or None after the timeout."""
         started, quiet = time.monotonic(), 0
         while time.monotonic() - started < timeout:
             cpu, at = machine.cpu_seconds(server.process.pid), time.monotonic()
@@ -140,8 +140,8 @@ class Bench:
         return None
 
 
-def figures(test):
-    """The part of a test's report that gets into tables."""
+def results_of(test):
+    """Returns the part of a test's report that is used in tables."""
     return {"ops": test["requests_per_second"], "cpu_us": test["server_cpu_us_per_request"],
             "client_cpu_us": test["client_cpu_us_per_request"], "requests": test["requests"],
             **{name: test["latency_us"][name] for name in PERCENTILES}}

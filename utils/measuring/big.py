@@ -1,4 +1,4 @@
-"""What those feel who ask for other keys while a value of a hundred megabytes moves between the tiers, or is freed."""
+"""The latency of requests for other keys while a value of a hundred megabytes moves between the tiers, or is freed."""
 import random
 import re
 import time
@@ -6,36 +6,36 @@ import time
 from support.resp import Error
 
 from . import machine
-from .bench import Failed, figures
+from .bench import Failed, results_of
 from .report import count, mb, medians, ms
 
-ELEMENT_SIZE = 64                   # bytes of data in an element, a score not counted
-ELEMENT_MEMORY = 77                 # bytes that it takes in memory, roughly
-FILLERS_SHARE = 2                   # keys that nobody asks for take that much more than the big value
+ELEMENT_SIZE = 64                   # bytes of data in an element, without a score
+ELEMENT_MEMORY = 77                 # bytes that an element takes in memory, approximately
+FILLERS_SHARE = 2                   # memory of the keys that are not requested, as a multiple of the big value
 HOT_KEYS = 10000
-WINDOW_S = 1.0                      # a run lasts as long as what happens, but at least that long
-LEAD_S = 0.1                        # it begins so long before it
+WINDOW_S = 1.0                      # a run lasts as long as the event, but at least this long
+LEAD_S = 0.1                        # the requests begin this long before the event
 POLL_S = 0.01
-STEP_S = 0.5                        # between two steps down of maxmemory
-FREE_S = 0.5                        # freeing takes less, mostly
+STEP_S = 0.5                        # between two reductions of maxmemory
+FREE_S = 0.5                        # freeing usually takes less
 LIMIT_S = 120
 BATCH = 500
 WORKERS = re.compile(r"redis-server|kelvin-server|kelvin-worker")      # threads that serve clients
 
-# Who frees or moves what, and how that is seen to be done. The key is in database 1, so that eviction finds no other.
+# What happens to the big value. Its key is in database 1, so that eviction does not select another key.
 EVENTS = ("idle", "demote", "promote", "drop", "pressure", "unlink", "overwrite", "expire", "evict")
 OF_REDIS = ("idle", "unlink", "overwrite", "expire", "evict")
 
 
 def text(index, size=ELEMENT_SIZE):
-    """Does not compress well; the same for the same index."""
+    """Returns text that does not compress well, always the same for an index."""
     digits = "%09d%x" % (index, random.Random(index).getrandbits(4 * size))
     return digits[:size].ljust(size, "x")
 
 
 class Type:
-    """`add`: the command's words in front of the elements; `element`: the n-th's words; `look`: a read that needs the value;
-    `change`: a write that makes it differ from its record."""
+    """`add`: the command's words before the elements; `element`: the words of the n-th element; `look`: a read that needs the
+    value; `change`: a write after which the value differs from its record."""
 
     def __init__(self, name, add, element, look, change, alone=False):
         self.name, self.add, self.element, self.look, self.change, self.alone = name, add, element, look, change, alone
@@ -72,13 +72,13 @@ def load(client, kind, elements):
 
 
 class Side:
-    """A server with hot keys, others that nobody asks for, and the big value."""
+    """A server with hot keys, keys that are not requested, and the big value."""
 
     def __init__(self, bench, label, server, fillers):
         self.bench, self.label, self.server = bench, label, server
         self.client = server.client(timeout=LIMIT_S)
         self.client.must("SELECT", 1)
-        self.client.call("CLIENT", "NO-TOUCH", "ON")     # the big value is as cold as it can be. Redis 7.0 has no such thing
+        self.client.call("CLIENT", "NO-TOUCH", "ON")     # so that the big value stays as cold as possible. Redis 7.0 does not have it
         self.changes = 0
         if bench.options.big_real_time:
             machine.real_time(server.process.pid, WORKERS)
@@ -105,7 +105,8 @@ class Side:
             time.sleep(POLL_S)
 
     def freed(self):
-        """INFO memory has jemalloc add up its statistics, with all its locks, in the thread that serves: not while a value is freed."""
+        """Waits until the value is freed. INFO memory collects the statistics of jemalloc, with all its locks, in the thread that serves
+        clients, so it is not called while the value is being freed."""
         started = time.monotonic()
         time.sleep(FREE_S)
         self.until(lambda: self.info("lazyfree_pending_objects", "memory") == "0")
@@ -118,7 +119,7 @@ class Side:
     def is_cold(self):
         return self.client.must("TIER", "WHERE", "big") == b"cold"
 
-    # What happens. `prepare` comes before the requests, the event while they go on.
+    # The events. `prepare` runs before the requests, the event while they are running.
 
     def prepare(self, event, kind):
         client = self.client
@@ -160,15 +161,16 @@ class Side:
             self.evict()
 
     def press(self):
-        """The limit comes down to what makes the tier demote, but not so low that whoever needs memory has to wait. Others go, too: the
-        coldest of some is not the coldest of all. So that is done until the big one has gone. INFO is asked but once, see `freed`."""
+        """Lowers maxmemory so that the tier demotes keys, but not so far that calls that need memory have to wait. Other keys are demoted as
+        well, as demotion selects the coldest key of a sample; so this is repeated until the big value is cold. INFO is called only
+        once, see `freed`."""
         low, high = (int(self.client.must("CONFIG", "GET", "tier-%s-watermark" % name)[1]) for name in ("low", "high"))
         limit = int(self.info("used_memory", "memory")) * 100 // (high + 1)
         started = stepped = time.monotonic()
         self.client.must("CONFIG", "SET", "maxmemory", limit)
         while not self.is_cold():
             if time.monotonic() - started > LIMIT_S:
-                raise Failed("%s: the big value does not go when memory is short" % self.label)
+                raise Failed("%s: the big value is not demoted when memory is short" % self.label)
             if time.monotonic() - stepped > STEP_S:
                 stepped, limit = time.monotonic(), limit * low // (high + 1)
                 self.client.must("CONFIG", "SET", "maxmemory", limit)
@@ -206,7 +208,7 @@ class Side:
             took = time.monotonic() - started - self.waited
             time.sleep(max(0, WINDOW_S - took - self.waited))
             found = running.stop()
-        return {**figures(found), "max": found["latency_us"]["max"], "took": took, "seconds": found["seconds"],
+        return {**results_of(found), "max": found["latency_us"]["max"], "took": took, "seconds": found["seconds"],
                 "cold": self.cold_hits() - cold}
 
     def cold_hits(self):
@@ -254,10 +256,10 @@ def of_type(bench, kind, label, program, settings, elements, fillers):
 def print_tables(bench, data):
     options, report = bench.options, bench.report
     report.note("## While a big value moves\n")
-    report.note("A value of about %s MB (%s elements) is demoted when it has changed (*demote*, *pressure*: because memory is needed), promoted by a "
-                "read of one element, demoted unchanged (*drop*), and freed, while %s GET/s for %s other keys are due on %d connections; latency counts "
-                "from when a request was due, over at least %g s. *took*: until it is done; of what is freed, until the key has gone. *cold*: GETs that "
-                "waited for the disk. Medians of %d runs.\n" % (
+    report.note("A value of about %s MB (%s elements) is demoted after it was changed (*demote*; *pressure*: because memory is needed), promoted by a "
+                "read of one element, demoted unchanged (*drop*), and freed, while %s GET/s for %s other keys are sent on %d connections; latency is measured "
+                "from when a request was due, over at least %g s. *took*: duration of the event; for a value that is freed, until the key is deleted. "
+                "*cold*: GETs that waited for the disk. Medians of %d runs.\n" % (
                     mb(data["size"]), count(data["elements"]), count(data["rps"]), count(HOT_KEYS), options.clients, WINDOW_S, options.runs))
     for name in options.big_types:
         rows = []

@@ -1,15 +1,15 @@
-"""What a checkpoint (BGREWRITEAOF) costs those who ask meanwhile, and the disk; redis-server's beside it."""
+"""The cost of a checkpoint (BGREWRITEAOF): latency of concurrent requests and bytes written; compared with redis-server."""
 import contextlib
 import re
 import time
 
 from . import machine
-from .bench import KEY_SIZE, figures
+from .bench import KEY_SIZE, results_of
 from .report import count, mb, medians, ms
 
-RECORD_OVERHEAD = 40                # bytes in the store beside key and value, roughly
-COMMAND_OVERHEAD = 37               # bytes of a SET in the log beside key and value: *3 $3 SET $16 $200 and line ends
-POLL_S = 0.02                       # how often a server is asked whether it is through
+RECORD_OVERHEAD = 40                # bytes in the store in addition to key and value, approximately
+COMMAND_OVERHEAD = 37               # bytes of a SET in the log in addition to key and value: *3 $3 SET $16 $200 and line ends
+POLL_S = 0.02                       # interval of asking a server whether it is done
 LIMIT_S = 300
 LOG = {"appendonly": "yes", "auto-aof-rewrite-percentage": 0}
 COW_PEAK = re.compile(rb"Fork CoW for AOF rewrite: current \d+ MB, peak (\d+) MB")
@@ -18,7 +18,7 @@ LOOPS = ("closed", "open")
 
 
 class Side:
-    """A server with its keys, and how it is asked for them."""
+    """A server with its keys, and the options of the requests for them."""
 
     def __init__(self, label, server, keys, hot=()):
         self.label, self.server, self.keys, self.hot = label, server, keys, list(hot)
@@ -35,7 +35,7 @@ class Side:
 
 
 def rewrite(side, meanwhile=lambda: None):
-    """BGREWRITEAOF, and how long it took, in seconds."""
+    """Runs BGREWRITEAOF and returns its duration in seconds."""
     before = side.persistence()
     started = time.monotonic()
     side.client.must("BGREWRITEAOF")
@@ -54,7 +54,7 @@ def rewrite(side, meanwhile=lambda: None):
 
 
 def child_peak(side, log_from):
-    """What the child of a fork had of its own, in bytes, as redis-server says in its log; 0 where there is no child."""
+    """Returns the private memory of the forked child in bytes, from the log of redis-server; 0 if there was no child."""
     found = COW_PEAK.findall(side.server.log()[log_from:])
     return max([int(size) << 20 for size in found] + [int(side.persistence()["aof_last_cow_size"])])
 
@@ -113,10 +113,10 @@ class Checkpoint:
         self.bench.load(server, keys, self.size)
         self.bench.settle(server)
 
-    # What the disk gets
+    # Bytes written
 
     def measure_writes(self):
-        """The first round's data is what the load left: everything is changed. Then a known part of it is changed, again and again."""
+        """The first round is after the load, so all data has changed. Before each further round, a known part of it is changed."""
         for number in range(self.options.runs + 1):
             for side in self.turn(number):
                 what = "changed" if number else "all"
@@ -138,8 +138,8 @@ class Checkpoint:
         return self.sides[::-1] if number % 2 else self.sides
 
     def change(self, side):
-        """Each of the first so and so many keys gets another value; hashing strews them over everything. Then the log is synced and
-        what is written in the background is done."""
+        """Sets new values of the first `changed_keys` keys, which hashing scatters over all partitions. Then waits until the log is synced
+        and background writes are done."""
         side.generation += 1
         self.bench.run(side.server, "-t", "set", "--distribution", "sequential", "-n", self.changed_keys, "-r", side.keys, "-d",
                        self.size, "--generation", side.generation, "-P", 16, timeout=120 + self.changed_keys / 5000)
@@ -147,7 +147,7 @@ class Checkpoint:
         self.bench.settle(side.server, 30)
 
     def quiet_rewrite(self, side):
-        """A checkpoint while nobody asks for anything."""
+        """A checkpoint without other requests."""
         log_from, rss = len(side.server.log()), machine.rss(side.pid)
         machine.rss_peak_reset(side.pid)
         seconds = rewrite(side)
@@ -155,7 +155,7 @@ class Checkpoint:
         self.bench.settle(side.server, 30)
         return {"seconds": seconds, "rss_before": rss, "rss_peak": peak, "rss_ratio": peak / rss}
 
-    # What those feel who ask
+    # Latency of requests
 
     def measure_requests(self, test, loop):
         for number in range(self.options.runs):
@@ -173,21 +173,21 @@ class Checkpoint:
                              for (test, loop, label, moment), runs in self.runs.items()]
 
     def warm(self, side):
-        """What was changed has displaced other keys; then those of the hot set come back."""
+        """Loads the keys of the hot set again, which the changed ones have displaced."""
         words = ["--hot-percent", 100, "--hot-keys", self.hot_keys] if side.hot else []
         self.bench.run(side.server, "-t", "get", "-r", side.keys, "-d", self.size, "--duration", self.options.duration / (1 if words
                        else 5), "--seed", self.seed, *words)
 
     def hits(self, side):
-        """(requests that found their key in RAM, those that did not)"""
+        """Returns (requests whose key was in RAM, others)."""
         if side.server.name != "kelvin":
             return 1, 0
         info = self.bench.info(side.server)
         return info["tier_hot_hits"], info["tier_cold_hits"] + info["tier_blind_writes"]
 
     def asked(self, side, test, loop, seconds):
-        """A run of `seconds`; None: from just before BGREWRITEAOF until that is through. Both ask INFO as often, as that takes time
-        from the client's core."""
+        """A run of `seconds`; None: from just before BGREWRITEAOF until it is done. Both call INFO at the same rate, as that takes
+        time of the client's core."""
         words = ["-t", test, "-r", side.keys, "-d", self.size, "--duration", LIMIT_S, "--seed", self.seed] + side.hot
         if loop == "open":
             words += ["--rps", self.options.rps]
@@ -207,15 +207,15 @@ class Checkpoint:
         child = child_peak(side, log_from) if seconds is None else 0
         hot, other = (now - then for now, then in zip(self.hits(side), hits))
         return {"hot_percent": 100.0 * hot / (hot + other) if hot + other else 100.0,
-                **figures(found), "max": found["latency_us"]["max"], "seconds": took, "seconds_all": found["seconds"],
+                **results_of(found), "max": found["latency_us"]["max"], "seconds": took, "seconds_all": found["seconds"],
                 "rss_before": rss, "rss_peak": peak + child, "rss_ratio": (peak + child) / rss, "rss_child": child}
 
     def wait_begun(self, side, running, commands):
         deadline = time.monotonic() + 20
         while side.commands() < commands + 4 * self.options.clients:
             if running.process.poll() is not None or time.monotonic() > deadline:
-                running.stop()                      # says what was wrong, if it was
-                raise TimeoutError("%s: kelvin-benchmark does not begin" % side.label)
+                running.stop()                      # raises Failed with the reason, if there is one
+                raise TimeoutError("%s: kelvin-benchmark does not start" % side.label)
 
     def wait(self, side, seconds):
         started = time.monotonic()
@@ -229,7 +229,7 @@ class Checkpoint:
     def end(self):
         for side in self.sides:
             found = side.client.must("DBSIZE")
-            self.report.check("DBSIZE of %s is exact after all that" % side.label, found == side.keys, count(found))
+            self.report.check("DBSIZE of %s is exact at the end" % side.label, found == side.keys, count(found))
             if side.server.name == "kelvin":
                 info = self.bench.info(side.server)
                 self.report.check("the tier of %s had no errors" % side.label, info["tier_errors"] == 0, info["tier_last_error"])
@@ -240,9 +240,9 @@ class Checkpoint:
         report.note("## During a checkpoint\n")
         report.note("%s keys of 16 bytes, values of %d, in memory; *a third*: %s keys with `maxmemory` %s MB, a third of what "
                     "redis-server %s would use, %g %% of requests for a hot set of %s keys. appendonly yes, appendfsync everysec. %d "
-                    "connections, P=1; *closed*: each asks again when it has its answer; *open*: %s requests a second are due, and "
-                    "latency counts from then. *steady*: %g s; *checkpoint*: from BGREWRITEAOF until it is done, after %s MB were "
-                    "changed. *RSS peak*: against before, the child of a fork included. Medians of %d runs.\n" % (
+                    "connections, P=1; *closed*: each sends a request when it has the reply to the last one; *open*: %s requests per second "
+                    "are sent, and latency is measured from when they were due. *steady*: %g s; *checkpoint*: from BGREWRITEAOF until it is done, after %s MB were "
+                    "changed. *RSS peak*: relative to before, including the forked child. Medians of %d runs.\n" % (
                         count(options.checkpoint_keys), self.size, count(options.checkpoint_cold_keys), mb(self.maxmemory),
                         self.data["redis_version"], options.checkpoint_hot_percent, count(self.hot_keys), options.clients,
                         count(options.rps), options.duration, mb(self.changed), options.runs))
@@ -258,9 +258,9 @@ class Checkpoint:
             report.table([loop + " loop", "when", "hot %", "ops/s", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "took s", "RSS peak"], rows)
 
     def print_writes(self):
-        self.report.note("Bytes written to the disk (`write_bytes` of /proc/PID/io, child and log included) while nobody else asks: N MB "
-                         "of keys and values are SET, the log is synced, then BGREWRITEAOF; in the lower lines everything was loaded, and "
-                         "that is the first rewrite. *per byte*: of changed keys and values, log and checkpoint / checkpoint alone. "
+        self.report.note("Bytes written to the disk (`write_bytes` of /proc/PID/io, including child and log) without other requests: N MB "
+                         "of keys and values are SET, the log is synced, then BGREWRITEAOF; the lower lines are the first rewrite, after all "
+                         "data was loaded. *per byte*: of changed keys and values, for log and checkpoint / checkpoint only. "
                          "The log's share is %.2f.\n" % ((self.size + KEY_SIZE + COMMAND_OVERHEAD) / (self.size + KEY_SIZE)))
         rows = []
         for what in ("changed", "all"):

@@ -1,4 +1,4 @@
-"""redis-benchmark's table of commands, and those that others publish beside it, against both servers."""
+"""The commands of redis-benchmark, and others that are often published, on both servers."""
 import csv
 import io
 import subprocess
@@ -11,13 +11,13 @@ from .report import count, medians, ratio_median
 
 PIPELINES = (1, 16)
 LIST, SET, ZSET, HASH, LOG = "mylist", "myset", "myzset", "myhash", "mystream"
-NUMBER = "__rand_int__"                 # redis-benchmark puts a random number of 12 digits there
+NUMBER = "__rand_int__"                 # redis-benchmark replaces it with a random number of 12 digits
 NUMBERED_MEMBER = "element:" + NUMBER
 LIST_LONG, MEMBERS, FIELDS = 600, 100, 10
 
 
 def fill(client, words, things, part=500):
-    """`words`, followed by all `things`, in several calls."""
+    """Runs `words`, followed by all `things`, in several calls."""
     parts, calls = [], []
     for thing in things:
         parts += thing if isinstance(thing, tuple) else (thing,)
@@ -85,13 +85,13 @@ def pairs():
 
 
 class Case:
-    """`words` None: one of redis-benchmark's own tests (-t). `share`: of the requests of a run, for what is slow."""
+    """`words` None: one of redis-benchmark's own tests (-t). `share`: share of the requests of a run, below 1 for slow commands."""
 
     def __init__(self, name, words=None, before=None, share=1.0, keys_share=1.0):
         self.name, self.words, self.before, self.share, self.keys_share = name, words, before, share, keys_share
 
     def probe(self):
-        """The same command for one call, and how it is known whether it is there."""
+        """Returns the command with fixed arguments; it is called to find out whether the server has it."""
         words = self.words or {"PING_INLINE": ["PING"], "PING_MBULK": ["PING"], "MSET": ["MSET", "k", "v"], "SET": ["SET", "k", "v"],
                                "LPUSH": ["LPUSH", LIST, "v"], "RPUSH": ["RPUSH", LIST, "v"], "SADD": ["SADD", SET, "v"],
                                "HSET": ["HSET", HASH, "f", "v"], "ZADD": ["ZADD", ZSET, "0", "m"], "GET": ["GET", "k"],
@@ -146,7 +146,7 @@ class Commands:
             if case.before is not None:
                 case.before(client, self.options.command_keys, requests)
         if self.bench.settle(server) is None:
-            raise Failed("%s does not come to rest" % server.name)
+            raise Failed("%s still has background work" % server.name)
         # A set that is popped or removed from has as many members as there are requests.
         words = [self.options.redis_benchmark, "-p", str(server.port), "-c", str(self.options.clients), "-n", str(requests),
                  "-P", str(pipeline), "-r", str(requests if case.name == "ZREM" else keys), "-q", "--csv"]
@@ -154,7 +154,7 @@ class Commands:
         cpu = machine.cpu_seconds(server.process.pid)
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
         cpu = machine.cpu_seconds(server.process.pid) - cpu
-        # What goes wrong on the way there (CONFIG GET is asked first) is on stderr.
+        # Errors before the test (redis-benchmark begins with CONFIG GET) are on stderr.
         rows = list(csv.reader(io.StringIO(done.stdout)))
         if done.returncode != 0 or done.stderr.strip() or len(rows) != 2:
             raise Failed("%s: %s: %s" % (server.name, " ".join(words), (done.stderr or done.stdout).strip()[:300]))
@@ -187,9 +187,9 @@ class Commands:
     def print_table(self, cases, runs, version):
         options, report = self.options, self.report
         report.note("## Commands\n")
-        report.note("redis-benchmark, %d connections, %s keys or members, values of 3 bytes; beside redis-server %s; medians of %d runs. "
-                    "*ops* is Kelvin's throughput, *x redis* how many times that of redis-server it is (more is better); *CPU* is "
-                    "the server's time per request in us, *CPU / redis* its share of what redis-server takes (less is better).\n" % (
+        report.note("redis-benchmark, %d connections, %s keys or members, values of 3 bytes; compared with redis-server %s; medians of %d runs. "
+                    "*ops* is Kelvin's throughput, *x redis* its ratio to that of redis-server (higher is better); *CPU* is "
+                    "the server's CPU time per request in us, *CPU / redis* its ratio to that of redis-server (lower is better).\n" % (
                         options.clients, count(options.command_keys), version, options.runs))
         rows, behind = [], []
         for case in cases:
@@ -209,7 +209,7 @@ class Commands:
         report.table(["command"] + ["%s P=%d" % (what, pipeline) for pipeline in PIPELINES
                                     for what in ("ops/s", "x redis", "CPU us", "CPU / redis")], rows)
         if behind:
-            report.note("More CPU a request than redis-server: %s.\n" % ", ".join(behind))
+            report.note("More CPU per request than redis-server: %s.\n" % ", ".join(behind))
 
 
 def measure(bench):

@@ -1,6 +1,6 @@
-"""Everything in memory: what a request costs when there is nothing for the tier to do."""
+"""All data in memory: the cost of a request when the tier has nothing to do."""
 from . import machine
-from .bench import figures
+from .bench import results_of
 from .report import count, medians, ms, ratio_median
 
 CASES = [(test, pipeline) for pipeline in (1, 16) for test in ("get", "set")]
@@ -20,12 +20,12 @@ def measure(bench):
         for number in range(options.runs):
             for test, pipeline in CASES:
                 report.progress("hot: run %d of %d, %s P=%d" % (number + 1, options.runs, test, pipeline))
-                # Who goes first changes, and both get the same requests.
+                # The order alternates, and both servers get the same requests.
                 for server in pair[::-1] if number % 2 else pair:
                     bench.run(server, "-t", test, "-P", pipeline, "-r", keys, "-d", size, "--duration", options.duration / 10)
                     found = bench.run(server, "-t", test, "-P", pipeline, "-r", keys, "-d", size, "--seed", number + 1,
                                       "--duration", options.duration)
-                    runs.setdefault((test, pipeline), {}).setdefault(server.name, []).append(figures(found))
+                    runs.setdefault((test, pipeline), {}).setdefault(server.name, []).append(results_of(found))
         versions = {"kelvin": bench.info(kelvin).get("kelvin_version", ""), "redis": bench.info(redis)["redis_version"]}
     print_table(bench, runs, versions)
     report.data["parts"]["hot"] = {
@@ -35,8 +35,8 @@ def measure(bench):
 
 def print_table(bench, runs, versions):
     options, report = bench.options, bench.report
-    report.note("## Everything in memory\n")
-    report.note("%s keys of 16 bytes, values of %d, %d connections; beside redis-server %s; medians of %d runs of %g s.\n" % (
+    report.note("## All data in memory\n")
+    report.note("%s keys of 16 bytes, values of %d, %d connections; compared with redis-server %s; medians of %d runs of %g s.\n" % (
         count(options.hot_keys), options.value_size, options.clients, versions["redis"], options.runs, options.duration))
     rows = []
     for (test, pipeline), found in runs.items():

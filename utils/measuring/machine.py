@@ -1,4 +1,4 @@
-"""What the machine is, and what /proc says of a process: memory, CPU time, the page cache of its files, memory cgroups."""
+"""The description of the machine, and statistics of a process from /proc: memory, CPU time; the page cache, memory cgroups."""
 import glob
 import os
 import platform
@@ -12,7 +12,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Unavailable(Exception):
-    """This machine can't do what was asked for."""
+    """This machine lacks the resources or permissions for a part."""
 
 
 def read_text(path):
@@ -21,7 +21,7 @@ def read_text(path):
 
 
 def describe(root):
-    """For the report: a figure without its machine is none."""
+    """Returns a description of the machine for the report."""
     def line_of(command):
         try:
             return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=10).stdout.strip().split("\n")[0]
@@ -40,12 +40,12 @@ def rss(pid):
 
 
 def rss_peak(pid):
-    """The kernel's own high mark: no moment is missed."""
+    """Returns the maximum RSS that the kernel recorded, so that short peaks are included."""
     return int(re.search(r"VmHWM:\s*(\d+)", read_text("/proc/%d/status" % pid)).group(1)) * 1024
 
 
 def rss_peak_reset(pid):
-    """VmHWM counts from now on. False if the kernel does not let us."""
+    """Resets VmHWM to the current RSS. False if the kernel does not permit it."""
     try:
         with open("/proc/%d/clear_refs" % pid, "w") as file:
             file.write("5")
@@ -55,14 +55,14 @@ def rss_peak_reset(pid):
 
 
 def real_time(pid, names=None):
-    """The process, or its threads of these names, go before all that is ordinary: on a busy machine others do not count then."""
+    """Gives the process, or its threads with these names, a real-time priority, so that other work on a busy machine has no influence."""
     for path in glob.glob("/proc/%d/task/*/comm" % pid):
         if names is None or names.fullmatch(read_text(path).strip()):
             os.sched_setscheduler(int(path.split("/")[-2]), os.SCHED_FIFO, os.sched_param(1))
 
 
 def cpu_seconds(pid):
-    """All threads that live, in ns resolution; those that ended meanwhile are not in it."""
+    """Returns the CPU time of all existing threads, in ns resolution; threads that have ended are not included."""
     total = 0
     for path in glob.glob("/proc/%d/task/*/schedstat" % pid):
         try:
@@ -73,13 +73,13 @@ def cpu_seconds(pid):
 
 
 def cpu_seconds_ever(pid):
-    """Also of threads that have ended, in ticks of 10 ms."""
+    """The same including threads that have ended, in ticks of 10 ms."""
     return sum(int(word) for word in read_text("/proc/%d/stat" % pid).rsplit(")", 1)[1].split()[11:13]) / os.sysconf("SC_CLK_TCK")
 
 
 def bytes_written(pid):
-    """What a process, all its threads, and those of its children that it has waited for had written to files: counted when
-    a page becomes dirty, so a page that is changed twice before it goes to the disk counts once."""
+    """Returns the bytes that a process, with all threads and the children that it has waited for, wrote to files. They are counted
+    when a page becomes dirty, so a page that is changed twice before it is written to the disk counts once."""
     return int(re.search(r"^write_bytes: (\d+)", read_text("/proc/%d/io" % pid), re.M).group(1))
 
 
@@ -90,19 +90,19 @@ def disk_free(folder):
 
 def disk_check(folder, needed):
     if disk_free(folder) < needed:
-        raise Unavailable("%s has %d MB free, and this needs about %d MB: choose another folder with --dir, or fewer keys" % (
+        raise Unavailable("%s has %d MB free, about %d MB are needed: use another folder (--dir) or fewer keys" % (
             folder, disk_free(folder) // MB, needed // MB))
 
 
 def memory_check(needed):
     available = int(re.search(r"MemAvailable:\s*(\d+)", read_text("/proc/meminfo")).group(1)) * 1024
     if available < needed:
-        raise Unavailable("%d MB of memory are available, and this needs about %d MB: ask for fewer keys" % (
+        raise Unavailable("%d MB of memory are available, about %d MB are needed: use fewer keys" % (
             available // MB, needed // MB))
 
 
 class Ticker:
-    """Calls a function every `period` seconds on a thread of its own, from `with` to its end."""
+    """Calls a function every `period` seconds in a separate thread, for the duration of the `with` block."""
 
     def __init__(self, period, function):
         self.period, self.function = period, function
@@ -114,7 +114,7 @@ class Ticker:
             try:
                 self.function()
             except (OSError, IndexError):
-                pass                            # the process or the file went away
+                pass                            # the process or the file no longer exists
 
     def __enter__(self):
         self.thread.start()
@@ -126,7 +126,7 @@ class Ticker:
 
 
 class Watch:
-    """Samples a server's RSS every 0.2 s and keeps the largest, by phase."""
+    """Samples a server's RSS every 0.2 s and keeps the maximum of each phase."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -136,12 +136,12 @@ class Watch:
 
     def sample(self):
         if self.phase_now is not None:
-            figures = self.phases[self.phase_now]
-            figures["rss_max"] = max(figures["rss_max"], rss(self.pid))
-            figures["samples"] += 1
+            phase = self.phases[self.phase_now]
+            phase["rss_max"] = max(phase["rss_max"], rss(self.pid))
+            phase["samples"] += 1
 
     def phase(self, name):
-        """Begins a phase (None: ends one). The kernel's high mark tells what happened between two samples."""
+        """Begins a phase (None: ends one). The maximum that the kernel recorded includes peaks between two samples."""
         if self.phase_now is not None:
             self.sample()
             if self.phases[self.phase_now].pop("kernel_knows"):
@@ -161,7 +161,7 @@ class Watch:
 
 
 def page_cache_drop(folder):
-    """Makes the kernel forget what it holds of the files in a folder; what is not yet on the disk stays."""
+    """Drops the files of a folder from the page cache; pages that have not been written to the disk yet stay."""
     for base, _, names in os.walk(folder):
         for name in names:
             try:
@@ -175,9 +175,9 @@ def page_cache_drop(folder):
 
 
 class Cgroup:
-    """A memory cgroup, version 1 or 2, made below `parent`, which the caller names, as only he knows which one is his to use.
+    """A memory cgroup, version 1 or 2, created below `parent`. The user names it, as the permissions depend on the machine.
 
-    A program started with the words of `prefix` before its own is in it from its first page on."""
+    A program that is started with the words of `prefix` before its own is in the cgroup from its first page on."""
 
     def __init__(self, parent, limit):
         self.folder = os.path.join(parent, "kelvin-measure-%d" % os.getpid())
@@ -185,7 +185,7 @@ class Cgroup:
         try:
             os.mkdir(self.folder)
         except OSError as error:
-            raise Unavailable("can't make a cgroup in %s: %s" % (parent, error.strerror))
+            raise Unavailable("can't create a cgroup in %s: %s" % (parent, error.strerror))
         for self.version, name in ((2, "memory.max"), (1, "memory.limit_in_bytes")):
             if os.path.exists(os.path.join(self.folder, name)):
                 break
@@ -203,21 +203,21 @@ class Cgroup:
         with open(os.path.join(self.folder, name), "w") as file:
             file.write(str(value))
 
-    def figures(self):
-        """The most that was in use (page cache and kernel memory included), and whether anything was killed for it."""
+    def results(self):
+        """Returns the maximum usage (including page cache and kernel memory), and the number of processes killed at the limit."""
         peak, events = (("memory.peak", "memory.events") if self.version == 2 else
                         ("memory.max_usage_in_bytes", "memory.oom_control"))
         found = {"version": self.version, "limit": self.limit}
         try:
             found["peak"] = int(read_text(os.path.join(self.folder, peak)))
         except OSError:
-            pass                                # memory.peak came with Linux 5.19
+            pass                                # memory.peak exists since Linux 5.19
         killed = re.search(r"^oom_kill (\d+)", read_text(os.path.join(self.folder, events)), re.M)
         found["killed"] = int(killed.group(1)) if killed else 0
         return found
 
     def remove(self):
-        """What was in it has ended, but the kernel may need a moment to notice."""
+        """Removes the cgroup. Its processes have ended, but the kernel may need some time to remove them from it."""
         for _ in range(50):
             try:
                 os.rmdir(self.folder)

@@ -1,4 +1,4 @@
-"""What a key costs: in RAM when it is hot, in RAM when it is cold, and what a swap-out gives back to the machine."""
+"""The memory of a key when it is hot and when it is cold, and the memory that a swap-out returns to the system."""
 import time
 
 from . import machine
@@ -22,15 +22,15 @@ class Memory:
         self.swap_out()
 
     def look(self, server, settle=True):
-        """RSS and INFO at rest."""
+        """Returns RSS and INFO after the background work is done."""
         if settle and self.bench.settle(server) is None:
-            raise Failed("%s does not come to rest" % server.name)
+            raise Failed("%s still has background work" % server.name)
         info = self.bench.info(server)
         return {"rss": machine.rss(server.process.pid), "used": info["used_memory"],
                 **{name: value for name, value in info.items() if name.startswith("tier_")}}
 
     def begin(self, server):
-        """A server at rest that had its connections once, so that they are not taken for a cost of the keys."""
+        """An idle server that has had its connections before, so that their memory is not attributed to the keys."""
         self.bench.run(server, "-t", "ping", "-P", 32, "-n", 100000)
         return self.look(server)
 
@@ -52,8 +52,8 @@ class Memory:
                                          "before": before, "after": after})
                 rows.append(["16 + %d" % size, name, "%.1f" % rss, "%.1f" % (rss - KEY_SIZE - size), "%.1f" % used,
                              "%.1f" % (used - KEY_SIZE - size)])
-        self.report.note("A hot key: growth by loading %s keys into an empty server, divided by their number; *over* is what is "
-                         "beyond key and value.\n" % count(keys))
+        self.report.note("A hot key: growth by loading %s keys into an empty server, divided by their number; *over* is the part "
+                         "in addition to key and value.\n" % count(keys))
         self.report.table(["key + value", "server", "RSS B/key", "over", "used_memory B/key", "over"], rows)
 
     # Cold
@@ -65,16 +65,16 @@ class Memory:
             machine.disk_check(self.options.dir, 3 * keys * (size + KEY_SIZE + COLD_RECORD_OVERHEAD) + (256 << 20))
             rows += self.cold_of(keys, size)
         self.report.note("A cold key: %s keys are loaded in two halves under a small maxmemory; after each, maxmemory is lowered "
-                         "until nearly all are cold and nothing moves. *rest* = RSS - RSS of the empty server with the same options - "
-                         "what the hot keys hold (INFO tier_held_bytes: entries and tables). *B/key* = rest / cold keys; *B/key "
-                         "more* = growth of the rest / growth of the cold keys from the first half to the second, so without what "
-                         "does not depend on their number (the store's write buffer). In redis-server each of them costs what a hot "
-                         "one does, above.\n" % count(keys))
+                         "until nearly all are cold and no key is moved. *rest* = RSS - RSS of the empty server with the same options - "
+                         "memory of the hot keys (INFO tier_held_bytes: entries and tables). *B/key* = rest / cold keys; *B/key "
+                         "more* = growth of the rest / growth of the cold keys from the first half to the second, without memory "
+                         "that does not depend on their number (the store's write buffer). In redis-server each of them takes the same "
+                         "memory as a hot key, above.\n" % count(keys))
         self.report.table(["key + value", "cold keys", "hot keys", "RSS MB", "rest MB", "B/key", "B/key more", "record map B/key",
                            "store MB in RAM"], rows)
 
     def cold_of(self, keys, size):
-        # The record map, the store's buffers, and some room for entries on their way.
+        # The record map, the store's buffers, and some space for entries that are being moved.
         maxmemory = (64 << 20) + 16 * keys
         points, rows = [], []
         with self.bench.server("kelvin", {"maxmemory": maxmemory}) as server:
@@ -103,7 +103,7 @@ class Memory:
             client.must("CONFIG", "SET", "maxmemory", int(size))
 
     def squeeze(self, server, empty):
-        """Lowers maxmemory in steps until no more than one key in a hundred is hot, or another step moves nothing."""
+        """Lowers maxmemory in steps until at most one key in a hundred is hot, or a further step moves no key."""
         now = self.look(server)
         for _ in range(12):
             keys = now["tier_hot_keys"] + now["tier_cold_keys"]
@@ -142,7 +142,7 @@ class Memory:
         self.data["swap_out"] = {"keys": keys, "value_size": size, "maxmemory": limit, "below_s": below_s, "settle_s": settle_s,
                                  "moments": dict(moments)}
         self.report.note("A swap-out: %s keys with values of %d bytes are loaded without a limit, then `CONFIG SET maxmemory` to a "
-                         "third of used_memory (%s MB). used_memory was below it after %.1f s; at rest after %.1f s.\n" % (
+                         "third of used_memory (%s MB). used_memory was below it after %.1f s; the background work was done after %.1f s.\n" % (
                              count(keys), size, mb(limit), below_s - started, time.monotonic() - started))
         self.report.table(["moment", "RSS MB", "used_memory MB", "RSS / used_memory", "RSS / maxmemory", "hot keys", "cold keys"], [
             [name, mb(at["rss"]), mb(at["used"]), "%.2f" % (at["rss"] / at["used"]), "%.2f" % (at["rss"] / limit),

@@ -1,4 +1,4 @@
-"""What clients feel when more is written than the disk takes: the longest delays of writes, and of reads of keys in RAM."""
+"""Latency when more is written than the disk can absorb: the longest delays of writes, and of reads of keys in RAM."""
 import os
 import re
 import subprocess
@@ -6,14 +6,14 @@ import time
 from statistics import median
 
 from . import machine
-from .bench import Failed, figures
+from .bench import Failed, results_of
 from .report import count, mb, medians, ms
 
 PIPELINES = (1, 16)
 HOT_KEYS = 1000
 HOT = ["--key-prefix", "hot:", "-r", HOT_KEYS]
 SERIES_MS = 100
-LEAD_S = 0.5                        # the reads begin so long before the load, and end so long after it
+LEAD_S = 0.5                        # the reads begin this long before the load, and end this long after it
 READERS = 50
 TOOL_CLIENTS, TOOL_PIPELINE, TOOL_SIZE = 1000, 100, 1000
 SHOWN = ("p50", "p99", "p99.9", "max")
@@ -21,11 +21,11 @@ RATE = re.compile(rb"rps=([\d.]+)")
 
 
 def delays(test):
-    return {**figures(test), "max": test["latency_us"]["max"]}
+    return {**results_of(test), "max": test["latency_us"]["max"]}
 
 
 def by_second(test, whole=10):
-    """Replies of each full second, and how long the longest time without any was, in seconds. From the series of tenths."""
+    """Returns the number of replies in each full second, and the longest time without a reply in seconds, from the series of tenths."""
     tenths = test["series"]["replies"]
     seconds = [sum(tenths[at:at + whole]) for at in range(0, len(tenths) - whole + 1, whole)] or [sum(tenths)]
     longest = now = 0
@@ -36,7 +36,7 @@ def by_second(test, whole=10):
 
 
 def cells(runs):
-    """A row of the table, of runs of the same."""
+    """Returns the row of the table for runs of the same case."""
     first, writes, reads = runs[0], medians([row["writes"] for row in runs]), medians([row["reads"] for row in runs])
     return ["%s P=%d" % (first["server"], first["pipeline"]), first["phase"], count(writes["ops"]),
             count(median(min(row["seconds"]) for row in runs)), count(median(median(row["seconds"]) for row in runs)),
@@ -79,7 +79,7 @@ class Overload:
                     self.tools.append(self.redis_benchmark(server))
         self.print_tools()
 
-    # Fifty clients that write, and an open loop of reads of keys that are touched all the time.
+    # Fifty clients that write, and an open loop of reads of keys that are always hot.
 
     def of_server(self, server, pipeline):
         size, keys, options = self.options.value_size, self.keys, self.options
@@ -107,7 +107,7 @@ class Overload:
         reads = ["-t", "get", *HOT, "-d", options.value_size, "--verify", "-c", READERS, "--rps", options.overload_rps, "--duration", timeout]
         with self.bench.begin(server, *reads) as reading:
             try:
-                machine.real_time(reading.process.pid)      # else it waits for its core while the writing client has it
+                machine.real_time(reading.process.pid)      # otherwise it waits for its core while the writing client uses it
             except OSError:
                 self.data["reader_is_ordinary"] = True
             time.sleep(LEAD_S)
@@ -121,7 +121,7 @@ class Overload:
         self.rows.append(row)
         self.report.progress("overload: %s" % cells([row]))
 
-    # A thousand clients with deep pipelines, as somebody else's program sends them. It prints its rate four times a second.
+    # A thousand clients with deep pipelines, by redis-benchmark, which prints its rate four times per second.
 
     def redis_benchmark(self, server):
         options = self.options
@@ -141,7 +141,7 @@ class Overload:
                 said += piece
                 rates += [(time.monotonic() - started, float(rate)) for rate in RATE.findall(piece)]
                 if time.monotonic() - started > 600:
-                    raise Failed("%s: redis-benchmark is not done after 600 s" % server.name)
+                    raise Failed("%s: redis-benchmark was not done within 600 s" % server.name)
         finally:
             tool.kill()
             tool.wait()
@@ -149,7 +149,7 @@ class Overload:
         took = time.monotonic() - started
         summary = re.search(rb"throughput summary: ([\d.]+)", said)
         error = re.search(rb"[^\r]*rror[^\r\n]*", said)
-        if error or not summary:            # it ends at the first error; what it did until then is shown
+        if error or not summary:            # it ends at the first error; its results until then are shown
             self.report.failure("%s: redis-benchmark ended after %.1f s: %s" % (
                 server.name, took, (error.group(0) if error else said[-100:]).decode("latin1").strip()))
         first = next((at for at, rate in rates if rate > 0), took)
@@ -158,8 +158,8 @@ class Overload:
             now = now + at - last if rate == 0 else 0.0
             zero, longest, last = zero + (at - last if rate == 0 else 0.0), max(longest, now), at
         latency = re.search(rb"latency summary[^\n]*\n[^\n]*\n\s+([\d. ]+)", said)
-        figures_of = dict(zip(("avg", "min", "p50", "p95", "p99", "max"), map(float, latency.group(1).split()))) if latency else {}
-        return {"server": server.name, "requests": requests, "took_s": took, "rates": rates, "latency_ms": figures_of,
+        latencies = dict(zip(("avg", "min", "p50", "p95", "p99", "max"), map(float, latency.group(1).split()))) if latency else {}
+        return {"server": server.name, "requests": requests, "took_s": took, "rates": rates, "latency_ms": latencies,
                 "ops": float(summary.group(1)) if summary else 0, "ended_early": not summary, "zero_s": zero, "zero_longest_s": longest, "first_s": first,
                 "rss_peak": machine.rss_peak(server.process.pid)}
 
@@ -171,9 +171,9 @@ class Overload:
         self.report.note(
             "%d connections write values of %d bytes as fast as they are served: %s keys, each once (*load*), then at random for %g s "
             "(*overwrite*); Kelvin with maxmemory %s MB, %g times as much data, redis-server without. *after*: one connection, single "
-            "requests, for %g s from the end of that. All the while %s GET/s for %s keys of their own are due on %d connections%s; their "
-            "latency counts from when they were due. *gap*: the longest time without any reply to a write. Medians of %d runs, also of the longest delays, as other work on "
-            "the machine does not hit each of them; RSS is the most of all.\n" % (
+            "requests, for %g s from the end of that. Meanwhile %s GET/s for %s other keys are sent on %d connections%s; their "
+            "latency is measured from when they were due. *gap*: the longest time without a reply to a write. Medians of %d runs, including the longest "
+            "delays, as other work on the machine does not affect all runs; RSS is the maximum of all runs.\n" % (
                 options.clients, options.value_size, count(self.keys), options.overload_duration, mb(self.maxmemory),
                 options.overload_times, options.overload_after, count(options.overload_rps), count(HOT_KEYS), READERS,
                 "" if self.data.get("reader_is_ordinary") else ", by a client with a real-time priority", options.runs))
@@ -181,8 +181,8 @@ class Overload:
                           ["hot GET %s ms" % name for name in SHOWN] + ["RSS MB"], [cells(runs) for runs in grouped(self.rows, "server", "pipeline", "phase").values()])
 
     def print_tools(self):
-        self.report.note("`redis-benchmark -t set -c %d -P %d -d %d`, %s requests. *first*: until its first reply; *zero*: seconds after that in "
-                         "which it had no reply, by the rate that it shows each quarter of a second; *longest*: the longest of them in one go.\n" % (
+        self.report.note("`redis-benchmark -t set -c %d -P %d -d %d`, %s requests. *first*: until its first reply; *zero*: seconds after that "
+                         "without a reply, according to the rate that it shows four times per second; *longest*: the longest such period.\n" % (
                              TOOL_CLIENTS, TOOL_PIPELINE, TOOL_SIZE, count(self.tools[0]["requests"])))
         rows = []
         for (name,), runs in grouped(self.tools, "server").items():

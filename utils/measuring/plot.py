@@ -2,9 +2,9 @@
 
     utils/measure plot build/measure.json docs/benchmarks/tiers.svg --keep docs/benchmarks/tiers.json
 
-It shows requests per second of CPU time: with the server on one core that is its throughput if nothing else runs there, and other work on the
-machine disturbs it least. --wall-clock shows requests per second as they were counted, for a machine without other work. --keep also writes the
-numbers that the plot and its caption use, in the same shape: a small file that can be plotted again.
+It shows requests per second of CPU time. With the server on one core, this is its throughput if nothing else runs on the core, and other work
+on the machine affects it least. --wall-clock shows requests per second of elapsed time, for a machine without other work. --keep also writes
+the numbers that the plot and its caption use, in the same format: a small file that can be plotted again.
 """
 import argparse
 import json
@@ -15,7 +15,7 @@ from .report import count, medians
 WIDTH, HEIGHT = 760, 448
 LEFT, RIGHT, TOP, BOTTOM = 70, 730, 62, 356
 COLOURS = {"kelvin": "#c2410c", "redis": "#1d4ed8"}
-NAMES = {"kelvin": "Kelvin, a third of the data in RAM", "redis": "redis-server, all of it in RAM"}
+NAMES = {"kelvin": "Kelvin, a third of the data in RAM", "redis": "redis-server, all of the data in RAM"}
 DASHES = {"get": "", "set": "6 4"}
 STEPS = (1, 2, 5)
 KEPT = ("keys", "value_size", "clients", "pipeline", "duration_s", "maxmemory", "hot_keys", "redis", "cgroup", "load", "rss_worst")
@@ -45,7 +45,7 @@ class Svg:
 
 
 def series_of(tiers, wall_clock):
-    """{(test, server): [(percent hot, requests a second)]}. Redis is drawn at the share that Kelvin found for the same requests."""
+    """Returns {(test, server): [(percent hot, requests per second)]}. Redis is drawn at the share of hot requests that Kelvin had."""
     found = {}
     for row in tiers["runs"]:
         share = medians(row["runs"]["kelvin"])["hot_percent"]
@@ -56,7 +56,7 @@ def series_of(tiers, wall_clock):
 
 
 def step_for(highest):
-    """Between four and ten steps of 1, 2 or 5 times a power of ten reach the highest value."""
+    """Returns a step of 1, 2 or 5 times a power of ten, of which between four and ten reach the highest value."""
     power = 1
     while True:
         for step in STEPS:
@@ -109,7 +109,7 @@ def caption(tiers):
 
 
 def kept(data):
-    """What the plot needs, and no paths of the machine."""
+    """Returns only what the plot needs, without paths of the machine."""
     tiers = data["parts"]["tiers"]
     return {"machine": {name: data["machine"][name] for name in ("cpu", "cores", "memory_mb", "kernel", "commit")},
             "started": data["started"],

@@ -1,4 +1,4 @@
-"""What was found: Markdown to stdout as it comes, everything to a JSON file in the end."""
+"""The results: as Markdown to stdout when they are available, and all of them to a JSON file at the end."""
 import json
 import statistics
 import sys
@@ -15,7 +15,7 @@ class Report:
         print(text, file=sys.stderr, flush=True)
 
     def table(self, head, rows):
-        """Figures to the right, the first column to the left."""
+        """Prints a table; the first column is aligned left, numbers are aligned right."""
         cells = [list(head)] + [[str(cell) for cell in row] for row in rows]
         widths = [max(3, *(len(row[i]) for row in cells)) for i in range(len(head))]
         lines = ["| " + " | ".join(cell.rjust(width) if i else cell.ljust(width)
@@ -24,8 +24,8 @@ class Report:
         self.note("\n".join([lines[0], rule] + lines[1:]) + "\n")
 
     def check(self, what, fine, found="", judged=True):
-        """Something that must hold. What does not is named again at the end, and makes the exit status 1; unless it is not
-        judged, as it only holds for real sizes."""
+        """Reports a check. A failed one is listed again at the end, and the exit status is 1. With `judged` False it does not count,
+        because it only holds for full sizes."""
         verdict = "ok:" if fine else "**FAILED:**" if judged else "not at this size:"
         self.note("- %s %s%s" % (verdict, what, " (%s)" % found if found != "" else ""))
         if judged and not fine:
@@ -43,12 +43,12 @@ class Report:
 
 
 def medians(runs):
-    """Of each figure on its own."""
+    """Returns the median of each result separately."""
     return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
 def ratio_median(runs, others, name):
-    """Of the ratios of each pair that ran next to each other, so that what slows the machine for a while hits both."""
+    """Returns the median of the ratios of runs that followed each other, so that other work on the machine affects both of a pair."""
     return statistics.median(one[name] / other[name] for one, other in zip(runs, others))
 
 

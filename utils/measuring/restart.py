@@ -1,5 +1,5 @@
-"""How long a server is away: from its start to the first answer, by what it has to read back; its end; and when Kelvin's hot keys
-are hot again. redis-server beside it."""
+"""The duration of a restart: from the start to the first reply, depending on what has to be loaded; the shutdown; and the time until
+Kelvin's hot keys are hot again. Compared with redis-server."""
 import contextlib
 import random
 import signal
@@ -13,9 +13,9 @@ from .checkpoint import COMMAND_OVERHEAD, LOG, RECORD_OVERHEAD, Side, rewrite
 from .report import count, mb, medians
 
 SHORT_TAIL = 1000                   # commands
-INCR_SIZE, HSET_SIZE = 37, 63       # bytes of the command in the log; of HSET without its value
+INCR_SIZE, HSET_SIZE = 37, 63       # bytes of the commands in the log; of HSET without its value
 AIM_S = 0.5
-BACK = 0.98                         # of the hit ratio from before
+BACK = 0.98                         # share of the hit ratio before the restart
 SLICE_S = 0.25
 LIMIT_S = 120
 
@@ -73,10 +73,10 @@ class Restart:
                                  for side in self.sides for what, runs in side.runs.items()]
         self.print_table()
 
-    # Building
+    # Preparation
 
     def redis_memory(self):
-        """What redis-server would use, from a part of the keys."""
+        """Returns the memory that redis-server would use, extrapolated from a tenth of the keys."""
         some = self.keys // 10
         with self.bench.server("redis") as redis:
             empty = self.bench.info(redis)["used_memory"]
@@ -90,12 +90,12 @@ class Restart:
         return ["--hot-percent", 100, "--hot-keys", self.hot_keys, "-r", self.keys]
 
     def build(self, side):
-        """Loaded, its log rewritten, at rest, the hot keys read until they are hot, and ended."""
+        """Loads the keys, rewrites the log, waits for background work, reads the hot keys until they are hot, and shuts down."""
         self.report.progress("restart: loading %s" % side.label)
         side.server.start(60)
         self.bench.load(side.server, self.keys, self.size)
         self.rewrite(side)
-        # The smallest of those with a bound decides which keys are the hot ones; so all have the same.
+        # The hot keys are chosen for the smallest maxmemory, so that they are the same for all sides.
         self.hot_keys = self.options.hot_set or max(1000, self.maxmemory // (self.size + KEY_SIZE + 40) // 4)
         self.data["hot_keys"] = self.hot_keys
         side.share = self.warm(side)
@@ -117,7 +117,7 @@ class Restart:
         return info["tier_hot_hits"], info["tier_cold_hits"]
 
     def warm(self, side):
-        """The hot set is read until all of it is in RAM; what share is then."""
+        """Reads the hot set until all of it is in RAM; returns the share that is."""
         if side.name != "kelvin":
             return 1.0
         deadline, share = time.monotonic() + 60, 0.0
@@ -129,13 +129,13 @@ class Restart:
         return share
 
     def short_tail(self, side):
-        """A thousand SETs of what is there already."""
+        """A thousand SETs of existing values."""
         self.run(side, "set", "-n", SHORT_TAIL, "-r", self.keys)
 
-    # Ending and starting
+    # Shutdown and start
 
     def shut_down(self, side):
-        """Seconds from SHUTDOWN to the end of the process."""
+        """Returns the seconds from SHUTDOWN to the end of the process."""
         with side.server.client(timeout=LIMIT_S) as client:
             started = time.monotonic()
             client.send(b"SHUTDOWN\r\n" if side.log else b"SHUTDOWN SAVE\r\n")
@@ -146,7 +146,7 @@ class Restart:
         return seconds
 
     def start(self, side):
-        """Seconds from the start of the process to the first GET answered with its value, and what is known then."""
+        """Returns the seconds from the start of the process to the first GET that returns its value, and statistics at that time."""
         if self.options.drop_cache:
             machine.page_cache_drop(side.server.folder)
         key = key_of(random.Random(self.keys).randrange(self.keys))
@@ -155,30 +155,30 @@ class Restart:
         side.server.launch()
         while True:
             if side.server.process.poll() is not None or time.monotonic() - started > LIMIT_S:
-                raise Failed("%s did not come back:\n%s" % (side.label, side.server.log_tail(1000)))
+                raise Failed("%s did not start:\n%s" % (side.label, side.server.log_tail(1000)))
             try:
                 with side.server.client(timeout=LIMIT_S) as client:
                     accepted = time.monotonic()
                     while True:
-                        answer = client.call("GET", key)
-                        if not isinstance(answer, Error):
+                        reply = client.call("GET", key)
+                        if not isinstance(reply, Error):
                             break
-                        if not answer.startswith(b"LOADING"):
-                            raise Failed("%s: GET answered %r" % (side.label, answer))
+                        if not reply.startswith(b"LOADING"):
+                            raise Failed("%s: GET returned %r" % (side.label, reply))
                         loading += 1
                         time.sleep(0.001)
                     seconds = time.monotonic() - started
                     break
             except OSError:
                 time.sleep(0.001)
-        if answer is None or len(answer) != self.size:
-            raise Failed("%s: GET %s answered %r" % (side.label, key, answer))
+        if reply is None or len(reply) != self.size:
+            raise Failed("%s: GET %s returned %r" % (side.label, key, reply))
         pid = side.server.process.pid
         return {"seconds": seconds, "accepted_s": accepted - started, "loading_answers": loading, "rss": machine.rss(pid),
                 "rss_peak": machine.rss_peak(pid), "cpu_s": machine.cpu_seconds_ever(pid)}
 
     def back(self, side):
-        """Seconds from the start of the process until reads of the hot set are hits again as often as before."""
+        """Returns the seconds from the start of the process until the hit ratio of reads of the hot set is the same as before."""
         if side.name != "kelvin":
             return None
         words = ["-t", "get", "-d", self.size, "--duration", LIMIT_S, *self.hot_words()]
@@ -221,7 +221,7 @@ class Restart:
                 side.runs.setdefault("clean", []).append(found)
 
     def tail_restarts(self, what, sides, make, check):
-        """A log tail is made, and then the server is killed and started, as often as runs are asked for: the tail stays what it is."""
+        """Writes the end of a log, then kills and starts the server once for each run, with the same log."""
         for side in sides:
             self.report.progress("restart: a log tail of %s, %s" % (what, side.label))
             side.server.start(LIMIT_S)
@@ -244,13 +244,13 @@ class Restart:
         self.run(side, "set", "-n", self.sets, "-r", self.keys, "--distribution", "sequential", "--generation", 1, "-P", 16)
 
     def check_sets(self, side):
-        """Nothing acknowledged is lost: the tail's values are there, and behind it the old ones."""
+        """No acknowledged write is lost: the values of the log's end are there, and the old ones of the other keys."""
         self.check_size(side, self.keys)
         self.run(side, "get", "-n", self.sets, "-r", self.keys, "--distribution", "sequential", "--generation", 1, "-P", 16,
                  "--verify")
 
     def tail_of_changes(self, side):
-        """Counters and hashes are added, then the log is rewritten, and after that each command needs what was there before."""
+        """Adds counters and hashes and rewrites the log; the commands after that depend on the old values."""
         self.run(side, "incr", "-n", self.counters, "-r", self.counters, "--distribution", "sequential", "-P", 16)
         self.run(side, "hset", "-n", self.hashes, "-r", self.hashes, "--distribution", "sequential", "-P", 16)
         self.rewrite(side)
@@ -267,17 +267,17 @@ class Restart:
         self.report.check("counters of %s are exact after kill -9 and restart" % side.label, not wrong,
                           "%d of %d wrong" % (len(wrong), len(numbers)))
 
-    # What was found
+    # Results
 
     def print_table(self):
         options, report = self.options, self.report
         report.note("## Restart\n")
         report.note("%s keys of 16 bytes, values of %d; *a third*: `maxmemory` %s MB, a third of what redis-server would use. *s*: from the "
-                    "start of the process to the first GET that is answered with its value. *clean*: after SHUTDOWN, %s SETs behind the "
-                    "last rewrite (RDB: SHUTDOWN SAVE). *%s SETs*: so many of existing keys behind the last rewrite, %s MB of log, then "
-                    "kill -9. *INCR, HSET*: %s counters and %s hashes more, all of them older than the rewrite, then %s INCR and %s HSET "
-                    "of them, %s MB. *back*: seconds from the start until reads of a hot set of %s keys are hits as often as before, "
-                    "while %d clients read it as fast as they can. %s; medians of %d runs.\n" % (
+                    "start of the process to the first GET that returns its value. *clean*: after SHUTDOWN, %s SETs after the "
+                    "last rewrite (RDB: SHUTDOWN SAVE). *%s SETs*: this number of SETs of existing keys after the last rewrite, %s MB of log, then "
+                    "kill -9. *INCR, HSET*: %s counters and %s hashes, written before the rewrite, then %s INCR and %s HSET "
+                    "of them, %s MB. *back*: seconds from the start until the hit ratio of a hot set of %s keys is the same as before, "
+                    "while %d clients read it as fast as possible. %s; medians of %d runs.\n" % (
                         count(self.keys), self.size, mb(self.maxmemory), count(SHORT_TAIL), count(self.sets),
                         mb(self.sets * (self.size + KEY_SIZE + COMMAND_OVERHEAD)), count(self.counters), count(self.hashes),
                         count(self.incrs), count(self.hsets), mb(self.incrs * INCR_SIZE + self.hsets * (HSET_SIZE + self.size)),
@@ -290,7 +290,7 @@ class Restart:
                     rows.append(self.row(side, what, text))
         report.table(["after", "server", "s", "CPU s", "RSS MB then", "RSS MB peak", "RSS MB at rest", "back s", "SHUTDOWN s"], rows)
         clean = medians_known(self.sides[0].runs["clean"])["seconds"]
-        report.check("the first answer comes within %g s of a start with a short tail" % AIM_S, clean < AIM_S, "%.2f s" % clean,
+        report.check("the first reply is sent within %g s of a start with a short log tail" % AIM_S, clean < AIM_S, "%.2f s" % clean,
                      judged=not options.quick)
 
     def row(self, side, what, text):
@@ -302,7 +302,7 @@ class Restart:
 
 
 def medians_known(runs):
-    """Of the figures that every run has."""
+    """Returns the medians of the results that every run has."""
     return medians([{name: value for name, value in run.items() if all(other[name] is not None for other in runs)} for run in runs])
 
 

@@ -1,4 +1,4 @@
-"""A full SCAN of kelvin-benchmark's keys, quickly, and what is wrong with it."""
+"""A fast full SCAN of kelvin-benchmark's keys, with its errors."""
 import socket
 import time
 
@@ -8,7 +8,7 @@ PREFIX = b"key:"
 
 
 class Scanner:
-    """Reads SCAN's replies by their lines: keys have none in them, and a parser in Python would be most of the time."""
+    """Reads the replies of SCAN by lines: keys contain no line ends, and a full parser in Python would take most of the time."""
 
     def __init__(self, address, timeout):
         self.socket = socket.create_connection(address, timeout=timeout)
@@ -27,11 +27,11 @@ class Scanner:
         self.data += got
 
     def page(self, cursor, count):
-        """(next cursor, keys)"""
+        """Returns (next cursor, keys)."""
         self.socket.sendall(encode(["SCAN", cursor, "COUNT", count]))
         first = self.line()
         if first != b"*2":
-            raise ValueError("SCAN answered %r" % first[:200])
+            raise ValueError("SCAN returned %r" % first[:200])
         self.line()
         following = self.line()
         lines = 2 * int(self.line()[1:])
@@ -46,7 +46,7 @@ class Scanner:
 
 
 def scan_all(address, keys, count, limit_s):
-    """How often each of the keys 0 .. keys - 1 was returned, and what else."""
+    """Counts how often each of the keys 0 .. keys - 1 was returned, and other keys."""
     started = time.monotonic()
     seen = bytearray(keys)
     result = {"count": count, "returned": 0, "repeated": 0, "foreign": 0, "pages": 0}
@@ -68,7 +68,7 @@ def scan_all(address, keys, count, limit_s):
             if cursor == b"0":
                 break
             if time.monotonic() - started > limit_s:
-                raise TimeoutError("SCAN COUNT %d was not through after %d s: %s" % (count, limit_s, result))
+                raise TimeoutError("SCAN COUNT %d was not done within %d s: %s" % (count, limit_s, result))
     finally:
         scanner.close()
     result["missing"] = keys - sum(seen)

@@ -1,18 +1,18 @@
-"""More data than memory: what is promised (RSS, no key lost, no value wrong), and what a request costs by the share of
-requests that find their key in memory; redis-server beside it with everything in memory."""
+"""More data than memory: checks the guarantees (RSS, no lost key, no wrong value), and measures the cost of a request depending on the
+share of requests whose key is in memory, compared with redis-server with all data in memory."""
 import contextlib
 import threading
 import time
 
 from . import machine
-from .bench import Failed, figures
+from .bench import Failed, results_of
 from .report import count, mb, medians, ms, ratio_median
 from .scan import scan_all
 
 SCAN_COUNTS = (100, 1000, 10000)
-RECORD_OVERHEAD = 40                # bytes in the store beside key and value, roughly
+RECORD_OVERHEAD = 40                # bytes in the store in addition to key and value, approximately
 CALIBRATIONS = 4
-NEAR = 0.7                          # percent points within which an aim is met
+NEAR = 0.7                          # percentage points of deviation from the target that are accepted
 
 
 class Tiers:
@@ -59,7 +59,7 @@ class Tiers:
                                                    mb(self.data["redis"]["rss"]), mb(self.maxmemory)))
 
     def cgroup(self, stack):
-        """None if there shall or can be none."""
+        """Returns None if no cgroup is wanted or possible."""
         self.drop = self.options.drop_cache
         if self.options.cgroup:
             limit = self.maxmemory + self.maxmemory // 10 + (16 << 20)
@@ -70,21 +70,21 @@ class Tiers:
                                  "16 MB.\n" % (cgroup.version, mb(limit)))
                 return cgroup
             except machine.Unavailable as error:
-                self.report.note("**No memory cgroup: %s.** Instead, the kernel is asked twice a second to forget what it holds of "
-                                 "the store's files (posix_fadvise): reads nearly always go to the disk, but memory is not "
-                                 "limited by anybody but the server.\n" % error)
+                self.report.note("**No memory cgroup: %s.** Instead, the page cache is dropped twice per second for "
+                                 "the store's files (posix_fadvise): nearly all reads go to the disk, but memory is "
+                                 "limited only by the server.\n" % error)
                 self.drop = True
                 self.data["cgroup"] = {"error": str(error)}
         elif self.drop:
-            self.report.note("The kernel is asked twice a second to forget what it holds of the store's files (posix_fadvise), so "
-                             "that reads nearly always go to the disk.\n")
+            self.report.note("The page cache is dropped twice per second for the store's files (posix_fadvise), so "
+                             "that nearly all reads go to the disk.\n")
         else:
-            self.report.note("The page cache is not limited: reads of the store may come from there and not from the disk "
+            self.report.note("The page cache is not limited: reads of the store may be served from it instead of the disk "
                              "(--cgroup, --drop-cache).\n")
         self.data["page_cache_dropped"] = self.drop
         return None
 
-    # What is promised
+    # Guarantees
 
     def check_promises(self):
         self.report.progress("tiers: loading kelvin")
@@ -93,10 +93,10 @@ class Tiers:
         self.watch.phase("settling")
         settled = self.bench.settle(self.kelvin)
         self.watch.phase(None)
-        self.data["load"] = figures(load)
+        self.data["load"] = results_of(load)
         info = self.tiering()
         self.data["after_load"] = {**info, "settle_s": settled}
-        self.report.note("Load: %s SET/s, %.2f us CPU each, p99.9 %s ms, no error; then %s keys in RAM, %s on disk; RSS %s MB, "
+        self.report.note("Load: %s SET/s, %.2f us CPU each, p99.9 %s ms, no error; afterwards %s keys in RAM, %s on disk; RSS %s MB, "
                          "used_memory %s MB.\n" % (
                              count(load["requests_per_second"]), load["server_cpu_us_per_request"],
                              ms(load["latency_us"]["p99.9"]), count(info["tier_hot_keys"]), count(info["tier_cold_keys"]),
@@ -106,7 +106,7 @@ class Tiers:
         self.check_size("after the load")
         self.data["scans"] = []
         for page in SCAN_COUNTS:
-            self.scan(page, "nothing else going on")
+            self.scan(page, "without other requests")
         self.verify("after the load")
         self.scan_under_load()
 
@@ -131,12 +131,12 @@ class Tiers:
         test = self.request("get", "--distribution", "sequential", "-n", self.keys, "-P", 16, "--verify",
                             timeout=120 + self.keys / 2000)
         self.watch.phase(None)
-        self.data.setdefault("verified", []).append({"when": when, **figures(test)})
+        self.data.setdefault("verified", []).append({"when": when, **results_of(test)})
         self.report.check("every value is what was written, " + when, test["found"] == self.keys,
                           "%s compared at %s GET/s" % (count(test["found"]), count(test["requests_per_second"])))
 
     def scan_under_load(self):
-        """Keys move between the tiers all the time, and the scan must not lose one."""
+        """Keys move between the tiers during the scan, which must not miss one."""
         ended, problems = threading.Event(), []
 
         def disturb():
@@ -148,14 +148,14 @@ class Tiers:
         thread = threading.Thread(target=disturb)
         thread.start()
         try:
-            self.scan(1000, "while others read at random")
+            self.scan(1000, "with concurrent random reads")
         finally:
             ended.set()
             thread.join()
         if problems:
             raise problems[0]
 
-    # What it costs
+    # Cost of requests
 
     def request(self, test, *arguments, server=None, timeout=None):
         return self.bench.run(server or self.kelvin, "-t", test, "-r", self.keys, "-d", self.size, *arguments, timeout=timeout)
@@ -166,8 +166,8 @@ class Tiers:
                 if name.startswith("tier_") or name in ("used_memory", "used_memory_rss", "evicted_keys")}
 
     def asked(self, server, test, percent, seconds, seed=None):
-        """(report of the test, percent of its requests that found their key in RAM): a SET of a key that is not in RAM counts as
-        a blind write. Requests that came before would all be hits: so every run has other ones."""
+        """Returns (report of the test, percentage of its requests whose key was in RAM). A SET of a key that is not in RAM counts as a
+        blind write. Repeated requests would all be hits, so each run has a different seed."""
         self.seed += 1
         before = self.tiering() if server is self.kelvin else None
         found = self.request(test, "--hot-percent", "%.3f" % percent, "--hot-keys", self.hot_keys, "--duration", seconds, "-P",
@@ -179,17 +179,17 @@ class Tiers:
         return found, 100.0 * hot / max(1, hot + cold + blind)
 
     def warm(self):
-        """Until the hot keys are in RAM: each has to be asked for twice while it is there, or it is the first to go again."""
+        """Reads until the hot keys are in RAM: a key that is requested only once while it is there is demoted first."""
         deadline = time.monotonic() + max(10, 20 * self.options.duration)
         share = 0.0
         while share < 99.95 and time.monotonic() < deadline:
             _, share = self.asked(self.kelvin, "get", 100, self.options.duration / 2)
-        self.report.check("a hot set of a quarter of the keys that fit gets into RAM within %g s" % max(
-            10, 20 * self.options.duration), share >= 99.5, "%.2f %% of it is" % share, judged=not self.options.quick)
+        self.report.check("a hot set of a quarter of the keys that fit is in RAM within %g s" % max(
+            10, 20 * self.options.duration), share >= 99.5, "%.2f %% of it" % share, judged=not self.options.quick)
 
     def calibrate(self, test, aim):
-        """The --hot-percent that makes `aim` percent of requests find their key in RAM. Some keys that are not of the hot set are
-        in RAM as well: share = asked + (100 - asked) * by_chance, and by_chance is learnt from each try."""
+        """Returns the --hot-percent for which the keys of `aim` percent of requests are in RAM. Some keys outside the hot set are in RAM
+        as well: share = asked + (100 - asked) * by_chance, where by_chance is computed from each try."""
         if self.options.ask:
             self.asked(self.kelvin, test, aim, self.options.duration / 2)
             return aim
@@ -204,7 +204,7 @@ class Tiers:
         return asked
 
     def measure_requests(self):
-        # What fits is what the load left in RAM.
+        # As many keys fit as the load left in RAM.
         self.hot_keys = self.options.hot_set or max(1000, self.data["after_load"]["tier_hot_keys"] // 4)
         self.data["hot_keys"] = self.hot_keys
         self.data["runs"] = []
@@ -216,8 +216,8 @@ class Tiers:
                 self.measure_share(test, aim)
         self.watch.phase(None)
         self.print_runs()
-        self.check_size("after all that")
-        self.verify("after all that")
+        self.check_size("at the end")
+        self.verify("at the end")
 
     def measure_share(self, test, aim):
         self.watch.phase("%s at %g" % (test, aim))
@@ -231,14 +231,14 @@ class Tiers:
                 found, share = self.asked(server, test, percent, self.options.duration, seed=seed)
                 settled = self.bench.settle(server, 30)
                 spent = machine.cpu_seconds(server.process.pid) - cpu
-                runs[server.name].append({**figures(found), "hot_percent": share, "settle_s": settled or 30,
+                runs[server.name].append({**results_of(found), "hot_percent": share, "settle_s": settled or 30,
                                           "cpu_us_settled": 1e6 * spent / found["requests"]})
         self.data["runs"].append({"test": test, "aim_percent": aim, "asked_percent": percent, "runs": runs})
 
     def print_runs(self):
-        self.report.note("\nHot set: %s keys, strewn over all. *hot* is what INFO counted, *asked* is `--hot-percent`; P=%d, %d "
+        self.report.note("\nHot set: %s keys, scattered over all keys. *hot* is the percentage from INFO, *asked* is `--hot-percent`; P=%d, %d "
                          "connections; medians of %d runs of %g s. *CPU settled* adds the server's background work after the run, "
-                         "until it rests.\n" % (count(self.hot_keys), self.options.tier_pipeline, self.options.clients,
+                         "until it is done.\n" % (count(self.hot_keys), self.options.tier_pipeline, self.options.clients,
                                                self.options.runs, self.options.duration))
         for test in ("get", "set"):
             rows = []
@@ -257,7 +257,7 @@ class Tiers:
     # After
 
     def end(self, cgroup):
-        """The memory it took is worth knowing also when something else went wrong."""
+        """Reports the memory even if something else failed."""
         self.watch.phase_now = None
         self.data["rss"] = self.watch.phases
         if self.kelvin.alive():
@@ -266,7 +266,7 @@ class Tiers:
             self.report.check("the tier had no errors", info["tier_errors"] == 0,
                               "%s %s" % (info["tier_errors"], info["tier_last_error"]))
         if cgroup:
-            self.data["cgroup"] = cgroup.figures()
+            self.data["cgroup"] = cgroup.results()
             self.report.check("the cgroup's limit killed nothing", self.data["cgroup"]["killed"] == 0,
                               "limit %s MB, peak %s MB, page cache included" % (
                                   mb(cgroup.limit), mb(self.data["cgroup"].get("peak", 0))))

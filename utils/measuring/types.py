@@ -1,4 +1,4 @@
-"""What an element costs, in every type and at every size."""
+"""The memory of an element, for each type and size."""
 import random
 
 from support.resp import Error
@@ -27,13 +27,13 @@ def fields(index):
 
 
 def entries(index):
-    """IDs as a clock gives them, but the same for both servers: by the server's own, the faster one would have smaller entries."""
+    """IDs like those of a clock, but the same for both servers: with generated IDs, the faster server would have smaller entries."""
     return ["%d-0" % (1700000000000 + index)] + fields(index)
 
 
 class Type:
-    """`words`: the command that adds; `element`: its arguments for the n-th. `size`: bytes of data in one element. `alone`: one
-    element a call."""
+    """`words`: the command that adds elements; `element`: its arguments for the n-th element. `size`: bytes of data in one element.
+    `alone`: one element per call."""
 
     def __init__(self, name, command, element, size, alone=False):
         self.name, self.command, self.element, self.size, self.alone = name, command, element, size, alone
@@ -78,14 +78,14 @@ def check(replies):
 
 def look(bench, server):
     if bench.settle(server) is None:
-        raise Failed("%s does not come to rest" % server.name)
+        raise Failed("%s still has background work" % server.name)
     return machine.rss(server.process.pid), bench.info(server)["used_memory"]
 
 
 def one(bench, name, kind, keys, elements):
-    """None: the command is not there."""
+    """None if the server does not have the command."""
     with bench.server(name) as server:
-        # Connections and code paths are not a cost of the elements.
+        # So that memory of connections and first calls is not attributed to the elements.
         with server.client() as client:
             if isinstance(client.call(kind.command, "warm", *kind.element(0)), Error):
                 return None
@@ -115,9 +115,9 @@ def measure(bench):
             rows.append(row_of(kind, elements, found["kelvin"], found["redis"]))
     report.data["parts"]["types"] = {"runs": runs}
     report.note("## Types\n")
-    report.note("Bytes an element, of values with so many elements, %s elements in all: what MEMORY USAGE (SAMPLES 0) says of one key, and the "
-                "growth of used_memory and RSS by loading them into an empty server. *data* is what was put in (for scores and "
-                "integers 8 bytes, for a stream's ids 16). The key's own cost is in it, so it is large where elements are few.\n" %
+    report.note("Bytes per element, for values with this number of elements, %s elements in total: MEMORY USAGE (SAMPLES 0) of one key, and the "
+                "growth of used_memory and RSS by loading them into an empty server. *data* is the size of the data (for scores and "
+                "integers 8 bytes, for a stream's ids 16). The memory of the key is included, so the result is large for few elements.\n" %
                 count(options.type_elements))
     report.table(["type", "elements", "data", "USAGE kelvin", "redis", "used kelvin", "redis", "RSS kelvin", "redis", "used / redis"], rows)
 

@@ -1,14 +1,14 @@
-"""Plays: named clients of which some wait for keys, line by line, on the server under test and on redis-server.
+"""Scripts with named clients, some of which wait for keys; run line by line on the server under test and on redis-server.
 
-    class OrderTest(PlayCase):
+    class OrderTest(ScriptCase):
         def test_first_come_first_served(self):
-            self.play('''
+            self.run_script('''
                 a BLPOP k 0
                 b BLPOP k 0
                 p RPUSH k 1 2
             ''')
 
-After each line the same clients must have been served, with the same replies.
+After each line, both servers must have served the same clients with the same replies.
 """
 import select
 import time
@@ -18,7 +18,7 @@ from .case import PairCase
 from .resp import encode, quote, split
 from .server import is_redis, until
 
-WAITS = "waits"         # in place of a reply
+WAITS = "waits"         # instead of a reply
 
 
 def blocked(client):
@@ -61,7 +61,7 @@ class Stage:
         return WAITS
 
     def served(self, count):
-        """Those of `count` clients that have replies now, with them, in any order."""
+        """Waits until `count` clients have been served; returns their replies by client."""
         until(lambda: blocked(self.watcher) == len(self.waiting) - count, what="%d clients served" % count)
         replies = {}
         for name in list(self.waiting):
@@ -78,19 +78,19 @@ class Stage:
     def close(self):
         for client in self.clients.values():
             client.close()
-        until(lambda: blocked(self.watcher) == 0, what="nobody waits")
+        until(lambda: blocked(self.watcher) == 0, what="no client waits")
 
 
-class PlayCase(PairCase):
+class ScriptCase(PairCase):
     demote = False
 
     def normal(self, reply):
-        """What of a reply to one who waited must be the same."""
+        """Returns the part of a reply to a waiting client that has to be the same."""
         return reply
 
-    def play(self, script, protocol=2):
-        """Each line is a client's name and a command (or the script is a list of names and argument lists). After each the
-        clients that were served must be the same, with the same replies. Returns all of ours."""
+    def run_script(self, script, protocol=2):
+        """Each line is a client's name and a command (or the script is a list of names and argument lists). After each line, both
+        servers must have served the same clients with the same replies. Returns the replies of the server under test."""
         ours = Stage(self.server, self.c, protocol, self.demote and not is_redis())
         theirs = Stage(self.oracle, self.r, protocol, False)
         log = []

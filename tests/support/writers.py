@@ -1,8 +1,8 @@
-"""Writers that know what was acknowledged, and a checker of what a server has after it was killed.
+"""Writers that record which commands were acknowledged, and a check of the data of a server after it was killed.
 
-Each writer has keys of its own and sends numbered commands over one connection, several at a time. A server executes them
-in order, so after a crash the writer's keys must be exactly as some prefix of its commands leaves them, and that prefix
-must hold every command that was acknowledged.
+Each writer has its own keys and sends numbered commands over one connection, several at a time. The server executes them
+in order, so after a crash the writer's keys must be in the state after some prefix of its commands, and this prefix must
+contain every command that was acknowledged.
 """
 import random
 import threading
@@ -10,11 +10,11 @@ import time
 
 from .resp import Client, Error, Incomplete, encode, quote
 
-BIG_FIELDS = 600        # beyond what fits into a listpack
+BIG_FIELDS = 600        # too large for a listpack
 
 
 class Data:
-    """What commands leave: {(database, key): (bytes or {field: value}, whether it expires)}, and the database selected."""
+    """The state after a number of commands: {(database, key): (bytes or {field: value}, whether it expires)}, and the selected database."""
 
     def __init__(self, keys=None):
         self.keys = dict(keys or {})
@@ -36,7 +36,7 @@ class Data:
 
 
 def apply(data, args):
-    """What a command does, as a client sends it or as the log has it. Returns the (database, key)s that it may have changed, or
+    """Applies a command, in the form of a client or of the log. Returns the (database, key)s that it may have changed, or
     None for "any"."""
     name, key = args[0].upper(), args[1] if len(args) > 1 else None
     value, expires = data.of(key)
@@ -77,15 +77,15 @@ def apply(data, args):
         data.keys = {(swapped.get(at[0], at[0]), at[1]): what for at, what in data.keys.items()}
         return None
     else:
-        raise ValueError("the model does not know " + quote(args)[:100])
+        raise ValueError("unknown command of the model: " + quote(args)[:100])
     return [(data.db, key)]
 
 
 class Writer(threading.Thread):
     """Runs until the connection breaks, `stop` is set, or `limit` commands were sent. `model` is the state after the commands of
-    earlier lives; `commands` and `acknowledged` count those of this life. With several `databases` they must be its own, for
-    it flushes and swaps them. Errors that begin with one of `tolerated` are refusals: such a command was not executed, and is
-    dropped. `moment` is noted with each acknowledgement, in `moments`. `reads`: looks at its keys now and then."""
+    earlier lives; `commands` and `acknowledged` count those of this life. With several `databases`, no other client may use
+    them, as it flushes and swaps them. Errors that begin with one of `tolerated` are refusals: the command was not executed,
+    and is removed. The value of `moment` is stored with each acknowledgement, in `moments`. `reads`: periodically reads its keys."""
 
     def __init__(self, address, number, seed, model=None, keys=40, value_size=600, demote=False, databases=(0,), tolerated=(),
                  limit=None, moment=None, pause=0, reads=False):
@@ -108,7 +108,7 @@ class Writer(threading.Thread):
         return b"w%d:%d" % (self.number, self.random.randrange(self.keys))
 
     def command(self, serial):
-        """A numbered change of one of the writer's keys."""
+        """Returns a numbered change of one of the writer's keys."""
         kind, key = self.random.randrange(100), self.key()
         value = (b"%d.%d;" % (self.number, serial)) * self.random.randrange(1, 2 + self.value_size // 8)
         any_key = self.random.choice((b"s:", b"h:", b"n:")) + key
@@ -164,7 +164,7 @@ class Writer(threading.Thread):
                 if self.pause:
                     time.sleep(self.random.random() * self.pause)
         except OSError:
-            # Killed: replies that lie in the buffer already were sent, and so acknowledged.
+            # The server was killed: replies in the buffer were sent before, so these commands are acknowledged.
             try:
                 while client and self.acknowledged < len(self.commands):
                     self.take(self.commands[self.acknowledged], client.parser.next())
@@ -181,7 +181,7 @@ class Writer(threading.Thread):
             self.wrong = "%r is %s, and was set to %s" % (key, cut(found), cut(self.live.of(key)[0]))
 
     def take(self, args, reply):
-        """A reply came: the command is acknowledged. An error is only right where the model says so."""
+        """Handles a reply: the command is acknowledged. An error is only correct if the model expects it."""
         if isinstance(reply, Error) and self.tolerated and reply.startswith(self.tolerated):
             del self.commands[self.acknowledged]
             self.refused += 1
@@ -197,7 +197,7 @@ class Writer(threading.Thread):
 
 
 def state_of(client, writer):
-    """All keys of a writer, as Data.keys has them."""
+    """Returns all keys of a writer, in the format of Data.keys."""
     state = {}
     for db in writer.databases:
         client.must("SELECT", db)
@@ -210,8 +210,8 @@ def state_of(client, writer):
 
 
 def check(writer, state, acknowledged=None):
-    """The number of commands that the state holds, or an AssertionError that says what is lost. `acknowledged`: how many it has to
-    hold at least, all that were by default."""
+    """Returns the number of commands whose result is the state; raises AssertionError if commands were lost.
+    `acknowledged`: the minimum number of commands, by default all acknowledged ones."""
     acknowledged = writer.acknowledged if acknowledged is None else acknowledged
     model = writer.model.copy()
     for args in writer.commands[:acknowledged]:
@@ -225,13 +225,13 @@ def check(writer, state, acknowledged=None):
             return done
     differences = ["    %r is %s, acknowledged was %s" % (key, cut(state.get(key)), cut(wanted.get(key)))
                    for key in sorted(set(state) | set(wanted)) if state.get(key) != wanted.get(key)]
-    raise AssertionError("writer %d: of %d commands, %d acknowledged, no prefix leaves what the server has; %d keys differ:\n%s" % (
+    raise AssertionError("writer %d: of %d commands, %d acknowledged, no prefix of them has the state of the server; %d keys differ:\n%s" % (
         writer.number, len(writer.commands), acknowledged, len(differences), "\n".join(differences[:10])))
 
 
 def settle(writers, client):
-    """After a restart: every writer's keys are as they must be. Returns the models that the next life begins with, and how many
-    commands were acknowledged and how many more were kept."""
+    """After a restart: checks the keys of all writers. Returns the models with which the next life begins, the number of acknowledged
+    commands, and the number of other commands that were kept."""
     models, total, beyond = [], 0, 0
     for writer in writers:
         done = check(writer, state_of(client, writer))
@@ -247,7 +247,7 @@ def settle(writers, client):
         size += client.must("DBSIZE")
     there = sum(map(len, models))
     if size != there:
-        raise AssertionError("DBSIZE is %d in all, but there are %d keys" % (size, there))
+        raise AssertionError("the sum of DBSIZE is %d, but there are %d keys" % (size, there))
     return models, total, beyond
 
 

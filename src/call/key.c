@@ -55,6 +55,7 @@ static struct value cut_out(struct key *key)
     enum record_state record;
     struct value value;
 
+    keyspace_assert_locked(key->keyspace);
     partition_changing(key->keyspace, key->hash, key->handle);
     record = entry_record(keyspace_entry(key->keyspace, key->handle));
     keyspace_remove(key->keyspace, key->hash, key->handle, &value);
@@ -156,6 +157,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
         hide_dead_fields(key);
         return entry;
     }
+    keyspace_assert_locked(key->keyspace);
     if (entry->flags & ENTRY_LATCHED) {     /* the executor did not wait for it, as it did not know */
         call->turn->hooks->unlatch(call->turn->hooks->context, key->keyspace, key->hash, key->name);
         key->handle = keyspace_find(key->keyspace, key->hash, key->name);
@@ -180,6 +182,7 @@ static void touch(struct key *key, struct entry *entry, enum key_access access)
 {
     struct call *call = key->call;
 
+    keyspace_assert_locked(key->keyspace);
     if (access == KEY_FOR_LOOKING || call->command->flags & COMMAND_NO_TOUCH)
         return;
     if (entry->flags & ENTRY_PINNED)
@@ -196,6 +199,7 @@ static void touch(struct key *key, struct entry *entry, enum key_access access)
 
 static void open_live(struct key *key, struct entry *entry, enum key_access access)
 {
+    keyspace_assert_locked(key->keyspace);
     key->present = true;
     key->value = entry_value(entry);
     /* A string in its entry cannot be a hash, so it is not checked. */
@@ -325,6 +329,7 @@ static void create_entry(struct key *key)
     struct keyspace_watch *watch = &call->partitions->watch;
     enum record_state record = RECORD_NONE;
 
+    keyspace_assert_locked(key->keyspace);
     if (watch->record_of_new != NULL)
         record = watch->record_of_new(watch->context, key->keyspace, key->hash, key->name);
     if (record == RECORD_UNKNOWN)

@@ -93,6 +93,7 @@ static void restore_heat(const struct tier *tier, struct keyspace *keyspace, str
     uint16_t minutes = heat_minutes(clock_wall_ms());
     uint8_t heat = heat_now(&settings, entry->heat, entry->heat_minutes, minutes), was = (uint8_t)rank;
 
+    keyspace_assert_locked(keyspace);
     if (was > heat) {
         entry->heat = was;
         entry->heat_minutes = minutes;
@@ -177,6 +178,7 @@ static enum placing place_record(struct warm *warm, struct partition *partition,
     struct entry *entry;
     uint32_t handle;
 
+    partition_assert_locked(partition);
     if (keyspace == NULL || (record->expire_ms >= 0 && record->expire_ms <= clock_wall_ms()) || keyspace_find(keyspace, hash, warm->at.key) != 0 ||
         grave_find(keyspace, hash, warm->at.key) != NULL)
         return NEEDLESS;
@@ -186,6 +188,7 @@ static enum placing place_record(struct warm *warm, struct partition *partition,
         return OUTDATED;
     if (!recordmap_maybe(keyspace->tier->map, hash))
         return NEEDLESS;
+    keyspace_assert_locked(keyspace);
     handle = keyspace_insert(keyspace, hash, warm->at.key, &record->value, record->expire_ms, RECORD_CLEAN, clock_wall_ms());
     CHECK(handle != 0);
     entry = keyspace_entry(keyspace, handle);

@@ -153,6 +153,7 @@ size_t engine_expire_fields(struct engine *engine, struct keyspace *keyspace, ui
         engine_delete_key(engine, keyspace, hash, handle, "hexpired");
         return count;
     }
+    keyspace_assert_locked(keyspace);
     partition_changing(keyspace, hash, handle);
     count = hash_remove_dead(&value, now_ms, EXPIRE_FIELDS_A_STEP, note_dead, &dead);
     log_dead(engine, keyspace, entry_key(entry), &dead);
@@ -204,12 +205,15 @@ static void expire_hot(struct worker *worker)
         bool done = true;
 
         for (int db = 0; db < all->db_count; db++) {
+            struct keyspace *keyspace;
             bool round = true;
 
             partition_lock(partition);
-            if (partition->keyspaces[db] != NULL &&
-                (partition->keyspaces[db]->expiring_count > 0 || partition->keyspaces[db]->may_have_times))
-                round = keyspace_expire_step(partition->keyspaces[db], worker->turn.now_ms, EXPIRE_BUCKETS_A_STEP, expire_found, &expiry);
+            keyspace = partition_keyspace_if(partition, db);
+            if (keyspace != NULL && (keyspace->expiring_count > 0 || keyspace->may_have_times)) {
+                keyspace_assert_locked(keyspace);
+                round = keyspace_expire_step(keyspace, worker->turn.now_ms, EXPIRE_BUCKETS_A_STEP, expire_found, &expiry);
+            }
             partition_unlock(partition);
             done = done && round;
         }

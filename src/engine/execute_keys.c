@@ -48,9 +48,11 @@ enum residency execute_weigh(struct call *call)
 
     for (int i = 0; i < call->key_count; i++) {
         const struct call_key *key = &call->keys[i];
-        struct keyspace *keyspace =
-            partition_keyspace_if(&call->partitions->partitions[partition_index(call->partitions, key->hash)], call->db);
+        const struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, key->hash)];
+        struct keyspace *keyspace;
 
+        partition_assert_locked_debug(partition);
+        keyspace = partition_keyspace_if(partition, call->db);
         if (keyspace != NULL && !(key->flags & (KEY_OW | KEY_NOT_KEY)) &&
             keyspace_find(keyspace, key->hash, call->args[key->arg]) == 0 &&
             tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))

@@ -131,7 +131,7 @@ static void hide_dead_fields(struct key *key)
     struct call_copy *copy = arena_alloc(call->arena, sizeof(*copy));
 
     *copy = (struct call_copy){ .next = call->copies, .value = value_copy(&key->value) };
-    hash_remove_dead(&copy->value, call->turn->now_ms, SIZE_MAX, ignore_dead, NULL);
+    hash_remove_expired(&copy->value, call->turn->now_ms, SIZE_MAX, ignore_dead, NULL);
     call->copies = copy;
     key->value = copy->value;
 }
@@ -142,7 +142,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
 {
     struct call *call = key->call;
     struct dead_fields dead = { key, NULL };
-    int64_t next_ms = hash_next_death(&key->value), last_ms = hash_last_death(&key->value);
+    int64_t next_ms = hash_next_expiry(&key->value), last_ms = hash_last_expiry(&key->value);
     struct entry *entry = keyspace_entry(key->keyspace, key->handle);
 
     if (call->turn->clock_stopped || next_ms < 0 || next_ms > call->turn->now_ms)
@@ -169,7 +169,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
         bury_hash(key);
         return NULL;
     }
-    turn_count(call->turn, STAT_EXPIRED_FIELDS, hash_remove_dead(&key->value, call->turn->now_ms, SIZE_MAX, note_dead, &dead));
+    turn_count(call->turn, STAT_EXPIRED_FIELDS, hash_remove_expired(&key->value, call->turn->now_ms, SIZE_MAX, note_dead, &dead));
     keyspace_mark_dirty(key->keyspace, entry);
     key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
     keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);

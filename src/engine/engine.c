@@ -155,7 +155,7 @@ size_t engine_expire_fields(struct engine *engine, struct keyspace *keyspace, ui
     }
     keyspace_assert_locked(keyspace);
     partition_changing(keyspace, hash, handle);
-    count = hash_remove_dead(&value, now_ms, EXPIRE_FIELDS_A_STEP, note_dead, &dead);
+    count = hash_remove_expired(&value, now_ms, EXPIRE_FIELDS_A_STEP, note_dead, &dead);
     log_dead(engine, keyspace, entry_key(entry), &dead);
     keyspace_mark_dirty(keyspace, entry);
     handle = keyspace_set_value(keyspace, hash, handle, &value);

@@ -31,7 +31,7 @@ bool execute_reap(struct call *call, struct keyspace *keyspace, const struct cal
         return false;
     value = entry_value(entry);
     death_ms = entry_death_ms(entry);
-    if (!hash_has_many_dead(&value, now_ms, EXPIRE_FIELDS_A_STEP) || (death_ms >= 0 && death_ms <= now_ms))
+    if (!hash_has_many_expired(&value, now_ms, EXPIRE_FIELDS_A_STEP) || (death_ms >= 0 && death_ms <= now_ms))
         return false;
     turn_count(call->turn, STAT_EXPIRED_FIELDS, engine_expire_fields(call->engine, keyspace, key->hash, key->handle, now_ms));
     return true;

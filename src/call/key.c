@@ -55,6 +55,7 @@ static struct value detach_entry(struct key *key)
     enum record_state record;
     struct value value;
 
+    keyspace_assert_locked(key->keyspace);
     partition_changing(key->keyspace, key->hash, key->handle);
     record = entry_record(keyspace_entry(key->keyspace, key->handle));
     keyspace_remove(key->keyspace, key->hash, key->handle, &value);
@@ -130,7 +131,7 @@ static void hide_dead_fields(struct key *key)
     struct call_copy *copy = arena_alloc(call->arena, sizeof(*copy));
 
     *copy = (struct call_copy){ .next = call->copies, .value = value_copy(&key->value) };
-    hash_remove_dead(&copy->value, call->turn->now_ms, SIZE_MAX, ignore_dead, NULL);
+    hash_remove_expired(&copy->value, call->turn->now_ms, SIZE_MAX, ignore_dead, NULL);
     call->copies = copy;
     key->value = copy->value;
 }
@@ -141,7 +142,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
 {
     struct call *call = key->call;
     struct dead_fields dead = { key, NULL };
-    int64_t next_ms = hash_next_death(&key->value), last_ms = hash_last_death(&key->value);
+    int64_t next_ms = hash_next_expiry(&key->value), last_ms = hash_last_expiry(&key->value);
     struct entry *entry = keyspace_entry(key->keyspace, key->handle);
 
     if (call->turn->clock_stopped || next_ms < 0 || next_ms > call->turn->now_ms)
@@ -156,6 +157,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
         hide_dead_fields(key);
         return entry;
     }
+    keyspace_assert_locked(key->keyspace);
     if (entry->flags & ENTRY_LATCHED) {     /* the executor did not wait for it, as it did not know */
         call->turn->hooks->unlatch(call->turn->hooks->context, key->keyspace, key->hash, key->name);
         key->handle = keyspace_find(key->keyspace, key->hash, key->name);
@@ -167,7 +169,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
         remove_dead_hash(key);
         return NULL;
     }
-    turn_count(call->turn, STAT_EXPIRED_FIELDS, hash_remove_dead(&key->value, call->turn->now_ms, SIZE_MAX, note_dead, &dead));
+    turn_count(call->turn, STAT_EXPIRED_FIELDS, hash_remove_expired(&key->value, call->turn->now_ms, SIZE_MAX, note_dead, &dead));
     keyspace_mark_dirty(key->keyspace, entry);
     key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
     keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);
@@ -180,6 +182,7 @@ static void touch_entry(struct key *key, struct entry *entry, enum key_access ac
 {
     struct call *call = key->call;
 
+    keyspace_assert_locked(key->keyspace);
     if (access == KEY_FOR_LOOKING || call->command->flags & COMMAND_NO_TOUCH)
         return;
     if (entry->flags & ENTRY_PINNED)
@@ -196,6 +199,7 @@ static void touch_entry(struct key *key, struct entry *entry, enum key_access ac
 
 static void open_live(struct key *key, struct entry *entry, enum key_access access)
 {
+    keyspace_assert_locked(key->keyspace);
     key->present = true;
     key->value = entry_value(entry);
     /* A string in its entry cannot be a hash, so it is not checked. */
@@ -325,6 +329,7 @@ static void create_entry(struct key *key)
     struct keyspace_watch *watch = &call->partitions->watch;
     enum record_state record = RECORD_NONE;
 
+    keyspace_assert_locked(key->keyspace);
     if (watch->record_of_new != NULL)
         record = watch->record_of_new(watch->context, key->keyspace, key->hash, key->name);
     if (record == RECORD_UNKNOWN)

@@ -33,7 +33,7 @@ struct index_bucket {
     uint32_t slots[SLOTS];
 };
 
-_Static_assert(sizeof(struct index_bucket) == BUCKET_SIZE, "a bucket is what buckets.h hands out");
+_Static_assert(sizeof(struct index_bucket) == BUCKET_SIZE, "the size of a bucket in buckets.h");
 
 struct overflow {
     uint16_t count, capacity;

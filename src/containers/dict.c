@@ -31,7 +31,7 @@ struct dict_bucket {
     uint64_t slots[DICT_BUCKET_SLOTS];
 };
 
-_Static_assert(sizeof(struct dict_bucket) == BUCKET_SIZE, "a bucket is what buckets.h hands out");
+_Static_assert(sizeof(struct dict_bucket) == BUCKET_SIZE, "the size of a bucket in buckets.h");
 
 struct overflow {
     uint32_t count, capacity;

@@ -33,7 +33,7 @@ bool execute_reap(struct call *call, struct keyspace *keyspace, const struct cal
         return false;
     value = entry_value(entry);
     death_ms = entry_death_ms(entry);
-    if (!hash_has_many_dead(&value, now_ms, EXPIRY_FIELDS_A_STEP) || (death_ms >= 0 && death_ms <= now_ms))
+    if (!hash_has_many_expired(&value, now_ms, EXPIRY_FIELDS_A_STEP) || (death_ms >= 0 && death_ms <= now_ms))
         return false;
     turn_count(call->turn, STAT_EXPIRED_FIELDS, expiry_remove_fields(call->engine, keyspace, key->hash, key->handle, now_ms));
     return true;
@@ -49,9 +49,11 @@ enum residency execute_weigh(struct call *call)
 
     for (int i = 0; i < call->key_count; i++) {
         const struct call_key *key = &call->keys[i];
-        struct keyspace *keyspace =
-            partition_keyspace_if(&call->partitions->partitions[partition_index(call->partitions, key->hash)], call->db);
+        const struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, key->hash)];
+        struct keyspace *keyspace;
 
+        partition_assert_locked_debug(partition);
+        keyspace = partition_keyspace_if(partition, call->db);
         if (keyspace != NULL && !(key->flags & (KEY_OW | KEY_NOT_KEY)) &&
             keyspace_find(keyspace, key->hash, call->args[key->arg]) == 0 &&
             tier_may_be_cold(engine->tier, keyspace, key->hash, call->args[key->arg]))

@@ -111,8 +111,10 @@ static enum residency look_up(struct call *call, struct worker *worker)
     for (int i = 0; i < call->key_count; i++) {
         struct call_key *key = &call->keys[i];
         struct partition *partition = &call->partitions->partitions[partition_index(call->partitions, key->hash)];
-        struct keyspace *keyspace = partition_keyspace_if(partition, call->db);
+        struct keyspace *keyspace;
 
+        partition_assert_locked_debug(partition);
+        keyspace = partition_keyspace_if(partition, call->db);
         key->handle = 0;
         if (partition->last_lsn > call->turn->lsn_seen)
             call->turn->lsn_seen = partition->last_lsn;

@@ -52,7 +52,7 @@ size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, ui
         return count;
     }
     partition_changing(keyspace, hash, handle);
-    count = hash_remove_dead(&value, now_ms, EXPIRY_FIELDS_A_STEP, collect_dead_field, &dead);
+    count = hash_remove_expired(&value, now_ms, EXPIRY_FIELDS_A_STEP, collect_dead_field, &dead);
     log_dead_fields(engine, keyspace, entry_key(entry), &dead);
     keyspace_mark_dirty(keyspace, entry);
     handle = keyspace_set_value(keyspace, hash, handle, &value);

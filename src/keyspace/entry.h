@@ -159,7 +159,7 @@ static inline int64_t entry_due_ms(const struct entry *entry)
     if (LIKELY(!entry_has_times(entry)))
         return entry_expire_ms(entry);
     value = entry_value(entry);
-    return earlier_ms(entry_expire_ms(entry), hash_next_death(&value));
+    return earlier_ms(entry_expire_ms(entry), hash_next_expiry(&value));
 }
 
 /* When the key ceases to exist, because it or the last of its fields expires; -1: never. */
@@ -170,7 +170,7 @@ static inline int64_t entry_death_ms(const struct entry *entry)
     if (LIKELY(!entry_has_times(entry)))
         return entry_expire_ms(entry);
     value = entry_value(entry);
-    return earlier_ms(entry_expire_ms(entry), hash_last_death(&value));
+    return earlier_ms(entry_expire_ms(entry), hash_last_expiry(&value));
 }
 
 static inline uint32_t entry_block_round(size_t size)

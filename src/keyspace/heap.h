@@ -41,7 +41,7 @@ struct heap {
     uint32_t current;                   /* the segment of the bump position; UINT32_MAX: none */
     uint32_t barred;                    /* being evacuated: nothing is allocated in it; UINT32_MAX: none */
     uint64_t live_bytes;
-    uint64_t reported_bytes;            /* the part of live_bytes that the pool has been told */
+    uint64_t reported_bytes;            /* the part of live_bytes that was reported to the pool */
     uint64_t hole_bytes;
     uint64_t list_map[(HEAP_LISTS + 63) / 64];      /* lists that are not empty */
     uint32_t lists[HEAP_LISTS];

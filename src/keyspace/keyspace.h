@@ -13,9 +13,9 @@
 #include "base/bytes.h"
 #include "keyspace/entry.h"
 #include "keyspace/heap.h"
+#include "keyspace/partition_lock.h"
 #include "keyspace/table.h"
 
-struct partition;
 struct tier_keyspace;
 
 struct keyspace {
@@ -41,6 +41,13 @@ struct keyspace *keyspace_create(struct partition *partition, int db, uint32_t i
 /* Frees all entries and their objects, but not the tier's part. Takes long for a large keyspace: not on a worker then. */
 void keyspace_destroy(struct keyspace *keyspace);
 
+/* The caller holds the partition's lock: partition_assert_locked_debug. */
+static inline void keyspace_assert_locked(const struct keyspace *keyspace) ASSERTS_HELD(keyspace->partition->lock);
+static inline void keyspace_assert_locked(const struct keyspace *keyspace)
+{
+    partition_assert_locked_debug(keyspace->partition);
+}
+
 static inline struct entry *keyspace_entry(const struct keyspace *keyspace, uint32_t handle)
 {
     return heap_at(&keyspace->heap, handle);
@@ -55,44 +62,54 @@ static inline uint32_t keyspace_find(const struct keyspace *keyspace, uint64_t h
 /* Adds an entry for a key that has none. Takes the value's object; copies inline strings. A new entry has heat HEAT_NEW
  * and no flags but `record`. Returns 0 if there is no memory (the value still belongs to the caller). */
 uint32_t keyspace_insert(struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct value *value,
-    int64_t expire_ms, enum record_state record, int64_t now_ms);
+    int64_t expire_ms, enum record_state record, int64_t now_ms)
+    REQUIRES(keyspace->partition->lock);
 
 /* Replaces the entry's value: takes the object, copies inline strings (which may be the entry's own bytes). The old
  * object, if any, is for the caller to free. Returns the handle, which may have changed. */
-uint32_t keyspace_set_value(struct keyspace *keyspace, uint64_t hash, uint32_t handle, const struct value *value);
+uint32_t keyspace_set_value(struct keyspace *keyspace, uint64_t hash, uint32_t handle, const struct value *value)
+    REQUIRES(keyspace->partition->lock);
 
 /* -1: no expiry. Returns the handle, which may have changed. */
-uint32_t keyspace_set_expire(struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t expire_ms, int64_t now_ms);
+uint32_t keyspace_set_expire(struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t expire_ms, int64_t now_ms)
+    REQUIRES(keyspace->partition->lock);
 
 /* Must be called when the expiry time of a field of the entry's hash may have become the earliest, so that active
  * expiry finds it. */
-void keyspace_note_times(struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms);
+void keyspace_note_times(struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms)
+    REQUIRES(keyspace->partition->lock);
 
 /* Removes the entry and frees its block. The object, if any, is passed to the caller in `value` (type, encoding and
  * object; no bytes). */
-void keyspace_remove(struct keyspace *keyspace, uint64_t hash, uint32_t handle, struct value *value);
+void keyspace_remove(struct keyspace *keyspace, uint64_t hash, uint32_t handle, struct value *value)
+    REQUIRES(keyspace->partition->lock);
 
-void keyspace_set_record(struct keyspace *keyspace, struct entry *entry, enum record_state state);
+void keyspace_set_record(struct keyspace *keyspace, struct entry *entry, enum record_state state)
+    REQUIRES(keyspace->partition->lock);
 /* Records a change of the entry: its record in the store is older now, and a batch that is being written does not
  * contain it any more (tier rule 6). */
+static inline void keyspace_mark_dirty(struct keyspace *keyspace, struct entry *entry) REQUIRES(keyspace->partition->lock);
 static inline void keyspace_mark_dirty(struct keyspace *keyspace, struct entry *entry)
 {
     if (entry_record(entry) == RECORD_CLEAN)
         keyspace_set_record(keyspace, entry, RECORD_STALE);
     entry->flags &= (uint8_t)~ENTRY_WRITING;
 }
-void keyspace_set_probation(struct keyspace *keyspace, struct entry *entry, bool on);
+void keyspace_set_probation(struct keyspace *keyspace, struct entry *entry, bool on)
+    REQUIRES(keyspace->partition->lock);
 
 /* Active expiry: examines up to `bucket_count` buckets, continuing where it stopped, and calls `found` for each entry
  * that has expired, or has fields that have, and is not held. `found` removes the entry, or the fields (and then calls
  * keyspace_note_times). Of buckets in which nothing has expired only their own cache line is read. Returns true when a
  * round is complete. */
 typedef void keyspace_expired(void *context, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
-bool keyspace_expire_step(struct keyspace *keyspace, int64_t now_ms, uint32_t bucket_count, keyspace_expired *found, void *context);
+bool keyspace_expire_step(struct keyspace *keyspace, int64_t now_ms, uint32_t bucket_count, keyspace_expired *found, void *context)
+    REQUIRES(keyspace->partition->lock);
 
 /* Compaction: moves up to `block_count` entries out of the emptiest segment. False if there is nothing to do because
  * holes are at most `hole_percent` of the heap. */
-bool keyspace_compact(struct keyspace *keyspace, uint32_t block_count, uint32_t hole_percent);
+bool keyspace_compact(struct keyspace *keyspace, uint32_t block_count, uint32_t hole_percent)
+    REQUIRES(keyspace->partition->lock);
 
 /* Bytes needed by entries, and bytes of all memory held for them; both include the table. */
 uint64_t keyspace_live_size(const struct keyspace *keyspace);

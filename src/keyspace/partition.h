@@ -8,22 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/check.h"
+#include "base/compiler.h"
 #include "base/mutex.h"
 #include "base/siphash.h"
 #include "keyspace/keyspace.h"
-
-struct partitions;
-
-struct partition {
-    struct mutex lock;
-    bool locked;                    /* for ASSERT_LOCKED; under the lock */
-    uint32_t index;
-    struct partitions *all;         /* immutable */
-    struct keyspace **keyspaces;    /* by database; NULL: no key yet. Under the lock */
-    struct keyspace *flushed;       /* flushed keyspaces that a running checkpoint still needs. Under the lock */
-    uint64_t last_lsn;              /* of the last change in this partition. Under the lock */
-} __attribute__((aligned(64)));
+#include "keyspace/partition_lock.h"
 
 /* Callbacks for keys that are added, changed and removed, called under the partition's lock. Set once, before the first
  * key. */
@@ -73,42 +62,20 @@ static inline uint64_t partition_first_hash(const struct partition *partition)
     return partition->all->bits == 0 ? 0 : (uint64_t)partition->index << (64 - partition->all->bits);
 }
 
-static inline void partition_lock(struct partition *partition) ACQUIRE(partition->lock);
-static inline void partition_lock(struct partition *partition)
-{
-    mutex_lock(&partition->lock);
-    partition->locked = true;
-}
-
-static inline void partition_unlock(struct partition *partition) RELEASE(partition->lock);
-static inline void partition_unlock(struct partition *partition)
-{
-    partition->locked = false;
-    mutex_unlock(&partition->lock);
-}
-
-/* The caller holds the lock: release builds check that the lock is held, debug and sanitizer builds that this thread
- * holds it. */
-static inline void partition_assert_locked(const struct partition *partition) ASSERTS_HELD(partition->lock);
-static inline void partition_assert_locked(const struct partition *partition)
-{
-    CHECK(partition->locked && mutex_is_mine(&partition->lock));
-}
-
-#define ASSERT_LOCKED(partition) partition_assert_locked(partition)
-
 /* The entry was not changed since the last cut of a checkpoint. Under the lock. */
 static inline bool entry_is_as_of_cut(const struct keyspace *keyspace, const struct entry *entry)
 {
     return !!(entry->flags & ENTRY_EPOCH) != keyspace->partition->all->parity;
 }
 
-/* Must be called before an entry is changed or removed, and before the object of its value is changed. Under the lock. */
+/* Must be called before an entry is changed or removed, and before the object of its value is changed. */
+static inline void partition_changing(struct keyspace *keyspace, uint64_t hash, uint32_t handle)
+    REQUIRES(keyspace->partition->lock);
 static inline void partition_changing(struct keyspace *keyspace, uint64_t hash, uint32_t handle)
 {
     struct partitions *all = keyspace->partition->all;
 
-    if (__builtin_expect(entry_is_as_of_cut(keyspace, keyspace_entry(keyspace, handle)), 0)) {
+    if (UNLIKELY(entry_is_as_of_cut(keyspace, keyspace_entry(keyspace, handle)))) {
         if (all->watch.changing != NULL)
             all->watch.changing(all->watch.context, keyspace, hash, handle);
         else
@@ -127,16 +94,18 @@ static inline bool entry_is_held(const struct keyspace *keyspace, const struct e
 
     if (entry->flags & ENTRY_LATCHED)
         return true;
-    return __builtin_expect(all->sealing, 0) && entry_is_as_of_cut(keyspace, entry) && entry_record(entry) != RECORD_CLEAN &&
+    return UNLIKELY(all->sealing) && entry_is_as_of_cut(keyspace, entry) && entry_record(entry) != RECORD_CLEAN &&
            entry_is_big(entry);
 }
 
-void partitions_lock_all(struct partitions *all);
-void partitions_unlock_all(struct partitions *all);
+/* The analysis cannot follow these two: functions that need all partitions locked call partition_assert_locked for each. */
+void partitions_lock_all(struct partitions *all) UNCHECKED_LOCKS;
+void partitions_unlock_all(struct partitions *all) UNCHECKED_LOCKS;
 
 /* The keyspace of a database, created if it is not there yet. */
-struct keyspace *partition_keyspace(struct partition *partition, int db);
+struct keyspace *partition_keyspace(struct partition *partition, int db) REQUIRES(partition->lock);
 /* Returns NULL if there is none. */
+static inline struct keyspace *partition_keyspace_if(const struct partition *partition, int db) REQUIRES(partition->lock);
 static inline struct keyspace *partition_keyspace_if(const struct partition *partition, int db)
 {
     return partition->keyspaces[db];

@@ -149,6 +149,7 @@ static enum status put_in(struct import *import, const struct rdb_part *part, co
         record = watch->record_of_new(watch->context, keyspace, hash, part->name);
     status = look_for_twin(import, keyspace, hash, part, record);
     if (status == STATUS_OK) {
+        keyspace_assert_locked(keyspace);
         handle = keyspace_insert(keyspace, hash, part->name, value, part->expire_ms, record, import->worker.turn.now_ms);
         CHECK(handle != 0);
         set_heat(import, keyspace_entry(keyspace, handle), part);

@@ -187,6 +187,7 @@ void demote_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, u
     bool is_big = entry_is_big(entry);
     struct value value;
 
+    keyspace_assert_locked(keyspace);
     CHECK(entry_record(entry) == RECORD_CLEAN && !(entry->flags & ENTRY_PINNED));      /* tier rule 6 */
     keyspace_remove(keyspace, hash, handle, &value);
     if (!is_big) {
@@ -219,6 +220,7 @@ static void finish_put(struct tier *tier, struct keyspace *keyspace, const struc
     struct entry *entry = handle != 0 ? keyspace_entry(keyspace, handle) : NULL;
     enum tier_move result = TIER_BUSY;
 
+    keyspace_assert_locked(keyspace);
     if (entry != NULL && entry->flags & ENTRY_WRITING) {
         entry->flags &= (uint8_t)~ENTRY_WRITING;
         keyspace_set_record(keyspace, entry, RECORD_CLEAN);

@@ -54,8 +54,10 @@ bool tier_count_now(struct tier *tier, int db, uint64_t *count)
     *count = 0;
     partitions_lock_all(tier->partitions);      /* one instant: a key may be on its way from one partition to another */
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
-        struct keyspace *keyspace = partition_keyspace_if(&tier->partitions->partitions[i], db);
+        struct keyspace *keyspace;
 
+        partition_assert_locked(&tier->partitions->partitions[i]);
+        keyspace = partition_keyspace_if(&tier->partitions->partitions[i], db);
         if (keyspace == NULL)
             continue;
         *count += count_of(keyspace);
@@ -176,8 +178,10 @@ static bool count_at_once(struct tier *tier, int db, struct key_list *unknowns, 
     tier->counting.current = 0;
     *incarnation = all->incarnations[db];
     for (uint32_t i = 0; i < all->count; i++) {
-        struct keyspace *keyspace = partition_keyspace_if(&all->partitions[i], db);
+        struct keyspace *keyspace;
 
+        partition_assert_locked(&all->partitions[i]);
+        keyspace = partition_keyspace_if(&all->partitions[i], db);
         if (keyspace == NULL)
             continue;
         *count += count_of(keyspace);

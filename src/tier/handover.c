@@ -85,6 +85,7 @@ static void hand_over(struct tier *tier, struct keyspace *keyspace, uint64_t has
     };
     record_encode(entry, &handed->record);
     handover->bytes += handed_size(handed);
+    keyspace_assert_locked(keyspace);
     if (entry_record(entry) == RECORD_NONE) {
         recordmap_add(keyspace->tier->map, hash);
         keyspace_set_record(keyspace, entry, RECORD_STALE);
@@ -155,6 +156,7 @@ static bool settle_unknown(struct tier *tier, struct handed *handed)
     if (keyspace != NULL) {
         struct grave *grave = grave_find(keyspace, handed->hash, handed->key);
 
+        keyspace_assert_locked(keyspace);
         if (read == STATUS_NOT_FOUND)
             recordmap_add(keyspace->tier->map, handed->hash);
         handle = keyspace_find(keyspace, handed->hash, handed->key);

@@ -246,9 +246,11 @@ void tier_release(struct tier *tier, struct client *client)
 
 struct entry *load_install(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct record *record)
 {
-    uint32_t handle = keyspace_insert(keyspace, hash, key, &record->value, record->expire_ms, RECORD_CLEAN, clock_wall_ms());
+    uint32_t handle;
     struct entry *entry;
 
+    keyspace_assert_locked(keyspace);
+    handle = keyspace_insert(keyspace, hash, key, &record->value, record->expire_ms, RECORD_CLEAN, clock_wall_ms());
     CHECK(handle != 0);
     entry = keyspace_entry(keyspace, handle);
     entry->heat = record->heat;

@@ -24,7 +24,7 @@ void record_encode(const struct entry *entry, struct buffer *out)
 {
     struct value value = entry_value(entry);
     bool expires = entry->flags & ENTRY_EXPIRES;
-    int64_t death_ms = entry_has_times(entry) ? hash_last_death(&value) : -1;
+    int64_t death_ms = entry_has_times(entry) ? hash_last_expiry(&value) : -1;
 
     buffer_append_u8(out, (uint8_t)(RECORD_FORMAT | (expires ? RECORD_EXPIRES : 0) | (death_ms >= 0 ? RECORD_DIES : 0) |
         kept_flags(&value)));
@@ -107,7 +107,7 @@ enum status record_decode(struct bytes bytes, const struct value_limits *limits,
     exact = codec_limits_of(bytes, flags & RECORD_RAW ? CODEC_FROM_LISTPACK : CODEC_AS_WRITTEN, limits);
     status = codec_decode(bytes, &exact, scratch, &record->value);
     if (status == STATUS_OK && record->death_ms >= 0 &&
-        (record->value.type != VALUE_HASH || hash_last_death(&record->value) != record->death_ms)) {
+        (record->value.type != VALUE_HASH || hash_last_expiry(&record->value) != record->death_ms)) {
         value_free(&record->value);
         return STATUS_CORRUPT;
     }

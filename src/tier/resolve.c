@@ -32,6 +32,7 @@ enum status resolve_entries(struct tier *tier, struct key_list *list, resolved_e
         if (keyspace != NULL)
             handle = keyspace_find(keyspace, listed->hash, key);
         if (handle != 0 && may_resolve(tier, keyspace, keyspace_entry(keyspace, handle))) {
+            keyspace_assert_locked(keyspace);
             keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), read == STATUS_OK ? RECORD_STALE : RECORD_NONE);
             statistics_count(&tier->statistics.resolved);
             if (resolved != NULL)

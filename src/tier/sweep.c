@@ -155,9 +155,14 @@ bool sweep_compact(struct tier *tier)
         struct partition *partition = &tier->partitions->partitions[i];
 
         for (int db = 0; db < tier->partitions->db_count; db++) {
+            struct keyspace *keyspace;
+
             partition_lock(partition);
-            if (partition->keyspaces[db] != NULL && keyspace_compact(partition->keyspaces[db], COMPACT_BLOCKS, HOLE_PERCENT))
-                more = true;
+            keyspace = partition_keyspace_if(partition, db);
+            if (keyspace != NULL) {
+                keyspace_assert_locked(keyspace);
+                more |= keyspace_compact(keyspace, COMPACT_BLOCKS, HOLE_PERCENT);
+            }
             partition_unlock(partition);
         }
     }

@@ -93,6 +93,7 @@ static void restore_heat(const struct tier *tier, struct keyspace *keyspace, str
     uint16_t minutes = heat_minutes(clock_wall_ms());
     uint8_t heat = heat_now(&settings, entry->heat, entry->heat_minutes, minutes), was = (uint8_t)rank;
 
+    keyspace_assert_locked(keyspace);
     if (was > heat) {
         entry->heat = was;
         entry->heat_minutes = minutes;

@@ -10,7 +10,7 @@
 
 static void write_timed(const struct value *value, struct buffer *out)
 {
-    int64_t earliest = hash_next_death(value);
+    int64_t earliest = hash_next_expiry(value);
     struct dict_iterator iterator;
     struct bytes field, data;
 

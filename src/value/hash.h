@@ -36,15 +36,15 @@ void hash_set_time(struct value *hash, const struct value_limits *limits, struct
 /* hash_set, but the field keeps its expiry time. */
 bool hash_set_keeping(struct value *hash, const struct value_limits *limits, struct bytes field, struct bytes value);
 /* When the next field expires; HASH_NO_TIME if none does. */
-int64_t hash_next_death(const struct value *hash);
+int64_t hash_next_expiry(const struct value *hash);
 /* When the last field expires; HASH_NO_TIME if one does not. */
-int64_t hash_last_death(const struct value *hash);
+int64_t hash_last_expiry(const struct value *hash);
 /* True if more than `count` fields have expired and it is a table; for a listpack, which is small, always false. */
-bool hash_has_many_dead(const struct value *hash, int64_t now_ms, size_t count);
-/* Removes expired fields, the earliest first, at most `count_max`; calls `died` for each before it is removed. Returns
+bool hash_has_many_expired(const struct value *hash, int64_t now_ms, size_t count);
+/* Removes expired fields, the earliest first, at most `count_max`; calls `expired` for each before it is removed. Returns
  * the number removed. */
-typedef void hash_died(void *context, struct bytes field);
-size_t hash_remove_dead(struct value *hash, int64_t now_ms, size_t count_max, hash_died *died, void *context);
+typedef void hash_expired_field(void *context, struct bytes field);
+size_t hash_remove_expired(struct value *hash, int64_t now_ms, size_t count_max, hash_expired_field *expired, void *context);
 
 /* Iterates over all pairs, in no particular order. The hash must not change meanwhile. */
 struct hash_iterator {

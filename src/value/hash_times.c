@@ -236,7 +236,7 @@ static int64_t time_of_rank(const struct btree *times, size_t rank)
     return (int64_t)btree_get(times, place, &field);
 }
 
-int64_t hash_next_death(const struct value *hash)
+int64_t hash_next_expiry(const struct value *hash)
 {
     int64_t time_ms;
 
@@ -246,7 +246,7 @@ int64_t hash_next_death(const struct value *hash)
     return time_ms > 0 ? time_ms : HASH_NO_TIME;
 }
 
-int64_t hash_last_death(const struct value *hash)
+int64_t hash_last_expiry(const struct value *hash)
 {
     size_t count = hash_count(hash);
     int64_t time_ms = 0;
@@ -260,7 +260,7 @@ int64_t hash_last_death(const struct value *hash)
     return time_ms > 0 ? time_ms : HASH_NO_TIME;
 }
 
-bool hash_has_many_dead(const struct value *hash, int64_t now_ms, size_t count)
+bool hash_has_many_expired(const struct value *hash, int64_t now_ms, size_t count)
 {
     const struct btree *times;
 
@@ -270,7 +270,7 @@ bool hash_has_many_dead(const struct value *hash, int64_t now_ms, size_t count)
     return btree_count(times) > count && time_of_rank(times, count) <= now_ms;
 }
 
-static size_t pack_remove_dead(struct value *hash, int64_t now_ms, size_t count_max, hash_died *died, void *context)
+static size_t pack_remove_expired(struct value *hash, int64_t now_ms, size_t count_max, hash_expired_field *expired, void *context)
 {
     const struct listpack *pack = hash_pack(hash);
     size_t at = listpack_first(pack), count = 0;
@@ -281,7 +281,7 @@ static size_t pack_remove_dead(struct value *hash, int64_t now_ms, size_t count_
 
         if (time_ms == 0 || time_ms > now_ms)
             break;
-        died(context, listpack_get(pack, at, digits));
+        expired(context, listpack_get(pack, at, digits));
         count++;
         for (int i = 0; i < TRIPLE; i++)
             at = listpack_next(pack, at);
@@ -291,7 +291,7 @@ static size_t pack_remove_dead(struct value *hash, int64_t now_ms, size_t count_
     return count;
 }
 
-static size_t table_remove_dead(struct timed_table *table, int64_t now_ms, size_t count_max, hash_died *died, void *context)
+static size_t table_remove_expired(struct timed_table *table, int64_t now_ms, size_t count_max, hash_expired_field *expired, void *context)
 {
     struct btree_place place;
     size_t count = 0;
@@ -302,7 +302,7 @@ static size_t table_remove_dead(struct timed_table *table, int64_t now_ms, size_
 
         if ((int64_t)btree_get(table->times, place, &field) > now_ms)
             break;
-        died(context, field);
+        expired(context, field);
         dict_remove(table->dict, field);
         count++;
         more = btree_next(table->times, &place);
@@ -312,16 +312,16 @@ static size_t table_remove_dead(struct timed_table *table, int64_t now_ms, size_
     return count;
 }
 
-size_t hash_remove_dead(struct value *hash, int64_t now_ms, size_t count_max, hash_died *died, void *context)
+size_t hash_remove_expired(struct value *hash, int64_t now_ms, size_t count_max, hash_expired_field *expired, void *context)
 {
     size_t count;
 
     if (!hash_has_times(hash))
         return 0;
     if (hash_is_pack(hash))
-        count = pack_remove_dead(hash, now_ms, count_max, died, context);
+        count = pack_remove_expired(hash, now_ms, count_max, expired, context);
     else
-        count = table_remove_dead(hash_timed(hash), now_ms, count_max, died, context);
+        count = table_remove_expired(hash_timed(hash), now_ms, count_max, expired, context);
     if (count > 0)
         hash_drop_times_if_none(hash);
     return count;

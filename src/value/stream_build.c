@@ -24,7 +24,7 @@ static bool take_elements(const struct listpack *pack, size_t *at, int64_t count
 static bool entry_check(const struct listpack *pack, size_t *at, struct stream_id node_id, int64_t node_field_count, struct stream_id *id,
     int64_t *flags)
 {
-    int64_t ms, seq, pair_count = node_field_count, element_count, count_told;
+    int64_t ms, seq, pair_count = node_field_count, element_count, count_stored;
 
     if (!take_number(pack, at, 0, flags) || *flags > (STREAM_ENTRY_DELETED | STREAM_ENTRY_SAME_FIELDS) ||
         !take_number(pack, at, INT64_MIN, &ms) ||
@@ -39,7 +39,7 @@ static bool entry_check(const struct listpack *pack, size_t *at, struct stream_i
         element_count = 1 + pair_count * 2;
     }
     return take_elements(pack, at, *flags & STREAM_ENTRY_SAME_FIELDS ? pair_count : pair_count * 2) &&
-        take_number(pack, at, 0, &count_told) && count_told == element_count + 3;
+        take_number(pack, at, 0, &count_stored) && count_stored == element_count + 3;
 }
 
 /* Checks a whole node; returns the ID of the last entry, deleted or not, and the number of live ones. */

@@ -134,8 +134,8 @@ static void use_times(struct fuzz_input *input, const struct value_limits *limit
     while (hash_next(&iterator, &field, &value))
         mortal += hash_time(hash, field) != HASH_NO_TIME;
     CHECK(hash_count(hash) == count && (mortal > 0) == hash_has_times(hash));
-    while ((next = hash_next_death(hash)) != HASH_NO_TIME) {
-        size_t more = hash_remove_dead(hash, next, 1 + fuzz_below(input, 4), note_dead, &dead);
+    while ((next = hash_next_expiry(hash)) != HASH_NO_TIME) {
+        size_t more = hash_remove_expired(hash, next, 1 + fuzz_below(input, 4), note_dead, &dead);
 
         CHECK(more > 0);
         gone += more;

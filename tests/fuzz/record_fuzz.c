@@ -89,7 +89,7 @@ static void use(struct fuzz *fuzz, struct record *record)
     CHECK(record_decode(buffer_bytes(&again), &fuzz->limits, &scratch, &second) == STATUS_OK);
     value_digest(&second.value, after);
     CHECK(memcmp(digest, after, sizeof(digest)) == 0 && second.expire_ms == expire_ms);
-    CHECK(second.death_ms == (second.value.type == VALUE_HASH ? hash_last_death(&second.value) : -1));
+    CHECK(second.death_ms == (second.value.type == VALUE_HASH ? hash_last_expiry(&second.value) : -1));
     CHECK(second.value.type == type && second.value.encoding == encoding);
     if (value_is_object(&second.value))
         value_free(&second.value);

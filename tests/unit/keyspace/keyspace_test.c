@@ -415,7 +415,7 @@ static void found_dead(void *context, struct keyspace *keyspace, uint64_t hash, 
     struct value value = entry_value(keyspace_entry(keyspace, handle));
 
     assert_in_range(entry_due_ms(keyspace_entry(keyspace, handle)), 0, deaths->now_ms);
-    assert_int_equal(hash_remove_dead(&value, deaths->now_ms, SIZE_MAX, forget_field, NULL), 1);
+    assert_int_equal(hash_remove_expired(&value, deaths->now_ms, SIZE_MAX, forget_field, NULL), 1);
     handle = keyspace_set_value(keyspace, hash, handle, &value);
     keyspace_note_times(keyspace, hash, handle, deaths->now_ms);
     deaths->count++;

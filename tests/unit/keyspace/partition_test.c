@@ -5,19 +5,25 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "base/mem.h"
 #include "value/string.h"
 
-struct told {
+struct watched {
     int created;
 };
 
 static void note_created(void *context, struct keyspace *keyspace)
 {
-    struct told *told = context;
+    struct watched *watched = context;
 
     ASSERT_LOCKED(keyspace->partition);
-    told->created++;
+    watched->created++;
 }
 
 static void add(struct partitions *all, int db, struct bytes key, int64_t expire_ms)
@@ -51,14 +57,14 @@ static void every_hash_belongs_to_its_partition(void **state)
 static void a_keyspace_is_created_at_its_first_use(void **state)
 {
     struct partitions *all = partitions_create(4, 3, (struct hash_seed){ 1, 2 });
-    struct told told = { 0 };
+    struct watched watched = { 0 };
 
-    all->watch = (struct keyspace_watch){ .context = &told, .keyspace_created = note_created };
+    all->watch = (struct keyspace_watch){ .context = &watched, .keyspace_created = note_created };
     for (int i = 0; i < 4; i++)
         assert_null(partition_keyspace_if(&all->partitions[i], 1));
     add(all, 1, BYTES("a"), -1);
     add(all, 1, BYTES("a2"), 5);
-    assert_in_range(told.created, 1, 2);
+    assert_in_range(watched.created, 1, 2);
     assert_int_equal(partitions_entry_count(all, 1), 2);
     assert_int_equal(partitions_expiring_count(all, 1), 1);
     assert_int_equal(partitions_entry_count(all, 0), 0);
@@ -171,6 +177,61 @@ static void a_swap_moves_the_number(void **state)
     partitions_destroy(all);
 }
 
+/* Asserts the lock in a child process. True if the assertion stopped it. */
+static bool assertion_fails(const struct partition *partition)
+{
+    pid_t child = fork();
+    int status;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        int null = open("/dev/null", O_WRONLY);
+
+        dup2(null, STDERR_FILENO);      /* the message of the CHECK */
+        signal(SIGABRT, SIG_DFL);       /* not cmocka's handler */
+        ASSERT_LOCKED(partition);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void *lock_partition(void *partition)
+{
+    partition_lock(partition);
+    return NULL;
+}
+
+static void the_assertion_fails_without_the_lock(void **state)
+{
+    struct partitions *all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
+
+    assert_true(assertion_fails(&all->partitions[0]));
+    partition_lock(&all->partitions[0]);
+    assert_false(assertion_fails(&all->partitions[0]));
+    partition_unlock(&all->partitions[0]);
+    assert_true(assertion_fails(&all->partitions[0]));
+    partitions_destroy(all);
+}
+
+/* Release builds do not know which thread it is. */
+static void the_assertion_fails_if_another_thread_holds_the_lock(void **state)
+{
+#ifdef KELVIN_DEBUG
+    struct partitions *all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
+    pthread_t other;
+
+    assert_int_equal(pthread_create(&other, NULL, lock_partition, &all->partitions[0]), 0);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    assert_true(assertion_fails(&all->partitions[0]));
+    partition_unlock(&all->partitions[0]);
+    partitions_destroy(all);
+#else
+    (void)lock_partition;
+    skip();
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +241,8 @@ int main(void)
         cmocka_unit_test(a_flush_of_an_empty_database_uses_no_number),
         cmocka_unit_test(free_numbers_are_reused_when_all_have_been_used),
         cmocka_unit_test(a_swap_moves_the_number),
+        cmocka_unit_test(the_assertion_fails_without_the_lock),
+        cmocka_unit_test(the_assertion_fails_if_another_thread_holds_the_lock),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,8 +63,8 @@ static void assert_is_model(const struct value *hash, const struct model *model)
     }
     assert_int_equal(hash_count(hash), count);
     assert_int_equal(hash_has_times(hash), timed > 0);
-    assert_int_equal(hash_next_death(hash), timed > 0 ? next : HASH_NO_TIME);
-    assert_int_equal(hash_last_death(hash), timed > 0 && timed == count ? last : HASH_NO_TIME);
+    assert_int_equal(hash_next_expiry(hash), timed > 0 ? next : HASH_NO_TIME);
+    assert_int_equal(hash_last_expiry(hash), timed > 0 && timed == count ? last : HASH_NO_TIME);
     hash_iterate(&iterator, hash);
     while (hash_next(&iterator, &field, &value)) {
         assert_true(hash_has(hash, field));
@@ -73,36 +73,36 @@ static void assert_is_model(const struct value *hash, const struct model *model)
     assert_int_equal(walked, count);
 }
 
-struct deaths {
+struct expirations {
     struct model *model;
     int64_t now_ms, previous;
     size_t count;
 };
 
-static void note_death(void *context, struct bytes field)
+static void note_expired(void *context, struct bytes field)
 {
-    struct deaths *deaths = context;
+    struct expirations *expirations = context;
     char text[32];
 
     for (unsigned i = 0; i < FIELDS; i++) {
         if (!bytes_equal(field, field_of(i, text)))
             continue;
-        assert_int_not_equal(deaths->model->values[i], 0);
-        assert_in_range(deaths->model->times[i], deaths->previous, deaths->now_ms);     /* earliest first */
-        deaths->previous = deaths->model->times[i];
-        deaths->model->values[i] = 0;
-        deaths->count++;
+        assert_int_not_equal(expirations->model->values[i], 0);
+        assert_in_range(expirations->model->times[i], expirations->previous, expirations->now_ms);     /* earliest first */
+        expirations->previous = expirations->model->times[i];
+        expirations->model->values[i] = 0;
+        expirations->count++;
         return;
     }
-    fail_msg("a field died that never was");
+    fail_msg("a field expired that was not there");
 }
 
-static void kill_dead(struct value *hash, struct model *model, int64_t now_ms, size_t count_max)
+static void remove_expired(struct value *hash, struct model *model, int64_t now_ms, size_t count_max)
 {
-    struct deaths deaths = { model, now_ms, 0, 0 };
-    size_t count = hash_remove_dead(hash, now_ms, count_max, note_death, &deaths);
+    struct expirations expirations = { model, now_ms, 0, 0 };
+    size_t count = hash_remove_expired(hash, now_ms, count_max, note_expired, &expirations);
 
-    assert_int_equal(count, deaths.count);
+    assert_int_equal(count, expirations.count);
     assert_in_range(count, 0, count_max);
     if (count == count_max)
         return;
@@ -178,7 +178,7 @@ static void change(struct value *hash, struct model *model, struct random *rando
         break;
     case 10:
         *now_ms += (int64_t)random_below(random, 60);
-        kill_dead(hash, model, *now_ms, random_below(random, 4) == 0 ? 2 : SIZE_MAX);
+        remove_expired(hash, model, *now_ms, random_below(random, 4) == 0 ? 2 : SIZE_MAX);
         break;
     case 11:
         if (hash_count(hash) > 0 && random_below(random, 8) == 0)
@@ -239,7 +239,7 @@ static void the_encoding_changes_with_the_first_and_the_last_time(void **state)
     hash_delete(&hash, BYTES("b"));
     assert_int_equal(hash.encoding, HASH_TABLE);
     hash_set_time(&hash, &limits, BYTES("c"), 0);
-    assert_int_equal(hash_next_death(&hash), 1);            /* 0 means none, so the first millisecond is next */
+    assert_int_equal(hash_next_expiry(&hash), 1);            /* 0 means none, so the first millisecond is next */
     value_free(&hash);
 }
 
@@ -253,20 +253,20 @@ static void many_expired_fields_are_distinguished_from_few(void **state)
 
         hash_set(&hash, &limits, field, BYTES("v"));
         if (i == 10)
-            assert_false(hash_has_many_dead(&hash, 1000, 0));       /* a listpack */
+            assert_false(hash_has_many_expired(&hash, 1000, 0));       /* a listpack */
         if (i < 30)
             hash_set_time(&hash, &limits, field, 100 + i);
     }
     assert_int_equal(hash.encoding, HASH_TABLE_TIMES);
-    assert_false(hash_has_many_dead(&hash, 99, 0));
-    assert_true(hash_has_many_dead(&hash, 100, 0));
-    assert_false(hash_has_many_dead(&hash, 109, 10));
-    assert_true(hash_has_many_dead(&hash, 110, 10));
-    assert_true(hash_has_many_dead(&hash, 1000, 29));
-    assert_false(hash_has_many_dead(&hash, 1000, 30));
+    assert_false(hash_has_many_expired(&hash, 99, 0));
+    assert_true(hash_has_many_expired(&hash, 100, 0));
+    assert_false(hash_has_many_expired(&hash, 109, 10));
+    assert_true(hash_has_many_expired(&hash, 110, 10));
+    assert_true(hash_has_many_expired(&hash, 1000, 29));
+    assert_false(hash_has_many_expired(&hash, 1000, 30));
     value_free(&hash);
     hash = hash_create();
-    assert_false(hash_has_many_dead(&hash, 1000, 0));
+    assert_false(hash_has_many_expired(&hash, 1000, 0));
     value_free(&hash);
 }
 
@@ -322,11 +322,11 @@ static void all_four_payloads_are_read(void **state)
             assert_int_equal(hash_time(&hash, BYTES("b")), HASH_NO_TIME);
             assert_int_equal(hash_time(&hash, BYTES("c")), 1000);
             assert_int_equal(hash_time(&hash, BYTES("d")), 2000);
-            assert_int_equal(hash_next_death(&hash), 1000);
+            assert_int_equal(hash_next_expiry(&hash), 1000);
             value_free(&hash);
             assert_int_equal(decode(buffer_bytes(&payload), &tables_only, &hash), STATUS_OK);
             assert_int_equal(hash.encoding, HASH_TABLE_TIMES);
-            assert_int_equal(hash_next_death(&hash), 1000);
+            assert_int_equal(hash_next_expiry(&hash), 1000);
             value_free(&hash);
             /* Truncated at every position. */
             for (size_t size = 0; size < payload.size; size++)

@@ -1,0 +1,61 @@
+/* A partition and its lock. What partitions are for is in keyspace/partition.h; this part is separate because keyspace.h names
+ * the lock in its annotations.
+ */
+#ifndef KELVIN_KEYSPACE_PARTITION_LOCK_H
+#define KELVIN_KEYSPACE_PARTITION_LOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/check.h"
+#include "base/mutex.h"
+
+struct keyspace;
+struct partitions;
+
+struct partition {
+    struct mutex lock;
+    bool locked;                    /* for ASSERT_LOCKED; under the lock */
+    uint32_t index;
+    struct partitions *all;         /* immutable */
+    struct keyspace **keyspaces;    /* by database; NULL: no key yet. Under the lock */
+    struct keyspace *flushed;       /* flushed keyspaces that a running checkpoint still needs. Under the lock */
+    uint64_t last_lsn;              /* of the last change in this partition. Under the lock */
+} __attribute__((aligned(64)));
+
+static inline void partition_lock(struct partition *partition) ACQUIRE(partition->lock);
+static inline void partition_lock(struct partition *partition)
+{
+    mutex_lock(&partition->lock);
+    partition->locked = true;
+}
+
+static inline void partition_unlock(struct partition *partition) RELEASE(partition->lock);
+static inline void partition_unlock(struct partition *partition)
+{
+    partition->locked = false;
+    mutex_unlock(&partition->lock);
+}
+
+/* The caller holds the lock: release builds check that the lock is held, debug and sanitizer builds that this thread
+ * holds it. */
+static inline void partition_assert_locked(const struct partition *partition) ASSERTS_HELD(partition->lock);
+static inline void partition_assert_locked(const struct partition *partition)
+{
+    CHECK(partition->locked && mutex_is_mine(&partition->lock));
+}
+
+/* The same in debug and sanitizer builds, nothing in release builds: for functions that run for each key. */
+static inline void partition_assert_locked_debug(const struct partition *partition) ASSERTS_HELD(partition->lock);
+static inline void partition_assert_locked_debug(const struct partition *partition)
+{
+#ifdef KELVIN_DEBUG
+    partition_assert_locked(partition);
+#else
+    (void)partition;
+#endif
+}
+
+#define ASSERT_LOCKED(partition) partition_assert_locked(partition)
+
+#endif

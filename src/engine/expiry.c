@@ -51,6 +51,7 @@ size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, ui
         delete_key(engine, keyspace, hash, handle, "hexpired");
         return count;
     }
+    keyspace_assert_locked(keyspace);
     partition_changing(keyspace, hash, handle);
     count = hash_remove_expired(&value, now_ms, EXPIRY_FIELDS_A_STEP, collect_dead_field, &dead);
     log_dead_fields(engine, keyspace, entry_key(entry), &dead);
@@ -102,12 +103,15 @@ static void expire_keys(struct worker *worker)
         bool done = true;
 
         for (int db = 0; db < all->db_count; db++) {
+            struct keyspace *keyspace;
             bool round = true;
 
             partition_lock(partition);
-            if (partition->keyspaces[db] != NULL &&
-                (partition->keyspaces[db]->expiring_count > 0 || partition->keyspaces[db]->may_have_times))
-                round = keyspace_expire_step(partition->keyspaces[db], worker->turn.now_ms, BUCKETS_A_STEP, expire_entry, &expiry);
+            keyspace = partition_keyspace_if(partition, db);
+            if (keyspace != NULL && (keyspace->expiring_count > 0 || keyspace->may_have_times)) {
+                keyspace_assert_locked(keyspace);
+                round = keyspace_expire_step(keyspace, worker->turn.now_ms, BUCKETS_A_STEP, expire_entry, &expiry);
+            }
             partition_unlock(partition);
             done = done && round;
         }

@@ -578,6 +578,7 @@ int remove(const char *path)
     return result != 0 && errno == EISDIR ? rmdir(path) : result;
 }
 int mkdir(const char *path, mode_t mode) { return name_change(MKDIR, AT_FDCWD, path, 0, NULL, SYS_mkdirat, (int)mode); }
+int mkdirat(int dir_fd, const char *path, mode_t mode) { return name_change(MKDIR, dir_fd, path, 0, NULL, SYS_mkdirat, (int)mode); }
 
 /* Streams: the C library's own do their system calls by themselves, so they are built on the calls above. */
 

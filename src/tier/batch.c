@@ -173,6 +173,7 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
 
 void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave)
 {
+    ASSERT_LOCKED(keyspace->partition);
     CHECK(!batch->failed && !grave->applying && !grave->unknown);
     grave->applying = true;
     keyspace->tier->bury_count++;
@@ -187,7 +188,6 @@ void demote_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, u
     bool is_big = entry_is_big(entry);
     struct value value;
 
-    keyspace_assert_locked(keyspace);
     CHECK(entry_record(entry) == RECORD_CLEAN && !(entry->flags & ENTRY_PINNED));      /* tier rule 6 */
     keyspace_remove(keyspace, hash, handle, &value);
     if (!is_big) {
@@ -238,6 +238,7 @@ static void finish_bury(struct tier *tier, struct keyspace *keyspace, const stru
 {
     struct grave *grave = grave_find(keyspace, item->hash, key);
 
+    keyspace_assert_locked(keyspace);
     CHECK(grave != NULL);
     grave_applied(tier, keyspace, grave);
 }

@@ -51,9 +51,9 @@ void batch_release(struct batch *batch);
 /* Under the partition's lock. The entry's record is known (not RECORD_UNKNOWN); it is not pinned. BATCH_DEMOTE frees the entry
  * when its record is written and it is unchanged; BATCH_CLEAN keeps it. */
 void batch_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
-    struct demote_request *request);
+    struct demote_request *request) REQUIRES(keyspace->partition->lock);
 /* Under the partition's lock. A record is known to be there. */
-void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave);
+void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave) REQUIRES(keyspace->partition->lock);
 
 /* Encodes a big value (tier rule 9) and puts it into the batch, which is empty, if nothing has changed meanwhile. No lock is held by
  * the caller. STATUS_TOO_LARGE: its record is larger than the store takes, or was not long ago (tier/oversized.h); the entry stays
@@ -72,7 +72,7 @@ void batch_finish(struct tier *tier, struct batch *batch);
 
 /* An entry leaves RAM; its record is in the store. Under the lock. Freeing a big value takes long: the caller calls demoted_free for it
  * afterwards, without a lock. */
-void demote_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, uint32_t handle);
+void demote_entry(struct tier *tier, struct keyspace *keyspace, uint64_t hash, uint32_t handle) REQUIRES(keyspace->partition->lock);
 void demoted_free(struct tier *tier);
 
 /* Big values that left RAM. All zero: none. */

@@ -107,6 +107,7 @@ void count_note(struct tier *tier, struct keyspace *keyspace, uint64_t hash, str
     struct tier_keyspace *part = keyspace->tier;
     uint64_t current = tier->counting.current;
 
+    ASSERT_LOCKED(keyspace->partition);
     if (current == 0 || part->counted != current)
         return;                     /* the thread that counts has yet to look here */
     if (part->noted == NULL)

@@ -118,6 +118,8 @@ static uint16_t rank_of(struct tier *tier, struct keyspace *keyspace, const stru
 
 /* Demotes a clean entry, and puts others where they have to go. Returns the bytes that are or will be free. */
 static uint64_t take_entry(struct tier *tier, struct keyspace *keyspace, uint32_t handle, struct demote_targets *targets)
+    REQUIRES(keyspace->partition->lock);
+static uint64_t take_entry(struct tier *tier, struct keyspace *keyspace, uint32_t handle, struct demote_targets *targets)
 {
     struct entry *entry = keyspace_entry(keyspace, handle);
     struct bytes key = entry_key(entry);
@@ -152,6 +154,7 @@ uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t 
     size_t before = store_batch_size(targets->batch->store);
     uint64_t freed = 0;
 
+    ASSERT_LOCKED(keyspace->partition);
     for (int i = 0; i < count; i++) {
         ranks[i] = rank_of(tier, keyspace, keyspace_entry(keyspace, handles[i]), which, &heat, minutes);
         if (ranks[i] != RANK_NOT_NOW)
@@ -240,6 +243,7 @@ static void put_resolved(void *context, struct keyspace *keyspace, uint64_t hash
     struct batch *batch = context;
     const struct entry *entry = keyspace_entry(keyspace, handle);
 
+    keyspace_assert_locked(keyspace);
     if (!(entry->flags & ENTRY_PINNED) && !entry_is_big(entry))
         batch_put(batch, keyspace, hash, handle, BATCH_DEMOTE, NULL);
 }
@@ -259,8 +263,12 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
         demotion->next_partition = (demotion->next_partition + 1) % tier->partitions->count;
         partition_lock(partition);
         for (int db = 0; db < tier->partitions->db_count; db++) {
-            if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->table.count > 0)
-                freed += demotion_window(tier, partition->keyspaces[db], share, which, targets, &demotion->random, now_ms);
+            struct keyspace *keyspace = partition_keyspace_if(partition, db);
+
+            if (keyspace == NULL || keyspace->table.count == 0)
+                continue;
+            keyspace_assert_locked(keyspace);
+            freed += demotion_window(tier, keyspace, share, which, targets, &demotion->random, now_ms);
         }
         partition_unlock(partition);
         demoted_free(tier);
@@ -377,10 +385,11 @@ static enum attempt attempt_demotion(struct tier *tier, struct demote_request *r
     uint32_t handle = keyspace != NULL ? keyspace_find(keyspace, request->hash, request->key) : 0;
     struct entry *entry = handle != 0 ? keyspace_entry(keyspace, handle) : NULL;
 
-    request->result = TIER_BUSY;
-    if (entry == NULL) {
-        request->result = TIER_NOT_THERE;
-    } else if (entry->flags & ENTRY_PINNED || epoch_bars_write(tier, keyspace, entry)) {
+    request->result = entry == NULL ? TIER_NOT_THERE : TIER_BUSY;
+    if (entry == NULL)
+        return ATTEMPT_ENDED;
+    keyspace_assert_locked(keyspace);
+    if (entry->flags & ENTRY_PINNED || epoch_bars_write(tier, keyspace, entry)) {
         return ATTEMPT_ENDED;
     } else if (entry_record(entry) == RECORD_CLEAN) {
         demote_entry(tier, keyspace, request->hash, handle);

@@ -44,6 +44,6 @@ struct demote_targets {
 /* Looks at the next window of one keyspace (its partition is locked) and takes `share` of 1024 of its entries, the coldest. Stops early when
  * BATCH_HOLD_ENOUGH bytes were encoded. Returns the bytes that are or will be free. */
 uint64_t demotion_window(struct tier *tier, struct keyspace *keyspace, uint32_t share, enum demote_which which,
-    struct demote_targets *targets, struct random *random, int64_t now_ms);
+    struct demote_targets *targets, struct random *random, int64_t now_ms) REQUIRES(keyspace->partition->lock);
 
 #endif

@@ -78,6 +78,7 @@ static bool expire_nominee(struct tier *tier, const struct nominee *nominee, str
     store_batch_delete_expiry(batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, key);
     if (keyspace != NULL && keyspace_find(keyspace, nominee->hash, key) == 0 &&
         grave_find(keyspace, nominee->hash, key) == NULL) {
+        keyspace_assert_locked(keyspace);
         tier->hooks.expired(tier->hooks.context, keyspace, key);
         grave_removed(tier, keyspace, nominee->hash, key, RECORD_CLEAN);
         grave = grave_find(keyspace, nominee->hash, key);

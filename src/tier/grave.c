@@ -43,6 +43,7 @@ enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, 
 
     ASSERT_LOCKED(keyspace->partition);
     if (load != NULL) {
+        partition_assert_locked(load->partition);
         absent = load->state == LOAD_ABSENT;
         if (load->state == LOAD_READING)
             load_void(tier, load);      /* what it reads is older than what is being written now */
@@ -69,6 +70,7 @@ void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, stru
     struct tier_keyspace *part = keyspace->tier;
     struct grave *grave;
 
+    ASSERT_LOCKED(keyspace->partition);
     if (record == RECORD_NONE)
         return;                         /* or it still has its grave */
     grave = grave_find(keyspace, hash, key);

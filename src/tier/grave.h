@@ -27,16 +27,16 @@ static inline struct grave *grave_find(const struct keyspace *keyspace, uint64_t
 }
 
 /* The partitions' watch (keyspace/partition.h); `tier` is a struct tier. */
-enum record_state grave_record_of_new(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key);
-void grave_removed(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record);
+enum record_state grave_record_of_new(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key) REQUIRES(keyspace->partition->lock);
+void grave_removed(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record) REQUIRES(keyspace->partition->lock);
 
 void grave_free(struct tier *tier, struct tier_keyspace *part, struct grave *grave);
 /* Its delete was applied. */
-void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *grave);
+void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *grave) REQUIRES(keyspace->partition->lock);
 /* It was found that there is a record. */
 void grave_set_known(struct tier_keyspace *part, struct grave *grave);
 /* A checkpoint has failed: graves that were pending at its cut and have entries over them are removed; the entries know about their
  * records again. */
-void graves_give_back(struct tier *tier, struct keyspace *keyspace);
+void graves_give_back(struct tier *tier, struct keyspace *keyspace) REQUIRES(keyspace->partition->lock);
 
 #endif

@@ -72,7 +72,7 @@ bool tier_keep_flushed(struct tier *tier, struct keyspace *keyspace)
 {
     struct partition *partition = keyspace->partition;
 
-    ASSERT_LOCKED(partition);
+    ASSERT_LOCKED(keyspace->partition);
     if (tier->epoch.phase == CHECKPOINT_NONE)
         return false;
     loads_void_all(tier, keyspace);

@@ -61,6 +61,7 @@ static void wake_waits(struct tier *tier, struct load *load, struct rings *rings
 
 void load_void(struct tier *tier, struct load *load)
 {
+    ASSERT_LOCKED(load->partition);
     load->state = LOAD_DONE;
     load->ticket++;
     wake_waits(tier, load, NULL);
@@ -92,6 +93,7 @@ void loads_void_all(struct tier *tier, struct keyspace *keyspace)
 
         keyed_remove(&part->loads, node);
         load->keyspace = NULL;
+        partition_assert_locked(load->partition);
         load_void(tier, load);
         free_if_unused(load);
         slot = 0;
@@ -249,7 +251,6 @@ struct entry *load_install(struct tier *tier, struct keyspace *keyspace, uint64_
     uint32_t handle;
     struct entry *entry;
 
-    keyspace_assert_locked(keyspace);
     handle = keyspace_insert(keyspace, hash, key, &record->value, record->expire_ms, RECORD_CLEAN, clock_wall_ms());
     CHECK(handle != 0);
     entry = keyspace_entry(keyspace, handle);
@@ -278,6 +279,7 @@ void load_read(struct tier *tier, struct loading *loading)
 static bool settle_load(struct tier *tier, struct loading *loading)
 {
     struct load *load = loading->load;
+    struct keyspace *keyspace = load->keyspace;
     struct entry *entry;
 
     if (loading->status == STATUS_NOT_FOUND) {
@@ -290,7 +292,8 @@ static bool settle_load(struct tier *tier, struct loading *loading)
         return false;
     }
     load->state = LOAD_DONE;
-    entry = load_install(tier, load->keyspace, load->node.hash, load->node.key, &loading->record);
+    keyspace_assert_locked(keyspace);
+    entry = load_install(tier, keyspace, load->node.hash, load->node.key, &loading->record);
     if (load->pins > 0)
         entry->flags |= ENTRY_PINNED;
     return true;
@@ -354,8 +357,10 @@ enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uin
     if (status == STATUS_OK) {
         load_install(tier, keyspace, hash, key, &record);
         load = load_find(keyspace, hash, key);
-        if (load != NULL && load->state == LOAD_READING)
+        if (load != NULL && load->state == LOAD_READING) {
+            partition_assert_locked(load->partition);
             load_void(tier, load);
+        }
     }
     if (status == STATUS_NOT_FOUND)
         status = STATUS_OK;

@@ -59,9 +59,9 @@ static inline struct load *load_find(const struct keyspace *keyspace, uint64_t h
 }
 
 /* What it brings is not installed; wakes all that wait. The partition is locked. */
-void load_void(struct tier *tier, struct load *load);
+void load_void(struct tier *tier, struct load *load) REQUIRES(load->partition->lock);
 /* Voids all loads of a keyspace that is being flushed, and takes them out of it. The partition is locked. */
-void loads_void_all(struct tier *tier, struct keyspace *keyspace);
+void loads_void_all(struct tier *tier, struct keyspace *keyspace) REQUIRES(keyspace->partition->lock);
 
 /* What a loader knows of a load between taking it from the queue and installing it. */
 struct loading {
@@ -78,7 +78,7 @@ void load_read(struct tier *tier, struct loading *loading);
 void load_finish(struct tier *tier, struct loading *loading);
 
 /* Makes a clean entry of a record, on probation, and takes the record's value. The key has no entry; the partition is locked. */
-struct entry *load_install(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct record *record);
+struct entry *load_install(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, const struct record *record) REQUIRES(keyspace->partition->lock);
 
 /* The limits of encodings, for decoding a record. */
 struct value_limits tier_limits(const struct tier *tier);

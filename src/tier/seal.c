@@ -114,6 +114,9 @@ static bool put_piece(struct sealing *sealing, uint64_t begins)
     size_t before = store_batch_size(sealing->batch->store), i;
     bool whole;
 
+    if (sealing->piece_count == 0)
+        return true;
+    keyspace_assert_locked(keyspace);
     qsort(sealing->piece, sealing->piece_count, sizeof(sealing->piece[0]), compare_found);
     for (i = 0; i < sealing->piece_count && store_batch_size(sealing->batch->store) - before < BATCH_HOLD_ENOUGH; i++) {
         struct entry *entry = keyspace_entry(keyspace, sealing->piece[i].handle);
@@ -336,8 +339,12 @@ static void give_graves_back(struct tier *tier)
 
         partition_lock(partition);
         for (int db = 0; db < tier->partitions->db_count; db++) {
-            if (partition->keyspaces[db] != NULL)
-                graves_give_back(tier, partition->keyspaces[db]);
+            struct keyspace *keyspace = partition_keyspace_if(partition, db);
+
+            if (keyspace == NULL)
+                continue;
+            keyspace_assert_locked(keyspace);
+            graves_give_back(tier, keyspace);
         }
         partition_unlock(partition);
     }

@@ -16,6 +16,7 @@ static size_t bury_keyspace(struct tier *tier, struct keyspace *keyspace, size_t
     struct keyed *graves = &keyspace->tier->graves;
     size_t taken = 0;
 
+    keyspace_assert_locked(keyspace);
     for (size_t slot = 0; slot < graves->slot_count && taken < count; slot++) {
         for (struct keyed_node *node = graves->slots[slot]; node != NULL && taken < count; node = node->next) {
             struct grave *grave = (struct grave *)node;
@@ -54,6 +55,7 @@ static void resolve_graves(struct tier *tier, struct key_list *unknown, struct b
             grave = grave_find(keyspace, listed->hash, key);
         /* Not if it was made after a cut made meanwhile: the record belongs to the image. */
         if (grave != NULL && grave->unknown && !epoch_bars_delete(tier, grave)) {
+            keyspace_assert_locked(keyspace);
             if (read == STATUS_OK) {
                 grave_set_known(keyspace->tier, grave);
                 batch_bury(batch, keyspace, grave);

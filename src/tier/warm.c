@@ -186,6 +186,7 @@ static enum placing place_record(struct warm *warm, struct partition *partition,
         return OUTDATED;
     if (!recordmap_maybe(keyspace->tier->map, hash))
         return NEEDLESS;
+    keyspace_assert_locked(keyspace);
     entry = load_install(tier, keyspace, hash, warm->current.key, record);
     entry->heat = 0;
     entry->heat_minutes = heat_minutes(clock_wall_ms());

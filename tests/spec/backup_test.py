@@ -173,7 +173,7 @@ class BackupTests(Backups):
         self.c.must("SET", "k", "v")
         self.backup("b")
         before = sorted(os.listdir(self.path("b")))
-        for words, text in [((self.path("b"),), "not an empty directory"), ((self.path("no/such"),), "can't create"), (("",), "no name"),
+        for words, text in [((self.path("b"),), "not an empty directory"), ((self.path("no/such"),), "can't create"), (("",), "invalid name"),
                             ((".",), "not an empty directory"),
                             (("store/inside",), "of the server's own"), ((os.path.join(ROOT, "README.md"),), "not an empty directory")]:
             reply = self.c.call("TIER", "BACKUP", *words)
@@ -309,7 +309,7 @@ class UnderLoadTest(Backups, ServerCase):
         errors = [str(reply) for reply in replies if isinstance(reply, Error)]
         self.assertLess(len(errors), 8)
         for error in errors:
-            self.assertIn("under way already", error)
+            self.assertIn("in progress already", error)
 
 
 @kelvin_only

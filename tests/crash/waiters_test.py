@@ -171,7 +171,7 @@ class WaitersTest(unittest.TestCase):
         """Compares all data with the book, and then updates the book."""
         left = collections.Counter()
         with server.client(timeout=90) as client:
-            until(lambda: b"blocked_clients:0\r" in client.must("INFO", "clients"), 30, "nobody waits")
+            until(lambda: b"blocked_clients:0\r" in client.must("INFO", "clients"), 30, "the end of all waits")
             for key in LISTS + ["taken:%d" % index for index in range(3)]:
                 left.update(client.must("LRANGE", key, 0, -1))
             entries = {entry[0] for entry in client.must("XRANGE", STREAM, "-", "+")}

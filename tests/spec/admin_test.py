@@ -29,7 +29,7 @@ class DebugTest(PairCase):
                      ["DEBUG", "DIGEST-VALUE"], ["DEBUG", "DIGEST", "x"], ["SET", "k", "v"], ["DEBUG", "LISTPACK", "k"])
 
     @kelvin_only
-    def test_what_kelvin_can_not_do_is_an_error(self):
+    def test_unsupported_subcommands_return_errors(self):
         for name in ("RELOAD", "SEGFAULT", "PANIC", "LOADAOF", "POPULATE"):
             reply = self.c.call("DEBUG", name)
             self.assertIsInstance(reply, Error)
@@ -45,7 +45,7 @@ class DebugTest(PairCase):
                 replies.append(client.must("DEBUG", "OBJECT", "k").split(b"serializedlength:")[1].split()[0])
             self.assertEqual(replies[0], replies[1], value[:20])
 
-    def test_what_is_logged(self):
+    def test_debug_log_writes_to_the_log(self):
         self.assertEqual(self.c.must("DEBUG", "LOG", "a line to find"), OK)
         until(lambda: b"a line to find" in self.server.log(), 5, "the line in the log")
 
@@ -93,7 +93,7 @@ class DebugTest(PairCase):
         self.assertEqual(bytes(missing), b"0" * 40)
 
     @kelvin_only
-    def test_digests_and_debug_reach_cold_keys(self):
+    def test_digests_and_debug_work_on_cold_keys(self):
         self.c.pipeline([["SET", "k%d" % i, "value %d" % i] for i in range(500)] + [["HSET", "h%d" % i, "f", i] for i in range(100)])
         keys = self.c.must("KEYS", "*")
         before = self.digest()
@@ -108,7 +108,7 @@ class DebugTest(PairCase):
 class DebugRefusedTest(PairCase):
     options = {"enable-debug-command": "no"}
 
-    def test_it_is_off(self):
+    def test_debug_is_disabled_by_default(self):
         self.assertEqual(self.c.call("DEBUG", "SLEEP", "0"), self.r.call("DEBUG", "SLEEP", "0"))
         self.assertIn(b"not allowed", self.c.call("DEBUG", "HELP"))
 
@@ -116,7 +116,7 @@ class DebugRefusedTest(PairCase):
 class DebugLocalTest(PairCase):
     options = {"enable-debug-command": "local"}
 
-    def test_this_machine_may(self):
+    def test_debug_local_allows_this_machine(self):
         self.both("DEBUG SLEEP 0\nDEBUG SET-ACTIVE-EXPIRE 1")
 
 
@@ -126,7 +126,7 @@ class RoleTest(PairCase):
                   "SLAVEOF a -1\nROLE")
 
     @kelvin_only
-    def test_it_can_not_become_a_replica(self):
+    def test_replicaof_is_refused(self):
         reply = self.c.call("REPLICAOF", "127.0.0.1", "6379")
         self.assertIsInstance(reply, Error)
         self.assertIn(b"not supported", reply)
@@ -134,14 +134,14 @@ class RoleTest(PairCase):
 
 
 class HelpTest(PairCase):
-    def test_every_container_helps(self):
+    def test_every_container_has_help(self):
         for name in ("CONFIG", "SLOWLOG", "LATENCY", "MEMORY", "DEBUG"):
             lines = self.c.must(name, "HELP")
             self.assertTrue(all(isinstance(line, Status) for line in lines))
             self.assertEqual(lines[0], self.r.must(name, "HELP")[0])
             self.assertIsInstance(self.c.call(name, "HELP", "x"), Error)
 
-    def test_bad_words(self):
+    def test_invalid_arguments(self):
         self.both("""
             SLOWLOG
             SLOWLOG nosuch
@@ -168,7 +168,7 @@ class FormTest(PairCase):
                             ["LATENCY", "HISTOGRAM"], ["CONFIG", "GET", "port"], ["SLOWLOG", "GET"], ["LATENCY", "LATEST"]):
                 self.assertIs(type(ours.must(*command)), type(theirs.must(*command)), command)
 
-    def test_a_histogram_counts_every_call_in_steps_that_redis_has(self):
+    def test_a_histogram_counts_every_call_in_the_buckets_of_redis(self):
         self.c.must("CONFIG", "RESETSTAT")
         self.c.pipeline([["SET", "k", "v"]] * 200)
         name, facts = self.c.must("LATENCY", "HISTOGRAM", "SET")
@@ -178,7 +178,7 @@ class FormTest(PairCase):
         self.assertEqual(counts, sorted(set(counts)))
         self.assertEqual(set(steps) - {1, 2, 4, 8, 16, 33, 66, 132, 264, 528, 1056, 2113, 4227, 8454, 16908, 33816}, set())
 
-    def test_a_container_stands_for_its_subcommands(self):
+    def test_a_container_includes_its_subcommands(self):
         self.c.must("CONFIG", "GET", "port")
         names = self.c.must("LATENCY", "HISTOGRAM", "config", "ping")[::2]
         self.assertIn(b"config|get", names)
@@ -191,7 +191,7 @@ class ShutdownTest(unittest.TestCase):
         self.addCleanup(server.discard)
         return server
 
-    def test_bad_words_are_refused(self):
+    def test_invalid_arguments_are_refused(self):
         server = self.start()
         with server.client() as client:
             for words in (["foo"], ["SAVE", "NOSAVE"], ["ABORT", "NOW"], ["NOW", "x"]):
@@ -199,7 +199,7 @@ class ShutdownTest(unittest.TestCase):
             self.assertEqual(client.call("SHUTDOWN", "ABORT"), Error(b"ERR No shutdown in progress."))
             self.assertEqual(client.must("PING"), Status(b"PONG"))
 
-    def test_it_ends_well(self):
+    def test_shutdown_exits_with_zero(self):
         for words in ([], ["NOSAVE"], ["NOW", "FORCE"]):
             server = self.start()
             with server.client() as client:
@@ -207,7 +207,7 @@ class ShutdownTest(unittest.TestCase):
                 self.assertEqual(server.wait_end(), 0)
             self.assertIn(b"bye bye", server.log())
 
-    def test_what_was_written_survives(self):
+    def test_writes_survive_a_shutdown(self):
         server = self.start({"appendonly": "yes"})
         with server.client() as client:
             client.pipeline(["SET", "k%d" % i, i] for i in range(1000))
@@ -220,7 +220,7 @@ class ShutdownTest(unittest.TestCase):
 
 @kelvin_only
 class AbsentTest(ServerCase):
-    """What Kelvin does not have can't be switched on."""
+    """Directives of features that Kelvin does not have can only have their default."""
 
     def test_config_set_refuses_all_but_the_default(self):
         for name, value, default in (("notify-keyspace-events", "KEA", ""), ("tls-port", "7000", "0"),
@@ -245,7 +245,7 @@ class AbsentTest(ServerCase):
 class TierOffTest(ServerCase):
     options = {"tier-enabled": "no"}
 
-    def test_nothing_gets_cold(self):
+    def test_no_key_becomes_cold(self):
         self.c.must("SET", "k", "v")
         self.assertIn(b"disabled", self.c.call("TIER", "DEMOTE", "k"))
         self.assertEqual(self.c.must("TIER", "WHERE", "k"), b"hot")

@@ -1,4 +1,4 @@
-"""The append-only log: what was written is there after a restart, files are Redis 7's, and damage is named."""
+"""The append-only log: writes are there after a restart, the files are those of Redis 7, and damage is reported."""
 import glob
 import os
 import shutil
@@ -21,7 +21,7 @@ def log_folder(server):
 
 
 def increments(server):
-    """The increments' paths in the order of the manifest."""
+    """Returns the paths of the increments in the order of the manifest."""
     with open(os.path.join(log_folder(server), "appendonly.aof.manifest")) as file:
         lines = [line.split() for line in file if line.strip() and not line.startswith("#")]
     words = [dict(zip(line[::2], line[1::2])) for line in lines]
@@ -82,7 +82,7 @@ class AofTest(unittest.TestCase):
         self.assertEqual(self.state(server), {})
         server.stop()
 
-    def test_info_tells(self):
+    def test_info_has_the_state_of_the_log(self):
         server = self.start()
         info = server.info("persistence")
         self.assertEqual((info["aof_enabled"], info["aof_last_write_status"], info["loading"]), ("1", "ok", "0"))
@@ -91,7 +91,7 @@ class AofTest(unittest.TestCase):
         until(lambda: int(server.info("persistence")["aof_current_size"]) > size + 200000, 5, "the growth of the log")
         server.stop()
 
-    def test_what_expires_stays_expired(self):
+    def test_expired_keys_stay_expired(self):
         server = self.start()
         with server.client() as client:
             client.must("SET", "soon", "v", "PX", 300)
@@ -137,7 +137,7 @@ class AofTest(unittest.TestCase):
                 file.write(tail)
         return server, path
 
-    def test_a_torn_tail_is_cut_off(self):
+    def test_a_torn_tail_is_truncated(self):
         for cut, tail, lost in ((1, b"", 1), (5, b"", 1), (20, b"", 1), (0, b"*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$5\r\nva", 0), (0, b"*3\r", 0),
                                 (0, b"*", 0)):
             with self.subTest(cut=cut, tail=tail):
@@ -154,13 +154,13 @@ class AofTest(unittest.TestCase):
                 self.assertRegex(server.log().decode(), r"(?i)truncat|torn|cut")
                 server.stop()
 
-    def test_a_torn_tail_is_refused_when_told_so(self):
+    def test_a_torn_tail_is_refused_with_aof_load_truncated_no(self):
         server, path = self.torn({"aof-load-truncated": "no"}, cut=5)
         size = os.path.getsize(path)
         server.launch()
         self.assertNotEqual(server.wait_end(), 0)
         self.assertIn(os.path.basename(path), server.log_new().decode())
-        self.assertEqual(os.path.getsize(path), size, "a refused file is left alone")
+        self.assertEqual(os.path.getsize(path), size, "a refused file is not changed")
 
     def test_garbage_in_the_middle_is_refused_with_file_and_offset(self):
         for options in ({"aof-load-truncated": "yes"}, {"aof-load-truncated": "no"}):
@@ -178,7 +178,7 @@ class AofTest(unittest.TestCase):
                 if not is_redis():
                     self.assertIn(str(at), log)
                 with open(path, "rb") as file:
-                    self.assertEqual(len(file.read()), len(data), "a refused file is left alone")
+                    self.assertEqual(len(file.read()), len(data), "a refused file is not changed")
 
     def test_a_missing_increment_is_refused(self):
         server, path = self.torn({})
@@ -195,7 +195,7 @@ class AofTest(unittest.TestCase):
             for line in file:
                 self.assertRegex(line, r"^file appendonly\.aof\.\d+\.(incr\.aof|base\.(rdb|aof)|\d+\.base\.image) seq \d+ type [bih]\n$")
 
-    def test_redis_reads_our_files(self):
+    def test_redis_reads_the_files_of_kelvin(self):
         server = self.start()
         self.fill(server)
         before = self.state(server)
@@ -205,7 +205,7 @@ class AofTest(unittest.TestCase):
             other.start()
             self.assertEqual(self.state(other), before)
 
-    def test_we_read_the_files_of_redis(self):
+    def test_kelvin_reads_the_files_of_redis(self):
         other = Server({"appendonly": "yes"}, binary=REDIS)
         self.addCleanup(other.discard)
         self.fill(other)
@@ -226,7 +226,7 @@ class AofTest(unittest.TestCase):
         server.stop()
 
     def test_random_commands_survive_a_kill(self):
-        """The state after a replay is the state before it, whatever the commands were."""
+        """The state after a replay is the same as before, for any commands."""
         seed = seed_new()
         with Server(binary=REDIS) as oracle:
             server = self.start(appendfsync="no")
@@ -263,7 +263,7 @@ class AofTest(unittest.TestCase):
         self.assertRegex(server.log_new().decode(), r"DB loaded from .*: [\d.]+ seconds|DB loaded from append only file")
         server.stop()
 
-    def test_bgrewriteaof_or_its_absence_is_honest(self):
+    def test_bgrewriteaof_works_or_returns_an_error(self):
         server = self.start()
         with server.client() as client:
             found = client.must("COMMAND", "INFO", "BGREWRITEAOF")[0]
@@ -296,7 +296,7 @@ class AofTest(unittest.TestCase):
 
 @kelvin_only
 class TierAndLogTest(AofTest):
-    """The same, and the tier must make no difference to it."""
+    """The same, with a tier, which must make no difference."""
 
     def start(self, **options):
         options.setdefault("maxmemory", "24mb")

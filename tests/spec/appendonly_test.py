@@ -1,4 +1,4 @@
-"""The log is switched on and off while the server runs: what was written while it was on is there after a kill."""
+"""The log is switched on and off while the server runs: writes that were made while it was on are there after a kill."""
 import os
 import random
 import shutil
@@ -13,7 +13,7 @@ from support.server import Server, scaled, seed_new, until                      
 
 
 class Writer(threading.Thread):
-    """Sets its own keys, again and again, with rising numbers; `acknowledged` has the last answered number of each."""
+    """Sets its own keys repeatedly to increasing numbers; `acknowledged` has the last acknowledged number of each."""
 
     def __init__(self, server, name, seed):
         super().__init__(daemon=True)
@@ -51,7 +51,7 @@ class SwitchTest(unittest.TestCase):
     def switch(self, server, client, on):
         client.must("CONFIG", "SET", "appendonly", "yes" if on else "no")
         until(lambda: self.persistence(server, "aof_enabled") == on and not self.persistence(server, "aof_rewrite_in_progress"),
-              what="the log to be switched")
+              what="switching the log")
 
     def start_again(self, server, kill=True):
         server.options["appendonly"] = "yes"
@@ -64,13 +64,13 @@ class SwitchTest(unittest.TestCase):
             for key, number in written.items():
                 self.assertGreaterEqual(int(client.must("GET", key) or -1), number, key)
 
-    def test_what_was_there_before_and_after_survives(self):
+    def test_old_and_new_keys_survive(self):
         for maxmemory in ("0", "20mb"):
             seed = seed_new()
             with self.subTest(seed=seed, maxmemory=maxmemory):
                 server = self.start(maxmemory=maxmemory)
                 with server.client() as client:
-                    for first in range(0, scaled(100000), 1000):        # small pipelines: what is queued counts as memory
+                    for first in range(0, scaled(100000), 1000):        # small pipelines, because queued commands count as memory
                         client.pipeline(["SET", "old%d" % i, "%d" % i + "x" * 300] for i in range(first, first + 1000))
                     self.assertEqual(client.must("DBSIZE"), scaled(100000))
                     client.must("HSET", "hash", "a", 1, "b", 2)
@@ -102,7 +102,7 @@ class SwitchTest(unittest.TestCase):
                     self.switch(server, client, False)
                     client.must("SET", "while-off", "v")
                     self.switch(server, client, True)
-                    until(lambda: all(len(w.acknowledged) > min(b, 400) for w, b in zip(writers, before)), what="writers to go on")
+                    until(lambda: all(len(w.acknowledged) > min(b, 400) for w, b in zip(writers, before)), what="progress of the writers")
                 self.assertFalse(os.path.exists(os.path.join(server.folder, "appendonlydir.new")))
             written = {}
             for writer in writers:
@@ -125,7 +125,7 @@ class SwitchTest(unittest.TestCase):
             self.assertEqual(client.must("MGET", "k", "new", "last"), [b"not logged", b"v", b"v"])
         server.stop()
 
-    def test_the_log_stays_where_it_is_when_switched_off(self):
+    def test_the_files_of_the_log_remain_when_it_is_switched_off(self):
         server = self.start(appendonly="yes")
         with server.client() as client:
             client.must("SET", "k", "logged")
@@ -137,7 +137,7 @@ class SwitchTest(unittest.TestCase):
             self.assertEqual(client.must("GET", "k"), b"logged")
         server.stop()
 
-    def test_a_start_that_failed_is_tried_again(self):
+    def test_a_log_that_could_not_be_started_is_tried_again(self):
         server = self.start()
         blocker = os.path.join(server.folder, "appendonlydir.new")
         with open(blocker, "w") as file:
@@ -154,7 +154,7 @@ class SwitchTest(unittest.TestCase):
             self.assertEqual(client.must("MGET", "k", "k2"), [b"v", b"v"])
         server.stop()
 
-    def test_an_end_waits_for_the_log_that_is_being_begun(self):
+    def test_a_shutdown_waits_for_a_log_that_is_being_started(self):
         server = self.start()
         with server.client() as client:
             for first in range(0, scaled(30000), 1000):
@@ -167,7 +167,7 @@ class SwitchTest(unittest.TestCase):
             self.assertEqual(client.must("DBSIZE"), size)
         server.stop()
 
-    def test_no_end_while_the_log_can_not_be_begun(self):
+    def test_no_shutdown_while_the_log_can_not_be_started(self):
         server = self.start()
         blocker = os.path.join(server.folder, "appendonlydir.new")
         with open(blocker, "w") as file:
@@ -185,7 +185,7 @@ class SwitchTest(unittest.TestCase):
             self.assertEqual(client.must("GET", "k"), b"v")
         server.stop()
 
-    def test_a_log_that_could_not_be_begun_and_is_wanted_no_more_stops_no_end(self):
+    def test_a_failed_log_that_was_switched_off_does_not_prevent_a_shutdown(self):
         server = self.start()
         with open(os.path.join(server.folder, "appendonlydir.new"), "w") as file:
             file.write("in the way")
@@ -194,12 +194,12 @@ class SwitchTest(unittest.TestCase):
             client.must("CONFIG", "SET", "appendonly", "yes")
             until(lambda: b"Trying again" in server.log(), what="a failure")
             client.must("CONFIG", "SET", "appendonly", "no")
-        # While it naps before it would try again.
+        # During the pause before the next try.
         self.assertEqual(server.terminate(), 0)
         self.assertNotIn(b"can't be begun", server.log())
 
-    def test_a_directory_behind_a_link_stays_there(self):
-        """The log was put on another disk: a new one is made there, too."""
+    def test_a_log_directory_that_is_a_symbolic_link_is_kept(self):
+        """The log was moved to another disk: a new one is created there as well."""
         elsewhere = tempfile.mkdtemp(prefix="kelvin-test-")
         self.addCleanup(shutil.rmtree, elsewhere, True)
         server = self.start()
@@ -220,7 +220,7 @@ class SwitchTest(unittest.TestCase):
             self.assertEqual(client.must("MGET", "k", "later"), [b"2", b"2"])
         server.stop()
 
-    def test_a_log_that_was_not_finished_is_removed_at_the_start(self):
+    def test_an_incomplete_log_is_removed_at_the_start(self):
         server = self.start(appendonly="yes")
         with server.client() as client:
             client.must("SET", "k", "v")
@@ -237,7 +237,7 @@ class SwitchTest(unittest.TestCase):
 
 @kelvin_only
 class LastCheckpointTest(unittest.TestCase):
-    """SHUTDOWN leaves little to replay."""
+    """After SHUTDOWN there is little to replay."""
 
     def fill(self, **options):
         settings = {"appendonly": "yes", "save": "", "auto-aof-rewrite-percentage": "0"}
@@ -263,14 +263,14 @@ class LastCheckpointTest(unittest.TestCase):
             self.assertEqual(client.must("GET", "k4999"), b"x" * 1000)
         server.stop()
 
-    def test_a_signal(self):
+    def test_a_signal_makes_a_checkpoint(self):
         server, _ = self.fill()
         server.terminate()
         self.assertTrue(self.has_image(server))
         self.assertLess(self.log_size(server), 1000)
         self.expect(server)
 
-    def test_shutdown_nosave_does_without(self):
+    def test_shutdown_nosave_makes_no_checkpoint(self):
         server, client = self.fill()
         client.send(b"SHUTDOWN NOSAVE\r\n")
         server.wait_end()
@@ -278,7 +278,7 @@ class LastCheckpointTest(unittest.TestCase):
         self.assertGreater(self.log_size(server), 5000000)
         self.expect(server)
 
-    def test_so_does_a_configuration(self):
+    def test_checkpoint_on_shutdown_no_makes_no_checkpoint(self):
         server, client = self.fill(**{"checkpoint-on-shutdown": "no"})
         client.send(b"SHUTDOWN\r\n")
         server.wait_end()

@@ -1,5 +1,5 @@
-"""What clients send ahead, or leave unread: read on as far as one share of memory for all of them goes, never a deadlock, and a client
-that waits is not read beyond a small buffer.
+"""Pipelined requests and unread replies: the server reads on within a share of memory that all clients have together, there is never a
+deadlock, and the input of a waiting client is only read into a small buffer.
 
 KELVIN_LONG and KELVIN_FIGURES: support/bound.py.
 """
@@ -15,7 +15,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 try:
     import redis
-except ImportError:                     # another python than Debian's is first in PATH
+except ImportError:                     # another python than Debian's may be first in PATH
     sys.path.append("/usr/lib/python3/dist-packages")
     import redis
 from support.bound import MB, BoundCase, encode, rss_peak, rss_peak_reset, send_until_full, size_by_form, status_kb, value_of   # noqa: E402
@@ -24,15 +24,15 @@ from support.disk import DELAY, Disk                                            
 from support.resp import OK, Closed                                                                 # noqa: E402
 from support.server import is_redis, is_sanitized, until                                            # noqa: E402
 
-# INFO's count of clients that were closed as the input of all took its whole share, and what the log says of each.
+# The field of INFO that counts clients that were closed because the input of all clients exceeded its share, and the line in the log.
 STAT_CLOSED = "evicted_clients"
 LOG_CLOSED = rb"Evicting client: [^\n]*addr=%s\b"
-SMALL_BUFFER = 256 << 10            # what is read at most from a client that waits
-BEFORE_AUTH = 16 << 10              # and from one that has not authenticated
+SMALL_BUFFER = 256 << 10            # maximum input that is read from a waiting client
+BEFORE_AUTH = 16 << 10              # and from an unauthenticated client
 
 
 class PipelineTest(BoundCase):
-    """Clients that write a whole pipeline before they read the first reply."""
+    """Clients that write a complete pipeline before they read the first reply."""
 
     KEYS = 1000
 
@@ -46,7 +46,7 @@ class PipelineTest(BoundCase):
         self.assertEqual(set(replies), {OK})
 
     def redis_py(self, maxmemory, size):
-        """GET and SET, each in pipelines that redis-py sends with one sendall."""
+        """GET and SET, in pipelines that redis-py sends with one sendall."""
         self.fill(maxmemory, size)
         values = [value_of(number, size) for number in range(self.KEYS)]
         with redis.Redis(port=self.server.port, socket_timeout=60) as client, self.watched(self.server, ping_limit=3):
@@ -69,7 +69,7 @@ class PipelineTest(BoundCase):
         self.redis_py(0, 1024)
 
     def written_whole(self, maxmemory, count, size, limit=None):
-        """So many GETs in one sendall, then the replies; redis-py's behaviour without its slowness."""
+        """Sends `count` GETs in one sendall, then reads the replies: like redis-py, but faster."""
         self.fill(maxmemory, size)
         client = self.client(timeout=60)
         data = b"".join(encode(["GET", "key:%d" % number]) for number in range(self.KEYS)) * (count // self.KEYS)
@@ -98,7 +98,7 @@ class PipelineTest(BoundCase):
 
 
 class ShareTest(BoundCase):
-    """A client that sends and never reads is closed before it takes the memory of all."""
+    """A client that sends and never reads is closed before it uses the memory of the other clients."""
 
     @kelvin_only
     def test_the_client_with_the_largest_backlog_is_closed(self):
@@ -111,9 +111,9 @@ class ShareTest(BoundCase):
         before = int(server.info("stats")[STAT_CLOSED])
         requests = b"".join(encode(["GET", "key:%d" % (number % 500)]) for number in range(20000))
         with self.watched(server, largest=2 * size, ping_limit=3):
-            modest.send(requests[:len(requests) // 4])      # of its 50 MB of replies the server can't hold all either
+            modest.send(requests[:len(requests) // 4])      # the server can't store all of its 50 MB of replies either
             sent = self.send_on(greedy, requests, 256 * MB)
-            self.assertLess(sent, 256 * MB, "the server took all, and closed nobody")
+            self.assertLess(sent, 256 * MB, "the server read all, and closed no client")
             until(lambda: int(server.info("stats")[STAT_CLOSED]) > before, 20, "INFO's count of clients closed")
             self.assertEqual([modest.receive() for _ in range(5000)], [values[number % 500] for number in range(5000)])
             self.assertEqual(control.must("GET", "key:1"), values[1])
@@ -122,7 +122,7 @@ class ShareTest(BoundCase):
         self.nothing_refused()
 
     def send_on(self, client, requests, most):
-        """Until the server closes it, or took no more for ten seconds, or `most` bytes."""
+        """Sends until the server closes the connection, reads nothing for ten seconds, or `most` bytes were sent."""
         sent = 0
         client.socket.settimeout(10)
         try:
@@ -134,7 +134,7 @@ class ShareTest(BoundCase):
 
 
 class WaitingTest(BoundCase):
-    """Clients that wait and go on writing: their sockets fill up, not the server."""
+    """Clients that wait and continue to write: their socket buffers fill up, but not the memory of the server."""
 
     CLIENTS = 8
     MOST = 16 * MB
@@ -145,7 +145,7 @@ class WaitingTest(BoundCase):
         self.maxmemory = 0
 
     def begin(self, options=None, maxmemory=0):
-        """With a disk that can be slowed down, if `options` are given."""
+        """Starts a server; with `options`, its disk can be slowed down."""
         if options is None:
             return self.limited(maxmemory)
         server = self.limited(maxmemory, options, start=False)
@@ -156,12 +156,12 @@ class WaitingTest(BoundCase):
         return server
 
     def wait_and_write(self, server, first, wake, answers=1):
-        """`first(number)`: the request that lets client `number` wait; `wake()`: what ends it. What they write meanwhile: 1 KB SETs."""
+        """`first(number)`: the request for which client `number` waits; `wake()` ends the wait. Meanwhile the clients write SETs of 1 KB."""
         control = self.client(timeout=60)
         clients = [server.client(timeout=60) for _ in range(self.CLIENTS)]
         for client in clients:
             self.addCleanup(client.close)
-            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 << 10)     # what is taken is in the server's socket or in the server
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 << 10)     # these bytes are in the server's socket buffer or in the server
         rss_peak_reset(server.process.pid)
         rss_before = status_kb(server.process.pid, "VmRSS") << 10
         data = [b"".join(encode(["SET", "client:%d" % number, b"%08d" % index + self.PAYLOAD]) for index in range(self.MOST // 1050))
@@ -185,9 +185,9 @@ class WaitingTest(BoundCase):
                 self.id().split(".", 1)[-1], grown / MB, max(buffers) / 1024, max(sent) / MB), file=sys.stderr)
         served = select.select([client.socket for client in clients], [], [], 0)[0]
         waiting = [number for number, client in enumerate(clients) if client.socket not in served]
-        self.assertGreater(len(waiting), self.CLIENTS // 2, "clients that wait")
+        self.assertGreater(len(waiting), self.CLIENTS // 2, "waiting clients")
         wake()
-        # What was sent so far, and the rest of the request that was cut off, is run in order.
+        # The requests that were sent, including the one that was sent in part, run in order.
         for number, client in enumerate(clients):
             size = len(data[number]) // (self.MOST // 1050)
             count = -(-sent[number] // size)
@@ -226,8 +226,8 @@ class WaitingTest(BoundCase):
         self.wait_and_write(server, lambda number: b"", lambda: control.must("CLIENT", "UNPAUSE"), answers=0)
 
     @kelvin_only
-    def test_a_load(self):
-        """Keys that are in tables on a disk that takes four seconds to read."""
+    def test_clients_that_wait_for_a_load(self):
+        """Cold keys in tables on a disk that needs four seconds for a read."""
         server = self.begin({"appendonly": "yes", "tier-warmup": "no", "tier-block-cache": 0})
         control = self.client()
         control.pipeline(["SET", "key:%d" % number, value_of(number, 3000)] for number in range(3000))
@@ -241,13 +241,13 @@ class WaitingTest(BoundCase):
         started = time.monotonic()
 
         def wake():
-            self.assertLess(time.monotonic() - started, 4, "so the clients do not wait any more")
+            self.assertLess(time.monotonic() - started, 4, "so the clients no longer wait")
             self.disk.heal()
         self.wait_and_write(server, lambda number: encode(["GET", "key:%d" % keys[number]]), wake)
 
     @kelvin_only
-    def test_memory_on_a_slow_disk(self):
-        """Writers that wait for demotion all the time; none is refused."""
+    def test_clients_that_wait_for_memory_on_a_slow_disk(self):
+        """Writers that always wait for demotion; no command is refused."""
         server = self.begin({}, 48 * MB)
         self.disk.rule(0, "write", "store/*", DELAY, delay_us=10000)
         count = size_by_form(2000, 10000, 50000)
@@ -284,8 +284,8 @@ class BeforeAuthTest(BoundCase):
         return server, status_kb(server.process.pid, "VmRSS") << 10
 
     @kelvin_only
-    def test_half_a_request_of_more_than_16_kib_is_closed(self):
-        """Nine arguments that Redis would take each; and a line without an end."""
+    def test_a_partial_request_of_more_than_16_kib_closes_the_connection(self):
+        """Nine arguments, each of which Redis would accept; and a line without an end."""
         server, _ = self.begin()
         for data in (b"*9\r\n" + b"$16000\r\n" + b"x" * 16000 + b"\r\n$16000\r\n" + b"x" * 16000, b"x" * (3 * BEFORE_AUTH)):
             with server.client(timeout=10) as client:
@@ -294,7 +294,7 @@ class BeforeAuthTest(BoundCase):
                 self.assertTrue(closed, (data[:20], said))
                 self.assertRegex(said, rb"^-ERR Protocol error: (unauthenticated|too big) ")
 
-    def test_an_argument_of_more_than_16_kib_is_closed(self):
+    def test_an_argument_of_more_than_16_kib_closes_the_connection(self):
         server, _ = self.begin()
         for data, error in ((b"*2\r\n$4\r\nAUTH\r\n$16385\r\n", b"-ERR Protocol error: unauthenticated bulk length\r\n"),
                             (b"*11\r\n", b"-ERR Protocol error: unauthenticated multibulk length\r\n")):
@@ -302,7 +302,7 @@ class BeforeAuthTest(BoundCase):
                 client.send(data)
                 self.assertEqual(client.raw(1), (error, True))
 
-    def test_less_may_be_sent_in_pieces(self):
+    def test_smaller_requests_may_be_sent_in_pieces(self):
         server, _ = self.begin()
         with server.client(timeout=10) as client:
             client.send(b"*2\r\n$4\r\nAUTH\r\n$16000\r\n" + b"x" * 8000)
@@ -311,14 +311,14 @@ class BeforeAuthTest(BoundCase):
             client.must("AUTH", "secret")
             client.must("SET", "key", b"y" * 100000)
 
-    def test_a_thousand_connections_with_half_a_request_take_little(self):
+    def test_a_thousand_connections_with_partial_requests_use_little_memory(self):
         server, before = self.begin()
         clients = []
         try:
             for number in range(1000):
                 client = server.client(timeout=30)
                 clients.append(client)
-                # Half of them try to have more than they may.
+                # Half of them exceed the limit.
                 head = b"*2\r\n$4\r\nAUTH\r\n$16000\r\n" if number % 2 or is_redis() else b"*9\r\n" + (b"$16000\r\n" + b"x" * 16000 + b"\r\n") * 8
                 try:
                     client.send(head + b"x" * 15000)

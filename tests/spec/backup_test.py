@@ -1,4 +1,4 @@
-"""TIER BACKUP and --restore: what comes back is exactly what was there at one instant, and nothing passes for data that is none."""
+"""TIER BACKUP and --restore: restored data is exactly that of one instant, and invalid data is never accepted."""
 import os
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ from support.server import ROOT, Server, StartFailed, scaled, under_test, until 
 
 
 def contents(client, databases=4):
-    """Everything there is, by database and key."""
+    """Returns all data, by database and key."""
     found = {}
     for database in range(databases):
         client.must("SELECT", database)
@@ -31,7 +31,7 @@ def fields(reply):
 
 
 def inodes(folder):
-    """Sizes by inode."""
+    """Returns sizes by inode."""
     found = [os.lstat(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names]
     return {info.st_ino: info.st_size for info in found}
 
@@ -60,7 +60,7 @@ class Backups:
         self.c.must("SELECT", 0)
 
     def is_sound(self, name):
-        """kelvin-check finds nothing: among all else, tags and records are the same."""
+        """kelvin-check finds no fault: among other things, tags and records match."""
         tool = os.path.join(os.path.dirname(under_test()), "kelvin-check")
         done = subprocess.run([tool, self.path(name)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
         self.assertEqual(done.returncode, 0, done.stdout.decode("utf-8", "replace"))
@@ -69,7 +69,7 @@ class Backups:
         return Server({"appendonly": "yes", "dir": folder, **options}, args=list(args))
 
     def refused(self, folder, *args, **options):
-        """The log of a server that does not start."""
+        """Returns the log of a server that does not start."""
         with self.assertRaises(StartFailed) as caught:
             with self.serve(folder, *args, **options):
                 pass
@@ -77,9 +77,9 @@ class Backups:
 
 
 class BackupTests(Backups):
-    """What holds with a log and without."""
+    """Tests with and without a log."""
 
-    def test_a_backup_holds_everything_and_can_be_served(self):
+    def test_a_backup_has_all_data_and_a_server_can_start_on_it(self):
         self.fill()
         before = contents(self.c)
         told = self.backup("b")
@@ -97,7 +97,7 @@ class BackupTests(Backups):
         self.assertIn("id " + bytes(told["id"]).decode(), text)
         self.assertIn("db 1 keys 2001\n", text)
 
-    def test_a_backup_comes_back_by_restore(self):
+    def test_a_backup_is_restored(self):
         self.fill(1000)
         before = contents(self.c)
         self.backup("b")
@@ -112,7 +112,7 @@ class BackupTests(Backups):
             self.assertIn(b"Restored the backup", server.log())
         self.assertEqual(inodes(self.path("b")), before_restore)
         with self.serve(self.path("b")) as server, server.client() as client:
-            self.assertEqual(contents(client), before)      # what was done to the restored copy did not touch the backup
+            self.assertEqual(contents(client), before)      # changes of the restored copy did not change the backup
 
     def test_restore_refuses_where_there_is_data(self):
         self.c.must("SET", "k", "v")
@@ -127,7 +127,7 @@ class BackupTests(Backups):
         shutil.copy(os.path.join(ROOT, "README.md"), self.path("rdb/dump.rdb"))
         self.assertIn("there is data already", self.refused(self.path("rdb"), "--restore", self.path("b")))
 
-    def test_restore_refuses_what_is_no_whole_backup(self):
+    def test_restore_refuses_an_incomplete_backup(self):
         self.fill(1000)
         self.backup("b")
         os.mkdir(self.path("new"))
@@ -169,11 +169,11 @@ class BackupTests(Backups):
         with self.serve(self.path("new"), "--restore", self.path("b")) as server, server.client() as client:
             self.assertEqual(client.must("DBSIZE"), 1001)
 
-    def test_a_place_that_does_not_fit_is_refused_and_left_as_it_was(self):
+    def test_an_unsuitable_path_is_refused_and_not_changed(self):
         self.c.must("SET", "k", "v")
         self.backup("b")
         before = sorted(os.listdir(self.path("b")))
-        for words, text in [((self.path("b"),), "not an empty directory"), ((self.path("no/such"),), "can't create"), (("",), "no name"),
+        for words, text in [((self.path("b"),), "not an empty directory"), ((self.path("no/such"),), "can't create"), (("",), "invalid name"),
                             ((".",), "not an empty directory"),
                             (("store/inside",), "of the server's own"), ((os.path.join(ROOT, "README.md"),), "not an empty directory")]:
             reply = self.c.call("TIER", "BACKUP", *words)
@@ -183,17 +183,17 @@ class BackupTests(Backups):
         os.mkdir(self.path("empty"))
         self.backup("empty")
 
-    def test_a_relative_place_is_in_the_servers_directory(self):
+    def test_a_relative_path_is_in_the_servers_directory(self):
         self.c.must("SET", "k", "v")
         self.c.must("TIER", "BACKUP", "mine")
         self.assertTrue(os.path.exists(os.path.join(self.server.folder, "mine", "BACKUP")))
         shutil.rmtree(os.path.join(self.server.folder, "mine"))
 
-    def test_a_second_backup_shares_what_has_not_changed(self):
+    def test_a_second_backup_shares_unchanged_files(self):
         count = scaled(40000)
         for start in range(0, count, 1000):
             self.c.must("MSET", *[word for i in range(start, start + 1000) for word in ("k%d" % i, os.urandom(150).hex())])
-        first = self.backup("0")            # writes all keys to the store, which sorts its tables for a while afterwards
+        first = self.backup("0")            # writes all keys to the store, which compacts its tables for some time afterwards
         self.assertGreater(first["bytes"], count * 300)
         attempts = iter(range(1, 1000))
 
@@ -202,13 +202,13 @@ class BackupTests(Backups):
             number = next(attempts)
             told = self.backup("%d" % number)
             if told["copied_bytes"] >= told["bytes"] // 4:
-                return False            # what was just written is still in LevelDB's logs, which are copied
+                return False            # recent writes are still in LevelDB's logs, which are copied
             before, now = inodes(self.path("%d" % (number - 1))), inodes(self.path("%d" % number))
             return sum(size for inode, size in now.items() if inode in before) > told["bytes"] * 3 // 4
 
-        until(shares, timeout=60, what="a backup that has its tables in common with the one before it")
+        until(shares, timeout=60, what="a backup that shares its tables with the previous one")
 
-    def test_info_tells_of_backups(self):
+    def test_info_has_the_state_of_backups(self):
         self.c.must("SET", "k", "v")
         self.assertEqual(self.server.info("tiering")["tier_backup_in_progress"], "0")
         self.backup("b")
@@ -253,8 +253,8 @@ class UnderLoadTest(Backups, ServerCase):
     options = {"appendonly": "yes", "maxmemory": "24mb", "io-threads": "2", "enable-protected-configs": "yes"}
 
     def test_a_backup_under_full_load_at_maxmemory_is_of_one_instant(self):
-        """Each writer counts up over its keys, round by round: at any instant they hold one round, or that and the one before it, with
-        the newer ones first."""
+        """Each writer sets its keys in order to an increasing number: at any instant the keys have one number, or the first ones a number and
+        the others the previous one."""
         keys, stop, failures = scaled(20000), threading.Event(), []
 
         def write(number):
@@ -294,7 +294,7 @@ class UnderLoadTest(Backups, ServerCase):
                     self.assertLessEqual(rounds[0] - rounds[-1], 1)
                     self.assertEqual(rounds, sorted(rounds, reverse=True))
 
-    def test_one_backup_at_a_time_and_a_client_that_leaves_stops_nothing(self):
+    def test_one_backup_at_a_time_and_closing_the_client_does_not_stop_it(self):
         self.c.must("MSET", *[word for i in range(5000) for word in ("k%d" % i, "v" * 200)])
         with self.server.client() as gone:
             gone.send(encode(["TIER", "BACKUP", self.path("b")]))
@@ -309,12 +309,12 @@ class UnderLoadTest(Backups, ServerCase):
         errors = [str(reply) for reply in replies if isinstance(reply, Error)]
         self.assertLess(len(errors), 8)
         for error in errors:
-            self.assertIn("under way already", error)
+            self.assertIn("in progress already", error)
 
 
 @kelvin_only
 class GuardTest(unittest.TestCase):
-    """Where a client may put a backup."""
+    """The paths to which a client may write a backup."""
 
     def setUp(self):
         self.folder = os.path.realpath(tempfile.mkdtemp(prefix="kelvin-backups-"))
@@ -330,7 +330,7 @@ class GuardTest(unittest.TestCase):
         self.assertIsInstance(reply, Error, place)
         self.assertIn("needs enable-protected-configs", str(reply))
 
-    def test_places_outside_need_a_permission(self):
+    def test_other_paths_require_a_permission(self):
         with Server({"appendonly": "yes", "backup-dir": self.path("allowed")}) as server, server.client() as client:
             client.must("SET", "k", "v")
             os.symlink(self.path("else"), os.path.join(server.folder, "way-out"))
@@ -343,12 +343,12 @@ class GuardTest(unittest.TestCase):
                 client.must("TIER", "BACKUP", place)
             self.assertEqual(sorted(os.listdir(self.path("allowed"))), ["b", "c"])
 
-    def test_without_backup_dir_only_dir_is_left(self):
+    def test_without_backup_dir_only_dir_is_allowed(self):
         with Server({"appendonly": "yes"}) as server, server.client() as client:
             self.refused(client, self.path("allowed/b"))
             client.must("TIER", "BACKUP", "b")
 
-    def test_a_permission_opens_all_places(self):
+    def test_a_permission_allows_all_paths(self):
         for permission in ("yes", "local"):
             with Server({"appendonly": "no", "enable-protected-configs": permission}) as server, server.client() as client:
                 client.must("TIER", "BACKUP", self.path("else/" + permission))
@@ -358,7 +358,7 @@ class GuardTest(unittest.TestCase):
 class StartTest(Backups, ServerCase):
     options = {"appendonly": "yes", "enable-protected-configs": "local"}
 
-    def test_what_an_interrupted_backup_left_is_not_served(self):
+    def test_an_interrupted_backup_is_not_accepted(self):
         self.c.must("SET", "k", "v")
         self.backup("b")
         os.rename(self.path("b/appendonlydir"), self.path("b/appendonlydir.incomplete"))
@@ -369,7 +369,7 @@ class StartTest(Backups, ServerCase):
             self.assertEqual(client.must("GET", "k"), b"v")
         self.assertNotIn("appendonlydir.incomplete", os.listdir(self.folder))
 
-    def test_a_log_without_its_manifest_is_not_taken_for_an_empty_one(self):
+    def test_a_log_without_its_manifest_is_not_treated_as_empty(self):
         self.c.must("SET", "k", "v")
         self.backup("b")
         os.unlink(self.path("b/appendonlydir/appendonly.aof.manifest"))

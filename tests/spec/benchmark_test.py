@@ -1,6 +1,6 @@
-"""kelvin-benchmark: figures are only worth something when the tool sends what it says and notices what is wrong.
+"""kelvin-benchmark: results are only valid if the tool sends what it reports and detects errors.
 
-KELVIN_BENCHMARK    the tool; build/release/kelvin-benchmark when unset
+KELVIN_BENCHMARK    path of the tool; build/release/kelvin-benchmark when unset
 KELVIN_SERVER       the server it loads; /usr/bin/redis-server when unset
 """
 import csv
@@ -55,7 +55,7 @@ class ToolCase(unittest.TestCase):
         self.c.must("FLUSHALL")
 
     def bench(self, *arguments, status=0):
-        """The tests of its JSON report, each checked for figures that add up."""
+        """Returns the tests of its JSON report, after checking that their numbers are consistent."""
         code, out, err = run(self.server.port, "--json", *arguments)
         self.assertEqual(code, status, "stdout:\n%s\nstderr:\n%s" % (out, err))
         tests = json.loads(out)["tests"]
@@ -76,12 +76,12 @@ class ToolCase(unittest.TestCase):
                 self.assertEqual(test["reads"][name] + test["writes"][name], test[name], name)
 
     def counters(self, count):
-        """How often each key was chosen, told by the server: INCR was what was sent."""
+        """Returns how often each key was drawn, as counted by the server with INCR."""
         return [int(value or 0) for value in self.c.must("MGET", *[key(i, "c") for i in range(count)])]
 
 
 class DataTest(ToolCase):
-    def test_load_writes_every_key_once_and_verify_agrees(self):
+    def test_load_writes_every_key_once_and_verify_succeeds(self):
         load, get = self.bench("--load", "-t", "get", "--distribution", "sequential", "-r", 5000, "-n", 5000, "-d", "0-300",
                                "--verify", "--threads", 2, "-P", 7)
         self.assertEqual((load["test"], load["requests"], load["errors"]), ("load", 5000, 0))
@@ -99,7 +99,7 @@ class DataTest(ToolCase):
         return self.bench("-t", "get", "--distribution", "sequential", "-r", 1000, "-n", 1000, "-d", 100, "--verify",
                           *arguments, status=status)[0]
 
-    def test_one_wrong_byte_is_found_wherever_it_is(self):
+    def test_one_wrong_byte_is_found_at_any_position(self):
         for place in (0, 7, 50, 95, 99):
             def spoil():
                 byte = self.c.must("GETRANGE", key(123), place, place)
@@ -125,7 +125,7 @@ class DataTest(ToolCase):
         test = self.spoil_and_get(lambda: self.c.must("DEL", key(77)), "--allow-missing", status=0)
         self.assertEqual(test["missing"], 1)
 
-    def test_an_update_that_was_lost_is_found(self):
+    def test_a_lost_update_is_found(self):
         def overwrite_but_lose_one():
             lost = self.c.must("GET", key(5))
             self.bench("--load", "-r", 1000, "-d", 100, "--generation", 1)
@@ -160,7 +160,7 @@ class DataTest(ToolCase):
         self.bench("--load", "-r", 10, "--ttl", 100)
         self.assertTrue(all(0 < self.c.must("TTL", key(i)) <= 100 for i in range(10)))
 
-    def test_a_command_of_ones_own(self):
+    def test_a_command_of_the_user(self):
         self.bench("-r", 30, "-n", 30, "--distribution", "sequential", "-d", 10, "HSET", "__key__", "f:__rand_int__",
                    "<__value__>")
         fields = self.c.must("HGETALL", key(29))
@@ -169,7 +169,7 @@ class DataTest(ToolCase):
 
 
 class DrawTest(ToolCase):
-    """What is chosen is counted by the server. With a seed and one thread it is the same every time."""
+    """The draws are counted by the server. With a seed and one thread they are the same in every run."""
 
     def test_hot_percent_is_the_share_of_the_hot_keys(self):
         for percent in (0, 80, 99.5, 100):
@@ -187,7 +187,7 @@ class DrawTest(ToolCase):
             self.assertGreater(min(counts[i] for i in hot), max(counts[i] for i in ranked[50:]) * 4)
             mean = sum(counts[i] for i in hot) / 50
             self.assertTrue(all(abs(counts[i] - mean) < 6 * mean ** 0.5 for i in hot), "hot keys are not alike")
-            # Strewn: every fifth of the key space has about its fifth of them, and few are neighbours.
+            # Scattered: each fifth of the key space has about a fifth of them, and few are adjacent.
             self.assertTrue(all(2 <= sum(1 for i in hot if i // 200 == part) <= 20 for part in range(5)), sorted(hot))
             self.assertLess(sum(1 for i in hot if i + 1 in hot), 12)
 
@@ -202,7 +202,7 @@ class DrawTest(ToolCase):
         self.assertEqual(hot[0], hot[1])
         self.assertEqual(len(hot[0]), 20)
 
-    def test_zipfian_follows_its_law(self):
+    def test_zipfian_has_its_distribution(self):
         for theta in (0.5, 0.99, 1, 1.5):
             self.c.must("FLUSHALL")
             self.bench("-t", "incr", "-r", 500, "-n", 200000, "-P", 32, "--distribution", "zipfian", "--zipf-theta", theta,
@@ -214,7 +214,7 @@ class DrawTest(ToolCase):
                 self.assertAlmostEqual(counts[rank - 1], expected, delta=6 * expected ** 0.5 + expected * 0.06,
                                        msg="theta %s, rank %d" % (theta, rank))
 
-    def test_uniform_and_sequential_reach_every_key_alike(self):
+    def test_uniform_and_sequential_draw_all_keys_equally(self):
         self.bench("-t", "incr", "-r", 100, "-n", 100000, "-P", 16, "--seed", 4)
         counts = self.counters(100)
         self.assertEqual(sum(counts), 100000)
@@ -242,7 +242,7 @@ class DrawTest(ToolCase):
 
 
 class LoadTest(ToolCase):
-    #: What a test needs when it is not a command of the test's own name.
+    #: The command of a test whose name is not that of its command.
     NEEDS = {"load": "SET", "mixed": "SET", "lrange": "LRANGE", "inline": "PING", "ping_inline": "PING", "ping_mbulk": "PING"}
 
     def server_knows(self, name):
@@ -267,17 +267,17 @@ class LoadTest(ToolCase):
         self.assertGreater(test["requests"], 200)
         self.assertGreaterEqual(test["seconds"], 0.49)
 
-    def test_the_series_of_several_threads_is_one(self):
+    def test_the_series_is_the_sum_of_all_threads(self):
         tests = self.bench("--series", 20, "-t", "ping,get", "-n", 5000, "-c", 8, "--threads", 3)
         for test in tests:
             self.assertEqual(sum(test["series"]["replies"]), 5000)
             self.assertLessEqual(len(test["series"]["replies"]), test["seconds"] * 50 + 1)
 
-    def test_more_clients_than_requests_and_a_ragged_pipeline(self):
+    def test_more_clients_than_requests_and_an_incomplete_pipeline(self):
         self.assertEqual(self.bench("-t", "ping", "-n", 3, "-c", 20, "--threads", 3)[0]["requests"], 3)
         self.assertEqual(self.bench("-t", "ping", "-n", 1003, "-c", 3, "-P", 100)[0]["requests"], 1003)
 
-    def test_errors_are_counted_and_the_first_is_told(self):
+    def test_errors_are_counted_and_the_first_is_reported(self):
         self.c.must("SET", "s", "x")
         test = self.bench("-n", 10, "HSET", "s", "f", "y", status=1)[0]
         self.assertEqual((test["requests"], test["errors"]), (10, 10))
@@ -306,13 +306,13 @@ class LoadTest(ToolCase):
         self.assertEqual((code, err), (0, ""))
         self.assertIn("1000 in ", out)
 
-    def test_progress_goes_to_stderr_when_asked_for(self):
+    def test_progress_is_written_to_stderr(self):
         code, out, err = run(self.server.port, "--json", "--progress", "-t", "ping", "--duration", 1, "--rps", 100)
         self.assertEqual(code, 0)
         json.loads(out)
         self.assertIn("ping [", err)
 
-    def test_sigint_prints_what_there_is(self):
+    def test_sigint_prints_the_results_so_far(self):
         with start(self.server.port, "--json", "-t", "set,get", "--duration", 100, "-r", 10) as process:
             until(lambda: self.c.must("DBSIZE") == 10)
             process.send_signal(signal.SIGINT)
@@ -322,7 +322,7 @@ class LoadTest(ToolCase):
         self.assertEqual([(test["test"], test["end"]) for test in tests], [("set", "interrupted")])
         self.assertGreater(tests[0]["requests"], 0)
 
-    def test_bad_command_lines(self):
+    def test_invalid_command_lines(self):
         for line in (["--bogus"], ["-z"], ["-"], ["-n"], ["-n", "0"], ["-n", "x"], ["-n", "1x"], ["-n", "-1"], ["-n", ""],
                      ["-p", "65536"], ["-c", "0"], ["-d", "9-3"], ["-d", "3-"], ["-d", "a"], ["-t", "nosuch"], ["-t", ""],
                      ["-t", "get,,set"], ["--hot-percent", "101"], ["--hot-percent", "nan"], ["--hot-percent", "-1"],
@@ -334,7 +334,7 @@ class LoadTest(ToolCase):
             self.assertEqual((code, out), (2, ""), line)
             self.assertRegex(err, r"^kelvin-benchmark: [^\n]+\n$", line)
 
-    def test_a_server_that_is_not_there(self):
+    def test_a_server_that_does_not_run(self):
         code, out, err = run(port_free(), "-t", "get")
         self.assertEqual((code, out), (1, ""))
         self.assertIn("can't connect to 127.0.0.1:", err)
@@ -347,14 +347,14 @@ class LoadTest(ToolCase):
 
 
 class OtherServersTest(unittest.TestCase):
-    """Servers with a password, a socket, an end; and one of our own that misbehaves on purpose."""
+    """Servers with a password or a socket, a server that is killed, and a fake server that misbehaves."""
 
     def test_password_socket_and_database(self):
         with Server({"requirepass": "secret", "unixsocket": "redis.sock"}, binary=REDIS) as server:
             path = os.path.join(server.folder, "redis.sock")
             code, _, err = run(server.port, "-t", "get", "-n", 10)
             self.assertEqual(code, 1)
-            for arguments in (["-a", "wrong"], ["-a", "secret", "--user", "nobody"]):
+            for arguments in (["-a", "wrong"], ["-a", "secret", "--user", "unknown"]):
                 code, _, err = run(server.port, "-t", "get", "-n", 10, *arguments)
                 self.assertEqual(code, 1)
                 self.assertIn("WRONGPASS", err)
@@ -371,7 +371,7 @@ class OtherServersTest(unittest.TestCase):
             self.assertEqual(code, 1)
             self.assertIn("SELECT", err)
 
-    def test_a_server_that_dies_is_told_of(self):
+    def test_a_server_that_is_killed_is_reported(self):
         server = Server(binary=REDIS)
         self.addCleanup(server.discard)
         with start(server.port, "--json", "-t", "set,get", "--duration", 100, "--threads", 2, "-P", 4) as process:
@@ -383,8 +383,8 @@ class OtherServersTest(unittest.TestCase):
         self.assertIn("the server closed the connection", err)
         self.assertEqual([test["end"] for test in json.loads(out)["tests"]], ["failed"])
 
-    def fake(self, answer, *arguments):
-        """The tool against a server that answers each command as `answer(words)` says; None closes."""
+    def fake(self, reply_to, *arguments):
+        """Runs the tool against a server that replies to each command with `reply_to(words)`; None closes the connection."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
 
@@ -400,7 +400,7 @@ class OtherServersTest(unittest.TestCase):
                             return
                         parser.feed(data)
                         continue
-                    reply = answer(words)
+                    reply = reply_to(words)
                     if reply is None:
                         return
                     connection.sendall(reply)
@@ -431,7 +431,7 @@ class OtherServersTest(unittest.TestCase):
         self.assertEqual((info["tier_hot_hits"], info["tier_cold_hits"], info["tier_misses"]), (900, 100, 4))
         self.assertEqual(info["tier_hot_percent"], 90)
 
-    def test_replies_that_are_none(self):
+    def test_invalid_replies(self):
         for reply, what in ((b"hello\r\n", "invalid reply"), (b"$abc\r\n", "invalid reply"), (b"$3\r\nabcde\r\n", "invalid reply"),
                             (b"$99999999999999999999\r\n", "invalid reply"), (b"+a\n", "invalid reply"),
                             (b"+OK\r\n+OK\r\n", "without a request"), (None, "closed the connection"),
@@ -440,7 +440,7 @@ class OtherServersTest(unittest.TestCase):
             self.assertEqual(code, 1, reply)
             self.assertIn(what, err, reply)
 
-    def test_a_reply_in_crumbs_and_pushes_in_between(self):
+    def test_a_reply_in_pieces_and_pushes_between_replies(self):
         whole = b">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n$3\r\n%s\r\n"
         values = {}
 
@@ -453,12 +453,12 @@ class OtherServersTest(unittest.TestCase):
         self.assertEqual(code, 0, out + err)
         self.assertEqual(json.loads(out)["tests"][1]["found"], 50)
 
-    def test_wrong_answers_to_writes_are_found(self):
+    def test_wrong_replies_to_writes_are_found(self):
         code, out, _ = self.fake(lambda words: b":1\r\n", "--json", "-t", "set", "-n", 5, "-c", 1, "--verify")
         self.assertEqual((code, json.loads(out)["tests"][0]["wrong"]), (1, 5))
 
-    def test_a_slow_server_can_not_hide_behind_the_rate_limit(self):
-        """One stall of 0.3 s while 20 requests fall due within 0.1 s: all of them waited, though one at a time was sent."""
+    def test_with_a_rate_limit_the_latency_includes_stalls(self):
+        """One stall of 0.3 s while 20 requests are due within 0.1 s: all of them waited, although they are sent one at a time."""
         gate, seen = threading.Event(), []
 
         def answer(words):
@@ -471,8 +471,8 @@ class OtherServersTest(unittest.TestCase):
         self.assertEqual((code, test["requests"]), (0, 20))
         self.assertGreater(test["latency_us"]["p50"], 200000)
 
-    def test_a_stall_shows_in_the_series(self):
-        """The second reply takes 0.5 s: periods of 50 ms without any."""
+    def test_a_stall_is_visible_in_the_series(self):
+        """The second reply takes 0.5 s: there are periods of 50 ms without replies."""
         gate, seen = threading.Event(), []
 
         def answer(words):
@@ -489,5 +489,5 @@ class OtherServersTest(unittest.TestCase):
 
 if __name__ == "__main__":
     if not os.path.exists(TOOL):
-        sys.exit("there is no %s: run make, or set KELVIN_BENCHMARK" % TOOL)
+        sys.exit("%s not found: run make, or set KELVIN_BENCHMARK" % TOOL)
     unittest.main(verbosity=2 if "-v" in sys.argv else 1)

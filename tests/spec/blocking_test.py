@@ -1,5 +1,5 @@
-"""Clients that wait for keys: who is served, in which order, and by what, compared with redis-server; and a storm after which every
-element has been popped exactly once or is still there."""
+"""Clients that wait for keys: which are served, in which order, and by which commands, compared with redis-server; and a random load after
+which every element has been popped exactly once or is still there."""
 import collections
 import os
 import random
@@ -50,7 +50,7 @@ class OrderTest(ScriptCase):
             p LPUSH z 1 2
         """)
 
-    def test_moves_feed_others(self):
+    def test_moves_serve_other_clients(self):
         self.run_script("""
             a BLMOVE x y LEFT RIGHT 0
             b BLPOP y 0
@@ -74,7 +74,7 @@ class OrderTest(ScriptCase):
             p LRANGE k 0 -1
         """)
 
-    def test_two_moves_face_to_face(self):
+    def test_two_moves_in_opposite_directions(self):
         self.run_script("""
             a BLMOVE x y LEFT LEFT 0
             b BLMOVE y x LEFT LEFT 0
@@ -83,7 +83,7 @@ class OrderTest(ScriptCase):
             p LRANGE y 0 -1
         """)
 
-    def test_what_makes_a_key(self):
+    def test_commands_that_create_a_key(self):
         self.run_script("""
             p RPUSH other 1 2 3
             a BLPOP k1 0
@@ -105,7 +105,7 @@ class OrderTest(ScriptCase):
             p SELECT 0
         """)
 
-    def test_a_wrong_type_serves_nobody(self):
+    def test_a_key_of_a_wrong_type_serves_no_client(self):
         self.run_script("""
             a BLPOP k 0
             b BZPOPMIN k 0
@@ -118,7 +118,7 @@ class OrderTest(ScriptCase):
             p ZADD k 1 m
         """)
 
-    def test_a_wrong_type_is_told_at_once(self):
+    def test_a_wrong_type_is_an_immediate_error(self):
         self.run_script("""
             p SET s v
             a BLPOP s 0
@@ -134,7 +134,7 @@ class OrderTest(ScriptCase):
             p LRANGE l 0 -1
         """)
 
-    def test_a_target_of_another_type_is_told_when_there_is_something(self):
+    def test_a_destination_of_another_type_is_an_error_when_an_element_is_there(self):
         self.run_script("""
             p SET s v
             a BLMOVE x s LEFT LEFT 0
@@ -151,7 +151,7 @@ class OrderTest(ScriptCase):
             p DBSIZE
         """)
 
-    def test_a_flush_leaves_them_waiting(self):
+    def test_a_flush_does_not_end_waits(self):
         self.run_script("""
             a BLPOP k 0
             p FLUSHDB
@@ -186,7 +186,7 @@ class OrderTest(ScriptCase):
             e BLPOP none 0.05
         """, protocol=3)
 
-    def test_what_is_pushed_and_removed_in_one_command_serves_nobody(self):
+    def test_elements_pushed_and_removed_by_one_command_serve_no_client(self):
         self.run_script("""
             a BLPOP k 0
             p LPUSHX k 1
@@ -194,7 +194,7 @@ class OrderTest(ScriptCase):
             p RPOPLPUSH other k
         """)
 
-    def test_later_commands_wait(self):
+    def test_later_commands_of_a_waiting_client_wait(self):
         self.run_script("""
             a BLPOP k 0
             p RPUSH other 1
@@ -207,7 +207,7 @@ class OrderTest(ScriptCase):
                 pusher.must("RPUSH", "k", 1, 2)
                 self.assertEqual([client.receive() for _ in range(4)], [[b"k", b"1"], Status(b"PONG"), [b"k", b"2"], b"x"])
 
-    def test_waiters_come_before_the_pushers_next_command(self):
+    def test_waiting_clients_are_served_before_the_next_command_of_the_pusher(self):
         for server, watcher in ((self.server, self.c), (self.oracle, self.r)):
             clients = [server.client() for _ in range(3)]
             with server.client() as pusher:
@@ -221,9 +221,9 @@ class OrderTest(ScriptCase):
             for client in clients:
                 client.close()
 
-    def test_a_random_play(self):
-        """Either moves or several keys a client: when a move fills another key of a client that is just being served, 7.2 runs its
-        command anew and so takes the first key that has something; the 7.0 of the oracle takes the key that was signalled."""
+    def test_random_scripts(self):
+        """Either moves or clients with several keys: when a move adds to another key of a client that is being served, 7.2 runs the
+        command again and so uses the first key that has elements; 7.0, the oracle, uses the key that was signalled."""
         seed = seed_new()
         rand = random.Random(seed)
         print("  seed %d" % seed, file=sys.stderr)
@@ -260,14 +260,14 @@ class WorkersOrderTest(OrderTest):
 
 
 class EndTest(PairCase):
-    """How waiting ends without anything to be had."""
+    """The end of waits without an element."""
 
     def test_timeouts(self):
         for command in (["BLPOP", "a", "b", 0.05], ["BRPOP", "a", 0.05], ["BLMOVE", "a", "b", "LEFT", "LEFT", 0.05], ["BRPOPLPUSH", "a", "b", 0.05],
                         ["BLMPOP", 0.05, 1, "a", "LEFT"], ["BZPOPMIN", "a", 0.05], ["BZPOPMAX", "a", 0.001], ["BZMPOP", 0.05, 1, "a", "MIN"]):
             self.both([command])
 
-    def test_a_timeout_is_kept(self):
+    def test_a_timeout_has_its_duration(self):
         began = time.monotonic()
         self.c.must("BLPOP", "k", 0.3)
         took = time.monotonic() - began
@@ -286,7 +286,7 @@ class EndTest(PairCase):
             info = self.server.info("clients")
             self.assertEqual((info["total_blocking_keys"], info["clients_in_timeout_table"]), ("0", "0"))
 
-    def test_bad_arguments(self):
+    def test_invalid_arguments(self):
         replies = self.both("""
             BLPOP k x
             BLPOP k -1
@@ -314,7 +314,7 @@ class EndTest(PairCase):
         """)
         self.assertTrue(all(isinstance(reply, Error) for reply in replies))
 
-    def test_waiting_for_replicas_that_are_not_there(self):
+    def test_waiting_for_missing_replicas(self):
         for protocol in (2, 3):
             self.both("""
                 WAIT 0 0
@@ -339,7 +339,7 @@ class EndTest(PairCase):
             with server.client() as client:
                 client.send(b"*3\r\n$4\r\nWAIT\r\n$1\r\n2\r\n$1\r\n0\r\n")
                 until(lambda: b"blocked_clients:1" in bytes(watcher.must("INFO", "clients")), what="the waiter")
-            until(lambda: b"blocked_clients:0" in bytes(watcher.must("INFO", "clients")), what="the end of the waiter that has gone")
+            until(lambda: b"blocked_clients:0" in bytes(watcher.must("INFO", "clients")), what="removing the waiting client that closed its connection")
 
     @kelvin_only
     def test_a_timeout_too_large(self):
@@ -362,20 +362,20 @@ class EndTest(PairCase):
                 self.assertEqual(other.must("CLIENT", "UNBLOCK", other.must("CLIENT", "ID")), 0)
                 self.assertEqual(other.must("RPUSH", "k", 1), 1)
 
-    def test_those_who_go_get_nothing(self):
+    def test_disconnected_clients_take_no_elements(self):
         for server, watcher in ((self.server, self.c), (self.oracle, self.r)):
             clients = [server.client() for _ in range(4)]
             for index, client in enumerate(clients):
                 client.send(encode(["BLPOP", "k", 0]))
                 until(lambda: blocked(watcher) == index + 1, what="a client waits")
             clients[0].close()
-            until(lambda: blocked(watcher) == 3, what="the closed one is gone")
+            until(lambda: blocked(watcher) == 3, what="removing the closed client")
             killed = [line for line in watcher.must("CLIENT", "LIST").splitlines() if b"cmd=blpop" in line][-1]
             watcher.must("CLIENT", "KILL", "ID", [word for word in killed.split() if word.startswith(b"id=")][0][3:])
-            until(lambda: blocked(watcher) == 2, what="the killed one is gone")
+            until(lambda: blocked(watcher) == 2, what="removing the killed client")
             watcher.must("RPUSH", "k", 1, 2, 3)
             self.assertEqual(watcher.must("LRANGE", "k", 0, -1), [b"3"])
-            until(lambda: blocked(watcher) == 0, what="the others served")
+            until(lambda: blocked(watcher) == 0, what="serving the other clients")
             for client in clients:
                 client.close()
 
@@ -391,7 +391,7 @@ class EndTest(PairCase):
 
 @kelvin_only
 class LogTest(ServerCase):
-    def test_what_was_served_is_logged_by_its_effect(self):
+    def test_served_pops_are_logged_by_their_effect(self):
         with Server({"appendonly": "yes", "appendfsync": "always"}) as server:
             waiters = [server.client() for _ in range(5)]
             commands = [["BLPOP", "l", 0], ["BLMOVE", "l", "m", "LEFT", "RIGHT", 0], ["BLMPOP", 0, 1, "l", "RIGHT", "COUNT", 2],
@@ -417,7 +417,7 @@ class LogTest(ServerCase):
 
 @kelvin_only
 class StormTest(ServerCase):
-    """Many clients on several workers push, wait, time out, are killed, unblocked and cut off, while keys are demoted."""
+    """Many clients on several workers push, wait, time out, are killed, unblocked and disconnected, while keys are demoted."""
 
     def random_load(self, options, seconds, ends=False):
         seed = seed_new()
@@ -448,7 +448,7 @@ class StormTest(ServerCase):
                         time.sleep(rand.random() * 0.01)
 
         def popper(rand, number):
-            """Some of what is popped for a client that is cut off is gone with its reply: those count what they may have got."""
+            """Elements that are popped for a client that is disconnected may be lost with the reply: such clients count them."""
             client = server.client()
             while not stop.is_set():
                 wanted = rand.sample(keys, rand.choice((1, 2, 3)))
@@ -471,7 +471,7 @@ class StormTest(ServerCase):
                     assert not isinstance(reply, Error) or reply.startswith(b"UNBLOCKED"), reply
 
         def quitter(rand, number):
-            """Waits for keys that nobody fills, and goes without a word."""
+            """Waits for keys that stay empty, and closes the connection."""
             while not stop.is_set():
                 clients = [server.client() for _ in range(5)]
                 for client in clients:
@@ -496,7 +496,7 @@ class StormTest(ServerCase):
                     time.sleep(0.002)
 
         def ender(rand, number):
-            """Shutdowns whose dump fails: writes are held back for as long as it takes, and go on afterwards."""
+            """Shutdowns whose dump fails: writes wait for that time, and continue afterwards."""
             with server.client(timeout=60) as client:
                 while not stop.is_set():
                     reply = client.call("SHUTDOWN", "SAVE")
@@ -516,7 +516,7 @@ class StormTest(ServerCase):
                 thread.join(60)
             self.assertEqual(failures, [], "seed %d" % seed)
             with server.client() as client:
-                until(lambda: blocked(client) == 0, what="nobody waits")
+                until(lambda: blocked(client) == 0, what="the end of all waits")
                 for key in keys:
                     for element in client.must("LRANGE", key, 0, -1):
                         popped[element.decode()] += 1
@@ -543,8 +543,8 @@ class StormTest(ServerCase):
     def test_several_workers_with_a_log(self):
         self.random_load({"io-threads": "4", "appendonly": "yes", "appendfsync": "always"}, 3)
 
-    def test_nobody_is_forgotten(self):
-        """Every element that is pushed while somebody waits reaches one of them: none stays in a list beside a client that waits."""
+    def test_no_waiting_client_is_forgotten(self):
+        """Every element that is pushed while clients wait is delivered to one of them: no element remains in a list for which a client waits."""
         with Server({"io-threads": "4"}) as server:
             poppers = [server.client(timeout=60) for _ in range(16)]
             pushers = [server.client() for _ in range(4)]

@@ -1,5 +1,5 @@
-"""maxmemory is a bound on the process under clients that others wrote: peak RSS stays within maxmemory + 10 % + 16 MB + one largest
-request and reply, no command is refused, and other clients are served meanwhile.
+"""maxmemory limits the process also with common clients: the peak RSS stays within maxmemory + 10 % + 16 MB + the largest request
+and reply, no command is refused, and other clients are served meanwhile.
 
 KELVIN_LONG and KELVIN_FIGURES: support/bound.py.
 """
@@ -24,12 +24,12 @@ TOOL_LIMIT_S = 3600 if LONG else 60 if not is_sanitized() else 200
 
 
 class PipeTest(BoundCase):
-    """Mass insertion with redis-cli: it sends as fast as the server takes it, and reads replies at its leisure."""
+    """Mass insertion with redis-cli: it sends as fast as the server reads, and reads the replies later."""
 
     PIPES = 3
 
     def feed(self, process, pipe, count, size_of):
-        """The commands of one client, in pieces of 256 KB or a value."""
+        """Yields the commands of one client, in pieces of 256 KB or one value."""
         parts, size = [], 0
         try:
             for number in range(count):
@@ -40,7 +40,7 @@ class PipeTest(BoundCase):
                     parts, size = [], 0
             process.stdin.close()
         except (BrokenPipeError, ValueError):
-            pass                    # it ended; its output says why
+            pass                    # it ended; its output has the reason
 
     def end_of(self, file):
         with file:
@@ -89,7 +89,7 @@ class PipeTest(BoundCase):
             pipe, number = chance.randrange(self.PIPES), chance.randrange(count)
             expected = value_of(number * self.PIPES + pipe, size_of(number))
             if client.must("GET", b"key:%d:%d" % (pipe, number)) != expected:
-                self.fail("the value of key:%d:%d is another one" % (pipe, number))
+                self.fail("the value of key:%d:%d is wrong" % (pipe, number))
 
     def test_small_values_through_three_pipes(self):
         self.pipe(size_by_form(64 * MB, 64 * MB, 200 * MB), size_by_form(100000, 450000, 7000000), lambda number: 100, 0)
@@ -100,7 +100,7 @@ class PipeTest(BoundCase):
 
 
 class BenchmarkTest(BoundCase):
-    """A thousand clients that send a hundred commands each before they read a reply."""
+    """A thousand clients, each of which sends a hundred commands before it reads a reply."""
 
     def benchmark(self, maxmemory, clients, pipeline, requests):
         server = self.limited(maxmemory)
@@ -123,8 +123,8 @@ class BenchmarkTest(BoundCase):
 
 
 class LargeValueTest(BoundCase):
-    """Values that are a good part of maxmemory each. When LevelDB merges tables, it holds one record of each of up to four tables, and
-    the one it writes."""
+    """Values that are a large part of maxmemory each. When LevelDB merges tables, it has one record of each of up to four tables in memory,
+    and the one that it writes."""
 
     MERGED = 4
 
@@ -135,7 +135,7 @@ class LargeValueTest(BoundCase):
     def compare(self, client, numbers, size):
         for number in numbers:
             if client.must("GET", "key:%d" % number) != value_of(number, size):
-                self.fail("the value of key:%d is another one" % number)
+                self.fail("the value of key:%d is wrong" % number)
 
     def test_large_sets_by_one_client(self):
         count = size_by_form(5, 15, 30)
@@ -181,7 +181,7 @@ class LargeValueTest(BoundCase):
 
 
 class Sleeper:
-    """A client that asks and does not read until it is told to."""
+    """A client that sends requests and does not read replies until read() is called."""
 
     def __init__(self, case, numbers, size):
         self.client = case.client(timeout=120)
@@ -208,8 +208,8 @@ class Sleeper:
 
 
 class LargeReplyTest(BoundCase):
-    def test_clients_that_ask_for_large_values_and_do_not_read(self):
-        """All that they ask for is more than fits, whether it is copied or only held."""
+    def test_clients_that_request_large_values_and_do_not_read(self):
+        """All requested values together do not fit into memory, as copies or as references."""
         size, keys, sleepers = size_by_form(4 * MB, 10 * MB, 50 * MB), 12, 20
         server = self.limited(size_by_form(40 * MB, 64 * MB, 200 * MB))
         client = self.client(timeout=120)
@@ -231,7 +231,7 @@ class LargeReplyTest(BoundCase):
         self.nothing_refused()
 
     @unittest.skipUnless(LONG, "only with KELVIN_LONG")
-    def test_replies_of_more_than_4_gib_are_sent_whole(self):
+    def test_replies_of_more_than_4_gib_are_complete(self):
         size, count = 512 * MB, 9
         server = self.limited(0)
         client = self.client(timeout=120)

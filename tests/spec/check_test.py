@@ -1,5 +1,5 @@
-"""kelvin-check: what is whole is ok; each kind of damage to each kind of file is found, and mended as far as that can be; and a server
-started on damaged data says so or answers with errors, but never with something else than what was written."""
+"""kelvin-check: undamaged data is accepted; each kind of damage to each kind of file is found, and repaired as far as possible. A server that
+is started on damaged data refuses to start or returns errors, but never returns data that was not written."""
 import os
 import random
 import re
@@ -19,7 +19,7 @@ KEYS = 4000
 
 
 def check(path, *options):
-    """Exit status and text."""
+    """Returns the exit status and the output."""
     done = subprocess.run([TOOL, *options, path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
     text = done.stdout.decode("utf-8", "replace")
     if "Sanitizer" in text or done.returncode not in (0, 1, 2):
@@ -28,7 +28,7 @@ def check(path, *options):
 
 
 def tree(folder):
-    """All files with their bytes."""
+    """Returns all files with their bytes."""
     found = {}
     for at, _, names in os.walk(folder):
         for name in names:
@@ -38,7 +38,7 @@ def tree(folder):
 
 
 class Damage:
-    """A data directory with an image and two increments, made once; each test damages a copy."""
+    """A data directory with an image and two increments, created once; each test damages a copy."""
 
     @classmethod
     def make(cls):
@@ -57,7 +57,7 @@ class Damage:
                 cls.values[0, "k5"] = b"changed"
                 client.must("DEL", "k6")
                 cls.values[0, "k6"] = None
-            server.kill9()                      # no checkpoint at the end
+            server.kill9()                      # without a checkpoint at the end
             shutil.copytree(server.folder, cls.sound)
         finally:
             server.discard()
@@ -114,7 +114,7 @@ class Damage:
         return Server({"appendonly": "yes", "dir": place, "databases": 16})
 
     def look(self, place, lost_may=()):
-        """Starts a server: the keys that are missing or unreadable, or None if it does not start. A wrong value fails the test."""
+        """Starts a server and returns the keys that are missing or unreadable, or None if it does not start. A wrong value fails the test."""
         missing, unreadable = set(), set()
         try:
             server = self.serve(place)
@@ -139,7 +139,7 @@ class Damage:
         return missing, unreadable
 
     def finds(self, place, what):
-        """It is damaged, and looking at it changes nothing."""
+        """Checks that the damage is found, and that the check changes nothing."""
         before = tree(place)
         status, text = check(place)
         self.assertEqual(status, 1, text)
@@ -148,7 +148,7 @@ class Damage:
         return text
 
     def finds_in_store(self, place, what):
-        """As finds; but an image may have a table that nothing refers to any more, and that does not matter."""
+        """Like finds; but damage to a table of an image that nothing refers to is harmless."""
         if not check(place)[0] and what.endswith(".ldb"):
             self.assertEqual(self.look(shutil.copytree(place, place + "-dead")), (set(), set()))
             return False
@@ -156,7 +156,7 @@ class Damage:
         return True
 
     def mends(self, place):
-        """--repair, and then all is well."""
+        """Runs --repair and checks that no fault remains."""
         status, text = check(place, "--repair")
         self.assertEqual(status, 0, text)
         again, after = check(place)
@@ -181,7 +181,7 @@ class CheckTest(Damage, unittest.TestCase):
         cls.make()
         cls.addClassCleanup(shutil.rmtree, cls.folder, True)
 
-    def test_sound_data_is_ok_and_stays_as_it_is(self):
+    def test_undamaged_data_is_accepted_and_not_changed(self):
         place = self.copy()
         before = tree(place)
         status, text = check(place)
@@ -192,7 +192,7 @@ class CheckTest(Damage, unittest.TestCase):
         self.assertEqual(self.look(place), (set(), set()))
         self.assertEqual(check(self.log(self.copy()))[0], 0)
 
-    def test_extra_files_are_told_of_and_do_no_harm(self):
+    def test_additional_files_are_reported_and_are_not_an_error(self):
         place = self.copy()
         with open(self.log(place, "appendonly.aof.9.incr.aof"), "w") as file:
             file.write("*1\r\n$8\r\nFLUSHALL\r\n")
@@ -205,7 +205,7 @@ class CheckTest(Damage, unittest.TestCase):
             self.assertIn(name, text)
         self.assertEqual(self.look(place), (set(), set()))
 
-    def test_what_can_not_be_checked(self):
+    def test_paths_that_can_not_be_checked(self):
         place = self.copy()
         with self.serve(place):
             status, text = check(place)
@@ -216,7 +216,7 @@ class CheckTest(Damage, unittest.TestCase):
         self.assertEqual(check(self.work)[0], 2)
         self.assertEqual(check(place, "--no-such-option")[0], 2)
 
-    def test_a_torn_tail_is_cut(self):
+    def test_a_torn_tail_is_truncated(self):
         place = self.copy()
         path = self.log(place, self.increment)
         size = os.path.getsize(path)
@@ -238,7 +238,7 @@ class CheckTest(Damage, unittest.TestCase):
         finally:
             self.values.update(kept)
 
-    def test_damage_in_an_increment_is_told_from_a_tear(self):
+    def test_damage_in_an_increment_is_distinguished_from_a_torn_tail(self):
         place = self.copy()
         path = self.log(place, self.increment)
         with open(path, "rb") as file:
@@ -259,7 +259,7 @@ class CheckTest(Damage, unittest.TestCase):
         self.assertIn("offset", reason)
         self.mends(place)
 
-    def test_increments_behind_damage_are_set_aside(self):
+    def test_increments_after_damage_are_set_aside(self):
         place = self.copy()
         with open(self.log(place, "appendonly.aof.manifest"), "a") as file:
             file.write("file appendonly.aof.50.incr.aof seq 50 type i\n")
@@ -285,7 +285,7 @@ class CheckTest(Damage, unittest.TestCase):
         self.mends(place)
         self.values_after(place, {(0, "after"), (0, "k5"), (0, "k6")})
 
-    def test_a_lost_manifest_is_written_anew_if_there_is_no_doubt(self):
+    def test_a_lost_manifest_is_written_again_if_it_is_unambiguous(self):
         manifest = "appendonly.aof.manifest"
         for how in ("missing", "empty", "damaged"):
             place = self.copy()
@@ -335,7 +335,7 @@ class CheckTest(Damage, unittest.TestCase):
             self.assertIn("Nothing is lost", text)
             self.assertEqual(self.look(place), (set(), set()), "SEED=%d" % seed)
 
-    def test_a_damaged_dataset_is_found_and_not_served(self):
+    def test_a_damaged_data_set_is_found_and_refused(self):
         seed = seed_new()
         chance = random.Random(seed)
         for how in ("missing", "short", "flip", "flip"):
@@ -355,7 +355,7 @@ class CheckTest(Damage, unittest.TestCase):
             self.assertEqual(status, 1, text)
             self.assertIn("can't be repaired", text)
 
-    def test_flipped_bits_in_tables_are_found_named_and_dropped(self):
+    def test_flipped_bits_in_tables_are_found_reported_and_dropped(self):
         seed = seed_new()
         chance = random.Random(seed)
         for round_ in range(2 if SHORT else 6):
@@ -369,7 +369,7 @@ class CheckTest(Damage, unittest.TestCase):
             if missing is not None:
                 self.assertEqual(missing, set(), what)
             status, text = check(place, "--repair")
-            if "can't be repaired" in text:             # the block had the seed, or the like
+            if "can't be repaired" in text:             # if the block had the seed or a similar record
                 self.assertEqual(status, 1, text)
                 continue
             self.assertEqual(status, 0, what + text)

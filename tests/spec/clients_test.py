@@ -1,4 +1,4 @@
-"""The clients people use: redis-py, redis-cli, redis-benchmark."""
+"""Common clients: redis-py, redis-cli, redis-benchmark."""
 import os
 import re
 import subprocess
@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 try:
     import redis
-except ImportError:                     # another python than Debian's is first in PATH
+except ImportError:                     # another python than Debian's may be first in PATH
     sys.path.append("/usr/lib/python3/dist-packages")
     import redis
 from support.case import ServerCase, main                                                           # noqa: E402
@@ -97,7 +97,7 @@ class RedisPyTest(ServerCase):
         self.assertEqual(self.redis.get("k"), "three")
         pool.disconnect()
 
-    def test_binary_is_kept(self):
+    def test_binary_values_are_unchanged(self):
         r = redis.Redis(port=self.server.port)
         value = bytes(range(256)) * 100
         r.set(value[:200], value)
@@ -130,7 +130,7 @@ class ToolsTest(ServerCase):
         self.assertEqual(sorted(self.cli("--scan").split()), ["a", "h", "k"])
 
     def test_redis_cli_pipe_mode(self):
-        """Mass insertion ends when an ECHO of random bytes comes back."""
+        """Mass insertion ends when the reply to an ECHO of random bytes arrives."""
         count = scaled(50000)
         lines = "".join("SET key:%d value:%d\r\n" % (index, index) for index in range(count))
         self.assertIn("errors: 0, replies: %d" % count, self.cli("--pipe", text=lines))

@@ -1,4 +1,4 @@
-"""COMMAND and its subcommands say the same as Redis about the commands both have."""
+"""COMMAND and its subcommands return the same as in Redis for commands that both have."""
 import os
 import sys
 
@@ -7,7 +7,7 @@ from support.case import PairCase, main                                         
 from support.resp import Error                                                                      # noqa: E402
 from support.server import is_redis                                                                 # noqa: E402
 
-# Ours alone, and what 7.2 has beyond the 7.0 of the oracle.
+# Commands of Kelvin only, and those of 7.2 that 7.0, the oracle, does not have.
 OURS = {"tier"}
 SINCE_7_2 = {"waitaof", "client|setinfo", "client|no-touch", "cluster|myshardid"}
 # Of Redis 7.4 and 8.0; hash_expire_test.py has their rows.
@@ -15,13 +15,13 @@ FIELD_TIMES = {"hexpire", "hpexpire", "hexpireat", "hpexpireat", "httl", "hpttl"
                "hgetex", "hsetex", "hgetdel"}
 
 DEPRECATED_SINCE_7_2 = {"quit"}
-# What is not there, as docs/differences.md says: the oracle's whole list is ours, these, and their subcommands.
+# Commands that Kelvin does not have, see docs/differences.md. With them and their subcommands, Kelvin's list is that of the oracle.
 NOT_HERE = {"migrate", "restore-asking", "multi", "exec", "discard", "watch", "unwatch", "eval", "evalsha", "eval_ro", "evalsha_ro", "script",
             "fcall", "fcall_ro", "function", "subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe",
             "publish", "spublish", "pubsub", "acl", "module", "failover", "psync", "sync", "replconf", "cluster", "asking",
             "readonly", "readwrite"}
 
-# ... and those that take more arguments since.
+# ... and those that accept more arguments since then.
 ARGUMENTS_SINCE_7_2 = {b"zrank", b"zrevrank"}
 
 
@@ -71,7 +71,7 @@ class CommandTest(PairCase):
             if sub[0] in ours_sub:
                 self.same_info(ours_sub[sub[0]], sub, name + " > ")
 
-    def test_info_is_that_of_redis(self):
+    def test_info_is_the_same_as_in_redis(self):
         names = self.names()
         ours, theirs = self.c.must("COMMAND", "INFO", *names), self.r.must("COMMAND", "INFO", *names)
         problems = []
@@ -84,14 +84,14 @@ class CommandTest(PairCase):
                 problems.append(other[0].decode() + ": " + str(error).replace("\n", " ")[:300])
         self.assertEqual(problems, [], "%d commands differ" % len(problems))
 
-    def test_info_of_the_unknown(self):
+    def test_info_of_unknown_commands(self):
         self.both([["COMMAND", "INFO", "nosuch"], ["COMMAND", "INFO", "nosuch", "alsonot"]])
         reply = self.c.must("COMMAND", "INFO", "GET", "nosuch", "config|get")
         other = self.r.must("COMMAND", "INFO", "GET", "nosuch", "config|get")
         self.assertEqual(reply[1], other[1])
         self.assertEqual((reply[0][0], reply[2][0]), (other[0][0], other[2][0]))
 
-    def test_docs_are_there_for_every_command(self):
+    def test_every_command_has_docs(self):
         names = self.names()
         ours, theirs = listed(self.c.must("COMMAND", "DOCS", *names)), listed(self.r.must("COMMAND", "DOCS", *names))
         self.assertEqual(set(ours), set(theirs))
@@ -108,19 +108,19 @@ class CommandTest(PairCase):
         self.assertEqual(self.c.must("COMMAND", "DOCS", "nosuch"), [])
 
     def argument(self, described):
-        """What kind of thing an argument is, whatever it is called."""
+        """Returns the kind of an argument, without its name."""
         facts = listed(described)
         if facts[b"type"] == b"block" and len(facts[b"arguments"]) == 1 and b"token" not in facts:
-            kind, token, index, flags, children = self.argument(facts[b"arguments"][0])     # a block of one is that one
+            kind, token, index, flags, children = self.argument(facts[b"arguments"][0])     # a block of one argument is this argument
             return (kind, token, index, sorted(set(flags) | set(map(bytes, facts.get(b"flags", [])))), children)
         return (facts[b"type"], facts.get(b"token"), facts.get(b"key_spec_index"), sorted(map(bytes, facts.get(b"flags", []))),
                 [self.argument(child) for child in facts.get(b"arguments", [])])
 
-    def test_arguments_are_described_as_redis_describes_them(self):
-        # We say more than 7.0 does: that SKIPME takes YES or NO, and what it does not describe at all. CONFIG GET's
-        # one argument is a block of one there, and so is what stands behind XINFO STREAM's FULL.
+    def test_arguments_are_described_as_in_redis(self):
+        # Kelvin describes more than 7.0: that SKIPME accepts YES or NO, and arguments that 7.0 does not describe. There, the
+        # argument of CONFIG GET is a block of one, and so is the one after XINFO STREAM's FULL.
         other = {"config|get", "client|kill", "client|list", "command|getkeys", "command|getkeysandflags", "lolwut", "xinfo|stream"}
-        other |= {name.decode() for name in ARGUMENTS_SINCE_7_2} | {"pfmerge"}      # its sources may be left out since 7.2
+        other |= {name.decode() for name in ARGUMENTS_SINCE_7_2} | {"pfmerge"}      # its sources are optional since 7.2
         problems = []
         for name in self.names():
             ours, theirs = (listed(client.must("COMMAND", "DOCS", name)[1]).get(b"arguments", []) for client in (self.c, self.r))
@@ -130,7 +130,7 @@ class CommandTest(PairCase):
         self.assertEqual(problems, [])
 
     def test_the_types_of_replies_are_those_of_redis(self):
-        """Sets, maps and arrays, as RESP3 tells them apart."""
+        """Sets, maps and arrays, which differ in RESP3."""
         self.both("COMMAND INFO nosuch\nCOMMAND DOCS nosuch\nCOMMAND LIST FILTERBY ACLCAT nosuch\nCOMMAND GETKEYSANDFLAGS SET k v",
                   self.clients(protocol=3))
         ours, theirs = (client.must("COMMAND", "INFO", "mset", "client", "client|id", "nosuch") for client in self.clients(protocol=3))
@@ -140,7 +140,7 @@ class CommandTest(PairCase):
         self.assertIs(type(ours), type(theirs))
 
     def test_getkeys(self):
-        """Of every command, with words that make sense for some and none for most."""
+        """Of every command, with arguments that are valid for some commands and invalid for most."""
         vectors = [["k%d" % index for index in range(count)] for count in range(8)]
         vectors += [["2"] * count for count in range(1, 8)] + [["0"] * count for count in range(1, 5)] + [line.split() for line in """
             k 2 a b c
@@ -181,8 +181,8 @@ class CommandTest(PairCase):
         self.assertEqual(found, [], "%d of %d" % (len(found), len(cases)))
         self.both("COMMAND GETKEYS\nCOMMAND GETKEYSANDFLAGS\nCOMMAND GETKEYS NOSUCH x\nCOMMAND GETKEYS PING\nCOMMAND GETKEYS COMMAND GETKEYS GET x")
 
-    def test_arity_is_what_the_table_says(self):
-        """The table is not a decoration: every command with a fixed arity refuses one word more and one less."""
+    def test_arity_is_enforced(self):
+        """Every command with a fixed arity refuses one argument more and one less."""
         for info in self.c.must("COMMAND"):
             name, arity = info[0].decode(), info[1]
             if name in ("quit", "shutdown", "monitor", "sync", "psync", "subscribe", "psubscribe", "ssubscribe", "replicaof",

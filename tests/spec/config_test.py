@@ -12,10 +12,10 @@ from support.case import PairCase, kelvin_only, main                            
 from support.resp import OK, Error                                                                  # noqa: E402
 from support.server import ROOT, Server, port_free, read_text, under_test                                                       # noqa: E402
 
-# Directives of 7.0 that 7.2 no longer has, and those whose default follows the machine or the build.
+# Directives of 7.0 that 7.2 does not have, and those whose default depends on the machine or the build.
 NOT_IN_7_2 = set()
 OWN_DEFAULT = {"dir", "port", "logfile", "pidfile", "bind", "bgsave-cpulist", "locale-collate", "dbfilename",
-               # ours by design: see docs/differences.md
+               # different by design: see docs/differences.md
                "maxmemory-policy", "io-threads", "aof-use-rdb-preamble", "jemalloc-bg-thread", "activedefrag"}
 
 
@@ -68,7 +68,7 @@ class ConfigCommandTest(PairCase):
             CONFIG SET loglevel notice
         """)
 
-    def test_bad_values(self):
+    def test_invalid_values(self):
         self.both("""
             CONFIG SET maxmemory abc
             CONFIG SET maxmemory -1
@@ -124,7 +124,7 @@ class ConfigCommandTest(PairCase):
         self.assertIn(b"tier-low-watermark", options)
         self.assertIn(b"tier-max-size", options)
         for name, value in options.items():
-            if name == b"tier-dir":             # docs/operating.md: at start only
+            if name == b"tier-dir":             # only at startup: see docs/operating.md
                 continue
             reply = self.c.call("CONFIG", "SET", name, value)
             self.assertEqual(reply, OK, name)
@@ -161,12 +161,12 @@ class ConfigFileTest(unittest.TestCase):
         self.assertEqual(self.get(server, "save"), "3600 1 300 100")
 
     @kelvin_only
-    def test_the_file_that_comes_with_it_is_read(self):
+    def test_conf_kelvin_conf_is_read(self):
         server = self.start(read_text(os.path.join(ROOT, "conf", "kelvin.conf")))
         with server.client() as client:
             self.assertEqual(client.must("SET", "k", "v"), OK)
 
-    def test_the_command_line_wins(self):
+    def test_the_command_line_overrides_the_file(self):
         server = self.start("timeout 10\nhz 20\n", {"timeout": 30})
         self.assertEqual((self.get(server, "timeout"), self.get(server, "hz")), ("30", "20"))
 
@@ -180,7 +180,7 @@ class ConfigFileTest(unittest.TestCase):
         self.assertEqual((self.get(server, "timeout"), self.get(server, "hz")), ("42", "20"))
         self.assertEqual(server.terminate(), 0)
 
-    def test_bad_files_are_refused_with_line_and_reason(self):
+    def test_invalid_files_are_refused_with_line_and_reason(self):
         self.refused("hz 10\nnosuchdirective 1\n", "nosuchdirective 1", "2")
         self.refused("hz 10\n\nmaxmemory lots\n", "maxmemory lots", "3")
         self.refused("timeout\n", "timeout", "1")
@@ -189,7 +189,7 @@ class ConfigFileTest(unittest.TestCase):
         self.refused("tcp-backlog -5\n", "tcp-backlog -5", "1")
         self.refused("include /nonexistent/file.conf\n", "/nonexistent/file.conf")
 
-    def test_bad_options_are_refused(self):
+    def test_invalid_options_are_refused(self):
         for arguments in (["--nosuchoption", "1"], ["--maxmemory", "lots"], ["--timeout"]):
             process = subprocess.run([under_test()] + arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30)
             self.assertNotEqual(process.returncode, 0, arguments)
@@ -259,7 +259,7 @@ class ConfigFileTest(unittest.TestCase):
 
 
 class ShutdownTest(unittest.TestCase):
-    def test_signals_and_shutdown_end_it_cleanly(self):
+    def test_signals_and_shutdown_stop_it_cleanly(self):
         for how in (signal.SIGTERM, signal.SIGINT, "SHUTDOWN", "SHUTDOWN NOSAVE", "SHUTDOWN NOW FORCE"):
             server = Server()
             with server.client() as client:
@@ -280,7 +280,7 @@ class ShutdownTest(unittest.TestCase):
             self.assertEqual(client.call("SHUTDOWN", "SAVE", "NOSAVE"), Error(b"ERR syntax error"))
             self.assertEqual(client.call("SHUTDOWN", "ABORT"), Error(b"ERR No shutdown in progress."))
 
-    def test_the_log_says_what_tools_wait_for(self):
+    def test_the_log_has_the_lines_that_tools_wait_for(self):
         server = Server()
         log = server.log()
         server.stop()

@@ -1,4 +1,4 @@
-"""The wire and its clients: what is sent byte by byte, what comes back, and who pays for a bad neighbour."""
+"""The protocol and its clients: bytes that are sent and returned, and the isolation of clients from each other."""
 import os
 import random
 import socket
@@ -48,7 +48,7 @@ class CommandsTest(PairCase):
                           ("3", "SETNAME"), ("3", "AUTH", "default", "x"), ("3", "AUTH", "default"), ("3", "FOO"), ("2",), ()):
             self.both([["HELLO"] + list(arguments), ["CLIENT", "GETNAME"], ["HGETALL", "missing"]])
 
-    def test_resp3_is_a_map(self):
+    def test_hello_3_returns_a_map(self):
         client = self.client_of_ours()
         reply = client.must("HELLO", 3)
         self.assertIsInstance(reply, Map)
@@ -63,7 +63,7 @@ class CommandsTest(PairCase):
         return client
 
     def test_passwords(self):
-        self.both("AUTH x\nAUTH default x\nAUTH nobody x\nAUTH\nAUTH a b c")
+        self.both("AUTH x\nAUTH default x\nAUTH unknown x\nAUTH\nAUTH a b c")
         self.both("CONFIG SET requirepass sesame")
         try:
             pair = self.clients()
@@ -74,7 +74,7 @@ class CommandsTest(PairCase):
                 GET
                 AUTH wrong
                 AUTH default wrong
-                AUTH nobody sesame
+                AUTH unknown sesame
                 HELLO 3
                 HELLO 3 AUTH default wrong
                 RESET
@@ -134,7 +134,7 @@ class ClientCommandTest(PairCase):
             CLIENT ID x
         """)
 
-    def test_ids_grow(self):
+    def test_ids_increase(self):
         first, second = self.server.client(), self.server.client()
         self.addCleanup(first.close)
         self.addCleanup(second.close)
@@ -175,7 +175,7 @@ class ClientCommandTest(PairCase):
             CLIENT KILL ID 99999
             CLIENT KILL ID abc
             CLIENT KILL TYPE foo
-            CLIENT KILL USER nobody
+            CLIENT KILL USER unknown
             CLIENT KILL SKIPME foo
             CLIENT KILL ADDR 1.2.3.4:5
             CLIENT KILL LADDR 1.2.3.4:5
@@ -194,7 +194,7 @@ class ClientCommandTest(PairCase):
         self.assertEqual(self.c.must("CLIENT", "KILL", "%s:%d" % victim.socket.getsockname()), OK)
         with self.assertRaises((Closed, ConnectionError)):
             victim.call("PING")
-        # Oneself: the reply comes first.
+        # The client itself: it is closed after the reply.
         own = self.server.client()
         self.addCleanup(own.close)
         self.assertEqual(own.must("CLIENT", "KILL", "ID", own.must("CLIENT", "ID"), "SKIPME", "no"), 1)
@@ -228,7 +228,7 @@ class ClientCommandTest(PairCase):
         self.assertEqual(other.receive(), b"v")
         self.assertLess(time.monotonic() - started, 5)
 
-    def test_small_ones(self):
+    def test_other_subcommands(self):
         self.both("""
             CLIENT NO-EVICT on
             CLIENT NO-EVICT off
@@ -254,7 +254,7 @@ class ClientCommandTest(PairCase):
         self.both("CLIENT TRACKINGINFO\nCLIENT LIST TYPE master\nCLIENT GETNAME\nCLIENT NO-EVICT on", self.clients(protocol=3))
 
     @kelvin_only
-    def test_what_7_2_added(self):
+    def test_subcommands_of_7_2(self):
         client = self.server.client()
         self.addCleanup(client.close)
         self.assertEqual(client.must("CLIENT", "SETINFO", "lib-name", "mylib"), OK)
@@ -277,7 +277,7 @@ class ClientCommandTest(PairCase):
         self.assertEqual(fields(client.must("CLIENT", "INFO"))["flags"], "N")
 
     @kelvin_only
-    def test_tracking_is_refused_rather_than_forgotten(self):
+    def test_tracking_is_refused(self):
         reply = self.c.call("CLIENT", "TRACKING", "on")
         self.assertIsInstance(reply, Error)
         self.assertIn(b"TRACKING", reply)
@@ -291,14 +291,14 @@ class WireTest(PairCase):
                      b"PING\r\n*1\r\n$4\r\nPING\r\nPING\r\n", b"ECHO \\x41\r\n", b"ECHO \"\\xZZ\\a\\b\\q\"\r\n"):
             self.both_raw(line, silent=line in (b"\r\n",), closes=False)
 
-    def test_bad_inline_commands(self):
+    def test_invalid_inline_commands(self):
         for line in (b'SET k "unbalanced\r\n', b"SET k 'unbalanced\r\n", b'SET k "a"b\r\n', b"SET k 'a'b\r\n", b'"\r\n',
                      b"x" * 70000, b"PING\r\n" + b"y" * 70000):
             self.both_raw(line)
 
     @kelvin_only
-    def test_an_inline_command_over_the_limit_is_refused_in_any_pieces(self):
-        """Redis takes it if its end happens to be there when the limit is passed; we measure the line itself."""
+    def test_a_too_long_inline_command_is_refused_in_any_pieces(self):
+        """Redis accepts it if its end has arrived when the limit is exceeded; Kelvin checks the length of the line."""
         for pieces in ((b"GET " + b"x" * 70000 + b"\r\n",), (b"GET " + b"x" * 65000, b"x" * 5000, b"\r\n")):
             with self.server.client() as client:
                 for piece in pieces:
@@ -315,24 +315,24 @@ class WireTest(PairCase):
                      b"PING\r\n*1\r\n$4\r\nPING\r\n*1\r\nPING\r\n*1\r\n$4\r\nPING\r\n"):
             self.both_raw(data, closes=None)
 
-    def test_requests_that_are_nothing(self):
+    def test_empty_requests(self):
         for data in (b"*0\r\n", b"*-1\r\n", b"*-5\r\n", b"*0\r\n*-1\r\n\r\n"):
             self.both_raw(data + b"PING\r\n", closes=False)
 
     def test_a_bulk_is_not_checked_for_its_end(self):
-        """Redis skips the two bytes after a bulk, whatever they are."""
+        """Redis skips the two bytes after a bulk without checking them."""
         self.both_raw(b"*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", closes=False)
 
-    def test_quotes_behind_a_big_request(self):
-        """What is read ahead must not look at the arguments of a request that has gone with its buffer."""
+    def test_quotes_after_a_big_request(self):
+        """Parsing ahead must not access the arguments of a request whose buffer has been freed."""
         big = encode(["SET", "big", "x" * 300000])
         for _ in range(3):
             self.both_raw(big + encode(["MGET"] + ["k%d" % i for i in range(5)]) * 20, closes=False)
             self.both_raw(b"PING\r\nSET k 'x y'\r\nGET k\r\n", closes=False)
 
     def test_random_damage(self):
-        """Requests with a few bytes changed, lost or doubled: the same answers, the same end of the connection. No NULs: Redis
-        never finds the end of a line behind one, and waits for ever; we answer."""
+        """Requests with a few bytes changed, removed or duplicated: the same replies, and the same end of the connection. Without NUL
+        bytes: Redis never finds the end of a line after one, and waits forever; Kelvin replies."""
         seed = seed_new()
         chooser = random.Random(seed)
         for round_ in range(scaled(80)):
@@ -361,7 +361,7 @@ class WireTest(PairCase):
         replies = [self.c.receive() for _ in range(4)]
         self.assertEqual(replies, [OK, b"v\r\nw", b"v\r\nw", PONG])
 
-    def test_every_way_to_cut_a_request_in_two(self):
+    def test_every_way_to_split_a_request_in_two(self):
         data = encode(["SET", "key", "va\r\nlue"]) + b"GET key\r\n"
         for cut in range(1, len(data)):
             self.c.send(data[:cut])
@@ -369,7 +369,7 @@ class WireTest(PairCase):
             self.c.send(data[cut:])
             self.assertEqual([self.c.receive(), self.c.receive()], [OK, b"va\r\nlue"], "cut after %d bytes" % cut)
 
-    def test_pipelining_to_any_depth(self):
+    def test_pipelines_of_any_length(self):
         for depth in (10, 1000, 10000, scaled(100000)):
             commands = [["INCR", "n"] for _ in range(depth)]
             self.c.must("DEL", "n")
@@ -405,7 +405,7 @@ class NeighboursTest(ServerCase):
             worst = max(worst, time.monotonic() - started)
         return worst
 
-    def test_a_half_sent_command_holds_up_nobody(self):
+    def test_a_partial_command_delays_no_other_client(self):
         halves = [self.client() for _ in range(50)]
         for index, half in enumerate(halves):
             half.send(encode(["SET", "half%d" % index, "z" * 100000])[:-(index * 1000 + 3)])
@@ -418,12 +418,12 @@ class NeighboursTest(ServerCase):
             self.assertEqual(half.receive(), OK)
         self.assertEqual(self.c.must("EXISTS", *["half%d" % index for index in range(50)]), 25)
 
-    def test_a_slow_reader_costs_nobody_and_misses_nothing(self):
+    def test_a_slow_reader_delays_no_other_client_and_gets_all_replies(self):
         value = os.urandom(1 << 20)
         self.c.must("SET", "big", value)
         slow = self.client(timeout=60)
         slow.send(encode(["GET", "big"]) * 40 + encode(["PING"]))
-        self.assertLess(self.worst_ping(0.5), 2)         # a machine may be busy; whoever waits for the slow one waits for good
+        self.assertLess(self.worst_ping(0.5), 2)         # long, as the machine may be busy; a client that waited for the slow one would wait forever
         for index in range(40):
             self.assertTrue(slow.receive() == value, "reply %d" % index)
         self.assertEqual(slow.receive(), PONG)
@@ -432,11 +432,11 @@ class NeighboursTest(ServerCase):
         old = self.c.must("CONFIG", "GET", "client-output-buffer-limit")[1]
         self.c.must("CONFIG", "SET", "client-output-buffer-limit", "normal 2000000 0 0")
         try:
-            self.c.must("SET", "big", "z" * 20000000)      # more than the sockets' buffers take
+            self.c.must("SET", "big", "z" * 20000000)      # more than the socket buffers can store
             slow = self.client()
             slow.send(encode(["GET", "big"]) * 100)
             identity = b"addr=%s:%d " % (slow.socket.getsockname()[0].encode(), slow.socket.getsockname()[1])
-            until(lambda: identity not in self.c.must("CLIENT", "LIST"), 10, "the end of the slow client")
+            until(lambda: identity not in self.c.must("CLIENT", "LIST"), 10, "closing the slow client")
             with self.assertRaises((Closed, ConnectionError)):
                 for _ in range(101):
                     slow.receive()
@@ -475,7 +475,7 @@ class NeighboursTest(ServerCase):
             self.assertGreater(time.monotonic() - started, 0.9)
             busy.must("PING")
         finally:
-            # The connection of this test may have been closed as well.
+            # The connection of this test may also have been closed.
             client = self.client()
             client.must("CONFIG", "SET", "timeout", 0)
 
@@ -497,9 +497,9 @@ class NeighboursTest(ServerCase):
             self.assertEqual(self.c.must("PING"), PONG)
             for client in clients:
                 client.close()
-            # On the connection that is there: a new one might be refused.
+            # On the existing connection, as a new one might be refused.
             until(lambda: int(self.c.must("INFO", "clients").split(b"connected_clients:")[1].split()[0]) < 10, 10,
-                  "the end of the clients")
+                  "closing the clients")
         finally:
             self.c.must("CONFIG", "SET", "maxclients", 10000)
 
@@ -513,7 +513,7 @@ class NeighboursTest(ServerCase):
         self.assertGreaterEqual(int(self.server.info("clients")["connected_clients"]), count)
 
     def test_counters_of_many_threads_add_up(self):
-        """Increments lost, replies mixed up between connections: the classics of several workers."""
+        """Lost increments, and replies on the wrong connection: typical bugs with several workers."""
         rounds, hands, wrong = scaled(3000), 8, []
 
         def work(hand):
@@ -533,12 +533,12 @@ class NeighboursTest(ServerCase):
         for thread in threads:
             thread.join()
         self.assertEqual(wrong, [])
-        # Each hand works in whole turns of 50.
+        # Each thread runs complete batches of 50.
         total = -(-rounds // 50) * 50 * hands
         self.assertEqual(self.c.must("GET", "total"), b"%d" % total)
         self.assertEqual(sum(map(int, self.c.must("HVALS", "hash"))), total)
 
-    def test_clients_that_vanish_leave_nothing(self):
+    def test_clients_that_are_reset_leave_nothing(self):
         def connected():
             return int(self.server.info("clients")["connected_clients"])
         before = connected()
@@ -548,10 +548,10 @@ class NeighboursTest(ServerCase):
                 client.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk")
             elif index % 3 == 1:
                 client.send(encode(["GET", "k"]) * 10)
-                # A reset instead of a polite end.
+                # A TCP reset instead of an orderly close.
                 client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
             client.close()
-        until(lambda: connected() <= before, 10, "the end of the clients")
+        until(lambda: connected() <= before, 10, "closing the clients")
 
 
 class ListenTest(ServerCase):
@@ -573,20 +573,20 @@ class ListenTest(ServerCase):
             with self.assertRaises(ConnectionRefusedError):
                 Client(("127.0.0.3", server.port))
 
-    def test_a_port_in_use_is_a_clear_failure(self):
+    def test_a_port_in_use_is_reported(self):
         second = Server({"port": self.server.port}, start=False)
         self.addCleanup(second.discard)
         second.launch()
         self.assertNotEqual(second.wait_end(), 0)
         self.assertIn(b"ddress already in use", second.log())
 
-    def test_protected_mode_refuses_strangers(self):
+    def test_protected_mode_refuses_other_machines(self):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect(("192.0.2.1", 9))
                 address = probe.getsockname()[0]
             except OSError:
-                self.skipTest("no address but the loopback's")
+                self.skipTest("only a loopback address")
         with Server({"bind": "*", "protected-mode": "yes"}) as server:
             with Client((address, server.port)) as client:
                 reply = client.receive()
@@ -609,7 +609,7 @@ class ListenTest(ServerCase):
 
     @kelvin_only
     def test_all_workers_clients_are_listed_and_killed(self):
-        """A client belongs to one worker; whoever asks sees them all, in the order they came."""
+        """A client belongs to one worker; CLIENT LIST on any worker has all of them, in the order of their connections."""
         with Server({"io-threads": "4"}) as server:
             clients = [server.client() for _ in range(24)]
             for client in clients:
@@ -635,8 +635,8 @@ class ListenTest(ServerCase):
             self.assertEqual(len(clients[2].must("CLIENT", "LIST").splitlines()), 1)
 
     @kelvin_only
-    def test_listing_and_dying_at_once(self):
-        """Clients come, list, kill and go on all workers; whoever stays sees everybody who stays."""
+    def test_listing_and_killing_concurrently(self):
+        """Clients connect, list, kill and disconnect on all workers; CLIENT LIST always has all clients that stay connected."""
         with Server({"io-threads": "4"}) as server:
             stay = [server.client() for _ in range(12)]
             for client in stay:
@@ -650,14 +650,14 @@ class ListenTest(ServerCase):
                         client = server.client()
                         identity = client.must("CLIENT", "ID")
                         if number == 0:
-                            client.send(encode(["CLIENT", "LIST"]))        # gone before the answer
+                            client.send(encode(["CLIENT", "LIST"]))        # closed before the reply
                         elif number == 1:
                             assert client.must("CLIENT", "KILL", "ID", identity, "SKIPME", "no") == 1
                         else:
                             client.must("CLIENT", "SETNAME", "c%d" % identity)
                             assert b"name=c%d " % identity in client.must("CLIENT", "LIST")
                         client.close()
-                except Exception as error:                                  # the assertion belongs to the main thread
+                except Exception as error:                                  # the assertion is made in the main thread
                     failed.append(error)
 
             threads = [threading.Thread(target=churn, args=(number,)) for number in range(3)]
@@ -674,9 +674,9 @@ class ListenTest(ServerCase):
             self.assertEqual(failed, [])
 
     @kelvin_only
-    def test_an_end_in_the_middle_of_it_all(self):
-        """Workers post each other lines for monitors, surveys, answers for who waited, new sockets. The server ends, and nothing of that is
-        left (this is for the leak finder of the AddressSanitizer build; others see that it ends well)."""
+    def test_a_shutdown_under_load(self):
+        """Workers send each other lines for monitors, surveys, replies for waiting clients, new sockets. The server is stopped, and none of
+        them are leaked (for LeakSanitizer in the AddressSanitizer build; other builds check that it stops cleanly)."""
         seed = seed_new()
         chance = random.Random(seed)
 

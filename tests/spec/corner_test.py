@@ -1,8 +1,8 @@
-"""Corners: every command that reads or changes data, with every combination of the arguments at its borders.
+"""Corner cases: every command that reads or changes data, with every combination of boundary values of its arguments.
 
-A row of a table is what the keys hold before, and a line in which a word like {int} stands for each of its WORDS. What
-the line does is asked for afterwards, both of the reply and of the keys. All of it runs on redis-server too, in RESP2 and
-RESP3, and with all keys cold. Of the larger tables an even selection; all of it with CORNERS=all, in some minutes.
+A row of a table has the values of the keys before, and a line in which a word like {int} is replaced by each of its WORDS. The reply
+and the values of the keys afterwards are compared with redis-server, in RESP2 and RESP3, and with all keys cold. Of the larger tables,
+an evenly spaced selection is run; all cases with CORNERS=all, which takes some minutes.
 """
 import itertools
 import os
@@ -13,7 +13,7 @@ from support import compare                                                     
 from support.case import PairCase, kelvin_only, main, shown                                                # noqa: E402
 from support.resp import quote, split                                                               # noqa: E402
 
-# So many of a table, spread over it evenly.
+# Maximum number of cases of a table, evenly spaced.
 CASES_MAX = 150 if os.environ.get("KELVIN_SHORT") else 900
 
 MIN, MAX = "-9223372036854775808", "9223372036854775807"
@@ -57,7 +57,7 @@ def lines_of(script):
 
 
 def commands_of(line, words):
-    """The line with each {word} replaced by each of its values."""
+    """Yields the line with each {word} replaced by each of its values."""
     names = [piece[:piece.index("}")] for piece in line.split("{")[1:]]
     for values in itertools.product(*[words[name.split(":")[0]] for name in names]):
         parts = line
@@ -71,8 +71,8 @@ class CornerTest(PairCase):
     cases_max = CASES_MAX
 
     def differences(self, before, table, after, words):
-        """The cases of a table in which the servers differ. Without `after`, a table only reads, and all its keys are
-        made once; else they are made before every case."""
+        """Returns the cases of a table in which the servers differ. Without `after`, a table only reads, and its keys are
+        created once; otherwise they are created before every case."""
         words = dict(WORDS, **words)
         makes, asks = [["DEL"] + KEYS] + lines_of(before), lines_of(after)
         cases = [command for line in lines_of_text(table) for command in commands_of(line, words)]
@@ -609,7 +609,7 @@ class CornerTest(PairCase):
 
 @kelvin_only
 class ColdCornerTest(CornerTest):
-    """The same with every key cold before each command."""
+    """The same with all keys cold before each command."""
     cold = True
     cases_max = CASES_MAX // 3
 

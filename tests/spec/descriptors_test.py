@@ -1,4 +1,4 @@
-"""Few descriptors: the server keeps what it needs, and lowers maxclients to the rest."""
+"""Few descriptors: the server reserves those that it needs, and lowers maxclients accordingly."""
 import os
 import re
 import resource
@@ -11,7 +11,7 @@ from support.case import kelvin_only, main                                      
 from support.resp import OK, Closed, Error, Status                                                  # noqa: E402
 from support.server import REDIS, Server, is_sanitized, until                          # noqa: E402
 
-# Runs the rest of the command line with few descriptors, and without the right to raise the limit.
+# Runs the rest of the command line with few descriptors, without the permission to raise the limit.
 LIMITED = ("import ctypes, os, resource, sys; ctypes.CDLL(None).prctl(24, 24); n = int(sys.argv[1]); "
            "resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)); os.execv(sys.argv[2], sys.argv[2:])")
 FULL = Error(b"ERR max number of clients reached")
@@ -44,7 +44,7 @@ class DescriptorsTest(unittest.TestCase):
         return int(client.must("CONFIG", "GET", "maxclients")[1])
 
     def connect(self, server, count):
-        """Connections that are served, until `count` or until one is refused; and the last reply."""
+        """Opens up to `count` connections, until one is refused. Returns those that are served, and the last reply."""
         clients, reply = [], None
         while len(clients) < count:
             client = server.client(timeout=5)
@@ -59,7 +59,7 @@ class DescriptorsTest(unittest.TestCase):
             self.addCleanup(client.close)
         return clients, reply
 
-    def test_maxclients_is_lowered_and_the_log_says_so(self):
+    def test_maxclients_is_lowered_and_it_is_logged(self):
         server = self.start(1024)
         with server.client() as client:
             left = self.maxclients(client)
@@ -81,7 +81,7 @@ class DescriptorsTest(unittest.TestCase):
             redis.stop()
         server.stop()
 
-    def test_the_limit_is_raised_as_far_as_it_goes(self):
+    def test_the_limit_is_raised_as_far_as_possible(self):
         server = self.start(1024, maxclients=500)
         with server.client() as client:
             self.assertEqual(self.maxclients(client), 500)
@@ -95,7 +95,7 @@ class DescriptorsTest(unittest.TestCase):
         self.assertIn(b"Your current 'ulimit -n' of 100 is not enough for the server to start. Please increase your open file limit to "
                       b"at least ", server.log())
 
-    def test_cold_keys_can_be_read_while_all_clients_are_there(self):
+    def test_cold_keys_can_be_read_with_the_maximum_number_of_clients(self):
         server = self.start(400, tier_table_size="1mb", tier_write_buffer="1mb", maxmemory="24mb")
         count = 30000 if is_sanitized() else 120000
         with server.client(timeout=120) as client:
@@ -111,7 +111,7 @@ class DescriptorsTest(unittest.TestCase):
             value = clients[at % len(clients)].call("GET", "k%d" % at)
             self.assertEqual(value, (b"%d." % at) * 150, at)
         self.assertLessEqual(open_descriptors(server.process.pid), 400)
-        # The log could still be written, a dump saved, and an image made.
+        # It was still possible to write the log, save a dump, and make an image.
         self.assertEqual(clients[0].must("SAVE"), OK)
         self.assertNotIn(b"Too many open files", server.log())
         for client in clients:
@@ -119,7 +119,7 @@ class DescriptorsTest(unittest.TestCase):
         server.stop()
 
     def test_accepting_pauses_when_there_are_no_descriptors(self):
-        # A log file of its own: it is opened for each line, which takes a descriptor, too.
+        # With a log file, which is opened for each line and so needs a descriptor as well.
         server = self.start(1024, start=False, logfile="own.log")
         log_path = os.path.join(server.folder, "own.log")
         server.launch()
@@ -143,7 +143,7 @@ class DescriptorsTest(unittest.TestCase):
             first.must("PING")
             time.sleep(0.05)
         took = time.monotonic() - began
-        # Ten a second at most; and the thread used to spin at 100 %.
+        # At most ten per second; without the pause, the thread would use 100 % CPU.
         self.assertLessEqual(failures() - before, took * 10 + 2)
         self.assertLess(cpu_seconds(pid) - cpu, took * (0.9 if is_sanitized() else 0.3))
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (here + 20, 1024))

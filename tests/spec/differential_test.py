@@ -1,4 +1,4 @@
-"""Random commands on the server under test and on redis-server must have the same replies and leave the same data.
+"""Random commands on the server under test and on redis-server must have the same replies and result in the same data.
 
     differential_test.py                    run the tests (SEED=n repeats one)
     differential_test.py --replay FILE      run a script that a failure printed
@@ -16,16 +16,16 @@ from support.generate import TEMPLATES, Generator                               
 from support.resp import Error                                                                      # noqa: E402
 from support.server import REDIS, Server, is_redis, scaled, seed_new                                          # noqa: E402
 
-# Small limits, so that values change their encoding all the time.
+# Small limits, so that values change their encoding often.
 ENCODINGS = {"hash-max-listpack-entries": "8", "hash-max-listpack-value": "20", "set-max-intset-entries": "8",
              "zset-max-listpack-entries": "8", "zset-max-listpack-value": "20", "list-max-listpack-size": "4", "list-compress-depth": "1",
              "stream-node-max-entries": "5", "stream-node-max-bytes": "300"}
-# What the oracle does not have.
+# Options that the oracle does not have.
 OWN_ENCODINGS = {"set-max-listpack-entries": "8", "set-max-listpack-value": "20"}
-# Commands with keys that are tested elsewhere, or can't be compared.
+# Commands with keys that other tests cover, or that can't be compared.
 NOT_RANDOM = {"restore", "migrate", "restore-asking", "object", "memory", "debug", "tier", "wait", "waitaof",
               "spop", "watch", "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro",
-              # The oracle does not have them: hash_expire_test.py has a model of its own.
+              # The oracle does not have them; hash_expire_test.py has its own model.
               "hexpire", "hpexpire", "hexpireat", "hpexpireat", "httl", "hpttl", "hexpiretime", "hpexpiretime", "hpersist",
               "hgetex", "hsetex", "hgetdel"}
 FILLER_DATABASE = 15
@@ -37,8 +37,8 @@ def commands_of(server):
 
 
 class Filler:
-    """Keys in a database of their own, many times what maxmemory allows, written and read between the batches so that
-    the keys of the test are never where they were."""
+    """Keys in a separate database, many times larger than maxmemory, which are written and read between the batches, so that
+    the keys of the test are demoted and loaded all the time."""
 
     def __init__(self, server, seed, keys, size):
         self.server, self.keys, self.size = server, keys, size
@@ -51,11 +51,11 @@ class Filler:
 
     def tick(self, done):
         if self.client is None or self.process is not self.server.process:
-            # The first time, or the server was started again while a failure is being shrunk.
+            # The first time, or after the server was restarted while a failing sequence is minimised.
             self.close()
             self.client, self.process = self.server.client(), self.server.process
             self.client.must("SELECT", FILLER_DATABASE)
-        # The sequence may hold a FLUSHALL, which empties this database too.
+        # The sequence may contain a FLUSHALL, which empties this database as well.
         if self.client.must("DBSIZE") == 0:
             self.versions = {}
         commands, expected = [], []
@@ -73,7 +73,7 @@ class Filler:
                 raise Difference(args, reply, value, done, "a filler key is wrong")
         size = self.client.must("DBSIZE")
         if size != len(self.versions):
-            raise Difference([b"DBSIZE"], size, len(self.versions), done, "the filler keys are miscounted")
+            raise Difference([b"DBSIZE"], size, len(self.versions), done, "the number of filler keys is wrong")
 
     def close(self):
         if self.client:
@@ -87,7 +87,7 @@ class DifferentialTest(unittest.TestCase):
         ours_options.update(options)
         if not is_redis():
             ours_options.update(OWN_ENCODINGS)
-        # The oracle looks for those whose time is up so often a second.
+        # How often per second the oracle deletes expired keys.
         with Server(dict(ENCODINGS, hz="500"), binary=REDIS) as oracle, Server(ours_options) as ours:
             commands = commands_of(ours) & commands_of(oracle)
             generator = Generator(seed, commands, demote=demote)
@@ -98,7 +98,7 @@ class DifferentialTest(unittest.TestCase):
             try:
                 runner.run(sequence)
             except Difference as difference:
-                # Said at once: shrinking takes a while, and may find that it was a matter of time.
+                # Printed before minimising, which takes some time and may not reproduce a failure that depends on time.
                 print("  after %d commands: %s" % (difference.done, difference), file=sys.stderr, flush=True)
                 report = explain(runner, sequence, difference, seed)
                 ours.expect_crash = True
@@ -108,7 +108,7 @@ class DifferentialTest(unittest.TestCase):
                 if fill:
                     fill.close()
             if demote and ours.kelvin:
-                self.assertGreater(runner.demoted, 0, "no key was ever demoted, so nothing was tested")
+                self.assertGreater(runner.demoted, 0, "no key was demoted, so this tested nothing")
             return ours.info() if ours.alive() and ours.kelvin else {}
 
     def test_all_hot(self):
@@ -146,13 +146,13 @@ class DifferentialTest(unittest.TestCase):
         self.assertEqual(unknown, [], "commands with keys that support/generate.py has no template for")
 
     def test_a_failing_sequence_is_minimised(self):
-        """The minimiser itself: of 500 commands only two matter."""
+        """A test of minimise(): of 500 commands, only two are needed."""
         sequence = [[b"GET", b"%d" % index] for index in range(500)]
         found = minimise(lambda some: [b"GET", b"77"] in some and [b"GET", b"401"] in some, sequence)
         self.assertEqual(found, [[b"GET", b"77"], [b"GET", b"401"]])
 
-    def test_a_difference_is_noticed(self):
-        """The harness itself: a write behind its back must be found by the comparison of all there is."""
+    def test_a_difference_is_found(self):
+        """A test of the comparison: it must find a write by another client."""
         with Server(binary=REDIS) as one, Server(binary=REDIS) as two:
             runner = Runner(one, two)
             runner.start_empty()

@@ -1,4 +1,4 @@
-"""Times to live: the commands compared with redis-server, and that keys really go."""
+"""Expiry: the commands compared with redis-server, and the deletion of expired keys."""
 import os
 import sys
 import time
@@ -10,7 +10,7 @@ from support.server import is_sanitized, until                                  
 
 
 class ExpireTest(PairCase):
-    def test_the_family(self):
+    def test_expire_ttl_and_persist(self):
         self.both("""
             SET k v
             TTL k
@@ -82,14 +82,14 @@ class ExpireTest(PairCase):
             EXISTS k
         """)
 
-    def test_bad_times(self):
+    def test_invalid_times(self):
         for name in ("EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"):
             for when in ("", "abc", "1.5", "9223372036854775807", "-9223372036854775808", "9223372036854775808", " 1", "0x5",
                          "9223372036854775", "-9223372036854775", "9223372036854776", "1e3"):
                 self.both([["SET", "k", "v"], [name, "k", when], ["EXISTS", "k"], ["PEXPIRETIME", "k"]])
         self.both("EXPIRE k\nEXPIRE\nTTL\nPTTL a b\nPERSIST\nEXPIRETIME")
 
-    def test_a_past_time_deletes(self):
+    def test_a_time_in_the_past_deletes_the_key(self):
         self.both("""
             MSET a 1 b 2 c 3 d 4
             EXPIRE a 0
@@ -133,7 +133,7 @@ class ExpireTest(PairCase):
     def expired_keys(self):
         return int(self.server.info("stats")["expired_keys"])
 
-    def test_a_key_is_gone_when_its_time_has_come(self):
+    def test_a_key_is_deleted_when_it_expires(self):
         self.c.pipeline([["SET", "a", "1", "PX", 30], ["HSET", "h", "f", "v"], ["PEXPIRE", "h", 30], ["SET", "stay", 1]])
         time.sleep(0.05)
         self.assertEqual(self.c.pipeline([["GET", "a"], ["EXISTS", "a", "h"], ["HGET", "h", "f"], ["TTL", "a"], ["TYPE", "h"],
@@ -142,7 +142,7 @@ class ExpireTest(PairCase):
         self.assertEqual(self.c.pipeline([["SETNX", "a", 2], ["TTL", "a"], ["HSET", "h", "g", 1], ["HGETALL", "h"]]),
                          [1, -1, 1, [b"g", b"1"]])
 
-    def test_a_key_expires_not_a_moment_early(self):
+    def test_a_key_does_not_expire_early(self):
         early = 0
         for _ in range(20):
             self.c.must("SET", "k", "v", "PX", 25)
@@ -152,7 +152,7 @@ class ExpireTest(PairCase):
             early += time.monotonic() - started < 0.0235
         self.assertEqual(early, 0)
 
-    def test_expired_keys_nobody_asks_for_are_removed(self):
+    def test_expired_keys_that_are_not_accessed_are_deleted(self):
         before = self.expired_keys()
         count = 3000
         self.c.pipeline(["SET", "k%d" % i, "v" * 100, "PX", 100 + i % 400] for i in range(count))
@@ -194,8 +194,8 @@ class ExpireTest(PairCase):
             self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 1)
         until(lambda: self.c.must("DBSIZE") == 0, 10, "the removal of expired keys")
 
-    def test_expiry_does_not_hold_up_others(self):
-        """200 000 keys die within a moment; nobody waits long for it."""
+    def test_expiry_does_not_delay_other_clients(self):
+        """200 000 keys expire at about the same time; no client waits long for it."""
         count = 20000 if is_sanitized() else 200000
         for start in range(0, count, 10000):
             self.c.pipeline(["SET", "k%d" % i, "v", "PX", 1500] for i in range(start, start + 10000))

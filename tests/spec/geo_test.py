@@ -102,7 +102,7 @@ class GeoTest(PairCase):
             GEOPOS Sicily west east south
         """)
 
-    def test_scores_that_are_no_places(self):
+    def test_scores_that_are_not_places(self):
         self.both("""
             ZADD g -1 a 1e300 b inf c -inf d 1.5 e -1e30 f 1.2e19 h 0 i 4503599627370495 j 4503599627370496 k 9007199254740992 l -0.5 m
             GEOPOS g a b c d e f h i j k l m
@@ -271,7 +271,7 @@ class GeoTest(PairCase):
         """)
         self.both([["CONFIG", "SET", "zset-max-listpack-entries", "128"]])
 
-    def test_the_deprecated_ones(self):
+    def test_deprecated_commands(self):
         self.both([SICILY.split()])
         for suffix in ("", "_RO"):
             self.both("""
@@ -304,7 +304,7 @@ class GeoTest(PairCase):
         return words + ([b"BYRADIUS", length(), unit] if chosen.random() < 0.5 else [b"BYBOX", length(), length(), unit])
 
     def test_random_searches(self):
-        """Places all over the world, at its limits and in heaps; areas from a decimetre to more than the globe."""
+        """Places all over the world, at the limits and close to each other; areas from a decimetre to more than the globe."""
         chosen = random.Random(seed_new())
         for encoding in ("128", "0"):
             self.both([["CONFIG", "SET", "zset-max-listpack-entries", encoding], ["DEL", "g"]])
@@ -329,7 +329,7 @@ class GeoTest(PairCase):
         self.both([["CONFIG", "SET", "zset-max-listpack-entries", "128"]])
 
     def test_random_searches_in_order(self):
-        """Places of their own, so that no two are as far."""
+        """Different places, so that no two have the same distance."""
         chosen = random.Random(seed_new())
         names = [b"m%d" % index for index in range(300)]
         self.both([[b"GEOADD", b"g", b"%.8f" % chosen.uniform(-180, 180), b"%.8f" % chosen.uniform(-85, 85), name] for name in names])

@@ -1,5 +1,5 @@
-"""Fields of hashes with a time to die: HEXPIRE and its kin (Redis 7.4), HGETEX, HSETEX, HGETDEL (Redis 8.0). The oracle is older and has
-none of them: what must come out stands here, as the documentation of Redis has it, and in a model."""
+"""Fields of hashes with an expiry: HEXPIRE and related commands (Redis 7.4), HGETEX, HSETEX, HGETDEL (Redis 8.0). The oracle is older and
+does not have them: the expected replies are in this file, according to the documentation of Redis, and in a model."""
 import os
 import random
 import sys
@@ -22,7 +22,7 @@ def wait_past(ms=2):
 
 
 def plain(reply):
-    """Without the difference between the nulls of RESP2 and RESP3."""
+    """Returns the reply without the difference between the nulls of RESP2 and RESP3."""
     if isinstance(reply, Null):
         return None
     return [plain(part) for part in reply] if type(reply) is list else reply
@@ -32,7 +32,7 @@ def pairs(flat):
     return dict(zip(flat[0::2], flat[1::2])) if not isinstance(flat, Map) else dict(flat)
 
 
-@unittest.skipIf(is_redis(), "the redis-server at hand has no times of fields")
+@unittest.skipIf(is_redis(), "this redis-server has no expiry of fields")
 class HashExpireTest(ServerCase):
     protocol = 2
 
@@ -42,14 +42,14 @@ class HashExpireTest(ServerCase):
             self.c = self.client(protocol=3)
 
     def before_command(self):
-        """The other modes move the keys here."""
+        """Subclasses move the keys here."""
 
     def call(self, *args):
         self.before_command()
         return plain(self.c.call(*args))
 
     def run_lines(self, script):
-        """Lines `command = reply`; the reply is Python."""
+        """Runs lines of the form `command = reply`; the reply is a Python expression."""
         for line in script.strip().splitlines():
             command, reply = line.strip().rsplit(" = ", 1)
             self.before_command()
@@ -63,7 +63,7 @@ class HashExpireTest(ServerCase):
             yield "listpackex" if entries else "hashtable"
         self.c.must("CONFIG", "SET", "hash-max-listpack-entries", 128)
 
-    def test_times_are_set_and_told(self):
+    def test_expiries_are_set_and_returned(self):
         for encoding in self.both_encodings():
             self.assertEqual(self.call("HSET", "h", "a", 1, "b", 2, "c", 3), 3)
             self.run_lines("""
@@ -237,7 +237,7 @@ class HashExpireTest(ServerCase):
                 EXISTS h = 0
             """)
 
-    def test_what_keeps_a_time_and_what_ends_it(self):
+    def test_commands_that_keep_or_remove_an_expiry(self):
         for _ in self.both_encodings():
             self.run_lines("""
                 HSET h n 1 f 1.5 s x = 3
@@ -269,7 +269,7 @@ class HashExpireTest(ServerCase):
             self.assertEqual(self.call("HPEXPIRETIME", "h4", "FIELDS", 3, "n", "f", "s"), [-1, LATER, -1])
             self.assertEqual(self.call("DUMP", "h3")[-10:-8], b"\x0a\x00")
 
-    def test_a_dead_field_is_nowhere(self):
+    def test_an_expired_field_is_absent(self):
         self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
         self.addCleanup(lambda: self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 1))
         for _ in self.both_encodings():
@@ -296,12 +296,12 @@ class HashExpireTest(ServerCase):
             self.assertEqual(self.call("COPY", "h", "h2"), 1)
             self.assertEqual(pairs(self.call("HGETALL", "h2")), {b"c": b"3"})
             self.assertEqual(self.call("OBJECT", "ENCODING", "h2"), self.call("OBJECT", "ENCODING", "h"))
-            # A new one of that name starts without a time.
+            # A new field with this name has no expiry.
             dead()
             self.assertEqual(self.call("HINCRBY", "h", "a", 1), 1)
             self.assertEqual(self.call("HTTL", "h", "FIELDS", 1, "a"), [-1])
 
-    def test_a_hash_whose_fields_are_all_dead_is_nowhere(self):
+    def test_a_hash_with_only_expired_fields_is_absent(self):
         self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
         self.addCleanup(lambda: self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 1))
         for _ in self.both_encodings():
@@ -317,7 +317,7 @@ class HashExpireTest(ServerCase):
                 wait_past()
                 self.assertEqual(self.call(*args), reply, args)
 
-    def test_fields_and_hashes_nobody_asks_for_are_removed(self):
+    def test_fields_and_hashes_that_are_not_accessed_are_deleted(self):
         before = int(self.server.info("stats")["expired_subkeys"])
         for i in range(30):
             self.c.must("HSETEX", "gone%d" % i, "PX", 1 + i * 5, "FIELDS", 2, "a", 1, "b", 2)
@@ -326,10 +326,10 @@ class HashExpireTest(ServerCase):
         self.c.must("HSET", "large", *[word for i in range(3000) for word in ("f%d" % i, i)])
         self.c.must("HPEXPIRE", "large", 100, "FIELDS", 2000, *["f%d" % i for i in range(2000)])
         self.before_command()
-        until(lambda: self.c.must("DBSIZE") == 31, 20, "the dead to go")
+        until(lambda: self.c.must("DBSIZE") == 31, 20, "deleting the expired fields")
         self.assertEqual(sorted(self.c.must("KEYS", "gone*")), [])
         if type(self) is HashExpireTest:
-            until(lambda: int(self.server.info("stats")["expired_subkeys"]) - before == 60 + 30 + 2000, 20, "all fields to be counted")
+            until(lambda: int(self.server.info("stats")["expired_subkeys"]) - before == 60 + 30 + 2000, 20, "the count of expired fields")
         for i in range(30):
             self.assertEqual(self.c.must("HLEN", "stays%d" % i), 1)
         self.assertEqual(self.c.must("HLEN", "large"), 1000)
@@ -417,7 +417,7 @@ class HashExpireTest(ServerCase):
                 check(self.call("HLEN", name), len(model[name]), (args, name))
                 check(self.call("EXISTS", name), int(bool(model[name])), (args, name))
 
-    def test_a_million_fields_are_not_gone_through_for_one(self):
+    def test_one_expired_field_does_not_cost_a_scan_of_a_million(self):
         self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 1)
         for start in range(0, 100000, 5000):
             self.c.must("HSET", "big", *[word for i in range(start, start + 5000) for word in ("field:%d" % i, i)])
@@ -425,11 +425,11 @@ class HashExpireTest(ServerCase):
         self.assertEqual(self.call("HPEXPIRE", "big", 60000, "FIELDS", 1, "field:7"), [1])
         self.assertLess(self.c.must("MEMORY", "USAGE", "big", "SAMPLES", 0), usage + 2000)
         self.assertEqual(self.call("HPERSIST", "big", "FIELDS", 1, "field:7"), [1])
-        if type(self) is HashExpireTest:        # who comes back from the store lies more densely
+        if type(self) is HashExpireTest:        # a hash that was loaded from the store uses less memory
             self.assertEqual(self.c.must("MEMORY", "USAGE", "big", "SAMPLES", 0), usage)
 
-    def test_very_many_dead_fields_go_in_steps_and_are_never_seen(self):
-        """Each opening removes some of them and makes room for others; the one who opened gets his answer when all are gone."""
+    def test_many_expired_fields_are_deleted_in_steps_and_are_never_visible(self):
+        """Each access deletes some of them; the client that accessed the hash gets its reply when all are deleted."""
         count = 5000
         fields = ["dead:%d" % i for i in range(count)]
         commands = [(["HLEN"], 1), (["HRANDFIELD"], b"alive"), (["HGET", "dead:1"], None), (["HKEYS"], [b"alive"]), (["HSETNX", "dead:2", "x"], 1),
@@ -477,7 +477,7 @@ class Resp3HashExpireTest(HashExpireTest):
 
 
 class ColdHashExpireTest(HashExpireTest):
-    """The same with every key cold before every command."""
+    """The same with all keys cold before every command."""
 
     def before_command(self):
         if not hasattr(self, "demoter"):
@@ -489,7 +489,7 @@ class ColdHashExpireTest(HashExpireTest):
 
 
 class TinyHashExpireTest(HashExpireTest):
-    """The same while other keys need far more memory than there is."""
+    """The same while other keys need much more than maxmemory."""
     options = {"maxmemory": "24mb"}
 
     def setUp(self):
@@ -509,9 +509,9 @@ class TinyHashExpireTest(HashExpireTest):
             self.fill(self.at * 10, 10)
 
 
-@unittest.skipIf(is_redis(), "the redis-server at hand has no times of fields")
+@unittest.skipIf(is_redis(), "this redis-server has no expiry of fields")
 class HashExpireDurabilityTest(unittest.TestCase):
-    """What comes back after a kill, over a checkpoint, from a dump."""
+    """Fields after a kill, after a checkpoint, and from a dump."""
 
     def start(self, **options):
         server = Server({name.replace("_", "-"): value for name, value in options.items()})
@@ -549,23 +549,23 @@ class HashExpireDurabilityTest(unittest.TestCase):
             if not encodings:
                 before, after = ({key: value[:2] for key, value in state.items()} for state in (before, after))
             self.assertEqual(after, before)
-            until(lambda: client.must("KEYS", "*-short") == [], 10, "hashes that are dead to go")
+            until(lambda: client.must("KEYS", "*-short") == [], 10, "deleting expired hashes")
             for key in ("small-partly", "large-partly"):
-                until(lambda: pairs(client.must("HGETALL", key)) == {b"b": b"2"}, 10, "a dead field to go")
-            until(lambda: client.must("DBSIZE") == 4, 10, "the dead to be counted no more")
+                until(lambda: pairs(client.must("HGETALL", key)) == {b"b": b"2"}, 10, "deleting an expired field")
+            until(lambda: client.must("DBSIZE") == 4, 10, "the count without expired fields")
 
-    def test_a_kill_and_a_replay_keep_the_times(self):
+    def test_a_kill_and_a_replay_keep_expiries(self):
         server = self.start(appendonly="yes", appendfsync="no")
         with server.client() as client:
             self.write(client)
             before = self.state(client)
         server.restart(kill=True)
-        self.check(server, before, encodings=False)     # the limits decide when the log is replayed
-        server.restart(kill=True)                       # now with the logged deaths
+        self.check(server, before, encodings=False)     # the limits at replay determine the encoding
+        server.restart(kill=True)                       # now with the logged deletions
         self.check(server, before, encodings=False)
 
-    def test_nothing_dies_by_the_clock_while_replaying(self):
-        """A field is dead when the log is replayed, but was not when the commands behind it ran: they must do the same again."""
+    def test_no_field_expires_during_replay(self):
+        """A field has expired when the log is replayed, but had not when the later commands ran: they must have the same effect again."""
         server = self.start(appendonly="yes", appendfsync="no")
         with server.client() as client:
             client.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
@@ -582,7 +582,7 @@ class HashExpireDurabilityTest(unittest.TestCase):
             self.assertEqual(pairs(client.must("HGETALL", "j")), {b"n": b"6", b"b": b"2"})
             self.assertEqual(client.must("EXISTS", "i"), 0)
 
-    def test_a_lazy_death_is_logged_before_the_command_that_saw_it(self):
+    def test_a_lazy_deletion_is_logged_before_the_command_that_found_it(self):
         server = self.start(appendonly="yes", appendfsync="no")
         with server.client() as client:
             client.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
@@ -596,7 +596,7 @@ class HashExpireDurabilityTest(unittest.TestCase):
             self.assertEqual(client.must("HMGET", "h", "n", "z"), [b"1", b"1"])
             self.assertEqual(client.must("HTTL", "h", "FIELDS", 1, "n"), [-1])
 
-    def test_a_checkpoint_and_a_restart_keep_the_times(self):
+    def test_a_checkpoint_and_a_restart_keep_expiries(self):
         server = self.start(appendonly="yes", appendfsync="no")
         with server.client() as client:
             self.write(client)
@@ -607,7 +607,7 @@ class HashExpireDurabilityTest(unittest.TestCase):
         server.restart(kill=True)
         self.check(server, before)
 
-    def test_a_dump_keeps_the_times(self):
+    def test_a_dump_keeps_expiries(self):
         server = self.start(appendonly="no", save="3600 100000")
         with server.client() as client:
             self.write(client)
@@ -618,7 +618,7 @@ class HashExpireDurabilityTest(unittest.TestCase):
             self.assertEqual(file.read(9), b"REDIS0012")
         server.kill9()
         server.start()
-        self.check(server, before, encodings=False)     # the limits decide when a dump is loaded
+        self.check(server, before, encodings=False)     # the limits at the load determine the encoding
         with server.client() as client:
             client.must("DEL", "small", "large")
             client.must("HSET", "plain", "a", 1)
@@ -626,8 +626,8 @@ class HashExpireDurabilityTest(unittest.TestCase):
         with open(os.path.join(server.folder, "dump.rdb"), "rb") as file:
             self.assertEqual(file.read(9), b"REDIS0010")
 
-    def test_a_large_hash_loses_its_dead_while_it_is_being_written(self):
-        """Tier rule 9: it is encoded without a lock; who finds dead fields in it waits, or changes it after that."""
+    def test_expired_fields_of_a_large_hash_that_is_being_written(self):
+        """A large hash is encoded without a lock; a call that finds expired fields in it waits, or changes it afterwards."""
         server = self.start(appendonly="yes", appendfsync="no", auto_aof_rewrite_percentage=0)
         count = scaled(120000)
         with server.client() as client, server.client() as other:
@@ -656,7 +656,7 @@ class HashExpireDurabilityTest(unittest.TestCase):
             self.assertEqual(client.must("HLEN", "big"), count + 2 - 6000)
             self.assertEqual(client.must("HGET", "big", fields[0]), None)
 
-    def test_a_cold_hash_that_is_dead_leaves_the_store(self):
+    def test_an_expired_cold_hash_is_deleted_from_the_store(self):
         server = self.start(appendonly="yes", appendfsync="no")
         with server.client() as client:
             for i in range(50):
@@ -664,7 +664,7 @@ class HashExpireDurabilityTest(unittest.TestCase):
                 client.must("HSET", "i%d" % i, "a", 1, "b", 2)
                 client.must("HPEXPIRE", "i%d" % i, 400, "FIELDS", 1, "a")
             client.must("TIER", "DEMOTE", *client.must("KEYS", "*"))
-            until(lambda: client.must("DBSIZE") == 50, 20, "the dead hashes to go")
+            until(lambda: client.must("DBSIZE") == 50, 20, "deleting the expired hashes")
             self.assertEqual(int(server.info("stats")["expired_keys"]), 50)
             self.assertEqual(len(client.must("KEYS", "i*")), 50)
             self.assertEqual(client.must("HGETALL", "i7"), [b"b", b"2"])

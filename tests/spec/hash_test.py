@@ -147,8 +147,8 @@ class HashTest(PairCase):
             HGETALL new
         """)
 
-    def test_the_arguments_are_looked_at_before_the_key(self):
-        """Which of two errors is told."""
+    def test_arguments_are_checked_before_the_key(self):
+        """Which of two errors is returned."""
         self.both("""
             SET s v
             HSET s a
@@ -386,8 +386,8 @@ class HashTest(PairCase):
 class HashLogTest(PairCase):
     options = {"appendonly": "yes", "appendfsync": "always"}
 
-    def test_the_log_repeats_what_was_done(self):
-        """A float's sum is logged, not its increment; a failed command leaves no trace."""
+    def test_a_replay_gives_the_same_data(self):
+        """The sum of floats is logged, not the increment; a failed command is not logged."""
         before = self.both("""
             HSET h a 1 b 2 c 3
             HINCRBYFLOAT h a 0.1

@@ -64,14 +64,14 @@ class HyperLogLogTest(PairCase):
         """)
 
     def test_many_elements(self):
-        """Through sparse to dense, with estimates all along."""
+        """From sparse to dense, with estimates in between."""
         for start in range(0, 30000, 500):
             self.both([["PFADD", "k"] + ["element:%d" % index for index in range(start, start + 500)], ["PFCOUNT", "k"], ["GET", "k"],
                        ["PFADD", "other%d" % (start % 3)] + list(range(start, start + 200)), ["PFDEBUG", "ENCODING", "k"]])
         self.both([["PFCOUNT", "k", "other0", "other1", "other2"], ["PFMERGE", "all", "k", "other0", "other1", "other2"], ["GET", "all"],
                    ["PFCOUNT", "all"], ["STRLEN", "all"], ["OBJECT", "ENCODING", "all"]])
 
-    def test_the_limit_of_the_sparse_form(self):
+    def test_the_limit_of_the_sparse_encoding(self):
         for limit in (0, 100, 3000, 10000):
             self.both([["CONFIG", "SET", "hll-sparse-max-bytes", limit], ["DEL", "k", "m"]])
             for start in range(0, 4000, 100):
@@ -79,7 +79,7 @@ class HyperLogLogTest(PairCase):
             self.both([["PFADD", "m", "a"], ["PFMERGE", "m", "k"], ["GET", "m"], ["PFCOUNT", "m"]])
         self.both([["CONFIG", "SET", "hll-sparse-max-bytes", 3000]])
 
-    def test_what_is_no_hyperloglog(self):
+    def test_strings_that_are_not_hyperloglogs(self):
         replies = self.both("""
             SET s x
             PFADD s a
@@ -103,7 +103,7 @@ class HyperLogLogTest(PairCase):
         """)
         self.assertEqual([type(reply) for reply in replies[1:7]], [Error] * 6)
 
-    def test_damaged_ones(self):
+    def test_damaged_hyperloglogs(self):
         self.both("""
             SET c "%(sparse)s\\x7f\\xfe"
             PFADD c a
@@ -156,7 +156,7 @@ class HyperLogLogTest(PairCase):
             PFSELFTEST
         """ % SPARSE)
 
-    def test_values_go_both_ways(self):
+    def test_values_are_exchanged_with_redis(self):
         for count in (1, 100, 5000):
             elements = ["e%d" % index for index in range(count)]
             self.both([["DEL", "k"], ["PFADD", "k"] + elements, ["PFCOUNT", "k"]])
@@ -171,8 +171,8 @@ class HyperLogLogTest(PairCase):
 class HyperLogLogLogTest(PairCase):
     options = {"appendonly": "yes", "appendfsync": "always"}
 
-    def test_the_log_repeats_what_was_done(self):
-        """Also that an estimate was kept in the value."""
+    def test_a_replay_gives_the_same_data(self):
+        """Including the cached estimate in the value."""
         script = [["PFADD", "k", "a", "b"], ["PFCOUNT", "k"], ["PFADD", "m"] + list(range(5000)), ["PFCOUNT", "m"], ["PFMERGE", "d", "k", "m"],
                   ["PFADD", "n", "x"], ["PFDEBUG", "TODENSE", "n"]]
         keys = [["GET", key] for key in ("k", "m", "d", "n")]

@@ -1,4 +1,4 @@
-"""INFO, MEMORY, SLOWLOG, LATENCY, DEBUG: every section and field of Redis is there, and what they say is true."""
+"""INFO, MEMORY, SLOWLOG, LATENCY, DEBUG: every section and field of Redis is there, and the values are correct."""
 import os
 import re
 import sys
@@ -9,7 +9,7 @@ from support.case import PairCase, kelvin_only, main                            
 from support.resp import OK, Error, Verbatim                                                        # noqa: E402
 from support.server import is_sanitized, until                                                                    # noqa: E402
 
-# Fields of 7.0 that are gone in 7.2, or come and go with the state of the server.
+# Fields of 7.0 that 7.2 does not have, or that depend on the state of the server.
 PASSING = {"module_fork_in_progress", "module_fork_last_cow_size", "aof_current_size", "io_threads_active"}
 TIERING = """tier_status tier_hot_keys tier_cold_keys tier_unknown_keys tier_dirty_keys tier_hot_hits tier_cold_hits tier_misses
     tier_hit_ratio tier_blind_writes tier_demotions tier_clean_demotions tier_promotions tier_batches tier_loads_waiting
@@ -18,7 +18,7 @@ TIERING = """tier_status tier_hot_keys tier_cold_keys tier_unknown_keys tier_dir
     tier_warmup_state tier_warmup_keys_total tier_warmup_keys_loaded tier_warmup_seconds tier_hot_bytes
     tier_held_bytes tier_backup_in_progress tier_backup_current_ms tier_last_backup_status tier_last_backup_time tier_last_backup_ms
     tier_last_backup_keys tier_last_backup_bytes tier_last_backup_copied_bytes""".split()
-# What 7.2 has beyond the 7.0 of the oracle.
+# Fields of 7.2 that 7.0, the oracle, does not have.
 SINCE_7_2 = {
     "Server": ["listener0"],
     "Clients": ["total_blocking_keys", "total_blocking_keys_on_nokey"],
@@ -52,20 +52,20 @@ class InfoTest(PairCase):
             self.assertEqual(lacking, [], "fields of section " + section)
         self.assertEqual(sorted(set(theirs["CPU"]) - set(ours["CPU"])), [])
 
-    def test_sections_can_be_chosen(self):
+    def test_sections_can_be_selected(self):
         for arguments in ([], ["default"], ["server"], ["SERVER"], ["server", "clients"], ["nosuch"], ["all"], ["keyspace", "nosuch"],
                           ["commandstats"], ["memory", "memory"]):
             names = [list(sections(client.must("INFO", *arguments))) for client in (self.c, self.r)]
             self.assertEqual([name for name in names[0] if name != "Tiering"], names[1], arguments)
 
-    def test_the_answer_is_text_in_resp3(self):
+    def test_the_reply_is_verbatim_text_in_resp3(self):
         ours, theirs = self.clients(protocol=3)
         reply = ours.must("INFO", "server")
         self.assertIsInstance(reply, Verbatim)
         self.assertTrue(reply.startswith(b"txt:"))
         self.assertIsInstance(theirs.must("INFO", "server"), Verbatim)
 
-    def test_who_we_are(self):
+    def test_redis_version_and_mode(self):
         info = self.server.info("server")
         self.assertRegex(info["redis_version"], r"^7\.\d+\.\d+$")
         self.assertEqual(int(info["process_id"]), self.server.process.pid)
@@ -75,13 +75,13 @@ class InfoTest(PairCase):
         self.assertLess(abs(int(info["server_time_usec"]) / 1e6 - time.time()), 5)
 
     @kelvin_only
-    def test_who_we_really_are(self):
+    def test_the_name_and_version_of_kelvin(self):
         info = self.server.info("server")
         self.assertTrue(info["redis_version"].startswith("7.2."))
         self.assertEqual(info["server_name"], "kelvin")
         self.assertRegex(info["kelvin_version"], r"^\d+\.\d+")
 
-    def test_counters_move(self):
+    def test_counters_increase(self):
         before = self.server.info()
         with self.server.client() as client:
             client.must("SET", "k", "v")
@@ -126,17 +126,17 @@ class InfoTest(PairCase):
         self.assertRegex(latency["latency_percentiles_usec_set"], r"^p50=[\d.]+,p99=[\d.]+,p99\.9=[\d.]+$")
 
     def test_memory_is_counted(self):
-        until(lambda: self.server.info("memory")["lazyfree_pending_objects"] == "0", 10, "the end of the last test's FLUSHALL")
+        until(lambda: self.server.info("memory")["lazyfree_pending_objects"] == "0", 10, "the end of the FLUSHALL of the previous test")
         before = int(self.server.info("memory")["used_memory"])
         self.c.pipeline(["SET", "k%d" % i, "v" * 1000] for i in range(5000))
         full = self.server.info("memory")
-        # Heaps report in steps; and sanitizers' allocators do not say what the tables took.
+        # Heaps report their memory in steps, and the allocators of sanitizers do not report that of tables.
         self.assertGreater(int(full["used_memory"]) - before, 5000 * (950 if is_sanitized() else 1000))
         self.assertLess(int(full["used_memory"]) - before, 5000 * 1500)
         self.assertGreater(int(full["used_memory_rss"]), int(full["used_memory"]) // 2)
         self.assertGreaterEqual(int(full["used_memory_peak"]), int(full["used_memory"]))
         self.c.must("FLUSHALL")
-        until(lambda: int(self.server.info("memory")["used_memory"]) < before + 2000000, 10, "the return of memory")
+        until(lambda: int(self.server.info("memory")["used_memory"]) < before + 2000000, 10, "memory to be freed")
 
     def test_memory_usage(self):
         self.both("""
@@ -228,7 +228,7 @@ class InfoTest(PairCase):
         self.assertEqual([name for name in ours if name != "Tiering"], list(theirs))
 
     def test_rates_show_the_load(self):
-        """Sampled ten times a second: after two seconds of load nothing but load is in them."""
+        """Sampled ten times per second: after two seconds of load, all samples are from the load."""
         deadline = time.monotonic() + 2
         while time.monotonic() < deadline:
             self.c.pipeline([["SET", "k", "v" * 100]] * 100)
@@ -244,7 +244,7 @@ class InfoTest(PairCase):
         self.c.pipeline([["SET", "k%d" % i, "v", "EX", "1000"] for i in range(500)] + [["SET", "n%d" % i, "v"] for i in range(500)])
         facts = dict(part.split("=") for part in self.server.info("keyspace")["db0"].split(","))
         self.assertEqual((facts["keys"], facts["expires"]), ("1000", "500"))
-        if self.server.kelvin:      # Redis finds out with time
+        if self.server.kelvin:      # Redis updates it periodically
             self.assertTrue(900000 < int(facts["avg_ttl"]) <= 1000000)
 
     @kelvin_only

@@ -203,7 +203,7 @@ class KeysTest(PairCase):
             self.assertEqual(set(found), expected, arguments)
         self.assertEqual(self.c.must("SCAN", 0, "COUNT", 100000, "TYPE", "hash")[1], [b"hash:1"])
 
-    def test_a_scan_keeps_its_promise_while_keys_come_and_go(self):
+    def test_a_scan_keeps_its_guarantees_while_keys_are_created_and_deleted(self):
         chooser = random.Random(seed_new())
         stay = {b"stay:%d" % index for index in range(2000)}
         self.c.must("MSET", *[word for key in stay for word in (key, "v")])
@@ -263,7 +263,7 @@ class KeysTest(PairCase):
             key = "k%d" % index
             self.both([[name, key] + rest, ["EXPIRE", key, 1000]])
             ours, theirs = self.c.must("DUMP", key), self.r.must("DUMP", key)
-            # Our own payload, and that of Redis 7.0.
+            # A payload of Kelvin, and one of Redis 7.0.
             for payload in (ours, theirs):
                 self.c.must("SET", "copy", "in the way")
                 self.assertEqual(self.c.call("RESTORE", "copy", 0, payload), Error(b"BUSYKEY Target key name already exists."))
@@ -331,14 +331,14 @@ class KeysTest(PairCase):
             self.c.must("CONFIG", "SET", "maxmemory-policy", "noeviction")
 
     @kelvin_only
-    def test_heat_is_told_under_every_policy(self):
+    def test_heat_is_shown_under_every_policy(self):
         self.c.must("SET", "k", "v")
         for _ in range(300):
             self.c.must("GET", "k")
         self.assertGreater(self.c.must("OBJECT", "FREQ", "k"), 5)
         self.assertEqual(self.c.must("OBJECT", "FREQ", "missing"), None)
 
-    def test_who_only_looks_adds_no_heat(self):
+    def test_commands_that_only_inspect_add_no_heat(self):
         self.c.must("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
         try:
             self.c.must("SET", "k", "v", "EX", 1000)
@@ -394,7 +394,7 @@ class KeysTest(PairCase):
                        ["SWAPDB", 0, number], ["SWAPDB", number, "x"], ["SWAPDB", "x", number], ["SELECT", number], ["DBSIZE"],
                        ["SELECT", 0], ["FLUSHALL"]])
 
-    def test_options_may_come_twice_and_in_any_order_and_case(self):
+    def test_options_may_be_repeated_and_in_any_order_and_case(self):
         self.both(PREPARE + """
             COPY s1 c1 replace REPLACE db 1 DB 0
             GET c1
@@ -444,7 +444,7 @@ class KeysTest(PairCase):
         self.both([[name.upper()] for name in names if not name.startswith("flush") and name not in ("randomkey", "dbsize")] +
                   [[name] + ["x"] * 9 for name in names])
 
-    def test_many_keys_are_all_there(self):
+    def test_many_keys(self):
         size = 100000
         for start in range(0, size, 1000):
             self.c.must("MSET", *[word for i in range(start, start + 1000) for word in ("key:%d" % i, "v%d" % i)])

@@ -1,4 +1,4 @@
-"""Lists, compared with redis-server. Encodings go by the rules of Redis 7.2, which the oracle is too old for."""
+"""Lists, compared with redis-server. Encodings follow the rules of Redis 7.2; the oracle is older."""
 import os
 import random
 import sys
@@ -268,7 +268,7 @@ class ListTest(PairCase):
 
 @kelvin_only
 class EncodingTest(ServerCase):
-    """OBJECT ENCODING as Redis 7.2 answers."""
+    """OBJECT ENCODING as in Redis 7.2."""
 
     def encoding(self, key):
         return self.c.must("OBJECT", "ENCODING", key).decode()
@@ -283,7 +283,7 @@ class EncodingTest(ServerCase):
         self.c.must("RPOP", "l")
         self.assertEqual(self.encoding("l"), "listpack")
 
-    def test_the_encoding_changes_for_an_element_that_does_not_come(self):
+    def test_the_encoding_changes_for_an_element_that_is_not_added(self):
         self.c.must("RPUSH", "l", "a")
         self.c.must("LINSERT", "l", "BEFORE", "nosuch", "x" * 9000)
         self.assertEqual(self.encoding("l"), "quicklist")
@@ -311,7 +311,7 @@ class EncodingTest(ServerCase):
         self.assertEqual(self.c.must("TIER", "DEMOTE", "small", "large", "one"), 3)
         self.assertEqual([(self.encoding(key), self.c.must("DEBUG", "DIGEST-VALUE", key)) for key in ("small", "large", "one")], before)
 
-    def test_dumps_go_both_ways(self):
+    def test_dumps_are_exchanged_with_redis(self):
         lists = {"small": ["a", 12, "", b"\x00\xff"], "large": ["element %d" % i for i in range(3000)],
                  "plain": ["a", "z" * 100000, "b"], "same": ["abc" * 30] * 2000}
         for depth in (0, 1):

@@ -1,4 +1,4 @@
-"""maxmemory where there is no second tier: the policies mean what they mean in Redis."""
+"""maxmemory without a second tier: the policies work as in Redis."""
 import os
 import sys
 
@@ -15,7 +15,7 @@ class MaxmemoryTest(ServerCase):
 
     def limit(self, policy, extra=8 << 20):
         self.c.must("CONFIG", "SET", "maxmemory-policy", policy)
-        until(lambda: self.server.info("memory")["lazyfree_pending_objects"] == "0", 10, "the end of what is freed behind")
+        until(lambda: self.server.info("memory")["lazyfree_pending_objects"] == "0", 10, "the end of lazy freeing")
         used = int(self.server.info("memory")["used_memory"])
         self.c.must("CONFIG", "SET", "maxmemory", used + extra)
         return used + extra
@@ -31,7 +31,7 @@ class MaxmemoryTest(ServerCase):
         self.assertTrue(2000 < len(done) < 15000, len(done))
         self.assertEqual({reply for reply in replies if reply != OK}, {OOM})
         self.assertEqual(self.c.must("DBSIZE"), len(done))
-        # What the pipeline itself took is free again by now: fill that, too.
+        # The memory of the pipeline itself has been freed: fill it as well.
         refused = 0
         for i in range(60000):
             refused = refused + 1 if self.c.call("SET", "more%d" % i, "v" * 1000) == OOM else 0
@@ -55,7 +55,7 @@ class MaxmemoryTest(ServerCase):
                 self.assertTrue(all(reply == OK for reply in replies), policy)
             size = self.c.must("DBSIZE")
             self.assertTrue(1000 < size < 15000, (policy, size))
-            # A few more may have gone between the two questions.
+            # A few more may have been evicted between the two commands.
             self.assertAlmostEqual(int(self.server.info("stats")["evicted_keys"]) - evicted, 20000 - size, delta=300, msg=policy)
             self.assertLessEqual(int(self.server.info("memory")["used_memory"]), limit * 1.05)
 

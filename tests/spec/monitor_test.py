@@ -1,4 +1,4 @@
-"""MONITOR: who asks is told of every command, in the words of Redis; and what is told of passwords."""
+"""MONITOR: the client receives every command, in the format of Redis; and how passwords are shown."""
 import os
 import re
 import sys
@@ -14,7 +14,7 @@ MARK = b"the end"
 
 class Monitors:
     def lines_until(self, monitor, mark=MARK):
-        """What a monitor is told up to an ECHO of the mark, without times and ports."""
+        """Returns the lines up to an ECHO of the mark, without times and ports."""
         lines = []
         while True:
             line = bytes(monitor.receive())
@@ -38,7 +38,7 @@ class MonitorTest(Monitors, PairCase):
         self.assertEqual(*told)
         return told[0]
 
-    def test_what_is_told_and_how(self):
+    def test_the_lines_and_their_format(self):
         lines = self.both_told(r"""
             SET k v
             select 3
@@ -67,7 +67,7 @@ class MonitorTest(Monitors, PairCase):
         self.assertGreater(len(lines), 12)
         self.assertFalse([line for line in lines if b"secret" in line[1]])
 
-    def test_a_monitor_is_told_of_itself_and_may_not_touch_keys(self):
+    def test_a_monitor_receives_its_own_commands_and_can_not_access_keys(self):
         for server in (self.server, self.oracle):
             with server.client() as monitor:
                 self.assertEqual(monitor.call("MONITOR"), OK)
@@ -87,7 +87,7 @@ class MonitorTest(Monitors, PairCase):
 class MonitorsTest(Monitors, ServerCase):
     options = {"io-threads": "4"}
 
-    def test_every_command_of_every_worker_is_told_once(self):
+    def test_every_command_of_every_worker_is_sent_once(self):
         monitors = [self.client() for _ in range(3)]
         for monitor in monitors:
             self.assertEqual(monitor.call("MONITOR"), OK)
@@ -108,7 +108,7 @@ class MonitorsTest(Monitors, ServerCase):
             for number in range(6):
                 self.assertEqual([line for line in lines if b'"k%d"' % number in line], wanted[number])
 
-    def test_cold_keys_and_served_waiters_are_told_once(self):
+    def test_commands_on_cold_keys_and_served_waits_are_sent_once(self):
         if is_redis():
             self.skipTest("redis-server has no cold keys")
         monitor, waiter = self.client(), self.client()
@@ -124,7 +124,7 @@ class MonitorsTest(Monitors, ServerCase):
         told = [words for _, words in self.lines_until(monitor) if not words.startswith(b'"INFO"')]
         self.assertEqual(told, [b'"BLPOP" "q" "0"', b'"GET" "k"', b'"RPUSH" "q" "x"'])
 
-    def test_a_monitor_that_goes_is_forgotten(self):
+    def test_a_monitor_that_disconnects_is_removed(self):
         with self.server.client() as monitor:
             self.assertEqual(monitor.call("MONITOR"), OK)
         self.c.must("CLIENT", "REPLY", "ON")

@@ -1,4 +1,4 @@
-"""Glob patterns: KEYS, SCAN MATCH and the others take what Redis takes, and end soon whatever the pattern."""
+"""Glob patterns: KEYS, SCAN MATCH and other commands match as in Redis, and the time is limited for every pattern."""
 import os
 import random
 import sys
@@ -9,8 +9,8 @@ from support.case import PairCase, main                                         
 from support.server import scaled, seed_new                                                         # noqa: E402
 
 LONG = 50000
-SOON_S = 5                  # for what takes a millisecond, or else minutes
-STARS_MAX = 1000            # as deep as Redis follows stars with something behind them
+SOON_S = 5                  # for matches that take a millisecond, or minutes if the limit fails
+STARS_MAX = 1000            # the depth to which Redis follows stars that are followed by something
 
 
 class PatternTest(PairCase):
@@ -46,15 +46,15 @@ class PatternTest(PairCase):
         self.quick([["SSCAN", "s", 0, "MATCH", pattern], ["HSCAN", "h", 0, "MATCH", pattern], ["ZSCAN", "z", 0, "MATCH", pattern],
                     ["CONFIG", "GET", pattern]])
 
-    def test_so_many_stars_are_followed_and_no_more(self):
+    def test_the_number_of_stars_is_limited(self):
         self.both([["SET", "a" * LONG, 1]])
         for count in (STARS_MAX - 1, STARS_MAX, STARS_MAX + 1, STARS_MAX + 2):
             replies = self.quick([["KEYS", loop * count + end] for loop in ("*?", "*a", "a*", "**a", "[a]*", "*\\a") for end in ("", "*", "**", "a", "b")])
             self.assertEqual([len(replies[0]), len(replies[1])], [count <= STARS_MAX] * 2)
-        # Stars that mean themselves are not counted.
+        # Escaped stars are not counted.
         self.both([["SET", "*" * 2000, 1], ["KEYS", "\\*" * 2000], ["KEYS", "[*]" * 2000]])
 
-    def test_what_would_be_tried_in_exponentially_many_ways_ends_soon(self):
+    def test_patterns_with_exponentially_many_ways_are_fast(self):
         self.both([["SET", "a" * 3000, 1], ["SET", "a" * 150, 1]])
         self.assertEqual(self.quick([["KEYS", "a*" * 43 + "b"], ["KEYS", "a*" * 900 + "b"], ["SCAN", 0, "MATCH", "*a" * 900 + "b", "COUNT", 100]])[0], [])
 

@@ -1,4 +1,4 @@
-"""CLIENT PAUSE: what it holds back, and where the clients that it holds back are seen. Redis' own tests wait for blocked_clients."""
+"""CLIENT PAUSE: the commands that it delays, and where the paused clients are shown. Redis' own tests wait for blocked_clients."""
 import os
 import sys
 
@@ -19,12 +19,12 @@ class PauseTest(PairCase):
         self.addCleanup(self.c.must, "CLIENT", "UNPAUSE")
         self.addCleanup(self.r.must, "CLIENT", "UNPAUSE")
 
-    def each(self, play, clients=2):
-        """The same on both: a watcher, and further clients."""
+    def each(self, scenario, clients=2):
+        """The same on both servers: a watching client, and others."""
         for server in (self.server, self.oracle):
             others = [server.client() for _ in range(clients)]
             with server.client() as watcher:
-                play(watcher, *others)
+                scenario(watcher, *others)
                 watcher.must("CLIENT", "UNPAUSE")
             for other in others:
                 other.close()
@@ -33,7 +33,7 @@ class PauseTest(PairCase):
         until(lambda: blocked(watcher) == count, WAIT_S, "that blocked_clients is %d" % count)
 
     def hold(self, watcher, client, *command):
-        """Sends a command that is to be held back."""
+        """Sends a command that is expected to be paused."""
         before = blocked(watcher)
         client.send(encode(command))
         self.wait(watcher, before + 1)
@@ -45,7 +45,7 @@ class PauseTest(PairCase):
         return dict(word.split(b"=", 1) for word in line.split() if b"=" in word)
 
     def test_paused_clients_are_blocked_clients(self):
-        def run_script(watcher, one, two):
+        def scenario(watcher, one, two):
             watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
             self.hold(watcher, one, "SET", "k", "v")
             self.hold(watcher, two, "PFCOUNT", "none")
@@ -59,18 +59,18 @@ class PauseTest(PairCase):
             self.assertEqual([one.receive(), two.receive()], [OK, 0])
             self.wait(watcher, 0)
             self.assertEqual(self.line_of(watcher, one)[b"flags"], b"N")
-        self.each(play)
+        self.each(scenario)
 
     def test_a_pause_that_ends_by_itself_leaves_none(self):
-        def run_script(watcher, one, two):
+        def scenario(watcher, one, two):
             watcher.must("CLIENT", "PAUSE", 300, "WRITE")
             self.hold(watcher, one, "SET", "k", "v")
             self.assertEqual(one.receive(), OK)
             self.wait(watcher, 0)
-        self.each(play)
+        self.each(scenario)
 
-    def test_a_paused_client_that_closes_is_counted_no_more(self):
-        def run_script(watcher, one, two):
+    def test_a_paused_client_that_disconnects_is_not_counted(self):
+        def scenario(watcher, one, two):
             watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
             self.hold(watcher, one, "SET", "k", "v")
             self.hold(watcher, two, "SET", "k", "w")
@@ -80,13 +80,13 @@ class PauseTest(PairCase):
             self.assertEqual(two.receive(), OK)
             self.wait(watcher, 0)
             self.assertEqual(watcher.must("GET", "k"), b"w")
-        self.each(play)
+        self.each(scenario)
 
-    def test_who_waits_for_a_key_and_who_is_paused_are_counted_together(self):
-        def run_script(watcher, one, two):
+    def test_waiting_and_paused_clients_are_counted_together(self):
+        def scenario(watcher, one, two):
             self.hold(watcher, one, "BLPOP", "list", 0)
             watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
-            self.hold(watcher, two, "BLPOP", "list", 0.001)      # its time does not begin before the pause is over
+            self.hold(watcher, two, "BLPOP", "list", 0.001)      # its timeout does not begin before the pause is over
             self.assertEqual(blocked(watcher), 2)
             watcher.must("CLIENT", "UNPAUSE")
             self.assertEqual(two.receive(), NULL_ARRAY)
@@ -95,10 +95,10 @@ class PauseTest(PairCase):
             self.assertEqual(one.receive(), [b"list", b"1"])
             self.wait(watcher, 0)
             watcher.must("DEL", "list")
-        self.each(play)
+        self.each(scenario)
 
     def test_a_pipeline_counts_once(self):
-        def run_script(watcher, one, two):
+        def scenario(watcher, one, two):
             watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
             one.send(encode(["SET", "k", "v"]))
             self.hold(watcher, two, "SET", "k", "v")
@@ -110,7 +110,7 @@ class PauseTest(PairCase):
             self.assertEqual([one.receive() for _ in range(4)], [OK] * 4)
             self.assertEqual(two.receive(), OK)
             self.wait(watcher, 0)
-        self.each(play)
+        self.each(scenario)
 
 
 if __name__ == "__main__":

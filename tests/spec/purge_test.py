@@ -1,4 +1,4 @@
-"""What a flush leaves in the store is deleted later; that costs what was stored, not how often something was flushed."""
+"""Records of flushed databases are purged later; the cost depends on the number of records, not on the number of flushes."""
 import os
 import re
 import sys
@@ -14,7 +14,7 @@ def checkpoint(server, client):
 
 
 def store_file_last(server):
-    """LevelDB numbers its files; each switch of the memtable takes a number or two."""
+    """Returns the highest file number of LevelDB; each switch of the memtable uses one or two numbers."""
     names = os.listdir(os.path.join(server.folder, "store"))
     return max(int(number) for name in names for number in re.findall(r"\d+", name))
 
@@ -26,7 +26,7 @@ def size_of(folder):
 @kelvin_only
 class PurgeTest(ServerCase):
 
-    def test_many_flushes_leave_nothing_to_do_after_a_restart(self):
+    def test_many_flushes_leave_no_work_after_a_restart(self):
         with Server({"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": 0}) as server:
             with server.client() as client:
                 client.pipeline([("SET", "a", "1"), ("FLUSHALL",)] * scaled(1000))
@@ -35,14 +35,14 @@ class PurgeTest(ServerCase):
             server.restart()
             with server.client() as client:
                 before = store_file_last(server)
-                for number in range(100):           # the writer makes a round for each, at least
+                for number in range(100):           # at least one iteration of the writer for each
                     client.must("SET", "k%d" % number, "v")
                     self.assertEqual(client.must("TIER", "DEMOTE", "k%d" % number), 1)
                 self.assertLess(store_file_last(server) - before, 20)
                 self.assertEqual(client.must("GET", "here"), b"1")
 
-    def test_what_was_flushed_and_not_purged_yet_is_purged_after_a_restart(self):
-        """The image may have been taken before the records were gone."""
+    def test_flushed_records_that_were_not_purged_are_purged_after_a_restart(self):
+        """The image may have been made before the records were purged."""
         with Server({"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": 0}) as server:
             with server.client() as client:
                 for database in range(3):
@@ -62,8 +62,8 @@ class PurgeTest(ServerCase):
                 self.assertEqual(client.must("TIER", "DEMOTE", "k1"), 1)
                 self.assertEqual(client.must("GET", "k1"), b"new")
 
-    def test_the_size_counts_what_only_the_last_image_holds(self):
-        """All is rewritten after a checkpoint: the image keeps the old tables, the store has new ones."""
+    def test_the_size_includes_files_of_the_last_image_only(self):
+        """All data is rewritten after a checkpoint: the image has the old tables, the store has new ones."""
         options = {"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": 0, "tier-write-buffer": "64kb"}
         with Server(options) as server:
             with server.client() as client:
@@ -75,9 +75,9 @@ class PurgeTest(ServerCase):
                 client.must("FLUSHALL")
                 client.pipeline([("SET", key, os.urandom(2000)) for key in keys])
                 client.must("TIER", "DEMOTE", *keys)
-                until(lambda: int(server.info("tiering")["tier_store_bytes"]) > alone * 1.5, what="the image to be counted")
+                until(lambda: int(server.info("tiering")["tier_store_bytes"]) > alone * 1.5, what="counting the image")
                 client.must("CONFIG", "SET", "tier-max-size", int(alone * 1.5))
-                until(lambda: server.info("tiering")["tier_status"] == "full", what="the limit to be reached")
+                until(lambda: server.info("tiering")["tier_status"] == "full", what="reaching the limit")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""RDB files: what Redis left behind is imported whole, and nothing that is damaged or unknown is passed over in silence."""
+"""RDB files: the files of Redis are imported completely, and damaged or unknown parts are reported."""
 import functools
 import glob
 import os
@@ -19,7 +19,7 @@ DATABASES = 16
 BINARY = b"\x00\r\n\xff\xfe" + bytes(range(256))
 
 
-# How a value is read, by its type; and keys of the types that Kelvin may have, in every form that Redis writes.
+# How to read a value of each type; and keys of the types that Kelvin may have, in every encoding that Redis writes.
 READ = {b"string": ("GET", []), b"hash": ("HGETALL", []), b"list": ("LRANGE", [0, -1]), b"set": ("SMEMBERS", []),
         b"zset": ("ZRANGE", [0, -1, "WITHSCORES"]), b"stream": ("XRANGE", ["-", "+"])}
 MORE = {
@@ -36,7 +36,7 @@ MORE = {
 
 
 def state(server):
-    """Every key with its value and time of expiry."""
+    """Returns all keys with value and expiry."""
     out = {}
     with server.client(timeout=120) as client:
         for database in range(DATABASES):
@@ -56,7 +56,7 @@ def state(server):
                     value = dict(zip(*[iter(value)] * 2))
                 elif bytes(kind) == b"set":
                     value = sorted(value)
-                elif bytes(kind) == b"zset":        # Redis 7.2 writes shorter numbers than 7.0
+                elif bytes(kind) == b"zset":        # Redis 7.2 prints numbers with fewer digits than 7.0
                     value = [(member, float(score)) for member, score in zip(*[iter(value)] * 2)]
                 out[database, bytes(key)] = value, ms
     return out
@@ -64,13 +64,13 @@ def state(server):
 
 @functools.lru_cache(maxsize=None)
 def types():
-    """The types besides strings and hashes that the server under test has, by a command of each."""
+    """Returns the types, apart from strings and hashes, that the server under test has, according to one command of each."""
     with Server() as server, server.client() as client:
         return tuple(word for word in MORE if client.must("COMMAND", "INFO", word)[0] is not None)
 
 
 def fill(client, many=2000):
-    """Values in every form that Redis writes."""
+    """Creates values in every encoding that Redis writes."""
     client.pipeline([
         ["SET", "text", "hello"], ["SET", "", "empty name"], ["SET", "empty", ""], ["SET", BINARY, BINARY],
         ["SET", "compressed", "a" * 5000], ["SET", "large", os.urandom(300000)], ["SET", "large and plain", "xyz" * 500000],
@@ -87,7 +87,7 @@ def fill(client, many=2000):
 
 
 def string(data):
-    """As RDB has it, for the files made by hand."""
+    """Encodes for RDB, for files that the tests write."""
     data = data.encode() if isinstance(data, str) else data
     size = len(data)
     head = bytes([size]) if size < 64 else bytes([0x40 | size >> 8, size & 255]) if size < 16384 else b"\x80" + struct.pack(">I", size)
@@ -95,7 +95,7 @@ def string(data):
 
 
 def rdb(body, version=10):
-    """A file without a checksum."""
+    """Returns a file without a checksum."""
     return b"REDIS%04d" % version + body + b"\xff" + (bytes(8) if version >= 5 else b"")
 
 
@@ -119,7 +119,7 @@ class RdbTest(unittest.TestCase):
         return server
 
     def dump_of_redis(self, many=2000, **options):
-        """The path of a dump, what is in it, and the server that made it (which has ended)."""
+        """Returns the path of a dump, its data, and the server that created it (which has ended)."""
         server = self.redis(**options)
         with server.client() as client:
             fill(client, many)
@@ -133,7 +133,7 @@ class RdbTest(unittest.TestCase):
             file.write(data)
 
     def refused(self, server, *words):
-        """The server does not start, and says why."""
+        """Checks that the server does not start and logs the reason."""
         server.launch()
         self.assertEqual(server.wait_end(60), 1, server.log_tail())
         self.assertIsNone(server.alarm())
@@ -152,8 +152,8 @@ class RdbTest(unittest.TestCase):
                 server.stop()
 
     @kelvin_only
-    def test_there_and_back_again(self):
-        """What Kelvin writes redis-server loads, and what that writes from it Kelvin loads: nothing changes on the way, hot or cold."""
+    def test_a_dump_to_redis_and_back(self):
+        """redis-server loads the dump of Kelvin, and Kelvin loads the dump that redis-server then writes: the data does not change, hot or cold."""
         for options in ({}, {"maxmemory": "16mb"}, {"hash_max_listpack_entries": 0, "set_max_listpack_entries": 0, "zset_max_listpack_entries": 0}):
             with self.subTest(options=options):
                 server = self.kelvin(dbfilename="other.rdb", **options)
@@ -186,7 +186,7 @@ class RdbTest(unittest.TestCase):
         server.stop()
 
     @kelvin_only
-    def test_with_a_log_the_dump_begins_it(self):
+    def test_with_a_log_the_dump_becomes_its_base(self):
         path, before, _ = self.dump_of_redis()
         server = self.kelvin(start=False, appendonly="yes")
         shutil.copy(path, server.folder)
@@ -205,7 +205,7 @@ class RdbTest(unittest.TestCase):
         server.stop()
 
     @kelvin_only
-    def test_a_log_wins_over_a_dump_that_came_later(self):
+    def test_a_log_is_preferred_to_a_newer_dump(self):
         path, _, _ = self.dump_of_redis(many=10)
         server = self.kelvin(appendonly="yes")
         with server.client() as client:
@@ -219,7 +219,7 @@ class RdbTest(unittest.TestCase):
         server.discard()
 
     def killed_again_and_again(self, prepare, before):
-        """Starts that are killed at any moment leave the old state or the new one, complete."""
+        """Starts that are killed at any moment leave either the complete old state or the complete new one."""
         rng = random.Random(seed_new())
         took = None
         for round_ in range(scaled(3)):
@@ -253,7 +253,7 @@ class RdbTest(unittest.TestCase):
         self.killed_again_and_again(prepare, before)
 
     def log_of_redis(self, many=500, rewrite=True, **options):
-        """The folder of a log of Redis with a base that has data, and what is in it."""
+        """Returns the folder of a log of Redis whose base has data, and the data."""
         server = self.redis(appendonly="yes", **options)
         with server.client() as client:
             fill(client, many)
@@ -268,7 +268,7 @@ class RdbTest(unittest.TestCase):
         return log_folder(server), before
 
     def old_log(self, folder):
-        """One file of before Redis 7 had the same bytes, without a break."""
+        """The single file before Redis 7 had the same bytes, in one file."""
         data = b""
         for pattern in ("*.base.*", "*.incr.aof"):
             for path in sorted(glob.glob(os.path.join(folder, pattern))):
@@ -276,7 +276,7 @@ class RdbTest(unittest.TestCase):
                     data += file.read()
         return data
 
-    def test_a_log_of_redis_is_taken_over(self):
+    def test_a_log_of_redis_is_imported(self):
         for preamble in ("yes", "no"):
             for rewrite in (True, False):
                 with self.subTest(preamble=preamble, rewrite=rewrite):
@@ -290,7 +290,7 @@ class RdbTest(unittest.TestCase):
                     server.stop()
 
     @kelvin_only
-    def test_a_log_of_before_redis_7_is_taken_over(self):
+    def test_a_log_of_before_redis_7_is_imported(self):
         for preamble in ("yes", "no"):
             with self.subTest(preamble=preamble):
                 folder, before = self.log_of_redis(aof_use_rdb_preamble=preamble)
@@ -307,7 +307,7 @@ class RdbTest(unittest.TestCase):
                 server.stop()
 
     @kelvin_only
-    def test_an_old_log_that_cannot_be_loaded_stays_where_it_is(self):
+    def test_an_old_log_that_cannot_be_loaded_is_not_changed(self):
         server = self.kelvin(start=False, appendonly="yes")
         self.put(server, b"*1\r\n$7\r\nNOTHING\r\n", "appendonly.aof")
         self.refused(server, "appendonly.aof")
@@ -315,7 +315,7 @@ class RdbTest(unittest.TestCase):
         self.assertFalse(os.path.exists(os.path.join(log_folder(server), "appendonly.aof.manifest")))
 
     @kelvin_only
-    def test_more_than_fits_into_memory_goes_into_the_store(self):
+    def test_a_dump_larger_than_memory_is_loaded_into_the_store(self):
         redis = self.redis()
         count = scaled(60000)
         with redis.client() as client:
@@ -335,7 +335,7 @@ class RdbTest(unittest.TestCase):
             server.stop()
 
     @kelvin_only
-    def test_what_does_not_fit_anywhere_is_refused(self):
+    def test_a_dump_that_does_not_fit_is_refused(self):
         redis = self.redis()
         with redis.client() as client:
             client.pipeline([["SET", "k:%d" % i, "x" * 1000] for i in range(30000)])
@@ -350,9 +350,9 @@ class RdbTest(unittest.TestCase):
             server.start()
             with server.client() as client:
                 self.assertTrue(1000 < client.must("DBSIZE") < 30000)
-                if appendonly == "yes":     # the checkpoint needs memory, too
+                if appendonly == "yes":     # the checkpoint needs memory as well
                     until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0", 20, "the checkpoint's end")
-                until(lambda: client.call("SET", "new", "v") == OK, 20, "room for a key")
+                until(lambda: client.call("SET", "new", "v") == OK, 20, "memory for a key")
             if appendonly == "yes":
                 server.restart(kill=True)
                 with server.client() as client:
@@ -361,13 +361,13 @@ class RdbTest(unittest.TestCase):
             server.stop()
 
     @kelvin_only
-    def test_a_key_that_is_there_twice_is_found_even_when_it_is_cold(self):
+    def test_a_duplicate_key_is_found_even_when_it_is_cold(self):
         body = b"\xfe\x00" + b"".join(b"\x00" + string("k:%d" % i) + string(os.urandom(1000)) for i in range(30000))
         server = self.kelvin(start=False, maxmemory="16mb")
         self.put(server, rdb(body + b"\x00" + string("k:0") + string("again")))
         self.refused(server, "'k:0' is there twice, the second time at offset %d" % (9 + len(body)))
 
-    def test_expired_keys_are_left_out(self):
+    def test_expired_keys_are_skipped(self):
         past, future = int(time.time() * 1000) - 1000, int(time.time()) + 10000
         body = b"\xfe\x00" + b"\xfc" + struct.pack("<q", past) + b"\x00" + string("gone") + string("v")
         body += b"\xfd" + struct.pack("<i", past // 1000) + b"\x00" + string("gone, too") + string("v")
@@ -379,17 +379,17 @@ class RdbTest(unittest.TestCase):
         with server.client() as client:
             self.assertEqual(client.must("DBSIZE"), 2)
         server.stop()
-        if server.kelvin:       # in a log's base they may still be needed; nobody sees them
+        if server.kelvin:       # in a log's base they may still be needed; no client sees them
             server = self.kelvin(start=False, appendonly="yes")
             self.put(server, rdb(body))
             server.start()
             self.assertEqual(len(state(server)), 2)
-            until(lambda: server.info("keyspace")["db0"].startswith("keys=2,"), 20, "the end of what has expired")
+            until(lambda: server.info("keyspace")["db0"].startswith("keys=2,"), 20, "deleting expired keys")
             server.restart(kill=True)
             self.assertEqual(len(state(server)), 2)
             server.stop()
 
-    def test_empty_collections_are_left_out(self):
+    def test_empty_collections_are_skipped(self):
         ziplist = b"\x0b\x00\x00\x00\x0a\x00\x00\x00\x00\x00\xff"
         bodies = [(4, b"\x00"), (13, string(ziplist)), (16, string(b"\x07\x00\x00\x00\x00\x00\xff"))]
         if "SADD" in types():
@@ -406,7 +406,7 @@ class RdbTest(unittest.TestCase):
         self.assertIn(b"empty keys skipped: %d" % len(bodies), server.log())
         server.stop()
 
-    def test_heat_comes_along(self):
+    def test_heat_is_imported(self):
         redis = self.redis(maxmemory_policy="allkeys-lfu", lfu_decay_time=0)
         with redis.client() as client:
             client.must("SET", "hot", "v")
@@ -424,8 +424,8 @@ class RdbTest(unittest.TestCase):
             self.assertEqual(client.must("OBJECT", "FREQ", "cold"), 5)
         server.stop()
 
-    def test_forms_of_old_versions_are_read(self):
-        """Versions 1 to 9 as their Redis wrote them: zipmap, ziplist, LZF, no checksum before version 5, seconds."""
+    def test_formats_of_old_versions_are_read(self):
+        """Versions 1 to 9 as the respective versions of Redis wrote them: zipmap, ziplist, LZF, no checksum before version 5, seconds."""
         zipmap = b"\x02\x01a\x03\x02xyz\x00\x00\x02bb\x01\x007\xff"
         ziplist = (b"\x3c\x00\x00\x00\x31\x00\x00\x00\x0c\x00\x00\x01a\x03\xf4\x02\x02bb\x04\xfe\x85\x03\x01c\x03\xc0\x00\x80\x04\x01d\x03\xf0"
                    b"\x01\x02\x80\x05\x01e\x03\xd0\x00\x00\x00\x80\x06\x01f\x03\xe0\x00\x00\x00\x00\x00\x00\x00\x80\xff")
@@ -455,7 +455,7 @@ class RdbTest(unittest.TestCase):
             server.stop()
 
     @kelvin_only
-    def test_what_kelvin_does_not_have_is_named(self):
+    def test_unsupported_parts_are_reported(self):
         key = b"\x00" + string("k") + string("v")
         module = b"\x07" + string("the module's key") + b"\x81" + bytes(range(8)) + b"\x02\x05\x05" + string("data") + b"\x00"
         for body, words in ((b"\xfe\x00" + key + module, ("the module's key", "type 7", "offset 16")),
@@ -471,7 +471,7 @@ class RdbTest(unittest.TestCase):
         self.refused(server, "version 13")
 
     @kelvin_only
-    def test_damage_is_refused_with_its_place(self):
+    def test_damage_is_refused_with_its_offset(self):
         path, before, _ = self.dump_of_redis(many=100)
         with open(path, "rb") as file:
             good = file.read()
@@ -491,7 +491,7 @@ class RdbTest(unittest.TestCase):
             server.stop()
 
     @kelvin_only
-    def test_an_empty_dump_is_fine(self):
+    def test_an_empty_dump_is_accepted(self):
         for appendonly in ("no", "yes"):
             server = self.kelvin(start=False, appendonly=appendonly)
             self.put(server, rdb(b""))

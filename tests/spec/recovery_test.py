@@ -1,4 +1,4 @@
-"""Coming back: the log replayed over an image with look-ahead, in any memory; what INFO and clients see meanwhile."""
+"""Recovery: replay of the log over an image, with look-ahead, with any maxmemory; and what INFO and clients see meanwhile."""
 import os
 import random
 import sys
@@ -20,7 +20,7 @@ def rewrite(client):
 
 
 def everything(client):
-    """All data, by database and key."""
+    """Returns all data, by database and key."""
     data = {}
     for database in range(DATABASES):
         client.must("SELECT", database)
@@ -42,7 +42,7 @@ def differences(before, after):
 
 @unittest.skipIf(is_redis(), "redis-server is the server under test")
 class ReplayTest(unittest.TestCase):
-    """Every command of the log meets cold keys: after the image was restored there are no others."""
+    """All keys are cold for the commands of the log, as all keys are cold after the image was restored."""
 
     def start(self, **options):
         settings = {"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": 0}
@@ -104,13 +104,13 @@ class ReplayTest(unittest.TestCase):
     def test_a_tail_over_cold_keys_is_replayed_in_order(self):
         self.check_replay(seed_new())
 
-    def test_the_same_with_hardly_any_memory(self):
+    def test_the_same_with_very_little_memory(self):
         self.check_replay(seed_new(), maxmemory="12mb", tier_write_buffer="256kb")
 
     def test_the_same_with_one_loader(self):
         self.check_replay(seed_new(), tier_load_threads=1)
 
-    def test_the_keys_of_the_tail_are_loaded_ahead(self):
+    def test_look_ahead_loads_the_keys_of_the_tail(self):
         server = self.start()
         with server.client() as client:
             client.pipeline([("SET", "n%d" % i, i) for i in range(5000)])
@@ -119,13 +119,13 @@ class ReplayTest(unittest.TestCase):
         server.restart(kill=True)
         stats = server.info("tiering")
         self.assertEqual(int(stats["tier_promotions"]), 5000)
-        self.assertLess(int(stats["tier_unplanned_reads"]), 500)       # that is: nearly all were under way or there in time
+        self.assertLess(int(stats["tier_unplanned_reads"]), 500)       # nearly all were being loaded or hot in time
         with server.client() as client:
             self.assertEqual([b"%d" % (i + 1) for i in range(5000)], client.must("MGET", *["n%d" % i for i in range(5000)]))
         server.stop()
 
-    def test_a_tail_of_values_that_do_not_fit_goes_on(self):
-        """Cold values of 100 KB in a budget of 16 MB: nothing hangs, and the look-ahead does not burst it."""
+    def test_a_tail_of_values_that_do_not_fit_is_replayed(self):
+        """Cold values of 100 KB with 16 MB of memory: replay does not hang, and look-ahead does not exceed the memory."""
         server = self.start(maxmemory="16mb", tier_write_buffer="256kb")
         count = scaled(400)
         with server.client() as client:
@@ -147,7 +147,7 @@ class ReplayTest(unittest.TestCase):
 
 @unittest.skipIf(is_redis(), "redis-server is the server under test")
 class LoadingTest(unittest.TestCase):
-    """What a server says while it loads. The replies are those of redis-server 7.0.15, looked at with the same delay."""
+    """Replies while the server loads. They are those of redis-server 7.0.15, observed with the same delay."""
 
     ALLOWED = ["INFO persistence", "SELECT 1", "CONFIG GET maxmemory", "CLIENT LIST", "COMMAND COUNT", "HELLO 2", "ECHO a",
                "TIME", "LASTSAVE", "SLOWLOG LEN", "LATENCY LATEST"]
@@ -220,7 +220,7 @@ class WarmUpTest(unittest.TestCase):
         self.hot = scaled(self.HOT)
 
     def fill(self, client):
-        """More than fits; a few keys are read often, the hotter the lower their number."""
+        """Writes more than fits into memory; some keys are read often, those with lower numbers more often."""
         for at in range(0, self.count, 500):
             client.pipeline([("SET", "k%d" % i, b"%d:" % i + b"x" * 1000) for i in range(at, min(at + 500, self.count))])
         for turn in range(12):
@@ -229,7 +229,7 @@ class WarmUpTest(unittest.TestCase):
                 client.pipeline(reads[at:at + 200])
 
     def heats(self, client):
-        """Heat of the keys of the hot set that are in RAM, without loading the others."""
+        """Returns the heat of the keys of the hot set that are in RAM, without loading the others."""
         places = client.pipeline([("TIER", "WHERE", "k%d" % i) for i in range(self.hot)])
         hot = [i for i, place in enumerate(places) if str(place) == "hot" or place == b"hot"]
         return dict(zip(hot, client.pipeline([("OBJECT", "FREQ", "k%d" % i) for i in hot])))
@@ -239,7 +239,7 @@ class WarmUpTest(unittest.TestCase):
 
     def prepare(self):
         with self.server.client() as client:
-            client.must("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")      # OBJECT FREQ wants it
+            client.must("CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")      # required by OBJECT FREQ
             self.fill(client)
             rewrite(client)
             return self.heats(client)
@@ -257,7 +257,7 @@ class WarmUpTest(unittest.TestCase):
                     expected = (changed or {}).get(i, b"%d:" % i + b"x" * 1000)
                     self.assertEqual(value, expected, "k%d" % i)
 
-    def test_the_hot_set_is_back_after_a_restart(self):
+    def test_the_hot_set_is_loaded_after_a_restart(self):
         before = self.prepare()
         self.assertGreater(len(before), self.hot // 2)
         self.server.restart(kill=True)
@@ -266,7 +266,7 @@ class WarmUpTest(unittest.TestCase):
         after = self.back()
         self.assertEqual(stats["tier_warmup_state"], "done")
         missing = [i for i in before if i not in after]
-        self.assertLess(len(missing), len(before) // 10, "memory is a little higher or lower; the coldest may stay away")
+        self.assertLess(len(missing), len(before) // 10, "memory usage varies slightly; the coldest keys may stay cold")
         self.assertEqual([], [i for i in missing if before[i] > sorted(before.values())[len(before) // 4]])
         self.assertEqual([], [(i, before[i], after[i]) for i in after if i in before and abs(before[i] - after[i]) > 3])
         memory = self.server.info("memory")
@@ -278,14 +278,14 @@ class WarmUpTest(unittest.TestCase):
         self.check_values()
         self.server.stop()
 
-    def test_killed_in_the_middle_it_begins_again(self):
+    def test_a_warm_up_that_is_killed_begins_again(self):
         before = self.prepare()
         self.server.options["tier-warmup-rate"] = 2000
         for _ in range(3):
             self.server.restart(kill=True)
             until(lambda: int(self.server.info("tiering")["tier_warmup_keys_loaded"]) > 50, 60, "a beginning")
         with self.server.client() as client:
-            rewrite(client)             # in the middle of it, too
+            rewrite(client)             # during the warm-up as well
         self.server.options["tier-warmup-rate"] = 0
         self.server.restart(kill=True)
         self.done()
@@ -294,7 +294,7 @@ class WarmUpTest(unittest.TestCase):
         self.check_values()
         self.server.stop()
 
-    def test_writes_and_a_flush_meanwhile(self):
+    def test_writes_and_a_flush_during_the_warm_up(self):
         self.prepare()
         self.server.options["tier-warmup-rate"] = 3000
         self.server.restart(kill=True)
@@ -322,7 +322,7 @@ class WarmUpTest(unittest.TestCase):
             self.assertEqual(int(self.server.info("tiering")["tier_hot_keys"]), 1)
         self.server.stop()
 
-    def test_it_can_be_switched(self):
+    def test_the_warm_up_can_be_switched(self):
         self.prepare()
         self.server.options["tier-warmup"] = "no"
         self.server.restart(kill=True)
@@ -334,7 +334,7 @@ class WarmUpTest(unittest.TestCase):
             self.assertGreater(int(self.server.info("tiering")["tier_hot_keys"]), self.hot // 2)
         self.server.stop()
 
-    def test_a_bad_file_is_told_and_harmless(self):
+    def test_a_damaged_file_is_reported_and_harmless(self):
         self.prepare()
         self.server.kill9()
         folder = os.path.join(self.server.folder, "appendonlydir")

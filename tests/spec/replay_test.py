@@ -1,7 +1,7 @@
-"""What the commands of every family leave is still there, exactly, after kill -9 and replay, after a checkpoint, and after a
-dump.rdb went to redis-server and came back. There is no oracle for the replies here: the data before is the model.
+"""The data that the commands of every family create is exactly the same after kill -9 and replay, after a checkpoint, and after a
+dump.rdb was loaded and written by redis-server. Replies are not compared here: the data before is the model.
 
-Commands whose effect hangs on chance or on the clock (SPOP, relative times, XADD *, deliveries) are drawn often.
+Commands whose effect depends on chance or on the clock (SPOP, relative times, XADD *, deliveries) are drawn often.
 """
 import os
 import re
@@ -21,8 +21,8 @@ ENCODINGS = {"hash-max-listpack-entries": "8", "hash-max-listpack-value": "20", 
              "zset-max-listpack-entries": "8", "zset-max-listpack-value": "20", "list-max-listpack-size": "4",
              "list-compress-depth": "1", "stream-node-max-entries": "5", "stream-node-max-bytes": "300"}
 OWN_ENCODINGS = {"set-max-listpack-entries": "8", "set-max-listpack-value": "20"}
-SETTLE_S = 0.15         # the short times below are over then
-# Not logged, on purpose: when a consumer last asked. And what only a radix tree has.
+SETTLE_S = 0.15         # the short times below have expired by then
+# Intentionally not logged: when a consumer was last seen. And fields of radix trees only.
 CLOCKS = (b"seen-time", b"active-time", b"idle", b"inactive", b"radix-tree-keys", b"radix-tree-nodes")
 BATCH = 40
 
@@ -33,7 +33,7 @@ def commands_of(server):
 
 
 class Writer:
-    """Draws commands; those of Generator, made into real ones, and some whose effect the words alone do not tell."""
+    """Draws commands: those of Generator, converted to real ones, and some whose effect does not depend on their words only."""
 
     def __init__(self, seed, commands, field_times):
         self.generator = Generator(seed, commands)
@@ -103,7 +103,7 @@ class Writer:
         ))()
 
     def next(self):
-        """A list of commands."""
+        """Returns a list of commands."""
         roll = self.random.random()
         if roll < 0.12:
             return [self.of_the_moment()]
@@ -125,7 +125,7 @@ class Writer:
             batch = []
             while len(batch) < BATCH:
                 batch += self.next()
-            # What is dumped has to be known before it is restored.
+            # The payload of DUMP has to be known before RESTORE.
             plain = [args for args in batch if args[0] != b"@restore"]
             client.pipeline(plain)
             for args in batch:
@@ -138,7 +138,7 @@ class Writer:
 
 
 def crc64_table():
-    """Jones' polynomial, the lowest bit first."""
+    """CRC-64 with Jones' polynomial, lowest bit first."""
     table = []
     for byte in range(256):
         for _ in range(8):
@@ -153,7 +153,7 @@ TELLING = bytes((0, 1, 2, 3, 4, 5, 9, 17, 18, 24, 25, 0x3f, 0x40, 0x7f, 0x80, 0x
 
 
 def dump_of(payload):
-    """A payload with the footer that RESTORE wants."""
+    """Returns a payload with the footer that RESTORE requires."""
     data, crc = payload + b"\x0c\x00", 0
     for byte in data:
         crc = CRC64[(crc ^ byte) & 255] ^ crc >> 8
@@ -180,7 +180,7 @@ def mutated(draw, payload):
 
 
 def strip(reply):
-    """Without the clocks that are no data."""
+    """Returns the reply without times that are not data."""
     if isinstance(reply, Map):
         return [(name, strip(value)) for name, value in reply if name not in CLOCKS]
     if type(reply) is list:
@@ -201,7 +201,7 @@ def in_order(kind, reply):
 
 
 def state(client, field_times=False):
-    """{(database, key): [type, when it expires, value, when its fields expire]}"""
+    """Returns {(database, key): [type, expiry, value, expiries of fields]}."""
     out = {}
     for database in range(DATABASES):
         client.must("SELECT", database)
@@ -230,7 +230,7 @@ class ReplayTest(unittest.TestCase):
             was, is_now = before.get(name), after.get(name)
             if was != is_now:
                 last = [quote(args)[:300] for args in self.seen if any(name[1] == arg for arg in args[1:])][-12:]
-                self.fail("%s: database %d, key %r (seed %d)\n    was %s\n    is  %s\nthe last commands that name it:\n    %s" % (
+                self.fail("%s: database %d, key %r (seed %d)\n    was %s\n    is  %s\nthe last commands with this key:\n    %s" % (
                     what, name[0], name[1], self.seed, shown(was), shown(is_now), "\n    ".join(last)))
 
     def options(self, **more):
@@ -284,10 +284,10 @@ class ReplayTest(unittest.TestCase):
                     client.must("BGREWRITEAOF")
                 self.rewritten(server)
                 server.restart(kill=kill)
-                self.same(before, self.settled(server), "after a checkpoint and %s" % ("kill -9" if kill else "an orderly end"))
+                self.same(before, self.settled(server), "after a checkpoint and %s" % ("kill -9" if kill else "an orderly shutdown"))
 
     @kelvin_only
-    def test_a_dump_goes_to_redis_and_comes_back(self):
+    def test_a_dump_to_redis_and_back(self):
         print("  seed %d" % self.seed, file=sys.stderr)
         with Server(self.options(appendonly="no")) as ours, Server(ENCODINGS, binary=REDIS, start=False) as redis:
             writer = Writer(self.seed, commands_of(ours), field_times=False)
@@ -306,8 +306,8 @@ class ReplayTest(unittest.TestCase):
                 self.same(before, self.settled(again, field_times=False), "back from redis-server")
 
     @kelvin_only
-    def test_the_log_is_one_that_redis_replays(self):
-        """The log of an empty start has no image behind it: redis-server must make the same of it."""
+    def test_redis_replays_the_log(self):
+        """The log of a start without data has no image: redis-server must have the same data after loading it."""
         print("  seed %d" % self.seed, file=sys.stderr)
         with Server(self.options(**{"auto-aof-rewrite-percentage": "0"})) as ours, \
                 Server(dict(ENCODINGS, appendonly="yes"), binary=REDIS, start=False) as redis:
@@ -324,9 +324,9 @@ class ReplayTest(unittest.TestCase):
             self.same(before, self.settled(redis, field_times=False), "in redis-server, from our log")
 
     @kelvin_only
-    def test_what_hostile_bytes_made_is_replayed(self):
-        """Payloads that were tampered with, as far as RESTORE takes them, and HyperLogLogs with bytes out of place; then commands on
-        them. Each of them is made cold now and then, and must be there after a restart as it was."""
+    def test_hostile_payloads_are_replayed(self):
+        """Modified payloads that RESTORE accepts, and HyperLogLogs with wrong bytes; then commands on them. Each of them is demoted from
+        time to time, and must be the same after a restart."""
         print("  seed %d" % self.seed, file=sys.stderr)
         taken = 0
         with Server(self.options(**{"auto-aof-rewrite-percentage": "0"})) as server:
@@ -356,7 +356,7 @@ class ReplayTest(unittest.TestCase):
         self.assertGreater(taken, scaled(200))
 
     @kelvin_only
-    def test_what_wraps_or_fails_half_way_stops_no_restart(self):
+    def test_commands_that_overflow_or_fail_midway_do_not_prevent_a_restart(self):
         commands = (
             "XADD s 1-1 f v", "XSETID s 1-1 ENTRIESADDED 9223372036854775807", "XADD s 2-1 f v",
             "XADD t 1-1 f v", "XADD t 2-1 f v", "XGROUP CREATE t g 0 ENTRIESREAD 9223372036854775807", "XREADGROUP GROUP g c STREAMS t >",
@@ -365,7 +365,7 @@ class ReplayTest(unittest.TestCase):
             with server.client() as client:
                 for command in commands:
                     client.must(*command.split())
-                # A sparse HyperLogLog that ends too early: some elements have a register, some have none.
+                # A sparse HyperLogLog that is too short: some elements have a register, some do not.
                 for key, size in (("p", 0), ("big", 5000)):
                     client.must("SET", key, b"HYLL\x01" + bytes(11) + b"\x60\x00" + b"\x80" * size)
                     self.assertIn(b"INVALIDOBJ", client.call("PFADD", key, *["e%d" % index for index in range(60)]))
@@ -383,7 +383,8 @@ class ReplayTest(unittest.TestCase):
 
     @kelvin_only
     def test_a_cold_key_that_is_source_and_destination_is_replayed_as_one(self):
-        """So many keys that the last are not looked at ahead, and no other command that names them: the replay loads the source when the destination was looked up already."""
+        """Enough keys that look-ahead does not reach the last ones, and no other command uses them: replay loads the source after it has
+        looked up the destination."""
         missing = ["missing:%d" % index for index in range(70)]
         with Server(self.options(**{"tier-warmup": "no", "auto-aof-rewrite-percentage": "0"})) as server:
             with server.client() as client:
@@ -405,8 +406,8 @@ class ReplayTest(unittest.TestCase):
                 self.assertEqual(client.must("EXISTS", "s", "z", "b"), 0)
                 self.assertEqual(client.must("DBSIZE"), 0)
 
-    def test_a_difference_is_noticed(self):
-        """The harness itself."""
+    def test_a_difference_is_found(self):
+        """A test of the comparison."""
         with Server(dict(ENCODINGS)) as server, server.client() as client:
             client.must("HSET", "h", "f", "1")
             client.must("XADD", "x", "1-1", "f", "1")

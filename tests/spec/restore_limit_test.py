@@ -1,5 +1,5 @@
-"""RESTORE of a string that unpacks to more than is allowed is refused before memory is asked for it; logs and dumps are read whatever the
-limit has become."""
+"""RESTORE of a string that would decompress to more than the limit is refused before memory is allocated; logs and dumps are read
+regardless of the limit."""
 import os
 import re
 import sys
@@ -21,7 +21,7 @@ def length(number):
 
 
 def many(size):
-    """LZF of so many x, about 88 times as small."""
+    """Returns `size` bytes of x compressed with LZF, about 88 times smaller."""
     count, rest = divmod(size - 1, 264)
     packed = b"\x00x" + b"\xe0\xff\x00" * count + (b"\x1f" + b"x" * 32) * (rest // 32) + (bytes([rest % 32 - 1]) + b"x" * (rest % 32) if rest % 32 else b"")
     return b"\xc3" + length(len(packed)) + length(size) + packed
@@ -46,13 +46,13 @@ class RestoreLimitTest(ServerCase):
             self.assertEqual(self.c.must("RESTORE", "k", 0, dump(type, before + many(4 * MB) + after), "REPLACE"), OK, type)
 
     @unittest.skipIf(is_sanitized(), "a sanitizer's memory is not the server's")
-    def test_what_is_refused_takes_no_memory(self):
+    def test_a_refused_string_takes_no_memory(self):
         before = self.peak()
         for type, size in ((0, 600 * MB), (16, 1025 * MB)):
             self.assertEqual(self.c.call("RESTORE", "k", 0, dump(type, many(size))), BAD)
         self.assertLess(self.peak(), before + 128 * MB)     # the request itself has 12 MB
 
-    def test_what_the_log_has_was_allowed(self):
+    def test_strings_in_the_log_are_allowed(self):
         with Server({"appendonly": "yes", "proto-max-bulk-len": 8 * MB}) as server:
             with server.client() as client:
                 client.must("RESTORE", "k", 0, dump(0, many(6 * MB)))
@@ -62,7 +62,7 @@ class RestoreLimitTest(ServerCase):
             with server.client() as client:
                 self.assertEqual(client.must("STRLEN", "k"), 6 * MB)
 
-    def test_what_a_dump_has_was_allowed(self):
+    def test_strings_in_a_dump_are_allowed(self):
         with Server({"save": ""}, binary=REDIS) as server, server.client() as client:
             client.must("SET", "k", b"x" * (6 * MB))
             client.must("SAVE")

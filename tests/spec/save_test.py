@@ -1,5 +1,5 @@
-"""SAVE, BGSAVE, LASTSAVE, save points, the dump at SHUTDOWN: replies beside redis-server's, and every dump loaded by redis-server and
-compared key by key. Whose dump it is: the data set's id."""
+"""SAVE, BGSAVE, LASTSAVE, save points, the dump at SHUTDOWN: replies compared with redis-server, and every dump loaded by redis-server and
+compared key by key. The identity of the data set in dumps and logs."""
 import os
 import random
 import re
@@ -35,7 +35,7 @@ def dump_path(server, name="dump.rdb"):
 
 
 def saved(server, timeout=60):
-    """Waits for the end of a background save; INFO's fields then."""
+    """Waits for the end of a background save; returns the fields of INFO."""
     until(lambda: server.info("persistence")["rdb_bgsave_in_progress"] == "0", timeout, "the end of the save")
     return server.info("persistence")
 
@@ -54,7 +54,7 @@ READ = {b"string": [b"GET", b"key"], b"hash": [b"HGETALL", b"key"], b"list": [b"
 
 
 def contents(client, database):
-    """{key: (type, value, expiry in ms since 1970 or -1)} of one database."""
+    """Returns {key: (type, value, expiry in ms since 1970 or -1)} of one database."""
     client.must("SELECT", database)
     keys, cursor = set(), b"0"
     while True:
@@ -105,7 +105,7 @@ class RepliesTest(PairCase):
             saved(server)
             until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0")
 
-    def test_words(self):
+    def test_arguments(self):
         self.both("""
             SAVE x
             BGSAVE foo
@@ -129,7 +129,7 @@ class RepliesTest(PairCase):
             CONFIG GET save
         """)
 
-    def test_save_answers_when_the_dump_is_there(self):
+    def test_save_replies_when_the_dump_is_complete(self):
         for server in (self.server, self.oracle):
             if os.path.exists(dump_path(server)):
                 os.remove(dump_path(server))
@@ -141,7 +141,7 @@ class RepliesTest(PairCase):
         self.assertGreaterEqual(self.c.must("LASTSAVE"), before)
         self.assertLessEqual(self.c.must("LASTSAVE"), time.time() + 1)
 
-    def test_info_tells_what_was_saved(self):
+    def test_info_has_the_state_of_saves(self):
         fields = ("rdb_changes_since_last_save", "rdb_bgsave_in_progress", "rdb_last_bgsave_status", "rdb_current_bgsave_time_sec",
                   "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded", "current_save_keys_processed", "current_save_keys_total",
                   "aof_rewrite_scheduled")
@@ -186,7 +186,7 @@ class RepliesTest(PairCase):
             info = saved(server)
             self.assertEqual((info["rdb_last_bgsave_status"], info["rdb_changes_since_last_save"]), ("ok", "1"))
             self.assertIn(info["rdb_last_bgsave_time_sec"], ("1", "2", "3"))
-            # What was scheduled comes by itself.
+            # A scheduled save starts by itself.
             until(lambda: server.info("persistence")["aof_rewrite_scheduled"] == "0")
             until(lambda: server.info("persistence")["aof_rewrite_in_progress"] == "0")
             self.assertGreaterEqual(int(server.info("persistence")["aof_rewrites"]), count)
@@ -207,8 +207,8 @@ class RepliesTest(PairCase):
                 until(lambda: int(server.info("persistence")["rdb_saves"]) == saves + 1)
                 saved(server)
 
-    def test_save_while_clients_go_on(self):
-        """Unlike Redis: only who asked waits."""
+    def test_save_does_not_block_other_clients(self):
+        """Unlike Redis: only the client that called SAVE waits."""
         if is_redis():
             self.skipTest("SAVE blocks redis-server")
         self.c.must("MSET", *[word for i in range(10) for word in ("k%d" % i, i)])
@@ -222,7 +222,7 @@ class RepliesTest(PairCase):
             self.assertLess(time.monotonic() - began, 0.5)
             self.assertEqual(self.c.call("SAVE"), Error(b"ERR Background save already in progress"))
             self.assertEqual(waiting.receive(), OK)
-            # One who leaves before it ends disturbs nobody.
+            # A client that disconnects before the end affects no other client.
             waiting.send(b"SAVE\r\n")
             until(lambda: self.server.info("persistence")["rdb_bgsave_in_progress"] == "1")
         self.c.must("CONFIG", "SET", "rdb-key-save-delay", 0)
@@ -237,7 +237,7 @@ class RepliesTest(PairCase):
 
 
 class FailureTest(unittest.TestCase):
-    """A save that fails, on both. A directory in the dump's place can't be renamed over."""
+    """A save that fails, on both: the rename fails if there is a directory with the name of the dump."""
 
     def pair(self, options):
         return [started(self, options), started(self, options, binary=REDIS)]
@@ -284,7 +284,7 @@ class FailureTest(unittest.TestCase):
         for ours, theirs in zip(*replies):
             self.assertEqual(ours, theirs)
 
-    def test_a_save_that_succeeds_opens_the_door_too(self):
+    def test_a_successful_save_allows_writes_again(self):
         for server in self.pair({"save": "3600 1"}):
             with server.client() as client:
                 self.broken(server, client)
@@ -293,7 +293,7 @@ class FailureTest(unittest.TestCase):
                 self.assertEqual(client.must("SAVE"), OK)
                 self.assertEqual(client.must("SET", "k", "w"), OK)
 
-    def test_without_save_points_a_failure_stops_nobody(self):
+    def test_without_save_points_a_failure_refuses_no_writes(self):
         for server in self.pair({}):
             with server.client() as client:
                 self.broken(server, client)
@@ -308,7 +308,7 @@ class FailureTest(unittest.TestCase):
                 self.mend_dump(server)
                 began = time.monotonic()
                 until(lambda: server.info("persistence")["rdb_last_bgsave_status"] == "ok")
-                self.assertGreater(time.monotonic() - began, 2)     # 5 s after the first, which was a while ago
+                self.assertGreater(time.monotonic() - began, 2)     # 5 s after the first, which was some time ago
                 self.assertEqual(client.must("SET", "k", "w"), OK)
 
     def limit(self, server, size):
@@ -316,7 +316,7 @@ class FailureTest(unittest.TestCase):
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard if size is None else size, hard))
 
     @kelvin_only
-    def test_a_disk_that_takes_no_more_leaves_the_dump_before(self):
+    def test_a_full_disk_keeps_the_previous_dump(self):
         server = started(self, {"save": "3600 1"})
         with server.client() as client:
             client.must("SET", "k", "old")
@@ -324,7 +324,7 @@ class FailureTest(unittest.TestCase):
             before = read_bytes(dump_path(server))
             for i in range(300):
                 client.must("SET", "k%d" % i, random.Random(i).randbytes(1000))
-            # Enough for the store's files, which are written in smaller pieces, is not needed: that is a failure, too.
+            # The limit need not be large enough for the store's files: that is a failure as well.
             self.limit(server, 100000)
             self.assertEqual(client.must("BGSAVE"), STARTED)
             self.assertEqual(saved(server)["rdb_last_bgsave_status"], "err")
@@ -334,7 +334,7 @@ class FailureTest(unittest.TestCase):
             self.assertEqual(read_bytes(dump_path(server)), before)
             self.assertEqual(leftovers(server), [])
             self.assertRegex(server.log(), rb"Background saving error: .*(File too large|in error|I/O error)")
-            until(lambda: client.call("SAVE") == OK)        # the store may have to come back first
+            until(lambda: client.call("SAVE") == OK)        # the store may have to recover first
             self.assertEqual(client.must("SET", "k", "w"), OK)
         server.stop()
 
@@ -345,7 +345,7 @@ class FailureTest(unittest.TestCase):
         disk = SmallDisk(1)
         self.addCleanup(disk.close)
         if not disk.available:
-            self.skipTest("the kernel does not allow a mount of one's own")
+            self.skipTest("the kernel does not permit a private mount")
         elsewhere = tempfile.mkdtemp(prefix="kelvin-store-")
         self.addCleanup(shutil.rmtree, elsewhere, True)
         server = Server({"save": "3600 1", "dir": disk.path, "tier-dir": os.path.join(elsewhere, "store")}, prefix=disk.prefix)
@@ -443,7 +443,7 @@ class ContentsTest(unittest.TestCase):
                     commands.append(["PEXPIREAT", key, far + rng.randrange(10 ** 6)])
         client.pipeline(commands)
 
-    def test_everything_is_in_the_dump(self):
+    def test_all_data_is_in_the_dump(self):
         seed = seed_new()
         for options in ({}, {"maxmemory-policy": "allkeys-lfu"}, {"rdbchecksum": "no"}, {"appendonly": "yes"}, {"rdbcompression": "no"}):
             server = started(self, options)
@@ -451,7 +451,7 @@ class ContentsTest(unittest.TestCase):
                 self.fill(client, random.Random(seed), scaled(400))
                 client.must("SAVE")
                 self.compare(server, 3)
-                # Once more, with all of it cold, and after an empty start.
+                # Once more, with all keys cold, and after a start without data.
                 if server.kelvin:
                     for database in range(3):
                         client.must("SELECT", database)
@@ -464,8 +464,8 @@ class ContentsTest(unittest.TestCase):
                 self.compare(server, 3)
             server.stop()
 
-    def test_compression_is_that_of_redis(self):
-        """What repeats takes little room, about as much as in a dump of redis-server; and not, when it is switched off."""
+    def test_compression_is_like_that_of_redis(self):
+        """Repetitive values are small, about as in a dump of redis-server; not if compression is off."""
         sizes = {}
         for binary in (None, REDIS):
             server = started(self, {"hash-max-listpack-value": "200"}, binary=binary)
@@ -486,7 +486,7 @@ class ContentsTest(unittest.TestCase):
         self.assertLess(abs(sizes[None, "yes"] - sizes[REDIS, "yes"]), sizes[REDIS, "yes"] * 0.15, sizes)
         self.assertLess(abs(sizes[None, "no"] - sizes[REDIS, "no"]), sizes[REDIS, "no"] * 0.05, sizes)
 
-    def test_expired_keys_are_not_seen_again(self):
+    def test_expired_keys_are_not_loaded(self):
         server = started(self)
         with server.client() as client:
             client.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
@@ -499,13 +499,13 @@ class ContentsTest(unittest.TestCase):
         server.stop()
 
     @kelvin_only
-    def test_cold_keys_while_writers_go_on(self):
-        """More data than memory, and writers that never stop: the dump is of one instant. Each writer sets a row of keys to its next
-        number, one after the other; at any instant the row holds one number up to some place and the number before after it."""
+    def test_a_dump_of_cold_keys_during_writes(self):
+        """More data than memory, and permanent writers: the dump is of one instant. Each writer sets a series of keys to its next number,
+        in order; at any instant the keys up to some position have one number, and the others the previous one."""
         seed = seed_new()
         server = started(self, {"maxmemory": "24mb", "maxmemory-policy": "noeviction"})
         count, row, stop, problems = scaled(60000), 20, threading.Event(), []
-        self.repeat = 60 * 60000 // count       # always some 29 MB
+        self.repeat = 60 * 60000 // count       # always about 29 MB
         with server.client(timeout=120) as client:
             for at in range(0, count, 1000):
                 client.pipeline(["SET", b"c%d" % i, struct.pack(">Q", i) * self.repeat] + (["EX", "100000"] if i % 3 == 0 else [])
@@ -566,7 +566,7 @@ class ShutdownTest(unittest.TestCase):
                 server.process.send_signal(how)
             self.assertEqual(server.wait_end(), 0, server.log_tail())
 
-    def test_who_leaves_a_dump(self):
+    def test_which_shutdowns_write_a_dump(self):
         cases = ((signal.SIGTERM, "3600 1", "no", True), (signal.SIGINT, "3600 1", "no", True), ("SHUTDOWN", "3600 1", "no", True),
                  ("SHUTDOWN NOSAVE", "3600 1", "no", False), ("SHUTDOWN SAVE", "", "no", True), ("SHUTDOWN", "", "no", False),
                  (signal.SIGTERM, "", "no", False), ("SHUTDOWN SAVE", "", "yes", True), ("SHUTDOWN SAVE NOW FORCE", "", "no", True))
@@ -594,7 +594,7 @@ class ShutdownTest(unittest.TestCase):
             self.ends(server, signal.SIGINT)
             self.assertFalse(os.path.exists(dump_path(server)))
 
-    def test_no_end_without_its_dump(self):
+    def test_no_shutdown_without_its_dump(self):
         for binary in (None, REDIS):
             server = started(self, {"save": "3600 1"}, binary=binary)
             os.makedirs(os.path.join(dump_path(server), "in-the-way"))
@@ -613,7 +613,7 @@ class ShutdownTest(unittest.TestCase):
             self.assertIsNone(server.alarm())
             self.assertEqual(leftovers(server), [])
 
-    def test_what_was_acknowledged_is_in_the_last_dump(self):
+    def test_acknowledged_writes_are_in_the_last_dump(self):
         server = started(self, {"save": "3600 1"})
         acknowledged = [0] * 4
 
@@ -639,7 +639,7 @@ class ShutdownTest(unittest.TestCase):
                 self.assertIn(int(client.must("GET", "w%d" % number)) - last, (0, 1))
 
     @kelvin_only
-    def test_meanwhile_readers_are_served_and_writers_wait(self):
+    def test_during_the_last_dump_reads_run_and_writes_wait(self):
         server = started(self, {"save": "3600 1"})
         with server.client() as client, server.client() as writer, server.client() as ending:
             client.must("MSET", *[word for i in range(100) for word in ("k%d" % i, i)])
@@ -653,7 +653,7 @@ class ShutdownTest(unittest.TestCase):
                 writer.socket.settimeout(0.3)
                 writer.receive()
             writer.socket.settimeout(20)
-            # Nobody else may save now; somebody may change his mind.
+            # No other save may run now; the shutdown may be cancelled.
             self.assertEqual(client.call("BGSAVE"), Error(b"ERR Background save already in progress"))
             self.assertEqual(client.must("SHUTDOWN", "ABORT"), OK)
             self.assertEqual(ending.receive(), Error(b"ERR Errors trying to SHUTDOWN. Check logs."))
@@ -662,7 +662,7 @@ class ShutdownTest(unittest.TestCase):
             self.assertFalse(os.path.exists(dump_path(server)))
             client.must("CONFIG", "SET", "rdb-key-save-delay", 0)
             self.assertEqual(client.must("SAVE"), OK)
-            # Or insist.
+            # Or a second SHUTDOWN, with NOSAVE, ends the server.
             client.must("CONFIG", "SET", "rdb-key-save-delay", 50000)
             os.remove(dump_path(server))
             ending.send(b"SHUTDOWN\r\n")
@@ -674,7 +674,7 @@ class ShutdownTest(unittest.TestCase):
         self.assertIsNone(server.alarm())
 
     @kelvin_only
-    def test_a_background_save_does_not_hold_the_end_up(self):
+    def test_a_background_save_does_not_delay_a_shutdown(self):
         server = started(self, {"save": ""})
         with server.client() as client:
             client.must("MSET", *[word for i in range(1000) for word in ("k%d" % i, i)])
@@ -689,7 +689,7 @@ class ShutdownTest(unittest.TestCase):
 
 @kelvin_only
 class CrashTest(unittest.TestCase):
-    def test_a_kill_in_the_middle_leaves_the_dump_before(self):
+    def test_a_kill_during_a_save_keeps_the_previous_dump(self):
         server = started(self, {"appendonly": "yes"})
         with server.client() as client:
             client.must("MSET", *[word for i in range(100) for word in ("k%d" % i, i)])
@@ -714,7 +714,7 @@ class CrashTest(unittest.TestCase):
 
 
     def test_kills_at_random_moments(self):
-        """Writers, saves one after the other, kill -9: what was acknowledged is there, and the dump is a whole one."""
+        """Writers, consecutive saves, kill -9: acknowledged writes are there, and the dump is complete."""
         seed = seed_new()
         rng = random.Random(seed)
         server = started(self, {"appendonly": "yes", "maxmemory": "20mb"})
@@ -744,14 +744,14 @@ class CrashTest(unittest.TestCase):
 
 
 def aux_fields(path):
-    """kelvin-id and kelvin-image; the latter's digits may be packed into an integer."""
+    """Returns kelvin-id and kelvin-image; the latter may be encoded as an integer."""
     data = read_bytes(path)
     return dict(re.findall(rb"\xfa.(kelvin-[a-z]+)(?:\xc0.|.)([0-9a-f]+)", data, re.S))
 
 
 @kelvin_only
 class ProvenanceTest(unittest.TestCase):
-    """Which dump belongs to which log."""
+    """Dumps and logs of the same or of different data sets."""
 
     def refused(self, server, *words):
         server.launch()
@@ -782,7 +782,7 @@ class ProvenanceTest(unittest.TestCase):
         self.assertEqual(aux_fields(dump_path(server))[b"kelvin-id"], fields[b"kelvin-id"])
         server.stop()
 
-    def test_a_foreign_dump_beside_the_log_stops_the_start(self):
+    def test_a_foreign_dump_with_a_log_prevents_the_start(self):
         server, other = started(self, {"appendonly": "yes"}), started(self, {"appendonly": "yes"})
         redis = started(self, {}, binary=REDIS)
         for each in (server, other, redis):
@@ -810,8 +810,8 @@ class ProvenanceTest(unittest.TestCase):
         server.stop()
         other.stop()
 
-    def test_what_redis_left_is_taken_over(self):
-        """A directory of Redis with log and dump side by side: the log is the data, and the dump no reason to stop."""
+    def test_a_directory_of_redis_is_imported(self):
+        """A directory of Redis with a log and a dump: the log is the data, and the dump does not prevent the start."""
         server = started(self, {"appendonly": "yes"}, binary=REDIS)
         with server.client() as client:
             client.must("SET", "k", "before")
@@ -831,7 +831,7 @@ class ProvenanceTest(unittest.TestCase):
             self.assertEqual(client.must("GET", "k"), b"after")
         kelvin.stop()
 
-    def test_a_dump_that_became_the_log_may_stay(self):
+    def test_a_dump_that_became_the_log_may_remain(self):
         for kind in ("redis", "kelvin"):
             first = started(self, {}, binary=REDIS if kind == "redis" else None)
             with first.client() as client:
@@ -846,10 +846,10 @@ class ProvenanceTest(unittest.TestCase):
             if kind == "kelvin":
                 self.assertEqual(aux_fields(dump_path(server))[b"kelvin-id"].decode(), read_bytes(
                     os.path.join(server.folder, "appendonlydir", "appendonly.aof.id")).split()[3].decode())
-            # Another one in its place is seen, though.
+            # But another dump in its place is noticed.
             server.terminate()
             data = read_bytes(dump_path(server))
-            os.remove(dump_path(server))        # it may be the log's base, too, by a second name
+            os.remove(dump_path(server))        # it may also be the log's base, by a second name
             with open(dump_path(server), "wb") as file:
                 file.write(data + b"x")
             if kind == "redis":
@@ -858,7 +858,7 @@ class ProvenanceTest(unittest.TestCase):
                 server.start()
             server.discard()
 
-    def test_without_a_log_a_dump_goes_on_under_its_id(self):
+    def test_without_a_log_dumps_keep_the_id(self):
         server = started(self, {"save": "3600 1"})
         ids = []
         for i in range(3):
@@ -871,7 +871,7 @@ class ProvenanceTest(unittest.TestCase):
         self.assertEqual(len(set(ids)), 1)
         server.stop()
 
-    def test_what_was_written_without_the_log_is_not_the_logs(self):
+    def test_writes_without_the_log_belong_to_the_dump_only(self):
         server = started(self, {"appendonly": "yes"})
         with server.client() as client:
             client.must("SET", "k", "old")
@@ -887,7 +887,7 @@ class ProvenanceTest(unittest.TestCase):
         self.assertNotEqual(aux_fields(dump_path(server))[b"kelvin-id"], own)
         server.options["appendonly"] = "yes"
         self.refused(server, b"does not belong to the log")
-        # As the message says: the log's data, or the dump's.
+        # The two ways that the message describes: use the log, or use the dump.
         shutil.move(os.path.join(server.folder, "appendonlydir"), os.path.join(server.folder, "old"))
         server.start()
         with server.client() as client:
@@ -910,7 +910,7 @@ class ProvenanceTest(unittest.TestCase):
             self.assertEqual(client.must("GET", "k"), b"v")
         server.stop()
 
-    def test_a_damaged_id_stops_the_start(self):
+    def test_a_damaged_id_prevents_the_start(self):
         server = started(self, {"appendonly": "yes"})
         self.assertEqual(server.terminate(), 0)
         path = os.path.join(server.folder, "appendonlydir", "appendonly.aof.id")
@@ -919,7 +919,7 @@ class ProvenanceTest(unittest.TestCase):
             with open(path, "wb") as file:
                 file.write(bad)
             self.refused(server, b"appendonly.aof.id is damaged")
-        # One that is lost is made anew: the log is what counts.
+        # A lost one is created again: the log decides.
         os.remove(path)
         server.start()
         self.assertNotEqual(self.id_of(server), good.split()[3])

@@ -1,4 +1,4 @@
-"""Sets, compared with redis-server. Encodings go by the rules of Redis 7.2, which the oracle is too old for."""
+"""Sets, compared with redis-server. Encodings follow the rules of Redis 7.2; the oracle is older."""
 import os
 import shutil
 import sys
@@ -188,7 +188,7 @@ class SetTest(PairCase):
             TTL str
         """)
 
-    def test_a_wrong_type_is_told_whatever_else_is_missing(self):
+    def test_a_wrong_type_is_an_error_even_if_other_keys_are_missing(self):
         self.both("""
             SET str v
             SADD s a
@@ -205,8 +205,8 @@ class SetTest(PairCase):
             EXISTS d
         """)
 
-    def test_differences_by_both_ways(self):
-        """Few and many, small and large sets: asking each or removing all."""
+    def test_differences_with_both_algorithms(self):
+        """Few and many, small and large sets: both algorithms, by lookup in each set and by removal."""
         self.both([["SADD", "big"] + list(range(0, 3000))] +
                   [["SADD", "s%d" % number] + list(range(number * 10, number * 10 + 40)) for number in range(20)] +
                   [["SADD", "large%d" % number] + ["w%d" % i if i % 2 else i for i in range(number, 3000, 2 + number)]
@@ -243,8 +243,8 @@ class SetTest(PairCase):
         """)
         self.assertTrue(all(isinstance(reply, Error) for reply in replies[1:]))
 
-    def test_the_arguments_are_looked_at_before_the_key(self):
-        """Which of two errors is told."""
+    def test_arguments_are_checked_before_the_key(self):
+        """Which of two errors is returned."""
         self.both("""
             SET s v
             SPOP s x
@@ -262,7 +262,7 @@ class SetTest(PairCase):
             SSCAN missing 0 COUNT 0
         """)
 
-    def test_members_drawn_at_random(self):
+    def test_random_members(self):
         self.both("""
             SADD s a b c
             SADD i 1 2 3
@@ -446,7 +446,7 @@ class SetEncodingTest(ServerCase):
                 ("SADD s 007", "listpack"), ("SADD s " + "x" * 64, "listpack"), ("SADD s " + "x" * 65, "hashtable"),
                 ("SADD s " + " ".join(map(str, range(512))), "intset"), ("SADD s " + " ".join(map(str, range(513))), "hashtable"),
                 ("SADD s a " + " ".join(map(str, range(127))), "listpack"), ("SADD s a " + " ".join(map(str, range(128))), "hashtable"),
-                # The members given count, were they all the same.
+                # The number of given members decides, even if they are all equal.
                 ("SADD s " + "a " * 129, "hashtable"), ("SADD s " + "1 " * 513, "hashtable")):
             self.c.must("DEL", "s")
             self.c.run(script)
@@ -479,7 +479,7 @@ class SetEncodingTest(ServerCase):
         self.assertEqual(self.encoding("u"), "listpack")
         self.c.must("SADD", "u", "0123456789a")
         self.assertEqual(self.encoding("u"), "hashtable")
-        # Too many for an intset from the start, but not for a listpack.
+        # Initially too many for an intset, but not for a listpack.
         self.c.must("SADD", "v", *range(6))
         self.assertEqual(self.encoding("v"), "listpack")
         # An integer may be too long for a listpack as well.
@@ -488,13 +488,13 @@ class SetEncodingTest(ServerCase):
         self.c.must("SADD", "w", "x")
         self.assertEqual(self.encoding("w"), "hashtable")
 
-    def test_a_lowered_limit_shows_when_a_set_is_written(self):
+    def test_a_lowered_limit_takes_effect_when_a_set_is_written(self):
         self.c.must("SADD", "s", "a", "b", "c")
         self.c.must("SADD", "i", 1, 2, 3)
         self.limits(2, 2, 64)
         self.c.must("SADD", "s", "a")
         self.assertEqual(self.encoding("s"), "listpack")
-        self.c.must("SADD", "s", "a", "a", "a")         # as many as that don't fit: it is changed before it is looked at
+        self.c.must("SADD", "s", "a", "a", "a")         # the number exceeds the limit: the encoding changes before the members are compared
         self.assertEqual(self.encoding("s"), "hashtable")
         self.assertEqual(set(self.c.must("SMEMBERS", "s")), {b"a", b"b", b"c"})
         self.c.must("SADD", "i", 1)
@@ -513,7 +513,7 @@ class SetEncodingTest(ServerCase):
             self.c.must(*command)
             self.assertEqual(self.encoding("d"), expected, command)
 
-    def test_the_encoding_survives_the_tiers_and_copy_whatever_the_limits_say(self):
+    def test_demotion_and_copy_keep_the_encoding_regardless_of_the_limits(self):
         made = {"i": (range(100), "intset"), "p": (["a", 1, "b"], "listpack"), "t": (["x" * 65, 1], "hashtable"),
                 "only-ints": ([1, 2, 3, "x"], "listpack"), "few": (["x" * 65, "a", 1], "hashtable")}
         for key, (members, _) in made.items():
@@ -541,12 +541,12 @@ class SetEncodingTest(ServerCase):
 
 
 class SetDumpTest(PairCase):
-    """Payloads go both ways."""
+    """Payloads are exchanged with Redis."""
 
     VALUES = ([1, 2, 3], [70000, -1], [1 << 40, 5], ["a", "b", 12], ["x" * 300, "y"], list(range(600)),
               ["m%d" % index for index in range(300)], ["", "\x00\xff", "-0"])
 
-    def test_dumps_are_restored_by_each_other(self):
+    def test_dumps_are_exchanged_with_redis(self):
         for index, members in enumerate(self.VALUES):
             key = "s%d" % index
             self.both([["SADD", key] + members])
@@ -583,7 +583,7 @@ class SetLogTest(PairCase):
         return {key: (self.c.must("OBJECT", "ENCODING", key), sorted(self.c.must("SMEMBERS", key)))
                 for key in sorted(self.c.must("KEYS", "*"))}
 
-    def test_the_log_repeats_what_was_done(self):
+    def test_a_replay_gives_the_same_data(self):
         self.both("""
             SADD s a b c d e f
             SADD i 1 2 3 4
@@ -604,8 +604,8 @@ class SetLogTest(PairCase):
         self.c, _ = self.clients()
         self.assertEqual(self.state(), before)
 
-    def test_what_was_popped_stays_popped(self):
-        """The members are logged, not the drawing."""
+    def test_popped_members_stay_removed(self):
+        """The members are logged, not the SPOP."""
         self.c.must("SADD", "one", *range(300))
         self.c.must("SADD", "many", *["m%d" % index for index in range(5000)])
         self.c.must("SADD", "words", *["m%d" % index for index in range(100)])
@@ -627,7 +627,7 @@ class SetLogTest(PairCase):
         self.c, _ = self.clients()
         self.assertEqual(self.state(), before)
 
-    def test_redis_takes_our_log(self):
+    def test_redis_replays_the_log(self):
         self.c.must("SADD", "s", *range(100))
         self.c.must("SPOP", "s", 30)
         self.c.must("SPOP", "s")

@@ -54,11 +54,11 @@ class SortTest(PairCase):
             SORT i BY nosort LIMIT 1 2
         """)
 
-    def test_what_is_a_number(self):
+    def test_numbers_and_other_texts(self):
         for text in ("", " 1", "1 ", "inf", "-inf", "nan", "0x1p4", "1.5.5", "abc", "+7", "1e", "\\x001", "1\\x00abc",
                      "9223372036854775808", "infinity", "--1"):
             self.both('DEL s\nSADD s "%s" 2\nSORT s\nSORT s ALPHA' % text)
-        # Too large and too small. (Redis goes on to refuse what it sorts next, whatever it is, until some system call fails.)
+        # Too large and too small. (After this, Redis refuses the next sorts, too, until a system call resets errno.)
         for text in ("1e400", "-1e400", "1e-400", "5e-324"):
             reply = self.both('DEL s\nSADD s "%s" 2\nSORT s' % text)[-1]
             self.assertEqual(reply, Error(b"ERR One or more scores can't be converted into double"))
@@ -232,7 +232,7 @@ class SortTest(PairCase):
                 words = ["LIMIT", chooser.randrange(-2, len(members) + 3), chooser.randrange(-1, len(members) + 3)] \
                     if chooser.random() < 0.8 else []
                 words += chooser.choice(([], ["DESC"], ["ALPHA"], ["ALPHA", "DESC"]))
-                # Of equal texts only Redis knows which comes first.
+                # The order of equal texts is that of Redis' algorithm.
                 by = ["BY", "w_*"] if chooser.random() < 0.5 and "ALPHA" not in words else []
                 get = ["GET", "#", "GET", "w_*"] if chooser.random() < 0.3 else []
                 self.both([["SORT", "s"] + by + words + get])
@@ -250,8 +250,8 @@ class SortTest(PairCase):
 class SortLogTest(PairCase):
     options = {"appendonly": "yes", "appendfsync": "always"}
 
-    def test_the_log_repeats_what_was_stored(self):
-        """Also where weights are equal, which leaves the order to the server."""
+    def test_a_replay_gives_the_same_data(self):
+        """Including equal weights, where the order depends on the server."""
         self.c.must("SADD", "s", *["m%d" % index for index in range(1000)])
         self.c.must("MSET", *[word for index in range(0, 1000, 2) for word in ("w_m%d" % index, index % 7)])
         self.c.must("SREM", "s", *["m%d" % index for index in range(300, 1000)])
@@ -268,8 +268,8 @@ class SortLogTest(PairCase):
 
 @kelvin_only
 class SortTierTest(ServerCase):
-    def test_only_what_is_needed_is_loaded(self):
-        """BY reads a key for each element, GET only for those that LIMIT lets through."""
+    def test_only_needed_keys_are_loaded(self):
+        """BY reads a key for each element, GET only for those within LIMIT."""
         self.c.must("SADD", "s", *range(100))
         self.c.must("MSET", *[word for i in range(100) for word in ("w_%d" % i, 100 - i, "d_%d" % i, "data %d" % i)])
         self.c.must("HSET", "h_99", "f", "field")
@@ -292,8 +292,8 @@ class SortTierTest(ServerCase):
         self.assertEqual(self.c.must("SORT", "s", "BY", "w_*", "GET", "#", "GET", "w_*"), [b"3", b"-1", b"1", None, b"2", None])
 
     def test_a_sort_is_of_one_instant(self):
-        """The keys that BY and GET read are locked with the rest, though they are known only later; and when the set changes between its
-        passes, SORT looks again."""
+        """The keys that BY and GET read are locked together with the others, although they are known only later; if the set changes
+        meanwhile, SORT starts again."""
         with Server({"io-threads": "4"}) as server:
             done, problems, sorts = threading.Event(), [], [0]
 
@@ -330,7 +330,7 @@ class SortTierTest(ServerCase):
             self.assertEqual(problems[:1], [])
             self.assertGreater(sorts[0], 20)
 
-    def test_under_memory_that_is_too_small(self):
+    def test_with_too_little_memory(self):
         with Server({"maxmemory": "24mb"}) as server, server.client() as client:
             count = scaled(20000)
             for start in range(0, count, 500):

@@ -1,4 +1,4 @@
-"""XREAD and XREADGROUP that wait: what serves them, and what ends their waiting."""
+"""XREAD and XREADGROUP that wait: which commands serve them or end their wait."""
 import itertools
 import os
 import random
@@ -16,7 +16,7 @@ class StreamBlockTest(ServerCase):
     options = {"appendonly": "yes"}
 
     def waiting(self, *args, count=1):
-        """A client in a command that waits."""
+        """A client with a waiting command."""
         client = self.client()
         client.send(encode(args))
         deadline = time.monotonic() + 20
@@ -25,21 +25,21 @@ class StreamBlockTest(ServerCase):
             time.sleep(0.005)
         return client
 
-    def test_xread_gets_what_comes_and_nothing_older(self):
+    def test_xread_returns_only_new_entries(self):
         self.c.must("XADD", "s", "1-1", "a", "1")
         reader = self.waiting("XREAD", "BLOCK", 0, "STREAMS", "t", "s", "$", "$")
-        self.c.must("SET", "t", "a string")         # of another type: it goes on waiting
+        self.c.must("SET", "t", "a string")         # of another type: it continues to wait
         self.c.must("DEL", "t", "s")
         self.c.must("XADD", "s", "2-1", "b", "2")
         self.assertEqual(reader.receive(), [[b"s", [[b"2-1", [b"b", b"2"]]]]])
 
-    def test_the_time_is_up(self):
+    def test_timeouts(self):
         for args in (["XREAD", "BLOCK", 30, "STREAMS", "s", "0"], ["XREAD", "STREAMS", "s", "0"]):
             self.assertEqual(self.c.call(*args), NULL_ARRAY)
         for timeout, text in ((b"-1", "negative"), (b"1.5", "not an integer"), (b"9223372036854775807", "out of range")):
             self.assertIn(text.encode(), self.c.call("XREAD", "BLOCK", timeout, "STREAMS", "s", "0"))
 
-    def test_a_group_waits_and_its_reader_is_told_when_it_goes(self):
+    def test_the_reader_of_a_deleted_group_gets_an_error(self):
         self.c.must("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
         ends = [(["XGROUP", "DESTROY", "s", "g"], b"NOGROUP"), (["DEL", "s"], b"NOGROUP"), (["SET", "s", "x"], b"WRONGTYPE"),
                 (["FLUSHALL"], b"NOGROUP"), (["RENAME", "s", "other"], b"NOGROUP"), (["PEXPIRE", "s", 20], b"NOGROUP")]
@@ -53,7 +53,7 @@ class StreamBlockTest(ServerCase):
             self.assertIsInstance(reply, Error)
             self.assertTrue(reply.startswith(text), (command, reply))
 
-    def test_readers_of_a_group_are_served_in_turn_and_it_is_in_the_log(self):
+    def test_readers_of_a_group_are_served_in_turn_and_it_is_logged(self):
         self.c.must("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
         readers = [self.waiting("XREADGROUP", "GROUP", "g", "c%d" % i, "COUNT", 1, "BLOCK", 0, "STREAMS", "s", ">", count=i + 1) for i in range(3)]
         for i in range(3):
@@ -67,7 +67,7 @@ class StreamBlockTest(ServerCase):
             self.assertEqual(client.must("XPENDING", "s", "g")[0], 3)
 
     def test_databases_are_swapped_under_a_group(self):
-        """As 7.2 has it: the command is run again, on what is there now."""
+        """As in 7.2: the command is run again on the current data."""
         for made, text in (([], b"NOGROUP"), (["SET", "s", "x"], b"WRONGTYPE"), (["XADD", "s", "1-1", "a", "1"], b"NOGROUP"),
                            (["XGROUP", "CREATE", "s", "g", "$", "MKSTREAM"], None)):
             self.c.must("FLUSHALL")
@@ -78,13 +78,13 @@ class StreamBlockTest(ServerCase):
             self.c.must("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
             reader = self.waiting("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">")
             self.c.must("SWAPDB", 0, 1)
-            if text is None:                # there is such a group: it waits there
+            if text is None:                # this group exists here: it continues to wait
                 self.c.must("XADD", "s", "5-1", "a", "1")
                 self.assertEqual(reader.receive(), [[b"s", [[b"5-1", [b"a", b"1"]]]]])
             else:
                 self.assertTrue(reader.receive().startswith(text), (made, text))
 
-    def test_readers_of_other_groups_and_of_none_go_on_waiting(self):
+    def test_readers_of_other_groups_and_xread_continue_to_wait(self):
         self.c.must("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
         self.c.must("XGROUP", "CREATE", "s", "h", "$")
         gone = self.waiting("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">")
@@ -108,16 +108,16 @@ class StreamBlockTest(ServerCase):
 
 
 def refused(reply):
-    """What a group's reader is told whose stream or group has gone: 7.0 has texts of its own, 7.2 runs the command again."""
+    """The error for a reader of a group whose stream or group was deleted: 7.0 has special texts, 7.2 runs the command again."""
     if isinstance(reply, Error) and reply.startswith((b"UNBLOCKED the stream key", b"NOGROUP", b"WRONGTYPE")):
         return Error(b"gone")
     return reply
 
 
 class StreamScriptTest(ScriptCase):
-    """Random plays of readers that wait, and of all that may serve them or take their streams away. Without XSETID: after an ID that no
-    entry has, 7.0 serves with no entries; 7.2 runs the command again, and waits. And either streams only or one key a reader: when one of
-    its others has become a string, 7.2, which runs it again, tells it so."""
+    """Random scripts with waiting readers and commands that may serve them or delete their streams. Without XSETID: after an ID that no
+    entry has, 7.0 replies without entries; 7.2 runs the command again, and waits. And either only streams, or one key for each reader: if
+    another key of a reader has become a string, 7.2, which runs the command again, returns an error."""
 
     def normal(self, reply):
         return refused(reply)
@@ -142,7 +142,7 @@ class StreamScriptTest(ScriptCase):
                      ["COPY", key(), key(), "REPLACE"], ["XTRIM", key(), "MAXLEN", "1"], ["XACK", key(), group(), "%d-0" % (number - 3)],
                      ["XPENDING", key(), group()], ["XGROUP", "SETID", key(), group(), "0"]][what - 13]
 
-    def test_a_random_play(self):
+    def test_random_scripts(self):
         seed = seed_new()
         rand, ids = random.Random(seed), itertools.count(1)
         print("  seed %d" % seed, file=sys.stderr)
@@ -155,7 +155,7 @@ class StreamScriptTest(ScriptCase):
 
 @kelvin_only
 class ColdStreamPlayTest(StreamScriptTest):
-    """The same with every key cold before every command."""
+    """The same with all keys cold before every command."""
     demote = True
 
 

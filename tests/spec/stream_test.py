@@ -110,8 +110,8 @@ class StreamTest(PairCase):
         """)
 
     @kelvin_only
-    def test_setid_does_not_go_below_what_a_node_still_has(self):
-        """docs/differences.md; Redis takes it."""
+    def test_setid_is_refused_below_an_id_that_a_node_still_has(self):
+        """See docs/differences.md; Redis accepts it."""
         self.both("""
             XADD s 1-0 a 1
             XADD s 5-0 a 1
@@ -149,7 +149,7 @@ class StreamTest(PairCase):
             XINFO GROUPS s
         """ + SEE)
 
-    def test_dumps_go_both_ways(self):
+    def test_dumps_are_exchanged_with_redis(self):
         self.both(FILL + GROUPS)
         for source, target in ((self.c, self.r), (self.r, self.c)):
             target.must("RESTORE", "s", 0, source.must("DUMP", "s"), "REPLACE")
@@ -158,7 +158,7 @@ class StreamTest(PairCase):
 
 @kelvin_only
 class ColdStreamTest(StreamTest):
-    """The same, each key being sent to the store before each command."""
+    """The same, with all keys demoted before each command."""
 
     def before_command(self):
         self.c.must("TIER", "DEMOTE", "s", "made")
@@ -168,7 +168,7 @@ class ColdStreamTest(StreamTest):
 class StreamRecoveryTest(ServerCase):
     options = {"appendonly": "yes", "appendfsync": "always"}
 
-    def test_a_killed_server_has_all_of_it_again(self):
+    def test_all_data_is_there_after_a_kill(self):
         for line in (FILL + GROUPS).split("\n"):
             if line.strip():
                 self.c.must(*[word.strip('"') for word in line.split()])
@@ -183,7 +183,7 @@ class StreamRecoveryTest(ServerCase):
 
 @kelvin_only
 class ActiveTimeTest(ServerCase):
-    """When a consumer last got something, which only 7.2 has: beside when it last asked."""
+    """The time at which a consumer last received an entry (only in 7.2), in addition to the time of its last command."""
     options = {"appendonly": "yes", "appendfsync": "always"}
 
     def setUp(self):
@@ -191,14 +191,14 @@ class ActiveTimeTest(ServerCase):
         for command in ("XADD s 1-1 a 1", "XADD s 2-1 a 2", "XGROUP CREATE s g 0", "XGROUP CREATECONSUMER s g never",
                         "XREADGROUP GROUP g anna STREAMS s >"):
             self.c.must(*command.split())
-        # She goes on asking, and gets nothing.
+        # It continues to read, and receives nothing.
         def asks():
             self.c.must("XREADGROUP", "GROUP", "g", "anna", "STREAMS", "s", ">")
             return self.quiet()[0] >= 20
-        until(asks, what="time goes by")
+        until(asks, what="time passes")
 
     def quiet(self):
-        """For how long the one who asked last had got nothing by then; and what is said of the one who never asked."""
+        """Returns the inactive time of the consumer that read last, and that of the consumer that never read."""
         anna, never = self.c.must("XINFO", "CONSUMERS", "s", "g")
         see = lambda consumer: dict(zip(consumer[::2], consumer[1::2]))
         return see(anna)[b"inactive"] - see(anna)[b"idle"], see(never)[b"inactive"]
@@ -208,7 +208,7 @@ class ActiveTimeTest(ServerCase):
         consumers = dict(zip(*[iter(group)] * 2))[b"consumers"]
         return [[consumer[i] for i in (1, 3, 5)] for consumer in consumers]         # name, seen, active
 
-    def test_it_comes_back_from_the_store(self):
+    def test_it_is_loaded_from_the_store(self):
         before = self.full()
         self.assertLess(before[0][2], before[0][1])
         for _ in range(3):
@@ -217,7 +217,7 @@ class ActiveTimeTest(ServerCase):
         self.assertGreaterEqual(self.quiet()[0], 20)
         self.assertEqual(self.quiet()[1], -1)
 
-    def test_it_comes_back_from_a_checkpoint_and_a_copy_has_it(self):
+    def test_it_is_in_checkpoints_and_copies(self):
         before = self.full()
         self.c.must("BGREWRITEAOF")
         until(lambda: self.server.info()["aof_rewrite_in_progress"] == "0" and self.server.info()["aof_rewrite_scheduled"] == "0",
@@ -229,8 +229,8 @@ class ActiveTimeTest(ServerCase):
         self.c.must("RENAME", "t", "s")
         self.assertEqual(self.full(), before)
 
-    def test_a_dump_has_it_not(self):
-        """The form that Redis 7.0 reads. What 7.2 makes of it: active when last seen."""
+    def test_a_dump_does_not_have_it(self):
+        """A dump has the format of Redis 7.0. 7.2 loads it with active = last seen."""
         before = self.full()
         dump = self.c.must("DUMP", "s")
         self.assertEqual(dump[:1], b"\x13")
@@ -239,8 +239,8 @@ class ActiveTimeTest(ServerCase):
 
 
 class SavedStreamTest(PairCase):
-    def test_redis_loads_what_is_saved(self):
-        """Groups, consumers and what is pending included, though the store keeps them in a form that 7.0 does not know."""
+    def test_redis_loads_a_dump(self):
+        """Including groups, consumers and pending entries, although the store has them in a format that 7.0 does not know."""
         self.both(FILL + GROUPS)
         see = [line.split() for line in SEE.strip().split("\n")]
         before = [stream_facts(self.r.must(*command)) for command in see]

@@ -1,5 +1,5 @@
-"""XREAD and XREADGROUP with the same stream named several times: each name is a stream of its own. A blocking XREAD is compared with what
-Redis 7.2 does, which runs the command again when an entry comes; 7.0 served such a client once for each stream."""
+"""XREAD and XREADGROUP with the same stream several times: each is handled as a separate stream. A blocking XREAD is compared with the
+behaviour of Redis 7.2, which runs the command again when an entry is added; 7.0 served such a client once for each stream."""
 import os
 import sys
 
@@ -39,7 +39,7 @@ class StreamTwiceTest(PairCase):
         return [[id, [b"f", b"v"]]]
 
     @kelvin_only
-    def test_who_waits_is_served_under_each_name(self):
+    def test_a_waiting_client_is_served_for_each_name(self):
         plays = (("$ $ $", ["5-1"], [(b"s", b"5-1")] * 3),
                  ("$ 7 $", ["5-1"], [(b"s", b"5-1")] * 2),
                  ("7 $ 7", ["5-1"], [(b"s", b"5-1")]),

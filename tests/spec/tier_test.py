@@ -1,4 +1,4 @@
-"""The two tiers: a cold key behaves as a hot one, nothing is miscounted, and the figures of INFO move."""
+"""The two tiers: a cold key behaves like a hot one, counts are exact, and the statistics of INFO are correct."""
 import importlib
 import os
 import random
@@ -14,7 +14,7 @@ from support.server import Server, is_sanitized, scaled, seed_new, until        
 
 
 def demote_all(client, databases=4):
-    """Make every key of the first databases cold. The client ends in the last of them."""
+    """Demotes all keys of the first databases. The client has the last of them selected afterwards."""
     for database in range(databases):
         client.must("SELECT", database)
         keys = client.must("KEYS", "*")
@@ -23,7 +23,7 @@ def demote_all(client, databases=4):
 
 
 class Cold:
-    """Mixed into the tests of a family: before every command all keys are made cold."""
+    """Mixed into the tests of a family: all keys are demoted before every command."""
 
     def before_command(self):
         if not hasattr(self, "demoter"):
@@ -35,28 +35,28 @@ class Cold:
 def cold_version(module, name, without=()):
     base = getattr(importlib.import_module(module), name)
     body = {test: None for test in without}
-    body["__doc__"] = "The tests of %s with every key cold before every command." % name
+    body["__doc__"] = "The tests of %s with all keys cold before every command." % name
     return kelvin_only(type("Cold" + name, (Cold, base), body))
 
 
-# What is left out either does not use the script runner, and so would be no different, or sets limits of its own.
-ColdStringTest = cold_version("string_test", "StringTest", ["test_values_of_many_sizes_come_back"])
+# The classes that are left out do not use the script runner, so that they would be the same, or set their own limits.
+ColdStringTest = cold_version("string_test", "StringTest", ["test_values_of_many_sizes"])
 ColdBitmapTest = cold_version("bitmap_test", "BitmapTest")
 ColdHashTest = cold_version("hash_test", "HashTest", ["test_a_scan_of_a_big_hash_finds_every_field_while_it_changes"])
-ColdHyperLogLogTest = cold_version("hyperloglog_test", "HyperLogLogTest", ["test_the_limit_of_the_sparse_form"])
+ColdHyperLogLogTest = cold_version("hyperloglog_test", "HyperLogLogTest", ["test_the_limit_of_the_sparse_encoding"])
 ColdListTest = cold_version("list_test", "ListTest")
 ColdSortTest = cold_version("sort_test", "SortTest")
 ColdSetTest = cold_version("set_test", "SetTest", ["test_a_scan_of_a_big_set_finds_every_member_while_it_changes"])
 ColdZsetTest = cold_version("zset_test", "ZsetTest", [
-    "test_changes_are_counted_as_redis_counts_them",
+    "test_changes_are_counted_as_in_redis",
     "test_a_scan_of_a_big_set_finds_every_member_while_it_changes", "test_ranks_with_their_score",
-    "test_what_might_be_too_much_leaves_the_listpack"])
+    "test_more_pairs_than_the_limit_convert_the_listpack"])
 ColdKeysTest = cold_version("keys_test", "KeysTest", [
-    "test_many_keys_are_all_there", "test_scan_finds_every_key", "test_a_scan_keeps_its_promise_while_keys_come_and_go",
+    "test_many_keys", "test_scan_finds_every_key", "test_a_scan_keeps_its_guarantees_while_keys_are_created_and_deleted",
     "test_randomkey", "test_a_damaged_payload_is_refused"])
 ColdExpireTest = cold_version("expire_test", "ExpireTest", [
-    "test_expiry_does_not_hold_up_others", "test_a_key_expires_not_a_moment_early", "test_a_key_is_gone_when_its_time_has_come",
-    "test_expired_keys_nobody_asks_for_are_removed", "test_an_expired_key_is_not_scanned_or_counted_by_random_key",
+    "test_expiry_does_not_delay_other_clients", "test_a_key_does_not_expire_early", "test_a_key_is_deleted_when_it_expires",
+    "test_expired_keys_that_are_not_accessed_are_deleted", "test_an_expired_key_is_not_scanned_or_counted_by_random_key",
     "test_active_expiry_can_be_switched_off"])
 
 
@@ -84,7 +84,7 @@ class TierCase(ServerCase):
 
 @kelvin_only
 class TierCommandTest(TierCase):
-    def test_a_key_goes_and_comes_back(self):
+    def test_a_key_is_demoted_and_loaded(self):
         self.c.must("SET", "k", "v")
         self.assertEqual(self.where("k"), "hot")
         self.assertEqual(self.c.must("TIER", "DEMOTE", "k"), 1)
@@ -107,7 +107,7 @@ class TierCommandTest(TierCase):
         keys = self.fill(5000)
         self.make_cold(*keys)
         self.assertTrue(all(self.where(key) == "cold" for key in keys[::50]))
-        # What is cold already is counted as cold too.
+        # Keys that are cold already are counted as cold as well.
         self.assertEqual(self.c.must("TIER", "DEMOTE", *keys), 5000)
         self.assertEqual(self.c.must("TIER", "PROMOTE", *keys[:100]), 100)
         self.assertTrue(all(self.where(key) == "hot" for key in keys[:100]))
@@ -120,7 +120,7 @@ class TierCommandTest(TierCase):
         self.assertEqual(self.c.must("TIER", "HEAT"), [])
         self.c.must("MSET", "a", "1", "b", "2", "c", "3")
         self.make_cold("c")
-        self.assertEqual(self.c.must("TIER", "HEAT"), [[5, 2]])     # as new keys begin
+        self.assertEqual(self.c.must("TIER", "HEAT"), [[5, 2]])     # the initial value of new keys
 
     def test_databases_are_kept_apart(self):
         self.c.must("SET", "k", "zero")
@@ -134,7 +134,7 @@ class TierCommandTest(TierCase):
         self.c.must("SELECT", 3)
         self.assertEqual(self.c.must("GET", "k"), b"three")
 
-    def test_an_expired_key_is_nowhere(self):
+    def test_an_expired_key_is_absent(self):
         self.c.must("SET", "k", "v", "PX", 20)
         self.c.must("TIER", "DEMOTE", "k")
         time.sleep(0.03)
@@ -142,8 +142,8 @@ class TierCommandTest(TierCase):
         self.assertIsNone(self.where("k"))
         self.assertEqual(self.c.must("TIER", "DEMOTE", "k"), 0)
 
-    def test_looking_does_not_warm(self):
-        """SCAN, KEYS, EXISTS of others, DBSIZE and TIER WHERE leave a cold key where it is."""
+    def test_commands_that_only_inspect_do_not_load(self):
+        """SCAN, KEYS, EXISTS of other keys, DBSIZE and TIER WHERE do not load a cold key."""
         keys = self.fill(200)
         self.make_cold(*keys)
         before = self.tiering()
@@ -160,7 +160,7 @@ class TierCommandTest(TierCase):
 
 @kelvin_only
 class TierFiguresTest(TierCase):
-    def test_hits_and_misses_are_told_apart(self):
+    def test_hits_and_misses_are_distinguished(self):
         keys = self.fill(100)
         before = self.tiering()
         self.c.pipeline(["GET", key] for key in keys[:30])
@@ -220,7 +220,7 @@ class TierFiguresTest(TierCase):
         self.assertEqual(self.c.must("DBSIZE"), 300)
         self.assertEqual(self.c.must("MGET", *keys), [b"new"] * 300)
 
-    def test_an_absent_key_costs_no_read(self):
+    def test_a_lookup_of_an_absent_key_reads_nothing(self):
         self.make_cold(*self.fill(3000))
         before = self.tiering()
         self.c.pipeline(["GET", "absent%d" % i] for i in range(3000))
@@ -256,7 +256,7 @@ class ExactnessTest(TierCase):
                 if cursor == b"0":
                     break
             self.assertEqual(set(found), set(expected), "SCAN COUNT %d" % count)
-            self.assertEqual(len(found), len(set(found)), "nothing moved, so nothing may come twice")
+            self.assertEqual(len(found), len(set(found)), "no key moved, so none may be returned twice")
 
     def test_counts_and_listings_over_both_tiers(self):
         chooser = random.Random(seed_new())
@@ -266,7 +266,7 @@ class ExactnessTest(TierCase):
         for share in (0.3, 0.7, 1.0):
             self.make_cold(*chooser.sample(keys, int(len(keys) * share)))
             self.check_keys(expected)
-        # Overwrites of cold keys, and new keys: nobody knows yet which is which, and still the count is exact.
+        # Overwrites of cold keys, and new keys: they are not distinguished yet, but the count is exact.
         for _ in range(5):
             some = chooser.sample(keys, 500)
             self.c.pipeline(["SET", key, "again"] for key in some)
@@ -307,7 +307,7 @@ class ExactnessTest(TierCase):
         self.assertTrue(seen <= set(keys))
         self.assertGreater(len(seen), 100)
 
-    def test_a_scan_keeps_its_promise_while_keys_move(self):
+    def test_a_scan_keeps_its_guarantees_while_keys_move(self):
         keys = self.fill(scaled(5000))
         stop = threading.Event()
         failed = []
@@ -340,7 +340,7 @@ class ExactnessTest(TierCase):
             thread.join()
         self.assertEqual(failed, [])
 
-    def test_flush_forgets_cold_keys(self):
+    def test_flush_deletes_cold_keys(self):
         keys = self.fill(2000)
         self.c.must("SELECT", 1)
         others = self.fill(500, prefix="other")
@@ -361,7 +361,7 @@ class ExactnessTest(TierCase):
         self.c.must("SELECT", 1)
         self.check_keys(set())
 
-    def test_swapped_databases_take_their_cold_keys_along(self):
+    def test_swapdb_swaps_cold_keys(self):
         keys = self.fill(500)
         self.make_cold(*keys)
         self.c.must("SELECT", 1)
@@ -386,13 +386,13 @@ class ExactnessTest(TierCase):
         tiering = self.tiering()
         until(lambda: self.c.must("DBSIZE") == 1, 30, "the removal of expired cold keys")
         until(lambda: int(self.server.info("stats")["expired_keys"]) - before == count, 10, "the count of expired keys")
-        # Removed from the store, and not by loading them all.
+        # Deleted from the store, without loading all of them.
         self.assertLessEqual(self.moved(tiering, "tier_promotions"), count // 10)
-        until(lambda: self.tiering()["tier_cold_keys"] <= 1, 20, "the end of their records")
+        until(lambda: self.tiering()["tier_cold_keys"] <= 1, 20, "deleting their records")
         self.assertEqual(self.c.must("KEYS", "*"), [b"stay"])
         self.assertTrue(0 < self.c.must("TTL", "stay") <= 1000)
 
-    def test_a_time_to_live_survives_the_trip(self):
+    def test_demotion_keeps_the_expiry(self):
         self.c.must("SET", "a", "v", "PXAT", 33177117420123)
         self.c.must("HSET", "h", "f", "v")
         self.c.must("PEXPIREAT", "h", 33177117420124)
@@ -404,8 +404,8 @@ class ExactnessTest(TierCase):
         self.make_cold("a")
         self.assertEqual(self.c.must("TTL", "a"), -1)
 
-    def test_many_wait_for_one_key(self):
-        """One load serves all who wait; each gets the right answer, changes among them lose nothing."""
+    def test_many_clients_wait_for_one_key(self):
+        """One load serves all clients that wait; each gets the correct reply, and no change is lost."""
         clients = [self.client() for _ in range(30)]
         for round_ in range(scaled(60)):
             self.c.must("SET", "n", 100)
@@ -418,8 +418,8 @@ class ExactnessTest(TierCase):
             self.assertTrue(all(100 <= int(reply) <= 110 for reply in replies[1::3]))
             self.assertEqual(replies[2::3], [50000] * 10)
 
-    def test_waiting_clients_survive_what_happens_to_the_key(self):
-        """The key is deleted, overwritten, flushed or swapped away while somebody waits for it."""
+    def test_waiting_clients_get_correct_replies_if_the_key_changes(self):
+        """The key is deleted, overwritten, flushed or swapped while a client waits for it."""
         waiting = [self.client() for _ in range(8)]
         for round_ in range(scaled(100)):
             for client in waiting + [self.c]:
@@ -487,8 +487,8 @@ class ExactnessTest(TierCase):
 class ManyHandsTest(TierCase):
     options = {"io-threads": "4"}
 
-    def test_concurrent_changes_of_moving_keys_lose_nothing(self):
-        """Four workers, eight clients, each with counters of its own and some in common, demoted all the time."""
+    def test_no_concurrent_change_of_moving_keys_is_lost(self):
+        """Four workers, eight clients, each with its own counters and some shared ones, which are demoted all the time."""
         hands, rounds, wrong = 8, scaled(1500), []
         stop = threading.Event()
 
@@ -567,12 +567,12 @@ class SmallMemoryTest(ServerCase):
                 break
         self.assertEqual(len(found), count)
         self.assertEqual(self.c.must("DBSIZE"), count)
-        # The program itself, its libraries and stacks, are there before the first key.
+        # The memory of the program itself, its libraries and stacks, before the first key.
         if not is_sanitized():
             self.assertLess(worst, self.MEGABYTES * 1.1 * (1 << 20) + (16 << 20), "RSS")
 
-    def test_the_hot_keys_stay(self):
-        """Keys asked for all the time are hits in memory although ten times as many cold ones pass through."""
+    def test_hot_keys_stay_in_memory(self):
+        """Frequently requested keys stay in memory although ten times as many cold keys are loaded."""
         hot = ["hot:%d" % i for i in range(1000)]
         self.c.pipeline(["SET", key, "h" * 1000] for key in hot)
         for step in range(scaled(120)):
@@ -598,8 +598,8 @@ class StoreTest(TierCase):
         self.make_cold("k")
         self.assertEqual(self.c.must("GET", "k"), b"v")
 
-    def test_an_old_store_is_forgotten(self):
-        """Its records must neither be listed, nor expire, nor be answered."""
+    def test_an_old_store_is_deleted(self):
+        """Its records must not be listed, expire or be returned."""
         with Server({"partitions": 1}) as server:
             with server.client() as client:
                 client.must("MSET", "a", "1", "b", "2")
@@ -618,7 +618,7 @@ class StoreTest(TierCase):
                 self.assertEqual(client.must("DBSIZE"), 1)
                 self.assertEqual(server.info("tiering")["tier_expired_cold"], "0")
 
-    def test_a_store_that_can_not_be_made_is_a_clear_failure(self):
+    def test_a_store_that_can_not_be_created_is_reported(self):
         server = Server(start=False)
         self.addCleanup(server.discard)
         path = os.path.join(server.folder, "blocked")

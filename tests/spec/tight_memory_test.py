@@ -1,4 +1,4 @@
-"""maxmemory below what the server needs for itself: it starts, it says so, and nobody waits for memory that can't come."""
+"""maxmemory below the minimum that the server needs: it starts, logs a warning, and no client waits for memory that can't be freed."""
 import os
 import random
 import re
@@ -17,7 +17,7 @@ LIMIT = "1mb"
 
 
 def thread_seconds(pid, name):
-    """CPU seconds that the thread has used."""
+    """Returns the CPU seconds that the thread has used."""
     for task in os.listdir("/proc/%d/task" % pid):
         with open("/proc/%d/task/%s/stat" % (pid, task)) as file:
             text = file.read()
@@ -57,13 +57,13 @@ class TightMemoryTest(unittest.TestCase):
         server.options["maxmemory"] = LIMIT
         began = time.monotonic()
         server.start(timeout=300)
-        # It took minutes, at two seconds for a few commands each.
+        # It used to take minutes, two seconds for every few commands.
         self.assertLess(time.monotonic() - began, 60 if is_sanitized() else 15)
         with server.client(timeout=120) as client:
             self.assertEqual(client.must("DEBUG", "DIGEST"), digest)
         server.stop()
 
-    def test_clients_are_refused_at_once_and_the_writer_rests(self):
+    def test_clients_are_refused_at_once_and_the_writer_is_idle(self):
         server = self.start(maxmemory=LIMIT)
         with server.client(timeout=120) as client:
             for number in range(300):
@@ -76,21 +76,21 @@ class TightMemoryTest(unittest.TestCase):
             while time.monotonic() - began < 2:
                 replies.append(client.call("SET", "more", "v" * 100))
             self.assertIn(OOM, replies)
-            # Each used to wait until the writer had tried for two seconds.
+            # Each client used to wait until the writer had tried for two seconds.
             self.assertGreater(len(replies), 100)
             self.assertLess(thread_seconds(server.process.pid, "kelvin-writer") - cpu, 2.0 if is_sanitized() else 0.4)
             self.assertEqual(client.must("CONFIG", "SET", "maxmemory", "64mb"), OK)
             self.assertEqual(client.must("SET", "more", "v" * 100), OK)
         server.stop()
 
-    def test_a_limit_below_what_the_server_needs_is_named(self):
+    def test_a_limit_below_the_minimum_is_logged(self):
         server = self.start(maxmemory=LIMIT)
         said = self.warnings(server)
         self.assertEqual(len(said), 1, said)
         with server.client() as client:
             self.assertEqual(client.must("CONFIG", "SET", "maxmemory", said[0]), OK)
             self.assertEqual(len(self.warnings(server)), 1)
-            # It counts all that is in use, so it follows the settings.
+            # It includes all memory in use, so it depends on the settings.
             self.assertEqual(client.must("CONFIG", "SET", "tier-block-cache", "40mb"), OK)
             self.assertEqual(client.must("CONFIG", "SET", "maxmemory", "20mb"), OK)
             said = self.warnings(server)
@@ -115,7 +115,7 @@ class TightMemoryTest(unittest.TestCase):
         server.stop()
 
     def warnings(self, server):
-        """The values that the log has named so far."""
+        """Returns the values that the log has so far."""
         return re.findall(r"maxmemory \d+ is less than the server needs for itself: .* smallest sensible value is (\d+mb)\.",
                           server.log().decode())
 

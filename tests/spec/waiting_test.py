@@ -1,5 +1,5 @@
-"""What surrounds clients that wait for keys: whatever makes a key serves them, nobody comes between a push and its service, and what
-ends streams, disks, memory and patience does to them. tests/spec/blocking_test.py has order and storms."""
+"""Clients that wait for keys: every command that creates a key serves them, no other client runs between a push and the service, and the effects
+of deleted streams, full disks, lack of memory and timeouts. See tests/spec/blocking_test.py for order and random loads."""
 import glob
 import os
 import random
@@ -19,7 +19,7 @@ KEYS = "wxyz"
 
 
 class MakersTest(ScriptCase):
-    """Everything that makes a key: each waiter waits for one, of any type, and must be served when redis serves it."""
+    """All commands that create a key: each client waits for one key, of any type, and must be served when redis serves it."""
 
     def test_restore_sort_and_store(self):
         self.r.must("RPUSH", "l", 3, 1, 2)
@@ -36,8 +36,8 @@ class MakersTest(ScriptCase):
                    ("p", ["GEOSEARCHSTORE", "g", "geo", "FROMMEMBER", "berlin", "BYRADIUS", 1, "km"]), ("p", ["EXISTS", "g"])]
         self.run_script([(name, [arg if isinstance(arg, bytes) else str(arg).encode() for arg in args]) for name, args in script])
 
-    def test_a_random_play_with_all_types(self):
-        """A key is deleted before it becomes something else: 7.0 tells nobody of a value that takes another one's place."""
+    def test_random_scripts_with_all_types(self):
+        """A key is deleted before it gets another type: 7.0 does not signal a value that replaces another one."""
         seed = seed_new()
         rand = random.Random(seed)
         print("  seed %d" % seed, file=sys.stderr)
@@ -89,12 +89,12 @@ class WorkersMakersTest(MakersTest):
 
 @kelvin_only
 class TogetherTest(ServerCase):
-    """A push and the service of those who wait are one step for all workers."""
+    """A push and the service of waiting clients are atomic for all workers."""
 
     options = {"io-threads": "4"}
 
     def intrude(self, commands, expected, rounds, waiting=("BLPOP", "k", 0), pushing=("RPUSH", "k", 1), served=(b"k", b"1")):
-        """Clients on all workers ask while a waiter is there for each push: they must see the key as if it were never there."""
+        """Clients on all workers read the key while there is a waiting client for each push: for them the key must never exist."""
         stop, wrong = threading.Event(), []
 
         def ask(command):
@@ -109,7 +109,7 @@ class TogetherTest(ServerCase):
         try:
             for _ in range(rounds):
                 waiter.send(encode(waiting))
-                until(lambda: blocked(self.c) > 0, what="somebody waits")
+                until(lambda: blocked(self.c) > 0, what="a waiting client")
                 pusher.must(*pushing)
                 self.assertEqual(waiter.receive(), list(served))
         finally:
@@ -118,12 +118,12 @@ class TogetherTest(ServerCase):
                 thread.join()
         self.assertEqual(wrong[:3], [])
 
-    def test_nobody_sees_what_is_meant_for_somebody(self):
+    def test_an_element_for_a_waiting_client_is_not_visible_to_others(self):
         self.intrude([["LLEN", "k"], ["EXISTS", "k", "other"], ["LPOP", "k"], ["RENAMENX", "k", "j"], ["SWAPDB", 0, 0]],
                      [0, None, Error(b"ERR no such key"), OK], scaled(600))
         self.assertEqual(self.c.must("DBSIZE"), 0)
 
-    def test_not_while_an_element_is_on_its_way_through_lists(self):
+    def test_nor_while_an_element_moves_through_lists(self):
         mover, popper = self.client(timeout=60), self.client(timeout=60)
         stop = threading.Event()
         wrong = []
@@ -152,7 +152,7 @@ class TogetherTest(ServerCase):
 class ManyWorkersTest(ServerCase):
     options = {"io-threads": "4"}
 
-    def test_whoever_pushes_the_first_who_came_are_served(self):
+    def test_clients_are_served_in_order_of_arrival_for_any_pusher(self):
         waiters, pushers = [self.client(timeout=60) for _ in range(8)], [self.client(timeout=60) for _ in range(4)]
         for round_ in range(scaled(150)):
             for index, waiter in enumerate(waiters):
@@ -228,7 +228,7 @@ class ManyWorkersTest(ServerCase):
         for thread in threads:
             thread.join(60)
         self.assertEqual(failures, [], "seed %d" % seed)
-        until(lambda: blocked(self.c) == 0, what="nobody waits")
+        until(lambda: blocked(self.c) == 0, what="the end of all waits")
         rest = self.c.call("XREADGROUP", "GROUP", "g", "rest", "STREAMS", *streams, ">", ">")
         delivered += [(stream.decode(), entry[0]) for stream, entries in ([] if rest == NULL_ARRAY else rest) for entry in entries]
         for stream in streams:
@@ -242,21 +242,21 @@ class ManyWorkersTest(ServerCase):
 
 
 class AroundTest(PairCase):
-    """What else happens to clients that wait, compared with redis-server."""
+    """Other events for clients that wait, compared with redis-server."""
 
-    def each(self, play):
+    def each(self, scenario):
         for server, watcher in ((self.server, self.c), (self.oracle, self.r)):
             with server.client() as client, server.client() as other:
-                play(client, other, watcher)
-            until(lambda: blocked(watcher) == 0, what="nobody waits")
+                scenario(client, other, watcher)
+            until(lambda: blocked(watcher) == 0, what="the end of all waits")
 
     def wait(self, client, watcher, *command):
         before = blocked(watcher)
         client.send(encode(command))
         until(lambda: blocked(watcher) == before + 1, what="a client waits")
 
-    def test_who_has_waited_long_is_not_idle_when_served(self):
-        def run_script(client, other, watcher):
+    def test_a_served_client_is_not_idle_after_a_long_wait(self):
+        def scenario(client, other, watcher):
             watcher.must("CONFIG", "SET", "timeout", 1)
             self.wait(client, watcher, "BLPOP", "k", 0)
             ends = time.monotonic() + 3.2
@@ -265,30 +265,30 @@ class AroundTest(PairCase):
                 time.sleep(0.05)
             watcher.must("RPUSH", "k", 1)
             self.assertEqual(client.receive(), [b"k", b"1"])
-            for _ in range(12):                     # idle clients are looked for once a second
+            for _ in range(12):                     # idle clients are checked once per second
                 time.sleep(0.1)
                 watcher.must("PING")
                 self.assertEqual(client.must("ECHO", "here"), b"here")
             watcher.must("CONFIG", "SET", "timeout", 0)
-        self.each(play)
+        self.each(scenario)
 
     def test_an_unblocked_client_is_counted_as_an_error(self):
-        def run_script(client, other, watcher):
+        def scenario(client, other, watcher):
             watcher.must("CONFIG", "RESETSTAT")
             self.wait(client, watcher, "BLPOP", "k", 0)
             watcher.must("CLIENT", "UNBLOCK", self.id_of(client, watcher), "ERROR")
             self.assertTrue(client.receive().startswith(b"UNBLOCKED"))
             self.assertIn(b"errorstat_UNBLOCKED:count=1", watcher.must("INFO", "errorstats"))
             self.assertIn(b"total_error_replies:1", watcher.must("INFO", "stats"))
-        self.each(play)
+        self.each(scenario)
 
     def id_of(self, client, watcher):
         port = client.socket.getsockname()[1]
         line = [line for line in watcher.must("CLIENT", "LIST").splitlines() if b" addr=127.0.0.1:%d " % port in line][0]
         return line.split()[0].split(b"=")[1]
 
-    def test_a_pause_holds_back_pushes_and_not_the_end_of_waiting(self):
-        def run_script(client, other, watcher):
+    def test_a_pause_delays_pushes_and_not_timeouts(self):
+        def scenario(client, other, watcher):
             self.wait(client, watcher, "BLPOP", "k", 0)
             watcher.must("CLIENT", "PAUSE", 100000, "WRITE")
             other.send(encode(["RPUSH", "k", 1, 2]))
@@ -298,10 +298,10 @@ class AroundTest(PairCase):
             watcher.must("CLIENT", "UNPAUSE")
             self.assertEqual(other.receive(), 2)
             self.assertEqual(client.must("BLPOP", "k", 0), [b"k", b"1"])
-        self.each(play)
+        self.each(scenario)
 
     @unittest.skipIf(is_sanitized(), "a sanitizer's allocator is not metered")
-    def test_without_memory_pops_go_on_and_moves_are_refused(self):
+    def test_without_memory_pops_run_and_moves_are_refused(self):
         options = {"maxmemory-policy": "noeviction", "tier-enabled": "no"}
         for binary in (self.server.binary, self.oracle.binary):
             with Server(options, binary=binary) as server, server.client() as client, server.client() as waiter:
@@ -318,7 +318,7 @@ class AroundTest(PairCase):
                 self.assertEqual(client.must("DBSIZE"), 0)
 
     def test_a_deleted_consumer_stays_deleted_and_a_moved_group_serves_with_the_next_entry(self):
-        def run_script(client, other, watcher):
+        def scenario(client, other, watcher):
             watcher.must("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
             watcher.must("XADD", "s", "1-1", "a", "1")
             watcher.must("XREADGROUP", "GROUP", "g", "reader", "STREAMS", "s", ">")
@@ -332,12 +332,12 @@ class AroundTest(PairCase):
             watcher.must("XADD", "s", "2-1", "b", "2")
             self.assertEqual(client.receive(), [[b"s", [[b"1-1", [b"a", b"1"]], [b"2-1", [b"b", b"2"]]]]])
             watcher.must("FLUSHALL")
-        self.each(play)
+        self.each(scenario)
 
 
 @kelvin_only
 class ReadersOfGroupsTest(ServerCase):
-    """They are told when their stream goes, however it goes."""
+    """They get an error when their stream is deleted in any way."""
 
     def waiting(self, stream="s"):
         self.c.must("XGROUP", "CREATE", stream, "g", "$", "MKSTREAM")
@@ -357,7 +357,7 @@ class ReadersOfGroupsTest(ServerCase):
         self.assertEqual(self.c.must("TIER", "DEMOTE", "s"), 1)
         self.told(reader)
 
-    def test_a_stream_found_to_have_expired_by_one_who_goes_on_to_wait(self):
+    def test_a_stream_found_expired_by_a_reader_that_then_waits(self):
         self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
         try:
             reader, other = self.waiting(), self.client()
@@ -368,7 +368,7 @@ class ReadersOfGroupsTest(ServerCase):
         finally:
             self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 1)
 
-    def test_the_keys_whose_end_somebody_waits_for_are_counted(self):
+    def test_keys_whose_deletion_ends_a_wait_are_counted(self):
         def counts():
             info = self.server.info("clients")
             return info["total_blocking_keys"], info["total_blocking_keys_on_nokey"]
@@ -392,12 +392,12 @@ class LogOrderTest(PairCase):
     options = {"appendonly": "yes", "appendfsync": "always"}
 
     def logged(self, server):
-        """The words of the log, without those that only surround others."""
+        """Returns the commands of the log, without those that only enclose others."""
         with open(sorted(glob.glob(os.path.join(server.folder, "appendonlydir", "*.incr.aof")))[-1], "rb") as file:
             words = [word.upper() for word in re.findall(rb"\$\d+\r\n([^\r]*)\r\n", file.read())]
         return b" ".join(words).replace(b"SELECT 0 ", b"").replace(b"MULTI ", b"").replace(b" EXEC", b"")
 
-    def test_what_serves_stands_behind_the_push_and_before_what_follows(self):
+    def test_the_served_pop_is_logged_between_the_push_and_later_commands(self):
         logs = []
         for server, watcher in ((self.server, self.c), (self.oracle, self.r)):
             waiters = [server.client() for _ in range(6)]
@@ -419,7 +419,7 @@ class LogOrderTest(PairCase):
 
 @kelvin_only
 class EndOfServerTest(ServerCase):
-    def test_a_shutdown_while_many_wait(self):
+    def test_a_shutdown_while_many_clients_wait(self):
         for options in ({}, {"appendonly": "yes"}):
             server = Server(dict(options, **{"io-threads": "4"}))
             self.addCleanup(server.discard)

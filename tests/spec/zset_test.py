@@ -80,7 +80,7 @@ class ZsetTest(PairCase):
         """)
 
     def test_scores(self):
-        """Digits: RESP2 shows the shortest that read back the same, as 7.2 does."""
+        """RESP2 prints the shortest digits that are read back exactly, as in 7.2."""
         for encoding in ("128", "0"):
             self.both([["CONFIG", "SET", "zset-max-listpack-entries", encoding]])
             self.both("""
@@ -471,7 +471,7 @@ class ZsetTest(PairCase):
         """)
 
     def test_the_order_of_sums_is_that_of_redis(self):
-        """Floating point sums depend on the order: the smallest set comes first."""
+        """Floating point sums depend on the order: the smallest set is first."""
         self.both("""
             ZADD a 0.1 x 1 a1 1 a2
             ZADD b 0.2 x
@@ -617,8 +617,8 @@ class ZsetTest(PairCase):
         """)
 
     @kelvin_only
-    def test_what_might_be_too_much_leaves_the_listpack(self):
-        """As in 7.2: the number of pairs given decides, whatever comes of them."""
+    def test_more_pairs_than_the_limit_convert_the_listpack(self):
+        """As in 7.2: the number of given pairs decides, regardless of the result."""
         self.c.must("CONFIG", "SET", "zset-max-listpack-entries", 4)
         self.c.must("ZADD", "new", *["1", "a"] * 5)
         self.assertEqual(self.c.must("OBJECT", "ENCODING", "new"), b"skiplist")
@@ -671,7 +671,7 @@ class ZsetTest(PairCase):
                 rounds += 1
                 self.c.must("ZADD", "z", 1, "new%d" % rounds)
                 self.c.must("ZREM", "z", "new%d" % (rounds - 3))
-                if self.server.kelvin:      # the order is the same after a time in the store
+                if self.server.kelvin:      # the order is the same after demotion and load
                     self.c.must("TIER", "DEMOTE", "z")
                 if cursor == b"0":
                     break
@@ -775,7 +775,7 @@ class ZsetTest(PairCase):
         """, clients)
         self.assertIsInstance(replies[1], Double)
 
-    def test_changes_are_counted_as_redis_counts_them(self):
+    def test_changes_are_counted_as_in_redis(self):
         def counted(client, words):
             before = client.must("INFO", "persistence")
             client.call(*words)
@@ -826,13 +826,13 @@ class ZsetInterchangeTest(PairCase):
             self.assertEqual([float(score) for score in got[1::2]], [float(score) for score in want[1::2]])
             self.assertEqual(target.must("OBJECT", "ENCODING", key), source.must("OBJECT", "ENCODING", key))
 
-    def test_dumps_of_redis_are_restored(self):
+    def test_kelvin_restores_dumps_of_redis(self):
         seed = seed_new()
         self.fill(self.r, seed)
         self.c.must("CONFIG", "SET", "zset-max-listpack-entries", 20)
         self.check(self.r, self.c)
 
-    def test_redis_restores_our_dumps(self):
+    def test_redis_restores_dumps_of_kelvin(self):
         seed = seed_new()
         self.fill(self.c, seed)
         self.r.must("CONFIG", "SET", "zset-max-listpack-entries", 20)
@@ -842,7 +842,7 @@ class ZsetInterchangeTest(PairCase):
 class ZsetLogTest(PairCase):
     options = {"appendonly": "yes", "appendfsync": "always"}
 
-    def test_the_log_repeats_what_was_done(self):
+    def test_a_replay_gives_the_same_data(self):
         self.both("""
             ZADD z 1 a 2.5 b 3 c 4 d 5 e
             ZADD z GT CH 0 a 9 b
@@ -874,14 +874,14 @@ class ZsetTierTest(ServerCase):
 
     @kelvin_only
     def test_values_survive_demotion_kills_and_checkpoints(self):
-        """The digest covers members and scores; the encodings must be the same, too."""
+        """The digest includes members and scores; the encodings must also be the same."""
         chooser = random.Random(seed_new())
         for number in range(40):
             size = chooser.choice((1, 5, 50, 51, 300, 3000))
             self.c.must("ZADD", "z%d" % number, *[word for index in range(size) for word in (
                 repr(chooser.choice((index, chooser.uniform(-1e9, 1e9), float("-inf"), -0.0, 5e-324))),
                 b"m%d" % index + bytes(chooser.choice((0, 0, 0, 5, 300))))])
-        # Smaller than the limit, but a tree, as it stays.
+        # Smaller than the limit, but still a tree.
         self.c.must("ZADD", "small", *[word for index in range(60) for word in (index, index)])
         self.c.must("ZREMRANGEBYRANK", "small", 2, -1)
         keys = sorted(self.c.must("KEYS", "*"))

@@ -3,9 +3,10 @@
  *   main.c      arguments, locks, which parts there are
  *   report.c    lines, counts
  *   logs.c      the manifest and what it names: increments, the base
- *   mend.c      the log's repairs
+ *   repair.c      the log's repairs
  *   image.c     an image: dataset, tags, and what is left of them to believe
- *   stores.c    the store in it: files by themselves, then as LevelDB sees them, record by record, against the tags
+ *   store_files.c  the files of the store in it, without LevelDB
+ *   stores.c    that store as LevelDB reads it, record by record, compared with the tags
  *   rdb.c       an RDB file
  *   table_file, record_file, crc32c    LevelDB's files without LevelDB
  *
@@ -30,7 +31,7 @@ struct check {
     bool repair;
     char stamp[32];                 /* of names of what is set aside: "bad-<time>" */
     struct aof_manifest manifest;
-    uint64_t damages, repairs, unmended;
+    uint64_t damages, repairs, unrepaired;
     int shown;                      /* problems shown of the part at hand */
 };
 
@@ -38,7 +39,7 @@ struct check {
 void check_damage(struct check *check, const char *where, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void check_note(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void check_repaired(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void check_unmended(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void check_unrepaired(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Ends a part: one line, ok if no damage came since `before`. */
 void check_part(struct check *check, const char *part, uint64_t before, const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* Keys for people: printed with escapes, cut when long. `text` has CHECK_KEY_SIZE. */
@@ -55,12 +56,12 @@ void mapped_close(struct mapped *mapped);
 /* logs.c */
 void logs_check(struct check *check);
 
-/* mend.c. What is wrong with an increment, the first one of the log that has something. */
+/* repair.c. What is wrong with an increment, the first one of the log that has something. */
 enum trouble { TROUBLE_NONE, TROUBLE_TORN, TROUBLE_BAD, TROUBLE_MISSING };
-void mend_log(struct check *check, int index, enum trouble trouble, uint64_t where);
+void repair_log(struct check *check, int index, enum trouble trouble, uint64_t where);
 /* There is no manifest that can be read: a new one, if there is no doubt what belongs into it. */
-bool mend_manifest(struct check *check);
-bool mend_save_manifest(struct check *check);
+bool repair_manifest(struct check *check);
+bool repair_save_manifest(struct check *check);
 
 /* image.c: the base `index` of the manifest. */
 void image_check(struct check *check, int index);

@@ -12,7 +12,7 @@
 #include "persist/aof_name.h"
 #include "tier/tags.h"
 
-static bool dataset_read(struct check *check, const char *image, struct dataset_file *dataset)
+static bool read_dataset(struct check *check, const char *image, struct dataset_file *dataset)
 {
     uint64_t before = check->damages;
     char path[CHECK_PATH_SIZE];
@@ -22,14 +22,14 @@ static bool dataset_read(struct check *check, const char *image, struct dataset_
     if (dataset_file_load(path, dataset, &problem) != STATUS_OK) {
         check_damage(check, path, "%s", problem);
         check_part(check, "dataset", before, "which database is which");
-        check_unmended(check, "nothing else knows which database is which");
+        check_unrepaired(check, "nothing else knows which database is which");
         return false;
     }
     check_part(check, "dataset", before, "%d databases, %u partitions", dataset->db_count, (unsigned)dataset->partition_count);
     return true;
 }
 
-static void tags_read(struct check *check, const char *image, const struct dataset_file *dataset, struct tag_file *tags)
+static void read_tags(struct check *check, const char *image, const struct dataset_file *dataset, struct tag_file *tags)
 {
     uint64_t before = check->damages;
     char path[CHECK_PATH_SIZE];
@@ -50,7 +50,7 @@ static void tags_read(struct check *check, const char *image, const struct datas
 }
 
 /* They are made again from the store: beside the old ones first. */
-static void tags_mend(struct check *check, const char *image, struct stores *stores)
+static void repair_tags(struct check *check, const char *image, struct stores *stores)
 {
     char path[CHECK_PATH_SIZE], aside[CHECK_PATH_SIZE + 64], next[CHECK_PATH_SIZE + 64];
     struct message message = { "" };
@@ -71,11 +71,11 @@ static void tags_mend(struct check *check, const char *image, struct stores *sto
     if (good)
         check_repaired(check, "the record maps (tags) are made anew from the store. Nothing is lost");
     else
-        check_unmended(check, "the record maps (tags) can't be written: %s", message.text);
+        check_unrepaired(check, "the record maps (tags) can't be written: %s", message.text);
 }
 
 /* A new image with what is good, which the manifest names from then on. */
-static void image_mend(struct check *check, int index, const struct dataset_file *dataset, struct stores *stores)
+static void repair_image(struct check *check, int index, const struct dataset_file *dataset, struct stores *stores)
 {
     struct buffer text = { 0 };
     char name[CHECK_PATH_SIZE], path[CHECK_PATH_SIZE], inner[CHECK_PATH_SIZE + 16], aside[CHECK_PATH_SIZE + 64], old[CHECK_PATH_SIZE];
@@ -95,7 +95,7 @@ static void image_mend(struct check *check, int index, const struct dataset_file
     good = good && stores_write_tags(stores, inner, &message) && tree_sync(path, &message) == STATUS_OK &&
            tree_sync(check->dir, &message) == STATUS_OK;
     if (!good) {
-        check_unmended(check, "a new image can't be written: %s", !message_is_empty(&message) ? message.text : strerror(errno));
+        check_unrepaired(check, "a new image can't be written: %s", !message_is_empty(&message) ? message.text : strerror(errno));
         tree_remove(path);
         return;
     }
@@ -108,7 +108,7 @@ static void image_mend(struct check *check, int index, const struct dataset_file
     }
     aof_manifest_release(&check->manifest);
     check->manifest = next;
-    if (!mend_save_manifest(check))
+    if (!repair_save_manifest(check))
         return;
     snprintf(aside, sizeof(aside), "%s.%s", old, check->stamp);
     renameat(check->dir_fd, old, check->dir_fd, aside);
@@ -132,18 +132,18 @@ void image_check(struct check *check, int index)
 
         check_damage(check, name, "named by the manifest, but it is not there");
         check_part(check, "image", before, "%s", name);
-        check_unmended(check, "without its base, a log is nothing");
+        check_unrepaired(check, "without its base, a log is nothing");
         return;
     }
-    if (!dataset_read(check, image, &dataset))
+    if (!read_dataset(check, image, &dataset))
         return;
-    tags_read(check, image, &dataset, &tags);
+    read_tags(check, image, &dataset, &tags);
     stores = stores_open(check, image, &dataset, &tags);
     stores_check(stores, &state);
     if (check->repair && state.damaged && state.opened)
-        image_mend(check, index, &dataset, stores);
+        repair_image(check, index, &dataset, stores);
     else if (check->repair && !state.damaged && (!tags.good || state.tags_differ))
-        tags_mend(check, image, stores);
+        repair_tags(check, image, stores);
     stores_close(stores);
     mapped_close(&tags.file);
     dataset_file_release(&dataset);

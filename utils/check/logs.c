@@ -28,7 +28,7 @@ static bool count_command(void *context, const struct bytes *args, int arg_count
 }
 
 /* One file of commands, as the server's own reader sees it. */
-static enum trouble commands_check(struct check *check, const struct aof_file *file, bool may_be_torn, uint64_t *where, uint64_t *commands,
+static enum trouble check_commands(struct check *check, const struct aof_file *file, bool may_be_torn, uint64_t *where, uint64_t *commands,
     uint64_t *size)
 {
     struct aof_manifest one;
@@ -81,7 +81,7 @@ static uint64_t size_of(const struct check *check, const char *name)
     return fstatat(check->dir_fd, name, &info, 0) == 0 ? (uint64_t)info.st_size : 0;
 }
 
-static void increments_check(struct check *check)
+static void check_increments(struct check *check)
 {
     const struct aof_manifest *manifest = &check->manifest;
     uint64_t before = check->damages, commands = 0, bytes = 0, first_where = 0;
@@ -99,7 +99,8 @@ static void increments_check(struct check *check)
         if (!is_played(&manifest->files[i]))
             continue;
         count++;
-        trouble = commands_check(check, &manifest->files[i], i == last && manifest->files[i].valid_size == UINT64_MAX, &where, &commands, &size);
+        trouble = check_commands(check, &manifest->files[i], i == last && manifest->files[i].valid_size == UINT64_MAX, &where, &commands,
+            &size);
         bytes += size;
         if (trouble != TROUBLE_NONE && first < 0) {
             first = i;
@@ -109,7 +110,7 @@ static void increments_check(struct check *check)
     }
     check_part(check, "increments", before, "%d files, %llu commands, %llu bytes", count, (unsigned long long)commands, (unsigned long long)bytes);
     if (first >= 0 && check->repair)
-        mend_log(check, first, first_trouble, first_where);
+        repair_log(check, first, first_trouble, first_where);
 }
 
 static bool is_rdb(const struct check *check, const char *name)
@@ -123,7 +124,7 @@ static bool is_rdb(const struct check *check, const char *name)
     return is;
 }
 
-static void base_check(struct check *check)
+static void check_base(struct check *check)
 {
     char path[CHECK_PATH_SIZE];
     uint64_t before = check->damages, where, commands = 0, size = 0;
@@ -142,8 +143,8 @@ static void base_check(struct check *check)
             rdb_check(check, path);
             return;
         }
-        if (commands_check(check, file, false, &where, &commands, &size) != TROUBLE_NONE)
-            check_unmended(check, "a base of commands is all or nothing");
+        if (check_commands(check, file, false, &where, &commands, &size) != TROUBLE_NONE)
+            check_unrepaired(check, "a base of commands is all or nothing");
         check_part(check, "base", before, "%s: %llu commands, %llu bytes", file->name, (unsigned long long)commands, (unsigned long long)size);
         return;
     }
@@ -160,7 +161,7 @@ static bool is_named(const struct check *check, const char *name)
 }
 
 /* What lies there besides. A server removes images that nobody names, and leaves all else alone. */
-static void strangers_note(struct check *check)
+static void note_unnamed_files(struct check *check)
 {
     int fd = openat(check->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
@@ -197,12 +198,12 @@ void logs_check(struct check *check)
     if (status != STATUS_OK) {
         check_damage(check, manifest, "%s", status == STATUS_NOT_FOUND ? "there is none: nobody knows which files count" : message.text);
         check_part(check, "manifest", before, "%s/%s", check->dir, manifest);
-        if (!check->repair || !mend_manifest(check))
+        if (!check->repair || !repair_manifest(check))
             return;
     } else {
         check_part(check, "manifest", before, "%d files", check->manifest.count);
     }
-    strangers_note(check);
-    base_check(check);
-    increments_check(check);
+    note_unnamed_files(check);
+    check_base(check);
+    check_increments(check);
 }

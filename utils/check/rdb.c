@@ -59,7 +59,7 @@ void rdb_check(struct check *check, const char *path)
     check_part(check, "rdb", before, "%s: version %d, %llu keys, %llu libraries of functions, %llu bytes read", path, version,
         (unsigned long long)keys, (unsigned long long)functions, (unsigned long long)offset);
     if (status != STATUS_OK)
-        check_unmended(check, "an RDB file");
+        check_unrepaired(check, "an RDB file");
     rdb_reader_destroy(reader);
     close(fd);
 }

@@ -8,7 +8,7 @@
 enum { BLOCK_SIZE = 32768, HEAD_SIZE = 7, TYPE_FULL = 1, TYPE_FIRST = 2, TYPE_MIDDLE = 3, TYPE_LAST = 4 };
 
 /* One record's part at data[at]: its size with the head; 0: the file ends inside of it. NULL, or what is wrong. */
-static const char *part_check(struct bytes data, size_t at, size_t left, uint8_t *type, size_t *size)
+static const char *check_fragment(struct bytes data, size_t at, size_t left, uint8_t *type, size_t *size)
 {
     uint32_t sum;
     uint16_t payload;
@@ -31,14 +31,14 @@ static const char *part_check(struct bytes data, size_t at, size_t left, uint8_t
     return NULL;
 }
 
-const char *record_file_check(struct bytes data, record_found *found, void *context, uint64_t *offset, struct record_figures *figures)
+const char *record_file_check(struct bytes data, record_found *found, void *context, uint64_t *offset, struct record_counts *counts)
 {
     struct buffer record = { 0 };
     const char *what = NULL;
     bool inside = false;
     size_t at = 0, begun = 0;
 
-    *figures = (struct record_figures){ 0, 0 };
+    *counts = (struct record_counts){ 0, 0 };
     while (at < data.size && what == NULL) {
         size_t left = BLOCK_SIZE - at % BLOCK_SIZE, size;
         uint8_t type = 0;
@@ -48,7 +48,7 @@ const char *record_file_check(struct bytes data, record_found *found, void *cont
             at = data.size - at < left ? data.size : at + left;
             continue;
         }
-        what = part_check(data, at, left, &type, &size);
+        what = check_fragment(data, at, left, &type, &size);
         if (what == NULL && size > 0 && (type == TYPE_FULL || type == TYPE_FIRST) == inside)
             what = "a record is out of place";
         if (what != NULL || size == 0)
@@ -61,13 +61,13 @@ const char *record_file_check(struct bytes data, record_found *found, void *cont
         inside = type == TYPE_FIRST || type == TYPE_MIDDLE;
         at += size;
         if (!inside) {
-            figures->records++;
+            counts->records++;
             if (found != NULL)
                 found(context, buffer_bytes(&record));
         }
     }
     if (what == NULL && (at < data.size || inside))
-        figures->torn_bytes = data.size - (inside ? begun : at);
+        counts->torn_bytes = data.size - (inside ? begun : at);
     buffer_release(&record);
     return what;
 }

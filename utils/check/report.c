@@ -54,11 +54,11 @@ void check_repaired(struct check *check, const char *format, ...)
     fflush(stdout);
 }
 
-void check_unmended(struct check *check, const char *format, ...)
+void check_unrepaired(struct check *check, const char *format, ...)
 {
     va_list arguments;
 
-    check->unmended++;
+    check->unrepaired++;
     printf("  x %s: ", check->repair ? "can't be repaired" : "--repair can't help");
     va_start(arguments, format);
     vprintf(format, arguments);

@@ -24,10 +24,10 @@ struct table_damage {
 };
 typedef void table_damaged(void *context, const struct table_damage *damage);
 
-struct table_figures {
+struct table_counts {
     uint64_t blocks, bytes;
 };
 /* False: there was damage, and `damaged` was told of all of it. `data` is the whole file. */
-bool table_file_check(struct bytes data, table_damaged *damaged, void *context, struct table_figures *figures);
+bool table_file_check(struct bytes data, table_damaged *damaged, void *context, struct table_counts *counts);
 
 #endif

@@ -15,7 +15,7 @@
 #include "base/tree.h"
 #include "check.h"
 
-bool mend_save_manifest(struct check *check)
+bool repair_save_manifest(struct check *check)
 {
     char manifest[CHECK_PATH_SIZE];
     bool replaced;
@@ -23,7 +23,7 @@ bool mend_save_manifest(struct check *check)
     snprintf(manifest, sizeof(manifest), "%s.manifest", check->name);
     if (aof_manifest_save(&check->manifest, check->dir_fd, manifest, disk_system(), &replaced) == STATUS_OK)
         return true;
-    check_unmended(check, "the manifest can't be written: %s", strerror(errno));
+    check_unrepaired(check, "the manifest can't be written: %s", strerror(errno));
     return false;
 }
 
@@ -45,7 +45,7 @@ static bool save_tail(struct check *check, const char *name, uint64_t where)
     }
     good = good && tree_sync(check->dir, &message) == STATUS_OK;
     if (!good)
-        check_unmended(check, "what is to be cut off %s can't be saved: %s", name, message.text);
+        check_unrepaired(check, "what is to be cut off %s can't be saved: %s", name, message.text);
     return good;
 }
 
@@ -55,7 +55,7 @@ static bool cut_file(struct check *check, const char *name, uint64_t where)
     bool good = fd >= 0 && ftruncate(fd, (off_t)where) == 0 && fsync(fd) == 0;
 
     if (!good)
-        check_unmended(check, "%s can't be cut: %s", name, strerror(errno));
+        check_unrepaired(check, "%s can't be cut: %s", name, strerror(errno));
     if (fd >= 0)
         close(fd);
     return good;
@@ -77,7 +77,7 @@ static bool add_increment(struct check *check, uint64_t seq)
     snprintf(name, sizeof(name), "%s.%" PRIu64 ".incr.aof", check->name, seq);
     fd = openat(check->dir_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0 || size_of(check, name) > 0 || fsync(fd) != 0) {
-        check_unmended(check, "%s can't be created", name);
+        check_unrepaired(check, "%s can't be created", name);
         if (fd >= 0)
             close(fd);
         return false;
@@ -103,7 +103,7 @@ static void drop_later(struct check *check, int index, bool with_itself)
         aof_manifest_add(&dropped, bytes_of_string(manifest->files[i].name), manifest->files[i].seq, AOF_FILE_HISTORY);
         aof_manifest_remove(manifest, i);
     }
-    if (add_increment(check, last + 1) && mend_save_manifest(check)) {
+    if (add_increment(check, last + 1) && repair_save_manifest(check)) {
         for (int i = dropped.count - 1; i >= 0; i--) {
             char aside[CHECK_PATH_SIZE];
             uint64_t size = size_of(check, dropped.files[i].name);
@@ -120,7 +120,7 @@ static void drop_later(struct check *check, int index, bool with_itself)
     aof_manifest_release(&dropped);
 }
 
-void mend_log(struct check *check, int index, enum trouble trouble, uint64_t where)
+void repair_log(struct check *check, int index, enum trouble trouble, uint64_t where)
 {
     struct aof_file *file = &check->manifest.files[index];
     bool more = false;
@@ -221,13 +221,13 @@ static bool take_files(struct check *check)
         check_repaired(check, "the manifest is written anew: there is but one way in which these %d files are a log", manifest->count);
         return true;
     }
-    check_unmended(check, "the manifest: there are %d bases and %d increments, and nothing says which of them count", bases,
+    check_unrepaired(check, "the manifest: there are %d bases and %d increments, and nothing says which of them count", bases,
         manifest->count - bases);
     aof_manifest_release(manifest);
     return false;
 }
 
-bool mend_manifest(struct check *check)
+bool repair_manifest(struct check *check)
 {
     char old[CHECK_PATH_SIZE], aside[CHECK_PATH_SIZE + 64];
 
@@ -237,5 +237,5 @@ bool mend_manifest(struct check *check)
     snprintf(aside, sizeof(aside), "%s.%s", old, check->stamp);
     if (linkat(check->dir_fd, old, check->dir_fd, aside, 0) == 0)
         check_note(check, "the old manifest is kept as %s", aside);
-    return mend_save_manifest(check);
+    return repair_save_manifest(check);
 }

@@ -348,7 +348,7 @@ static void what_is_no_rdb_or_too_new_is_refused(void **state)
 {
     fails(BYTES(""), STATUS_TRUNCATED, "at offset 0");
     fails(BYTES("REDIZ0010\xff"), STATUS_CORRUPT, "not an RDB file, at offset 0");
-    fails(BYTES("REDIS00x0\xff"), STATUS_CORRUPT, "no number");
+    fails(BYTES("REDIS00x0\xff"), STATUS_CORRUPT, "not a number");
     fails(BYTES("REDIS0000\xff"), STATUS_VERSION, "version 0");
     fails(BYTES("REDIS0013\xff"), STATUS_VERSION, "version 13");
     fails(BYTES("REDIS9999\xff"), STATUS_VERSION, "version 9999");

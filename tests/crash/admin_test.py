@@ -154,7 +154,7 @@ class AdminTest(unittest.TestCase):
         if not os.path.isdir(os.path.join(server.folder, "appendonlydir")):
             return
         status, text = verify(server.folder)
-        if kill and status == 1:                # the kill may have come in the middle of a write, which a start mends as well
+        if kill and status == 1:                # the kill may have come in the middle of a write, which a start repairs as well
             self.assertIn("torn", text)
             status, text = verify(server.folder, "--repair")
         self.assertEqual(status, 0, text)

@@ -27,7 +27,7 @@ static bool count_command(void *context, const struct bytes *args, int arg_count
     return true;
 }
 
-/* One file of commands, as the server's own reader sees it. */
+/* Checks one file of commands with the server's own reader. */
 static enum trouble check_commands(struct check *check, const struct aof_file *file, bool may_be_torn, uint64_t *where, uint64_t *commands,
     uint64_t *size)
 {
@@ -59,10 +59,12 @@ static enum trouble check_commands(struct check *check, const struct aof_file *f
     if (status == STATUS_CORRUPT && file->valid_size != UINT64_MAX && mapped.bytes.size < file->valid_size)
         *where = mapped.bytes.size;
     if (status == STATUS_TRUNCATED && may_be_torn)
-        check_damage(check, file->name, "offset %llu: torn: the last %llu bytes are a part of a command. The server cuts them off (aof-load-truncated yes)",
+        check_damage(check, file->name, "offset %llu: torn: the last %llu bytes are a part of a command. The server cuts them off "
+            "(aof-load-truncated yes)",
             (unsigned long long)*where, (unsigned long long)(mapped.bytes.size - *where));
     else if (status == STATUS_TRUNCATED)
-        check_damage(check, file->name, "offset %llu: it ends early, inside of a command, and others follow it", (unsigned long long)*where);
+        check_damage(check, file->name, "offset %llu: it ends early, within a command, and other files follow it",
+            (unsigned long long)*where);
     else
         check_damage(check, file->name, "offset %llu: %s", (unsigned long long)*where, message.text);
     mapped_close(&mapped);
@@ -108,7 +110,8 @@ static void check_increments(struct check *check)
             first_where = where;
         }
     }
-    check_part(check, "increments", before, "%d files, %llu commands, %llu bytes", count, (unsigned long long)commands, (unsigned long long)bytes);
+    check_part(check, "increments", before, "%d files, %llu commands, %llu bytes", count, (unsigned long long)commands,
+        (unsigned long long)bytes);
     if (first >= 0 && check->repair)
         repair_log(check, first, first_trouble, first_where);
 }
@@ -144,11 +147,12 @@ static void check_base(struct check *check)
             return;
         }
         if (check_commands(check, file, false, &where, &commands, &size) != TROUBLE_NONE)
-            check_unrepaired(check, "a base of commands is all or nothing");
-        check_part(check, "base", before, "%s: %llu commands, %llu bytes", file->name, (unsigned long long)commands, (unsigned long long)size);
+            check_unrepaired(check, "a base of commands");
+        check_part(check, "base", before, "%s: %llu commands, %llu bytes", file->name, (unsigned long long)commands,
+            (unsigned long long)size);
         return;
     }
-    check_part(check, "base", before, "there is none: the log begins with nothing");
+    check_part(check, "base", before, "there is none: the log begins with an empty data set");
 }
 
 static bool is_named(const struct check *check, const char *name)
@@ -160,7 +164,7 @@ static bool is_named(const struct check *check, const char *name)
     return false;
 }
 
-/* What lies there besides. A server removes images that nobody names, and leaves all else alone. */
+/* Reports other files in the directory. A server removes images that its manifest does not name, and leaves all else alone. */
 static void note_unnamed_files(struct check *check)
 {
     int fd = openat(check->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -176,9 +180,9 @@ static void note_unnamed_files(struct check *check)
         if (name[0] == '.' || strcmp(name, manifest) == 0 || strcmp(name, identity) == 0 || is_named(check, name))
             continue;
         if (aof_name_is_image(name))
-            check_note(check, "%s is an image that the manifest does not name: a server removes it as it starts", name);
+            check_note(check, "%s is an image that the manifest does not name: a server removes it when it starts", name);
         else
-            check_note(check, "%s is not named by the manifest: it does not count", name);
+            check_note(check, "%s is not named by the manifest: it is ignored", name);
     }
     if (list != NULL)
         closedir(list);
@@ -196,7 +200,7 @@ void logs_check(struct check *check)
     snprintf(manifest, sizeof(manifest), "%s.manifest", check->name);
     status = aof_manifest_load(&check->manifest, check->dir_fd, manifest, &message);
     if (status != STATUS_OK) {
-        check_damage(check, manifest, "%s", status == STATUS_NOT_FOUND ? "there is none: nobody knows which files count" : message.text);
+        check_damage(check, manifest, "%s", status == STATUS_NOT_FOUND ? "there is none: it is not known which files count" : message.text);
         check_part(check, "manifest", before, "%s/%s", check->dir, manifest);
         if (!check->repair || !repair_manifest(check))
             return;

@@ -29,20 +29,20 @@ static void print_help(void)
 {
     puts("Usage: kelvin-check [options] PATH\n"
          "\n"
-         "Verifies the data that a server would be started on, while none is: PATH is its directory (`dir`), a backup\n"
-         "of TIER BACKUP, a log's directory (appendonlydir), or an RDB file.\n"
+         "Verifies the data of a server that is not running. PATH is its directory (`dir`), a backup made by TIER BACKUP,\n"
+         "a log's directory (appendonlydir), or an RDB file.\n"
          "\n"
-         "  --repair             mend what can be mended, and say what was lost; what is cut away is kept as *.bad-<time>\n"
+         "  --repair             repair what can be repaired, and report what is lost; what is cut off is kept as *.bad-<time>\n"
          "  --dirname NAME       appenddirname, if it is not appendonlydir\n"
          "  --name NAME          appendfilename, if it is not appendonly.aof\n"
-         "  --tier-dir NAME      tier-dir, if it is not store: just to see whether a server has it open\n"
+         "  --tier-dir NAME      tier-dir, if it is not store: only to see whether a server has it open\n"
          "  -v, --version        print the version\n"
-         "  -h, --help           print this\n"
+         "  -h, --help           print this help\n"
          "\n"
-         "Exit status: 0 all is well (or repaired: see what was lost), 1 damage, 2 it could not be checked.");
+         "Exit status: 0 no damage (or repaired: see what is lost), 1 damage, 2 the check was not possible.");
 }
 
-/* A server that runs holds its store with a lock of fcntl, whether it has a log or not. */
+/* A running server has a lock (fcntl) on its store, whether it has a log or not. */
 static bool is_store_locked(const char *dir, const char *tier_dir)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -66,12 +66,12 @@ static int print_result(const struct check *check)
         return EXIT_FINE;
     }
     if (!check->repair) {
-        printf("Damage was found: %llu. Nothing was changed; --repair mends what can be mended. A backup may be the better choice.\n",
+        printf("Damage was found: %llu. Nothing was changed; --repair repairs what can be repaired. Restoring a backup may be better.\n",
             (unsigned long long)check->damages);
         return EXIT_DAMAGE;
     }
     printf("Damage was found: %llu. Repairs: %llu.", (unsigned long long)check->damages, (unsigned long long)check->repairs);
-    puts(check->unrepaired > 0 ? " Not all of it can be repaired: restore a backup." : " Run it again to see that all is well.");
+    puts(check->unrepaired > 0 ? " Not all of it can be repaired: restore a backup." : " Run kelvin-check again to verify the result.");
     return check->unrepaired > 0 || check->repairs == 0 ? EXIT_DAMAGE : EXIT_FINE;
 }
 
@@ -95,7 +95,7 @@ static int check_path(struct check *check, const char *path, const char *dirname
     struct stat info;
 
     if (stat(path, &info) != 0)
-        return fail_usage("there is no '%s'", path);
+        return fail_usage("'%s' does not exist", path);
     if (S_ISREG(info.st_mode)) {
         char head[5] = "";
         FILE *file = fopen(path, "re");
@@ -104,7 +104,7 @@ static int check_path(struct check *check, const char *path, const char *dirname
         if (file != NULL)
             fclose(file);
         if (!is_rdb)
-            return fail_usage("'%s' is no RDB file; give the directory that a log's files lie in", path);
+            return fail_usage("'%s' is not an RDB file; for a log, give its directory", path);
         rdb_check(check, path);
         return print_result(check);
     }
@@ -116,20 +116,20 @@ static int check_path(struct check *check, const char *path, const char *dirname
         return check_directory(check, log);
     snprintf(other, sizeof(other), "%s.incomplete", log);
     if (access(other, F_OK) == 0) {
-        check_damage(check, other, "what an interrupted backup or --restore left: no data. Do it again, or remove it");
-        check_part(check, "log", 0, "%s is not there", log);
-        check_unrepaired(check, "what was never completed");
+        check_damage(check, other, "left by an interrupted backup or --restore, incomplete: repeat that, or remove it");
+        check_part(check, "log", 0, "%s does not exist", log);
+        check_unrepaired(check, "a backup or restore that was never completed");
         return print_result(check);
     }
     snprintf(other, sizeof(other), "%s/%s.manifest", path, check->name);
     if (access(other, F_OK) == 0)
         return check_directory(check, path);
-    return fail_usage("there is no log in '%s': neither the data of a server with appendonly yes nor a backup", path);
+    return fail_usage("there is no log in '%s': it is neither the directory of a server with appendonly yes nor a backup", path);
 }
 
 struct options {
     const char *path, *dirname, *tier_dir;
-    int status;                     /* what to exit with at once, or -1 */
+    int status;                     /* the exit status if there is nothing to check, or -1 */
 };
 
 static void read_options(struct check *check, int count, char **arguments, struct options *options)
@@ -151,7 +151,7 @@ static void read_options(struct check *check, int count, char **arguments, struc
         } else if (value != NULL && i + 1 < count) {
             *value = arguments[++i];
         } else if (word[0] == '-' || options->path != NULL) {
-            options->status = fail_usage("'%s' is not understood; --help has the options", word);
+            options->status = fail_usage("'%s' is not an option; see --help", word);
         } else {
             options->path = word;
         }

@@ -37,8 +37,8 @@ void store_files_release(struct store_files *files)
 static void add_range(struct store_files *files, struct bytes first, struct bytes last, bool with_first)
 {
     files->ranges = mem_realloc(files->ranges, (files->range_count + 1) * sizeof(files->ranges[0]));
-    files->ranges[files->range_count++] = (struct store_key_range){ bytes_of(mem_string(first), first.size), bytes_of(mem_string(last), last.size),
-        with_first };
+    files->ranges[files->range_count++] = (struct store_key_range){ bytes_of(mem_string(first), first.size),
+        bytes_of(mem_string(last), last.size), with_first };
 }
 
 struct checked_table {
@@ -99,7 +99,7 @@ static uint64_t check_table(struct store_files *files, const char *name)
     return counts.blocks;
 }
 
-/* A log or a MANIFEST. A MANIFEST may be torn, as it is copied while a compaction adds to it; a log is written by nobody meanwhile. */
+/* Checks a log or a MANIFEST. A MANIFEST may be torn, as it is copied while a compaction appends to it; a log is not written meanwhile. */
 static void check_records(struct store_files *files, const char *name, bool is_manifest)
 {
     struct record_counts counts;
@@ -111,9 +111,9 @@ static void check_records(struct store_files *files, const char *name, bool is_m
         return;
     what = record_file_check(mapped.bytes, is_manifest ? version_file_add : NULL, &files->version, &offset, &counts);
     if (what == NULL && is_manifest && files->version.strange)
-        what = "a record makes no sense";
+        what = "a record is invalid";
     if (what == NULL && !is_manifest && counts.torn_bytes > 0)
-        what = "it ends inside of a record";
+        what = "it ends within a record";
     if (what != NULL) {
         check_damage(files->check, name, "offset %llu: %s", (unsigned long long)offset, what);
         files->damaged = true;
@@ -150,13 +150,13 @@ static void check_current(struct store_files *files)
         return;
     }
     if (!bytes_equal(mapped.bytes, bytes_of_string(wanted))) {
-        check_damage(files->check, "CURRENT", "it does not name the MANIFEST that is there");
+        check_damage(files->check, "CURRENT", "it does not name the existing MANIFEST");
         files->damaged = files->current_is_bad = true;
     }
     mapped_close(&mapped);
 }
 
-/* Tables that the MANIFEST wants. */
+/* Checks that the tables which the MANIFEST names exist. */
 static void check_missing(struct store_files *files)
 {
     for (int i = 0; i < files->version.count; i++) {
@@ -196,7 +196,7 @@ static void check_each_file(struct store_files *files, enum pass pass, uint64_t 
         } else if (is_number_and(name, ".log")) {
             check_records(files, name, false);
         } else if (strcmp(name, "CURRENT") != 0 && strcmp(name, "LOCK") != 0) {
-            check_note(files->check, "%s in the store is none of LevelDB's files", name);
+            check_note(files->check, "%s in the store is not one of LevelDB's files", name);
         }
     }
     if (list != NULL)
@@ -223,7 +223,8 @@ void store_files_check(struct store_files *files)
             files->log_is_cut = strstr(message.text, ".log'") != NULL;
         }
     }
-    check_part(files->check, "tables", before, "%llu files, the checksums of %llu blocks", (unsigned long long)tables, (unsigned long long)blocks);
+    check_part(files->check, "tables", before, "%llu files, the checksums of %llu blocks", (unsigned long long)tables,
+        (unsigned long long)blocks);
 }
 
 bool store_files_may_have_lost(const struct store_files *files, struct bytes key)

@@ -24,7 +24,7 @@ struct section {
     bool met;
 };
 
-/* The tags of a group, for a new file. */
+/* The tags of the records of a database in a partition, for a new file. */
 struct group {
     uint32_t incarnation, partition;
     uint64_t count;
@@ -47,19 +47,19 @@ struct stores {
 
     struct store_files files;
 
-    struct section *sections;       /* by incarnation and partition */
+    struct section *sections;       /* sorted by incarnation and partition */
     size_t section_count;
-    struct extra *extras;           /* records without a tag, in that order, too */
+    struct extra *extras;           /* records without a tag, in the same order */
     size_t extra_count;
 
-    /* The walk. */
+    /* The walk through the store. */
     uint32_t incarnation, partition;
-    bool in_group, comparing;       /* comparing with the tags there are: in the first walk */
+    bool in_group, comparing;       /* `comparing`: with the existing tags, in the first walk */
     struct group *groups;           /* of the last walk */
     size_t group_count, group_capacity;
     uint64_t *found;                /* tags of the group's records */
     size_t found_count, found_capacity;
-    uint64_t *expiring;             /* fingerprints of records that expire; sorted when the expiry keys begin */
+    uint64_t *expiring;             /* fingerprints of records that expire; sorted once the expiry keys begin */
     bool *announced;
     size_t expiring_count, expiring_capacity;
     bool expiring_sorted;
@@ -85,7 +85,7 @@ static bool clone_to(struct stores *stores, const char *scratch, struct message 
     return tree_write_file(current, bytes_of_string(text), message) == STATUS_OK;
 }
 
-/* Beside the image, so that tables can be linked; where that can't be written, a copy where temporary files go. */
+/* Opens a clone next to the image, so that tables can be linked; on a read-only file system, a copy in the directory of temporary files. */
 static bool open_clone(struct stores *stores)
 {
     struct message message = { "" };
@@ -192,7 +192,7 @@ static void compare_group(struct stores *stores)
     }
 }
 
-/* All records of a database in a partition were met: the tags have to be exactly theirs. */
+/* All records of a database in a partition were found: the tags have to be exactly theirs. */
 static void end_group(struct stores *stores)
 {
     if (!stores->in_group)
@@ -258,7 +258,7 @@ static const char *judge_record(struct stores *stores, const struct store_item *
 
     *expire_ms = -1;
     if (item->incarnation == 0 || item->incarnation > stores->dataset->incarnation_last)
-        return "it is of a database that never was";
+        return "its database never existed";
     if (hash_bytes(&stores->seed, item->key) != item->hash)
         return "its hash is not that of its key";
     status = record_decode(item->record, &limits, &scratch, &record);
@@ -270,16 +270,16 @@ static const char *judge_record(struct stores *stores, const struct store_item *
     }
     buffer_release(&scratch);
     if (status == STATUS_VERSION)
-        return "it is of a newer Kelvin";
-    return status == STATUS_OK ? NULL : "its value makes no sense";
+        return "it was written by a newer Kelvin";
+    return status == STATUS_OK ? NULL : "its value is invalid";
 }
 
 static const char *judge_expiry(const struct stores *stores, const struct store_item *item)
 {
     if (item->incarnation == 0 || item->incarnation > stores->dataset->incarnation_last)
-        return "an expiry of a database that never was";
+        return "an expiry of a database that never existed";
     if (item->expire_ms < 0)
-        return "an expiry at no time";
+        return "an expiry without a time";
     return hash_bytes(&stores->seed, item->key) == item->hash ? NULL : "an expiry whose hash is not that of its key";
 }
 
@@ -362,9 +362,10 @@ static void compare_tags(struct stores *stores)
             stores->missing += stores->sections[i].count;
     }
     if (stores->missing > 0)
-        check_damage(stores->check, "tags", "%llu tags of records that are not in the store", (unsigned long long)stores->missing);
+        check_damage(stores->check, "tags", "%llu tags are of records that are not in the store", (unsigned long long)stores->missing);
     if (stores->unannounced > 0)
-        check_damage(stores->check, "tags", "%llu records in the store that have no tag: nobody would find them", (unsigned long long)stores->unannounced);
+        check_damage(stores->check, "tags", "%llu records in the store have no tag: no lookup would find them",
+            (unsigned long long)stores->unannounced);
     stores->state->tags_differ = stores->check->damages != before;
     check_part(stores->check, "map", before, "tags against records, by database and partition");
 }
@@ -389,14 +390,15 @@ static void check_records_of_store(struct stores *stores)
         stores->state->damaged = true;
     }
     if (store_number(stores->store) != stores->dataset->store_number) {
-        check_damage(stores->check, "store", "its last batch is %llu instead of %llu: it is not as it was when the image was made",
+        check_damage(stores->check, "store", "its last batch is %llu instead of %llu: it has changed since the image was made",
             (unsigned long long)store_number(stores->store), (unsigned long long)stores->dataset->store_number);
         stores->state->damaged = true;
     }
     for (size_t i = 0; i < stores->expiring_count; i++)
         silent += stores->announced == NULL || !stores->announced[i];
     if (silent > 0)
-        check_note(stores->check, "%llu keys expire without an entry in the index of expiries: only when somebody asks for them", (unsigned long long)silent);
+        check_note(stores->check, "%llu keys have no entry in the index of expiries: they expire only when a client accesses them",
+            (unsigned long long)silent);
     check_part(stores->check, "records", before, "%llu keys (%llu strings, %llu others), %llu to be purged, %llu expiries (%llu outdated)",
         (unsigned long long)stores->records, (unsigned long long)stores->types[VALUE_STRING],
         (unsigned long long)(stores->records - stores->types[VALUE_STRING]), (unsigned long long)stores->purgeable,
@@ -423,8 +425,8 @@ void stores_check(struct stores *stores, struct store_state *state)
     store_files_check(&stores->files);
     state->damaged = stores->files.damaged;
     if (!open_clone(stores)) {
-        check_part(stores->check, "records", before, "none could be read");
-        check_unrepaired(stores->check, "a store that LevelDB does not open: restore a backup");
+        check_part(stores->check, "records", before, "none can be read");
+        check_unrepaired(stores->check, "the store: LevelDB does not open it. Restore a backup");
         return;
     }
     check_records_of_store(stores);
@@ -488,11 +490,13 @@ static bool keep_item(void *context, const struct store_item *item)
         return true;
     }
     if (stores->dropped++ < NAMED_MAX && item->kind == STORE_RECORD)
-        printf("  + dropped: key %s of database %d: %s\n", check_key(item->key, key), dataset_file_db_of(stores->dataset, item->incarnation), what);
+        printf("  + dropped: key %s of database %d: %s\n", check_key(item->key, key),
+            dataset_file_db_of(stores->dataset, item->incarnation), what);
     return false;
 }
 
-/* Whether the number in the store can have been lost in a damaged block; if not, whole batches are missing, and nobody knows whose. */
+/* Whether the number in the store may have been lost in a damaged block; if not, whole batches are missing, and it is not known which keys
+ * were in them. */
 static bool number_is_explained(const struct stores *stores)
 {
     struct bytes number = BYTES("\0\0\0\0number");
@@ -515,7 +519,7 @@ bool stores_rewrite(struct stores *stores, const char *to)
         return false;
     }
     end_group(stores);
-    check_repaired(stores->check, "%llu records are kept, %llu dropped; %s%llu more are lost with damaged blocks, and their names with them",
+    check_repaired(stores->check, "%llu records are kept, %llu dropped; %s%llu more are lost in damaged blocks, and so are their names",
         (unsigned long long)stores->kept, (unsigned long long)stores->dropped, stores->tags->good ? "" : "at least ",
         (unsigned long long)stores->missing);
     return true;

@@ -9,7 +9,7 @@
 
 enum {
     FOOTER_SIZE = 48, TRAILER_SIZE = 5, INTERNAL_SIZE = 8, BLOCK_MAX = 1 << 30,
-    SNAPPY_RATIO_MAX = 64,      /* a copy of 64 bytes takes three: a size beyond this is wrong, and no memory is allocated for it */
+    SNAPPY_RATIO_MAX = 64,      /* a copy of 64 bytes takes three: a larger size is wrong, and no memory is allocated for it */
 };
 static const uint64_t magic = 0xdb4775248b80fb57ull;
 
@@ -65,14 +65,14 @@ static bool take_handle(struct bytes *from, struct handle *handle)
     return take_varint(from, &handle->offset) && take_varint(from, &handle->size);
 }
 
-/* The block's bytes as they lie there, its checksum verified. NULL, or what is wrong. */
+/* Sets *raw to the block's bytes as they are in the file, and verifies its checksum. NULL, or what is wrong. */
 static const char *verify_block(struct checking *checking, const struct handle *handle, struct bytes *raw)
 {
     uint64_t size = checking->data.size - FOOTER_SIZE;
     const char *at;
 
     if (handle->offset > size || handle->size > size - handle->offset || size - handle->offset - handle->size < TRAILER_SIZE)
-        return "a block that lies outside of the file";
+        return "a block is outside of the file";
     at = checking->data.data + handle->offset;
     checking->counts->blocks++;
     if (crc32c_mask(crc32c(0, bytes_of(at, handle->size + 1))) != u32_at(at + handle->size + 1))
@@ -92,7 +92,7 @@ static bool decompress(struct bytes from, struct buffer *to)
     return true;
 }
 
-/* A block's contents, unpacked into `room` if need be. */
+/* Sets *contents to a block's contents, decompressed into `room` if necessary. */
 static const char *open_block(struct bytes raw, struct buffer *room, struct bytes *contents)
 {
     room->size = 0;
@@ -100,10 +100,10 @@ static const char *open_block(struct bytes raw, struct buffer *room, struct byte
     case 0: *contents = raw; return NULL;
     case 1:
         if (!decompress(raw, room))
-            return "a compressed block makes no sense";
+            return "a compressed block is invalid";
         *contents = buffer_bytes(room);
         return NULL;
-    default: return "a block of unknown compression";
+    default: return "a block has an unknown compression";
     }
 }
 
@@ -136,7 +136,7 @@ static bool find_entries(struct bytes contents, struct bytes *entries)
     return true;
 }
 
-/* Behind a user's key there are eight bytes of LevelDB's own. */
+/* After the key itself there are eight bytes that LevelDB adds. */
 static struct bytes user_key(const struct buffer *key)
 {
     return bytes_of(key->data, key->size < INTERNAL_SIZE ? 0 : key->size - INTERNAL_SIZE);
@@ -149,12 +149,12 @@ static const char *check_metaindex(struct checking *checking, struct bytes conte
     const char *what = NULL;
 
     if (!find_entries(contents, &entries))
-        return "the metaindex makes no sense";
+        return "the metaindex is invalid";
     while (what == NULL && entries.size > 0) {
         struct handle handle;
 
         if (!take_entry(&entries, &key, &value) || !take_handle(&value, &handle)) {
-            what = "the metaindex makes no sense";
+            what = "the metaindex is invalid";
         } else {
             *bad = handle;
             what = verify_block(checking, &handle, &raw) != NULL ? "the filter's checksum is wrong" : NULL;
@@ -164,14 +164,14 @@ static const char *check_metaindex(struct checking *checking, struct bytes conte
     return what;
 }
 
-/* All data blocks, by the index. A block whose entry in the index says nothing sensible ends it. */
+/* Checks all data blocks, by the index. An invalid entry of the index ends it. */
 static void check_blocks(struct checking *checking, struct bytes contents, const struct handle *index)
 {
     struct bytes entries, value, raw;
     struct buffer key = { 0 }, before = { 0 };
 
     if (!find_entries(contents, &entries)) {
-        report_keys_lost_after(checking, bytes_of("", 0), index, "the index makes no sense");
+        report_keys_lost_after(checking, bytes_of("", 0), index, "the index is invalid");
         return;
     }
     while (entries.size > 0) {
@@ -179,7 +179,7 @@ static void check_blocks(struct checking *checking, struct bytes contents, const
         const char *what;
 
         if (!take_entry(&entries, &key, &value) || !take_handle(&value, &handle)) {
-            report_keys_lost_after(checking, buffer_bytes(&before), index, "the index makes no sense");
+            report_keys_lost_after(checking, buffer_bytes(&before), index, "the index is invalid");
             break;
         }
         what = verify_block(checking, &handle, &raw);
@@ -203,12 +203,12 @@ bool table_file_check(struct bytes data, table_damaged *damaged, void *context, 
 
     counts->bytes += data.size;
     if (data.size < FOOTER_SIZE || memcmp(data.data + data.size - 8, &magic, 8) != 0) {
-        report_keys_lost_after(&checking, bytes_of("", 0), &end, "it does not end as a table");
+        report_keys_lost_after(&checking, bytes_of("", 0), &end, "it does not end like a table");
         return false;
     }
     footer = bytes_of(data.data + data.size - FOOTER_SIZE, FOOTER_SIZE - 8);
     if (!take_handle(&footer, &metaindex) || !take_handle(&footer, &index)) {
-        report_keys_lost_after(&checking, bytes_of("", 0), &end, "the footer makes no sense");
+        report_keys_lost_after(&checking, bytes_of("", 0), &end, "the footer is invalid");
         return false;
     }
     what = verify_block(&checking, &metaindex, &raw);

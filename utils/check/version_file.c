@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 
-/* What a record of a MANIFEST consists of: a tag, and what belongs to it. */
+/* The tags in a record of a MANIFEST; what follows a tag depends on it. */
 enum { TAG_COMPARATOR = 1, TAG_LOG = 2, TAG_NEXT = 3, TAG_SEQUENCE = 4, TAG_POINTER = 5, TAG_DELETED = 6, TAG_NEW = 7, TAG_OLD_LOG = 9 };
 enum { INTERNAL_SIZE = 8 };
 
@@ -57,7 +57,7 @@ static bool take_text(struct bytes *from, struct bytes *text)
     return true;
 }
 
-/* The key without what LevelDB adds to it. */
+/* A copy of the key without the bytes that LevelDB adds to it. */
 static struct bytes copy_key(struct bytes key)
 {
     key.size = key.size < INTERNAL_SIZE ? 0 : key.size - INTERNAL_SIZE;
@@ -103,7 +103,7 @@ void version_file_add(void *context, struct bytes record)
     uint64_t tag, number;
     bool good = true;
 
-    /* A table that is moved to another level is deleted and new in one record, so all that are deleted go first. */
+    /* A table that is moved to another level is deleted and new in one record, so deletions are read first. */
     for (int pass = 0; pass < 2 && good; pass++) {
         struct bytes rest = record;
 

@@ -86,7 +86,7 @@ static enum status refuse_orphans(struct aof *aof, struct message *message)
 
     snprintf(incomplete, sizeof(incomplete), "%s.incomplete", aof->dir);
     if (access(incomplete, F_OK) == 0) {
-        message_set(message, "'%.120s' is what an interrupted backup or --restore left behind: do that again, or remove it",
+        message_set(message, "'%.120s' was left by an interrupted backup or --restore: repeat that, or remove it",
             incomplete);
         return STATUS_INVALID;
     }
@@ -254,7 +254,8 @@ static enum status create_directory(struct aof *aof, struct message *message)
     return status;
 }
 
-/* Files of type h are what an earlier checkpoint left to delete. They are removed first: once no manifest names them, they are not found. */
+/* Files of type h were left by an earlier checkpoint to be deleted. They are removed first: once no manifest names them, nothing
+ * finds them. */
 static enum status drop_history(struct aof *aof, struct message *message) REQUIRES(aof->files_lock);
 static enum status drop_history(struct aof *aof, struct message *message)
 {
@@ -299,7 +300,7 @@ static void trim_file(struct aof *aof, const struct aof_file *file)
         return;
     fd = openat(aof->dir_fd, file->name, O_WRONLY | O_CLOEXEC);
     if (fd < 0 || aof->disk->ftruncate(aof->disk->context, fd, (off_t)file->valid_size) != 0)
-        aof_report(aof, "AOF: could not cut an old increment; its manifest says what counts");
+        aof_report(aof, "AOF: could not truncate an old increment; the manifest says how much of it counts");
     if (fd >= 0)
         close(fd);
 }

@@ -37,7 +37,7 @@ static void clear_error(struct aof *aof)
     if (aof->torn || aof->untrusted || atomic_exchange(&aof->error, STATUS_OK) == STATUS_OK)
         return;
     atomic_store(&aof->error_number, 0);
-    aof_report(aof, "AOF: the disk takes writes again");
+    aof_report(aof, "AOF: the disk accepts writes again");
 }
 
 static void set_lost(struct aof *aof, const char *why) REQUIRES(aof->flush_lock);
@@ -48,7 +48,7 @@ static void set_lost(struct aof *aof, const char *why)
     if (atomic_exchange(&aof->lost, true))
         return;
     message_set(&message, "AOF: an fsync failed, and what it should have covered %s. The log is lost from "
-        "there on and takes nothing more; the data set is only in memory now: save it elsewhere", why);
+        "there on and accepts no more writes; the data set is only in memory now: save it elsewhere", why);
     aof_report(aof, message.text);
 }
 

@@ -159,7 +159,7 @@ enum status aof_increment_replace(struct aof *aof)
 
     /* The old file is truncated for readers that do not know validsize; the manifest is what counts. */
     if (aof->disk->ftruncate(aof->disk->context, aof->fd, (off_t)aof->durable_size) != 0)
-        aof_report(aof, "AOF: could not cut the old increment; its manifest says what counts");
+        aof_report(aof, "AOF: could not truncate the old increment; the manifest says how much of it counts");
     close(aof->fd);
     aof->fd = fd;
     if (prepared_fd >= 0) {
@@ -278,7 +278,7 @@ enum status aof_prepare(struct aof *aof, struct message *message)
     mutex_lock(&aof->files_lock);
     status = aof_error(aof);
     if (status != STATUS_OK) {
-        message_set(message, "The AOF takes no writes at the moment");
+        message_set(message, "The AOF accepts no writes at the moment");
     } else if (atomic_load(&aof->cut_state) == AOF_CUT_WAITING) {
         message_set(message, "The AOF's files have not reached the last cut yet");
         status = STATUS_LOCKED;

@@ -451,7 +451,7 @@ static enum status skip_empty_rdb(int fd, uint64_t *size, struct message *messag
 
     while ((status = rdb_read(reader, &part, message)) == STATUS_OK && part.kind != RDB_PART_END) {
         if (part.kind == RDB_PART_KEY || part.kind == RDB_PART_FUNCTION) {
-            message_set(message, "it holds data, and nobody is here to import it");
+            message_set(message, "it has data, which can't be imported here");
             status = STATUS_VERSION;
             break;
         }
@@ -489,7 +489,7 @@ static enum status cut_tail(const struct aof_replay *replay, int fd, const char 
     if (replay->disk->ftruncate(replay->disk->context, fd, (off_t)where) == 0
         && replay->disk->fdatasync(replay->disk->context, fd) == 0)
         return STATUS_OK;
-    message_set(message, "Can't cut the AOF file %s back to %" PRIu64 " bytes: %s", name, where, strerror(errno));
+    message_set(message, "Can't truncate the AOF file %s to %" PRIu64 " bytes: %s", name, where, strerror(errno));
     return STATUS_IO;
 }
 
@@ -572,7 +572,7 @@ static enum status judge_file_end(struct player *player, const struct aof_file *
         return STATUS_INVALID;
     case RECORD_BAD:
         message_set(message, "Bad file format in the AOF file %.60s at offset %" PRIu64 ": %.90s. kelvin-check can "
-            "repair it at the price of what follows", file->name, where, problem);
+            "repair it; what follows is lost then", file->name, where, problem);
         return STATUS_CORRUPT;
     case RECORD_TORN: break;
     }
@@ -640,7 +640,7 @@ static enum status read_sizes(const struct aof_replay *replay, uint64_t *sizes, 
             continue;
         if (fstatat(replay->dir_fd, file->name, &info, 0) != 0 || !S_ISREG(info.st_mode)) {
             message_set(message, "The AOF manifest names %s, which can't be read: %s", file->name,
-                errno == 0 ? "it is no file" : strerror(errno));
+                errno == 0 ? "it is not a file" : strerror(errno));
             return errno == 0 ? STATUS_CORRUPT : status_of_errno(errno);
         }
         sizes[i] = (uint64_t)info.st_size;

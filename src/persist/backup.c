@@ -280,7 +280,7 @@ enum status backup_make(struct tier *tier, struct partitions *partitions, const 
         !make_path(note, "%s/%s", dir, "BACKUP"))
         return fail_invalid(message, "the path '%.100s' is too long", dir);
     if (is_in_own_directory(dir, places->store_dir) || is_in_own_directory(dir, places->log_dir))
-        return fail_invalid(message, "'%.150s' lies in a directory of the server's own", dir);
+        return fail_invalid(message, "'%.150s' is in a directory of the server's own", dir);
     created = mkdir(dir, 0755) == 0;
     if (!created && errno != EEXIST)
         return fail_errno(message, "can't create", dir);
@@ -357,7 +357,7 @@ static enum status read_note(const char *from, struct note *note, struct backup_
         return fail_errno(message, "can't read", path);
     buffer_append_u8(&note->text, 0);
     if (memcmp(note->text.data, "kelvin-backup ", note->text.size < 14 ? note->text.size : 14) != 0)
-        return fail_invalid(message, "'%.150s' is not what Kelvin writes", path);
+        return fail_invalid(message, "'%.150s' is not a text of a Kelvin backup", path);
     if (strncmp(note->text.data, "kelvin-backup 1\n", 16) != 0)
         return fail_invalid(message, "'%.150s' was written by a newer Kelvin", path);
     if (note->text.size < 6 || memcmp(note->text.data + note->text.size - 6, "\nend\n", 6) != 0 ||
@@ -447,7 +447,7 @@ static enum status restore_log(const struct backup_places *places, const struct 
         return fail_invalid(message, "the path '%.100s' is too long", from);
     fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return fail_invalid(message, "'%.150s' is not there: the backup was never completed", path);
+        return fail_invalid(message, "'%.150s' does not exist: the backup was never completed", path);
     aof_manifest_init(&old);
     aof_manifest_init(&manifest);
     snprintf(name, sizeof(name), "%.200s.manifest", note->log_name);
@@ -456,7 +456,7 @@ static enum status restore_log(const struct backup_places *places, const struct 
     else
         status = aof_manifest_load(&old, fd, name, message);
     if (status == STATUS_NOT_FOUND)
-        message_set(message, "the backup '%.150s' has lost its manifest", from);
+        message_set(message, "the backup '%.150s' has no manifest", from);
     base = status == STATUS_OK ? aof_manifest_base(&old) : NULL;
     if (status == STATUS_OK && (base == NULL || !aof_name_is_image(base->name) || !make_path(image, "%s/%s", path, base->name)))
         status = fail_invalid(message, "the manifest in '%.150s' names no image", path);
@@ -497,9 +497,9 @@ enum status backup_restore(const struct backup_places *places, const char *from,
     message->text[0] = '\0';
     *result = (struct backup_result){ 0 };
     if (access(places->log_dir, F_OK) == 0 && !is_empty_dir(places->log_dir))
-        return fail_invalid(message, "there is data already, in '%.150s': nothing was touched", places->log_dir);
+        return fail_invalid(message, "there is data already, in '%.150s': nothing was changed", places->log_dir);
     if (access(places->log_name, F_OK) == 0)
-        return fail_invalid(message, "there is data already, in '%.150s': nothing was touched", places->log_name);
+        return fail_invalid(message, "there is data already, in '%.150s': nothing was changed", places->log_name);
     status = read_note(from, &note, result, message);
     if (status == STATUS_OK)
         status = restore_log(places, &note, from, databases, result, message);

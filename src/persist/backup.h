@@ -40,8 +40,8 @@ struct backup_result {
 bool backup_is_below(const char *dir, const char *one, const char *other);
 
 /* `dir` does not exist, or is empty; its parent exists. Blocks until it is done: not on a worker, no lock held; waits while a checkpoint
- * or another backup runs. If no links can be made there (another file system), the image is linked next to the store first and then copied, so
- * that demotion stops only while the links are made. `stop` ends the copying. On failure `dir` is as it was. */
+ * or another backup runs. If no links can be made there (another file system), the image is linked next to the store first and then
+ * copied, so that demotion stops only while the links are made. `stop` ends the copying. On failure `dir` is as it was. */
 enum status backup_make(struct tier *tier, struct partitions *partitions, const struct backup_places *places, const char *dir,
     const _Atomic bool *stop, struct backup_result *result, struct message *message);
 

@@ -150,7 +150,7 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
     partitions_lock_all(partitions);
     if (!tier_may_cut(tier)) {
         partitions_unlock_all(partitions);
-        message_set(message, "the last one has failed, and the store is not back yet");
+        message_set(message, "the last one failed, and the store has not recovered from it yet");
         status = STATUS_LOCKED;
         goto out;
     }

@@ -88,7 +88,7 @@ static const char *read_databases(struct bytes *text, struct dataset_file *datas
 
         snprintf(name, sizeof(name), "db %d", db);
         if (!take_number(text, name, 1, dataset->incarnation_last, &incarnation))
-            return "a database's line makes no sense";
+            return "a database's line is invalid";
         dataset->incarnations[db] = (uint32_t)incarnation;
     }
     return has_duplicate(dataset) ? "two databases have one incarnation" : NULL;
@@ -129,7 +129,7 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
     *problem = text.size > DATASET_FILE_SIZE_MAX ? "it is too long" : check_end(&text);
     if (*problem != NULL)
         return STATUS_CORRUPT;
-    *problem = "its first lines make no sense";
+    *problem = "its first lines are invalid";
     if (!take_line(&text, &line) || !bytes_equal(line, BYTES("kelvin-image 1")) ||
         !take_number(&text, "partitions", 1, 1 << 16, &partitions) || (partitions & (partitions - 1)) != 0 ||
         !take_number(&text, "databases", 1, DATASET_FILE_DATABASES_MAX, &databases) ||
@@ -150,9 +150,9 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
         dataset->store_number = (uint64_t)number;
     while (*problem == NULL && text.size > 0) {
         if (!take_line(&text, &line))
-            *problem = "a line does not end";
+            *problem = "a line has no end";
         else if (line.size > 5 && memcmp(line.data, "file ", 5) == 0 && !take_file(bytes_of(line.data + 5, line.size - 5), dataset))
-            *problem = "a file's line makes no sense";
+            *problem = "a file's line is invalid";
     }
     if (*problem == NULL)
         return STATUS_OK;
@@ -257,7 +257,7 @@ enum status dataset_file_verify(const struct dataset_file *dataset, const char *
             return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
         }
         if (size != file->size || crc != file->crc) {
-            message_set(message, "'%.180s' is damaged: %s", path, size != file->size ? "its size is another" : "its checksum is wrong");
+            message_set(message, "'%.180s' is damaged: %s", path, size != file->size ? "its size is different" : "its checksum is wrong");
             return STATUS_CORRUPT;
         }
     }

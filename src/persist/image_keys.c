@@ -53,7 +53,7 @@ static const char *count_sections(struct reading *reading, const struct dataset_
     int db;
 
     if (!read_part(reading, head, sizeof(head)) || memcmp(head, "KTAGS1\n", 8) != 0)
-        return "it does not begin as one";
+        return "it does not begin like a tags file";
     while (reading->left > 0) {
         if (!read_part(reading, section, sizeof(section)))
             return "it ends early";

@@ -235,7 +235,7 @@ static bool take_length_or_form(struct rdb_reader *reader, uint64_t *length, boo
         return false;
     input = bytes_of(next_bytes(reader), size);
     if (codec_read_length(&input, length, is_form) != STATUS_OK)
-        return fail_reading(reader, STATUS_CORRUPT, "a length begins with the byte 0x%02x, which none does", first);
+        return fail_reading(reader, STATUS_CORRUPT, "a length begins with the byte 0x%02x, which is invalid", first);
     advance(reader, size);
     return true;
 }
@@ -440,10 +440,10 @@ static bool read_header(struct rdb_reader *reader)
         return false;
     header = reader->window.data;
     if (!rdb_is_one(bytes_of(header, RDB_HEADER_SIZE)))
-        return fail_reading(reader, STATUS_CORRUPT, "this is no RDB file");
+        return fail_reading(reader, STATUS_CORRUPT, "this is not an RDB file");
     for (int i = 5; i < RDB_HEADER_SIZE; i++) {
         if (header[i] < '0' || header[i] > '9')
-            return fail_reading(reader, STATUS_CORRUPT, "the version of the RDB file is no number");
+            return fail_reading(reader, STATUS_CORRUPT, "the version of the RDB file is not a number");
         reader->version = reader->version * 10 + (header[i] - '0');
     }
     if (reader->version < RDB_VERSION_MIN || reader->version > RDB_VERSION_MAX)

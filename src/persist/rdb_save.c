@@ -154,7 +154,7 @@ static enum status update_progress(struct saving *saving)
     saving->progress->keys = saving->keys;
     saving->progress->bytes = size;
     if (saving->progress->cancel)
-        return fail_saving(saving, STATUS_CLOSED, "The save was given up", "it was cancelled");
+        return fail_saving(saving, STATUS_CLOSED, "The save was ended", "it was cancelled");
     if (size - saving->synced >= SYNC_SIZE) {
         saving->synced = size;
         if (fdatasync(saving->fd) != 0)

@@ -32,7 +32,7 @@ void rdb_writer_destroy(struct rdb_writer *writer);     /* buffered bytes are dr
 
 enum status rdb_write_aux(struct rdb_writer *writer, struct bytes name, struct bytes value);
 
-/* The database of the keys that follow, and the number of keys, which is a hint for a server that loads them; RDB_COUNT_UNKNOWN: no hint. */
+/* The database of the keys that follow, and their number, which is a hint for a server that loads them; RDB_COUNT_UNKNOWN: no hint. */
 #define RDB_COUNT_UNKNOWN UINT64_MAX
 enum status rdb_write_db(struct rdb_writer *writer, uint64_t db, uint64_t key_count, uint64_t expiring_count);
 

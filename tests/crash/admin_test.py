@@ -26,7 +26,7 @@ REFUSALS = (b"OOM",)
 # Errors that are allowed while another of these operations is running.
 EXPECTED = re.compile(rb"(Another child process is active|Background (save|append only file rewriting) already in progress|appendonly is no"
                       rb"|a backup is (running|being made)|A backup is|can't be made|was cancelled|Errors trying to SHUTDOWN|No shutdown in progress"
-                      rb"|The save was given up|The server is ending)")
+                      rb"|The save was ended|The server is ending)")
 
 
 class Admin(threading.Thread):

@@ -156,7 +156,7 @@ class BackupTests(Backups):
 
         without(os.path.join(image, "tags"), "missing")
         without(os.path.join(image, "dataset"), "missing")
-        without(os.path.join(log, "appendonly.aof.manifest"), "lost its manifest")
+        without(os.path.join(log, "appendonly.aof.manifest"), "has no manifest")
         without(self.path("b/BACKUP"), "no file BACKUP")
         without(log, "never completed")
         table = next(name for name in sorted(os.listdir(image + "/store")) if not name.startswith("CURRENT"))

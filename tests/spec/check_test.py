@@ -1,5 +1,5 @@
-"""kelvin-check: undamaged data is accepted; each kind of damage to each kind of file is found, and repaired as far as possible. A server that
-is started on damaged data refuses to start or returns errors, but never returns data that was not written."""
+"""kelvin-check: sound data is ok; each kind of damage to each kind of file is found, and repaired as far as possible; and a server that is
+started on damaged data reports it or replies errors, but never another value than the one that was written."""
 import os
 import random
 import re
@@ -155,8 +155,8 @@ class Damage:
         self.finds(place, "DAMAGED")
         return True
 
-    def mends(self, place):
-        """Runs --repair and checks that no fault remains."""
+    def repairs(self, place):
+        """--repair succeeds, and finds no damage afterwards."""
         status, text = check(place, "--repair")
         self.assertEqual(status, 0, text)
         again, after = check(place)
@@ -192,7 +192,7 @@ class CheckTest(Damage, unittest.TestCase):
         self.assertEqual(self.look(place), (set(), set()))
         self.assertEqual(check(self.log(self.copy()))[0], 0)
 
-    def test_additional_files_are_reported_and_are_not_an_error(self):
+    def test_extra_files_are_reported_and_do_no_harm(self):
         place = self.copy()
         with open(self.log(place, "appendonly.aof.9.incr.aof"), "w") as file:
             file.write("*1\r\n$8\r\nFLUSHALL\r\n")
@@ -222,7 +222,7 @@ class CheckTest(Damage, unittest.TestCase):
         size = os.path.getsize(path)
         os.truncate(path, size - 3)
         self.assertIn("torn", self.finds(place, "offset"))
-        text = self.mends(place)
+        text = self.repairs(place)
         kept = [name for name in os.listdir(self.log(place)) if ".bad-" in name]
         self.assertEqual(len(kept), 1)
         self.assertIn(kept[0], text)
@@ -238,7 +238,7 @@ class CheckTest(Damage, unittest.TestCase):
         finally:
             self.values.update(kept)
 
-    def test_damage_in_an_increment_is_distinguished_from_a_torn_tail(self):
+    def test_damage_in_an_increment_is_distinguished_from_a_tear(self):
         place = self.copy()
         path = self.log(place, self.increment)
         with open(path, "rb") as file:
@@ -247,8 +247,8 @@ class CheckTest(Damage, unittest.TestCase):
         with open(path, "wb") as file:
             file.write(data[:at] + b"$9999\r\nafter" + data[at + 9:])
         self.assertNotIn("torn", self.finds(place, "whole ones go on at offset"))
-        text = self.mends(place)
-        self.assertIn("lost are", text)
+        text = self.repairs(place)
+        self.assertIn("bytes are lost", text)
         self.values_after(place, {(0, "after"), (0, "k5"), (0, "k6")})
         place = self.copy()
         with open(self.log(place, self.increment), "wb") as file:
@@ -257,7 +257,7 @@ class CheckTest(Damage, unittest.TestCase):
         missing, reason = self.look(place)
         self.assertIsNone(missing)
         self.assertIn("offset", reason)
-        self.mends(place)
+        self.repairs(place)
 
     def test_increments_after_damage_are_set_aside(self):
         place = self.copy()
@@ -271,7 +271,7 @@ class CheckTest(Damage, unittest.TestCase):
         self.finds(place, "ends early")
         missing, reason = self.look(place)
         self.assertIsNone(missing, reason)
-        text = self.mends(place)
+        text = self.repairs(place)
         self.assertIn("appendonly.aof.50.incr.aof, which comes after", text)
         self.values_after(place, {(0, "k6")})
 
@@ -282,10 +282,10 @@ class CheckTest(Damage, unittest.TestCase):
         missing, reason = self.look(place)
         self.assertIsNone(missing)
         self.assertIn(self.increment, reason)
-        self.mends(place)
+        self.repairs(place)
         self.values_after(place, {(0, "after"), (0, "k5"), (0, "k6")})
 
-    def test_a_lost_manifest_is_written_again_if_it_is_unambiguous(self):
+    def test_a_lost_manifest_is_rebuilt_if_there_is_no_doubt(self):
         manifest = "appendonly.aof.manifest"
         for how in ("missing", "empty", "damaged"):
             place = self.copy()
@@ -299,20 +299,20 @@ class CheckTest(Damage, unittest.TestCase):
             missing, reason = self.look(place)
             self.assertIsNone(missing, how)
             self.assertIn("anifest", reason)
-            self.assertIn("written anew", self.mends(place))
+            self.assertIn("a new manifest is written", self.repairs(place))
             self.assertEqual(self.look(place), (set(), set()))
         place = self.copy()
         os.rename(self.log(place, manifest), self.log(place, "temp-" + manifest))
         with open(self.log(place, "appendonly.aof.50.incr.aof"), "w") as file:
             file.write("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n")
-        self.assertIn("was being written", self.mends(place))
+        self.assertIn("was being written", self.repairs(place))
         place = self.copy()
         os.unlink(self.log(place, manifest))
         with open(self.log(place, "appendonly.aof.50.incr.aof"), "w") as file:
             file.write("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n")
         status, text = check(place, "--repair")
         self.assertEqual(status, 1, text)
-        self.assertIn("nothing says which of them count", text)
+        self.assertIn("it is not known which of them count", text)
 
     def test_bad_tags_are_set_aside(self):
         seed = seed_new()
@@ -413,7 +413,7 @@ class CheckTest(Damage, unittest.TestCase):
     def test_a_missing_image_is_found(self):
         place = self.copy()
         shutil.rmtree(self.in_image(place))
-        self.finds(place, "not there")
+        self.finds(place, "does not exist")
         self.assertIsNone(self.look(place)[0])
         place = self.copy()
         shutil.rmtree(self.in_image(place, "store"))

@@ -245,7 +245,7 @@ class FailureTest(unittest.TestCase):
     def break_dump(self, server):
         os.makedirs(os.path.join(dump_path(server), "in-the-way"))
 
-    def mend_dump(self, server):
+    def repair_dump(self, server):
         shutil.rmtree(dump_path(server))
 
     def broken(self, server, client):
@@ -274,7 +274,7 @@ class FailureTest(unittest.TestCase):
                     tell(*args)
                 told.append(server.info("errorstats"))
                 self.assertTrue(client.call("SAVE").startswith(b"ERR"))         # Redis gives no reason
-                self.mend_dump(server)
+                self.repair_dump(server)
                 tell("SET", "k", "5")
                 self.assertEqual(client.must("BGSAVE"), STARTED)
                 self.assertEqual(saved(server)["rdb_last_bgsave_status"], "ok")
@@ -288,7 +288,7 @@ class FailureTest(unittest.TestCase):
         for server in self.pair({"save": "3600 1"}):
             with server.client() as client:
                 self.broken(server, client)
-                self.mend_dump(server)
+                self.repair_dump(server)
                 self.assertTrue(client.call("SET", "k", "w").startswith(MISCONF))
                 self.assertEqual(client.must("SAVE"), OK)
                 self.assertEqual(client.must("SET", "k", "w"), OK)
@@ -305,7 +305,7 @@ class FailureTest(unittest.TestCase):
                 self.break_dump(server)
                 client.must("SET", "k", "v")
                 until(lambda: server.info("persistence")["rdb_last_bgsave_status"] == "err")
-                self.mend_dump(server)
+                self.repair_dump(server)
                 began = time.monotonic()
                 until(lambda: server.info("persistence")["rdb_last_bgsave_status"] == "ok")
                 self.assertGreater(time.monotonic() - began, 2)     # 5 s after the first, which was some time ago

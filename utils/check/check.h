@@ -1,15 +1,16 @@
-/* kelvin-check: what its files share. It verifies what a server would be started on, while none is.
+/* kelvin-check: what its files share. It verifies the data that a server would be started on, while no server runs.
  *
  *   main.c      arguments, locks, which parts there are
  *   report.c    lines, counts
  *   logs.c      the manifest and what it names: increments, the base
- *   mend.c      the log's repairs
- *   image.c     an image: dataset, tags, and what is left of them to believe
- *   stores.c    the store in it: files by themselves, then as LevelDB sees them, record by record, against the tags
+ *   repair.c    the log's repairs
+ *   image.c     an image: dataset, tags, and their repair
+ *   store_files.c  the files of the store in it, without LevelDB
+ *   stores.c    that store as LevelDB reads it, record by record, compared with the tags
  *   rdb.c       an RDB file
  *   table_file, record_file, crc32c    LevelDB's files without LevelDB
  *
- * Without --repair nothing is changed: the store is opened as a clone by links, in a scratch directory that goes afterwards.
+ * Without --repair nothing is changed: the store is opened as a clone by links, in a scratch directory that is removed afterwards.
  */
 #ifndef KELVIN_CHECK_CHECK_H
 #define KELVIN_CHECK_CHECK_H
@@ -28,20 +29,20 @@ struct check {
     const char *dir, *name;         /* the log's directory, and appendfilename */
     int dir_fd;
     bool repair;
-    char stamp[32];                 /* of names of what is set aside: "bad-<time>" */
+    char stamp[32];                 /* the suffix of files that are set aside: "bad-<time>" */
     struct aof_manifest manifest;
-    uint64_t damages, repairs, unmended;
-    int shown;                      /* problems shown of the part at hand */
+    uint64_t damages, repairs, unrepaired;
+    int shown;                      /* problems shown of the current part */
 };
 
-/* report.c. A problem: counted; the first ones of each part are shown. */
+/* report.c. check_damage counts a problem, and shows the first ones of each part. */
 void check_damage(struct check *check, const char *where, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void check_note(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void check_repaired(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void check_unmended(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Ends a part: one line, ok if no damage came since `before`. */
+void check_unrepaired(struct check *check, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Ends a part with one line: ok if `damages` is still `before`. */
 void check_part(struct check *check, const char *part, uint64_t before, const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* Keys for people: printed with escapes, cut when long. `text` has CHECK_KEY_SIZE. */
+/* A key as text: with escapes, cut when it is long. `text` has CHECK_KEY_SIZE bytes and is returned. */
 enum { CHECK_KEY_SIZE = 200 };
 const char *check_key(struct bytes key, char *text);
 
@@ -55,17 +56,17 @@ void mapped_close(struct mapped *mapped);
 /* logs.c */
 void logs_check(struct check *check);
 
-/* mend.c. What is wrong with an increment, the first one of the log that has something. */
+/* repair.c. What is wrong with an increment: the first damaged one of the log. */
 enum trouble { TROUBLE_NONE, TROUBLE_TORN, TROUBLE_BAD, TROUBLE_MISSING };
-void mend_log(struct check *check, int index, enum trouble trouble, uint64_t where);
-/* There is no manifest that can be read: a new one, if there is no doubt what belongs into it. */
-bool mend_manifest(struct check *check);
-bool mend_save_manifest(struct check *check);
+void repair_log(struct check *check, int index, enum trouble trouble, uint64_t where);
+/* There is no manifest that can be read: writes a new one, if the files can form a log in only one way. */
+bool repair_manifest(struct check *check);
+bool repair_save_manifest(struct check *check);
 
 /* image.c: the base `index` of the manifest. */
 void image_check(struct check *check, int index);
 
-/* stores.c. What is wanted of a store: its answer says what may be believed. */
+/* stores.c. A store is compared with the tags; the state says what is usable. */
 struct tag_file {
     struct mapped file;
     bool good;
@@ -73,15 +74,15 @@ struct tag_file {
 };
 struct store_state {
     bool damaged;                   /* blocks, files or records of it */
-    bool opened;                    /* LevelDB takes it, so that what is left can be saved */
+    bool opened;                    /* LevelDB opens it, so that what is left can be saved */
     bool tags_differ;
 };
 struct stores;
 struct stores *stores_open(struct check *check, const char *image, const struct dataset_file *dataset, const struct tag_file *tags);
 void stores_check(struct stores *stores, struct store_state *state);
-/* Writes what is good to a new store in `to`, and says what is not. */
+/* Writes the valid records to a new store in `to`, and reports the others. */
 bool stores_rewrite(struct stores *stores, const char *to);
-/* The record maps of what was met by the last of these two, as a file that must not be there yet; synced. Only with --repair. */
+/* Writes the record maps of what the last of these two functions has found to a file, which must not exist; synced. Only with --repair. */
 bool stores_write_tags(struct stores *stores, const char *path, struct message *message);
 void stores_close(struct stores *stores);
 

@@ -6,7 +6,7 @@ enum { STEP_MAX = 1 << 30 };        /* crc32_iscsi takes an int */
 
 uint32_t crc32c(uint32_t crc, struct bytes bytes)
 {
-    unsigned char *at = (unsigned char *)bytes.data;        /* which crc32_iscsi only reads */
+    unsigned char *at = (unsigned char *)bytes.data;        /* crc32_iscsi only reads it */
 
     crc = ~crc;
     for (size_t left = bytes.size; left > 0; ) {

@@ -12,7 +12,7 @@
 #include "persist/aof_name.h"
 #include "tier/tags.h"
 
-static bool dataset_read(struct check *check, const char *image, struct dataset_file *dataset)
+static bool read_dataset(struct check *check, const char *image, struct dataset_file *dataset)
 {
     uint64_t before = check->damages;
     char path[CHECK_PATH_SIZE];
@@ -21,15 +21,15 @@ static bool dataset_read(struct check *check, const char *image, struct dataset_
     snprintf(path, sizeof(path), "%.4000s/dataset", image);
     if (dataset_file_load(path, dataset, &problem) != STATUS_OK) {
         check_damage(check, path, "%s", problem);
-        check_part(check, "dataset", before, "which database is which");
-        check_unmended(check, "nothing else knows which database is which");
+        check_part(check, "dataset", before, "the list of databases");
+        check_unrepaired(check, "the list of databases: it is in no other file");
         return false;
     }
     check_part(check, "dataset", before, "%d databases, %u partitions", dataset->db_count, (unsigned)dataset->partition_count);
     return true;
 }
 
-static void tags_read(struct check *check, const char *image, const struct dataset_file *dataset, struct tag_file *tags)
+static void read_tags(struct check *check, const char *image, const struct dataset_file *dataset, struct tag_file *tags)
 {
     uint64_t before = check->damages;
     char path[CHECK_PATH_SIZE];
@@ -49,8 +49,8 @@ static void tags_read(struct check *check, const char *image, const struct datas
     check_part(check, "tags", before, "%llu bytes", (unsigned long long)tags->file.bytes.size);
 }
 
-/* They are made again from the store: beside the old ones first. */
-static void tags_mend(struct check *check, const char *image, struct stores *stores)
+/* Rebuilds the tags from the store: in a new file first. */
+static void repair_tags(struct check *check, const char *image, struct stores *stores)
 {
     char path[CHECK_PATH_SIZE], aside[CHECK_PATH_SIZE + 64], next[CHECK_PATH_SIZE + 64];
     struct message message = { "" };
@@ -69,13 +69,13 @@ static void tags_mend(struct check *check, const char *image, struct stores *sto
     }
     good = good && tree_sync(image, &message) == STATUS_OK;
     if (good)
-        check_repaired(check, "the record maps (tags) are made anew from the store. Nothing is lost");
+        check_repaired(check, "the record maps (tags) are rebuilt from the store. Nothing is lost");
     else
-        check_unmended(check, "the record maps (tags) can't be written: %s", message.text);
+        check_unrepaired(check, "the record maps (tags) can't be written: %s", message.text);
 }
 
-/* A new image with what is good, which the manifest names from then on. */
-static void image_mend(struct check *check, int index, const struct dataset_file *dataset, struct stores *stores)
+/* Writes a new image with the valid records, and a manifest that names it. */
+static void repair_image(struct check *check, int index, const struct dataset_file *dataset, struct stores *stores)
 {
     struct buffer text = { 0 };
     char name[CHECK_PATH_SIZE], path[CHECK_PATH_SIZE], inner[CHECK_PATH_SIZE + 16], aside[CHECK_PATH_SIZE + 64], old[CHECK_PATH_SIZE];
@@ -89,13 +89,14 @@ static void image_mend(struct check *check, int index, const struct dataset_file
     snprintf(inner, sizeof(inner), "%.4000s/store", path);
     good = mkdir(path, 0755) == 0 && stores_rewrite(stores, inner);
     snprintf(inner, sizeof(inner), "%.4000s/dataset", path);
-    good = good && dataset_file_print(dataset, path, &text) == STATUS_OK && tree_write_file(inner, buffer_bytes(&text), &message) == STATUS_OK;
+    good = good && dataset_file_print(dataset, path, &text) == STATUS_OK &&
+           tree_write_file(inner, buffer_bytes(&text), &message) == STATUS_OK;
     buffer_release(&text);
     snprintf(inner, sizeof(inner), "%.4000s/tags", path);
     good = good && stores_write_tags(stores, inner, &message) && tree_sync(path, &message) == STATUS_OK &&
            tree_sync(check->dir, &message) == STATUS_OK;
     if (!good) {
-        check_unmended(check, "a new image can't be written: %s", !message_is_empty(&message) ? message.text : strerror(errno));
+        check_unrepaired(check, "a new image can't be written: %s", !message_is_empty(&message) ? message.text : strerror(errno));
         tree_remove(path);
         return;
     }
@@ -108,12 +109,12 @@ static void image_mend(struct check *check, int index, const struct dataset_file
     }
     aof_manifest_release(&check->manifest);
     check->manifest = next;
-    if (!mend_save_manifest(check))
+    if (!repair_save_manifest(check))
         return;
     snprintf(aside, sizeof(aside), "%s.%s", old, check->stamp);
     renameat(check->dir_fd, old, check->dir_fd, aside);
     fsync(check->dir_fd);
-    check_repaired(check, "the image is written anew as %s, with what could be read; the old one is kept as %s", name, aside);
+    check_repaired(check, "a new image, %s, has what could be read; the old one is kept as %s", name, aside);
 }
 
 void image_check(struct check *check, int index)
@@ -130,20 +131,20 @@ void image_check(struct check *check, int index)
     if (stat(image, &info) != 0 || !S_ISDIR(info.st_mode)) {
         uint64_t before = check->damages;
 
-        check_damage(check, name, "named by the manifest, but it is not there");
+        check_damage(check, name, "named by the manifest, but it does not exist");
         check_part(check, "image", before, "%s", name);
-        check_unmended(check, "without its base, a log is nothing");
+        check_unrepaired(check, "a log is useless without its base");
         return;
     }
-    if (!dataset_read(check, image, &dataset))
+    if (!read_dataset(check, image, &dataset))
         return;
-    tags_read(check, image, &dataset, &tags);
+    read_tags(check, image, &dataset, &tags);
     stores = stores_open(check, image, &dataset, &tags);
     stores_check(stores, &state);
     if (check->repair && state.damaged && state.opened)
-        image_mend(check, index, &dataset, stores);
+        repair_image(check, index, &dataset, stores);
     else if (check->repair && !state.damaged && (!tags.good || state.tags_differ))
-        tags_mend(check, image, stores);
+        repair_tags(check, image, stores);
     stores_close(stores);
     mapped_close(&tags.file);
     dataset_file_release(&dataset);

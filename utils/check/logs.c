@@ -27,8 +27,8 @@ static bool count_command(void *context, const struct bytes *args, int arg_count
     return true;
 }
 
-/* One file of commands, as the server's own reader sees it. */
-static enum trouble commands_check(struct check *check, const struct aof_file *file, bool may_be_torn, uint64_t *where, uint64_t *commands,
+/* Checks one file of commands with the server's own reader. */
+static enum trouble check_commands(struct check *check, const struct aof_file *file, bool may_be_torn, uint64_t *where, uint64_t *commands,
     uint64_t *size)
 {
     struct aof_manifest one;
@@ -59,10 +59,12 @@ static enum trouble commands_check(struct check *check, const struct aof_file *f
     if (status == STATUS_CORRUPT && file->valid_size != UINT64_MAX && mapped.bytes.size < file->valid_size)
         *where = mapped.bytes.size;
     if (status == STATUS_TRUNCATED && may_be_torn)
-        check_damage(check, file->name, "offset %llu: torn: the last %llu bytes are a part of a command. The server cuts them off (aof-load-truncated yes)",
+        check_damage(check, file->name, "offset %llu: torn: the last %llu bytes are a part of a command. The server cuts them off "
+            "(aof-load-truncated yes)",
             (unsigned long long)*where, (unsigned long long)(mapped.bytes.size - *where));
     else if (status == STATUS_TRUNCATED)
-        check_damage(check, file->name, "offset %llu: it ends early, inside of a command, and others follow it", (unsigned long long)*where);
+        check_damage(check, file->name, "offset %llu: it ends early, within a command, and other files follow it",
+            (unsigned long long)*where);
     else
         check_damage(check, file->name, "offset %llu: %s", (unsigned long long)*where, message.text);
     mapped_close(&mapped);
@@ -81,7 +83,7 @@ static uint64_t size_of(const struct check *check, const char *name)
     return fstatat(check->dir_fd, name, &info, 0) == 0 ? (uint64_t)info.st_size : 0;
 }
 
-static void increments_check(struct check *check)
+static void check_increments(struct check *check)
 {
     const struct aof_manifest *manifest = &check->manifest;
     uint64_t before = check->damages, commands = 0, bytes = 0, first_where = 0;
@@ -99,7 +101,8 @@ static void increments_check(struct check *check)
         if (!is_played(&manifest->files[i]))
             continue;
         count++;
-        trouble = commands_check(check, &manifest->files[i], i == last && manifest->files[i].valid_size == UINT64_MAX, &where, &commands, &size);
+        trouble = check_commands(check, &manifest->files[i], i == last && manifest->files[i].valid_size == UINT64_MAX, &where, &commands,
+            &size);
         bytes += size;
         if (trouble != TROUBLE_NONE && first < 0) {
             first = i;
@@ -107,9 +110,10 @@ static void increments_check(struct check *check)
             first_where = where;
         }
     }
-    check_part(check, "increments", before, "%d files, %llu commands, %llu bytes", count, (unsigned long long)commands, (unsigned long long)bytes);
+    check_part(check, "increments", before, "%d files, %llu commands, %llu bytes", count, (unsigned long long)commands,
+        (unsigned long long)bytes);
     if (first >= 0 && check->repair)
-        mend_log(check, first, first_trouble, first_where);
+        repair_log(check, first, first_trouble, first_where);
 }
 
 static bool is_rdb(const struct check *check, const char *name)
@@ -123,7 +127,7 @@ static bool is_rdb(const struct check *check, const char *name)
     return is;
 }
 
-static void base_check(struct check *check)
+static void check_base(struct check *check)
 {
     char path[CHECK_PATH_SIZE];
     uint64_t before = check->damages, where, commands = 0, size = 0;
@@ -142,12 +146,13 @@ static void base_check(struct check *check)
             rdb_check(check, path);
             return;
         }
-        if (commands_check(check, file, false, &where, &commands, &size) != TROUBLE_NONE)
-            check_unmended(check, "a base of commands is all or nothing");
-        check_part(check, "base", before, "%s: %llu commands, %llu bytes", file->name, (unsigned long long)commands, (unsigned long long)size);
+        if (check_commands(check, file, false, &where, &commands, &size) != TROUBLE_NONE)
+            check_unrepaired(check, "a base of commands");
+        check_part(check, "base", before, "%s: %llu commands, %llu bytes", file->name, (unsigned long long)commands,
+            (unsigned long long)size);
         return;
     }
-    check_part(check, "base", before, "there is none: the log begins with nothing");
+    check_part(check, "base", before, "there is none: the log begins with an empty data set");
 }
 
 static bool is_named(const struct check *check, const char *name)
@@ -159,8 +164,8 @@ static bool is_named(const struct check *check, const char *name)
     return false;
 }
 
-/* What lies there besides. A server removes images that nobody names, and leaves all else alone. */
-static void strangers_note(struct check *check)
+/* Reports other files in the directory. A server removes images that its manifest does not name, and leaves all else alone. */
+static void note_unnamed_files(struct check *check)
 {
     int fd = openat(check->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
@@ -175,9 +180,9 @@ static void strangers_note(struct check *check)
         if (name[0] == '.' || strcmp(name, manifest) == 0 || strcmp(name, identity) == 0 || is_named(check, name))
             continue;
         if (aof_name_is_image(name))
-            check_note(check, "%s is an image that the manifest does not name: a server removes it as it starts", name);
+            check_note(check, "%s is an image that the manifest does not name: a server removes it when it starts", name);
         else
-            check_note(check, "%s is not named by the manifest: it does not count", name);
+            check_note(check, "%s is not named by the manifest: it is ignored", name);
     }
     if (list != NULL)
         closedir(list);
@@ -195,14 +200,14 @@ void logs_check(struct check *check)
     snprintf(manifest, sizeof(manifest), "%s.manifest", check->name);
     status = aof_manifest_load(&check->manifest, check->dir_fd, manifest, &message);
     if (status != STATUS_OK) {
-        check_damage(check, manifest, "%s", status == STATUS_NOT_FOUND ? "there is none: nobody knows which files count" : message.text);
+        check_damage(check, manifest, "%s", status == STATUS_NOT_FOUND ? "there is none: it is not known which files count" : message.text);
         check_part(check, "manifest", before, "%s/%s", check->dir, manifest);
-        if (!check->repair || !mend_manifest(check))
+        if (!check->repair || !repair_manifest(check))
             return;
     } else {
         check_part(check, "manifest", before, "%d files", check->manifest.count);
     }
-    strangers_note(check);
-    base_check(check);
-    increments_check(check);
+    note_unnamed_files(check);
+    check_base(check);
+    check_increments(check);
 }

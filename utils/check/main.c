@@ -17,7 +17,7 @@
 
 enum { EXIT_FINE = 0, EXIT_DAMAGE = 1, EXIT_USAGE = 2 };
 
-static int complain(const char *format, const char *path)
+static int fail_usage(const char *format, const char *path)
 {
     fprintf(stderr, "kelvin-check: ");
     fprintf(stderr, format, path);
@@ -29,20 +29,20 @@ static void print_help(void)
 {
     puts("Usage: kelvin-check [options] PATH\n"
          "\n"
-         "Verifies the data that a server would be started on, while none is: PATH is its directory (`dir`), a backup\n"
-         "of TIER BACKUP, a log's directory (appendonlydir), or an RDB file.\n"
+         "Verifies the data of a server that is not running. PATH is its directory (`dir`), a backup made by TIER BACKUP,\n"
+         "a log's directory (appendonlydir), or an RDB file.\n"
          "\n"
-         "  --repair             mend what can be mended, and say what was lost; what is cut away is kept as *.bad-<time>\n"
+         "  --repair             repair what can be repaired, and report what is lost; what is cut off is kept as *.bad-<time>\n"
          "  --dirname NAME       appenddirname, if it is not appendonlydir\n"
          "  --name NAME          appendfilename, if it is not appendonly.aof\n"
-         "  --tier-dir NAME      tier-dir, if it is not store: just to see whether a server has it open\n"
+         "  --tier-dir NAME      tier-dir, if it is not store: only to see whether a server has it open\n"
          "  -v, --version        print the version\n"
-         "  -h, --help           print this\n"
+         "  -h, --help           print this help\n"
          "\n"
-         "Exit status: 0 all is well (or repaired: see what was lost), 1 damage, 2 it could not be checked.");
+         "Exit status: 0 no damage (or repaired: see what is lost), 1 damage, 2 the check was not possible.");
 }
 
-/* A server that runs holds its store with a lock of fcntl, whether it has a log or not. */
+/* A running server has a lock (fcntl) on its store, whether it has a log or not. */
 static bool is_store_locked(const char *dir, const char *tier_dir)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
@@ -59,20 +59,20 @@ static bool is_store_locked(const char *dir, const char *tier_dir)
     return locked;
 }
 
-static int finish(const struct check *check)
+static int print_result(const struct check *check)
 {
     if (check->damages == 0) {
         puts("No damage was found.");
         return EXIT_FINE;
     }
     if (!check->repair) {
-        printf("Damage was found: %llu. Nothing was changed; --repair mends what can be mended. A backup may be the better choice.\n",
+        printf("Damage was found: %llu. Nothing was changed; --repair repairs what can be repaired. Restoring a backup may be better.\n",
             (unsigned long long)check->damages);
         return EXIT_DAMAGE;
     }
     printf("Damage was found: %llu. Repairs: %llu.", (unsigned long long)check->damages, (unsigned long long)check->repairs);
-    puts(check->unmended > 0 ? " Not all of it can be repaired: restore a backup." : " Run it again to see that all is well.");
-    return check->unmended > 0 || check->repairs == 0 ? EXIT_DAMAGE : EXIT_FINE;
+    puts(check->unrepaired > 0 ? " Not all of it can be repaired: restore a backup." : " Run kelvin-check again to verify the result.");
+    return check->unrepaired > 0 || check->repairs == 0 ? EXIT_DAMAGE : EXIT_FINE;
 }
 
 static int check_directory(struct check *check, const char *log_dir)
@@ -80,13 +80,13 @@ static int check_directory(struct check *check, const char *log_dir)
     check->dir = log_dir;
     check->dir_fd = open(log_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (check->dir_fd < 0)
-        return complain("can't open '%s'", log_dir);
+        return fail_usage("can't open '%s'", log_dir);
     if (flock(check->dir_fd, LOCK_EX | LOCK_NB) != 0)
-        return complain("'%s' is in use by a server: stop it first", log_dir);
+        return fail_usage("'%s' is in use by a server: stop it first", log_dir);
     logs_check(check);
     aof_manifest_release(&check->manifest);
     close(check->dir_fd);
-    return finish(check);
+    return print_result(check);
 }
 
 static int check_path(struct check *check, const char *path, const char *dirname, const char *tier_dir)
@@ -95,7 +95,7 @@ static int check_path(struct check *check, const char *path, const char *dirname
     struct stat info;
 
     if (stat(path, &info) != 0)
-        return complain("there is no '%s'", path);
+        return fail_usage("'%s' does not exist", path);
     if (S_ISREG(info.st_mode)) {
         char head[5] = "";
         FILE *file = fopen(path, "re");
@@ -104,32 +104,32 @@ static int check_path(struct check *check, const char *path, const char *dirname
         if (file != NULL)
             fclose(file);
         if (!is_rdb)
-            return complain("'%s' is no RDB file; give the directory that a log's files lie in", path);
+            return fail_usage("'%s' is not an RDB file; for a log, give its directory", path);
         rdb_check(check, path);
-        return finish(check);
+        return print_result(check);
     }
     if (snprintf(log, sizeof(log), "%s/%s", path, dirname) >= (int)sizeof(log))
-        return complain("'%s' is too long", path);
+        return fail_usage("'%s' is too long", path);
     if (is_store_locked(path, tier_dir))
-        return complain("a server runs on '%s': stop it first", path);
+        return fail_usage("a server runs on '%s': stop it first", path);
     if (access(log, F_OK) == 0)
         return check_directory(check, log);
     snprintf(other, sizeof(other), "%s.incomplete", log);
     if (access(other, F_OK) == 0) {
-        check_damage(check, other, "what an interrupted backup or --restore left: no data. Do it again, or remove it");
-        check_part(check, "log", 0, "%s is not there", log);
-        check_unmended(check, "what was never completed");
-        return finish(check);
+        check_damage(check, other, "left by an interrupted backup or --restore, incomplete: repeat that, or remove it");
+        check_part(check, "log", 0, "%s does not exist", log);
+        check_unrepaired(check, "a backup or restore that was never completed");
+        return print_result(check);
     }
     snprintf(other, sizeof(other), "%s/%s.manifest", path, check->name);
     if (access(other, F_OK) == 0)
         return check_directory(check, path);
-    return complain("there is no log in '%s': neither the data of a server with appendonly yes nor a backup", path);
+    return fail_usage("there is no log in '%s': it is neither the directory of a server with appendonly yes nor a backup", path);
 }
 
 struct options {
     const char *path, *dirname, *tier_dir;
-    int status;                     /* what to exit with at once, or -1 */
+    int status;                     /* the exit status if there is nothing to check, or -1 */
 };
 
 static void read_options(struct check *check, int count, char **arguments, struct options *options)
@@ -151,7 +151,7 @@ static void read_options(struct check *check, int count, char **arguments, struc
         } else if (value != NULL && i + 1 < count) {
             *value = arguments[++i];
         } else if (word[0] == '-' || options->path != NULL) {
-            options->status = complain("'%s' is not understood; --help has the options", word);
+            options->status = fail_usage("'%s' is not an option; see --help", word);
         } else {
             options->path = word;
         }

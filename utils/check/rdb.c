@@ -21,7 +21,7 @@ static void check_value(struct check *check, const char *path, const struct rdb_
         return;
     }
     if (codec_decode(part->payload, &limits, &scratch, &value) != STATUS_OK)
-        check_damage(check, path, "offset %llu: the value of key %s makes no sense", (unsigned long long)part->offset,
+        check_damage(check, path, "offset %llu: the value of the key %s is invalid", (unsigned long long)part->offset,
             check_key(part->name, key));
     else if (value_is_object(&value))
         value_free(&value);
@@ -55,11 +55,12 @@ void rdb_check(struct check *check, const char *path)
     if (status != STATUS_OK)
         check_damage(check, path, "%s", message.text);
     if (unknown > 0)
-        check_note(check, "%llu values are of types that this version does not know: only their ends were looked for", (unsigned long long)unknown);
+        check_note(check, "%llu values have types that this version does not know: only their structure was checked",
+            (unsigned long long)unknown);
     check_part(check, "rdb", before, "%s: version %d, %llu keys, %llu libraries of functions, %llu bytes read", path, version,
         (unsigned long long)keys, (unsigned long long)functions, (unsigned long long)offset);
     if (status != STATUS_OK)
-        check_unmended(check, "an RDB file");
+        check_unrepaired(check, "RDB files");
     rdb_reader_destroy(reader);
     close(fd);
 }

@@ -10,12 +10,12 @@
 
 #include "base/bytes.h"
 
-struct record_figures {
+struct record_counts {
     uint64_t records;
-    uint64_t torn_bytes;        /* at the end: of a record that was not written to its end */
+    uint64_t torn_bytes;        /* at the end of the file: of a record that was not written completely */
 };
-/* NULL, or what is wrong at `*offset`. `found` (NULL: nobody) gets each whole record up to there. */
+/* NULL, or what is wrong at *offset. `found` (may be NULL) is called for each complete record before that. */
 typedef void record_found(void *context, struct bytes record);
-const char *record_file_check(struct bytes data, record_found *found, void *context, uint64_t *offset, struct record_figures *figures);
+const char *record_file_check(struct bytes data, record_found *found, void *context, uint64_t *offset, struct record_counts *counts);
 
 #endif

@@ -19,7 +19,7 @@ void check_damage(struct check *check, const char *where, const char *format, ..
     check->damages++;
     if (check->shown++ >= SHOWN_MAX) {
         if (check->shown == SHOWN_MAX + 1)
-            printf("  ! ... more of them are counted, not shown\n");
+            printf("  ! ... more problems are counted, but not shown\n");
         return;
     }
     printf("  ! %s: ", where);
@@ -54,12 +54,12 @@ void check_repaired(struct check *check, const char *format, ...)
     fflush(stdout);
 }
 
-void check_unmended(struct check *check, const char *format, ...)
+void check_unrepaired(struct check *check, const char *format, ...)
 {
     va_list arguments;
 
-    check->unmended++;
-    printf("  x %s: ", check->repair ? "can't be repaired" : "--repair can't help");
+    check->unrepaired++;
+    printf("  x %s: ", check->repair ? "can't be repaired" : "--repair can't repair this");
     va_start(arguments, format);
     vprintf(format, arguments);
     va_end(arguments);

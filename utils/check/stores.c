@@ -1,31 +1,21 @@
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/mem.h"
 #include "base/message.h"
-#include "check.h"
 #include "base/tree.h"
-#include "record_file.h"
+#include "check.h"
 #include "store/store_walk.h"
-#include "table_file.h"
+#include "store_files.h"
 #include "tier/record.h"
 #include "tier/recordmap.h"
 #include "tier/tags.h"
-#include "version_file.h"
 
 enum { EXTRA_MAX = 1 << 20, STORE_KEY_PREFIX_SIZE = 12, NAMED_MAX = 1000 };
-
-/* Store keys that a damaged block may have held. What is found there by other ways may be older than what was lost. */
-struct range {
-    struct bytes first, last;       /* owned */
-    bool with_first;
-};
 
 struct section {
     uint32_t incarnation, partition;
@@ -34,7 +24,7 @@ struct section {
     bool met;
 };
 
-/* The tags of a group, for a new file. */
+/* The tags of the records of a database in a partition, for a new file. */
 struct group {
     uint32_t incarnation, partition;
     uint64_t count;
@@ -50,31 +40,26 @@ struct stores {
     struct check *check;
     const struct dataset_file *dataset;
     const struct tag_file *tags;
-    char dir[CHECK_PATH_SIZE], scratch[CHECK_PATH_SIZE];
+    char scratch[CHECK_PATH_SIZE];
     struct store *store;            /* the clone */
     struct hash_seed seed;
     struct store_state *state;
 
-    struct range *ranges;
-    size_t range_count;
-    struct version_file version;
-    const char *image;
-    bool current_is_bad, log_is_cut;
-    char manifest[64];              /* the only MANIFEST there is; "" otherwise */
+    struct store_files files;
 
-    struct section *sections;       /* by incarnation and partition */
+    struct section *sections;       /* sorted by incarnation and partition */
     size_t section_count;
-    struct extra *extras;           /* records without a tag, in that order, too */
+    struct extra *extras;           /* records without a tag, in the same order */
     size_t extra_count;
 
-    /* The walk. */
+    /* The walk through the store. */
     uint32_t incarnation, partition;
-    bool in_group, comparing;       /* comparing with the tags there are: in the first walk */
+    bool in_group, comparing;       /* `comparing`: with the existing tags, in the first walk */
     struct group *groups;           /* of the last walk */
     size_t group_count, group_capacity;
     uint64_t *found;                /* tags of the group's records */
     size_t found_count, found_capacity;
-    uint64_t *expiring;             /* fingerprints of records that expire; sorted when the expiry keys begin */
+    uint64_t *expiring;             /* fingerprints of records that expire; sorted once the expiry keys begin */
     bool *announced;
     size_t expiring_count, expiring_capacity;
     bool expiring_sorted;
@@ -82,198 +67,7 @@ struct stores {
     uint64_t kept, dropped;
 };
 
-/* ---- the files by themselves ---- */
-
-static void range_add(struct stores *stores, struct bytes first, struct bytes last, bool with_first)
-{
-    stores->ranges = mem_realloc(stores->ranges, (stores->range_count + 1) * sizeof(stores->ranges[0]));
-    stores->ranges[stores->range_count++] = (struct range){ bytes_of(mem_string(first), first.size), bytes_of(mem_string(last), last.size),
-        with_first };
-}
-
-struct table_at {
-    struct stores *stores;
-    const char *name;
-    const struct version_table *table;      /* NULL: unknown to the MANIFEST */
-};
-
-static void on_damaged_block(void *context, const struct table_damage *damage)
-{
-    struct table_at *at = context;
-    struct bytes nothing = { "", 0 }, everything = BYTES("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff");
-    struct bytes smallest = at->table != NULL ? at->table->smallest : nothing, largest = at->table != NULL ? at->table->largest : everything;
-
-    if (at->table != NULL && !at->table->live) {
-        check_note(at->stores->check, "%s, offset %llu: %s; nothing refers to this table any more", at->name, (unsigned long long)damage->offset,
-            damage->what);
-        return;
-    }
-    check_damage(at->stores->check, at->name, "offset %llu, %llu bytes: %s", (unsigned long long)damage->offset, (unsigned long long)damage->size,
-        damage->what);
-    at->stores->state->damaged = true;
-    if (damage->has_keys)
-        range_add(at->stores, damage->first.size > 0 ? damage->first : smallest, damage->to_the_end ? largest : damage->last,
-            damage->first.size == 0);
-}
-
-static bool file_open(struct stores *stores, const char *name, struct mapped *mapped)
-{
-    char path[CHECK_PATH_SIZE * 2];
-    struct message message;
-
-    snprintf(path, sizeof(path), "%s/%s", stores->dir, name);
-    if (mapped_open(path, mapped, &message))
-        return true;
-    check_damage(stores->check, name, "can't be read: %s", message.text);
-    stores->state->damaged = true;
-    return false;
-}
-
-static uint64_t check_table(struct stores *stores, const char *name)
-{
-    struct table_at at = { stores, name, version_file_table(&stores->version, strtoull(name, NULL, 10)) };
-    struct table_figures figures = { 0 };
-    struct mapped mapped;
-
-    if (!file_open(stores, name, &mapped))
-        return 0;
-    table_file_check(mapped.bytes, on_damaged_block, &at, &figures);
-    if (at.table != NULL && at.table->live && at.table->size != mapped.bytes.size) {
-        check_damage(stores->check, name, "%llu bytes instead of %llu", (unsigned long long)mapped.bytes.size, (unsigned long long)at.table->size);
-        stores->state->damaged = true;
-    }
-    mapped_close(&mapped);
-    return figures.blocks;
-}
-
-/* A log or a MANIFEST. A MANIFEST may be torn, as it is copied while a compaction adds to it; a log is written by nobody meanwhile. */
-static void check_records(struct stores *stores, const char *name, bool is_manifest)
-{
-    struct record_figures figures;
-    struct mapped mapped;
-    uint64_t offset = 0;
-    const char *what;
-
-    if (!file_open(stores, name, &mapped))
-        return;
-    what = record_file_check(mapped.bytes, is_manifest ? version_file_add : NULL, &stores->version, &offset, &figures);
-    if (what == NULL && is_manifest && stores->version.strange)
-        what = "a record makes no sense";
-    if (what == NULL && !is_manifest && figures.torn_bytes > 0)
-        what = "it ends inside of a record";
-    if (what != NULL) {
-        check_damage(stores->check, name, "offset %llu: %s", (unsigned long long)offset, what);
-        stores->state->damaged = true;
-    }
-    mapped_close(&mapped);
-}
-
-static bool is_number_and(const char *name, const char *end)
-{
-    const char *at = name;
-
-    while (*at >= '0' && *at <= '9')
-        at++;
-    return at > name && strcmp(at, end) == 0;
-}
-
-static bool is_table(const char *name)
-{
-    return is_number_and(name, ".ldb") || is_number_and(name, ".sst");
-}
-
-static void check_current(struct stores *stores)
-{
-    struct mapped mapped;
-    char wanted[80];
-
-    if (stores->manifest[0] == '\0') {
-        check_damage(stores->check, "store", "there is no MANIFEST, or more than one");
-        stores->state->damaged = true;
-    }
-    snprintf(wanted, sizeof(wanted), "%.60s\n", stores->manifest);
-    if (!file_open(stores, "CURRENT", &mapped)) {
-        stores->current_is_bad = true;
-        return;
-    }
-    if (!bytes_equal(mapped.bytes, bytes_of_string(wanted))) {
-        check_damage(stores->check, "CURRENT", "it does not name the MANIFEST that is there");
-        stores->state->damaged = stores->current_is_bad = true;
-    }
-    mapped_close(&mapped);
-}
-
-/* Tables that the MANIFEST wants. */
-static void check_missing(struct stores *stores)
-{
-    for (int i = 0; i < stores->version.count; i++) {
-        const struct version_table *table = &stores->version.tables[i];
-        char ldb[CHECK_PATH_SIZE + 32], sst[CHECK_PATH_SIZE + 32];
-
-        snprintf(ldb, sizeof(ldb), "%s/%06llu.ldb", stores->dir, (unsigned long long)table->number);
-        snprintf(sst, sizeof(sst), "%s/%06llu.sst", stores->dir, (unsigned long long)table->number);
-        if (table->live && access(ldb, F_OK) != 0 && access(sst, F_OK) != 0) {
-            check_damage(stores->check, strrchr(ldb, '/') + 1, "it is missing: %llu bytes", (unsigned long long)table->size);
-            stores->state->damaged = true;
-        }
-    }
-}
-
-enum pass { PASS_NAMES, PASS_MANIFEST, PASS_REST };
-
-static void each_file(struct stores *stores, enum pass pass, uint64_t *tables, uint64_t *blocks)
-{
-    DIR *list = opendir(stores->dir);
-    struct dirent *entry;
-    int manifests = 0;
-
-    while (list != NULL && (entry = readdir(list)) != NULL) {
-        const char *name = entry->d_name;
-        bool manifest = strncmp(name, "MANIFEST-", 9) == 0;
-
-        if (pass == PASS_NAMES && manifest)
-            snprintf(stores->manifest, sizeof(stores->manifest), "%.60s", ++manifests == 1 ? name : "");
-        else if (pass == PASS_MANIFEST && manifest)
-            check_records(stores, name, true);
-        if (pass != PASS_REST || name[0] == '.' || manifest)
-            continue;
-        if (is_table(name)) {
-            (*tables)++;
-            *blocks += check_table(stores, name);
-        } else if (is_number_and(name, ".log")) {
-            check_records(stores, name, false);
-        } else if (strcmp(name, "CURRENT") != 0 && strcmp(name, "LOCK") != 0) {
-            check_note(stores->check, "%s in the store is none of LevelDB's files", name);
-        }
-    }
-    if (list != NULL)
-        closedir(list);
-}
-
-static void check_files(struct stores *stores)
-{
-    uint64_t before = stores->check->damages, tables = 0, blocks = 0;
-    struct message message = { "" };
-
-    if (access(stores->dir, F_OK) != 0) {
-        check_damage(stores->check, "store", "it is missing");
-        stores->state->damaged = true;
-    } else {
-        each_file(stores, PASS_NAMES, NULL, NULL);
-        check_current(stores);
-        each_file(stores, PASS_MANIFEST, NULL, NULL);
-        each_file(stores, PASS_REST, &tables, &blocks);
-        check_missing(stores);
-        if (dataset_file_verify(stores->dataset, stores->image, &message) != STATUS_OK) {
-            check_damage(stores->check, "store", "%s", message.text);
-            stores->state->damaged = true;
-            stores->log_is_cut = strstr(message.text, ".log'") != NULL;
-        }
-    }
-    check_part(stores->check, "tables", before, "%llu files, the checksums of %llu blocks", (unsigned long long)tables, (unsigned long long)blocks);
-}
-
-/* ---- the clone ---- */
+/* The clone */
 
 static bool clone_to(struct stores *stores, const char *scratch, struct message *message)
 {
@@ -281,17 +75,17 @@ static bool clone_to(struct stores *stores, const char *scratch, struct message 
     char current[CHECK_PATH_SIZE + 16], text[80];
 
     tree_remove(scratch);
-    if (tree_clone(stores->dir, scratch, store_is_table, NULL, &totals, message) != STATUS_OK)
+    if (tree_clone(stores->files.dir, scratch, store_is_table, NULL, &totals, message) != STATUS_OK)
         return false;
-    if (!stores->current_is_bad || stores->manifest[0] == '\0')
+    if (!stores->files.current_is_bad || stores->files.manifest[0] == '\0')
         return true;
     snprintf(current, sizeof(current), "%s/CURRENT", scratch);
-    snprintf(text, sizeof(text), "%.60s\n", stores->manifest);
+    snprintf(text, sizeof(text), "%.60s\n", stores->files.manifest);
     unlink(current);
     return tree_write_file(current, bytes_of_string(text), message) == STATUS_OK;
 }
 
-/* Beside the image, so that tables can be linked; where that can't be written, a copy where temporary files go. */
+/* Opens a clone next to the image, so that tables can be linked; on a read-only file system, a copy in the directory of temporary files. */
 static bool open_clone(struct stores *stores)
 {
     struct message message = { "" };
@@ -316,7 +110,7 @@ static bool open_clone(struct stores *stores)
     return good;
 }
 
-/* ---- record by record ---- */
+/* The records, compared with the tags */
 
 static int compare_places(const void *a, const void *b)
 {
@@ -398,7 +192,7 @@ static void compare_group(struct stores *stores)
     }
 }
 
-/* All records of a database in a partition were met: the tags have to be exactly theirs. */
+/* All records of a database in a partition were found: the tags have to be exactly theirs. */
 static void end_group(struct stores *stores)
 {
     if (!stores->in_group)
@@ -438,7 +232,7 @@ static void note_tag(struct stores *stores, const struct store_item *item)
     stores->found[stores->found_count++] = item->hash & ((1ull << RECORDMAP_TAG_BITS) - 1);
 }
 
-static uint64_t fingerprint(const struct stores *stores, const struct store_item *item, int64_t expire_ms)
+static uint64_t fingerprint_of(const struct stores *stores, const struct store_item *item, int64_t expire_ms)
 {
     uint64_t words[3] = { (uint64_t)expire_ms, item->incarnation, item->hash };
 
@@ -451,7 +245,7 @@ static void note_expiring(struct stores *stores, const struct store_item *item, 
         stores->expiring_capacity = stores->expiring_capacity * 2 + 1024;
         stores->expiring = mem_realloc(stores->expiring, stores->expiring_capacity * sizeof(stores->expiring[0]));
     }
-    stores->expiring[stores->expiring_count++] = fingerprint(stores, item, expire_ms);
+    stores->expiring[stores->expiring_count++] = fingerprint_of(stores, item, expire_ms);
 }
 
 /* NULL, or what is wrong with a record. `expire_ms`: -1 or when it expires. */
@@ -464,7 +258,7 @@ static const char *judge_record(struct stores *stores, const struct store_item *
 
     *expire_ms = -1;
     if (item->incarnation == 0 || item->incarnation > stores->dataset->incarnation_last)
-        return "it is of a database that never was";
+        return "its database never existed";
     if (hash_bytes(&stores->seed, item->key) != item->hash)
         return "its hash is not that of its key";
     status = record_decode(item->record, &limits, &scratch, &record);
@@ -476,16 +270,16 @@ static const char *judge_record(struct stores *stores, const struct store_item *
     }
     buffer_release(&scratch);
     if (status == STATUS_VERSION)
-        return "it is of a newer Kelvin";
-    return status == STATUS_OK ? NULL : "its value makes no sense";
+        return "it was written by a newer Kelvin";
+    return status == STATUS_OK ? NULL : "its value is invalid";
 }
 
 static const char *judge_expiry(const struct stores *stores, const struct store_item *item)
 {
     if (item->incarnation == 0 || item->incarnation > stores->dataset->incarnation_last)
-        return "an expiry of a database that never was";
+        return "an expiry of a database that never existed";
     if (item->expire_ms < 0)
-        return "an expiry at no time";
+        return "an expiry without a time";
     return hash_bytes(&stores->seed, item->key) == item->hash ? NULL : "an expiry whose hash is not that of its key";
 }
 
@@ -531,7 +325,7 @@ static void on_expiry(struct stores *stores, const struct store_item *item)
             qsort(stores->expiring, stores->expiring_count, sizeof(stores->expiring[0]), compare_numbers);
         stores->announced = mem_zalloc(stores->expiring_count + 1);
     }
-    wanted = fingerprint(stores, item, item->expire_ms);
+    wanted = fingerprint_of(stores, item, item->expire_ms);
     if (stores->expiring_count > 0)
         at = bsearch(&wanted, stores->expiring, stores->expiring_count, sizeof(wanted), compare_numbers);
     if (at != NULL)
@@ -568,9 +362,10 @@ static void compare_tags(struct stores *stores)
             stores->missing += stores->sections[i].count;
     }
     if (stores->missing > 0)
-        check_damage(stores->check, "tags", "%llu tags of records that are not in the store", (unsigned long long)stores->missing);
+        check_damage(stores->check, "tags", "%llu tags are of records that are not in the store", (unsigned long long)stores->missing);
     if (stores->unannounced > 0)
-        check_damage(stores->check, "tags", "%llu records in the store that have no tag: nobody would find them", (unsigned long long)stores->unannounced);
+        check_damage(stores->check, "tags", "%llu records in the store have no tag: no lookup would find them",
+            (unsigned long long)stores->unannounced);
     stores->state->tags_differ = stores->check->damages != before;
     check_part(stores->check, "map", before, "tags against records, by database and partition");
 }
@@ -595,22 +390,21 @@ static void check_records_of_store(struct stores *stores)
         stores->state->damaged = true;
     }
     if (store_number(stores->store) != stores->dataset->store_number) {
-        check_damage(stores->check, "store", "its last batch is %llu instead of %llu: it is not as it was when the image was made",
+        check_damage(stores->check, "store", "its last batch is %llu instead of %llu: it has changed since the image was made",
             (unsigned long long)store_number(stores->store), (unsigned long long)stores->dataset->store_number);
         stores->state->damaged = true;
     }
     for (size_t i = 0; i < stores->expiring_count; i++)
         silent += stores->announced == NULL || !stores->announced[i];
     if (silent > 0)
-        check_note(stores->check, "%llu keys expire without an entry in the index of expiries: only when somebody asks for them", (unsigned long long)silent);
+        check_note(stores->check, "%llu keys have no entry in the index of expiries: they expire only when a client accesses them",
+            (unsigned long long)silent);
     check_part(stores->check, "records", before, "%llu keys (%llu strings, %llu others), %llu to be purged, %llu expiries (%llu outdated)",
         (unsigned long long)stores->records, (unsigned long long)stores->types[VALUE_STRING],
         (unsigned long long)(stores->records - stores->types[VALUE_STRING]), (unsigned long long)stores->purgeable,
         (unsigned long long)stores->expiries, (unsigned long long)stores->stale_expiries);
     compare_tags(stores);
 }
-
-/* ---- to others ---- */
 
 struct stores *stores_open(struct check *check, const char *image, const struct dataset_file *dataset, const struct tag_file *tags)
 {
@@ -619,9 +413,7 @@ struct stores *stores_open(struct check *check, const char *image, const struct 
     stores->check = check;
     stores->dataset = dataset;
     stores->tags = tags;
-    stores->image = image;
-    snprintf(stores->dir, sizeof(stores->dir), "%.4000s/store", image);
-    version_file_init(&stores->version);
+    store_files_init(&stores->files, check, image, dataset);
     return stores;
 }
 
@@ -630,25 +422,14 @@ void stores_check(struct stores *stores, struct store_state *state)
     uint64_t before = stores->check->damages;
 
     stores->state = state;
-    check_files(stores);
+    store_files_check(&stores->files);
+    state->damaged = stores->files.damaged;
     if (!open_clone(stores)) {
-        check_part(stores->check, "records", before, "none could be read");
-        check_unmended(stores->check, "a store that LevelDB does not open: restore a backup");
+        check_part(stores->check, "records", before, "none can be read");
+        check_unrepaired(stores->check, "the store: LevelDB does not open it. Restore a backup");
         return;
     }
     check_records_of_store(stores);
-}
-
-static bool is_in_range(const struct stores *stores, struct bytes raw)
-{
-    for (size_t i = 0; i < stores->range_count; i++) {
-        const struct range *range = &stores->ranges[i];
-        int from = bytes_compare(raw, range->first);
-
-        if ((from > 0 || (from == 0 && range->with_first)) && bytes_compare(raw, range->last) <= 0)
-            return true;
-    }
-    return false;
 }
 
 static bool is_extra(const struct stores *stores, const struct store_item *item)
@@ -664,7 +445,7 @@ static bool is_extra(const struct stores *stores, const struct store_item *item)
     return false;
 }
 
-static void raw_key(const struct store_item *item, struct buffer *raw)
+static void make_raw_key(const struct store_item *item, struct buffer *raw)
 {
     uint32_t incarnation = __builtin_bswap32(item->incarnation);
     uint64_t hash = __builtin_bswap64(item->hash);
@@ -689,8 +470,8 @@ static const char *why_drop(struct stores *stores, const struct store_item *item
     what = judge_record(stores, item, &expire_ms, &type);
     if (what == NULL && is_extra(stores, item))
         what = "it had been deleted, or its deletion was in a damaged block";
-    raw_key(item, &raw);
-    if (what == NULL && is_in_range(stores, buffer_bytes(&raw)))
+    make_raw_key(item, &raw);
+    if (what == NULL && store_files_may_have_lost(&stores->files, buffer_bytes(&raw)))
         what = "its newest value may have been in a damaged block";
     buffer_release(&raw);
     return what;
@@ -709,34 +490,36 @@ static bool keep_item(void *context, const struct store_item *item)
         return true;
     }
     if (stores->dropped++ < NAMED_MAX && item->kind == STORE_RECORD)
-        printf("  + dropped: key %s of database %d: %s\n", check_key(item->key, key), dataset_file_db_of(stores->dataset, item->incarnation), what);
+        printf("  + dropped: key %s of database %d: %s\n", check_key(item->key, key),
+            dataset_file_db_of(stores->dataset, item->incarnation), what);
     return false;
 }
 
-/* Whether the number in the store can have been lost in a damaged block; if not, whole batches are missing, and nobody knows whose. */
+/* Whether the number in the store may have been lost in a damaged block; if not, whole batches are missing, and it is not known which keys
+ * were in them. */
 static bool number_is_explained(const struct stores *stores)
 {
     struct bytes number = BYTES("\0\0\0\0number");
 
-    return store_number(stores->store) == stores->dataset->store_number || is_in_range(stores, number);
+    return store_number(stores->store) == stores->dataset->store_number || store_files_may_have_lost(&stores->files, number);
 }
 
 bool stores_rewrite(struct stores *stores, const char *to)
 {
     struct message message = { "" };
 
-    if (stores->log_is_cut || !number_is_explained(stores)) {
-        check_unmended(stores->check, "the store has lost its last batches: what is left may be outdated. Restore a backup");
+    if (stores->files.log_is_cut || !number_is_explained(stores)) {
+        check_unrepaired(stores->check, "the store has lost its last batches: what is left may be outdated. Restore a backup");
         return false;
     }
     stores->kept = stores->dropped = 0;
     drop_groups(stores);
     if (store_rewrite(stores->store, to, stores->dataset->store_number, keep_item, stores, &message) != STATUS_OK) {
-        check_unmended(stores->check, "%s", message.text);
+        check_unrepaired(stores->check, "%s", message.text);
         return false;
     }
     end_group(stores);
-    check_repaired(stores->check, "%llu records are kept, %llu dropped; %s%llu more are lost with damaged blocks, and their names with them",
+    check_repaired(stores->check, "%llu records are kept, %llu dropped; %s%llu more are lost in damaged blocks, and so are their names",
         (unsigned long long)stores->kept, (unsigned long long)stores->dropped, stores->tags->good ? "" : "at least ",
         (unsigned long long)stores->missing);
     return true;
@@ -775,14 +558,9 @@ void stores_close(struct stores *stores)
     store_close(stores->store);
     if (stores->scratch[0] != '\0')
         tree_remove(stores->scratch);
-    for (size_t i = 0; i < stores->range_count; i++) {
-        mem_free((void *)stores->ranges[i].first.data);
-        mem_free((void *)stores->ranges[i].last.data);
-    }
-    version_file_release(&stores->version);
+    store_files_release(&stores->files);
     drop_groups(stores);
     mem_free(stores->groups);
-    mem_free(stores->ranges);
     mem_free(stores->sections);
     mem_free(stores->extras);
     mem_free(stores->found);

@@ -9,7 +9,7 @@
 
 enum {
     FOOTER_SIZE = 48, TRAILER_SIZE = 5, INTERNAL_SIZE = 8, BLOCK_MAX = 1 << 30,
-    SNAPPY_RATIO_MAX = 64,      /* a copy of 64 bytes takes three: a size beyond this is wrong, and no memory is allocated for it */
+    SNAPPY_RATIO_MAX = 64,      /* a copy of 64 bytes takes three: a larger size is wrong, and no memory is allocated for it */
 };
 static const uint64_t magic = 0xdb4775248b80fb57ull;
 
@@ -21,14 +21,21 @@ struct checking {
     struct bytes data;
     table_damaged *damaged;
     void *context;
-    struct table_figures *figures;
+    struct table_counts *counts;
     bool good;
 };
 
-static void tell(struct checking *checking, struct table_damage damage)
+static void report_damage(struct checking *checking, const struct table_damage *damage)
 {
     checking->good = false;
-    checking->damaged(checking->context, &damage);
+    checking->damaged(checking->context, damage);
+}
+
+/* Any key after `first` may have been there. */
+static void report_keys_lost_after(struct checking *checking, struct bytes first, const struct handle *where, const char *what)
+{
+    report_damage(checking, &(struct table_damage){ .offset = where->offset, .size = where->size, .what = what, .has_keys = true,
+        .to_the_end = true, .first = first, .last = { "", 0 } });
 }
 
 static uint32_t u32_at(const char *at)
@@ -39,7 +46,7 @@ static uint32_t u32_at(const char *at)
     return number;
 }
 
-static bool varint_take(struct bytes *from, uint64_t *number)
+static bool take_varint(struct bytes *from, uint64_t *number)
 {
     *number = 0;
     for (int shift = 0; shift < 64 && from->size > 0; shift += 7) {
@@ -53,28 +60,28 @@ static bool varint_take(struct bytes *from, uint64_t *number)
     return false;
 }
 
-static bool handle_take(struct bytes *from, struct handle *handle)
+static bool take_handle(struct bytes *from, struct handle *handle)
 {
-    return varint_take(from, &handle->offset) && varint_take(from, &handle->size);
+    return take_varint(from, &handle->offset) && take_varint(from, &handle->size);
 }
 
-/* The block's bytes as they lie there, its checksum verified. NULL, or what is wrong. */
-static const char *block_verify(struct checking *checking, const struct handle *handle, struct bytes *raw)
+/* Sets *raw to the block's bytes as they are in the file, and verifies its checksum. NULL, or what is wrong. */
+static const char *verify_block(struct checking *checking, const struct handle *handle, struct bytes *raw)
 {
     uint64_t size = checking->data.size - FOOTER_SIZE;
     const char *at;
 
     if (handle->offset > size || handle->size > size - handle->offset || size - handle->offset - handle->size < TRAILER_SIZE)
-        return "a block that lies outside of the file";
+        return "a block is outside of the file";
     at = checking->data.data + handle->offset;
-    checking->figures->blocks++;
+    checking->counts->blocks++;
     if (crc32c_mask(crc32c(0, bytes_of(at, handle->size + 1))) != u32_at(at + handle->size + 1))
         return "a block's checksum is wrong";
     *raw = bytes_of(at, handle->size);
     return NULL;
 }
 
-static bool unsnap(struct bytes from, struct buffer *to)
+static bool decompress(struct bytes from, struct buffer *to)
 {
     size_t size;
 
@@ -85,28 +92,28 @@ static bool unsnap(struct bytes from, struct buffer *to)
     return true;
 }
 
-/* A block's contents, unpacked into `room` if need be. */
-static const char *block_open(struct bytes raw, struct buffer *room, struct bytes *contents)
+/* Sets *contents to a block's contents, decompressed into `room` if necessary. */
+static const char *open_block(struct bytes raw, struct buffer *room, struct bytes *contents)
 {
     room->size = 0;
     switch (raw.data[raw.size]) {
     case 0: *contents = raw; return NULL;
     case 1:
-        if (!unsnap(raw, room))
-            return "a compressed block makes no sense";
+        if (!decompress(raw, room))
+            return "a compressed block is invalid";
         *contents = buffer_bytes(room);
         return NULL;
-    default: return "a block of unknown compression";
+    default: return "a block has an unknown compression";
     }
 }
 
 /* entry = shared varint, unshared varint, value size varint, unshared bytes of the key, value; then restarts u32..., their count u32.
  * `key` holds the key so far. */
-static bool entry_take(struct bytes *from, struct buffer *key, struct bytes *value)
+static bool take_entry(struct bytes *from, struct buffer *key, struct bytes *value)
 {
     uint64_t shared, unshared, value_size;
 
-    if (!varint_take(from, &shared) || !varint_take(from, &unshared) || !varint_take(from, &value_size) || shared > key->size ||
+    if (!take_varint(from, &shared) || !take_varint(from, &unshared) || !take_varint(from, &value_size) || shared > key->size ||
         unshared > from->size || value_size > from->size - unshared)
         return false;
     key->size = shared;
@@ -116,7 +123,7 @@ static bool entry_take(struct bytes *from, struct buffer *key, struct bytes *val
     return true;
 }
 
-static bool entries_of(struct bytes contents, struct bytes *entries)
+static bool find_entries(struct bytes contents, struct bytes *entries)
 {
     uint32_t restarts;
 
@@ -129,7 +136,7 @@ static bool entries_of(struct bytes contents, struct bytes *entries)
     return true;
 }
 
-/* Behind a user's key there are eight bytes of LevelDB's own. */
+/* After the key itself there are eight bytes that LevelDB adds. */
 static struct bytes user_key(const struct buffer *key)
 {
     return bytes_of(key->data, key->size < INTERNAL_SIZE ? 0 : key->size - INTERNAL_SIZE);
@@ -141,44 +148,44 @@ static const char *check_metaindex(struct checking *checking, struct bytes conte
     struct buffer key = { 0 };
     const char *what = NULL;
 
-    if (!entries_of(contents, &entries))
-        return "the metaindex makes no sense";
+    if (!find_entries(contents, &entries))
+        return "the metaindex is invalid";
     while (what == NULL && entries.size > 0) {
         struct handle handle;
 
-        if (!entry_take(&entries, &key, &value) || !handle_take(&value, &handle)) {
-            what = "the metaindex makes no sense";
+        if (!take_entry(&entries, &key, &value) || !take_handle(&value, &handle)) {
+            what = "the metaindex is invalid";
         } else {
             *bad = handle;
-            what = block_verify(checking, &handle, &raw) != NULL ? "the filter's checksum is wrong" : NULL;
+            what = verify_block(checking, &handle, &raw) != NULL ? "the filter's checksum is wrong" : NULL;
         }
     }
     buffer_release(&key);
     return what;
 }
 
-/* All data blocks, by the index. A block whose entry in the index says nothing sensible ends it. */
+/* Checks all data blocks, by the index. An invalid entry of the index ends it. */
 static void check_blocks(struct checking *checking, struct bytes contents, const struct handle *index)
 {
     struct bytes entries, value, raw;
     struct buffer key = { 0 }, before = { 0 };
 
-    if (!entries_of(contents, &entries)) {
-        tell(checking, (struct table_damage){ index->offset, index->size, "the index makes no sense", true, true, { "", 0 }, { "", 0 } });
+    if (!find_entries(contents, &entries)) {
+        report_keys_lost_after(checking, bytes_of("", 0), index, "the index is invalid");
         return;
     }
     while (entries.size > 0) {
         struct handle handle;
         const char *what;
 
-        if (!entry_take(&entries, &key, &value) || !handle_take(&value, &handle)) {
-            tell(checking, (struct table_damage){ index->offset, index->size, "the index makes no sense", true, true, buffer_bytes(&before),
-                { "", 0 } });
+        if (!take_entry(&entries, &key, &value) || !take_handle(&value, &handle)) {
+            report_keys_lost_after(checking, buffer_bytes(&before), index, "the index is invalid");
             break;
         }
-        what = block_verify(checking, &handle, &raw);
+        what = verify_block(checking, &handle, &raw);
         if (what != NULL)
-            tell(checking, (struct table_damage){ handle.offset, handle.size, what, true, false, buffer_bytes(&before), user_key(&key) });
+            report_damage(checking, &(struct table_damage){ .offset = handle.offset, .size = handle.size, .what = what, .has_keys = true,
+                .first = buffer_bytes(&before), .last = user_key(&key) });
         before.size = 0;
         buffer_append_bytes(&before, user_key(&key));
     }
@@ -186,40 +193,38 @@ static void check_blocks(struct checking *checking, struct bytes contents, const
     buffer_release(&before);
 }
 
-bool table_file_check(struct bytes data, table_damaged *damaged, void *context, struct table_figures *figures)
+bool table_file_check(struct bytes data, table_damaged *damaged, void *context, struct table_counts *counts)
 {
-    struct checking checking = { data, damaged, context, figures, true };
-    struct handle metaindex, index, filter = { 0, 0 };
+    struct checking checking = { data, damaged, context, counts, true };
+    struct handle metaindex, index, filter = { 0, 0 }, end = { data.size < FOOTER_SIZE ? 0 : data.size - FOOTER_SIZE, FOOTER_SIZE };
     struct bytes footer, raw, contents;
     struct buffer room = { 0 };
     const char *what = NULL;
 
-    figures->bytes += data.size;
+    counts->bytes += data.size;
     if (data.size < FOOTER_SIZE || memcmp(data.data + data.size - 8, &magic, 8) != 0) {
-        tell(&checking, (struct table_damage){ data.size < FOOTER_SIZE ? 0 : data.size - FOOTER_SIZE, FOOTER_SIZE, "it does not end as a table",
-            true, true, { "", 0 }, { "", 0 } });
+        report_keys_lost_after(&checking, bytes_of("", 0), &end, "it does not end like a table");
         return false;
     }
     footer = bytes_of(data.data + data.size - FOOTER_SIZE, FOOTER_SIZE - 8);
-    if (!handle_take(&footer, &metaindex) || !handle_take(&footer, &index)) {
-        tell(&checking, (struct table_damage){ data.size - FOOTER_SIZE, FOOTER_SIZE, "the footer makes no sense", true, true, { "", 0 },
-            { "", 0 } });
+    if (!take_handle(&footer, &metaindex) || !take_handle(&footer, &index)) {
+        report_keys_lost_after(&checking, bytes_of("", 0), &end, "the footer is invalid");
         return false;
     }
-    what = block_verify(&checking, &metaindex, &raw);
+    what = verify_block(&checking, &metaindex, &raw);
     if (what == NULL)
-        what = block_open(raw, &room, &contents);
+        what = open_block(raw, &room, &contents);
     if (what == NULL) {
         what = check_metaindex(&checking, contents, &filter);
         metaindex = what != NULL ? filter : metaindex;
     }
     if (what != NULL)
-        tell(&checking, (struct table_damage){ metaindex.offset, metaindex.size, what, false, false, { "", 0 }, { "", 0 } });
-    what = block_verify(&checking, &index, &raw);
+        report_damage(&checking, &(struct table_damage){ .offset = metaindex.offset, .size = metaindex.size, .what = what });
+    what = verify_block(&checking, &index, &raw);
     if (what == NULL)
-        what = block_open(raw, &room, &contents);
+        what = open_block(raw, &room, &contents);
     if (what != NULL)
-        tell(&checking, (struct table_damage){ index.offset, index.size, what, true, true, { "", 0 }, { "", 0 } });
+        report_keys_lost_after(&checking, bytes_of("", 0), &index, what);
     else
         check_blocks(&checking, contents, &index);
     buffer_release(&room);

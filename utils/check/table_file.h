@@ -1,10 +1,10 @@
-/* Table file: one of LevelDB's tables (*.ldb), every byte that means something verified without LevelDB.
+/* Table file: one of LevelDB's tables (*.ldb), every byte that has a meaning verified without LevelDB.
  *
  *   file   = data blocks, filter block, metaindex block, index block, footer
  *   block  = bytes | compression u8 (0 none, 1 snappy) | masked CRC-32C of both, u32
  *   footer = handle of metaindex, handle of index (offset and size as varints), zeros up to 40 bytes, magic u64
  *
- * An index entry is a key, no less than all of its block and less than all of the next one, and the block's handle.
+ * An index entry is a key, not less than any key of its block and less than all of the next one, and the block's handle.
  */
 #ifndef KELVIN_CHECK_TABLE_FILE_H
 #define KELVIN_CHECK_TABLE_FILE_H
@@ -14,8 +14,8 @@
 
 #include "base/bytes.h"
 
-/* A block that is damaged: where, and which store keys it may have held (from after `first` to `last`; an empty `first` is the very
- * beginning, and `to_the_end` means that nobody knows). For blocks that hold no keys `has_keys` is false. */
+/* A damaged block: where, and which store keys it may have had: those after `first`, up to and including `last`. An empty `first` is the
+ * beginning of the table; with `to_the_end` the last key is not known. For blocks that have no keys `has_keys` is false. */
 struct table_damage {
     uint64_t offset, size;
     const char *what;
@@ -24,10 +24,10 @@ struct table_damage {
 };
 typedef void table_damaged(void *context, const struct table_damage *damage);
 
-struct table_figures {
+struct table_counts {
     uint64_t blocks, bytes;
 };
-/* False: there was damage, and `damaged` was told of all of it. `data` is the whole file. */
-bool table_file_check(struct bytes data, table_damaged *damaged, void *context, struct table_figures *figures);
+/* False: there was damage, and `damaged` was called for all of it. `data` is the whole file. */
+bool table_file_check(struct bytes data, table_damaged *damaged, void *context, struct table_counts *counts);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 
-/* What a record of a MANIFEST consists of: a tag, and what belongs to it. */
+/* The tags in a record of a MANIFEST; what follows a tag depends on it. */
 enum { TAG_COMPARATOR = 1, TAG_LOG = 2, TAG_NEXT = 3, TAG_SEQUENCE = 4, TAG_POINTER = 5, TAG_DELETED = 6, TAG_NEW = 7, TAG_OLD_LOG = 9 };
 enum { INTERNAL_SIZE = 8 };
 
@@ -32,7 +32,7 @@ const struct version_table *version_file_table(const struct version_file *versio
     return NULL;
 }
 
-static bool number_take(struct bytes *from, uint64_t *number)
+static bool take_number(struct bytes *from, uint64_t *number)
 {
     *number = 0;
     for (int shift = 0; shift < 64 && from->size > 0; shift += 7) {
@@ -46,35 +46,35 @@ static bool number_take(struct bytes *from, uint64_t *number)
     return false;
 }
 
-static bool text_take(struct bytes *from, struct bytes *text)
+static bool take_text(struct bytes *from, struct bytes *text)
 {
     uint64_t size;
 
-    if (!number_take(from, &size) || size > from->size)
+    if (!take_number(from, &size) || size > from->size)
         return false;
     *text = bytes_of(from->data, size);
     *from = bytes_of(from->data + size, from->size - size);
     return true;
 }
 
-/* The key without what LevelDB adds to it. */
-static struct bytes key_copy(struct bytes key)
+/* A copy of the key without the bytes that LevelDB adds to it. */
+static struct bytes copy_key(struct bytes key)
 {
     key.size = key.size < INTERNAL_SIZE ? 0 : key.size - INTERNAL_SIZE;
     return bytes_of(mem_string(key), key.size);
 }
 
-static bool table_take(struct version_file *version, struct bytes *from)
+static bool take_table(struct version_file *version, struct bytes *from)
 {
     struct version_table table = { .live = true };
     struct bytes smallest, largest;
     uint64_t level;
 
-    if (!number_take(from, &level) || !number_take(from, &table.number) || !number_take(from, &table.size) || !text_take(from, &smallest) ||
-        !text_take(from, &largest))
+    if (!take_number(from, &level) || !take_number(from, &table.number) || !take_number(from, &table.size) || !take_text(from, &smallest) ||
+        !take_text(from, &largest))
         return false;
-    table.smallest = key_copy(smallest);
-    table.largest = key_copy(largest);
+    table.smallest = copy_key(smallest);
+    table.largest = copy_key(largest);
     if (version->count == version->capacity) {
         version->capacity = version->capacity == 0 ? 64 : version->capacity * 2;
         version->tables = mem_realloc(version->tables, (size_t)version->capacity * sizeof(table));
@@ -83,11 +83,11 @@ static bool table_take(struct version_file *version, struct bytes *from)
     return true;
 }
 
-static bool deleted_take(struct version_file *version, struct bytes *from)
+static bool take_deleted(struct version_file *version, struct bytes *from)
 {
     uint64_t level, number;
 
-    if (!number_take(from, &level) || !number_take(from, &number))
+    if (!take_number(from, &level) || !take_number(from, &number))
         return false;
     for (int i = 0; i < version->count; i++) {
         if (version->tables[i].number == number)
@@ -103,28 +103,28 @@ void version_file_add(void *context, struct bytes record)
     uint64_t tag, number;
     bool good = true;
 
-    /* A table that is moved to another level is deleted and new in one record, so all that are deleted go first. */
+    /* A table that is moved to another level is deleted and new in one record, so deletions are read first. */
     for (int pass = 0; pass < 2 && good; pass++) {
         struct bytes rest = record;
 
         while (good && rest.size > 0) {
-            good = number_take(&rest, &tag);
+            good = take_number(&rest, &tag);
             if (!good)
                 break;
             switch (tag) {
-            case TAG_COMPARATOR: good = text_take(&rest, &text); break;
+            case TAG_COMPARATOR: good = take_text(&rest, &text); break;
             case TAG_LOG:
             case TAG_NEXT:
             case TAG_SEQUENCE:
-            case TAG_OLD_LOG: good = number_take(&rest, &number); break;
-            case TAG_POINTER: good = number_take(&rest, &number) && text_take(&rest, &text); break;
+            case TAG_OLD_LOG: good = take_number(&rest, &number); break;
+            case TAG_POINTER: good = take_number(&rest, &number) && take_text(&rest, &text); break;
             case TAG_DELETED:
-                good = pass == 0 ? deleted_take(version, &rest) : number_take(&rest, &number) && number_take(&rest, &number);
+                good = pass == 0 ? take_deleted(version, &rest) : take_number(&rest, &number) && take_number(&rest, &number);
                 break;
             case TAG_NEW:
-                good = pass == 1 ? table_take(version, &rest)
-                                 : number_take(&rest, &number) && number_take(&rest, &number) && number_take(&rest, &number) &&
-                                       text_take(&rest, &text) && text_take(&rest, &text);
+                good = pass == 1 ? take_table(version, &rest)
+                                 : take_number(&rest, &number) && take_number(&rest, &number) && take_number(&rest, &number) &&
+                                       take_text(&rest, &text) && take_text(&rest, &text);
                 break;
             default: good = false;
             }

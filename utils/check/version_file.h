@@ -1,4 +1,4 @@
-/* Version file: LevelDB's MANIFEST, as far as it tells which tables there are and which keys each may hold. */
+/* Version file: what LevelDB's MANIFEST says about tables: which ones there are, and which keys each may have. */
 #ifndef KELVIN_CHECK_VERSION_FILE_H
 #define KELVIN_CHECK_VERSION_FILE_H
 
@@ -10,17 +10,17 @@
 
 struct version_table {
     uint64_t number, size;
-    bool live;                          /* not replaced by others since */
+    bool live;                          /* not replaced by other tables since */
     struct bytes smallest, largest;     /* store keys, owned */
 };
 struct version_file {
     struct version_table *tables;
     int count, capacity;
-    bool strange;                       /* a record could not be read to its end */
+    bool strange;                       /* a record could not be parsed to its end */
 };
 void version_file_init(struct version_file *version);
 void version_file_release(struct version_file *version);
 record_found version_file_add;          /* for record_file_check; the context is the version */
-const struct version_table *version_file_table(const struct version_file *version, uint64_t number);    /* NULL: never heard of */
+const struct version_table *version_file_table(const struct version_file *version, uint64_t number);    /* NULL: unknown */
 
 #endif

@@ -1077,7 +1077,7 @@ static void writes_that_fail_are_tried_again_by_the_flusher(void **state)
     written_await(&bench, lsn);
     assert_int_equal(aof_error(bench.aof), STATUS_OK);
     assert_true(notices_say(&bench, "a write failed"));
-    assert_true(notices_say(&bench, "takes writes again"));
+    assert_true(notices_say(&bench, "accepts writes again"));
     assert_int_equal(bench_replay(&bench), STATUS_OK);
     replayed_is(&bench, "SELECT 0\nSET a 1\n");
     bench_release(&bench);

@@ -347,8 +347,8 @@ static void versions_before_5_have_no_checksum(void **state)
 static void what_is_no_rdb_or_too_new_is_refused(void **state)
 {
     fails(BYTES(""), STATUS_TRUNCATED, "at offset 0");
-    fails(BYTES("REDIZ0010\xff"), STATUS_CORRUPT, "no RDB file, at offset 0");
-    fails(BYTES("REDIS00x0\xff"), STATUS_CORRUPT, "no number");
+    fails(BYTES("REDIZ0010\xff"), STATUS_CORRUPT, "not an RDB file, at offset 0");
+    fails(BYTES("REDIS00x0\xff"), STATUS_CORRUPT, "not a number");
     fails(BYTES("REDIS0000\xff"), STATUS_VERSION, "version 0");
     fails(BYTES("REDIS0013\xff"), STATUS_VERSION, "version 13");
     fails(BYTES("REDIS9999\xff"), STATUS_VERSION, "version 9999");
@@ -398,7 +398,8 @@ static void lengths_that_lie_are_refused(void **state)
 
 static void nonsense_is_named_with_its_place(void **state)
 {
-    fails(BYTES("REDIS0010\x00\x01k\x82xxxxxxxx"), STATUS_CORRUPT, "byte 0x82, which none does, at offset 12 (in the key 'k', type 0: string)");
+    fails(BYTES("REDIS0010\x00\x01k\x82xxxxxxxx"), STATUS_CORRUPT,
+        "byte 0x82, which is invalid, at offset 12 (in the key 'k', type 0: string)");
     fails(BYTES("REDIS0010\x00\x01k\xc4xxxxxxxx"), STATUS_CORRUPT, "form 4");
     fails(BYTES("REDIS0010\x04\x01k\xc1xxxxxxxx"), STATUS_CORRUPT, "a length was expected");
     fails(BYTES("REDIS0010\xfe\xc1xxxxxxxx"), STATUS_CORRUPT, "a length was expected");

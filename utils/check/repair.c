@@ -1,5 +1,5 @@
-/* The log's repairs. Each is done in an order in which a crash at any point loses nothing that could be kept: first what is cut away
- * is saved elsewhere and synced, then one rename or one truncation makes it so. */
+/* The log's repairs. Each is done in an order in which a crash at any point loses nothing that could be kept: first what is cut off is
+ * saved elsewhere and synced, then one rename or one truncation completes the repair. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "base/tree.h"
 #include "check.h"
 
-bool mend_save_manifest(struct check *check)
+bool repair_save_manifest(struct check *check)
 {
     char manifest[CHECK_PATH_SIZE];
     bool replaced;
@@ -23,11 +23,11 @@ bool mend_save_manifest(struct check *check)
     snprintf(manifest, sizeof(manifest), "%s.manifest", check->name);
     if (aof_manifest_save(&check->manifest, check->dir_fd, manifest, disk_system(), &replaced) == STATUS_OK)
         return true;
-    check_unmended(check, "the manifest can't be written: %s", strerror(errno));
+    check_unrepaired(check, "the manifest can't be written: %s", strerror(errno));
     return false;
 }
 
-/* What lies from `where` on, into a file of its own. */
+/* Copies the file from `where` on to a file of its own. */
 static bool save_tail(struct check *check, const char *name, uint64_t where)
 {
     char path[CHECK_PATH_SIZE], copy[CHECK_PATH_SIZE];
@@ -45,7 +45,7 @@ static bool save_tail(struct check *check, const char *name, uint64_t where)
     }
     good = good && tree_sync(check->dir, &message) == STATUS_OK;
     if (!good)
-        check_unmended(check, "what is to be cut off %s can't be saved: %s", name, message.text);
+        check_unrepaired(check, "the part of %s that is to be cut off can't be saved: %s", name, message.text);
     return good;
 }
 
@@ -55,7 +55,7 @@ static bool cut_file(struct check *check, const char *name, uint64_t where)
     bool good = fd >= 0 && ftruncate(fd, (off_t)where) == 0 && fsync(fd) == 0;
 
     if (!good)
-        check_unmended(check, "%s can't be cut: %s", name, strerror(errno));
+        check_unrepaired(check, "%s can't be truncated: %s", name, strerror(errno));
     if (fd >= 0)
         close(fd);
     return good;
@@ -77,7 +77,7 @@ static bool add_increment(struct check *check, uint64_t seq)
     snprintf(name, sizeof(name), "%s.%" PRIu64 ".incr.aof", check->name, seq);
     fd = openat(check->dir_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0 || size_of(check, name) > 0 || fsync(fd) != 0) {
-        check_unmended(check, "%s can't be created", name);
+        check_unrepaired(check, "%s can't be created", name);
         if (fd >= 0)
             close(fd);
         return false;
@@ -89,7 +89,7 @@ static bool add_increment(struct check *check, uint64_t seq)
     return true;
 }
 
-/* The manifest without the increments behind `index`; these are set aside once it is written. */
+/* Writes the manifest without the increments after `index`; then these are set aside. */
 static void drop_later(struct check *check, int index, bool with_itself)
 {
     struct aof_manifest *manifest = &check->manifest;
@@ -103,24 +103,24 @@ static void drop_later(struct check *check, int index, bool with_itself)
         aof_manifest_add(&dropped, bytes_of_string(manifest->files[i].name), manifest->files[i].seq, AOF_FILE_HISTORY);
         aof_manifest_remove(manifest, i);
     }
-    if (add_increment(check, last + 1) && mend_save_manifest(check)) {
+    if (add_increment(check, last + 1) && repair_save_manifest(check)) {
         for (int i = dropped.count - 1; i >= 0; i--) {
             char aside[CHECK_PATH_SIZE];
             uint64_t size = size_of(check, dropped.files[i].name);
 
             snprintf(aside, sizeof(aside), "%s.%s", dropped.files[i].name, check->stamp);
             if (renameat(check->dir_fd, dropped.files[i].name, check->dir_fd, aside) == 0)
-                check_repaired(check, "%s, which comes after what is lost, does not count any more: %llu bytes, kept as %s",
+                check_repaired(check, "%s, which comes after what is lost, is not used any more: %llu bytes, kept as %s",
                     dropped.files[i].name, (unsigned long long)size, aside);
             else if (errno == ENOENT)
-                check_repaired(check, "%s, which is missing, is not named any more", dropped.files[i].name);
+                check_repaired(check, "%s, which is missing, is not named by the manifest any more", dropped.files[i].name);
         }
         fsync(check->dir_fd);
     }
     aof_manifest_release(&dropped);
 }
 
-void mend_log(struct check *check, int index, enum trouble trouble, uint64_t where)
+void repair_log(struct check *check, int index, enum trouble trouble, uint64_t where)
 {
     struct aof_file *file = &check->manifest.files[index];
     bool more = false;
@@ -136,17 +136,17 @@ void mend_log(struct check *check, int index, enum trouble trouble, uint64_t whe
         return;
     if (more || file->valid_size != UINT64_MAX) {
         file->valid_size = where;
-        check_repaired(check, "%s counts up to offset %llu: lost are %llu bytes of it, kept as %s.%s", file->name, (unsigned long long)where,
+        check_repaired(check, "%s counts up to offset %llu: %llu bytes are lost, kept as %s.%s", file->name, (unsigned long long)where,
             (unsigned long long)(size - where), file->name, check->stamp);
         drop_later(check, index, false);
         return;
     }
     if (cut_file(check, file->name, where))
-        check_repaired(check, "%s is cut at offset %llu: lost are %llu bytes, kept as %s.%s", file->name, (unsigned long long)where,
+        check_repaired(check, "%s is truncated to %llu bytes: %llu bytes are lost, kept as %s.%s", file->name, (unsigned long long)where,
             (unsigned long long)(size - where), file->name, check->stamp);
 }
 
-/* A manifest that was written aside, and whose rename a crash prevented. */
+/* Takes a manifest that was written to its temporary name, if a crash prevented the rename. */
 static bool take_temporary(struct check *check)
 {
     char name[CHECK_PATH_SIZE];
@@ -187,8 +187,8 @@ static uint64_t increment_number(const struct check *check, const char *name)
     return strcmp(end, ".incr.aof") == 0 ? number : 0;
 }
 
-/* What can only be one log: a base and one increment (a checkpoint that was not committed has two at least), or no base and
- * increments from the first one on without a gap. */
+/* Takes the files if they can form a log in only one way: a base and one increment (with a checkpoint that was not committed there are two
+ * at least), or no base and increments from the first one on without a gap. */
 static bool take_files(struct check *check)
 {
     struct aof_manifest *manifest = &check->manifest;
@@ -218,16 +218,16 @@ static bool take_files(struct check *check)
     for (int i = 0; bases == 0 && i < manifest->count; i++)
         one = manifest->files[i].seq == (uint64_t)i + 1 && (i == 0 || one);
     if (one) {
-        check_repaired(check, "the manifest is written anew: there is but one way in which these %d files are a log", manifest->count);
+        check_repaired(check, "a new manifest is written: these %d files can form a log in only one way", manifest->count);
         return true;
     }
-    check_unmended(check, "the manifest: there are %d bases and %d increments, and nothing says which of them count", bases,
+    check_unrepaired(check, "the manifest: there are %d bases and %d increments, and it is not known which of them count", bases,
         manifest->count - bases);
     aof_manifest_release(manifest);
     return false;
 }
 
-bool mend_manifest(struct check *check)
+bool repair_manifest(struct check *check)
 {
     char old[CHECK_PATH_SIZE], aside[CHECK_PATH_SIZE + 64];
 
@@ -237,5 +237,5 @@ bool mend_manifest(struct check *check)
     snprintf(aside, sizeof(aside), "%s.%s", old, check->stamp);
     if (linkat(check->dir_fd, old, check->dir_fd, aside, 0) == 0)
         check_note(check, "the old manifest is kept as %s", aside);
-    return mend_save_manifest(check);
+    return repair_save_manifest(check);
 }

@@ -396,7 +396,8 @@ uint64_t aof_append(struct aof *aof, int db, const struct bytes *args, int arg_c
     return aof_tail_append(&aof->tail, db, args, arg_count);
 }
 
-uint64_t aof_append_large(struct aof *aof, int db, const struct bytes *args, int arg_count, const struct request_large *large, int large_count)
+uint64_t aof_append_large(struct aof *aof, int db, const struct bytes *args, int arg_count, const struct request_large *large,
+    int large_count)
 {
     return aof_tail_append_large(&aof->tail, db, args, arg_count, large, large_count);
 }

@@ -110,7 +110,8 @@ uint64_t aof_append(struct aof *aof, int db, const struct bytes *args, int arg_c
 
 /* The same for a request with large arguments (resp/request.h): they are not copied, but referenced until they are written. */
 struct request_large;
-uint64_t aof_append_large(struct aof *aof, int db, const struct bytes *args, int arg_count, const struct request_large *large, int large_count);
+uint64_t aof_append_large(struct aof *aof, int db, const struct bytes *args, int arg_count, const struct request_large *large,
+    int large_count);
 
 /* Commands of which replay runs all or none (a transaction, a script): collected by one thread, then appended at once, so that no other
  * worker's command comes between them. MULTI and EXEC are put around more than one. The arguments are copied. */

@@ -327,8 +327,8 @@ enum status aof_manifest_save(const struct aof_manifest *manifest, int dir_fd, c
 
     make_temporary_name(file_name, &temporary);
     aof_manifest_print(manifest, &text);
-    status = file_replace(disk, &(struct file_replacement){ .dir = dir_fd, .path = file_name, .aside = temporary.data }, buffer_bytes(&text),
-        replaced);
+    status = file_replace(disk, &(struct file_replacement){ .dir = dir_fd, .path = file_name, .aside = temporary.data },
+        buffer_bytes(&text), replaced);
     error = errno;
     buffer_release(&temporary);
     buffer_release(&text);

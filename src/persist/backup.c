@@ -130,7 +130,8 @@ static enum status write_manifest(const struct aof_manifest *manifest, const cha
     return status;
 }
 
-static enum status add_empty_increment(struct aof_manifest *manifest, const char *log, const char *name, uint64_t seq, struct message *message)
+static enum status add_empty_increment(struct aof_manifest *manifest, const char *log, const char *name, uint64_t seq,
+    struct message *message)
 {
     char path[TREE_PATH_SIZE], file[NAME_MAX + 1];
 

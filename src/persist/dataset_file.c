@@ -232,8 +232,8 @@ enum status dataset_file_print(const struct dataset_file *dataset, const char *i
 {
     enum status status;
 
-    buffer_append_format(text, "kelvin-image 1\npartitions %u\ndatabases %d\nlast %u\n", (unsigned)dataset->partition_count, dataset->db_count,
-        (unsigned)dataset->incarnation_last);
+    buffer_append_format(text, "kelvin-image 1\npartitions %u\ndatabases %d\nlast %u\n", (unsigned)dataset->partition_count,
+        dataset->db_count, (unsigned)dataset->incarnation_last);
     for (int db = 0; db < dataset->db_count; db++)
         buffer_append_format(text, "db %d %u\n", db, (unsigned)dataset->incarnations[db]);
     buffer_append_format(text, "store %llu\n", (unsigned long long)dataset->store_number);

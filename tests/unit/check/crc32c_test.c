@@ -1,4 +1,4 @@
-/* A file of utils/check, built into its test. */
+/* crc32c.c of utils/check, which is compiled into this test. */
 #include "../utils/check/crc32c.c"
 
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static uint32_t bit_by_bit(uint32_t crc, struct bytes bytes)
     return crc;
 }
 
-/* Every size and alignment that the code for wide registers may treat in its own way; right before a page that can't be accessed. */
+/* Each size and alignment that the code for wide registers may treat differently; right before a page that can't be accessed. */
 static void any_bytes_have_the_sum_of_their_bits(void **state)
 {
     enum { SIZE_TRIED = 700, SIZE_LARGE = 300000 };

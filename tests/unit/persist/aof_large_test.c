@@ -1,4 +1,4 @@
-/* Large arguments in the log: they are held, not copied, and what is in the file is the same. */
+/* Large arguments in the log: they are referenced, not copied, and the bytes in the file are the same. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static struct blob *make_blob(char fill)
     return blob;
 }
 
-/* All that is to be written, in order. */
+/* All bytes that are to be written, in order. */
 static void gather(struct aof_chunk *chunk, struct buffer *out)
 {
     for (; chunk != NULL; chunk = chunk->next) {
@@ -37,7 +37,7 @@ static void gather(struct aof_chunk *chunk, struct buffer *out)
     }
 }
 
-static void what_is_held_is_written_like_what_is_copied(void **state)
+static void referenced_arguments_are_written_like_copied_ones(void **state)
 {
     struct blob *first = make_blob('a'), *second = make_blob('b');
     struct request_large large[2] = { { first, 2 }, { second, 4 } };
@@ -73,7 +73,7 @@ static void what_is_held_is_written_like_what_is_copied(void **state)
     blob_release(second);
 }
 
-static void the_same_argument_twice_is_held_twice(void **state)
+static void the_same_argument_twice_is_referenced_twice(void **state)
 {
     struct blob *blob = make_blob('a');
     struct request_large large = { blob, 1 };
@@ -95,8 +95,8 @@ static void the_same_argument_twice_is_held_twice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_held_is_written_like_what_is_copied),
-        cmocka_unit_test(the_same_argument_twice_is_held_twice),
+        cmocka_unit_test(referenced_arguments_are_written_like_copied_ones),
+        cmocka_unit_test(the_same_argument_twice_is_referenced_twice),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

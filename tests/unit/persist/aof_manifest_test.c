@@ -41,7 +41,7 @@ static void a_manifest_of_redis_is_read(void **state)
     aof_manifest_release(&manifest);
 }
 
-static void what_is_printed_reads_back_the_same(void **state)
+static void a_printed_manifest_is_parsed_to_the_same(void **state)
 {
     const char *names[] = { "plain", "a b", "quo\"te", "back\\slash", "new\nline", "\xc3\xbc", "#hash", "tab\there", "'single'" };
     struct aof_manifest manifest, again;
@@ -70,7 +70,7 @@ static void what_is_printed_reads_back_the_same(void **state)
     buffer_release(&twice);
 }
 
-static void keys_nobody_knows_are_passed_over(void **state)
+static void unknown_keys_are_ignored(void **state)
 {
     struct aof_manifest manifest;
     struct message message;
@@ -81,7 +81,7 @@ static void keys_nobody_knows_are_passed_over(void **state)
     aof_manifest_release(&manifest);
 }
 
-static void what_is_no_manifest_is_refused_with_its_line(void **state)
+static void a_text_that_is_not_a_manifest_is_refused_with_its_line(void **state)
 {
     const struct { const char *text, *part; } cases[] = {
         { "", "names no file" },
@@ -123,7 +123,7 @@ static void what_is_no_manifest_is_refused_with_its_line(void **state)
     }
 }
 
-/* Any bytes: an answer, no crash; and what is accepted survives a round trip. */
+/* Any bytes: a status, no crash; and what is accepted is the same after a round trip. */
 static void random_damage_is_either_refused_or_consistent(void **state)
 {
     const char *model = "#r\n" ONE "file \"a\\x20b\" seq 4 type h\n" TWO "file 'x' seq 2 type i validsize 17\n";
@@ -205,7 +205,7 @@ static void a_save_that_fails_leaves_the_old_manifest_or_the_new_one(void **stat
             break;
         failures++;
     }
-    /* Each write of seven bytes, the file's fsync and the directory's had their turn. */
+    /* Each write of seven bytes and both fsyncs, of the file and of the directory, have failed once. */
     assert_int_equal(failures, (int)(strlen(TWO THREE) + 6) / 7 + 2);
     aof_manifest_release(&old);
     aof_manifest_release(&new);
@@ -218,9 +218,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_manifest_of_redis_is_read),
-        cmocka_unit_test(what_is_printed_reads_back_the_same),
-        cmocka_unit_test(keys_nobody_knows_are_passed_over),
-        cmocka_unit_test(what_is_no_manifest_is_refused_with_its_line),
+        cmocka_unit_test(a_printed_manifest_is_parsed_to_the_same),
+        cmocka_unit_test(unknown_keys_are_ignored),
+        cmocka_unit_test(a_text_that_is_not_a_manifest_is_refused_with_its_line),
         cmocka_unit_test(random_damage_is_either_refused_or_consistent),
         cmocka_unit_test(a_save_that_fails_leaves_the_old_manifest_or_the_new_one),
     };

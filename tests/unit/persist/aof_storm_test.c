@@ -25,9 +25,9 @@
 #include "support/aof_disk.h"
 #include "support/seed.h"
 
-/* Threads append while the disk fails, and copies of the files are taken as a kill or a power cut would leave them.
- * Every copy has to replay to an exact prefix of what was appended, in order, which holds all that had been promised.
- * A seed repeats the disk's faults: SEED=<seed>. */
+/* Threads append while the disk fails, and copies of the files are made as a kill or a power cut would leave them. Each copy has to replay
+ * to an exact prefix of what was appended, in order, with everything that had been reported as written or durable. A seed repeats the
+ * disk's faults: SEED=<seed>. */
 
 enum { THREADS = 3, UNITS = 400, KILLS = 40 };
 
@@ -40,7 +40,7 @@ struct storm {
     pthread_cond_t durable_moved;
     struct appended { uint64_t lsn; int thread, number, count; } *log[THREADS];
     int logged[THREADS];
-    /* Copies of the directory, taken in the middle of a call to the disk. */
+    /* Copies of the directory, made during a call of the disk. */
     struct kill { char root[64]; uint64_t written, durable; bool power; } kills[KILLS];
     int kill_count;
     struct random random;       /* under disk.lock */
@@ -72,7 +72,7 @@ static void file_copy(int from_dir, int to_dir, const char *name, struct storm *
     char block[4096];
     ssize_t got;
 
-    if (from >= 0) {                    /* else it went meanwhile */
+    if (from >= 0) {                    /* else it was removed meanwhile */
         assert_true(to >= 0);
         while ((got = read(from, block, sizeof(block))) > 0) {
             assert_int_equal(write(to, block, (size_t)got), got);
@@ -89,8 +89,8 @@ static void file_copy(int from_dir, int to_dir, const char *name, struct storm *
     close(to);
 }
 
-/* Before a call to the disk, now and then: what would be found if the process, or the machine, stopped right here? The
- * manifest changes only between calls of a thread that holds the flush lock or is the one we are on. */
+/* Before some calls of the disk: copies what would be found if the process, or the machine, stopped now. The manifest changes only between
+ * calls of a thread that holds the flush lock or is the current one. */
 static void storm_before(void *context)
 {
     struct storm *storm = context;
@@ -183,7 +183,7 @@ static int appended_compare(const void *left, const void *right)
     return a->lsn < b->lsn ? -1 : a->lsn > b->lsn;
 }
 
-/* What comes back is compared with what was appended, command by command. */
+/* Compares what is replayed with what was appended, command by command. */
 struct audit {
     const struct appended *expected;
     int count, at, inside;
@@ -219,7 +219,7 @@ static bool audit_run(void *context, const struct bytes *args, int arg_count)
     return true;
 }
 
-/* Replays `dir` and checks that a prefix of `expected` comes back, at least up to LSN `least`. */
+/* Replays `dir` and checks that the result is a prefix of `expected`, at least up to the LSN `least`. */
 static void audit_directory(const char *dir, uint64_t seed, const char *what, struct audit *audit, uint64_t least)
 {
     struct aof_options options = { .dir = dir, .name = "appendonly.aof", .fsync = AOF_FSYNC_NO, .load_truncated = true };
@@ -292,7 +292,7 @@ static void storm_run(uint64_t seed)
         appenders[i] = (struct appender){ storm, .number = i };
         assert_int_equal(pthread_create(&appenders[i].thread, NULL, appender_main, &appenders[i]), 0);
     }
-    /* Meanwhile the log is cut twice, with the faults; checkpoints that get no further leave all in place. */
+    /* Meanwhile the log is cut twice, with the faults; checkpoints that end at the cut change nothing. */
     for (int cuts = 0; cuts < 2; cuts++) {
         while (aof_prepare(storm->aof, &message) != STATUS_OK)
             sched_yield();
@@ -330,7 +330,7 @@ static void storm_run(uint64_t seed)
     mem_free(storm);
 }
 
-static void whatever_the_disk_does_an_exact_prefix_comes_back(void **state)
+static void an_exact_prefix_is_replayed_whatever_the_disk_does(void **state)
 {
     uint64_t first = seed_new();
 
@@ -342,7 +342,7 @@ static void whatever_the_disk_does_an_exact_prefix_comes_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whatever_the_disk_does_an_exact_prefix_comes_back),
+        cmocka_unit_test(an_exact_prefix_is_replayed_whatever_the_disk_does),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@
 
 enum { PATH_SIZE = 512, TICK_US = 2000 };
 
-/* A log in a directory of its own, with what it told and what came back from a replay. */
+/* A log in a directory of its own, with its notices and the result of a replay. */
 struct bench {
     char root[PATH_SIZE], dir[PATH_SIZE + 16];
     struct aof_disk_test disk;
@@ -33,11 +33,11 @@ struct bench {
     int64_t tick_us;
     bool load_truncated;
     struct message message;
-    struct buffer notices, replayed;    /* replayed: a line a command, words with blanks between */
+    struct buffer notices, replayed;    /* replayed: one line per command, its words separated by blanks */
     aof_import *import;                 /* NULL: none */
     void *import_context;
-    struct buffer ahead;                /* the same, as they were seen ahead */
-    size_t ahead_run;                   /* so far they have been run */
+    struct buffer ahead;                /* the same, as passed to the look-ahead function */
+    size_t ahead_run;                   /* the part of `ahead` that has been run */
     int commands, refuse_at, progress_calls;
     uint64_t progress_done, progress_total;
     pthread_mutex_t lock;               /* what the callback reports */
@@ -89,7 +89,7 @@ static bool bench_run(void *context, const struct bytes *args, int arg_count)
     if (bench->commands++ == bench->refuse_at)
         return false;
     write_down(&bench->replayed, args, arg_count);
-    /* Whatever runs was seen ahead, in the same order; but for the SELECT 0 between two files. */
+    /* Each command was passed to the look-ahead function before, in the same order, except the SELECT 0 between two files. */
     line = bench->replayed.data + begin;
     size = bench->replayed.size - begin;
     if (bench->ahead.size - bench->ahead_run >= size && memcmp(bench->ahead.data + bench->ahead_run, line, size) == 0)
@@ -257,7 +257,7 @@ static void file_put_string(struct bench *bench, const char *name, const char *t
     file_put(bench, name, text, strlen(text));
 }
 
-/* Freed with buffer_release; NUL behind it. */
+/* Freed with buffer_release; ends with a NUL byte. */
 static struct buffer file_get(struct bench *bench, const char *name)
 {
     char path[PATH_SIZE * 2];
@@ -291,9 +291,9 @@ static bool file_exists(struct bench *bench, const char *name)
 #define MANIFEST1 "file " INCR1 " seq 1 type i\n"
 #define MANIFEST2 MANIFEST1 "file " INCR2 " seq 2 type i\n"
 
-/* The plain life */
+/* Appending and replaying */
 
-static void what_was_appended_comes_back_in_order(void **state)
+static void appended_commands_are_replayed_in_order(void **state)
 {
     struct bench bench;
     struct buffer text;
@@ -360,7 +360,7 @@ static void a_group_is_appended_as_one(void **state)
     bench_release(&bench);
 }
 
-static void sizes_around_a_chunk_come_back_whole(void **state)
+static void commands_about_as_large_as_a_chunk_are_replayed(void **state)
 {
     const size_t sizes[] = { 0, 1, 9, 10, 99, 100, 65000, 65536, 70000, 262000, 262144, 300000, 3000000 };
     struct aof_group group;
@@ -502,7 +502,7 @@ static void an_empty_base_of_redis_is_accepted_a_full_one_is_not(void **state)
     assert_null(aof_base(bench.aof));
     assert_int_equal(aof_start(bench.aof, &bench.message), STATUS_OK);
 
-    /* Any bit that is turned shows: in the checksum, or before. */
+    /* Any flipped bit is found: by the checksum, or before. */
     for (size_t bit = 0; bit < sizeof(empty_rdb) * 8; bit += 7) {
         memcpy(rdb, empty_rdb, sizeof(empty_rdb));
         rdb[bit / 8] ^= (unsigned char)(1 << bit % 8);
@@ -537,7 +537,7 @@ static void an_empty_base_of_redis_is_accepted_a_full_one_is_not(void **state)
     bench_release(&bench);
 }
 
-/* What takes an RDB of `size` bytes for "RDB" and goes on behind it. */
+/* An import function that skips `size` bytes as the RDB. */
 struct importer {
     uint64_t size, told;
     enum status status;
@@ -557,7 +557,7 @@ static enum status import(void *context, int fd, aof_import_progress *progress, 
     return importer->status;
 }
 
-static void an_rdb_is_handed_over_and_commands_go_on_behind_it(void **state)
+static void an_rdb_is_imported_and_commands_after_it_are_run(void **state)
 {
     const char *base = "appendonly.aof.1.base.rdb";
     struct importer importer = { .size = 12, .told = 7 };
@@ -640,7 +640,7 @@ static void a_dump_is_adopted_and_stays_where_it_is(void **state)
     bench_init(&bench);
     outside_put(&bench, "dump.rdb", "REDIS");
     snprintf(path, sizeof(path), "%s/dump.rdb", bench.root);
-    for (int round = 0; round < 2; round++) {       /* the second finds the base's name taken by another file */
+    for (int round = 0; round < 2; round++) {       /* in the second one the base's name is the name of another file */
         bench.import = import;
         bench.import_context = &importer;
         assert_int_equal(bench_reopen(&bench), STATUS_OK);
@@ -667,7 +667,7 @@ static void a_dump_is_adopted_and_stays_where_it_is(void **state)
     bench_release(&bench);
 }
 
-/* Takes a copy of the bench's folder before the call of the disk whose turn it is, as a killed process would leave it. */
+/* Copies the bench's directory before the chosen call of the disk, as a killed process would leave it. */
 struct killer {
     struct bench *bench;
     int calls, turn;
@@ -684,7 +684,7 @@ static void kill_at_turn(void *context)
     assert_int_equal(system(command), 0);
 }
 
-/* A start on what lies in `bench`, which has to come to the same end whatever was done already. */
+/* A start on the files of `bench`: the result has to be the same, whatever was already done. */
 static void adopt_and_start(struct bench *bench, bool is_dump, const char *expected)
 {
     char path[PATH_SIZE + 32];
@@ -739,7 +739,7 @@ static void a_kill_while_a_base_is_adopted_loses_nothing(void **state)
     }
 }
 
-/* Every call of the disk fails once; the next start finds all that was there. */
+/* Each call of the disk fails once; the next start finds all data. */
 static void a_disk_that_fails_while_a_base_is_adopted_loses_nothing(void **state)
 {
     struct importer importer = { .size = 5 };
@@ -809,7 +809,7 @@ static void history_is_deleted_at_the_start(void **state)
     bench_release(&bench);
 }
 
-static void a_manifest_that_was_being_written_goes_at_the_start(void **state)
+static void a_manifest_that_was_being_written_is_removed_at_the_start(void **state)
 {
     struct bench bench;
     char path[PATH_SIZE * 2];
@@ -825,7 +825,7 @@ static void a_manifest_that_was_being_written_goes_at_the_start(void **state)
     bench_release(&bench);
 }
 
-/* Cut at every byte: what comes back is exactly the commands and groups that were whole. */
+/* Cut at every byte: exactly the complete commands and groups are replayed. */
 static void a_tail_torn_at_any_byte_is_cut_to_whole_commands(void **state)
 {
     struct bytes incr[2] = { BYTES("INCR"), BYTES("n") };
@@ -863,7 +863,7 @@ static void a_tail_torn_at_any_byte_is_cut_to_whole_commands(void **state)
             assert_int_equal(bench_replay(&bench), STATUS_OK);
         }
         bench.load_truncated = true;
-        /* Started and written to behind the cut, it is a good log again. */
+        /* After a start and a write after the cut, it is a valid log again. */
         bench_start(&bench);
         if (size >= selects[0] && size < ends[0])
             replayed_is(&bench, "SELECT 0\n");
@@ -881,8 +881,8 @@ static void a_tail_torn_at_any_byte_is_cut_to_whole_commands(void **state)
     bench_release(&bench);
 }
 
-/* Whichever bit of a log is turned: nothing is cut off but the last command. */
-static void a_turned_bit_is_damage_and_not_a_torn_end(void **state)
+/* Whichever bit of a log is flipped: nothing except the last command is cut off. */
+static void a_flipped_bit_is_damage_and_not_a_torn_end(void **state)
 {
     struct bytes incr[2] = { BYTES("INCR"), BYTES("n") };
     struct bench bench;
@@ -922,8 +922,8 @@ static void a_turned_bit_is_damage_and_not_a_torn_end(void **state)
     bench_release(&bench);
 }
 
-/* A value of more than what is read at once lies between the turned bit and the next command; and a torn one of that size is torn. */
-static void a_turned_bit_before_a_large_value_is_damage_too(void **state)
+/* Between the flipped bit and the next command is a value larger than one read; and a torn value of that size is torn. */
+static void a_flipped_bit_before_a_large_value_is_damage_too(void **state)
 {
     enum { SIZE = 3 << 20 };
     struct bench bench;
@@ -957,7 +957,7 @@ static void a_turned_bit_before_a_large_value_is_damage_too(void **state)
     bench_release(&bench);
 }
 
-/* A power cut may leave a file its size without its bytes. */
+/* A power cut may leave a file with its size but without its bytes. */
 static void a_tail_of_zeros_is_cut_like_a_torn_one(void **state)
 {
     static const char log[] = "*1\r\n$1\r\na\r\n*1\r\n$5\r\n\0\0b\0\0\r\n*1\r\n$5\r\nMULTI\r\n*1\r\n$1\r\nc\r\n*1\r\n$4\r\nEXEC\r\n";
@@ -1008,7 +1008,7 @@ static void only_the_last_file_with_bytes_may_be_torn(void **state)
 
 /* A disk that fails */
 
-/* As write(2), which moves at most 2 GiB - 4 KiB. */
+/* Like write(2), which moves at most 2 GiB - 4 KiB. */
 static void the_rest_is_written_after_a_short_write(void **state)
 {
     enum { SIZE = 1 << 20, WRITE_MAX = 100000 };
@@ -1036,14 +1036,14 @@ static void the_rest_is_written_after_a_short_write(void **state)
     bench_release(&bench);
 }
 
-static void a_short_write_is_cut_back_if_the_rest_fails(void **state)
+static void a_short_write_is_cut_off_if_the_rest_fails(void **state)
 {
     struct bench bench;
     struct buffer text;
     uint64_t lsn;
 
     bench_init(&bench);
-    bench.tick_us = INT64_C(3600000000);             /* no second try before we look */
+    bench.tick_us = INT64_C(3600000000);             /* no second try before the check */
     bench_start(&bench);
     assert_true(aof_flush(bench.aof, set(&bench, 0, "a", "1")));
     bench.disk.next_write_short = bench.disk.next_write_fails = 1;
@@ -1083,7 +1083,7 @@ static void writes_that_fail_are_tried_again_by_the_flusher(void **state)
     bench_release(&bench);
 }
 
-static void half_a_command_that_could_not_be_cut_off_is_cut_before_the_next(void **state)
+static void a_partial_command_that_could_not_be_cut_off_is_cut_before_the_next_write(void **state)
 {
     struct bench bench;
     uint64_t lsn;
@@ -1131,8 +1131,8 @@ static void after_a_failed_fsync_the_log_goes_on_in_a_new_increment(void **state
     bench_release(&bench);
 }
 
-/* Killed between the rename and the cut: the old file is longer than counts. */
-static void bytes_behind_validsize_do_not_count(void **state)
+/* Killed between the rename and the truncation: the old file is longer than what counts. */
+static void bytes_after_validsize_do_not_count(void **state)
 {
     struct bench bench;
 
@@ -1144,7 +1144,7 @@ static void bytes_behind_validsize_do_not_count(void **state)
     replayed_is(&bench, "a\nSELECT 0\nb\n");
     file_put_string(&bench, INCR1, "*1\r\n$1\r\na");
     replay_fails(&bench, STATUS_CORRUPT, INCR1);
-    /* One that is the last is not appended to. */
+    /* Such a file is not appended to, even if it is the last one. */
     file_put_string(&bench, MANIFEST, "file " INCR1 " seq 1 type i validsize 11\n");
     file_put_string(&bench, INCR1, "*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\n");
     bench_start(&bench);
@@ -1160,7 +1160,7 @@ static void bytes_behind_validsize_do_not_count(void **state)
     bench_release(&bench);
 }
 
-static void pages_that_are_gone_lose_the_log_loudly(void **state)
+static void dropped_pages_lose_the_log_and_are_reported(void **state)
 {
     struct bench bench;
     uint64_t lsn;
@@ -1184,7 +1184,7 @@ static void pages_that_are_gone_lose_the_log_loudly(void **state)
     aof_close(bench.aof);
     bench.aof = NULL;
     assert_true(notices_say(&bench, "The log is lost"));
-    /* The zeros are no command: what comes back ends where the last good fsync did, and that is said. */
+    /* The zeros are not a command: the replay ends where the last good fsync did, and a message says so. */
     bench.load_truncated = false;
     replay_fails(&bench, STATUS_TRUNCATED, "offset 50");
     bench.load_truncated = true;
@@ -1194,7 +1194,7 @@ static void pages_that_are_gone_lose_the_log_loudly(void **state)
     bench_release(&bench);
 }
 
-/* Many wait, one fsync */
+/* Threads that wait for an fsync */
 
 struct waiter {
     struct bench *bench;
@@ -1215,7 +1215,7 @@ static void *waiter_main(void *context)
     return NULL;
 }
 
-static void one_fsync_serves_all_who_wait(void **state)
+static void one_fsync_serves_all_waiting_threads(void **state)
 {
     enum { WAITERS = 16 };
     struct bench bench;
@@ -1238,7 +1238,7 @@ static void one_fsync_serves_all_who_wait(void **state)
         waiters[i] = (struct waiter){ &bench, .number = i };
         assert_int_equal(pthread_create(&waiters[i].thread, NULL, waiter_main, &waiters[i]), 0);
     }
-    /* They get their writes through although the fsync does not end. */
+    /* Their writes succeed although the fsync does not end. */
     while (aof_written(bench.aof) < aof_appended(bench.aof) || aof_appended(bench.aof) < 54 + WAITERS * 28)
         sched_yield();
     assert_int_equal(aof_durable(bench.aof), 0);
@@ -1274,7 +1274,7 @@ static void everysec_syncs_without_being_asked(void **state)
 
 /* A checkpoint's steps */
 
-static void a_checkpoint_drops_what_lies_before_its_cut(void **state)
+static void a_checkpoint_drops_what_is_before_its_cut(void **state)
 {
     struct bench bench;
     struct buffer text;
@@ -1286,7 +1286,7 @@ static void a_checkpoint_drops_what_lies_before_its_cut(void **state)
     assert_int_equal(aof_prepare(bench.aof, &bench.message), STATUS_OK);
     assert_int_equal(aof_prepare(bench.aof, &bench.message), STATUS_OK);
     set(&bench, 1, "b", "2");
-    bench.disk.sync_held = true;        /* the flusher can't reach the cut before we let it */
+    bench.disk.sync_held = true;        /* the flusher can't reach the cut while this is set */
     cut = aof_cut(bench.aof);
     lsn = set(&bench, 1, "c", "3");
     assert_false(aof_flush(bench.aof, lsn));
@@ -1300,7 +1300,7 @@ static void a_checkpoint_drops_what_lies_before_its_cut(void **state)
     pthread_mutex_unlock(&bench.disk.lock);
     written_await(&bench, lsn);
     assert_true(aof_durable(bench.aof) >= cut);
-    /* Not committed: everything is there. */
+    /* Not committed: nothing is removed. */
     bench_start(&bench);
     replayed_is(&bench, "SELECT 1\nSET a 1\nSET b 2\nSELECT 0\nSELECT 1\nSET c 3\n");
 
@@ -1315,7 +1315,7 @@ static void a_checkpoint_drops_what_lies_before_its_cut(void **state)
     assert_string_equal(text.data, "file appendonly.aof.1.base.image seq 1 type b\nfile " INCR1 " seq 1 type h\nfile " INCR2
         " seq 2 type h\nfile " INCR3 " seq 3 type i\n");
     buffer_release(&text);
-    /* As if it had been killed before it removed them. */
+    /* As if the process had been killed before it removed them. */
     file_put_string(&bench, INCR1, "*1\r\n$5\r\nwrong\r\n");
     set(&bench, 1, "e", "5");
     bench_start(&bench);
@@ -1325,7 +1325,7 @@ static void a_checkpoint_drops_what_lies_before_its_cut(void **state)
     bench_release(&bench);
 }
 
-static void a_cut_survives_an_fsync_that_fails_in_it(void **state)
+static void a_cut_survives_an_fsync_that_fails_during_it(void **state)
 {
     struct bench bench;
     uint64_t cut, lsn;
@@ -1351,37 +1351,37 @@ static void a_cut_survives_an_fsync_that_fails_in_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_appended_comes_back_in_order),
+        cmocka_unit_test(appended_commands_are_replayed_in_order),
         cmocka_unit_test(a_group_is_appended_as_one),
-        cmocka_unit_test(sizes_around_a_chunk_come_back_whole),
+        cmocka_unit_test(commands_about_as_large_as_a_chunk_are_replayed),
         cmocka_unit_test(two_servers_do_not_share_a_directory),
         cmocka_unit_test(bad_records_are_refused_with_file_and_offset),
         cmocka_unit_test(annotations_are_skipped),
         cmocka_unit_test(an_empty_base_of_redis_is_accepted_a_full_one_is_not),
-        cmocka_unit_test(an_rdb_is_handed_over_and_commands_go_on_behind_it),
+        cmocka_unit_test(an_rdb_is_imported_and_commands_after_it_are_run),
         cmocka_unit_test(a_log_of_before_redis_7_is_adopted),
         cmocka_unit_test(a_dump_is_adopted_and_stays_where_it_is),
         cmocka_unit_test(a_kill_while_a_base_is_adopted_loses_nothing),
         cmocka_unit_test(a_disk_that_fails_while_a_base_is_adopted_loses_nothing),
         cmocka_unit_test(missing_files_and_refused_commands_stop_the_replay),
         cmocka_unit_test(history_is_deleted_at_the_start),
-        cmocka_unit_test(a_manifest_that_was_being_written_goes_at_the_start),
+        cmocka_unit_test(a_manifest_that_was_being_written_is_removed_at_the_start),
         cmocka_unit_test(a_tail_torn_at_any_byte_is_cut_to_whole_commands),
-        cmocka_unit_test(a_turned_bit_is_damage_and_not_a_torn_end),
-        cmocka_unit_test(a_turned_bit_before_a_large_value_is_damage_too),
+        cmocka_unit_test(a_flipped_bit_is_damage_and_not_a_torn_end),
+        cmocka_unit_test(a_flipped_bit_before_a_large_value_is_damage_too),
         cmocka_unit_test(a_tail_of_zeros_is_cut_like_a_torn_one),
         cmocka_unit_test(only_the_last_file_with_bytes_may_be_torn),
         cmocka_unit_test(the_rest_is_written_after_a_short_write),
-        cmocka_unit_test(a_short_write_is_cut_back_if_the_rest_fails),
+        cmocka_unit_test(a_short_write_is_cut_off_if_the_rest_fails),
         cmocka_unit_test(writes_that_fail_are_tried_again_by_the_flusher),
-        cmocka_unit_test(half_a_command_that_could_not_be_cut_off_is_cut_before_the_next),
+        cmocka_unit_test(a_partial_command_that_could_not_be_cut_off_is_cut_before_the_next_write),
         cmocka_unit_test(after_a_failed_fsync_the_log_goes_on_in_a_new_increment),
-        cmocka_unit_test(bytes_behind_validsize_do_not_count),
-        cmocka_unit_test(pages_that_are_gone_lose_the_log_loudly),
-        cmocka_unit_test(one_fsync_serves_all_who_wait),
+        cmocka_unit_test(bytes_after_validsize_do_not_count),
+        cmocka_unit_test(dropped_pages_lose_the_log_and_are_reported),
+        cmocka_unit_test(one_fsync_serves_all_waiting_threads),
         cmocka_unit_test(everysec_syncs_without_being_asked),
-        cmocka_unit_test(a_checkpoint_drops_what_lies_before_its_cut),
-        cmocka_unit_test(a_cut_survives_an_fsync_that_fails_in_it),
+        cmocka_unit_test(a_checkpoint_drops_what_is_before_its_cut),
+        cmocka_unit_test(a_cut_survives_an_fsync_that_fails_during_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static void what_was_written_is_read(void **state)
     dataset_file_release(&dataset);
 }
 
-static void what_makes_no_sense_is_refused_in_spite_of_its_checksum(void **state)
+static void invalid_lines_are_refused_despite_a_right_checksum(void **state)
 {
     static const char *const bad[] = {
         "", "kelvin-image 2\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\n",
@@ -72,7 +72,7 @@ static void what_makes_no_sense_is_refused_in_spite_of_its_checksum(void **state
     }
 }
 
-static void every_turned_bit_is_noticed(void **state)
+static void every_flipped_bit_is_found(void **state)
 {
     struct buffer text = { 0 };
     struct dataset_file dataset;
@@ -102,7 +102,7 @@ static void put(const char *image, const char *name, const char *content)
     assert_int_equal(tree_write_file(path, bytes_of_string(content), &message), STATUS_OK);
 }
 
-static void the_small_files_of_the_store_are_as_they_were(void **state)
+static void changes_of_the_small_files_of_the_store_are_found(void **state)
 {
     char image[] = "/tmp/kelvin-dataset-XXXXXX", path[4096];
     struct message message = { "" };
@@ -143,9 +143,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_written_is_read),
-        cmocka_unit_test(what_makes_no_sense_is_refused_in_spite_of_its_checksum),
-        cmocka_unit_test(every_turned_bit_is_noticed),
-        cmocka_unit_test(the_small_files_of_the_store_are_as_they_were),
+        cmocka_unit_test(invalid_lines_are_refused_despite_a_right_checksum),
+        cmocka_unit_test(every_flipped_bit_is_found),
+        cmocka_unit_test(changes_of_the_small_files_of_the_store_are_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,7 @@ static void two_ids_differ_and_look_like_ids(void **state)
     assert_false(identity_is(bytes_of_string("0123456789abcdef0123456789abcdef0")));
 }
 
-static void what_is_kept_is_read_again(void **state)
+static void a_kept_identity_is_read_again(void **state)
 {
     struct identity identity = { .id = DIGITS, .has_known = true, .known_dump = 0xfedcba9876543210 }, again;
     struct message message = { "" };
@@ -117,7 +117,7 @@ static void a_directory_that_can_not_be_written_is_an_error(void **state)
     assert_int_not_equal(identity_keep("none/" DIR_NAME, NAME, &identity, &message), STATUS_OK);
 }
 
-static void a_damaged_file_is_told_and_stays(void **state)
+static void a_damaged_file_is_reported_and_stays(void **state)
 {
     static const char *const bad[] = {
         "", "kelvin-id 1\n", "kelvin-id 2\nid " DIGITS "\n", "kelvin-id 1\nid " DIGITS, "kelvin-id 1\nid " DIGITS "0\n",
@@ -142,7 +142,7 @@ static void a_damaged_file_is_told_and_stays(void **state)
     assert_int_equal(identity_read(DIR_NAME, NAME, &identity, &message), STATUS_CORRUPT);
 }
 
-static void random_bytes_are_no_identity(void **state)
+static void random_bytes_are_not_an_identity(void **state)
 {
     struct identity identity;
     struct random random;
@@ -164,7 +164,7 @@ static void random_bytes_are_no_identity(void **state)
     }
 }
 
-/* Aux fields as RDB has them: 0xfa, and two strings with a length of one byte each. */
+/* Aux fields of an RDB: 0xfa, and two strings with a length of one byte each. */
 static void put_dump(const char *name, const char *value)
 {
     char dump[300];
@@ -174,7 +174,7 @@ static void put_dump(const char *name, const char *value)
     put("dump.rdb", dump, size);
 }
 
-static void a_dump_tells_its_id(void **state)
+static void a_dump_has_its_id(void **state)
 {
     char id[IDENTITY_SIZE];
     struct message message;
@@ -193,7 +193,7 @@ static void a_dump_tells_its_id(void **state)
     assert_int_not_equal(identity_of_dump("dump.rdb", id, &message), STATUS_OK);
 }
 
-static void a_fingerprint_knows_copies_and_sees_changes_at_both_ends(void **state)
+static void a_fingerprint_is_the_same_for_copies_and_changes_with_both_ends(void **state)
 {
     size_t size = 300000;
     char *data = mem_zalloc(size);
@@ -229,13 +229,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(two_ids_differ_and_look_like_ids),
-        TEST(what_is_kept_is_read_again),
+        TEST(a_kept_identity_is_read_again),
         TEST(the_first_one_stays),
         TEST(a_directory_that_can_not_be_written_is_an_error),
-        TEST(a_damaged_file_is_told_and_stays),
-        TEST(random_bytes_are_no_identity),
-        TEST(a_dump_tells_its_id),
-        TEST(a_fingerprint_knows_copies_and_sees_changes_at_both_ends),
+        TEST(a_damaged_file_is_reported_and_stays),
+        TEST(random_bytes_are_not_an_identity),
+        TEST(a_dump_has_its_id),
+        TEST(a_fingerprint_is_the_same_for_copies_and_changes_with_both_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ static void add_string(struct buffer *out, const char *text)
     buffer_append_string(out, text);
 }
 
-/* Both are `count` times `numbers` lengths, `strings` strings, `plain` bytes, and say the same. */
+/* Both are `count` times `numbers` lengths, `strings` strings, `plain` bytes, with the same contents. */
 static void assert_same(struct bytes one, struct bytes two, int count, int numbers, int strings, size_t plain)
 {
     struct buffer scratch_one = { 0 }, scratch_two = { 0 };
@@ -80,7 +80,7 @@ static void one_string_gets_smaller(void **state)
     buffer_release(&body);
 }
 
-static void what_gains_nothing_stays(void **state)
+static void a_value_that_would_not_get_smaller_is_not_changed(void **state)
 {
     struct bytes smaller = BYTES("untouched");
     struct buffer body = { 0 };
@@ -139,8 +139,8 @@ static void elements_of_every_shape_get_smaller(void **state)
     }
 }
 
-/* A body comes from a record whose checksum was right; it is not trusted all the same. */
-static void damaged_bodies_are_left_alone_and_never_crash(void **state)
+/* A body comes from a record whose checksum was right; it is not trusted nevertheless. */
+static void damaged_bodies_are_not_changed_and_never_crash(void **state)
 {
     struct random random;
     uint64_t seed;
@@ -158,7 +158,7 @@ static void damaged_bodies_are_left_alone_and_never_crash(void **state)
         for (uint64_t n = random_below(&random, 4); n > 0; n--)
             body.data[random_below(&random, body.size)] = (char)random_next(&random);
         body.size -= random_below(&random, body.size);
-        copy = bytes_of(mem_alloc(body.size), body.size);       /* of its exact size, so that reading on is seen */
+        copy = bytes_of(mem_alloc(body.size), body.size);       /* of its exact size, so that a sanitizer sees a byte read too far */
         memcpy((char *)copy.data, body.data, body.size);
         if (rdb_compress_body(*state, (uint8_t)random_below(&random, 26), copy, &smaller))
             assert_true(smaller.size < copy.size);
@@ -173,9 +173,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(one_string_gets_smaller),
-        TEST(what_gains_nothing_stays),
+        TEST(a_value_that_would_not_get_smaller_is_not_changed),
         TEST(elements_of_every_shape_get_smaller),
-        TEST(damaged_bodies_are_left_alone_and_never_crash),
+        TEST(damaged_bodies_are_not_changed_and_never_crash),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,7 +101,7 @@ static void show_part(struct buffer *out, const struct rdb_part *part)
     buffer_append_u8(out, '\n');
 }
 
-/* All parts, a line each; then the status if it did not end well. `message` has 256 bytes. */
+/* All parts, one per line; then the status, if it is an error. */
 static enum status read_all(struct bytes file, size_t step, bool knows_size, struct buffer *shown, struct message *message)
 {
     struct stream stream = { .bytes = file, .step = step };
@@ -169,7 +169,7 @@ static void the_parts_of_a_file_come_in_order(void **state)
         "db 15\n15/ type 0 \\00\\00\nend\n");
 }
 
-static void names_in_any_form_are_unpacked(void **state)
+static void names_in_any_form_are_decoded(void **state)
 {
     shows(BYTES("REDIS0010\x00\xc0\xfe\x01" "a\x00\xc1\x00\x80\x01" "b\x00\xc2\xff\xff\xff\x7f\x01" "c\x00\xc3\x05\x0a\x00x\xe0\x00\x00\x01" "d"
         "\x00\x40\x03xyz\x01" "e\x00\x80\x00\x00\x00\x02no\x01" "f\x00\x81\x00\x00\x00\x00\x00\x00\x00\x01n\x01g" END),
@@ -253,7 +253,7 @@ static void put_checksum(struct buffer *file)
     buffer_append(file, &crc, 8);
 }
 
-/* What the codec knows is handed out as it stood there, the rest is passed over: either way the next key is found. */
+/* Values of types that the codec knows are returned as they are in the file, others are skipped: in both cases the next key is found. */
 static void the_end_of_every_type_of_value_is_found(void **state)
 {
     struct buffer file = { 0 };
@@ -319,7 +319,7 @@ static void a_file_cut_anywhere_ends_early(void **state)
     buffer_release(&shown);
 }
 
-static void a_turned_bit_shows(void **state)
+static void a_flipped_bit_is_found(void **state)
 {
     struct buffer file = { 0 }, shown = { 0 };
     struct message message;
@@ -344,7 +344,7 @@ static void versions_before_5_have_no_checksum(void **state)
     fails(BYTES("REDIS0005\xfe\x00\x00\x01k\x01v\xff" "abcdefgh"), STATUS_CORRUPT, "checksum");
 }
 
-static void what_is_no_rdb_or_too_new_is_refused(void **state)
+static void files_that_are_not_rdb_or_too_new_are_refused(void **state)
 {
     fails(BYTES(""), STATUS_TRUNCATED, "at offset 0");
     fails(BYTES("REDIZ0010\xff"), STATUS_CORRUPT, "not an RDB file, at offset 0");
@@ -359,8 +359,8 @@ static void what_is_no_rdb_or_too_new_is_refused(void **state)
     fails(BYTES("REDIS0010\xf6\x03" "abc" END), STATUS_VERSION, "release candidate");
 }
 
-/* Claims about what is not there cost neither memory nor time. */
-static void lengths_that_lie_are_refused(void **state)
+/* Lengths larger than the file cost neither memory nor time. */
+static void wrong_lengths_are_refused(void **state)
 {
     static const struct bytes lies[] = {
         BYTES("\x00\x81\x7f\xff\xff\xff\xff\xff\xff\xff" "k"), BYTES("\x00\x01k\x81\xff\xff\xff\xff\xff\xff\xff\xff" "v"),
@@ -396,7 +396,7 @@ static void lengths_that_lie_are_refused(void **state)
     buffer_release(&file);
 }
 
-static void nonsense_is_named_with_its_place(void **state)
+static void invalid_bytes_are_reported_with_their_offset(void **state)
 {
     fails(BYTES("REDIS0010\x00\x01k\x82xxxxxxxx"), STATUS_CORRUPT,
         "byte 0x82, which is invalid, at offset 12 (in the key 'k', type 0: string)");
@@ -408,7 +408,7 @@ static void nonsense_is_named_with_its_place(void **state)
     fails(BYTES("REDIS0010\xfc\x01"), STATUS_TRUNCATED, "ends early: 8 bytes were expected, at offset 10");
 }
 
-static void a_disk_that_fails_is_no_damage(void **state)
+static void a_failing_disk_is_not_damage(void **state)
 {
     struct stream stream = { .bytes = BYTES("REDIS0010\x00\x01k\x05v"), .step = 4, .error = EIO };
     struct rdb_reader *reader = reader_on(&stream, false);
@@ -420,7 +420,7 @@ static void a_disk_that_fails_is_no_damage(void **state)
     rdb_reader_destroy(reader);
 }
 
-static void what_follows_the_end_is_left_alone(void **state)
+static void bytes_after_the_end_are_not_read(void **state)
 {
     FILE *file = tmpfile();
     struct rdb_reader *reader;
@@ -439,7 +439,7 @@ static void what_follows_the_end_is_left_alone(void **state)
     fclose(file);
 }
 
-static void large_values_and_many_small_ones_are_whole(void **state)
+static void large_values_and_many_small_ones_are_read(void **state)
 {
     struct buffer file = { 0 };
     char name[32];
@@ -481,18 +481,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_parts_of_a_file_come_in_order),
-        cmocka_unit_test(names_in_any_form_are_unpacked),
+        cmocka_unit_test(names_in_any_form_are_decoded),
         cmocka_unit_test(times_before_1970_are_long_past),
         cmocka_unit_test(the_end_of_every_type_of_value_is_found),
         cmocka_unit_test(a_file_cut_anywhere_ends_early),
-        cmocka_unit_test(a_turned_bit_shows),
+        cmocka_unit_test(a_flipped_bit_is_found),
         cmocka_unit_test(versions_before_5_have_no_checksum),
-        cmocka_unit_test(what_is_no_rdb_or_too_new_is_refused),
-        cmocka_unit_test(lengths_that_lie_are_refused),
-        cmocka_unit_test(nonsense_is_named_with_its_place),
-        cmocka_unit_test(a_disk_that_fails_is_no_damage),
-        cmocka_unit_test(what_follows_the_end_is_left_alone),
-        cmocka_unit_test(large_values_and_many_small_ones_are_whole),
+        cmocka_unit_test(files_that_are_not_rdb_or_too_new_are_refused),
+        cmocka_unit_test(wrong_lengths_are_refused),
+        cmocka_unit_test(invalid_bytes_are_reported_with_their_offset),
+        cmocka_unit_test(a_failing_disk_is_not_damage),
+        cmocka_unit_test(bytes_after_the_end_are_not_read),
+        cmocka_unit_test(large_values_and_many_small_ones_are_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

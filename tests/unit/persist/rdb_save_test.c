@@ -25,7 +25,7 @@
 
 enum { PATH_SIZE = 256 };
 
-/* An image made by hand, in a folder of its own: two databases with keys and one without. */
+/* An image made by hand, in a directory of its own: two databases with keys and one without. */
 struct bench {
     char root[PATH_SIZE], image[PATH_SIZE + 16], path[PATH_SIZE + 16];
     uint64_t keys;
@@ -110,7 +110,7 @@ static void bench_release(struct bench *bench)
 {
     tree_remove(bench->image);
     unlink(bench->path);
-    assert_int_equal(rmdir(bench->root), 0);        /* nothing else was left there */
+    assert_int_equal(rmdir(bench->root), 0);        /* no other file was left in it */
 }
 
 static void file_read(const char *path, struct buffer *text)
@@ -130,7 +130,7 @@ static bool has(const struct buffer *text, struct bytes part)
     return memmem(text->data, text->size, part.data, part.size) != NULL;
 }
 
-/* Names and sizes of all that is in the image's store. */
+/* Names and sizes of all files in the image's store. */
 static void image_look(const struct bench *bench, struct buffer *out)
 {
     char dir[PATH_SIZE + 32], path[PATH_SIZE * 3];
@@ -152,7 +152,7 @@ static void image_look(const struct bench *bench, struct buffer *out)
     free(names);
 }
 
-static void all_that_is_in_the_image_is_in_the_file(void **state)
+static void the_file_has_everything_in_the_image(void **state)
 {
     static const struct rdb_aux aux[] = { { BYTES("kelvin-id"), BYTES("0123456789abcdef") } };
     struct bench bench;
@@ -178,7 +178,7 @@ static void all_that_is_in_the_image_is_in_the_file(void **state)
     bench_release(&bench);
 }
 
-static void heat_goes_along_if_asked_for(void **state)
+static void heat_is_saved_if_asked_for(void **state)
 {
     struct bench bench;
     struct buffer text = { 0 };
@@ -188,14 +188,14 @@ static void heat_goes_along_if_asked_for(void **state)
     bench.options.lfu_decay_minutes = 1;
     assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_OK);
     file_read(bench.path, &text);
-    /* The minute may have turned since the image was made. */
+    /* The next minute may have begun since the image was made. */
     assert_true(has(&text, BYTES("\xf9\x4d\x00\x04text")) || has(&text, BYTES("\xf9\x4c\x00\x04text")));
     assert_true(has(&text, BYTES("\xf9\x14\x00\x06number")) || has(&text, BYTES("\xf9\x13\x00\x06number")));
     buffer_release(&text);
     bench_release(&bench);
 }
 
-static void the_image_is_not_touched(void **state)
+static void the_image_is_not_changed(void **state)
 {
     struct bench bench;
     struct buffer before = { 0 }, after = { 0 }, first = { 0 }, second = { 0 };
@@ -233,7 +233,7 @@ static void a_cancelled_save_leaves_the_old_file(void **state)
     bench_release(&bench);
 }
 
-static void a_folder_that_is_not_there_is_an_error(void **state)
+static void a_missing_directory_is_an_error(void **state)
 {
     struct bench bench;
 
@@ -260,11 +260,11 @@ static void a_damaged_image_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_that_is_in_the_image_is_in_the_file),
-        cmocka_unit_test(heat_goes_along_if_asked_for),
-        cmocka_unit_test(the_image_is_not_touched),
+        cmocka_unit_test(the_file_has_everything_in_the_image),
+        cmocka_unit_test(heat_is_saved_if_asked_for),
+        cmocka_unit_test(the_image_is_not_changed),
         cmocka_unit_test(a_cancelled_save_leaves_the_old_file),
-        cmocka_unit_test(a_folder_that_is_not_there_is_an_error),
+        cmocka_unit_test(a_missing_directory_is_an_error),
         cmocka_unit_test(a_damaged_image_is_an_error),
     };
 

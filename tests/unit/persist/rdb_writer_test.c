@@ -73,7 +73,7 @@ static void the_bytes_are_those_of_the_format(void **state)
     close(fd);
 }
 
-static void a_checksum_that_is_not_wanted_is_zero(void **state)
+static void a_checksum_that_is_switched_off_is_zero(void **state)
 {
     int fd = file_make();
     struct rdb_writer *writer = rdb_writer_create(&(struct rdb_writer_options){ .fd = fd, .without_checksum = true });
@@ -88,8 +88,8 @@ static void a_checksum_that_is_not_wanted_is_zero(void **state)
     close(fd);
 }
 
-/* Bodies around the buffer's size and far beyond. */
-static void large_values_go_through_whole(void **state)
+/* Bodies of about the buffer's size, and much larger ones. */
+static void large_values_are_written_completely(void **state)
 {
     static const size_t sizes[] = { 0, 1, 63, 64, 65, 131071, 131072, 131073, 262143, 262144, 262145, 3000000 };
     int fd = file_make();
@@ -163,7 +163,7 @@ static void a_newer_type_into_a_pipe_is_an_error(void **state)
     close(ends[1]);
 }
 
-/* A disk that takes `room` bytes, at most `step` at once, and then fails with `error` (0: takes nothing). */
+/* A disk that accepts `room` bytes, at most `step` at once, and then fails with `error` (0: its writes return 0). */
 struct small_disk {
     size_t room, step;
     int error;
@@ -209,7 +209,7 @@ static void short_writes_are_continued(void **state)
     buffer_release(&disk.taken);
 }
 
-static void a_failure_sticks_and_says_why(void **state)
+static void a_failure_is_sticky_and_has_its_errno(void **state)
 {
     static const struct { int error; enum status status; } cases[] = { { ENOSPC, STATUS_NO_SPACE }, { EIO, STATUS_IO }, { 0, STATUS_NO_SPACE } };
     char *value = mem_zalloc(300000);
@@ -241,12 +241,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bytes_are_those_of_the_format),
-        cmocka_unit_test(a_checksum_that_is_not_wanted_is_zero),
-        cmocka_unit_test(large_values_go_through_whole),
+        cmocka_unit_test(a_checksum_that_is_switched_off_is_zero),
+        cmocka_unit_test(large_values_are_written_completely),
         cmocka_unit_test(a_newer_type_raises_the_version_and_the_checksum_stays_right),
         cmocka_unit_test(a_newer_type_into_a_pipe_is_an_error),
         cmocka_unit_test(short_writes_are_continued),
-        cmocka_unit_test(a_failure_sticks_and_says_why),
+        cmocka_unit_test(a_failure_is_sticky_and_has_its_errno),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

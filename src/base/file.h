@@ -1,7 +1,7 @@
 /* Files: what needs more than one call of the disk. Reads and writes that a signal interrupts are repeated, short ones are continued.
  *
- * Errors: STATUS_OK, or status_of_errno with errno left as it was, so that a caller may name it with strerror. A write that takes
- * nothing counts as ENOSPC. `dir` is a directory's descriptor or AT_FDCWD, as in base/disk.h.
+ * Errors: STATUS_OK, or status_of_errno with errno left as it was, so that a caller may name it with strerror. A write of 0
+ * bytes counts as ENOSPC. `dir` is a directory's descriptor or AT_FDCWD, as in base/disk.h.
  *
  * Thread-safe, but for a descriptor's own offset.
  */

@@ -22,11 +22,11 @@ struct rewrite {
     struct config *config;
     bool differs[CONFIG_COUNT];
     bool written[CONFIG_COUNT];
-    bool headed;                /* the heading stands in the file */
+    bool headed;                /* the file has the heading */
     struct buffer text;
 };
 
-/* Marks the rows whose value would not be the running one after a start with that text; false when it can't be loaded. */
+/* Marks the rows whose value after a start with this text would differ from the running one; false if the text can't be loaded. */
 static bool compare(struct rewrite *rewrite, struct bytes text, bool *same, struct message *message)
 {
     struct config_private *more = rewrite->config->more;
@@ -35,7 +35,7 @@ static bool compare(struct rewrite *rewrite, struct bytes text, bool *same, stru
 
     *same = true;
     for (int id = 0; id < CONFIG_COUNT && done; id++) {
-        /* Lines that stand in files only can't have changed since, and the ACL's users are not ours to write. */
+        /* Directives that exist in files only cannot have changed since, and the users of the ACL are not written here. */
         rewrite->differs[id] = config_row_is_parameter(config_row(id)) &&
                                !config_value_equal(&more->values[id], &restarted->more->values[id]);
         *same &= !rewrite->differs[id];
@@ -44,7 +44,7 @@ static bool compare(struct rewrite *rewrite, struct bytes text, bool *same, stru
     return done;
 }
 
-/* Whether the new value of a line's row stands at its default is looked at by config_value_print_lines. */
+/* config_value_print_lines checks whether the new value of a row is its default. */
 static void write_row(struct rewrite *rewrite, enum config_id id)
 {
     struct config_private *more = rewrite->config->more;
@@ -53,7 +53,7 @@ static void write_row(struct rewrite *rewrite, enum config_id id)
     config_value_print_lines(config_row(id), &more->values[id], &more->initial[id], &rewrite->text);
 }
 
-/* The row that the line is about, NULL for none. */
+/* The row that the line sets; NULL: none. */
 static const struct config_row *row_of_line(struct bytes line)
 {
     const struct config_row *row = NULL;
@@ -83,7 +83,7 @@ static void end_line(struct buffer *text)
         buffer_append_u8(text, '\n');
 }
 
-/* Every line that still holds as it is, the others changed in place, and what had no line at the end. */
+/* Lines that are still right are kept, the others are changed in place, and rows without a line are added at the end. */
 static void write_changed(struct rewrite *rewrite, struct bytes old)
 {
     struct config_private *more = rewrite->config->more;
@@ -111,7 +111,7 @@ static void write_changed(struct rewrite *rewrite, struct bytes old)
     }
 }
 
-/* Rows that still come out otherwise, said so that what stands before them does not matter. */
+/* Rows whose value would still differ are written so that earlier lines of the file have no effect on them. */
 static void write_differing(struct rewrite *rewrite)
 {
     struct config_private *more = rewrite->config->more;
@@ -124,7 +124,7 @@ static void write_differing(struct rewrite *rewrite)
     }
 }
 
-/* With the mode of the file that is replaced. */
+/* Keeps the mode of the file that it replaces. */
 static bool file_write(const char *path, struct bytes text)
 {
     struct buffer aside = { 0 };
@@ -153,7 +153,7 @@ static bool rewrite_locked(struct config *config, struct message *message)
 
     if (!file)
         return config_refuse(message, "The server is running without a config file");
-    if (!config_file_read(file, &old) && errno != ENOENT)     /* a file that was removed is written afresh */
+    if (!config_file_read(file, &old) && errno != ENOENT)     /* a file that was removed is created again */
         return config_refuse(message, "Rewriting config file: %s", strerror(errno));
     rewrite = mem_zalloc(sizeof(*rewrite));
     rewrite->config = config;

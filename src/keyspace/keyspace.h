@@ -1,4 +1,4 @@
-/* Keyspace: the keys of one database within one partition: a table, a heap and counters. Knows nothing of clients.
+/* Keyspace: the keys of one database within one partition: a table, a heap and counters. Does not know clients.
  *
  * Handles are valid until the next change of the keyspace. No function frees value objects unless its comment says so.
  *

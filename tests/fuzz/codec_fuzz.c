@@ -371,7 +371,7 @@ static void run(struct fuzz_input *input, const struct value_limits *limits, str
     buffer_release(&scratch);
 }
 
-/* '0' and a payload: that, under the limits that a server has unless it is told otherwise. */
+/* '0' and a payload: decodes it with a server's default limits. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct value_limits limits = {

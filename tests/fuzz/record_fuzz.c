@@ -34,7 +34,7 @@ static void random_value(struct fuzz *fuzz, struct value *value)
         *value = hash_create();
         for (uint64_t i = 1 + fuzz_below(&fuzz->input, kind == 3 ? 6 : 60); i > 0; i--)
             hash_set(value, &fuzz->limits, fuzz_text(&fuzz->input, fuzz->field, TEXT_MAX), fuzz_text(&fuzz->input, fuzz->text, TEXT_MAX));
-        if (fuzz_below(&fuzz->input, 2)) {       /* all fields die, or some */
+        if (fuzz_below(&fuzz->input, 2)) {       /* all fields expire, or some */
             struct value plain = value_copy(value);
             struct hash_iterator iterator;
             struct bytes field, data;
@@ -72,7 +72,7 @@ static void make_record(struct fuzz *fuzz, struct buffer *record)
     record_encode(entry_make(fuzz, &value, expiries[fuzz_below(&fuzz->input, 6)]), record);
 }
 
-/* What was accepted goes the way of a record that is loaded and demoted again. */
+/* A record that was accepted is handled like one that is loaded and demoted again. */
 static void use(struct fuzz *fuzz, struct record *record)
 {
     struct buffer again = { 0 }, scratch = { 0 };

@@ -1,4 +1,4 @@
-/* A disk for tests of the log: it fails as told or as its seed says, and knows how much of each file an fsync made
+/* A disk for tests of the log: it fails as the test or its seed says, and knows how much of each file an fsync made
  * durable. */
 #ifndef KELVIN_TESTS_AOF_DISK_H
 #define KELVIN_TESTS_AOF_DISK_H
@@ -20,9 +20,9 @@ struct aof_disk_test {
     struct random random;
     /* In 1/1000 of the calls. */
     int write_short, write_fails, sync_fails, truncate_fails, fsync_fails;
-    /* The next so many calls fail. */
+    /* This many of the next calls fail. */
     int next_write_short, next_write_fails, next_sync_fails, next_truncate_fails;
-    size_t write_max;               /* a write takes at most so many bytes, as write(2) does; 0: no limit */
+    size_t write_max;               /* a write accepts at most this many bytes, as write(2) may; 0: no limit */
     bool sync_held;                 /* fdatasync waits */
     bool sync_zeroes;               /* a failing fdatasync loses what it should have synced */
     int syncs, syncs_waiting;
@@ -36,7 +36,7 @@ struct aof_disk_test {
 void aof_disk_init(struct aof_disk_test *disk, uint64_t seed);
 void aof_disk_release(struct aof_disk_test *disk);
 
-/* What is known of the file behind `fd`; `lock` is held. */
+/* The file of `fd`; the caller holds `lock`. */
 struct aof_disk_inode *aof_disk_inode(struct aof_disk_test *disk, int fd);
 
 #endif

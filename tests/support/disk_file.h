@@ -18,8 +18,8 @@ enum status disk_file_create(struct store_env *env, const char *path, struct dis
 enum status disk_file_append(struct disk_file *file, const void *data, size_t size);
 enum status disk_file_flush(struct disk_file *file);
 enum status disk_file_sync(struct disk_file *file);
-enum status disk_file_close(struct disk_file *file);    /* asks how it went; not destroyed yet */
-void disk_file_destroy(struct disk_file *file);         /* asks nobody; closes if it is open */
+enum status disk_file_close(struct disk_file *file);    /* returns the result; does not free the file */
+void disk_file_destroy(struct disk_file *file);         /* closes it if it is open */
 
 enum status disk_remove(struct store_env *env, const char *path);
 enum status disk_rename(struct store_env *env, const char *from, const char *to);

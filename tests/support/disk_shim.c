@@ -1,15 +1,15 @@
-/* A disk that fails, dies and remembers, below a server that knows nothing of it: preload it (LD_PRELOAD) and give it
+/* A disk that fails, loses power and keeps a journal, below a server without any code for it. Preload it (LD_PRELOAD) and set
  *
- *   KELVIN_DISK_DIR       the directory it is about; what is done elsewhere passes through
+ *   KELVIN_DISK_DIR       the directory to which it applies; calls for other paths pass through
  *   KELVIN_DISK_CONTROL   a file of CONTROL_SIZE bytes, mapped and shared with the test, which sets rules in it while the server runs
  *   KELVIN_DISK_JOURNAL   a file to which every change is appended, with its bytes; may be unset
  *
- * A rule names kinds of operations and a pattern for their paths, and what happens to which of those that match: the process is
- * killed before, in the middle of or after one; it fails; it is late. tests/support/disk.py is the other half: it sets the rules,
+ * A rule has kinds of operations, a pattern for their paths, and an action for some of those that match: the process is killed before,
+ * during or after one; it fails; it is delayed. tests/support/disk.py is the other half: it sets the rules,
  * reads the journal, and makes from it the states that a power cut could have left.
  *
- * The C library's calls are answered with system calls, so next to nothing has to be looked up, and nothing here allocates (but
- * fopen, which does anyway). A change and its entry in the journal happen under one lock, so the journal's order is the disk's. Files that
+ * The C library's functions are replaced by system calls, so that almost no symbol has to be looked up, and nothing here allocates (except
+ * fopen, which allocates anyway). A change and its entry in the journal happen under one lock, so the journal's order is the disk's. Files that
  * were open before, such as the server's standard output, are left alone.
  */
 #include <dirent.h>
@@ -45,8 +45,8 @@ struct rule {
     uint32_t action;
     int32_t error;                  /* of FAIL and LATE_FAIL */
     uint32_t delay_us;
-    _Atomic uint64_t matched;       /* so many have matched; the first is number 1 */
-    uint64_t first, last;           /* those from first to last are acted upon */
+    _Atomic uint64_t matched;       /* how many have matched; the first is number 1 */
+    uint64_t first, last;           /* the action applies to the matches from first to last */
     char pattern[PATTERN_SIZE];     /* of the path below the directory: `*` is any bytes, `?` one */
 };
 
@@ -76,7 +76,7 @@ struct file {
     char path[PATH_SIZE];
 };
 
-/* A preloaded library has nobody to hand it a context. */
+/* A preloaded library is not passed a context. */
 static struct control *control;
 static int journal_fd = -1;
 static char root[PATH_MAX];
@@ -661,7 +661,7 @@ int fileno(FILE *stream)
     return fd;
 }
 
-/* The same for whoever asks for offsets of 64 bits by name. */
+/* The same for callers that use the names with 64-bit offsets. */
 int open64(const char *path, int flags, ...) __attribute__((alias("open")));
 int openat64(int dir_fd, const char *path, int flags, ...) __attribute__((alias("openat")));
 int creat64(const char *path, mode_t mode) __attribute__((alias("creat")));

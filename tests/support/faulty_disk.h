@@ -1,6 +1,6 @@
-/* A disk for tests: it fails as told or as its seed says, and its power can be cut.
+/* A disk for tests: it fails as the test or its seed says, and its power can be cut.
  *
- * It stands between the code under test and a real directory: paths and descriptors are the system's, absolute or relative to the working
+ * It is between the code under test and a real directory: paths and descriptors are the system's, absolute or relative to the working
  * directory. Only what is opened by its table is its concern. Thread-safe. For tests; what must not happen CHECKs.
  */
 #ifndef KELVIN_TESTS_FAULTY_DISK_H

@@ -137,8 +137,8 @@ static void on_loaded(uv_async_t *handle)
         return;
     if (server->load_status != STATUS_OK) {
         log_write(engine->log, LOG_LEVEL_WARNING, "%s can't be loaded (%s). %s", engine->aof != NULL ? "The AOF" : "The dump",
-            status_name(server->load_status), engine->aof != NULL ? "Mend it, or start with aof-load-truncated yes if only its end is torn." :
-            "Mend it, or move it away.");
+            status_name(server->load_status), engine->aof != NULL ? "Repair it, or start with aof-load-truncated yes if only its end is torn." :
+            "Repair it, or move it to another place.");
         ask_to_end(server, 1);
         return;
     }
@@ -222,7 +222,7 @@ static void say_hello(struct server *server)
     mem_free(points);
 }
 
-/* Resident bytes that nobody asked the allocator for: the program, its libraries, stacks. */
+/* Resident bytes that are not the allocator's: the program, its libraries, stacks. */
 static uint64_t program_size(const struct engine *engine)
 {
     uint64_t resident = meter_resident(), used = memory_used(engine);

@@ -10,7 +10,7 @@ struct blocking_stats blocking_stats(const struct engine *engine)
     const struct blocking *blocking = engine->blocking;
 
     return (struct blocking_stats){ .waiters = blocking->waiting_count, .keys = blocking->key_count,
-        .keys_even_without = blocking->even_without_count, .with_deadline = blocking->with_deadline };
+        .keys_woken_by_removal = blocking->removal_key_count, .with_deadline = blocking->with_deadline };
 }
 
 struct blocking *blocking_create(struct engine *engine)
@@ -34,7 +34,7 @@ static void free_noted(struct noted_key *noted)
     }
 }
 
-/* What is left are answers that nobody was there to take any more. */
+/* What is left are replies whose clients are gone. */
 void blocking_destroy(struct blocking *blocking)
 {
     if (blocking == NULL)

@@ -87,7 +87,7 @@ void blocking_alarm(struct worker *worker)
         mutex_unlock(&blocking->serving);
         if (was_served)
             continue;
-        waiter->has_come_home = true;
+        waiter->is_delivered = true;
         worker->resume(waiter->client);
     }
     set_alarm(worker);

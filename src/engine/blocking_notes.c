@@ -1,4 +1,4 @@
-/* What has changed: notes on keys that may serve somebody, and the promise that each of them is until it is served. */
+/* What has changed: notes on keys that may serve a waiter, and the promise that each note is until it is served. */
 #include "base/mutex.h"
 #include "engine/blocking_private.h"
 
@@ -23,7 +23,7 @@ struct noted_key *noted_add(struct worker *worker, int db, uint64_t hash, struct
     return noted;
 }
 
-/* The partition is locked: until the note is served, others keep off. */
+/* The partition is locked. Until the note is served, other workers run no call on it. */
 static void promise(struct blocking *blocking, struct noted_key *noted)
 {
     if (noted->is_promised)
@@ -49,14 +49,14 @@ bool blocking_is_promised(const struct engine *engine, uint32_t partition)
 
 void blocking_let_serve(struct engine *engine)
 {
-    /* Who has promised is about to take the lock, or has it. */
+    /* The worker that has promised is about to take the lock, or holds it. */
     mutex_lock(&engine->blocking->serving);
     mutex_unlock(&engine->blocking->serving);
     sched_yield();
 }
 
-/* What is done to a stream's groups and to its old entries, and its time of expiry, brings a reader nothing. His command is not even tried: it
- * would make a consumer again that was just deleted. The end of a group is another matter. */
+/* What is done to a stream's groups and to its old entries, and its time of expiry, gives a reader nothing. Its command is not even tried: it
+ * would create again a consumer that was just deleted. The end of a group is different. */
 static bool is_no_news(const struct key *key, const char *event)
 {
     if (!key->present || key->value.type != VALUE_STREAM)
@@ -84,10 +84,10 @@ void blocking_note_removed(struct engine *engine, const struct keyspace *keyspac
     const struct waited *waited;
     struct noted_key *noted;
 
-    if (blocking == NULL || blocking->even_without_count == 0)
+    if (blocking == NULL || blocking->removal_key_count == 0)
         return;
     waited = waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, hash, key);
-    if (waited == NULL || waited->even_without == 0)
+    if (waited == NULL || waited->removal_waiter_count == 0)
         return;
     noted = mem_alloc(sizeof(*noted) + key.size);
     *noted = (struct noted_key){ .hash = hash, .db = keyspace->db, .size = key.size };

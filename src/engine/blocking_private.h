@@ -9,17 +9,17 @@
 #include "engine/blocking.h"
 #include "engine/engine.h"
 
-/* A key that somebody waits for. Under its partition's lock. */
+/* A key with waiters. Under its partition's lock. */
 struct waited {
     struct waited *next;            /* in its bucket */
     struct place *first, *last;     /* the queue; never empty */
-    uint32_t even_without;          /* waiters in it that the key's absence serves */
+    uint32_t removal_waiter_count;  /* waiters in it that are served, too, when the key is removed */
     uint64_t hash;
     int db;
-    struct bytes key;               /* lies behind the struct */
+    struct bytes key;               /* after the struct */
 };
 
-/* Where a waiter stands in one queue. */
+/* A waiter's place in one queue. */
 struct place {
     struct place *prev, *next;      /* the partition's lock */
     struct waited *waited;          /* immutable */
@@ -36,7 +36,7 @@ struct waiter {
     int db, protocol;
     uint8_t type;                   /* enum value_type: of values that may serve it */
     enum call_wait_end end;
-    bool even_without;              /* so may a key that is gone, or of another type */
+    bool wakes_on_removal;          /* so may the key's removal, or a value of another type */
     int64_t deadline_us;            /* monotonic clock; 0: none */
     const struct command *command;
     struct bytes *args;
@@ -49,12 +49,12 @@ struct waiter {
     struct buffer reply;            /* if it was served */
     uint64_t lsn, lsn_written;
     struct client *client;          /* its worker; NULL: gone */
-    bool has_come_home;             /* its worker: the message has run, or is not needed */
+    bool is_delivered;             /* its worker: the message has run, or is not needed */
     int deadline_at;                /* its worker: place in the heap, -1: none */
     struct waiter *prev, *next;     /* `registry` */
 };
 
-/* A key that has changed and may serve somebody: in a list of its worker, or of those that wait for better times. */
+/* A key that has changed and may serve a waiter: in a list of its worker, or in the list of those that cannot be served now. */
 struct noted_key {
     struct noted_key *next;
     uint64_t hash;
@@ -80,7 +80,7 @@ struct blocking {
     struct noted_key *removed;      /* `registry`: keys that no command removed */
     _Atomic bool any_stalled;
     _Atomic uint64_t key_count;     /* written under any partition's lock */
-    _Atomic uint64_t even_without_count;    /* the same: keys with waiters that their absence serves */
+    _Atomic uint64_t removal_key_count;    /* the same: keys with waiters that their absence serves */
     _Atomic uint64_t waiting_count;
     _Atomic uint64_t with_deadline;
 };
@@ -94,9 +94,9 @@ static inline struct partition *partition_of(const struct blocking *blocking, ui
 
 /* blocking_queues.c */
 
-/* Under the lock of the table's partition. NULL: nobody waits for the key. */
+/* Under the lock of the table's partition. NULL: no waiter. */
 struct waited *waited_find(const struct waited_table *table, int db, uint64_t hash, struct bytes key);
-/* The waiter stands in the key's queue, as its last, at `place`, one of its own. The key's partition is locked. */
+/* Appends the waiter to the key's queue, at `place`, which is one of its own. The key's partition is locked. */
 void queue_join(struct blocking *blocking, struct waiter *waiter, struct place *place, uint64_t hash, struct bytes key);
 /* With `serving` held; locks the partition. */
 void queue_leave(struct blocking *blocking, struct place *place);
@@ -107,18 +107,18 @@ void deadline_remove(struct worker *worker, struct waiter *waiter);
 
 /* blocking_notes.c */
 
-/* Puts a note into the worker's list, on the worker; it may be the one that is the last there already. */
+/* Appends a note to the worker's list, unless the last one is of the same key; returns it. On the worker. */
 struct noted_key *noted_add(struct worker *worker, int db, uint64_t hash, struct bytes key);
-/* The note was served, or has to wait for better times: others may look at the key. Its partition is locked. */
+/* The note was served, or cannot be served now: other workers may run calls on the key. Its partition is locked. */
 void promise_end(struct blocking *blocking, struct noted_key *noted);
 
 /* blocking_waiter.c */
 
-/* It waits no more, and leaves its queues. With `serving` held. */
+/* It does not wait any more, and leaves its queues. */
 void waiter_finish(struct blocking *blocking, struct waiter *waiter, enum blocking_end how);
-/* One that is done with goes back to its worker. `worker` is the one we are on. */
-void waiter_send_home(struct worker *worker, struct waiter *waiter);
-/* Whom nobody can find any more but in the registry, which it leaves. */
+/* Delivers a finished waiter to its worker. `worker` is the one that the caller runs on. */
+void waiter_deliver(struct worker *worker, struct waiter *waiter);
+/* One that only the registry refers to; it is removed there. */
 void waiter_free(struct waiter *waiter);
 
 #endif

@@ -1,4 +1,4 @@
-/* The keys that somebody waits for, in a table for each partition, and the queue of each. All under the partition's lock. */
+/* The keys with waiters, in a table for each partition, and the queue of each. All under the partition's lock. */
 #include "engine/blocking_private.h"
 
 #include "base/mem.h"
@@ -95,8 +95,8 @@ void queue_join(struct blocking *blocking, struct waiter *waiter, struct place *
         waited->first = place;
     waited->last = place;
     waiter->place_count++;
-    if (waiter->even_without && waited->even_without++ == 0)
-        blocking->even_without_count++;
+    if (waiter->wakes_on_removal && waited->removal_waiter_count++ == 0)
+        blocking->removal_key_count++;
 }
 
 void queue_leave(struct blocking *blocking, struct place *place)
@@ -113,8 +113,8 @@ void queue_leave(struct blocking *blocking, struct place *place)
         place->next->prev = place->prev;
     else
         waited->last = place->prev;
-    if (place->waiter->even_without && --waited->even_without == 0)
-        blocking->even_without_count--;
+    if (place->waiter->wakes_on_removal && --waited->removal_waiter_count == 0)
+        blocking->removal_key_count--;
     if (waited->first == NULL) {
         waited_remove(&blocking->tables[partition->index], waited);
         blocking->key_count--;

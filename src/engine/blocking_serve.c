@@ -1,4 +1,4 @@
-/* Serving: the waiters' commands are run, by a proxy, for the keys that were noted. All with `serving` held. */
+/* Serving: a proxy runs the waiters' commands for the keys that were noted. All with `serving` held. */
 #include "base/mutex.h"
 #include "engine/blocking_private.h"
 
@@ -6,7 +6,7 @@
 
 enum presence { ABSENT, PRESENT, UNREADABLE };
 
-/* Whether the key, which is brought into RAM if need be, is there, and the type of its value. */
+/* Whether the key exists, and the type of its value. A cold key is loaded. */
 static enum presence look_at_key(struct engine *engine, struct keyspace *keyspace, const struct noted_key *noted, uint8_t *type)
 {
     const struct key_hooks *hooks = &engine->hooks;
@@ -29,19 +29,19 @@ static enum presence look_at_key(struct engine *engine, struct keyspace *keyspac
     return PRESENT;
 }
 
-/* Where one goes on in a queue. */
+/* Where to go on in a queue. */
 struct turn_in_queue {
     bool begun;
     struct place *next;
 };
 
-/* A key that can't be read serves everybody, with an error: that is what who asks for it anew is told. */
+/* A key that can't be read serves every waiter with an error: the same as a client gets that asks for it now. */
 static bool may_be_served(const struct waiter *waiter, enum presence presence, uint8_t type)
 {
-    return presence == UNREADABLE || waiter->even_without || (presence == PRESENT && waiter->type == type);
+    return presence == UNREADABLE || waiter->wakes_on_removal || (presence == PRESENT && waiter->type == type);
 }
 
-/* The next waiter whom the key, as it is now, may serve; NULL if there is none, and then the promise is kept. */
+/* The next waiter that the key, as it is now, may serve; NULL if there is none, and then the promise is kept. */
 static struct waiter *next_waiter(struct blocking *blocking, struct noted_key *noted, struct turn_in_queue *turn)
 {
     struct partition *partition = partition_of(blocking, noted->hash);
@@ -57,7 +57,7 @@ static struct waiter *next_waiter(struct blocking *blocking, struct noted_key *n
     if (waited != NULL && turn->next != NULL) {
         enum presence presence = look_at_key(blocking->engine, partition_keyspace_if(partition, noted->db), noted, &type);
 
-        if (presence == ABSENT && waited->even_without == 0)
+        if (presence == ABSENT && waited->removal_waiter_count == 0)
             turn->next = NULL;          /* a long queue is not walked for nothing */
         for (; turn->next != NULL && found == NULL; turn->next = turn->next->next) {
             if (may_be_served(turn->next->waiter, presence, type))
@@ -94,11 +94,11 @@ static enum service serve(struct blocking *blocking, struct worker *worker, stru
     waiter->lsn = proxy.lsn_needed;
     waiter->lsn_written = proxy.lsn_written;
     waiter_finish(blocking, waiter, BLOCKING_SERVED);
-    waiter_send_home(worker, waiter);
+    waiter_deliver(worker, waiter);
     return SERVED;
 }
 
-/* False if writes are held back: then it is to be tried again, and whoever only reads need not wait for that. */
+/* False if writes are held back: then it is to be tried again, and calls that only read need not wait for that. */
 static bool serve_key(struct blocking *blocking, struct worker *worker, struct noted_key *noted)
 {
     struct partition *partition = partition_of(blocking, noted->hash);

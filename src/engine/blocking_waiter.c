@@ -1,4 +1,4 @@
-/* A waiter from beginning to end: it is registered, is done with, comes home to its worker, and its client takes the answer or dies. */
+/* A waiter from beginning to end: it is registered, finished, delivered to its worker, and its client takes the reply or is freed. */
 #include "base/mutex.h"
 #include "engine/blocking_private.h"
 
@@ -79,7 +79,7 @@ void blocking_register(struct call *call, struct worker *worker)
         .protocol = client->reply.protocol,
         .type = wait->type,
         .end = wait->end,
-        .even_without = wait->wakes_on_removal,
+        .wakes_on_removal = wait->wakes_on_removal,
         .deadline_us = wait->deadline_us,
         .command = call->command,
         .args = copy_args(wait->args, wait->arg_count),
@@ -110,7 +110,7 @@ void waiter_finish(struct blocking *blocking, struct waiter *waiter, enum blocki
 }
 
 /* On the waiter's worker. */
-static void come_home(struct mail *mail, struct worker *worker)
+static void run_delivery(struct mail *mail, struct worker *worker)
 {
     struct waiter *waiter = (struct waiter *)mail;
 
@@ -118,40 +118,40 @@ static void come_home(struct mail *mail, struct worker *worker)
         waiter_free(waiter);
         return;
     }
-    waiter->has_come_home = true;
+    waiter->is_delivered = true;
     worker->resume(waiter->client);
 }
 
 /* `worker` is the one we are on: its own clients get theirs at the end of the turn, without a bell. */
-void waiter_send_home(struct worker *worker, struct waiter *waiter)
+void waiter_deliver(struct worker *worker, struct waiter *waiter)
 {
-    waiter->mail = (struct mail){ .run = come_home };
+    waiter->mail = (struct mail){ .run = run_delivery };
     if (waiter->worker != worker) {
         mailbox_post(&waiter->worker->mailbox, &waiter->mail);
         return;
     }
-    if (worker->home_last != NULL)
-        worker->home_last->next = &waiter->mail;
+    if (worker->delivery_last != NULL)
+        worker->delivery_last->next = &waiter->mail;
     else
-        worker->home_first = &waiter->mail;
-    worker->home_last = &waiter->mail;
+        worker->delivery_first = &waiter->mail;
+    worker->delivery_last = &waiter->mail;
 }
 
-void blocking_bring_home(struct worker *worker)
+void blocking_deliver(struct worker *worker)
 {
-    while (worker->home_first != NULL) {
-        struct mail *mail = worker->home_first;
+    while (worker->delivery_first != NULL) {
+        struct mail *mail = worker->delivery_first;
 
-        worker->home_first = mail->next;
-        if (worker->home_first == NULL)
-            worker->home_last = NULL;
+        worker->delivery_first = mail->next;
+        if (worker->delivery_first == NULL)
+            worker->delivery_last = NULL;
         mail->run(mail, worker);
     }
 }
 
 bool blocking_is_over(const struct waiter *waiter)
 {
-    return waiter->has_come_home;
+    return waiter->is_delivered;
 }
 
 static const char unblocked_error[] = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
@@ -174,7 +174,7 @@ void blocking_take_reply(struct worker *worker, struct client *client)
 {
     struct waiter *waiter = client->waiter;
 
-    CHECK(waiter->has_come_home);
+    CHECK(waiter->is_delivered);
     switch (waiter->how) {
     case BLOCKING_SERVED:
         buffer_append_bytes(&client->reply.out, buffer_bytes(&waiter->reply));
@@ -205,10 +205,10 @@ void blocking_forget(struct client *client)
     mutex_lock(&blocking->serving);
     if (!waiter->is_done) {
         waiter_finish(blocking, waiter, BLOCKING_TIMED_OUT);
-        waiter->has_come_home = true;
+        waiter->is_delivered = true;
     }
     mutex_unlock(&blocking->serving);
-    if (waiter->has_come_home)
+    if (waiter->is_delivered)
         waiter_free(waiter);            /* else the message is on its way, and frees it */
 }
 
@@ -227,7 +227,7 @@ bool blocking_unblock(struct worker *worker, uint64_t client_id, enum blocking_e
     mutex_unlock(&blocking->registry);
     if (waiter != NULL) {
         waiter_finish(blocking, waiter, how);
-        waiter_send_home(worker, waiter);
+        waiter_deliver(worker, waiter);
     }
     mutex_unlock(&blocking->serving);
     return waiter != NULL;

@@ -105,7 +105,7 @@ static void page_filter(struct scan_page *page, const struct bytes *pattern, int
 
 static void release_with_call(struct call *call, struct dataset_job *job)
 {
-    /* Work done in place goes the way of a finished job: the engine releases it after the call. */
+    /* Work done in place is handled like a finished job: the engine releases it after the call. */
     job->job.done = true;
     job->job.client = call->client;
     call->client->job = &job->job;

@@ -1,7 +1,7 @@
-/* Dataset: what commands do to all keys at once, hot and cold. They need not know which is which.
+/* Dataset: what commands do to all keys at once, hot and cold. The commands need not know which keys are cold.
  *
- * Functions that answer bool may have to wait for the store: false means that the call is parked and will be run again from
- * the top, or that the store can't be read, which was replied; the handler returns at once, without a reply.
+ * Functions that return bool may have to wait for the store: false means that the call is parked and will be run again from
+ * the top, or that the store can't be read, and the error was replied; the handler returns at once, without a reply.
  */
 #ifndef KELVIN_ENGINE_DATASET_H
 #define KELVIN_ENGINE_DATASET_H

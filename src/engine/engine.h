@@ -105,7 +105,7 @@ struct engine {
 
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
-    _Atomic uint64_t promise_count; /* changes that are still to serve somebody who waits (engine/blocking.h); the same */
+    _Atomic uint64_t promise_count; /* changes that are still to serve clients that wait (engine/blocking.h); the same */
 
     /* Set by server: ends the process, with that status; any thread. All there is to do before has been done. */
     void (*end)(void *context, int status);

@@ -73,7 +73,7 @@ static void find_keys(struct call *call, struct worker *worker)
         call->keys = arena_alloc(call->arena, (size_t)count * sizeof(struct call_key));
         count = command_keys(call->command, call->args, call->arg_count, call->keys, count);
     }
-    /* Words that make no sense have no keys: the handler says what is wrong with them. */
+    /* Invalid arguments have no keys: the handler replies the error. */
     call->key_count = call->own_key_count = count > 0 ? count : 0;
     for (int i = 0; i < call->key_count; i++)
         call->keys[i].hash = hash_bytes(&call->partitions->seed, call->args[call->keys[i].arg]);
@@ -202,11 +202,11 @@ static enum run_result end_blocking(struct call *call, struct worker *worker)
     return RUN_DONE;
 }
 
-/* What has run, or begins to wait for a key, is told. */
-static void tell_monitors(struct call *call, struct worker *worker)
+/* Monitors get what has run, or begins to wait for a key. */
+static void notify_monitors(struct call *call, struct worker *worker)
 {
     if (__builtin_expect(atomic_load_explicit(&call->engine->monitor_count, memory_order_relaxed) > 0, 0))
-        monitor_tell(call, worker);
+        monitor_notify(call, worker);
 }
 
 /* What the call changed is served now, before anything else that its client has asked for. */
@@ -268,7 +268,7 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
         return RUN_PARKED;
     if (client->waiter != NULL) {
         end_waiting(call->engine, client);      /* what it has loaded is not kept in RAM while it waits for a key */
-        tell_monitors(call, worker);
+        notify_monitors(call, worker);
     }
     client->parked = true;
     atomic_fetch_add_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
@@ -281,7 +281,7 @@ static enum run_result end_done(struct call *call, struct worker *worker, bool r
     drop_unwanted_reply(call);
     end_waiting(call->engine, call->client);
     if (ran)
-        tell_monitors(call, worker);
+        notify_monitors(call, worker);
     serve_waiters(worker, call->client);
     return RUN_DONE;
 }

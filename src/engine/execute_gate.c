@@ -8,7 +8,7 @@
 
 enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024 };
 
-/* Nobody holds pins while he waits here: he starts from the top, and loads again what has gone by then (tier rule 7). */
+/* A client holds no pins while it waits here: the call starts from the top, and loads again what has been demoted by then (tier rule 7). */
 void execute_park(struct call *call, struct worker *worker)
 {
     if (call->client->waits != NULL) {
@@ -30,7 +30,7 @@ void execute_park_paced(struct call *call, struct worker *worker)
         tier_nudge(call->engine->tier);
 }
 
-/* Bytes of memory that the request may take, about. What is large was let in with room for it (engine_admit). */
+/* Bytes of memory that the request may take, about. A large argument was received only when there was room for it (memory_admit_large). */
 static uint64_t request_weight(const struct call *call)
 {
     uint64_t size = (uint64_t)call->key_count * KEY_WEIGHT;

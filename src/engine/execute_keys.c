@@ -8,7 +8,7 @@
 
 enum { BIG_CALL_SHARE = 4 };
 
-/* The writer is told that somebody waits. */
+/* Notifies the writer that a call waits. */
 bool execute_is_held(struct call *call, struct keyspace *keyspace, const struct call_key *key)
 {
     const struct entry *entry = keyspace_entry(keyspace, key->handle);
@@ -21,8 +21,8 @@ bool execute_is_held(struct call *call, struct keyspace *keyspace, const struct 
     return true;
 }
 
-/* Whoever opens a hash removes its dead fields first, all in one step under the lock. Of very many that takes long, so that they go a
- * step at a time, with the lock given back in between. A hash that is dead as a whole goes as such. */
+/* A command that opens a hash removes its dead fields first, all in one step under the lock. With very many that takes long, so they are
+ * removed a step at a time, and the partition is unlocked in between. A hash with no field alive is deleted as a whole. */
 bool execute_reap(struct call *call, struct keyspace *keyspace, const struct call_key *key)
 {
     const struct entry *entry = keyspace_entry(keyspace, key->handle);
@@ -40,7 +40,7 @@ bool execute_reap(struct call *call, struct keyspace *keyspace, const struct cal
 }
 
 /* Tier rule 7: a call may pin a small share of the budget. One that needs more takes the one big-call token first, and one that
- * needs too much is told so, before anything is pinned. */
+ * needs too much gets an error, before anything is pinned. */
 enum residency execute_weigh(struct call *call)
 {
     struct engine *engine = call->engine;
@@ -70,7 +70,7 @@ enum residency execute_weigh(struct call *call)
     return big_call_take(engine, call->client) ? RESIDENT : QUEUED;
 }
 
-/* A load needs memory, too. Whoever has pins already goes on: nobody waits for memory while holding them. */
+/* A load needs memory, too. A call that has pins already goes on: no call waits for memory while it holds them. */
 bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const struct call_key *key)
 {
     struct engine *engine = call->engine;
@@ -106,7 +106,7 @@ bool execute_make_resident(struct call *call, struct keyspace *keyspace, struct 
     return true;
 }
 
-/* What the handler asked for stands behind its own arguments and keys from now on. */
+/* The keys that the handler asked for come after its own arguments and keys from now on. */
 void execute_take_asked(struct call *call)
 {
     int own = call->own_key_count, first = call->arg_count;

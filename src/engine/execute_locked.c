@@ -82,12 +82,12 @@ static void unlock_keys(struct call *call, const struct partition_set *set)
         set_unlock(set, call->partitions);
 }
 
-/* Another worker's call has changed a key hereabouts that somebody waits for, who is still to be served. */
+/* Another worker's call has changed a key of these partitions, and a client that waits for it is still to be served. */
 static bool is_promised(const struct call *call, const struct worker *worker, const struct partition_set *set)
 {
     if (__builtin_expect(atomic_load_explicit(&call->engine->promise_count, memory_order_relaxed) == 0, 1))
         return false;
-    /* Who serves, or will serve what it has noted itself, must not wait for it. */
+    /* A worker that serves, or is going to serve what it has noted itself, must not wait for that. */
     if (call->client->flags & CLIENT_PROXY || worker->noted_first != NULL)
         return false;
     if (call->command->flags & COMMAND_EXCLUSIVE)
@@ -101,8 +101,8 @@ static bool is_promised(const struct call *call, const struct worker *worker, co
     return false;
 }
 
-/* With the partitions locked: finds each key's entry, and asks the tier for those that may be away. A key that is only
- * overwritten needs nothing from there. */
+/* With the partitions locked: finds each key's entry, and asks the tier for those that may be cold. A key that is only overwritten
+ * need not be loaded. */
 static enum residency look_up(struct call *call, struct worker *worker)
 {
     enum residency result = RESIDENT;

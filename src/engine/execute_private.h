@@ -33,7 +33,7 @@ void execute_note_error(struct call *call);
 
 void execute_reply_unknown(struct call *call);
 void execute_reply_unknown_child(struct call *call, const struct command *container);
-/* Asked when a dump or the log has failed. False: the call is refused, and told so. */
+/* Asked when a dump or the log has failed. False: the call is refused, with an error. */
 bool execute_disks_allow(struct call *call, struct aof *aof);
 
 /* execute_gate.c. Without locks. */
@@ -52,7 +52,7 @@ bool execute_make_room(struct call *call, struct worker *worker);
 bool execute_is_held(struct call *call, struct keyspace *keyspace, const struct call_key *key);
 /* Of a hash with times: some of very many dead fields were removed. */
 bool execute_reap(struct call *call, struct keyspace *keyspace, const struct call_key *key);
-/* Of a call for BIG_CALL_COLD_KEYS keys and more: RESIDENT, TOO_BIG (it is told so) or QUEUED. */
+/* Of a call for BIG_CALL_COLD_KEYS keys and more: RESIDENT, TOO_BIG (it gets an error) or QUEUED. */
 enum residency execute_weigh(struct call *call);
 /* Of a key that is not in RAM, when memory seemed short. */
 bool execute_lacks_memory(struct call *call, struct keyspace *keyspace, const struct call_key *key);

@@ -1,4 +1,4 @@
-/* What is said to whom a call is refused. */
+/* Errors for calls that are refused. */
 #include "engine/execute_private.h"
 
 #include <ctype.h>
@@ -40,7 +40,7 @@ void execute_reply_unknown_child(struct call *call, const struct command *contai
         (int)call->args[1].size, call->args[1].data).data, upper_name(call, container));
 }
 
-/* A disk does not take what it should: nothing is written, and PING tells it to whoever watches. */
+/* A dump or the log cannot be written: writes are refused, and so is PING, so that monitoring notices. */
 bool execute_disks_allow(struct call *call, struct aof *aof)
 {
     struct engine *engine = call->engine;

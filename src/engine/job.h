@@ -11,7 +11,7 @@
  *   }
  *   ... reply from `done`; the engine releases it afterwards ...
  *
- * `run` gets no locks and may take partitions' locks itself. A client that goes away does not stop its job.
+ * `run` gets no locks and may take partitions' locks itself. A client that is closed does not stop its job.
  */
 #ifndef KELVIN_ENGINE_JOB_H
 #define KELVIN_ENGINE_JOB_H
@@ -36,13 +36,13 @@ void job_pool_destroy(struct job_pool *pool);       /* waits for the jobs that r
 
 void *call_job(struct call *call);                  /* the finished job, or NULL */
 void call_start_job(struct call *call, struct job *job);
-/* For work that others than the pool do (each worker its part): parks the call as call_start_job does, and whoever is last says
- * job_finish, on any thread. `run` is not called. */
+/* For work that other threads than the pool's do (each worker its part): parks the call as call_start_job does; the last of those threads
+ * calls job_finish. `run` is not called. */
 void call_wait_job(struct call *call, struct job *job);
 void job_finish(struct job_pool *pool, struct job *job);
-/* Takes call_wait_job back, when nobody took the work: the job is released, and the call replies now. */
+/* Undoes call_wait_job when the work could not be handed out: the job is released, and the call replies now. */
 void call_end_wait(struct call *call);
-/* For whoever runs a call to its end, and for clients that die. */
+/* At the end of a call, and of a client. */
 void job_forget(struct job_pool *pool, struct client *client);
 
 #endif

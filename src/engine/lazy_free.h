@@ -1,4 +1,4 @@
-/* Lazy free: a thread that frees what is big, so that nobody waits for it. Any thread hands over. */
+/* Lazy free: a thread that frees big values, so that no other thread spends time on it. Any thread may hand values over. */
 #ifndef KELVIN_ENGINE_LAZY_FREE_H
 #define KELVIN_ENGINE_LAZY_FREE_H
 

@@ -102,7 +102,7 @@ static void write_line(struct buffer *text, struct call *call)
     buffer_append_string(text, "\r\n");
 }
 
-void monitor_tell(struct call *call, struct worker *worker)
+void monitor_notify(struct call *call, struct worker *worker)
 {
     struct engine *engine = worker->engine;
     struct buffer text = { 0 };

@@ -51,7 +51,7 @@ void pace_check(struct worker *worker);
 
 /* Takes `bytes` if there is any credit; the rest is owed. False: wait. `fill` is at least 0. */
 bool pace_take(struct engine *engine, int fill, uint64_t bytes);
-/* The same for one who can't wait any more. */
+/* The same for a call that can't wait any more. */
 void pace_charge(struct engine *engine, uint64_t bytes);
 
 /* Whether pace_take would succeed now. */

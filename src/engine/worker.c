@@ -85,8 +85,8 @@ uint64_t worker_end_turn(struct worker *worker)
     return worker_covered(worker);
 }
 
-/* What it was parked for has come. A wake-up may be left from a call that was answered without waiting for all it had asked
- * for; the client may wait for something else by now. */
+/* What it was parked for has come. A wake-up may be left from a call that returned without waiting for all it had asked for; the client
+ * may wait for something else by now. */
 static bool is_ready(const struct client *client)
 {
     const struct job *job = client->job;
@@ -172,7 +172,7 @@ bool worker_remove_client(struct worker *worker, struct client *client)
         atomic_fetch_sub(&engine->paused_count, 1);
     client->paused = false;
     if (client->waits != NULL) {
-        tier_submit(engine->tier, &worker->loads);      /* a load that nobody posts would never end */
+        tier_submit(engine->tier, &worker->loads);      /* a load that is not posted would never end */
         tier_release(engine->tier, client);
     }
     job_forget(engine->jobs, client);

@@ -26,8 +26,8 @@ struct worker {
     uint32_t writes_since_check;
     int64_t wall_offset_ns;         /* wall clock less monotonic clock, as of this turn's begin */
     int64_t clock_ns;               /* when the last call of this batch ended, 0: unknown; saves reading the clock twice */
-    struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve somebody (engine/blocking.h) */
-    struct mail *home_first, *home_last;            /* this worker: replies for its own clients that waited for keys */
+    struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve waiters (engine/blocking.h) */
+    struct mail *delivery_first, *delivery_last;            /* this worker: replies for its own clients that waited for keys */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
     uint32_t expire_next;           /* partition where the active expiry goes on */
@@ -55,7 +55,7 @@ void worker_release(struct worker *worker);
 
 void worker_begin_turn(struct worker *worker);
 /* Posts loads, brings the log up to what was touched. Returns the LSN that the log covers now: output of clients that need more
- * has to wait (engine->on_durable rings). */
+ * has to wait (aof_on_durable rings). */
 uint64_t worker_end_turn(struct worker *worker);
 
 /* The LSN the log covers now, as appendfsync counts. */
@@ -64,7 +64,7 @@ uint64_t worker_covered(const struct worker *worker);
 /* Empties the mailbox: resumes clients, runs mail. On the worker, when it was rung. */
 void worker_read_mail(struct worker *worker);
 
-/* The buffers of its clients have grown by so many bytes. On the worker. */
+/* The buffers of its clients have grown by `by` bytes. On the worker. */
 void worker_count_buffers(struct worker *worker, int64_t by);
 /* Measures the clients' buffers. On the worker. */
 void worker_measure_clients(struct worker *worker);

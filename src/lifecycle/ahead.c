@@ -8,7 +8,7 @@
 enum {
     KEYS_MAX = 64,              /* of one command */
     LOADS_A_LOOK = 64,          /* memory is looked at so often */
-    MEMORY_SHARE = 16,          /* loads under way may need one in so many bytes of maxmemory */
+    MEMORY_SHARE = 16,          /* loads in progress may need 1/16 of maxmemory */
     RECORD_SIZE_MIN = 64,
     RECORD_SIZE_GUESS = 16384,  /* before any was read */
 };

@@ -1,4 +1,4 @@
-/* Ahead: the replay's look-ahead. Sees commands some hundred before they run, finds the keys whose old values they will need, and has
+/* Ahead: the replay's look-ahead. Sees commands some hundreds before they run, finds the keys whose old values they will need, and has
  * the loaders read those that are cold; for the others it asks the CPU for the lines that will be touched.
  *
  * Hints only: what it believes of databases and keys may be wrong by the time a command runs, which then loads in place.
@@ -17,7 +17,7 @@ struct ahead {
     uint64_t load_count;            /* in `loads` */
     int db;                         /* selected where the look-ahead is */
     uint64_t seen, run;             /* commands */
-    uint64_t barrier;               /* nothing is hinted until so many have run: a flush or a swap lies between */
+    uint64_t barrier;               /* no hints until this many commands have run: a flush or a swap is among them */
     uint64_t room;                  /* loads that may still be posted before memory is looked at again */
 };
 

@@ -127,7 +127,7 @@ static void unpublish(struct engine *engine)
     partitions_lock_all(engine->partitions);
     engine->aof = NULL;
     partitions_unlock_all(engine->partitions);
-    on_durable(engine, 0);          /* who waited for the log waits no more */
+    on_durable(engine, 0);          /* clients that waited for the log go on */
 }
 
 static enum aof_fsync fsync_policy(const struct config *config)
@@ -229,7 +229,7 @@ static void begin_attempt(struct aof_switch *aof_switch)
 }
 
 /* One that failed counts only if it began when it was held: the one before may have failed because an earlier end was called off, which
- * cancels the images that are being taken, and that does not stand in the way of this end. */
+ * cancels the images that are being taken, and that is no reason to refuse this end. */
 static void end_attempt(struct aof_switch *aof_switch, bool good)
 {
     mutex_lock(&aof_switch->lock);

@@ -1,11 +1,11 @@
 /* CONFIG SET appendonly yes | no, while the server runs.
  *
- * On: a new log is begun aside, in `<appenddirname>.new`, and a checkpoint taken as its base; what changes behind the checkpoint's cut is
- * logged there. When the base is committed the directory takes its place, and whatever log was there before is removed. Until
- * then an older log stays as it is. Failures are tried again.
+ * On: a new log is created in `<appenddirname>.new`, and a checkpoint is taken as its base; changes after the checkpoint's cut are logged
+ * there. When the base is committed the directory is renamed to `<appenddirname>`, and an older log there is removed. Until then the older
+ * log stays as it is. Failures are tried again.
  * Off: the log is flushed, synced and left as it is, as Redis does.
  *
- * A log that was switched off is kept in memory until the end, as threads may still ask it something.
+ * A log that was switched off is kept in memory until the end, as threads may still read its state.
  */
 #ifndef KELVIN_LIFECYCLE_AOF_SWITCH_H
 #define KELVIN_LIFECYCLE_AOF_SWITCH_H
@@ -17,22 +17,22 @@ struct engine;
 struct aof_switch;
 
 struct aof_switch *aof_switch_create(struct engine *engine);
-void aof_switch_stop(struct aof_switch *aof_switch);        /* ends what is under way, and nothing begins any more */
+void aof_switch_stop(struct aof_switch *aof_switch);        /* cancels a switch in progress, and starts none any more */
 void aof_switch_destroy(struct aof_switch *aof_switch);     /* after all other threads have ended: closes the log, too. NULL is fine */
 
-/* Begins to switch, in the background, unless it is so already. False: the system gives no thread, and all stays as it is. Any thread. */
+/* Starts to switch, in the background, unless it is so already. False: no thread could be created, and nothing changes. Any thread. */
 bool aof_switch_start(struct aof_switch *aof_switch, bool on);
-/* Begins with what is wanted, but had no thread when it was to go on. Main worker's cron. */
+/* Starts a switch for which no thread could be created in aof_switch_go_on. Main worker's cron. */
 void aof_switch_retry(struct aof_switch *aof_switch);
 bool aof_switch_is_running(const struct aof_switch *aof_switch);
 bool aof_switch_has_failed(const struct aof_switch *aof_switch);        /* the last attempt to switch it on did, and it is still wanted */
 
-/* Before an end: what is under way comes to its end, whichever (one that fails is tried once more), and nothing else begins until it goes
- * on. Any thread. */
+/* Before a shutdown: a switch in progress comes to its end (one that fails is tried once more), and none is started until aof_switch_go_on.
+ * Any thread. */
 void aof_switch_hold(struct aof_switch *aof_switch);
 void aof_switch_go_on(struct aof_switch *aof_switch);
 
-/* At the start: what a crash left of a log that was being begun. */
+/* At the start: removes what a crash left of a log that was being created. */
 void aof_switch_clean(struct engine *engine);
 
 /* Connects a log with the engine's workers. Before aof_start. */

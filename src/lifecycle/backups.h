@@ -1,4 +1,4 @@
-/* Backups: TIER BACKUP's thread and what INFO tells of it. One at a time. */
+/* Backups: the task of TIER BACKUP (lifecycle/task.h), and its statistics for INFO. */
 #ifndef KELVIN_LIFECYCLE_BACKUPS_H
 #define KELVIN_LIFECYCLE_BACKUPS_H
 
@@ -15,9 +15,9 @@ struct backups;
 struct backups *backups_create(struct engine *engine);
 void backups_destroy(struct backups *backups);      /* ends the one that runs, early if it copies; NULL is fine */
 
-/* Makes a backup on a thread of its own and says job_finish(job) afterwards; the job then reads `done`. BACKUPS_BUSY: one runs already;
- * BACKUPS_NO_THREAD: the system gives none. Nothing is done then. Without
- * BACKUPS_ANYWHERE it fails unless `dir` is below the working directory or backup-dir. `dir` is copied; `done` stays valid as long as the job does. Any thread. */
+/* Makes a backup on a thread of its own and calls job_finish(job) afterwards; the job then reads `done`. BACKUPS_BUSY: one runs already;
+ * BACKUPS_NO_THREAD: none could be created. Nothing is done then. Without BACKUPS_ANYWHERE it fails unless `dir` is below the working
+ * directory or backup-dir. `dir` is copied; `done` stays valid as long as the job does. Any thread. */
 struct backup_done {
     enum status status;
     struct backup_result result;

@@ -58,7 +58,7 @@ static int shown(struct bytes name)
     return (int)(name.size < NAME_SHOWN_MAX ? name.size : NAME_SHOWN_MAX);
 }
 
-/* Until the tier has made room. Demotion may stand still for a moment; only when it does for long there is no hope. */
+/* Waits until the tier has made room. Demotion may pause; only a long pause means that no room can be made. */
 static enum status wait_for_room(struct import *import)
 {
     struct engine *engine = import->engine;

@@ -1,12 +1,11 @@
-/* Import: an RDB file's keys into the data set, at the start, before anybody else is let in.
+/* Import: loads the keys of an RDB file into the data set, at the start, before clients are served.
  *
  * Keys are decoded and put in one by one. When memory is full the import waits until the tier has made room, so a data set larger than maxmemory goes
  * into the store as it comes. With the tier off or in error maxmemory-policy decides: keys are evicted, or the import fails.
  *
- * At a time there is one value in memory beside those that are in already, as its bytes and as what they make: some two and a half times its
- * size for a moment.
+ * Besides the data set, one value is in memory at a time, as its bytes and as the decoded value: about two and a half times its size.
  *
- * What would be lost without a word is an error: a value of a type that Kelvin does not have, a database beyond `databases`, functions.
+ * What would be lost silently is an error: a value of a type that Kelvin does not have, a database beyond `databases`, functions.
  */
 #ifndef KELVIN_LIFECYCLE_IMPORT_H
 #define KELVIN_LIFECYCLE_IMPORT_H

@@ -21,7 +21,7 @@ static void find_files(struct engine *engine, struct files *files)
     files->log_name = config_string(engine->config, CONFIG_APPENDFILENAME);
     files->dump = config_string(engine->config, CONFIG_DBFILENAME);
     files->has_dump = files->dump[0] != '\0' && access(files->dump, F_OK) == 0;
-    /* What can't be read has no id: whoever loads it says what is wrong with it. */
+    /* What can't be read has no id: loading it reports the error. */
     if (!files->has_dump || identity_of_dump(files->dump, files->dump_id, &message) != STATUS_OK)
         files->dump_id[0] = '\0';
 }
@@ -33,7 +33,7 @@ static void forget_files(struct files *files)
     mem_free(files->dump);
 }
 
-/* The dump is of the log's data set, or one that may lie there all the same. */
+/* The dump is of the log's data set, or one that may be there although it is not. */
 static bool belongs(const struct files *files, const struct identity *own)
 {
     uint64_t fingerprint;

@@ -1,4 +1,4 @@
-/* Provenance: do log and dump belong together? A dump that somebody copied beside a log would otherwise be passed over in silence. */
+/* Provenance: do log and dump belong together? A dump that was copied beside a log would otherwise be ignored silently. */
 #ifndef KELVIN_LIFECYCLE_PROVENANCE_H
 #define KELVIN_LIFECYCLE_PROVENANCE_H
 

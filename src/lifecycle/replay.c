@@ -15,7 +15,7 @@ struct replay {
     struct worker *worker;
     struct client client;
     struct ahead ahead;
-    int64_t told_ms;
+    int64_t logged_ms;
     char error[256];
 };
 
@@ -58,7 +58,7 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
         return false;
     }
     if (out->size > 0 && out->data[0] == '-') {
-        snprintf(replay->error, sizeof(replay->error), "'%.*s' in the log was answered '%.*s'", (int)args[0].size, args[0].data,
+        snprintf(replay->error, sizeof(replay->error), "'%.*s' in the log failed: '%.*s'", (int)args[0].size, args[0].data,
             (int)(out->size < 128 ? out->size - 2 : 128), out->data + 1);
         return false;
     }
@@ -81,11 +81,11 @@ static void replay_progress(void *context, uint64_t done, uint64_t total)
     replay->worker->turn.clock_stopped = true;
     replay->engine->loading_total = total;
     replay->engine->loading_done = done;
-    if (replay->told_ms == 0)
-        replay->told_ms = now;
-    if (now - replay->told_ms < PROGRESS_LOG_MS)
+    if (replay->logged_ms == 0)
+        replay->logged_ms = now;
+    if (now - replay->logged_ms < PROGRESS_LOG_MS)
         return;
-    replay->told_ms = now;
+    replay->logged_ms = now;
     log_write(replay->engine->log, LOG_LEVEL_NOTICE, "Replaying the AOF: %.1f %% of %.1f MB",
         total > 0 ? 100.0 * (double)done / (double)total : 100.0,
         (double)total / 1e6);
@@ -99,7 +99,7 @@ enum status replay_log(struct engine *engine, struct message *message)
 
     replay.client = (struct client){ .flags = CLIENT_REPLAY, .authenticated = true, .worker = replay.worker, .address = "" };
     reply_init(&replay.client.reply, 2);
-    worker_init(&worker, engine, -1);       /* not one of those that serve: they answer LOADING meanwhile */
+    worker_init(&worker, engine, -1);       /* not one of those that serve clients: they reply LOADING meanwhile */
     engine->loading_started_ms = clock_wall_ms();
     worker_begin_turn(replay.worker);
     replay.worker->turn.clock_stopped = true;

@@ -1,11 +1,11 @@
 /* Save: dumps, that is RDB files: SAVE, BGSAVE, the save points, and the last one before the server ends.
  *
- * One at a time, on a thread of its own. It takes an image of one instant (checkpoint_image: hard links, no fork) and streams that to
- * `dbfilename`; nobody waits for it but who asked with SAVE. The image lies in a folder `temp-<pid>.image` beside the store, if that is
- * one file system, else in the data directory, and goes afterwards.
+ * A task (lifecycle/task.h). It takes an image of one instant (checkpoint_image: hard links, no fork) and streams that to
+ * `dbfilename`; only clients that called SAVE wait for it. The image is a directory `temp-<pid>.image` beside the store, if that is on the
+ * same file system, else in the data directory, and is removed afterwards.
  *
- * A failure leaves the dump before, removes what was begun, and is told by the log, INFO and (stop-writes-on-bgsave-error) by refusing
- * writes. The save points try again after 5 seconds. `rewrite` and this know of each other as Redis' children do.
+ * After a failure the previous dump stays, and the unfinished one is removed; the failure is reported in the log and INFO, and writes are
+ * refused (stop-writes-on-bgsave-error). The save points try again after 5 seconds.
  *
  * Threads: any, but for save_consider (the main worker) and save_last (not a worker).
  */
@@ -25,7 +25,7 @@ struct save;
 struct save *save_create(struct engine *engine);
 void save_destroy(struct save *save);       /* gives up the one that runs, and waits for its end; NULL is fine */
 
-/* At the start, once the data directory is known to be nobody else's: removes what a save left that was killed. */
+/* At the start, once no other process can use the data directory: removes what a killed save has left. */
 void save_clean(struct engine *engine);
 
 /* A client that waits for its SAVE. */
@@ -35,9 +35,9 @@ struct save_wait {
     struct message message;      /* why not */
 };
 
-/* The turn to save. False: a save runs. Whoever has it has to start: in the background (`wait` NULL), or for a client that waits
- * (call_wait_job was called with it). False: the system gives no thread; the turn is given back, and in the background it counts as a save
- * that failed. */
+/* Claims the task. False: a save runs. A caller that has claimed it has to start it: in the background (`wait` NULL), or for a client that
+ * waits (call_wait_job was called with it). save_start returns false if no thread could be created; the claim is given back then, and in
+ * the background it counts as a save that failed. */
 bool save_claim(struct save *save);
 bool save_start(struct save *save, struct save_wait *wait);
 /* BGSAVE SCHEDULE: as soon as no rewrite runs. */
@@ -45,8 +45,8 @@ void save_schedule(struct save *save);
 /* Starts one if it is scheduled or a save point is reached. */
 void save_consider(struct save *save);
 
-/* The dump before the end. The caller sees to it that nothing is written meanwhile. Gives up one that runs; then, and until
- * save_reopen, nobody else may save. `wanted` false: gives up only. Blocks. */
+/* The dump before the end. The caller makes sure that nothing is written meanwhile. Cancels one that runs; from then on, until save_reopen,
+ * no other save can be claimed. `wanted` false: only cancels. Blocks. */
 bool save_last(struct save *save, bool wanted, struct message *message);
 void save_reopen(struct save *save);
 /* The one that runs, the last one too, ends as a failure as soon as possible. */

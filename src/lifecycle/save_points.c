@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* The next pair; false at the end. The configuration has checked what stands there. */
+/* The next pair; false at the end. The configuration has checked the text. */
 static bool next_point(const char **text, struct save_point *point)
 {
     char *end;

@@ -21,7 +21,7 @@ struct shutdown {
     _Atomic bool aborted;           /* changed with the lock */
     int flags, status;              /* lock */
     struct job *waiting;            /* lock: list */
-    /* Who asked after it was called off, and before that had come through: another one follows. */
+    /* Asked for after it was aborted, and before the abort was complete: another one follows. */
     bool again;                     /* lock */
     int again_flags;                /* lock */
     struct job *again_waiting;      /* lock: list */
@@ -55,7 +55,7 @@ static void finish_jobs(struct engine *engine, struct job *list)
     }
 }
 
-static void say_refused(const struct shutdown *shutdown)
+static void log_refusal(const struct shutdown *shutdown)
 {
     struct log *log = shutdown->engine->log;
 
@@ -71,7 +71,7 @@ static void refuse_end(struct shutdown *shutdown)
 {
     struct engine *engine = shutdown->engine;
 
-    say_refused(shutdown);
+    log_refusal(shutdown);
     shutdown->aborted = false;
     save_reopen(engine->save);
     rewrite_allow(engine->rewrite);
@@ -167,7 +167,7 @@ static bool ask_for_end(struct shutdown *shutdown, int flags, struct job *wait)
     shutdown->flags = flags;
     if (task_run(engine->tasks, TASK_SHUTDOWN, shutdown_main, shutdown) == 0)
         return true;
-    log_write(engine->log, LOG_LEVEL_WARNING, "The system gives no more threads: a worker prepares the end, and serves nobody meanwhile");
+    log_write(engine->log, LOG_LEVEL_WARNING, "Could not create a thread: a worker prepares the end, and serves no clients meanwhile");
     return false;
 }
 

@@ -16,7 +16,7 @@
 enum {
     ADDRESS_SIZE = 128,
     IDLE_MS = 2000,
-    COUNTED_SMALL = 16 * 1024,      /* nobody is closed for the growth of one that has less */
+    COUNTED_SMALL = 16 * 1024,      /* a client is not closed for the growth of buffers smaller than this */
 };
 
 static char *socket_address(int fd, bool is_unix, bool peer)
@@ -100,7 +100,7 @@ void connection_close(struct connection *connection)
     uv_close(&connection->uv.handle, on_closed);
 }
 
-/* Bytes of strings that nobody else holds any more. */
+/* Bytes of strings that have no other holder. */
 static uint64_t shares_alone(const struct reply *reply)
 {
     uint64_t size = 0;

@@ -1,4 +1,4 @@
-/* Connection: a client's socket, what it sent and was not run yet, and what it has to be told.
+/* Connection: a client's socket, requests that were not run yet, and replies that were not sent yet.
  *
  * Owner: its loop's thread.
  */
@@ -36,7 +36,7 @@ struct connection {
     struct connection *next_dirty;
     bool closing;
     bool handle_closed;             /* libuv is done with it */
-    bool removed;                   /* nobody else refers to it */
+    bool removed;                   /* there are no other references */
     int64_t over_soft_limit_ms;     /* since when; 0: not */
 };
 
@@ -50,7 +50,7 @@ void connection_process(struct connection *connection);
 bool connection_let_in(struct connection *connection);
 /* Its turn in loop->backlog has come: reads and runs on. */
 void connection_go_on(struct connection *connection);
-/* Sends what may be sent: the log covers `covered`. While the log can't be written, only those wait who changed something themselves:
+/* Sends what may be sent: the log covers `covered`. While the log can't be written, only clients wait that changed something themselves:
  * reading goes on. True if there is nothing left to wait for. */
 bool connection_flush(struct connection *connection, uint64_t covered, bool log_failing);
 /* Timeouts and limits, about once a second. */

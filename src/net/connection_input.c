@@ -81,7 +81,7 @@ static int parse_ahead(struct connection *connection, const char *data, size_t s
             break;
         memcpy(ahead->args, connection->parser.args, (size_t)ahead->arg_count * sizeof(struct bytes));
         if (connection->parser.inline_text.size > 0 || connection->parser.large_count > 0)
-            break;                  /* the next call would take its arguments away */
+            break;                  /* the next call would overwrite its arguments */
     }
     if (*at >= size)
         *more = false;

@@ -84,7 +84,7 @@ static uint64_t size_of(const uv_buf_t *pieces, unsigned count)
     return size;
 }
 
-/* Strings that replies have held are free: those who wait for that look again. */
+/* Strings that replies have held are free: clients that wait for that try again. */
 static void tell_waiting(struct engine *engine)
 {
     if (engine->reply_wanted_ms == 0 || memory_replies_are_full(engine))

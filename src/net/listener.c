@@ -31,7 +31,7 @@ struct listener {
     int loop_count, next_loop;
     struct listening sockets[SOCKETS_MAX];
     int count;
-    uv_timer_t pause;               /* runs while nobody is accepted, for want of descriptors or memory */
+    uv_timer_t pause;               /* runs while no connection is accepted, because there are no descriptors or no memory */
     int spare_fd;                   /* given up for a moment to write the log when there is no other; -1: none */
     int port;
     char *unix_path;
@@ -90,7 +90,7 @@ static void on_pause_over(uv_timer_t *timer)
         uv_poll_start(&listener->sockets[i].poll, UV_READABLE, on_knock);
 }
 
-/* The sockets stay readable: polling them would spin, and take the CPU from the clients whose end would give descriptors back. */
+/* The sockets stay readable: polling them would spin, and use the CPU that the other clients need to finish and give descriptors back. */
 static void pause_accepting(struct listener *listener, int error)
 {
     for (int i = 0; i < listener->count; i++)

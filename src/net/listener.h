@@ -15,7 +15,7 @@ void listener_close(struct listener *listener);
 /* After the loop has run out. */
 void listener_destroy(struct listener *listener);
 
-/* The port that is listened at (0: none), for those who asked for any. */
+/* The port that is listened at (0: none), when any was asked for. */
 int listener_port(const struct listener *listener);
 
 #endif

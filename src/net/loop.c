@@ -29,7 +29,7 @@ void loop_end_turn(struct loop *loop)
     uint64_t covered;
     bool log_failing;
 
-    blocking_bring_home(&loop->worker);
+    blocking_deliver(&loop->worker);
     dirty = loop->dirty;
     if (!was_in_turn && dirty == NULL)
         return;
@@ -206,7 +206,7 @@ static void on_bell(uv_poll_t *handle, int status, int events)
     (void)status, (void)events;
     if (read(loop->bell_fd, &rings, sizeof(rings)) < 0)
         CHECK(errno == EAGAIN || errno == EINTR);
-    atomic_exchange(&loop->bell_rung, false);       /* before the mail is read: who posts some later rings again */
+    atomic_exchange(&loop->bell_rung, false);       /* before the mail is read: a thread that posts mail later rings again */
     loop_enter_turn(loop);
     worker_read_mail(&loop->worker);
     if (loop->stopping && !uv_is_closing((uv_handle_t *)&loop->bell)) {
@@ -298,7 +298,7 @@ static void output_came(struct client *client)
         connection_mark_dirty(connection);
 }
 
-/* The one of this loop whose buffers are the largest, but for those that are not to be evicted. */
+/* The client of this loop with the largest buffers, except those that are not to be evicted. */
 static struct connection *find_largest(struct loop *loop)
 {
     struct connection *found = NULL;
@@ -462,7 +462,7 @@ void loop_sweep(struct loop *loop)
 {
     loop_enter_turn(loop);
     worker_read_mail(&loop->worker);
-    loop_end_turn(loop);                             /* lets go of clients whose output still waited for the log when they were closed */
+    loop_end_turn(loop);                             /* releases clients whose output still waited for the log when they were closed */
     uv_run(&loop->uv, UV_RUN_DEFAULT);          /* closes the sockets that were among the mail */
 }
 

@@ -1,6 +1,6 @@
 /* Loop: an event loop on a thread of its own, with the clients that were given to it.
  *
- * A turn: reads from whoever has something to say, runs the requests, then once posts loads, brings the log up to date, and writes
+ * A turn: reads from the clients that have sent something, runs the requests, then once posts loads, brings the log up to date, and writes
  * all replies, one system call a client.
  */
 #ifndef KELVIN_NET_LOOP_H
@@ -26,7 +26,7 @@ struct loop {
     uv_loop_t uv;
     struct engine *engine;
     struct worker worker;
-    int bell_fd;                    /* an eventfd: libuv's own uv_async_t lets the loop spin while who rang it is off the CPU */
+    int bell_fd;                    /* an eventfd: libuv's own uv_async_t lets the loop spin while the thread that rang it is off the CPU */
     _Atomic bool bell_rung;         /* and not heard yet */
     uv_poll_t bell;
     uv_prepare_t prepare;
@@ -61,7 +61,7 @@ void loop_start(struct loop *loop);         /* on a thread of its own; loop_join
 void loop_join(struct loop *loop);
 void loop_stop(struct loop *loop);          /* any thread: closes its clients, runs out */
 /* When all loops have run out, and while the engine is whole: frees what was posted to this one after it had closed its clients (lines for
- * its monitors, answers for clients that had waited, surveys, sockets just accepted) and clients that were still needed then. */
+ * its monitors, replies for clients that had waited, surveys, sockets just accepted) and clients that were still needed then. */
 void loop_sweep(struct loop *loop);
 
 /* A socket was accepted: its connection lives in this loop from now on. Any thread. */
@@ -69,7 +69,7 @@ struct accepted {
     int fd;
     uint64_t id;                            /* the client's: given in the order of arrival */
     bool is_unix;
-    bool is_denied;                         /* protected mode: told so and closed */
+    bool is_denied;                         /* protected mode: gets an error and is closed */
 };
 void loop_accept(struct loop *loop, struct accepted accepted);
 
@@ -83,14 +83,14 @@ void loop_end_turn(struct loop *loop);
 void loop_queue(struct connection *connection);
 void loop_unqueue(struct connection *connection);
 
-/* The connection waits until there is room for a large request (connection_let_in), behind others that do. */
+/* The connection waits until there is room for a large request (connection_let_in), after others that do. */
 void loop_wait_for_room(struct connection *connection);
 void loop_leave_room(struct connection *connection);
 
 /* While the buffers of all clients of the server take more than maxmemory-clients says, closes the client with the largest ones; or
- * asks the loop to do it whose clients take most. A single large reply is not enough for that. */
+ * asks the loop whose clients take most to do it. A single large reply is not enough for that. */
 void loop_relieve(struct loop *loop);
-/* Closes it for want of memory: logged and counted. */
+/* Closes it because there is no memory: logged and counted. */
 void loop_evict(struct connection *connection, const char *why);
 
 #endif

@@ -15,7 +15,7 @@ enum {
     RESERVED_SAVE = 80,         /* an image that is read for BGSAVE is a store of its own, with the fewest tables LevelDB takes */
     RESERVED_STORE = 48,        /* LevelDB's log, MANIFEST, new tables, and tables that iterators hold beyond the cache */
     RESERVED_LOOP = 8,          /* epoll, signals, bells */
-    TABLES_SHARE = 4,           /* clients leave the store one part in so many, ... */
+    TABLES_SHARE = 4,           /* clients leave this share to the store, ... */
     TABLES_ENOUGH = 1024,       /* ... but not more than this */
 };
 

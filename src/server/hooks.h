@@ -1,4 +1,4 @@
-/* Hooks: what lower rooms tell upwards, and what they ask for, brought to the engine. */
+/* Hooks: callbacks of lower rooms, connected to the engine. */
 #ifndef KELVIN_SERVER_HOOKS_H
 #define KELVIN_SERVER_HOOKS_H
 

@@ -111,7 +111,7 @@ static void write_aof(struct buffer *out, struct aof *aof)
     info_number(out, "aof_delayed_fsync", (int64_t)stats.delayed_fsync);
 }
 
-/* Kelvin never forks: what Redis tells of copied pages is 0. */
+/* Kelvin never forks: the sizes of copied pages are 0. */
 void info_persistence(struct buffer *out, void *context)
 {
     struct engine *engine = context;

@@ -115,7 +115,7 @@ void info_clients(struct buffer *out, void *context)
     info_number(out, "tracking_clients", 0);
     info_number(out, "clients_in_timeout_table", (int64_t)waiting.with_deadline);
     info_number(out, "total_blocking_keys", (int64_t)waiting.keys);
-    info_number(out, "total_blocking_keys_on_nokey", (int64_t)waiting.keys_even_without);
+    info_number(out, "total_blocking_keys_on_nokey", (int64_t)waiting.keys_woken_by_removal);
 }
 
 void info_replication(struct buffer *out, void *context)

@@ -1,4 +1,4 @@
-/* INFO's section Tiering; docs/operating.md explains each field. TIER STATS tells the same. */
+/* INFO's section Tiering; docs/operating.md explains each field. TIER STATS returns the same. */
 #include "engine/engine.h"
 #include "lifecycle/backups.h"
 #include "server/info_rows.h"

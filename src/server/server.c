@@ -100,7 +100,7 @@ static void replay_main(void *context)
     if (server->engine.aof != NULL)
         server->load_status = replay_log(&server->engine, &server->load_message);
     else
-        server->load_status = import_dump(&server->engine, server->dump, &server->load_message);
+        server->load_status = import_dump(&server->engine, server->opening.dump, &server->load_message);
     meter_leave(server->engine.meter);
     uv_async_send(&server->loaded);
 }
@@ -113,8 +113,8 @@ static void say_ready(struct server *server)
     engine->state = ENGINE_READY;
     if (engine->tier != NULL)
         tier_set_expiry(engine->tier, true);
-    if (engine->tier != NULL && server->image != NULL)
-        tier_warm_up(engine->tier, server->image);
+    if (engine->tier != NULL && server->opening.image != NULL)
+        tier_warm_up(engine->tier, server->opening.image);
     if (config_number(engine->config, CONFIG_PORT) != 0)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Ready to accept connections tcp");
     if (path[0] != '\0')
@@ -137,8 +137,8 @@ static void on_loaded(uv_async_t *handle)
         return;
     if (server->load_status != STATUS_OK) {
         log_write(engine->log, LOG_LEVEL_WARNING, "%s can't be loaded (%s). %s", engine->aof != NULL ? "The AOF" : "The dump",
-            status_name(server->load_status), engine->aof != NULL ? "Mend it, or start with aof-load-truncated yes if only its end is torn." :
-            "Mend it, or move it away.");
+            status_name(server->load_status), engine->aof != NULL ? "Repair it, or start with aof-load-truncated yes if only its end is torn." :
+            "Repair it, or move it to another place.");
         ask_to_end(server, 1);
         return;
     }
@@ -222,7 +222,7 @@ static void say_hello(struct server *server)
     mem_free(points);
 }
 
-/* Resident bytes that nobody asked the allocator for: the program, its libraries, stacks. */
+/* Resident bytes that are not the allocator's: the program, its libraries, stacks. */
 static uint64_t program_size(const struct engine *engine)
 {
     uint64_t resident = meter_resident(), used = memory_used(engine);
@@ -237,7 +237,7 @@ static void serve(struct server *server)
     log_write(server->engine.log, LOG_LEVEL_NOTICE, "Server initialized");
     server->engine.memory_base = program_size(&server->engine);
     tuning_look_at_memory(&server->engine);
-    if (server->engine.aof != NULL || server->dump != NULL) {
+    if (server->engine.aof != NULL || server->opening.dump != NULL) {
         server->engine.state = ENGINE_LOADING;
         server->loading = true;
         server->load_began_us = clock_mono_us();
@@ -277,6 +277,17 @@ static void take_down(struct server *server)
     mem_free(server->loops);
 }
 
+static bool open_tier(struct server *server, struct hash_seed *seed)
+{
+    struct opening_tier needs = {
+        .write_buffer_size = tuning_write_buffer(server->engine.config),
+        .tables_open_max = (int)server->descriptors.tables,
+        .hooks = hooks_of_tier(&server->engine),
+    };
+
+    return opening_tier(&server->opening, &needs, seed);
+}
+
 int server_run(struct config *config, const char *executable, const char *restore)
 {
     struct server *server = mem_zalloc(sizeof(*server));
@@ -286,6 +297,7 @@ int server_run(struct config *config, const char *executable, const char *restor
     struct message message = { "" };
     int exit_status = 1;
 
+    server->opening.engine = engine;
     engine->config = config;
     engine->executable = mem_string(bytes_of_string(executable));
     if (!process_enter(config, &message)) {
@@ -301,8 +313,8 @@ int server_run(struct config *config, const char *executable, const char *restor
     say_hello(server);
     if (!descriptors_arrange(&server->descriptors, config, engine->log))
         goto out;
-    if ((restore != NULL && !server_restore_backup(server, restore)) || !server_open_aof(server) || !provenance_check(engine) ||
-        !server_open_tier(server, &seed)) {
+    if ((restore != NULL && !opening_restore_backup(engine, restore)) || !opening_log(&server->opening) || !provenance_check(engine) ||
+        !open_tier(server, &seed)) {
         aof_close(engine->aof);
         goto out;
     }
@@ -312,7 +324,7 @@ int server_run(struct config *config, const char *executable, const char *restor
     info_start(engine);
     if (engine->tier != NULL)
         tier_start(engine->tier, engine->partitions);
-    if (server_restore_image(server)) {
+    if (opening_restore_image(&server->opening)) {
         watch_signals(server);
         server->listener = listener_open(server->loops[0], server->loops, server->loop_count, &message);
         if (server->listener == NULL)
@@ -336,8 +348,7 @@ out:
     if (engine->meter != NULL)
         meter_destroy(engine->meter);
     log_destroy(engine->log);
-    mem_free(server->image);
-    mem_free(server->dump);
+    opening_release(&server->opening);
     mem_free(engine->executable);
     config_destroy(config);
     mem_free(server);

@@ -5,7 +5,7 @@
 #include "base/message.h"
 #include "lifecycle/aof_switch.h"
 
-/* Rows whose number goes straight into the tier's settings. */
+/* Rows whose number is copied into the tier's settings. */
 struct tier_row {
     enum config_id id;
     size_t offset;

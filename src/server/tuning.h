@@ -1,4 +1,4 @@
-/* Tuning: hands settings to those who keep copies of them, at start and with each CONFIG SET. */
+/* Tuning: hands settings to the rooms that keep copies of them, at the start and with each CONFIG SET. */
 #ifndef KELVIN_SERVER_TUNING_H
 #define KELVIN_SERVER_TUNING_H
 

@@ -168,7 +168,7 @@ static void expect(struct box *box, int index, const char *reply)
 static void read_mail(struct box *box)
 {
     for (int i = 0; i < 2; i++) {
-        blocking_bring_home(&box->workers[i]);
+        blocking_deliver(&box->workers[i]);
         worker_read_mail(&box->workers[i]);
     }
 }
@@ -264,7 +264,7 @@ static void who_dies_with_the_answer_on_its_way_leaves_nothing_behind(void **sta
     box_destroy(box);
 }
 
-static void answers_that_nobody_takes_any_more_go_with_the_engine(void **state)
+static void replies_that_are_not_taken_are_freed_with_the_engine(void **state)
 {
     struct box *box = box_create();
 
@@ -315,7 +315,7 @@ static void who_can_not_be_served_while_writes_are_held_back_is_served_afterward
     box_destroy(box);
 }
 
-/* The first one takes all there is, and then nobody can tell whether there is more in the store. */
+/* The first one takes all there is, and then it is not known whether there is more in the store. */
 static void who_waits_for_a_key_that_can_not_be_read_is_told(void **state)
 {
     struct box *box = box_create();
@@ -357,7 +357,7 @@ static void a_promise_lasts_until_it_is_kept_or_writes_are_held_back(void **stat
     struct box *box = box_create();
 
     say(box, 0, "BLPOP a 0");
-    say(box, 2, "RPUSH b 1");               /* nobody waits for that */
+    say(box, 2, "RPUSH b 1");               /* no client waits for that */
     assert_int_equal(box->engine.promise_count, 0);
     assert_int_equal(box->promised_in_change, 0);
     say(box, 2, "RPUSH a 1");
@@ -393,7 +393,7 @@ int main(void)
         cmocka_unit_test(whose_time_is_up_leaves_and_the_alarm_is_set_for_the_next),
         cmocka_unit_test(who_dies_or_is_unblocked_gets_nothing),
         cmocka_unit_test(who_dies_with_the_answer_on_its_way_leaves_nothing_behind),
-        cmocka_unit_test(answers_that_nobody_takes_any_more_go_with_the_engine),
+        cmocka_unit_test(replies_that_are_not_taken_are_freed_with_the_engine),
         cmocka_unit_test(what_moves_on_serves_others_in_the_same_step),
         cmocka_unit_test(who_can_not_be_served_while_writes_are_held_back_is_served_afterwards),
         cmocka_unit_test(who_waits_for_a_key_that_can_not_be_read_is_told),

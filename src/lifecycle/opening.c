@@ -1,34 +1,31 @@
-/* The data is opened at the start: the store, its image, the log, a dump, a backup. */
-#include "base/message.h"
-#include "server/server_private.h"
+#include "lifecycle/opening.h"
 
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "engine/engine.h"
 #include "lifecycle/aof_switch.h"
 #include "lifecycle/import.h"
 #include "persist/backup.h"
 #include "persist/checkpoint.h"
-#include "server/hooks.h"
-#include "server/tuning.h"
 
-bool server_open_tier(struct server *server, struct hash_seed *seed)
+bool opening_tier(struct opening *opening, const struct opening_tier *needs, struct hash_seed *seed)
 {
-    struct engine *engine = &server->engine;
+    struct engine *engine = opening->engine;
     struct config *config = engine->config;
     char *dir = config_string(config, CONFIG_TIER_DIR), *images = config_string(config, CONFIG_APPENDDIRNAME);
     struct message message = { "" };
     struct tier_options options = {
         .dir = dir,
-        .image = server->image,
+        .image = opening->image,
         .images = images,
-        .write_buffer_size = tuning_write_buffer(config),
+        .write_buffer_size = needs->write_buffer_size,
         .block_cache_size = (size_t)config_number(config, CONFIG_TIER_BLOCK_CACHE),
         .compression = config_number(config, CONFIG_TIER_COMPRESSION),
         .table_size_max = (size_t)config_number(config, CONFIG_TIER_TABLE_SIZE),
-        .tables_open_max = (int)server->descriptors.tables,
+        .tables_open_max = needs->tables_open_max,
         .loader_count = (int)config_number(config, CONFIG_TIER_LOAD_THREADS),
-        .hooks = hooks_of_tier(engine),
+        .hooks = needs->hooks,
     };
 
     backup_clean(dir);
@@ -54,52 +51,51 @@ static enum aof_fsync fsync_policy(const struct config *config)
 }
 
 /* The log begins with an image, or with nothing. */
-static void find_image(struct server *server, const char *dir)
+static void find_image(struct opening *opening, const char *dir)
 {
-    const char *base = aof_base(server->engine.aof);
+    const char *base = aof_base(opening->engine->aof);
     struct buffer path = { 0 };
 
     checkpoint_clean(dir, base);
     if (base == NULL)
         return;
     buffer_append_format(&path, "%s/%s", dir, base);
-    server->image = mem_string(buffer_bytes(&path));
+    opening->image = mem_string(buffer_bytes(&path));
     buffer_release(&path);
 }
 
-bool server_restore_image(struct server *server)
+bool opening_restore_image(struct opening *opening)
 {
-    struct engine *engine = &server->engine;
+    struct engine *engine = opening->engine;
     struct message message = { "" };
     uint64_t number = 0;
     enum status status;
 
-    if (server->image == NULL)
+    if (opening->image == NULL)
         return true;
-    if (checkpoint_dataset(server->image, engine->partitions, &number, &message) != STATUS_OK) {
+    if (checkpoint_dataset(opening->image, engine->partitions, &number, &message) != STATUS_OK) {
         log_write(engine->log, LOG_LEVEL_WARNING, "The image can't be restored: %s", message.text);
         return false;
     }
-    status = tier_restore(engine->tier, server->image, number);
+    status = tier_restore(engine->tier, opening->image, number);
     if (status != STATUS_OK) {
-        log_write(engine->log, LOG_LEVEL_WARNING, "The image '%s' can't be restored: %s", server->image, status_name(status));
+        log_write(engine->log, LOG_LEVEL_WARNING, "The image '%s' can't be restored: %s", opening->image, status_name(status));
         return false;
     }
-    log_write(engine->log, LOG_LEVEL_NOTICE, "Restored the image '%s'", server->image);
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Restored the image '%s'", opening->image);
     return true;
 }
 
-/* A dump lies there. Without a log it is the data, as with Redis. With a log that is yet to be made it becomes its base (redis-server
- * would start empty, and the data would seem to be lost). With a log that is there already the log is the data:
- * provenance_check. */
-static void find_dump(struct server *server)
+/* A dump exists. Without a log it is the data, as with Redis. With a log that is yet to be created it becomes its base (redis-server would
+ * start empty, and the data would seem to be lost). With a log that exists the log is the data: provenance_check. */
+static void find_dump(struct opening *opening)
 {
-    struct engine *engine = &server->engine;
+    struct engine *engine = opening->engine;
     char *name = config_string(engine->config, CONFIG_DBFILENAME);
 
     if (name[0] != '\0' && access(name, F_OK) == 0) {
         if (engine->aof == NULL) {
-            server->dump = mem_string(bytes_of_string(name));
+            opening->dump = mem_string(bytes_of_string(name));
         } else if (aof_is_new(engine->aof)) {
             log_write(engine->log, LOG_LEVEL_WARNING, "There is no append only file yet: '%s' is imported, and the log begins with it. "
                 "(redis-server would start empty here.)", name);
@@ -109,9 +105,9 @@ static void find_dump(struct server *server)
     mem_free(name);
 }
 
-bool server_open_aof(struct server *server)
+bool opening_log(struct opening *opening)
 {
-    struct engine *engine = &server->engine;
+    struct engine *engine = opening->engine;
     struct config *config = engine->config;
     char *dir = config_string(config, CONFIG_APPENDDIRNAME), *name = config_string(config, CONFIG_APPENDFILENAME);
     struct message message = { "" };
@@ -139,17 +135,16 @@ bool server_open_aof(struct server *server)
                 aof_adopted(engine->aof), dir);
     }
     if (good)
-        find_dump(server);
+        find_dump(opening);
     if (good && engine->aof != NULL)
-        find_image(server, dir);
+        find_image(opening, dir);
     mem_free(dir);
     mem_free(name);
     return good;
 }
 
-bool server_restore_backup(struct server *server, const char *from)
+bool opening_restore_backup(struct engine *engine, const char *from)
 {
-    struct engine *engine = &server->engine;
     struct config *config = engine->config;
     char *dir = config_string(config, CONFIG_APPENDDIRNAME), *name = config_string(config, CONFIG_APPENDFILENAME);
     char *store = config_string(config, CONFIG_TIER_DIR), *rdb = config_string(config, CONFIG_DBFILENAME);
@@ -174,4 +169,10 @@ bool server_restore_backup(struct server *server, const char *from)
     mem_free(store);
     mem_free(rdb);
     return good;
+}
+
+void opening_release(struct opening *opening)
+{
+    mem_free(opening->image);
+    mem_free(opening->dump);
 }

@@ -1,0 +1,41 @@
+/* Opening: the data is opened at the start: the log, the store, the image, a dump, a backup.
+ *
+ * The functions are called in the order in which they are declared, on the main thread, before any other thread uses the data. Each returns
+ * false after it has logged the reason.
+ */
+#ifndef KELVIN_LIFECYCLE_OPENING_H
+#define KELVIN_LIFECYCLE_OPENING_H
+
+#include <stdbool.h>
+
+#include "base/siphash.h"
+#include "tier/tier.h"
+
+struct engine;
+
+/* Zero but for the engine before opening_log. */
+struct opening {
+    struct engine *engine;
+    char *image;                    /* path of the log's base, a checkpoint's image; NULL: none */
+    char *dump;                     /* path of the dump to load, without a log; NULL: none */
+};
+
+/* What the store needs to know from the rooms above. */
+struct opening_tier {
+    size_t write_buffer_size;
+    int tables_open_max;
+    struct tier_hooks hooks;
+};
+
+/* --restore: the content of a backup becomes the data of this directory. */
+bool opening_restore_backup(struct engine *engine, const char *from);
+/* Opens the log, if there is one, and finds image and dump. */
+bool opening_log(struct opening *opening);
+/* Opens the store, and sets `seed` to the seed that it was created with. */
+bool opening_tier(struct opening *opening, const struct opening_tier *needs, struct hash_seed *seed);
+/* The content of the image, if there is one, becomes the data, cold; the log's increments follow. After tier_start. */
+bool opening_restore_image(struct opening *opening);
+
+void opening_release(struct opening *opening);
+
+#endif

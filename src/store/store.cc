@@ -309,8 +309,8 @@ enum status store_open(const struct store_options *options, struct store **store
     if (options->without_merging)
         opened->env_owned->hold_work();
     opened->env = options->env != nullptr ? options->env : opened->env_owned.get();
-    opened->numbers_rare = options->numbers_rare;
-    if (opened->numbers_rare)
+    opened->is_temporary = options->is_temporary;
+    if (opened->is_temporary)
         opened->env->watch_logs(opened->dir);
     opened->bloom.reset(leveldb::NewBloomFilterPolicy(BLOOM_BITS));
     opened->cache.reset(leveldb::NewLRUCache(or_default(options->block_cache_size, size_mib)));
@@ -476,7 +476,7 @@ static enum status write(struct store *store, leveldb::WriteBatch *batch, uint64
         return STATUS_CLOSED;
     /* When LevelDB drops a log that is full, what of it is not on the disk yet gets there (store_file.cc), with LevelDB's mutex held:
      * all reads wait for that. A value of a hundred megabytes is synced here, where only the writer waits. Watched logs are never synced. */
-    options.sync = !store->numbers_rare && batch != nullptr && batch->ApproximateSize() >= SYNCED_MIN;
+    options.sync = !store->is_temporary && batch != nullptr && batch->ApproximateSize() >= SYNCED_MIN;
     /* No lock: only the writer replaces `db`, and it is here. */
     status = store->db->Write(options, batch);
     if (!status.ok()) {
@@ -492,7 +492,7 @@ enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch
 {
     uint64_t number = store->number.load() + 1;
 
-    if (!store->numbers_rare)
+    if (!store->is_temporary)
         put_number(batch, number);
     return write(store, batch, number);
 }
@@ -514,7 +514,7 @@ enum status store_write(struct store *store, struct store_batch *batch)
 {
     /* Even if it fails: it may be there after a reopening. */
     store->expiry_soonest = std::min(store->expiry_soonest, batch->expiry_soonest);
-    if (store->numbers_rare)
+    if (store->is_temporary)
         return store_write_numbered(store, &batch->batch);      /* as it is: it may be big */
     leveldb::WriteBatch copy(batch->batch);
 
@@ -591,12 +591,12 @@ static enum status number_check(struct store *store, bool *applied, struct messa
     if (status != STATUS_OK)
         return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
     number = key_u64(value.data());
-    if (store->numbers_rare ? number > expected : number != expected && number != expected + 1) {
+    if (store->is_temporary ? number > expected : number != expected && number != expected + 1) {
         store_say(message, "store '" + store->dir + "' came back with batch " + std::to_string(number) + " instead of " +
             std::to_string(expected) + ": what was written is lost");
         return STATUS_CORRUPT;
     }
-    *applied = !store->numbers_rare && number == expected + 1;
+    *applied = !store->is_temporary && number == expected + 1;
     return STATUS_OK;
 }
 
@@ -623,7 +623,7 @@ static enum status reopen_locked(struct store *store, bool *applied, struct mess
     db_close(store);
     store->down_status = STATUS_CLOSED;
     apply_tuning(store);
-    if (store->numbers_rare && !store->env->logs_are_intact(store->dir)) {
+    if (store->is_temporary && !store->env->logs_are_intact(store->dir)) {
         store_say(message, "store '" + store->dir + "' has lost something of what was written to its logs");
         status = STATUS_CORRUPT;
     }

@@ -175,7 +175,7 @@ enum status store_snapshot(struct store *store, const char *dir, struct message 
         store_say(message, "store '" + store->dir + "' is closed for writing");
         return STATUS_CLOSED;
     }
-    if (store->numbers_rare) {
+    if (store->is_temporary) {
         enum status status = store_write_number(store);
 
         if (status != STATUS_OK) {

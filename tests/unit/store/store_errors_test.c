@@ -617,18 +617,18 @@ static void a_snapshot_survives_the_power_cut_after_it(void **state)
 
 /* Numbers that go into the store with snapshots only */
 
-static int setup_rare(void **state)
+static int setup_temporary(void **state)
 {
     struct box *box = mem_zalloc(sizeof(*box));
 
     box_create(box, 0);
-    box->options.numbers_rare = true;
+    box->options.is_temporary = true;
     assert_int_equal(box_open(box), STATUS_OK);
     *state = box;
     return 0;
 }
 
-static void without_numbers_a_failed_batch_is_written_again(void **state)
+static void a_failed_batch_of_a_temporary_store_is_written_again(void **state)
 {
     struct box *box = *state;
     const struct disk_faults cases[] = {
@@ -650,7 +650,7 @@ static void without_numbers_a_failed_batch_is_written_again(void **state)
     }
 }
 
-static void without_numbers_a_log_that_was_damaged_is_noticed(void **state)
+static void a_damaged_log_of_a_temporary_store_is_noticed(void **state)
 {
     struct random random;
 
@@ -664,7 +664,7 @@ static void without_numbers_a_log_that_was_damaged_is_noticed(void **state)
         uint64_t size;
 
         box_create(&box, seed);
-        box.options.numbers_rare = true;
+        box.options.is_temporary = true;
         box.options.write_buffer_size = 1 << 20;
         assert_int_equal(box_open(&box), STATUS_OK);
         box_write_many(&box, 30);
@@ -684,7 +684,7 @@ static void without_numbers_a_log_that_was_damaged_is_noticed(void **state)
     }
 }
 
-static void without_numbers_an_image_has_its_number(void **state)
+static void an_image_of_a_temporary_store_has_its_number(void **state)
 {
     struct box *box = *state, copy;
     char image[128];
@@ -726,9 +726,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failed_snapshot_leaves_nothing_and_harms_nothing, setup, teardown),
         cmocka_unit_test(a_power_cut_leaves_a_prefix_of_the_batches),
         cmocka_unit_test(a_snapshot_survives_the_power_cut_after_it),
-        cmocka_unit_test_setup_teardown(without_numbers_a_failed_batch_is_written_again, setup_rare, teardown),
-        cmocka_unit_test(without_numbers_a_log_that_was_damaged_is_noticed),
-        cmocka_unit_test_setup_teardown(without_numbers_an_image_has_its_number, setup_rare, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_batch_of_a_temporary_store_is_written_again, setup_temporary, teardown),
+        cmocka_unit_test(a_damaged_log_of_a_temporary_store_is_noticed),
+        cmocka_unit_test_setup_teardown(an_image_of_a_temporary_store_has_its_number, setup_temporary, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The logs of a working store (numbers_rare) are not synced, as LevelDB would do that while all reads wait. Whoever reads one finds
+/* The logs of a working store (is_temporary) are not synced, as LevelDB would do that while all reads wait. Whoever reads one finds
  * out whether it still has what was written to it. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static int setup(void **state)
     struct box *box = mem_zalloc(sizeof(*box));
 
     box_create(box, seed_new());
-    box->options.numbers_rare = true;
+    box->options.is_temporary = true;
     assert_int_equal(box_open(box), STATUS_OK);
     *state = box;
     return 0;

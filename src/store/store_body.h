@@ -85,6 +85,6 @@ enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch
 enum status store_write_number(struct store *store);
 
 /* Fills `message` (may be NULL) with a sentence. */
-void store_say(struct message *message, const std::string &sentence);
+void store_set_message(struct message *message, const std::string &sentence);
 
 #endif

@@ -117,7 +117,7 @@ leveldb::ReadOptions read_options_scan(void)
     return options;
 }
 
-void store_say(struct message *message, const std::string &sentence)
+void store_set_message(struct message *message, const std::string &sentence)
 {
     if (message != nullptr)
         message_set(message, "%s", sentence.c_str());
@@ -151,16 +151,16 @@ static void lock_init(pthread_rwlock_t *lock)
     pthread_rwlockattr_destroy(&attributes);
 }
 
-static enum status fail(const struct store *store, const Status &status, const char *what, struct message *message)
+static enum status report_error(const struct store *store, const Status &status, const char *what, struct message *message)
 {
     enum status result = status_of_leveldb(status);
 
     if (result == STATUS_NOT_FOUND || result == STATUS_INVALID)     /* a file that LevelDB needs, or all of them */
         result = STATUS_CORRUPT;
     if (result == STATUS_LOCKED)
-        store_say(message, "store '" + store->dir + "' is in use by somebody else");
+        store_set_message(message, "store '" + store->dir + "' is in use by somebody else");
     else
-        store_say(message, "store '" + store->dir + "': " + what + ": " + status.ToString());
+        store_set_message(message, "store '" + store->dir + "': " + what + ": " + status.ToString());
     return result;
 }
 
@@ -190,19 +190,19 @@ static enum status db_open(struct store *store, bool create, struct message *mes
     Status status;
 
     if (has_lost_current(store)) {
-        store_say(message, "store '" + store->dir + "' has tables, but no CURRENT: it is damaged");
+        store_set_message(message, "store '" + store->dir + "' has tables, but no CURRENT: it is damaged");
         return STATUS_CORRUPT;
     }
-    store->env->mend(store->dir);
+    store->env->clear_broken(store->dir);
     store->options.create_if_missing = create;
     status = leveldb::DB::Open(store->options, store->dir, &db);
     store->db.reset(db);
     if (status.ok())
-        status = store->env->health(store->dir);    /* LevelDB does not see everything that fails */
+        status = store->env->directory_status(store->dir);    /* LevelDB does not see everything that fails */
     if (status.ok())
         return STATUS_OK;
     store->db.reset();
-    return fail(store, status, "can't be opened", message);
+    return report_error(store, status, "can't be opened", message);
 }
 
 static enum status meta_get(struct store *store, const char *name, size_t size, std::string *value, struct message *message)
@@ -210,13 +210,13 @@ static enum status meta_get(struct store *store, const char *name, size_t size, 
     Status status = store->db->Get(read_options_get(), key_meta(name), value);
 
     if (status.IsNotFound()) {
-        store_say(message, "store '" + store->dir + "' has no " + name + ": it is damaged, or not ours");
+        store_set_message(message, "store '" + store->dir + "' has no " + name + ": it is damaged, or not ours");
         return STATUS_NOT_FOUND;
     }
     if (!status.ok())
-        return fail(store, status, name, message);
+        return report_error(store, status, name, message);
     if (value->size() != size) {
-        store_say(message, "store '" + store->dir + "': " + name + " makes no sense");
+        store_set_message(message, "store '" + store->dir + "': " + name + " makes no sense");
         return STATUS_CORRUPT;
     }
     return STATUS_OK;
@@ -246,7 +246,7 @@ static enum status meta_create(struct store *store, struct message *message)
     options.sync = true;
     status = store->db->Write(options, &batch);
     store->is_new = status.ok();
-    return status.ok() ? STATUS_OK : fail(store, status, "can't be created", message);
+    return status.ok() ? STATUS_OK : report_error(store, status, "can't be created", message);
 }
 
 static enum status meta_load(struct store *store, struct message *message)
@@ -260,7 +260,7 @@ static enum status meta_load(struct store *store, struct message *message)
             status = meta_get(store, "version", 4, &value, message);
     }
     if (status == STATUS_OK && key_u32(value.data()) > STORE_VERSION) {
-        store_say(message, "store '" + store->dir + "' has version " + std::to_string(key_u32(value.data())) +
+        store_set_message(message, "store '" + store->dir + "' has version " + std::to_string(key_u32(value.data())) +
             "; this Kelvin knows " + std::to_string(STORE_VERSION) + " and older");
         return STATUS_VERSION;
     }
@@ -298,7 +298,7 @@ enum status store_open(const struct store_options *options, struct store **store
     enum status status;
 
     *store = nullptr;
-    store_say(message, "");
+    store_set_message(message, "");
     lock_init(&opened->lock);
     opened->dir = options->dir;
     while (opened->dir.size() > 1 && opened->dir.back() == '/')
@@ -309,8 +309,8 @@ enum status store_open(const struct store_options *options, struct store **store
     if (options->without_merging)
         opened->env_owned->hold_work();
     opened->env = options->env != nullptr ? options->env : opened->env_owned.get();
-    opened->numbers_rare = options->numbers_rare;
-    if (opened->numbers_rare)
+    opened->is_temporary = options->is_temporary;
+    if (opened->is_temporary)
         opened->env->watch_logs(opened->dir);
     opened->bloom.reset(leveldb::NewBloomFilterPolicy(BLOOM_BITS));
     opened->cache.reset(leveldb::NewLRUCache(or_default(options->block_cache_size, size_mib)));
@@ -467,7 +467,7 @@ static void put_number(leveldb::WriteBatch *batch, uint64_t number)
     batch->Put(key_meta("number"), value);
 }
 
-static enum status write(struct store *store, leveldb::WriteBatch *batch, uint64_t number)
+static enum status write_batch(struct store *store, leveldb::WriteBatch *batch, uint64_t number)
 {
     leveldb::WriteOptions options;
     Status status;
@@ -476,7 +476,7 @@ static enum status write(struct store *store, leveldb::WriteBatch *batch, uint64
         return STATUS_CLOSED;
     /* When LevelDB drops a log that is full, what of it is not on the disk yet gets there (store_file.cc), with LevelDB's mutex held:
      * all reads wait for that. A value of a hundred megabytes is synced here, where only the writer waits. Watched logs are never synced. */
-    options.sync = !store->numbers_rare && batch != nullptr && batch->ApproximateSize() >= SYNCED_MIN;
+    options.sync = !store->is_temporary && batch != nullptr && batch->ApproximateSize() >= SYNCED_MIN;
     /* No lock: only the writer replaces `db`, and it is here. */
     status = store->db->Write(options, batch);
     if (!status.ok()) {
@@ -492,14 +492,14 @@ enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch
 {
     uint64_t number = store->number.load() + 1;
 
-    if (!store->numbers_rare)
+    if (!store->is_temporary)
         put_number(batch, number);
-    return write(store, batch, number);
+    return write_batch(store, batch, number);
 }
 
 enum status store_flush(struct store *store)
 {
-    return write(store, nullptr, store->number.load());       /* LevelDB takes no batch for an order to change the memtable */
+    return write_batch(store, nullptr, store->number.load());       /* LevelDB takes no batch for an order to change the memtable */
 }
 
 enum status store_write_number(struct store *store)
@@ -507,14 +507,14 @@ enum status store_write_number(struct store *store)
     leveldb::WriteBatch batch;
 
     put_number(&batch, store->number.load());
-    return write(store, &batch, store->number.load());
+    return write_batch(store, &batch, store->number.load());
 }
 
 enum status store_write(struct store *store, struct store_batch *batch)
 {
     /* Even if it fails: it may be there after a reopening. */
     store->expiry_soonest = std::min(store->expiry_soonest, batch->expiry_soonest);
-    if (store->numbers_rare)
+    if (store->is_temporary)
         return store_write_numbered(store, &batch->batch);      /* as it is: it may be big */
     leveldb::WriteBatch copy(batch->batch);
 
@@ -591,12 +591,12 @@ static enum status number_check(struct store *store, bool *applied, struct messa
     if (status != STATUS_OK)
         return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
     number = key_u64(value.data());
-    if (store->numbers_rare ? number > expected : number != expected && number != expected + 1) {
-        store_say(message, "store '" + store->dir + "' came back with batch " + std::to_string(number) + " instead of " +
+    if (store->is_temporary ? number > expected : number != expected && number != expected + 1) {
+        store_set_message(message, "store '" + store->dir + "' came back with batch " + std::to_string(number) + " instead of " +
             std::to_string(expected) + ": what was written is lost");
         return STATUS_CORRUPT;
     }
-    *applied = !store->numbers_rare && number == expected + 1;
+    *applied = !store->is_temporary && number == expected + 1;
     return STATUS_OK;
 }
 
@@ -623,8 +623,8 @@ static enum status reopen_locked(struct store *store, bool *applied, struct mess
     db_close(store);
     store->down_status = STATUS_CLOSED;
     apply_tuning(store);
-    if (store->numbers_rare && !store->env->logs_are_intact(store->dir)) {
-        store_say(message, "store '" + store->dir + "' has lost something of what was written to its logs");
+    if (store->is_temporary && !store->env->logs_are_intact(store->dir)) {
+        store_set_message(message, "store '" + store->dir + "' has lost something of what was written to its logs");
         status = STATUS_CORRUPT;
     }
     if (status == STATUS_OK)
@@ -649,14 +649,14 @@ enum status store_reopen(struct store *store, bool *applied, struct message *mes
     enum status status;
 
     *applied = false;
-    store_say(message, "");
+    store_set_message(message, "");
     store->is_writable = false;
     if (store->db != nullptr) {
         /* LevelDB that can't be opened can't be read either: don't close it in vain. */
-        store->env->mend(store->dir);
+        store->env->clear_broken(store->dir);
         Status space = store->env->probe_space(store->dir, open_size(store));
         if (!space.ok())
-            return fail(store, space, "the disk takes nothing yet", message);
+            return report_error(store, space, "the disk takes nothing yet", message);
     }
     {
         std::unique_lock<std::mutex> guard(store->users_mutex);

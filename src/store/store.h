@@ -58,7 +58,7 @@ struct store_options {
     size_t file_size_max;           /* bytes of a table file. 0: 32 MiB */
     int tables_open_max;            /* tables kept open, at least 64. 0: 10000, but at most half of RLIMIT_NOFILE */
     bool compression;               /* snappy */
-    bool numbers_rare;              /* see store_number. For a store that no later start opens: its logs are not synced */
+    bool is_temporary;              /* see store_number. For a store that no later start opens: its logs are not synced */
     bool without_merging;           /* it is only read, and closed soon: its tables stay as they are. With `env` NULL only */
 };
 
@@ -99,7 +99,7 @@ uint64_t store_batch_count(const struct store_batch *batch);    /* operations */
 enum status store_write(struct store *store, struct store_batch *batch);
 
 /* The number of the last batch that was written (each step of a purge is a batch, too). Any thread.
- * Every batch carries its number into the store; with `numbers_rare` only snapshots do: a key that is in every batch makes all of
+ * Every batch carries its number into the store; with `is_temporary` only snapshots do: a key that is in every batch makes all of
  * LevelDB's tables overlap at that end, so that what was written in order is merged again and again.
  * Such a store's logs are not synced either, as LevelDB would do that with its mutex held, and all reads wait: after a power cut its last
  * batches may be missing, and others before them. Images are whole: they have copies of the logs, which are synced and compared with
@@ -118,8 +118,8 @@ enum status store_flush(struct store *store);
 
 /* After a failed store_write, store_purge or store_compact: closes LevelDB and opens it again, and finds out whether
  * the batch that failed is in. STATUS_OK: writable again; `*applied` says whether the failed batch is there (then it must
- * not be written again); with `numbers_rare` it never does: writing a batch twice does no harm. STATUS_CORRUPT: the store came back
- * without something that was written (another number; with `numbers_rare`, a log whose bytes are not those that went there); it stays
+ * not be written again); with `is_temporary` it never does: writing a batch twice does no harm. STATUS_CORRUPT: the store came back
+ * without something that was written (another number; with `is_temporary`, a log whose bytes are not those that went there); it stays
  * closed, for reading too, as what it would say may be outdated. Any other failure: try again later; it can be read meanwhile, unless the
  * disk can't.
  * First sees whether the disk takes enough to start LevelDB; if not, answers so and leaves reads as they are.
@@ -179,7 +179,7 @@ enum status store_compact_span(struct store *store, const struct store_span *spa
 enum status store_compact(struct store *store, uint32_t incarnation);       /* the same for all of an incarnation */
 
 /* An immutable image of the store in `dir` (must not exist): tables hard-linked, the rest copied and synced.
- * By the writer, between batches. STATUS_CLOSED while closed for writing. STATUS_CORRUPT: with `numbers_rare`, a log
+ * By the writer, between batches. STATUS_CLOSED while closed for writing. STATUS_CORRUPT: with `is_temporary`, a log
  * does not have what was written to it (any more). Nothing is left behind on failure. */
 enum status store_snapshot(struct store *store, const char *dir, struct message *message);
 

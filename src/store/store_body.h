@@ -44,7 +44,7 @@ struct store {
 
     std::atomic<bool> is_writable { false };
     std::atomic<uint64_t> number { 0 };     /* changed by the writer */
-    bool numbers_rare = false;
+    bool is_temporary = false;
     bool is_new = false;                    /* made by this opening */
 
     int64_t expiry_soonest = INT64_MAX;     /* the writer's: see store_expiry_soonest */
@@ -81,10 +81,10 @@ leveldb::ReadOptions read_options_scan(void);
 
 /* Gives the batch the next number and writes it; closes the store for writing on failure. */
 enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch);
-/* With `numbers_rare`: the number goes into the store now. */
+/* With `is_temporary`: the number goes into the store now. */
 enum status store_write_number(struct store *store);
 
 /* Fills `message` (may be NULL) with a sentence. */
-void store_say(struct message *message, const std::string &sentence);
+void store_set_message(struct message *message, const std::string &sentence);
 
 #endif

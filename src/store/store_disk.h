@@ -66,8 +66,8 @@ struct store_env final : public leveldb::EnvWrapper {
     leveldb::Status probe_space(const std::string &directory, uint64_t size);
 
     std::shared_ptr<disk_directory> directory(const std::string &path);
-    void mend(const std::string &path);                     /* the directory is opened anew */
-    leveldb::Status health(const std::string &path);        /* whether the directory is broken */
+    void clear_broken(const std::string &path);                     /* the directory is opened anew */
+    leveldb::Status directory_status(const std::string &path);        /* whether the directory is broken */
 
     /* LevelDB's logs: what was written to each, in order, so that it can be seen whether it is still there. Logs that are watched are
      * not synced when they are closed. */
@@ -97,7 +97,7 @@ private:
 
     void start_thread();
     static void *thread_main(void *env);
-    void run();
+    void run_work();
 
     struct log_content {
         uint64_t size = 0;

@@ -335,12 +335,12 @@ std::shared_ptr<disk_directory> store_env::directory(const std::string &path)
     return found;
 }
 
-void store_env::mend(const std::string &path)
+void store_env::clear_broken(const std::string &path)
 {
     directory(path)->broken.store(0);
 }
 
-Status store_env::health(const std::string &path)
+Status store_env::directory_status(const std::string &path)
 {
     int error = directory(path)->broken.load();
 
@@ -521,11 +521,11 @@ void *store_env::thread_main(void *env)
     setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), COMPACTION_NICE);
     if (self->thread_started != nullptr)
         self->thread_started(self->thread_context, "kelvin-compact");
-    self->run();
+    self->run_work();
     return nullptr;
 }
 
-void store_env::run()
+void store_env::run_work()
 {
     std::unique_lock<std::mutex> lock(work_mutex);
 

@@ -1,5 +1,5 @@
 /* The store's door to the disk: an Env for LevelDB that reads with pread (never mmap, which would count as RSS), syncs a log
- * before it is closed (unless the store is thrown away at the next start: see numbers_rare in store.h), unlinks before it creates (hard links of a snapshot!), syncs the directory after a rename and
+ * before it is closed (unless the store is thrown away at the next start: see is_temporary in store.h), unlinks before it creates (hard links of a snapshot!), syncs the directory after a rename and
  * before a MANIFEST, can hold back the removal of files, and has a background thread of its own ("kelvin-compact").
  *
  * What a failure leaves behind:

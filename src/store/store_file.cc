@@ -193,7 +193,7 @@ private:
         return status;
     }
 
-    Status fail(int error)
+    Status set_failed(int error)
     {
         failed = error;
         used = 0;
@@ -208,12 +208,12 @@ private:
         if (size == 0 && error == 0)
             return Status::OK();
         if (error != 0)
-            return fail(error);
+            return set_failed(error);
         if (file_write_all(env->disk, fd, bytes_of(from, size)) != STATUS_OK) {
             error = errno;
             /* If this fails, too, a torn end stays in the file; nothing will follow it, so a reader takes it for the end. */
             env->disk->ftruncate(env->disk->context, fd, static_cast<off_t>(written));
-            return fail(error);
+            return set_failed(error);
         }
         if (kind == file_kind::LOG)
             env->log_written(path, written, from, size);

@@ -25,20 +25,20 @@ public:
     explicit memory_sequential(std::shared_ptr<memory_file> its_file) : file(std::move(its_file)) {}
     Status Read(size_t size, Slice *result, char *scratch) override
     {
-        Status status = read_at(file.get(), at, size, result, scratch);
+        Status status = read_at(file.get(), offset, size, result, scratch);
 
-        at += result->size();
+        offset += result->size();
         return status;
     }
     Status Skip(uint64_t count) override
     {
-        at += count;
+        offset += count;
         return Status::OK();
     }
 
 private:
     std::shared_ptr<memory_file> file;
-    uint64_t at = 0;
+    uint64_t offset = 0;
 };
 
 class memory_random final : public leveldb::RandomAccessFile {
@@ -82,7 +82,7 @@ store_overlay::~store_overlay()
     release_work();
 }
 
-std::shared_ptr<memory_file> store_overlay::find(const std::string &path, bool *is_hidden)
+std::shared_ptr<memory_file> store_overlay::find_file(const std::string &path, bool *is_hidden)
 {
     std::lock_guard<std::mutex> guard(mutex);
     auto found = files.find(path);
@@ -94,7 +94,7 @@ std::shared_ptr<memory_file> store_overlay::find(const std::string &path, bool *
 Status store_overlay::NewSequentialFile(const std::string &path, leveldb::SequentialFile **file)
 {
     bool is_hidden;
-    std::shared_ptr<memory_file> found = find(path, &is_hidden);
+    std::shared_ptr<memory_file> found = find_file(path, &is_hidden);
 
     *file = nullptr;
     if (found != nullptr)
@@ -107,7 +107,7 @@ Status store_overlay::NewSequentialFile(const std::string &path, leveldb::Sequen
 Status store_overlay::NewRandomAccessFile(const std::string &path, leveldb::RandomAccessFile **file)
 {
     bool is_hidden;
-    std::shared_ptr<memory_file> found = find(path, &is_hidden);
+    std::shared_ptr<memory_file> found = find_file(path, &is_hidden);
 
     *file = nullptr;
     if (found != nullptr)
@@ -138,7 +138,7 @@ bool store_overlay::FileExists(const std::string &path)
 {
     bool is_hidden;
 
-    return find(path, &is_hidden) != nullptr || (!is_hidden && target()->FileExists(path));
+    return find_file(path, &is_hidden) != nullptr || (!is_hidden && target()->FileExists(path));
 }
 
 Status store_overlay::GetChildren(const std::string &directory, std::vector<std::string> *names)
@@ -173,7 +173,7 @@ Status store_overlay::CreateDir(const std::string &path)
 Status store_overlay::GetFileSize(const std::string &path, uint64_t *size)
 {
     bool is_hidden;
-    std::shared_ptr<memory_file> found = find(path, &is_hidden);
+    std::shared_ptr<memory_file> found = find_file(path, &is_hidden);
 
     if (found == nullptr)
         return is_hidden ? Status::NotFound(path) : target()->GetFileSize(path, size);

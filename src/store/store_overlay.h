@@ -43,7 +43,7 @@ struct store_overlay final : public leveldb::EnvWrapper {
     void release_work();
 
 private:
-    std::shared_ptr<memory_file> find(const std::string &path, bool *is_hidden);
+    std::shared_ptr<memory_file> find_file(const std::string &path, bool *is_hidden);
 
     std::mutex mutex;                                               /* guards all below */
     std::map<std::string, std::shared_ptr<memory_file>> files;      /* by path */

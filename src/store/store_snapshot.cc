@@ -148,9 +148,9 @@ enum status image_create(struct store_env *env, const std::string &from, const s
     if (kind == target::NEW || !env->FileExists(to) || has_store(env, to))
         status = env->CreateDir(to);
 
-    store_say(message, "");
+    store_set_message(message, "");
     if (!status.ok()) {
-        store_say(message, "can't create the image: " + status.ToString());
+        store_set_message(message, "can't create the image: " + status.ToString());
         return status_of_leveldb(status);
     }
     env->hold_removal();
@@ -159,8 +159,8 @@ enum status image_create(struct store_env *env, const std::string &from, const s
     if (!status.ok()) {
         enum status result = status_of_leveldb(status);
 
-        store_say(message, "can't fill the image '" + to + "': " + status.ToString());
-        env->mend(to);
+        store_set_message(message, "can't fill the image '" + to + "': " + status.ToString());
+        env->clear_broken(to);
         (void)directory_remove(env, to).ok();   /* the first failure is the one to tell */
         return result == STATUS_NOT_FOUND ? STATUS_CORRUPT : result;
     }
@@ -172,14 +172,14 @@ enum status image_create(struct store_env *env, const std::string &from, const s
 enum status store_snapshot(struct store *store, const char *dir, struct message *message)
 {
     if (!store->is_writable.load()) {
-        store_say(message, "store '" + store->dir + "' is closed for writing");
+        store_set_message(message, "store '" + store->dir + "' is closed for writing");
         return STATUS_CLOSED;
     }
-    if (store->numbers_rare) {
+    if (store->is_temporary) {
         enum status status = store_write_number(store);
 
         if (status != STATUS_OK) {
-            store_say(message, "store '" + store->dir + "' can't be written");
+            store_set_message(message, "store '" + store->dir + "' can't be written");
             return status;
         }
     }
@@ -189,13 +189,13 @@ enum status store_snapshot(struct store *store, const char *dir, struct message 
 enum status store_clone(const char *from_dir, const char *dir, struct store_env *env, struct message *message)
 {
     std::unique_ptr<struct store_env> env_owned(env == nullptr ? store_env_create(disk_system()) : nullptr);
-    struct store_env *door = env != nullptr ? env : env_owned.get();
+    struct store_env *used_env = env != nullptr ? env : env_owned.get();
 
-    if (!door->FileExists(std::string(from_dir) + "/CURRENT")) {
-        store_say(message, std::string("there is no store in '") + from_dir + "'");
+    if (!used_env->FileExists(std::string(from_dir) + "/CURRENT")) {
+        store_set_message(message, std::string("there is no store in '") + from_dir + "'");
         return STATUS_NOT_FOUND;
     }
-    return image_create(door, from_dir, dir, target::NEW_OR_WITHOUT_STORE, message);
+    return image_create(used_env, from_dir, dir, target::NEW_OR_WITHOUT_STORE, message);
 }
 
 bool store_is_table(const char *path)
@@ -206,18 +206,18 @@ bool store_is_table(const char *path)
 enum status store_remove(const char *dir, struct store_env *env)
 {
     std::unique_ptr<struct store_env> env_owned(env == nullptr ? store_env_create(disk_system()) : nullptr);
-    struct store_env *door = env != nullptr ? env : env_owned.get();
+    struct store_env *used_env = env != nullptr ? env : env_owned.get();
     std::string lock_path = std::string(dir) + "/LOCK";
     leveldb::FileLock *lock;
     Status status;
 
-    if (!door->FileExists(dir))
+    if (!used_env->FileExists(dir))
         return STATUS_OK;
-    status = door->LockFile(lock_path, &lock);
+    status = used_env->LockFile(lock_path, &lock);
     if (!status.ok())
         return status_of_leveldb(status);
-    door->mend(dir);
-    status = directory_remove(door, dir);
-    door->UnlockFile(lock);
+    used_env->clear_broken(dir);
+    status = directory_remove(used_env, dir);
+    used_env->UnlockFile(lock);
     return status_of_leveldb(status);
 }

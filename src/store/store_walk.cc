@@ -42,7 +42,7 @@ struct store_item item_of(const Slice &key, const Slice &value)
     return item;
 }
 
-std::unique_ptr<leveldb::Iterator> iterate(struct store *store)
+std::unique_ptr<leveldb::Iterator> iterator_create(struct store *store)
 {
     std::unique_ptr<leveldb::Iterator> iterator;
 
@@ -54,12 +54,12 @@ std::unique_ptr<leveldb::Iterator> iterate(struct store *store)
 }
 
 /* A missing table is a hole, not an absent key. */
-enum status end_of(const leveldb::Iterator &iterator)
+enum status walk_status(const leveldb::Iterator &iterator)
 {
     return iterator.status().IsNotFound() ? STATUS_CORRUPT : status_of_leveldb(iterator.status());
 }
 
-Status flush(leveldb::DB *db, leveldb::WriteBatch *batch, bool sync)
+Status write_and_clear(leveldb::DB *db, leveldb::WriteBatch *batch, bool sync)
 {
     leveldb::WriteOptions options;
     Status status;
@@ -72,7 +72,7 @@ Status flush(leveldb::DB *db, leveldb::WriteBatch *batch, bool sync)
 
 Status copy_all(struct store *from, leveldb::DB *db, uint64_t number, store_found *keep, void *context)
 {
-    std::unique_ptr<leveldb::Iterator> iterator = iterate(from);
+    std::unique_ptr<leveldb::Iterator> iterator = iterator_create(from);
     leveldb::WriteBatch batch;
     std::string meta, value;
     Status status;
@@ -86,12 +86,12 @@ Status copy_all(struct store *from, leveldb::DB *db, uint64_t number, store_foun
             continue;
         batch.Put(iterator->key(), iterator->value());
         if (batch.ApproximateSize() >= batch_size_max)
-            status = flush(db, &batch, false);
+            status = write_and_clear(db, &batch, false);
     }
     key_append_u32(&meta, STORE_INCARNATION_META);
     key_append_u64(&value, number);
     batch.Put(meta + "number", value);
-    return status.ok() ? flush(db, &batch, true) : status;
+    return status.ok() ? write_and_clear(db, &batch, true) : status;
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ Status copy_all(struct store *from, leveldb::DB *db, uint64_t number, store_foun
 enum status store_walk(struct store *store, store_found *found, void *context)
 {
     store_user user(store);
-    std::unique_ptr<leveldb::Iterator> iterator = iterate(store);
+    std::unique_ptr<leveldb::Iterator> iterator = iterator_create(store);
 
     if (iterator == nullptr)
         return STATUS_CLOSED;
@@ -109,7 +109,7 @@ enum status store_walk(struct store *store, store_found *found, void *context)
         if (!found(context, &item))
             return STATUS_OK;
     }
-    return end_of(*iterator);
+    return walk_status(*iterator);
 }
 
 enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, void *context, struct message *message)
@@ -128,10 +128,10 @@ enum status store_rewrite(struct store *from, const char *to, uint64_t number, s
         status = copy_all(from, db, number, keep, context);
     db_owned.reset();
     if (status.ok())
-        status = from->env->health(to);
+        status = from->env->directory_status(to);
     if (status.ok())
         return STATUS_OK;
-    store_say(message, "can't write the store '" + std::string(to) + "': " + status.ToString());
+    store_set_message(message, "can't write the store '" + std::string(to) + "': " + status.ToString());
     (void)store_remove(to, from->env);
     return status_of_leveldb(status);
 }

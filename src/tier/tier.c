@@ -28,7 +28,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
         .compression = options->compression,
         .file_size_max = options->table_size_max,
         .tables_open_max = options->tables_open_max,
-        .numbers_rare = true,
+        .is_temporary = true,
     };
 
     tier->env = options->env == NULL ? store_env_create(disk_system()) : NULL;

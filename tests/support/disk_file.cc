@@ -56,9 +56,9 @@ enum status disk_sync_directory(struct store_env *env, const char *path)
     return status_of_leveldb(env->sync_directory(path));
 }
 
-void disk_mend(struct store_env *env, const char *directory)
+void disk_clear_broken(struct store_env *env, const char *directory)
 {
-    env->mend(directory);
+    env->clear_broken(directory);
 }
 
 void disk_schedule(struct store_env *env, void (*function)(void *), void *argument)

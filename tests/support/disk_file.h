@@ -24,7 +24,7 @@ void disk_file_destroy(struct disk_file *file);         /* closes it if it is op
 enum status disk_remove(struct store_env *env, const char *path);
 enum status disk_rename(struct store_env *env, const char *from, const char *to);
 enum status disk_sync_directory(struct store_env *env, const char *path);
-void disk_mend(struct store_env *env, const char *directory);
+void disk_clear_broken(struct store_env *env, const char *directory);
 void disk_schedule(struct store_env *env, void (*function)(void *), void *argument);
 
 #ifdef __cplusplus

@@ -178,7 +178,7 @@ static void verify(struct image_box *wanted, const char *dir)
     struct image_box found = { .box = wanted->box, .incarnations = wanted->incarnations };
     char path[400];
     struct message message;
-    struct store_options options = { .dir = path, .env = env, .write_buffer_size = 64 * 1024, .numbers_rare = true };
+    struct store_options options = { .dir = path, .env = env, .write_buffer_size = 64 * 1024, .is_temporary = true };
     struct store *store;
 
     snprintf(path, sizeof(path), "%s/store", dir);

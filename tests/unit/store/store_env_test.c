@@ -72,7 +72,7 @@ static void assert_file(const char *path, const char *text)
     assert_string_equal(found, text);
 }
 
-static void a_large_file_arrives_in_order(void **state)
+static void a_large_file_is_written_in_order(void **state)
 {
     struct place *place = *state;
     struct disk_file *file;
@@ -99,7 +99,7 @@ static void a_large_file_arrives_in_order(void **state)
     mem_free(words);
 }
 
-static void a_short_write_is_cut_back_and_the_file_takes_no_more(void **state)
+static void a_short_write_is_truncated_and_the_file_accepts_no_more_writes(void **state)
 {
     struct place *place = *state;
     struct disk_faults faults = { .write_short = 1000 };
@@ -121,7 +121,7 @@ static void a_short_write_is_cut_back_and_the_file_takes_no_more(void **state)
     assert_file(place->log, "whole ");
 }
 
-static void a_full_disk_is_told_from_a_broken_one(void **state)
+static void a_full_disk_and_a_broken_disk_have_different_errors(void **state)
 {
     struct place *place = *state;
     struct disk_faults faults = { .only = "/a", .write_no_space = 1000 };
@@ -138,7 +138,7 @@ static void a_full_disk_is_told_from_a_broken_one(void **state)
     assert_int_equal(disk_file_create(place->box.env, place->a, &file), STATUS_IO);
 }
 
-static void a_file_whose_sync_failed_takes_no_more(void **state)
+static void a_file_whose_sync_failed_accepts_no_more_writes(void **state)
 {
     struct place *place = *state;
     struct disk_faults faults = { .sync_error = 1000 };
@@ -154,7 +154,7 @@ static void a_file_whose_sync_failed_takes_no_more(void **state)
     disk_file_destroy(file);
 }
 
-static void a_log_is_synced_when_it_is_dropped(void **state)
+static void a_log_is_synced_when_it_is_destroyed(void **state)
 {
     struct place *place = *state;
     struct disk_faults faults = { .only = ".log", .sync_error = 1000 };
@@ -177,12 +177,12 @@ static void a_log_is_synced_when_it_is_dropped(void **state)
     assert_int_equal(disk_remove(place->box.env, place->b), STATUS_IO);
     assert_int_equal(disk_rename(place->box.env, place->b, place->a), STATUS_IO);
     assert_file(place->b, "stays");
-    disk_mend(place->box.env, place->box.root);
+    disk_clear_broken(place->box.env, place->box.root);
     assert_int_equal(disk_rename(place->box.env, place->b, place->a), STATUS_OK);
     assert_file(place->a, "stays");
 }
 
-static void creating_a_file_leaves_its_other_name_alone(void **state)
+static void creating_a_file_does_not_change_its_other_link(void **state)
 {
     struct place *place = *state;
 
@@ -193,7 +193,7 @@ static void creating_a_file_leaves_its_other_name_alone(void **state)
     assert_file(place->b, "old");
 }
 
-static void held_files_stay_until_the_last_holder_lets_go(void **state)
+static void removed_files_stay_until_the_last_hold_is_released(void **state)
 {
     struct place *place = *state;
 
@@ -214,7 +214,7 @@ static void held_files_stay_until_the_last_holder_lets_go(void **state)
     assert_file(place->b, NULL);
 }
 
-static void a_power_cut_takes_only_what_was_not_synced(void **state)
+static void a_power_cut_loses_only_what_was_not_synced(void **state)
 {
     int shorter = 0, whole = 0, unnamed = 0;
 
@@ -259,7 +259,7 @@ static void a_power_cut_takes_only_what_was_not_synced(void **state)
         } else {
             assert_file(place->b, "b");
         }
-        disk_mend(env, place->box.root);
+        disk_clear_broken(env, place->box.root);
         write_file(env, place->b, "power is back", true);
         made = place;
         teardown(&made);
@@ -267,7 +267,7 @@ static void a_power_cut_takes_only_what_was_not_synced(void **state)
     assert_true(shorter > 5 && whole > 0 && unnamed > 5);
 }
 
-static void a_power_cut_brings_removed_and_replaced_files_back(void **state)
+static void a_power_cut_can_restore_removed_and_replaced_files(void **state)
 {
     struct disk_faults faults = { .sync_error = 1000 };
     int back = 0, gone = 0;
@@ -313,7 +313,7 @@ static void a_power_cut_brings_removed_and_replaced_files_back(void **state)
     assert_true(back > 5 && gone > 5);
 }
 
-static bool a_thread_is_called(const char *wanted)
+static bool thread_exists(const char *wanted)
 {
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *task;
@@ -340,7 +340,7 @@ static void count_up(void *counter)
     atomic_fetch_add((atomic_int *)counter, 1);
 }
 
-static void its_thread_does_all_its_work_before_it_is_joined(void **state)
+static void the_thread_finishes_all_work_before_it_is_joined(void **state)
 {
     struct place *place = *state;
     atomic_int counter = 0;
@@ -351,30 +351,30 @@ static void its_thread_does_all_its_work_before_it_is_joined(void **state)
 
         for (int i = 0; i < 100; i++)
             disk_schedule(env, count_up, &counter);
-        assert_true(a_thread_is_called("kelvin-compact"));
+        assert_true(thread_exists("kelvin-compact"));
         store_env_destroy(env);
         assert_int_equal(atomic_load(&counter), (round + 1) * 100);
     }
 }
 
-struct hammering {
+struct file_use {
     struct place *place;
     int number;
 };
 
-static void *hammer(void *context)
+static void *use_files_thread(void *context)
 {
-    struct hammering *hammering = context;
-    struct store_env *env = hammering->place->box.env;
+    struct file_use *file_use = context;
+    struct store_env *env = file_use->place->box.env;
     struct disk_faults none = { .seed = 1 };
     char path[160], other[160];
 
-    snprintf(path, sizeof(path), "%s/%d.log", hammering->place->box.root, hammering->number);
-    snprintf(other, sizeof(other), "%s/%d.tmp", hammering->place->box.root, hammering->number);
+    snprintf(path, sizeof(path), "%s/%d.log", file_use->place->box.root, file_use->number);
+    snprintf(other, sizeof(other), "%s/%d.tmp", file_use->place->box.root, file_use->number);
     for (int i = 0; i < 30; i++) {
         store_env_hold_removal(env);
         write_file(env, path, "x", i % 2 == 0);
-        faulty_disk_set(hammering->place->box.disk, i % 3 == 0 ? &none : NULL);
+        faulty_disk_set(file_use->place->box.disk, i % 3 == 0 ? &none : NULL);
         assert_int_equal(disk_rename(env, path, other), STATUS_OK);
         assert_int_equal(disk_remove(env, other), STATUS_OK);
         store_env_release_removal(env);
@@ -383,16 +383,16 @@ static void *hammer(void *context)
     return NULL;
 }
 
-static void many_threads_may_use_it_at_once(void **state)
+static void many_threads_may_use_one_env(void **state)
 {
-    struct hammering hammerings[4];
+    struct file_use uses[4];
     pthread_t threads[4];
     struct place *place = *state;
 
     faulty_disk_track_power(place->box.disk);
     for (int i = 0; i < 4; i++) {
-        hammerings[i] = (struct hammering){ place, i };
-        assert_int_equal(pthread_create(&threads[i], NULL, hammer, &hammerings[i]), 0);
+        uses[i] = (struct file_use){ place, i };
+        assert_int_equal(pthread_create(&threads[i], NULL, use_files_thread, &uses[i]), 0);
     }
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
@@ -420,17 +420,17 @@ static void tables_are_never_mapped_into_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_large_file_arrives_in_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_short_write_is_cut_back_and_the_file_takes_no_more, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_full_disk_is_told_from_a_broken_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_file_whose_sync_failed_takes_no_more, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_log_is_synced_when_it_is_dropped, setup, teardown),
-        cmocka_unit_test_setup_teardown(creating_a_file_leaves_its_other_name_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(held_files_stay_until_the_last_holder_lets_go, setup, teardown),
-        cmocka_unit_test(a_power_cut_takes_only_what_was_not_synced),
-        cmocka_unit_test(a_power_cut_brings_removed_and_replaced_files_back),
-        cmocka_unit_test_setup_teardown(its_thread_does_all_its_work_before_it_is_joined, setup, teardown),
-        cmocka_unit_test_setup_teardown(many_threads_may_use_it_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_large_file_is_written_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_short_write_is_truncated_and_the_file_accepts_no_more_writes, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_full_disk_and_a_broken_disk_have_different_errors, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_file_whose_sync_failed_accepts_no_more_writes, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_log_is_synced_when_it_is_destroyed, setup, teardown),
+        cmocka_unit_test_setup_teardown(creating_a_file_does_not_change_its_other_link, setup, teardown),
+        cmocka_unit_test_setup_teardown(removed_files_stay_until_the_last_hold_is_released, setup, teardown),
+        cmocka_unit_test(a_power_cut_loses_only_what_was_not_synced),
+        cmocka_unit_test(a_power_cut_can_restore_removed_and_replaced_files),
+        cmocka_unit_test_setup_teardown(the_thread_finishes_all_work_before_it_is_joined, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_threads_may_use_one_env, setup, teardown),
         cmocka_unit_test_setup_teardown(tables_are_never_mapped_into_memory, setup, teardown),
     };
 

@@ -81,7 +81,7 @@ static void a_failed_write_closes_for_writing_until_reopened(void **state)
     reopen_and_verify_twice(box);
 }
 
-static void a_write_that_arrived_although_it_failed_is_applied(void **state)
+static void a_failed_write_that_reached_the_log_is_applied(void **state)
 {
     struct box *box = *state;
     struct disk_faults faults = { .only = ".log", .write_late = 1000 };
@@ -125,7 +125,7 @@ static void a_failed_compaction_closes_for_writing_until_reopened(void **state)
 }
 
 /* LevelDB can't be opened without writing, and a store that fails to reopen has been closed before. */
-static void a_store_that_can_not_be_reopened_can_be_read(void **state)
+static void a_store_that_cannot_be_reopened_can_be_read(void **state)
 {
     struct box *box = *state;
     const struct disk_faults cases[] = {
@@ -163,7 +163,7 @@ static void a_store_that_can_not_be_reopened_can_be_read(void **state)
     reopen_and_verify_twice(box);
 }
 
-static void compacting_tells_of_its_failure(void **state)
+static void a_failed_compaction_is_reported_by_store_compact(void **state)
 {
     struct box *box = *state;
     struct disk_faults faults = { .only = ".ldb", .sync_error = 1000 };
@@ -202,7 +202,7 @@ static void a_failed_purge_can_be_repeated(void **state)
     store_scan_close(iterator);
 }
 
-static void reads_go_on_while_the_disk_is_full(void **state)
+static void reads_continue_while_the_disk_is_full(void **state)
 {
     struct box *box = *state;
     struct disk_faults faults = { .write_no_space = 1000 };
@@ -221,7 +221,7 @@ static void reads_go_on_while_the_disk_is_full(void **state)
     reopen_and_verify_twice(box);
 }
 
-static void after_a_log_was_closed_unsynced_nothing_is_acknowledged(void **state)
+static void no_write_is_acknowledged_after_a_log_was_closed_unsynced(void **state)
 {
     struct box *box = *state;
     struct disk_faults faults = { .only = ".log", .sync_error = 1000 };
@@ -241,7 +241,7 @@ static void after_a_log_was_closed_unsynced_nothing_is_acknowledged(void **state
     reopen_and_verify_twice(box);
 }
 
-static void a_store_that_came_back_older_stays_closed(void **state)
+static void a_store_that_lost_batches_stays_closed(void **state)
 {
     struct box *box = *state;
     struct disk_faults faults = { .write_error = 1000 };
@@ -275,7 +275,7 @@ static void a_store_that_came_back_older_stays_closed(void **state)
     assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_CORRUPT);
 }
 
-static void whatever_fails_what_was_acknowledged_is_there(void **state)
+static void acknowledged_batches_survive_all_faults(void **state)
 {
     uint64_t failures = 0, applied_count = 0;
 
@@ -326,7 +326,7 @@ static void whatever_fails_what_was_acknowledged_is_there(void **state)
     assert_true(applied_count > 5);
 }
 
-static void failing_reads_are_errors(void **state)
+static void failed_reads_are_errors(void **state)
 {
     struct box *box = *state;
     struct disk_faults faults = { .read_error = 300 };
@@ -358,7 +358,7 @@ static int make_table(struct box *box, char tables[][BOX_PATH_SIZE])
     return box_files(box->dir, ".ldb", tables);
 }
 
-static void a_turned_bit_in_a_table_is_never_a_missing_record(void **state)
+static void a_flipped_bit_in_a_table_is_never_a_missing_record(void **state)
 {
     struct box *box = *state;
     char tables[BOX_FILES_MAX][BOX_PATH_SIZE];
@@ -396,7 +396,7 @@ static void a_turned_bit_in_a_table_is_never_a_missing_record(void **state)
     assert_true(fine > 50 && refused > 50);
 }
 
-static void a_short_table_is_never_a_missing_record(void **state)
+static void a_truncated_table_is_never_a_missing_record(void **state)
 {
     struct box *box = *state;
     char tables[BOX_FILES_MAX][BOX_PATH_SIZE];
@@ -450,7 +450,7 @@ static void a_missing_table_is_never_a_missing_record(void **state)
     box_verify(box, box->store, STATUS_OK);
 }
 
-static void a_turned_bit_in_a_log_leaves_a_prefix_of_the_batches(void **state)
+static void a_flipped_bit_in_a_log_leaves_a_prefix_of_the_batches(void **state)
 {
     struct random random;
     int refused = 0, shortened = 0;
@@ -482,7 +482,7 @@ static void a_turned_bit_in_a_log_leaves_a_prefix_of_the_batches(void **state)
     assert_true(refused > shortened);
 }
 
-static void a_log_that_ends_anywhere_leaves_a_prefix_of_the_batches(void **state)
+static void a_truncated_log_leaves_a_prefix_of_the_batches(void **state)
 {
     struct random random;
 
@@ -509,7 +509,7 @@ static void a_log_that_ends_anywhere_leaves_a_prefix_of_the_batches(void **state
     }
 }
 
-static void a_failed_snapshot_leaves_nothing_and_harms_nothing(void **state)
+static void a_failed_snapshot_leaves_no_files_and_the_store_unchanged(void **state)
 {
     struct box *box = *state, copy;
     char image[128];
@@ -617,18 +617,18 @@ static void a_snapshot_survives_the_power_cut_after_it(void **state)
 
 /* Numbers that go into the store with snapshots only */
 
-static int setup_rare(void **state)
+static int setup_temporary(void **state)
 {
     struct box *box = mem_zalloc(sizeof(*box));
 
     box_create(box, 0);
-    box->options.numbers_rare = true;
+    box->options.is_temporary = true;
     assert_int_equal(box_open(box), STATUS_OK);
     *state = box;
     return 0;
 }
 
-static void without_numbers_a_failed_batch_is_written_again(void **state)
+static void a_failed_batch_of_a_temporary_store_is_written_again(void **state)
 {
     struct box *box = *state;
     const struct disk_faults cases[] = {
@@ -650,7 +650,7 @@ static void without_numbers_a_failed_batch_is_written_again(void **state)
     }
 }
 
-static void without_numbers_a_log_that_was_damaged_is_noticed(void **state)
+static void a_damaged_log_of_a_temporary_store_is_noticed(void **state)
 {
     struct random random;
 
@@ -664,7 +664,7 @@ static void without_numbers_a_log_that_was_damaged_is_noticed(void **state)
         uint64_t size;
 
         box_create(&box, seed);
-        box.options.numbers_rare = true;
+        box.options.is_temporary = true;
         box.options.write_buffer_size = 1 << 20;
         assert_int_equal(box_open(&box), STATUS_OK);
         box_write_many(&box, 30);
@@ -684,7 +684,7 @@ static void without_numbers_a_log_that_was_damaged_is_noticed(void **state)
     }
 }
 
-static void without_numbers_an_image_has_its_number(void **state)
+static void an_image_of_a_temporary_store_has_its_number(void **state)
 {
     struct box *box = *state, copy;
     char image[128];
@@ -708,27 +708,27 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_failed_write_closes_for_writing_until_reopened, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_write_that_arrived_although_it_failed_is_applied, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_write_that_reached_the_log_is_applied, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_compaction_closes_for_writing_until_reopened, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_store_that_can_not_be_reopened_can_be_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(compacting_tells_of_its_failure, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_store_that_cannot_be_reopened_can_be_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_compaction_is_reported_by_store_compact, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_purge_can_be_repeated, setup, teardown),
-        cmocka_unit_test_setup_teardown(reads_go_on_while_the_disk_is_full, setup, teardown),
-        cmocka_unit_test_setup_teardown(after_a_log_was_closed_unsynced_nothing_is_acknowledged, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_store_that_came_back_older_stays_closed, setup, teardown),
-        cmocka_unit_test(whatever_fails_what_was_acknowledged_is_there),
-        cmocka_unit_test_setup_teardown(failing_reads_are_errors, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_turned_bit_in_a_table_is_never_a_missing_record, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_short_table_is_never_a_missing_record, setup, teardown),
+        cmocka_unit_test_setup_teardown(reads_continue_while_the_disk_is_full, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_write_is_acknowledged_after_a_log_was_closed_unsynced, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_store_that_lost_batches_stays_closed, setup, teardown),
+        cmocka_unit_test(acknowledged_batches_survive_all_faults),
+        cmocka_unit_test_setup_teardown(failed_reads_are_errors, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_flipped_bit_in_a_table_is_never_a_missing_record, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_truncated_table_is_never_a_missing_record, setup, teardown),
         cmocka_unit_test_setup_teardown(a_missing_table_is_never_a_missing_record, setup, teardown),
-        cmocka_unit_test(a_turned_bit_in_a_log_leaves_a_prefix_of_the_batches),
-        cmocka_unit_test(a_log_that_ends_anywhere_leaves_a_prefix_of_the_batches),
-        cmocka_unit_test_setup_teardown(a_failed_snapshot_leaves_nothing_and_harms_nothing, setup, teardown),
+        cmocka_unit_test(a_flipped_bit_in_a_log_leaves_a_prefix_of_the_batches),
+        cmocka_unit_test(a_truncated_log_leaves_a_prefix_of_the_batches),
+        cmocka_unit_test_setup_teardown(a_failed_snapshot_leaves_no_files_and_the_store_unchanged, setup, teardown),
         cmocka_unit_test(a_power_cut_leaves_a_prefix_of_the_batches),
         cmocka_unit_test(a_snapshot_survives_the_power_cut_after_it),
-        cmocka_unit_test_setup_teardown(without_numbers_a_failed_batch_is_written_again, setup_rare, teardown),
-        cmocka_unit_test(without_numbers_a_log_that_was_damaged_is_noticed),
-        cmocka_unit_test_setup_teardown(without_numbers_an_image_has_its_number, setup_rare, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_batch_of_a_temporary_store_is_written_again, setup_temporary, teardown),
+        cmocka_unit_test(a_damaged_log_of_a_temporary_store_is_noticed),
+        cmocka_unit_test_setup_teardown(an_image_of_a_temporary_store_has_its_number, setup_temporary, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The logs of a working store (numbers_rare) are not synced, as LevelDB would do that while all reads wait. Whoever reads one finds
+/* The logs of a working store (is_temporary) are not synced, as LevelDB would do that while all reads wait. Whoever reads one finds
  * out whether it still has what was written to it. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@ static int setup(void **state)
     struct box *box = mem_zalloc(sizeof(*box));
 
     box_create(box, seed_new());
-    box->options.numbers_rare = true;
+    box->options.is_temporary = true;
     assert_int_equal(box_open(box), STATUS_OK);
     *state = box;
     return 0;
@@ -36,7 +36,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void full_logs_are_dropped_without_a_sync(void **state)
+static void full_logs_are_closed_without_a_sync(void **state)
 {
     struct box *box = *state;
     struct disk_faults faults = { .only = ".log", .sync_error = 1000 };
@@ -69,7 +69,7 @@ static void a_large_batch_is_not_synced(void **state)
 }
 
 /* As after a writeback that failed: the bytes are gone, nobody was told. */
-static void damage(struct box *box, struct random *random)
+static void damage_log(struct box *box, struct random *random)
 {
     char logs[BOX_FILES_MAX][BOX_PATH_SIZE];
     int count = box_files(box->dir, ".log", logs);
@@ -95,7 +95,7 @@ static void an_image_does_not_copy_a_damaged_log(void **state)
         box_write_many(box, 1 + (int)random_below(&random, 5));
         assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);
         assert_int_equal(store_remove(image, box->env), STATUS_OK);
-        damage(box, &random);
+        damage_log(box, &random);
         assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_CORRUPT);
         assert_non_null(strstr(box->message.text, "lost"));
         assert_int_not_equal(access(image, F_OK), 0);
@@ -115,7 +115,7 @@ static void an_image_does_not_copy_a_damaged_log(void **state)
 }
 
 /* A log that goes while an image is made is compared, too. */
-static void a_log_that_was_removed_is_known_while_removals_are_held(void **state)
+static void a_removed_log_is_compared_while_removals_are_held(void **state)
 {
     struct box *box = *state;
     struct random random;
@@ -127,7 +127,7 @@ static void a_log_that_was_removed_is_known_while_removals_are_held(void **state
     store_env_hold_removal(box->env);
     assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);       /* the log is not needed any more */
     box_write_many(box, 1);
-    damage(box, &random);
+    damage_log(box, &random);
     assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_CORRUPT);
     store_env_release_removal(box->env);
     if (store_snapshot(box->store, image, &box->message) == STATUS_OK)
@@ -137,10 +137,10 @@ static void a_log_that_was_removed_is_known_while_removals_are_held(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(full_logs_are_dropped_without_a_sync, setup, teardown),
+        cmocka_unit_test_setup_teardown(full_logs_are_closed_without_a_sync, setup, teardown),
         cmocka_unit_test_setup_teardown(a_large_batch_is_not_synced, setup, teardown),
         cmocka_unit_test_setup_teardown(an_image_does_not_copy_a_damaged_log, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_log_that_was_removed_is_known_while_removals_are_held, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_removed_log_is_compared_while_removals_are_held, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

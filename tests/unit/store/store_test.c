@@ -65,7 +65,7 @@ static void assert_record(struct box *box, uint32_t incarnation, uint64_t hash, 
     buffer_release(&record);
 }
 
-static void what_was_put_is_found_until_it_is_deleted(void **state)
+static void a_record_is_found_until_it_is_deleted(void **state)
 {
     struct box *box = *state;
     struct store_batch *batch = store_batch_create();
@@ -102,7 +102,7 @@ static uint64_t syncs_of(struct box *box)
 }
 
 /* Else it would be synced when the log is full, and all who read would wait. */
-static void a_big_record_is_synced_at_once_and_its_batch_is_used_again(void **state)
+static void a_big_record_is_synced_at_once_and_its_batch_can_be_reused(void **state)
 {
     struct box *box = *state;
     struct store_batch *batch = store_batch_create();
@@ -175,7 +175,7 @@ static void a_reopened_store_has_seed_number_and_records(void **state)
     box_verify(box, box->store, STATUS_OK);
 }
 
-static void a_scan_goes_by_hash_from_where_it_is_told_within_the_incarnation(void **state)
+static void a_scan_returns_one_incarnation_in_hash_order(void **state)
 {
     static const uint64_t hashes[] = { 0, 1, 255, 256, 1ull << 32, 1ull << 63, UINT64_MAX };
     struct box *box = *state;
@@ -233,7 +233,7 @@ static void an_iterator_sees_the_store_as_it_was(void **state)
 
 struct expired {
     int count;
-    int64_t at[16];
+    int64_t expire_ms[16];
     uint32_t incarnation[16];
     uint64_t hash[16];
     char key[16][16];
@@ -245,7 +245,7 @@ static void expired_found(void *context, int64_t expire_ms, uint32_t incarnation
     int i = expired->count++;
 
     assert_true(i < 16 && key.size < 16);
-    expired->at[i] = expire_ms;
+    expired->expire_ms[i] = expire_ms;
     expired->incarnation[i] = incarnation;
     expired->hash[i] = hash;
     snprintf(expired->key[i], 16, "%.*s", (int)key.size, key.data);
@@ -268,9 +268,9 @@ static void expiry_keys_come_soonest_first(void **state)
     assert_int_equal(store_expired(box->store, &from, 70000, 100, expired_found, &expired), STATUS_OK);
     assert_int_equal(expired.count, 4);
     assert_string_equal(expired.key[0], "past");
-    assert_int_equal(expired.at[0], 0);
+    assert_int_equal(expired.expire_ms[0], 0);
     assert_string_equal(expired.key[1], "first");
-    assert_int_equal(expired.at[1], 255);
+    assert_int_equal(expired.expire_ms[1], 255);
     assert_int_equal(expired.incarnation[1], 2);
     assert_int_equal(expired.hash[1], 9);
     assert_string_equal(expired.key[2], "second");
@@ -341,7 +341,7 @@ static void a_purge_takes_one_incarnation_in_steps(void **state)
     assert_record(box, 4, 0, "k0", NULL);
 }
 
-static void compacting_after_a_purge_gives_room_back(void **state)
+static void compacting_after_a_purge_frees_disk_space(void **state)
 {
     struct box *box = *state;
     uint64_t before;
@@ -358,7 +358,7 @@ static void compacting_after_a_purge_gives_room_back(void **state)
     assert_true(store_disk_size(box->store) < before / 2);
 }
 
-static void a_second_opening_is_locked_out(void **state)
+static void a_second_open_fails_as_locked(void **state)
 {
     struct box *box = *state;
     struct store_options options = box->options;
@@ -413,7 +413,7 @@ static void a_newer_version_is_refused(void **state)
     assert_record(box, 1, 1, "a", "1");
 }
 
-static void a_strange_database_is_refused(void **state)
+static void a_database_of_another_program_is_refused(void **state)
 {
     struct box *box = *state;
     leveldb_options_t *options = leveldb_options_create();
@@ -456,7 +456,7 @@ static void a_removed_store_is_gone(void **state)
     assert_int_equal(store_number(box->store), 0);
 }
 
-static void a_removed_store_leaves_the_files_of_others(void **state)
+static void removing_a_store_keeps_other_files(void **state)
 {
     struct box *box = *state;
     char path[160];
@@ -479,7 +479,7 @@ static void a_removed_store_leaves_the_files_of_others(void **state)
     assert_int_equal(box_open(box), STATUS_OK);
 }
 
-static void a_snapshot_and_its_original_go_separate_ways(void **state)
+static void a_snapshot_and_its_original_are_independent(void **state)
 {
     struct box *box = *state, copy;
     char image[128];
@@ -535,7 +535,7 @@ static void a_snapshot_shares_its_tables(void **state)
     }
 }
 
-static void a_clone_of_an_image_leaves_the_image_alone(void **state)
+static void cloning_an_image_does_not_change_it(void **state)
 {
     struct box *box = *state, copy;
     char image[128], other[256];
@@ -600,7 +600,7 @@ static void without_merging_tables_stay_as_they_are(void **state)
     box_close(&other);              /* does not wait for ever for what LevelDB has asked for */
 }
 
-static void a_lost_current_is_no_new_store(void **state)
+static void a_store_without_current_is_not_taken_for_a_new_one(void **state)
 {
     struct box *box = *state;
     char path[128], aside[128];
@@ -629,7 +629,7 @@ static void reopening_a_healthy_store_changes_nothing(void **state)
     box_verify(box, box->store, STATUS_OK);
 }
 
-static void its_figures_are_of_the_right_size(void **state)
+static void sizes_are_plausible(void **state)
 {
     struct box *box = *state;
     uint64_t memory = store_memory(box->store);
@@ -652,7 +652,7 @@ struct reading {
     atomic_ulong gets;
 };
 
-static void *read_on(void *context)
+static void *read_keys_thread(void *context)
 {
     struct reading *reading = context;
     struct buffer record;
@@ -688,7 +688,7 @@ static void *read_on(void *context)
     return NULL;
 }
 
-static void readers_go_on_during_writes_and_reopenings(void **state)
+static void readers_continue_during_writes_and_reopenings(void **state)
 {
     struct reading reading = { .box = *state };
     struct box *box = *state;
@@ -696,7 +696,7 @@ static void readers_go_on_during_writes_and_reopenings(void **state)
     bool applied;
 
     for (int i = 0; i < 3; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, read_on, &reading), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, read_keys_thread, &reading), 0);
     for (int round = 0; round < 8 || atomic_load(&reading.gets) < 1000; round++) {
         box_write_many(box, 60);
         assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_OK);
@@ -711,29 +711,29 @@ static void readers_go_on_during_writes_and_reopenings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_was_put_is_found_until_it_is_deleted, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_big_record_is_synced_at_once_and_its_batch_is_used_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_record_is_found_until_it_is_deleted, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_big_record_is_synced_at_once_and_its_batch_can_be_reused, setup, teardown),
         cmocka_unit_test_setup_teardown(keys_and_records_may_hold_any_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reopened_store_has_seed_number_and_records, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_scan_goes_by_hash_from_where_it_is_told_within_the_incarnation, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_scan_returns_one_incarnation_in_hash_order, setup, teardown),
         cmocka_unit_test_setup_teardown(an_iterator_sees_the_store_as_it_was, setup, teardown),
         cmocka_unit_test_setup_teardown(expiry_keys_come_soonest_first, setup, teardown),
         cmocka_unit_test_setup_teardown(a_purge_takes_one_incarnation_in_steps, setup, teardown),
-        cmocka_unit_test_setup_teardown(compacting_after_a_purge_gives_room_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_second_opening_is_locked_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(compacting_after_a_purge_frees_disk_space, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_second_open_fails_as_locked, setup, teardown),
         cmocka_unit_test_setup_teardown(a_newer_version_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_strange_database_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_database_of_another_program_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_store_whose_parent_is_missing_is_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(a_removed_store_is_gone, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_removed_store_leaves_the_files_of_others, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_snapshot_and_its_original_go_separate_ways, setup, teardown),
+        cmocka_unit_test_setup_teardown(removing_a_store_keeps_other_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_snapshot_and_its_original_are_independent, setup, teardown),
         cmocka_unit_test_setup_teardown(a_snapshot_shares_its_tables, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_clone_of_an_image_leaves_the_image_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(cloning_an_image_does_not_change_it, setup, teardown),
         cmocka_unit_test_setup_teardown(without_merging_tables_stay_as_they_are, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_lost_current_is_no_new_store, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_store_without_current_is_not_taken_for_a_new_one, setup, teardown),
         cmocka_unit_test_setup_teardown(reopening_a_healthy_store_changes_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(its_figures_are_of_the_right_size, setup, teardown),
-        cmocka_unit_test_setup_teardown(readers_go_on_during_writes_and_reopenings, setup, teardown),
+        cmocka_unit_test_setup_teardown(sizes_are_plausible, setup, teardown),
+        cmocka_unit_test_setup_teardown(readers_continue_during_writes_and_reopenings, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

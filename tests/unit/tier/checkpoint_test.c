@@ -94,7 +94,7 @@ static struct store *open_image(struct rig *rig)
 {
     char dir[400];
     struct message message;
-    struct store_options options = { .dir = dir, .env = rig->box.env, .write_buffer_size = 64 * 1024, .numbers_rare = true };
+    struct store_options options = { .dir = dir, .env = rig->box.env, .write_buffer_size = 64 * 1024, .is_temporary = true };
     struct store *store;
 
     snprintf(dir, sizeof(dir), "%s/store", rig->image);

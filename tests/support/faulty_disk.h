@@ -17,7 +17,7 @@ extern "C" {
 struct faulty_disk;
 
 struct faulty_disk *faulty_disk_create(void);
-void faulty_disk_destroy(struct faulty_disk *disk);     /* nobody uses its table any more */
+void faulty_disk_destroy(struct faulty_disk *disk);     /* its table is no longer in use */
 const struct disk *faulty_disk_table(struct faulty_disk *disk);
 
 /* Each is a probability in 1/1000 a call, decided by the seed, or 1000 for always. */

@@ -21,7 +21,7 @@ struct rig {
     size_t step;
     bool interrupts, interrupted;
     const char *fails;          /* name of the function, NULL: none */
-    int error;                  /* 0: a write takes nothing */
+    int error;                  /* 0: a write accepts no bytes */
     int syncs, opened;
 };
 

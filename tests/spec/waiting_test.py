@@ -168,7 +168,7 @@ class ManyWorkersTest(ServerCase):
 
     def test_a_group_gets_each_entry_once_and_other_readers_get_all_in_order(self):
         seed = seed_new()
-        stop, failures, added, delivered = threading.Event(), [], [], []
+        stop, complete, failures, added, delivered = threading.Event(), threading.Event(), [], [], []
         streams = ["s0", "s1"]
 
         def run(kind, number):
@@ -194,7 +194,8 @@ class ManyWorkersTest(ServerCase):
 
         def follow(client, rand, number):
             last, seen = ["0-0", "0-0"], {stream: [] for stream in streams}
-            while not (stop.is_set() and all(last[i] == self.last_of(client, stream) for i, stream in enumerate(streams))):
+            # Only when nothing is added any more: an XADD may be on its way after stop is set.
+            while not (complete.is_set() and all(last[i] == self.last_of(client, stream) for i, stream in enumerate(streams))):
                 reply = client.call("XREAD", "COUNT", 10, "BLOCK", 50, "STREAMS", *streams, *last)
                 for stream, entries in [] if reply == NULL_ARRAY else reply:
                     seen[stream.decode()] += [entry[0] for entry in entries]
@@ -225,6 +226,10 @@ class ManyWorkersTest(ServerCase):
             thread.start()
         stop.wait(3)
         stop.set()
+        for thread, kind in zip(threads, kinds):
+            if kind is add:
+                thread.join(60)
+        complete.set()
         for thread in threads:
             thread.join(60)
         self.assertEqual(failures, [], "seed %d" % seed)

@@ -21,13 +21,13 @@ using leveldb::Status;
 enum {
     STORE_VERSION = 1,
     BLOOM_BITS = 10,
-    LEVELDB_OTHER_FILES = 10,       /* of max_open_files, which LevelDB does not use for tables */
+    LEVELDB_OTHER_FILES = 10,       /* of max_open_files: those that LevelDB does not use for tables */
 };
 static const size_t size_mib = 1 << 20;
-static const size_t SYNCED_MIN = 4 << 20;           /* bytes: a batch that is synced at once */
-/* A smaller cache hardly ever has a block that is asked for, and each of its 16 parts keeps the last block it was given, however large. */
+static const size_t SYNCED_MIN = 4 << 20;           /* bytes: a batch of this size or more is synced when it is written */
+/* In a smaller cache a lookup hardly ever finds its block, and each of the 16 shards keeps the block inserted last, however large. */
 static const size_t CACHE_USEFUL_MIN = 16 << 20;
-static const size_t BATCH_KEPT_MAX = 4 << 20;       /* bytes: what a batch that was written keeps for the next one */
+static const size_t BATCH_KEPT_MAX = 4 << 20;       /* bytes: a larger batch gives its memory back when it is cleared */
 
 struct store_batch {
     leveldb::WriteBatch batch;
@@ -37,9 +37,9 @@ struct store_batch {
 };
 
 #ifdef __SANITIZE_THREAD__
-/* The library is not instrumented: the sanitizer sees its memcpy into a memtable, but not the atomics that order it.
- * This hides our Env as well where LevelDB calls it; store_env_test calls it without LevelDB between. (called_from_lib
- * would be narrower, but makes the sanitizer lose track of mutexes.) Programs that link the store get this from it. */
+/* LevelDB's library is not instrumented: the sanitizer sees its memcpy into a memtable, but not the atomics that order it. This also
+ * suppresses races in our Env when LevelDB calls it; store_env_test therefore calls the Env directly. (called_from_lib would suppress less,
+ * but with it the sanitizer misses operations on mutexes.) It applies to every program that links the store. */
 extern "C" const char *__tsan_default_suppressions(void);
 extern "C" const char *__tsan_default_suppressions(void)
 {
@@ -113,7 +113,7 @@ leveldb::ReadOptions read_options_scan(void)
 {
     leveldb::ReadOptions options = read_options_get();
 
-    options.fill_cache = false;     /* a scan would sweep the small cache empty */
+    options.fill_cache = false;     /* a scan would evict everything from the small cache */
     return options;
 }
 
@@ -123,7 +123,7 @@ void store_set_message(struct message *message, const std::string &sentence)
         message_set(message, "%s", sentence.c_str());
 }
 
-/* LevelDB waits for what it has scheduled, which ends at once when it is being closed. */
+/* LevelDB's destructor waits for the work that it has scheduled, so work that is held must be released first. It then ends at once. */
 static void db_close(struct store *store)
 {
     if (store->overlay != nullptr)
@@ -136,7 +136,7 @@ store::~store()
 {
     if (env_owned != nullptr)
         env_owned->release_work();
-    db_close(this);                 /* before the cache and the env it uses */
+    db_close(this);                 /* before the cache and the env that it uses */
     pthread_rwlock_destroy(&lock);
 }
 
@@ -144,7 +144,7 @@ static void lock_init(pthread_rwlock_t *lock)
 {
     pthread_rwlockattr_t attributes;
 
-    /* By default readers that keep coming would keep a reopening away for good. */
+    /* By default readers have priority: if there always is one, store_reopen would wait forever. */
     CHECK(pthread_rwlockattr_init(&attributes) == 0);
     CHECK(pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) == 0);
     CHECK(pthread_rwlock_init(lock, &attributes) == 0);
@@ -155,10 +155,10 @@ static enum status report_error(const struct store *store, const Status &status,
 {
     enum status result = status_of_leveldb(status);
 
-    if (result == STATUS_NOT_FOUND || result == STATUS_INVALID)     /* a file that LevelDB needs, or all of them */
+    if (result == STATUS_NOT_FOUND || result == STATUS_INVALID)     /* a file that LevelDB needs is missing, or all are */
         result = STATUS_CORRUPT;
     if (result == STATUS_LOCKED)
-        store_set_message(message, "store '" + store->dir + "' is in use by somebody else");
+        store_set_message(message, "store '" + store->dir + "' is in use already");
     else
         store_set_message(message, "store '" + store->dir + "': " + what + ": " + status.ToString());
     return result;
@@ -171,7 +171,7 @@ static bool name_ends(const std::string &name, const char *end)
     return name.size() > size && name.compare(name.size() - size, size, end) == 0;
 }
 
-/* Without CURRENT, LevelDB takes a directory for new and removes the tables in it. */
+/* Returns whether there are tables or logs, but no CURRENT. LevelDB would take the directory for a new one and remove its tables. */
 static bool has_lost_current(struct store *store)
 {
     std::vector<std::string> names;
@@ -190,7 +190,7 @@ static enum status db_open(struct store *store, bool create, struct message *mes
     Status status;
 
     if (has_lost_current(store)) {
-        store_set_message(message, "store '" + store->dir + "' has tables, but no CURRENT: it is damaged");
+        store_set_message(message, "store '" + store->dir + "' has tables but no CURRENT file: it is damaged");
         return STATUS_CORRUPT;
     }
     store->env->clear_broken(store->dir);
@@ -198,7 +198,7 @@ static enum status db_open(struct store *store, bool create, struct message *mes
     status = leveldb::DB::Open(store->options, store->dir, &db);
     store->db.reset(db);
     if (status.ok())
-        status = store->env->directory_status(store->dir);    /* LevelDB does not see everything that fails */
+        status = store->env->directory_status(store->dir);      /* LevelDB does not notice every failure */
     if (status.ok())
         return STATUS_OK;
     store->db.reset();
@@ -210,13 +210,13 @@ static enum status meta_get(struct store *store, const char *name, size_t size, 
     Status status = store->db->Get(read_options_get(), key_meta(name), value);
 
     if (status.IsNotFound()) {
-        store_set_message(message, "store '" + store->dir + "' has no " + name + ": it is damaged, or not ours");
+        store_set_message(message, "store '" + store->dir + "' has no " + name + ": it is damaged, or not a store of Kelvin");
         return STATUS_NOT_FOUND;
     }
     if (!status.ok())
         return report_error(store, status, name, message);
     if (value->size() != size) {
-        store_set_message(message, "store '" + store->dir + "': " + name + " makes no sense");
+        store_set_message(message, "store '" + store->dir + "': " + name + " has the wrong size");
         return STATUS_CORRUPT;
     }
     return STATUS_OK;
@@ -261,7 +261,7 @@ static enum status meta_load(struct store *store, struct message *message)
     }
     if (status == STATUS_OK && key_u32(value.data()) > STORE_VERSION) {
         store_set_message(message, "store '" + store->dir + "' has version " + std::to_string(key_u32(value.data())) +
-            "; this Kelvin knows " + std::to_string(STORE_VERSION) + " and older");
+            "; this Kelvin supports " + std::to_string(STORE_VERSION) + " and older");
         return STATUS_VERSION;
     }
     if (status == STATUS_OK)
@@ -280,7 +280,8 @@ static size_t or_default(size_t value, size_t fallback)
     return value != 0 ? value : fallback;
 }
 
-/* A table that can't be opened is an error for a client. Who names no number leaves half of the limit to others. */
+/* The number of open files that LevelDB may use. If it can't open a table, a client's command fails; so the default leaves half of the
+ * limit to sockets and other files. */
 static int open_files(int tables)
 {
     struct rlimit limit;
@@ -474,13 +475,13 @@ static enum status write_batch(struct store *store, leveldb::WriteBatch *batch, 
 
     if (!store->is_writable.load())
         return STATUS_CLOSED;
-    /* When LevelDB drops a log that is full, what of it is not on the disk yet gets there (store_file.cc), with LevelDB's mutex held:
-     * all reads wait for that. A value of a hundred megabytes is synced here, where only the writer waits. Watched logs are never synced. */
+    /* LevelDB closes a full log with its mutex held, and closing syncs what is not on the disk yet (store_file.cc) while all reads wait.
+     * So a large batch is synced here, where only the writer waits. The logs of a temporary store are never synced. */
     options.sync = !store->is_temporary && batch != nullptr && batch->ApproximateSize() >= SYNCED_MIN;
-    /* No lock: only the writer replaces `db`, and it is here. */
+    /* No lock: only the writer replaces `db`, and this is the writer. */
     status = store->db->Write(options, batch);
     if (!status.ok()) {
-        /* LevelDB 1.23 might take the next one and lose it: nothing more until it is opened again. */
+        /* LevelDB 1.23 might accept the next batch and lose it: no more writes until it is opened again. */
         store->is_writable = false;
         return status_of_leveldb(status);
     }
@@ -499,7 +500,7 @@ enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch
 
 enum status store_flush(struct store *store)
 {
-    return write_batch(store, nullptr, store->number.load());       /* LevelDB takes no batch for an order to change the memtable */
+    return write_batch(store, nullptr, store->number.load());       /* without a batch, LevelDB starts a new memtable */
 }
 
 enum status store_write_number(struct store *store)
@@ -512,10 +513,10 @@ enum status store_write_number(struct store *store)
 
 enum status store_write(struct store *store, struct store_batch *batch)
 {
-    /* Even if it fails: it may be there after a reopening. */
+    /* Even if the write fails: store_reopen may find the batch in the log. */
     store->expiry_soonest = std::min(store->expiry_soonest, batch->expiry_soonest);
     if (store->is_temporary)
-        return store_write_numbered(store, &batch->batch);      /* as it is: it may be big */
+        return store_write_numbered(store, &batch->batch);      /* no copy: it may be large */
     leveldb::WriteBatch copy(batch->batch);
 
     return store_write_numbered(store, &copy);
@@ -549,7 +550,7 @@ store_user::~store_user()
     store->users_changed.notify_all();
 }
 
-/* What opening has to write before it can work: the logs as tables, and the new MANIFEST. */
+/* The bytes that LevelDB writes when it is opened, approximately: the logs as tables, and a new MANIFEST. */
 static uint64_t open_size(struct store *store)
 {
     std::vector<std::string> names;
@@ -566,13 +567,12 @@ static uint64_t open_size(struct store *store)
     return total;
 }
 
-/* Holds `lock` for writing. */
 void store_tune(struct store *store, const struct store_tuning *tuning)
 {
     store->tuning = *tuning;
 }
 
-/* With `db` gone: nobody uses the cache. */
+/* While `db` is NULL: the cache is not in use. */
 static void apply_tuning(struct store *store)
 {
     store->options.write_buffer_size = store->tuning.write_buffer_size;
@@ -581,7 +581,7 @@ static void apply_tuning(struct store *store)
     store->options.block_cache = store->cache.get();
 }
 
-/* Whether the store has come back with the last batch that was written: `applied` says that the failed one is in it, too. */
+/* Checks that the reopened store has the last batch that was written. Sets `*applied` to whether it also has the failed one. */
 static enum status number_check(struct store *store, bool *applied, struct message *message)
 {
     uint64_t number, expected = store->number.load();
@@ -592,15 +592,16 @@ static enum status number_check(struct store *store, bool *applied, struct messa
         return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
     number = key_u64(value.data());
     if (store->is_temporary ? number > expected : number != expected && number != expected + 1) {
-        store_set_message(message, "store '" + store->dir + "' came back with batch " + std::to_string(number) + " instead of " +
-            std::to_string(expected) + ": what was written is lost");
+        store_set_message(message, "store '" + store->dir + "' was reopened with batch " + std::to_string(number) + " instead of " +
+            std::to_string(expected) + ": batches that were written are lost");
         return STATUS_CORRUPT;
     }
     *applied = !store->is_temporary && number == expected + 1;
     return STATUS_OK;
 }
 
-/* The disk takes nothing: what opening has to write goes to memory, so that the store can be read at least. `db` stays NULL if it can't. */
+/* For a disk that accepts no writes: opens LevelDB with an overlay, which writes to memory, so that the store can be read. `db` stays NULL
+ * if that fails. */
 static void open_for_reading(struct store *store)
 {
     leveldb::Options options = store->options;
@@ -616,6 +617,7 @@ static void open_for_reading(struct store *store)
         db_close(store);
 }
 
+/* Holds `lock` for writing. */
 static enum status reopen_locked(struct store *store, bool *applied, struct message *message)
 {
     enum status status = STATUS_OK;
@@ -624,7 +626,7 @@ static enum status reopen_locked(struct store *store, bool *applied, struct mess
     store->down_status = STATUS_CLOSED;
     apply_tuning(store);
     if (store->is_temporary && !store->env->logs_are_intact(store->dir)) {
-        store_set_message(message, "store '" + store->dir + "' has lost something of what was written to its logs");
+        store_set_message(message, "store '" + store->dir + "' has lost data that was written to its logs");
         status = STATUS_CORRUPT;
     }
     if (status == STATUS_OK)
@@ -652,11 +654,11 @@ enum status store_reopen(struct store *store, bool *applied, struct message *mes
     store_set_message(message, "");
     store->is_writable = false;
     if (store->db != nullptr) {
-        /* LevelDB that can't be opened can't be read either: don't close it in vain. */
+        /* As long as LevelDB could not be opened again, don't close it: it can still be read. */
         store->env->clear_broken(store->dir);
         Status space = store->env->probe_space(store->dir, open_size(store));
         if (!space.ok())
-            return report_error(store, space, "the disk takes nothing yet", message);
+            return report_error(store, space, "the disk accepts no writes yet", message);
     }
     {
         std::unique_lock<std::mutex> guard(store->users_mutex);
@@ -676,7 +678,7 @@ enum status store_reopen(struct store *store, bool *applied, struct message *mes
     return status;
 }
 
-/* ---- figures ---- */
+/* ---- statistics ---- */
 
 uint64_t store_disk_size(struct store *store)
 {
@@ -688,7 +690,7 @@ uint64_t store_disk_size(struct store *store)
     for (const std::string &name : names) {
         uint64_t size = 0;
 
-        if (store->env->GetFileSize(store->dir + "/" + name, &size).ok())    /* it may have gone meanwhile */
+        if (store->env->GetFileSize(store->dir + "/" + name, &size).ok())    /* it may have been removed meanwhile */
             total += size;
     }
     return total;
@@ -710,7 +712,8 @@ uint64_t store_memory(struct store *store)
     return strtoull(property(store, "leveldb.approximate-memory-usage").c_str(), nullptr, 10);
 }
 
-/* LevelDB does not say so, but its thread works then, and the two memtables together are not smaller than one write buffer. */
+/* LevelDB has no function for this. But while it writes a memtable its thread is working, and the two memtables together have at least the
+ * size of one write buffer. */
 bool store_is_flushing(struct store *store)
 {
     uint64_t size = store_memory(store), cached = store->cache->TotalCharge();

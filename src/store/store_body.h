@@ -1,4 +1,4 @@
-/* The inside of a store, for its own files (C++): store.cc, store_scan.cc, store_snapshot.cc. */
+/* The store's private declarations (C++): for store.cc, store_scan.cc, store_snapshot.cc and store_walk.cc. */
 #ifndef KELVIN_STORE_STORE_BODY_H
 #define KELVIN_STORE_STORE_BODY_H
 
@@ -22,37 +22,38 @@
 struct store {
     ~store();
 
-    std::string dir;                        /* these are set by store_open and never change */
+    std::string dir;                        /* these are set by store_open, and not changed later except where noted */
     std::unique_ptr<struct store_env> env_owned;
     struct store_env *env = nullptr;
     std::unique_ptr<const leveldb::FilterPolicy> bloom;
-    std::unique_ptr<leveldb::Cache> cache;
+    std::unique_ptr<leveldb::Cache> cache;  /* replaced by store_reopen, while `db` is NULL */
     std::unique_ptr<leveldb::Logger> logger;
     leveldb::Options options;               /* changed by store_reopen, while `db` is NULL */
-    struct store_tuning tuning {};          /* the writer's: what the next reopening applies */
+    struct store_tuning tuning {};          /* the writer's: applied by the next store_reopen */
     struct hash_seed seed {};
 
-    pthread_rwlock_t lock {};               /* held for reading by who uses `db`, for writing by store_reopen */
-    std::unique_ptr<struct store_overlay> overlay;      /* lock. What `db` writes to while the disk takes nothing; else NULL */
-    std::unique_ptr<leveldb::DB> db;        /* lock. NULL after a failed reopening, if it can't even be read */
+    pthread_rwlock_t lock {};               /* held for reading while `db` is used, for writing by store_reopen */
+    std::unique_ptr<struct store_overlay> overlay;      /* lock. What `db` writes to while the disk accepts no writes; else NULL */
+    std::unique_ptr<leveldb::DB> db;        /* lock. NULL if the store could not be reopened, even for reading */
     enum status down_status = STATUS_OK;    /* lock. Why `db` is NULL */
 
     std::mutex users_mutex;                 /* guards the next two */
-    int users = 0;                          /* iterators and compactions, which outlive a hold of `lock` */
-    bool is_reopening = false;              /* no new users */
+    int users = 0;                          /* iterators and compactions: they use `db` without holding `lock` */
+    bool is_reopening = false;              /* new users wait */
     std::condition_variable users_changed;
 
     std::atomic<bool> is_writable { false };
     std::atomic<uint64_t> number { 0 };     /* changed by the writer */
     bool is_temporary = false;
-    bool is_new = false;                    /* made by this opening */
+    bool is_new = false;                    /* created by store_open */
 
     int64_t expiry_soonest = INT64_MAX;     /* the writer's: see store_expiry_soonest */
-    uint32_t purge_incarnation = 0;         /* the writer's: where the purge goes on, after purge_last */
+    uint32_t purge_incarnation = 0;         /* the writer's: the purge continues at key purge_last of it */
     std::string purge_last;
 };
 
-/* A user of `db` beyond one call to it. The constructor waits for a reopening to end. */
+/* While it exists, store_reopen does not close `db`: for a use of `db` that is longer than one call. The constructor waits while the store
+ * is being reopened. */
 class store_user {
 public:
     explicit store_user(struct store *its_store);
@@ -72,19 +73,19 @@ void key_append_u64(std::string *out, uint64_t number);
 uint32_t key_u32(const char *bytes);
 uint64_t key_u64(const char *bytes);
 
-/* incarnation | hash, the beginning of a store key. */
+/* incarnation | hash: the first bytes of a store key. */
 enum { STORE_KEY_PREFIX = 12, STORE_EXPIRY_PREFIX = 24 };
 std::string key_prefix(uint32_t incarnation, uint64_t hash);
 
 leveldb::ReadOptions read_options_get(void);
 leveldb::ReadOptions read_options_scan(void);
 
-/* Gives the batch the next number and writes it; closes the store for writing on failure. */
+/* Gives the batch the next number and writes it. On failure it closes the store for writing. */
 enum status store_write_numbered(struct store *store, leveldb::WriteBatch *batch);
-/* With `is_temporary`: the number goes into the store now. */
+/* Writes the number to the store; for a store with `is_temporary`, whose batches do not write theirs. */
 enum status store_write_number(struct store *store);
 
-/* Fills `message` (may be NULL) with a sentence. */
+/* Sets `message`, which may be NULL. */
 void store_set_message(struct message *message, const std::string &sentence);
 
 #endif

@@ -1,4 +1,4 @@
-/* The C++ side of store_env.h: the leveldb::Env itself, and how its errors name their errno. For the store's files only. */
+/* The C++ side of store_env.h: the leveldb::Env, and the conversion of errno to LevelDB's statuses and back. For the store's files only. */
 #ifndef KELVIN_STORE_STORE_DISK_H
 #define KELVIN_STORE_STORE_DISK_H
 
@@ -23,17 +23,17 @@ extern "C" {
 #include "base/stream_sum.h"
 }
 
-/* LevelDB's statuses carry text only, so the text ends with "errno N: what it means" and is read back here. */
+/* A leveldb::Status has a text, but no number: disk_status appends "errno N: meaning" to it, and status_of_leveldb parses that. */
 leveldb::Status disk_status(const std::string &path, int error);
 enum status status_of_leveldb(const leveldb::Status &status);
 
-/* The directory part of a path: "." for a bare name; and what is after the last '/'. */
+/* The directory of a path ("." if it has no '/'), and what is after its last '/'. */
 std::string path_directory(const std::string &path);
 std::string path_name(const std::string &path);
 
 /* One directory, shared by the env and the directory's open files. */
 struct disk_directory {
-    std::atomic<int> broken { 0 };      /* errno of what LevelDB was not told; nothing is changed any more. 0: fine */
+    std::atomic<int> broken { 0 };      /* errno of a failure that LevelDB did not notice; 0: not broken */
 };
 
 struct disk_counters {
@@ -62,17 +62,17 @@ struct store_env final : public leveldb::EnvWrapper {
 
     leveldb::Status link_file(const std::string &from, const std::string &to);
     leveldb::Status sync_directory(const std::string &path);
-    /* Whether `size` bytes could be written and synced in the directory right now. */
+    /* OK if a file of `size` bytes could be written and synced in the directory now. */
     leveldb::Status probe_space(const std::string &directory, uint64_t size);
 
     std::shared_ptr<disk_directory> directory(const std::string &path);
-    void clear_broken(const std::string &path);                     /* the directory is opened anew */
-    leveldb::Status directory_status(const std::string &path);        /* whether the directory is broken */
+    void clear_broken(const std::string &path);                     /* the directory's store is being opened again */
+    leveldb::Status directory_status(const std::string &path);      /* an error if the directory is broken */
 
-    /* LevelDB's logs: what was written to each, in order, so that it can be seen whether it is still there. Logs that are watched are
-     * not synced when they are closed. */
-    void watch_logs(const std::string &directory);          /* of this directory from now on */
-    bool log_begun(const std::string &path);                /* true: it is watched */
+    /* LevelDB's logs: a checksum of what was written to each, to check later that the file still has it. Watched logs are not synced when
+     * they are closed. */
+    void watch_logs(const std::string &directory);          /* watches the logs created in this directory from now on */
+    bool log_begun(const std::string &path);                /* a log was created; returns whether it is watched */
     void log_written(const std::string &path, uint64_t offset, const char *bytes, size_t size);
     bool logs_are_intact(const std::string &directory);
     bool is_copy_of_log(const std::string &copy, const std::string &path);      /* true if the log is not watched */
@@ -80,10 +80,10 @@ struct store_env final : public leveldb::EnvWrapper {
     bool is_being_written(const std::string &path);
     void writing_ended(const std::string &path);
 
-    /* Background work waits: for a store that is only read, and soon closed. */
+    /* Background work waits while it is held: for a store that is only read, and closed soon. */
     void hold_work();
     void release_work();
-    bool has_work();                                        /* LevelDB merges tables, or is about to. Any thread */
+    bool has_work();                                        /* background work is running or scheduled. Any thread */
     void on_thread(void (*started)(void *context, const char *name), void *context);
     void hold_removal();
     void release_removal();
@@ -106,10 +106,10 @@ private:
 
     std::mutex mutex;                                       /* guards the next six */
     std::set<std::string> logs_watched;
-    std::map<std::string, log_content> logs;                /* those that were written by this process and are still there */
+    std::map<std::string, log_content> logs;                /* watched logs written by this process and not removed yet */
     std::map<std::string, std::shared_ptr<disk_directory>> directories;
     std::multiset<std::string> being_written;
-    std::set<std::string> held;                             /* removed, but kept for now */
+    std::set<std::string> held;                             /* to be removed when hold_count is 0 */
     int hold_count = 0;
 
     std::mutex work_mutex;                                  /* guards all below */

@@ -45,9 +45,9 @@ enum status status_of_leveldb(const Status &status)
         int error = mark == std::string::npos ? EIO : atoi(text.c_str() + mark + sizeof(errno_mark) - 1);
         enum status result = status_of_errno(error);
 
-        if (error == EAGAIN)        /* comes from LockFile only */
+        if (error == EAGAIN)        /* only LockFile sets it */
             return STATUS_LOCKED;
-        /* A missing file is no missing record. */
+        /* Never STATUS_NOT_FOUND: a missing file is not a missing record. */
         return result == STATUS_NO_SPACE ? result : STATUS_IO;
     }
     return STATUS_INVALID;
@@ -114,7 +114,7 @@ Status store_env::NewRandomAccessFile(const std::string &path, leveldb::RandomAc
     int fd = file_open(disk, AT_FDCWD, path.c_str(), O_RDONLY);
 
     *file = nullptr;
-    /* Never NotFound: LevelDB would hand it on from Get, where it means that there is no such record. */
+    /* Never NotFound: Get would return it, and there it means that there is no such record. */
     if (fd < 0)
         return disk_status(path, errno);
     *file = file_random_reader(this, path, fd);
@@ -134,7 +134,7 @@ Status store_env::NewWritableFile(const std::string &path, leveldb::WritableFile
         std::lock_guard<std::mutex> guard(mutex);
         held.erase(path);
     }
-    /* The old file may have a second name in a snapshot: never truncate it. */
+    /* The old file may have a hard link in a snapshot: never truncate it. */
     if (disk->unlink(disk->context, AT_FDCWD, path.c_str()) != 0 && errno != ENOENT)
         return disk_status(path, errno);
     fd = file_open(disk, AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_EXCL);
@@ -151,7 +151,7 @@ Status store_env::NewWritableFile(const std::string &path, leveldb::WritableFile
 Status store_env::NewAppendableFile(const std::string &path, leveldb::WritableFile **file)
 {
     *file = nullptr;
-    return Status::NotSupported(path, "files are not continued");
+    return Status::NotSupported(path, "can't be appended to");
 }
 
 bool store_env::FileExists(const std::string &path)
@@ -236,8 +236,8 @@ Status store_env::RenameFile(const std::string &from, const std::string &to)
         return disk_status(to, error);
     if (disk->rename(disk->context, AT_FDCWD, from.c_str(), to.c_str()) != 0)
         return disk_status(to, errno);
-    /* LevelDB renames CURRENT only, and removes the files it named before soon after: it must be durable. To
-     * answer with an error would be worse: LevelDB would remove the MANIFEST that CURRENT already names. */
+    /* LevelDB renames only CURRENT, and soon afterwards removes the files that the old CURRENT named, so the rename must be durable. If the
+     * sync fails, don't return the error: LevelDB would remove the MANIFEST that CURRENT now names. The directory is broken instead. */
     Status status = sync_directory(path_directory(to));
     if (!status.ok()) {
         int fine = 0;
@@ -255,7 +255,7 @@ Status store_env::LockFile(const std::string &path, leveldb::FileLock **lock)
     fd = file_open(disk, AT_FDCWD, path.c_str(), O_RDWR | O_CREAT);
     if (fd < 0)
         return disk_status(path, errno);
-    /* A lock of the open file, not of the process: a second store of the same process meets it, too. */
+    /* A lock of the open file, not of the process, so that a second store in the same process fails, too. */
     range.l_type = F_WRLCK;
     range.l_whence = SEEK_SET;
     if (fcntl(fd, F_OFD_SETLK, &range) != 0) {
@@ -375,7 +375,8 @@ void store_env::log_written(const std::string &path, uint64_t offset, const char
     found->second.size = offset + size;
 }
 
-/* Read by the system's functions, past a disk of a test's: what is really in the file is the question. */
+/* Returns whether a file begins with `size` bytes of this checksum. It reads from the system's disk, not from a test's: what counts is what
+ * is really in the file. */
 static bool log_is_intact(const std::string &path, uint64_t size, const struct stream_sum &wanted)
 {
     std::vector<char> block(256 * 1024);
@@ -457,7 +458,7 @@ void store_env::release_removal()
         logs.erase(path);
         auto found = directories.find(path_directory(path));
         if (found == directories.end() || found->second->broken.load() == 0)
-            disk->unlink(disk->context, AT_FDCWD, path.c_str());    /* should it fail, LevelDB tries again: it lists its directory each time */
+            disk->unlink(disk->context, AT_FDCWD, path.c_str());    /* if it fails, LevelDB removes it later: it lists the directory */
     }
     held.clear();
 }
@@ -490,10 +491,10 @@ void store_env::on_thread(void (*started)(void *context, const char *name), void
 
     thread_started = started;
     thread_context = context;
-    start_thread();             /* now, at the start: LevelDB can't be told later that there is no thread for its work */
+    start_thread();             /* not in Schedule, which could not report that there is no thread */
 }
 
-/* With the lock. */
+/* Holds work_mutex. */
 void store_env::start_thread()
 {
     if (is_running)
@@ -516,8 +517,8 @@ void *store_env::thread_main(void *env)
 {
     struct store_env *self = static_cast<struct store_env *>(env);
 
-    /* Merging tables can wait a little, clients can't: where cores are short, this thread gets the smaller share. On Linux a nice
-     * value is a thread's. */
+    /* Compactions can wait, clients can't: when there are too few cores, this thread gets a smaller share. On Linux each thread has its own
+     * nice value. */
     setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), COMPACTION_NICE);
     if (self->thread_started != nullptr)
         self->thread_started(self->thread_context, "kelvin-compact");

@@ -1,13 +1,17 @@
-/* The store's door to the disk: an Env for LevelDB that reads with pread (never mmap, which would count as RSS), syncs a log
- * before it is closed (unless the store is thrown away at the next start: see is_temporary in store.h), unlinks before it creates (hard links of a snapshot!), syncs the directory after a rename and
- * before a MANIFEST, can hold back the removal of files, and has a background thread of its own ("kelvin-compact").
+/* The store's access to the disk: an Env for LevelDB. It differs from LevelDB's own:
+ * - it reads with pread, never with mmap, which would count as RSS;
+ * - it syncs a log before closing it, unless the store is temporary (is_temporary in store.h);
+ * - it unlinks a file before creating another of that name, which may be a hard link of a snapshot;
+ * - it syncs the directory after a rename and before a MANIFEST;
+ * - it can defer the removal of files;
+ * - it has a background thread of its own ("kelvin-compact").
  *
- * What a failure leaves behind:
- * - a write that failed or was short is cut back to the end of the last whole write, and the file takes no more;
- * - a file whose sync failed takes no more;
- * - LevelDB does not ask whether closing a log worked, nor whether the rename of CURRENT is durable. If one of these fails,
- *   the whole directory is *broken*: nothing is written, created or removed in it until it is opened anew.
- * A missing table is an error when it is read, not "not found": LevelDB would take that for a missing record.
+ * After a failure:
+ * - A file with a failed or short write is truncated to the end of the last complete write, and accepts no more writes.
+ * - A file whose sync failed accepts no more writes.
+ * - LevelDB does not check whether closing a log succeeded, nor whether the rename of CURRENT is durable. If one of these fails, the whole
+ *   directory is *broken*: no file in it is written, created or removed until its store is opened again.
+ * A missing table is an I/O error when it is read, not "not found", which LevelDB would take for a missing record.
  *
  * Thread-safe. One env may serve several stores.
  */
@@ -24,14 +28,14 @@ extern "C" {
 struct disk;
 struct store_env;
 
-/* `disk` is what all files are read and written by; it outlives the env. */
+/* All files are read and written through `disk`, which must outlive the env. */
 struct store_env *store_env_create(const struct disk *disk);
-void store_env_destroy(struct store_env *env);      /* NULL is fine. No store uses it any more; joins its thread */
+void store_env_destroy(struct store_env *env);      /* NULL is fine. Its stores must be closed. Joins its thread */
 
-/* Called by the background thread as it starts (memory is counted by thread). Before store_open. */
+/* Starts the background thread, which calls `started` first (memory is counted by thread). Before store_open. */
 void store_env_on_thread(struct store_env *env, void (*started)(void *context, const char *name), void *context);
 
-/* While held, removed files stay (snapshot of a moving directory); on release they go. Nests. */
+/* While removals are held, removed files stay, so that a snapshot can copy them; the last release removes them. Calls nest. */
 void store_env_hold_removal(struct store_env *env);
 void store_env_release_removal(struct store_env *env);
 
@@ -39,7 +43,7 @@ struct store_env_stats {
     uint64_t reads, read_bytes, writes, written_bytes, syncs;
 };
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"       /* a function and a struct of one name are fine, C++ or not */
+#pragma GCC diagnostic ignored "-Wshadow"       /* in C++, too, a function and a struct may have the same name */
 struct store_env_stats store_env_stats(struct store_env *env);
 #pragma GCC diagnostic pop
 

@@ -63,7 +63,7 @@ public:
             return disk_status(path, errno);
         env->counters.reads.fetch_add(1, std::memory_order_relaxed);
         env->counters.read_bytes.fetch_add(static_cast<uint64_t>(got), std::memory_order_relaxed);
-        *result = Slice(scratch, static_cast<size_t>(got));     /* less at the end of the file: LevelDB says "truncated block read" */
+        *result = Slice(scratch, static_cast<size_t>(got));     /* less at the end of the file, which LevelDB detects */
         return Status::OK();
     }
 
@@ -74,9 +74,9 @@ private:
 };
 
 enum class file_kind {
-    LOG,            /* batches; flushed after each piece of one. LevelDB closes it without sync and without looking at the result */
-    MANIFEST,       /* names files, so their directory is synced before it */
-    OTHER,          /* tables, CURRENT: nobody reads them before they are synced */
+    LOG,            /* batches. LevelDB flushes it after each fragment, and deletes it at its end without a sync or a status */
+    MANIFEST,       /* names files, so the directory is synced before it */
+    OTHER,          /* tables, CURRENT: not read before they are synced */
 };
 
 file_kind kind_of(const std::string &path)
@@ -104,8 +104,9 @@ public:
     {
         if (fd < 0)
             return;
-        /* LevelDB 1.23 drops a rotated log like this, with its mutex held: all reads wait meanwhile. If its end does not reach the disk now, the next log must not
-         * get anything: the batches in it would outlive earlier ones. LevelDB can't be told, so the directory is. */
+        /* LevelDB 1.23 deletes the writer of a full log without closing it, with its mutex held, so that all reads wait. If the end of the
+         * log can't be written now, nothing may be written to the next log: its batches would survive a crash that earlier ones do not.
+         * A destructor can't return an error to LevelDB, so the directory becomes broken. */
         bool was_fine = failed == 0;
         Status status = Close();
         if (was_fine && !status.ok() && kind == file_kind::LOG) {
@@ -134,7 +135,7 @@ public:
         return Status::OK();
     }
 
-    /* LevelDB flushes after each block of a table, which nobody reads before Sync: only logs and manifests do it. */
+    /* LevelDB calls this after each block of a table, too. A table is not read before Sync, so only logs and manifests are flushed. */
     Status Flush() override
     {
         return kind == file_kind::OTHER && failed == 0 ? Status::OK() : flush_buffer();
@@ -158,7 +159,7 @@ public:
         if (error == 0 && env->disk->fdatasync(env->disk->context, fd) != 0)
             error = errno;
         if (error != 0) {
-            /* What the kernel holds of the file from now on says nothing about the disk: never trust it again. */
+            /* After a failed fsync the kernel may mark pages as clean that are not on the disk: a later success would prove nothing. */
             failed = error;
             return disk_status(path, error);
         }
@@ -168,8 +169,8 @@ public:
 
     Status Close() override
     {
-        /* A watched log belongs to a store that no later start reads: it needs no sync. Whoever reads it, a reopening or an image, compares
-         * it with what was written to it. */
+        /* A watched log is part of a temporary store, which no later start reads: it needs no sync. store_reopen and store_snapshot, which
+         * read it, compare it with what was written to it. */
         Status status = kind == file_kind::LOG && !watched ? Sync() : flush_buffer();
 
         if (fd >= 0) {
@@ -200,7 +201,7 @@ private:
         return disk_status(path, error);
     }
 
-    /* All of it, or the file ends where it did before and takes no more. */
+    /* Writes all of it. On failure the file keeps its former end, and accepts no more writes. */
     Status write_out(const char *from, size_t size)
     {
         int error = directory->broken.load();
@@ -211,7 +212,7 @@ private:
             return set_failed(error);
         if (file_write_all(env->disk, fd, bytes_of(from, size)) != STATUS_OK) {
             error = errno;
-            /* If this fails, too, a torn end stays in the file; nothing will follow it, so a reader takes it for the end. */
+            /* If this fails as well, the file ends with a part of a record. Nothing is written after it, so readers take it for the end. */
             env->disk->ftruncate(env->disk->context, fd, static_cast<off_t>(written));
             return set_failed(error);
         }
@@ -226,10 +227,10 @@ private:
     struct store_env *env;
     std::string path;
     file_kind kind;
-    bool watched = false;       /* a log of which the env knows what was written to it */
+    bool watched = false;       /* a log whose content the env has a checksum of */
     std::shared_ptr<disk_directory> directory;
     int fd;
-    int failed = 0;             /* the errno of the first failure, which stays */
+    int failed = 0;             /* errno of the failure after which it accepts no more writes */
     uint64_t written = 0;       /* bytes in the file */
     size_t used = 0;            /* of the buffer */
     char buffer[64 * 1024];

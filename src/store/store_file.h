@@ -1,4 +1,4 @@
-/* The three kinds of files that LevelDB opens (C++): for reading from front to back, for reading anywhere, for writing. */
+/* The three kinds of files that LevelDB opens (C++): for sequential reads, for random reads, for writing. */
 #ifndef KELVIN_STORE_STORE_FILE_H
 #define KELVIN_STORE_STORE_FILE_H
 
@@ -9,11 +9,11 @@
 
 #include "store/store_disk.h"
 
-/* Both take over the descriptor. */
+/* Both own the descriptor from now on. */
 leveldb::SequentialFile *file_reader(struct store_env *env, const std::string &path, int fd);
 leveldb::RandomAccessFile *file_random_reader(struct store_env *env, const std::string &path, int fd);
 
-/* A new file, still empty. */
+/* `fd` is a new, empty file, which the writer owns from now on. */
 leveldb::WritableFile *file_writer(struct store_env *env, const std::string &path, int fd,
     std::shared_ptr<disk_directory> directory);
 

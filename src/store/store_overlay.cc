@@ -127,7 +127,7 @@ Status store_overlay::NewWritableFile(const std::string &path, leveldb::Writable
     return Status::OK();
 }
 
-/* LevelDB appends to what is there only with options that a store does not use. */
+/* LevelDB appends to existing files only with options that a store does not use. */
 Status store_overlay::NewAppendableFile(const std::string &path, leveldb::WritableFile **file)
 {
     *file = nullptr;
@@ -182,7 +182,7 @@ Status store_overlay::GetFileSize(const std::string &path, uint64_t *size)
     return Status::OK();
 }
 
-/* Of files in memory only: LevelDB renames what it has just written. */
+/* Only for files in memory: LevelDB renames only what it has just written. */
 Status store_overlay::RenameFile(const std::string &from, const std::string &to)
 {
     std::lock_guard<std::mutex> guard(mutex);

@@ -1,8 +1,8 @@
-/* An Env that reads from the disk and writes to memory: so that a store can be read while its disk takes nothing. LevelDB can't be opened
- * without writing: it makes tables of its logs, and a new MANIFEST. Here these are kept in memory, as much as the logs hold, and what it
- * removes is only hidden. Nothing of it reaches the disk: a later opening finds the directory as it was.
+/* An Env that reads from the disk and writes to memory, so that a store can be read while its disk accepts no writes. LevelDB can't be
+ * opened without writing: it writes the logs as tables, and a new MANIFEST. The overlay keeps these files in memory (about as many bytes as
+ * the logs have), and only hides the files that LevelDB removes. It never changes the disk: a later opening finds the directory as it was.
  *
- * Work in the background waits until release_work, which is called when the store is about to be closed: then it ends at once.
+ * Background work is held until release_work. That is called when the store is about to be closed, so the work then ends at once.
  * Thread-safe. One overlay serves one opening of one store.
  */
 #ifndef KELVIN_STORE_STORE_OVERLAY_H
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-/* A file in memory: written by one thread, then read. */
+/* A file in memory: first one thread writes it, then any thread may read it. */
 struct memory_file {
     std::mutex mutex;
     std::string bytes;      /* mutex */
@@ -47,7 +47,7 @@ private:
 
     std::mutex mutex;                                               /* guards all below */
     std::map<std::string, std::shared_ptr<memory_file>> files;      /* by path */
-    std::set<std::string> hidden;                                   /* of the disk's: removed */
+    std::set<std::string> hidden;                                   /* paths of removed files that may still be on the disk */
     std::vector<std::pair<void (*)(void *), void *>> work;
     bool work_waits = true;
 };

@@ -21,12 +21,12 @@ struct store_iterator {
         pthread_rwlock_unlock(&store->lock);
     }
 
-    store_user user;                                /* first in, last out: `iterator` must be gone before */
+    store_user user;                                /* declared first, so destroyed last: after `iterator` */
     std::unique_ptr<leveldb::Iterator> iterator;
     uint32_t incarnation;
     std::string start;
     bool is_started = false;
-    enum status ended = STATUS_OK;                  /* what every further call answers */
+    enum status ended = STATUS_OK;                  /* what every further call returns */
 };
 
 struct store_iterator *store_scan(struct store *store, uint32_t incarnation, uint64_t from_hash)
@@ -35,7 +35,7 @@ struct store_iterator *store_scan(struct store *store, uint32_t incarnation, uin
     return new store_iterator(store, incarnation, from_hash);
 }
 
-/* LevelDB's iterator steps over blocks that it can't read, so its status counts before its position does. */
+/* LevelDB's iterator skips blocks that it can't read and stays valid, so its status is checked first. */
 static enum status iterator_status(const leveldb::Iterator &iterator)
 {
     Status status = iterator.status();
@@ -74,7 +74,7 @@ enum status store_next(struct store_iterator *iterator, struct store_record *rec
 void store_seek(struct store_iterator *iterator, uint64_t from_hash)
 {
     if (iterator->iterator == nullptr)
-        return;                     /* the store is down, and stays so for this iterator */
+        return;                     /* the store was closed when the iterator was opened */
     iterator->start = key_prefix(iterator->incarnation, from_hash);
     iterator->is_started = false;
     iterator->ended = STATUS_OK;
@@ -137,7 +137,7 @@ enum status store_expired(struct store *store, struct buffer *from, int64_t unti
             bytes_of(key.data() + STORE_EXPIRY_PREFIX, key.size() - STORE_EXPIRY_PREFIX));
         from->size = 0;
         buffer_append(from, key.data(), key.size());
-        buffer_append_u8(from, 0);      /* the next key there can be */
+        buffer_append_u8(from, 0);      /* the next possible key */
     }
     return STATUS_OK;
 }
@@ -166,7 +166,7 @@ enum status store_incarnation(struct store *store, uint32_t from, uint32_t *inca
     return *incarnation == STORE_INCARNATION_EXPIRY ? STATUS_NOT_FOUND : STATUS_OK;
 }
 
-/* A step is one batch, and a batch is held in memory thrice. The records that are deleted are read on the way. */
+/* The bytes of one step: of its batch, which is in memory three times, and of the records that it deletes, which the iterator reads. */
 static const size_t purge_size_max = 4 << 20, purge_read_max = 16 << 20;
 
 static void span_extend(struct store_span *span, const Slice &key, uint64_t size)
@@ -203,7 +203,7 @@ enum status store_purge(struct store *store, uint32_t incarnation, uint64_t coun
         store->purge_incarnation = incarnation;
         store->purge_last = key_prefix(incarnation, 0);
     }
-    /* From the last key on, as LevelDB would step over the graves of all former calls otherwise. */
+    /* From the last key on: otherwise LevelDB would have to skip the deleted keys of all previous calls. */
     std::unique_ptr<leveldb::Iterator> iterator(store->db->NewIterator(read_options_scan()));
     for (iterator->Seek(store->purge_last); taken < count && batch.ApproximateSize() < purge_size_max && read < purge_read_max;
          iterator->Next()) {
@@ -260,12 +260,12 @@ enum status store_compact_span(struct store *store, const struct store_span *spa
 
     CHECK(span->first_incarnation != STORE_INCARNATION_META && span->last_incarnation != STORE_INCARNATION_EXPIRY);
     pthread_rwlock_rdlock(&store->lock);
-    db = store->db.get();           /* stays, as a reopening waits for `user` */
+    db = store->db.get();           /* stays open: store_reopen waits for `user` */
     pthread_rwlock_unlock(&store->lock);
     if (db == nullptr || !store->is_writable.load())
         return STATUS_CLOSED;
     db->CompactRange(&from_key, &until_key);
-    /* It doesn't say whether it worked; after an error in the background LevelDB takes no write, not even an empty one. */
+    /* CompactRange returns no status. But after a background error LevelDB refuses all writes, even an empty one. */
     status = db->Write(leveldb::WriteOptions(), &nothing);
     if (status.ok())
         return STATUS_OK;

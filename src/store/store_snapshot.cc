@@ -54,7 +54,7 @@ Status file_copy(struct store_env *env, const std::string &from, const std::stri
     return status.ok() ? closed : status;
 }
 
-/* A link shares the bytes; a file system that can't, or a file with too many links, gets a copy. */
+/* Creates a hard link, or a copy if that fails (the file system has no links, or the file has too many). */
 Status file_link(struct store_env *env, const std::string &from, const std::string &to)
 {
     Status status = env->link_file(from, to);
@@ -62,8 +62,9 @@ Status file_link(struct store_env *env, const std::string &from, const std::stri
     return status.ok() ? status : file_copy(env, from, to);
 }
 
-/* While removals are held. The MANIFEST goes first: every table that it names up to here is still there, and so are the
- * logs of what it does not name yet. What is added to it while it is copied ends as a torn record at worst. */
+/* The caller holds removals. The MANIFEST is copied first: every table that it names is still there then, and so are the logs with the
+ * batches that are not in its tables yet. LevelDB may append to it during the copy; the copy may then end with a part of a record, which
+ * LevelDB ignores. */
 Status image_fill(struct store_env *env, const std::string &from, const std::string &to)
 {
     std::vector<std::string> names;
@@ -81,7 +82,7 @@ Status image_fill(struct store_env *env, const std::string &from, const std::str
     status = file_copy(env, from + "/" + manifest, to + "/" + manifest);
     if (!status.ok())
         return status;
-    /* Listed again: the MANIFEST may name tables that were finished since. */
+    /* List the directory again: the MANIFEST may name tables that were finished after the first time. */
     status = env->GetChildren(from, &names);
     for (size_t i = 0; status.ok() && i < names.size(); i++) {
         const std::string source = from + "/" + names[i], target = to + "/" + names[i];
@@ -93,9 +94,9 @@ Status image_fill(struct store_env *env, const std::string &from, const std::str
             break;
         case file_kind::LOG:
             status = file_copy(env, source, target);
-            /* The kernel may have failed to write the log, and forgotten what was in it: the log was not synced. */
+            /* A watched log is not synced: the kernel may have failed to write it and dropped its pages, without an error for us. */
             if (status.ok() && !env->is_copy_of_log(target, source))
-                status = Status::Corruption(source, "something of what was written to it is lost");
+                status = Status::Corruption(source, "data that was written to it is lost");
             break;
         case file_kind::CURRENT:
             status = file_copy(env, source, target);
@@ -108,13 +109,13 @@ Status image_fill(struct store_env *env, const std::string &from, const std::str
     return status.ok() ? env->sync_directory(to) : status;
 }
 
-/* Whether LevelDB gives files such names. All others are somebody else's. */
+/* Returns whether LevelDB gives files such names. All other files are not part of the store. */
 bool is_of_leveldb(const std::string &name)
 {
     return kind_of(name) != file_kind::OTHER || name == "LOCK" || name == "LOG" || name == "LOG.old" || ends_with(name, ".dbtmp");
 }
 
-/* The directory itself goes, too, if nobody keeps other files in it. */
+/* Removes LevelDB's files, and the directory if it has no other files. */
 Status directory_remove(struct store_env *env, const std::string &dir)
 {
     std::vector<std::string> names;
@@ -161,7 +162,7 @@ enum status image_create(struct store_env *env, const std::string &from, const s
 
         store_set_message(message, "can't fill the image '" + to + "': " + status.ToString());
         env->clear_broken(to);
-        (void)directory_remove(env, to).ok();   /* the first failure is the one to tell */
+        (void)directory_remove(env, to).ok();   /* the first failure is reported */
         return result == STATUS_NOT_FOUND ? STATUS_CORRUPT : result;
     }
     return STATUS_OK;

@@ -53,7 +53,7 @@ std::unique_ptr<leveldb::Iterator> iterator_create(struct store *store)
     return iterator;
 }
 
-/* A missing table is a hole, not an absent key. */
+/* A missing table is damage, not a missing key. */
 enum status walk_status(const leveldb::Iterator &iterator)
 {
     return iterator.status().IsNotFound() ? STATUS_CORRUPT : status_of_leveldb(iterator.status());

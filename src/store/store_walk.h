@@ -1,4 +1,4 @@
-/* Store walk: all there is in a store's directory, for those who verify or mend it while no server has it. */
+/* Store walk: reads everything in a store, to verify or repair it while no server uses it. */
 #ifndef KELVIN_STORE_STORE_WALK_H
 #define KELVIN_STORE_STORE_WALK_H
 
@@ -13,7 +13,7 @@ enum store_kind {
     STORE_META,         /* `key`: its name; `record`: its value */
     STORE_RECORD,       /* incarnation, hash, key, record */
     STORE_EXPIRY,       /* expire_ms, incarnation, hash, key */
-    STORE_STRANGE,      /* a key that nobody writes: `key` has all of it */
+    STORE_STRANGE,      /* a key that no Kelvin writes: `key` is all of it */
 };
 
 struct store_item {
@@ -21,16 +21,18 @@ struct store_item {
     uint32_t incarnation;
     uint64_t hash;
     int64_t expire_ms;
-    struct bytes key, record;       /* borrowed until the next */
+    struct bytes key, record;       /* valid during the call of store_found */
 };
 
-/* Every key in order: meta, records by incarnation and hash, expiries. Blocks that can't be read are stepped over; the answer is the
- * first error then, at the end. False of `found` ends it: STATUS_OK. By one thread, as an iterator. */
+/* Calls `found` for every key in order: meta data, records by incarnation and hash, expiries. Blocks that can't be read are skipped; the
+ * walk then returns the first error at its end. If `found` returns false, the walk stops and returns STATUS_OK. Counts as an iterator while
+ * it runs. */
 typedef bool store_found(void *context, const struct store_item *item);
 enum status store_walk(struct store *store, store_found *found, void *context);
 
-/* A new store in `to` (must not exist), synced, with everything of the open store `from` that can be read and that `keep` wants (it is
- * not asked about meta data: seed and version are taken over, `number` is the new store's). On failure what was made is removed. */
+/* Creates a new, synced store in `to`, which must not exist, with everything of the open store `from` that can be read and for which `keep`
+ * returns true. `keep` is not called for meta data: seed and version are copied, and the number is set to `number`. On failure `to` is
+ * removed. */
 enum status store_rewrite(struct store *from, const char *to, uint64_t number, store_found *keep, void *context, struct message *message);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* What the store's door to the disk promises, with and without faults. */
+/* The store's Env keeps the promises of store_env.h, with and without faults of the disk. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -166,7 +166,7 @@ static void a_log_is_synced_when_it_is_destroyed(void **state)
     disk_file_destroy(file);
     assert_int_equal(store_env_stats(place->box.env).syncs, before + 1);
 
-    /* If that fails, nothing is changed in the directory any more, until it is opened anew. */
+    /* If that sync fails, the directory is broken: nothing in it can be changed until its store is opened again. */
     write_file(place->box.env, place->b, "stays", true);
     assert_int_equal(disk_file_create(place->box.env, place->log, &file), STATUS_OK);
     assert_int_equal(disk_file_append(file, "x", 1), STATUS_OK);
@@ -204,12 +204,12 @@ static void removed_files_stay_until_the_last_hold_is_released(void **state)
     assert_int_equal(disk_remove(place->box.env, place->a), STATUS_OK);
     assert_int_equal(disk_remove(place->box.env, place->b), STATUS_OK);
     assert_int_equal(disk_remove(place->box.env, place->b), STATUS_OK);
-    write_file(place->box.env, place->b, "made anew", true);    /* that one is not removed */
+    write_file(place->box.env, place->b, "created again", true);    /* the new file must not be removed */
     store_env_release_removal(place->box.env);
     assert_file(place->a, "a");
     store_env_release_removal(place->box.env);
     assert_file(place->a, NULL);
-    assert_file(place->b, "made anew");
+    assert_file(place->b, "created again");
     assert_int_equal(disk_remove(place->box.env, place->b), STATUS_OK);
     assert_file(place->b, NULL);
 }
@@ -255,7 +255,7 @@ static void a_power_cut_loses_only_what_was_not_synced(void **state)
         whole += size == 14;
         if (access(place->b, F_OK) != 0) {
             unnamed++;
-            assert_file(place->log, NULL);          /* it was created later, so it goes first */
+            assert_file(place->log, NULL);          /* it was created after b */
         } else {
             assert_file(place->b, "b");
         }
@@ -289,7 +289,7 @@ static void a_power_cut_can_restore_removed_and_replaced_files(void **state)
         write_file(env, place->log, "log", true);
         assert_int_equal(disk_sync_directory(env, place->box.root), STATUS_OK);
         assert_int_equal(disk_remove(env, place->log), STATUS_OK);
-        faulty_disk_set(disk, &faults);     /* or the renaming would be durable at once */
+        faulty_disk_set(disk, &faults);     /* otherwise the rename would be synced */
         assert_int_equal(disk_rename(env, place->a, place->b), STATUS_OK);
         faulty_disk_set(disk, NULL);
         assert_file(place->a, NULL);
@@ -298,7 +298,7 @@ static void a_power_cut_can_restore_removed_and_replaced_files(void **state)
         faulty_disk_apply_power_cut(disk, seed);
         if (access(place->log, F_OK) == 0) {
             assert_file(place->log, "log");
-            assert_file(place->a, "a");         /* renamed after the removal, which is undone */
+            assert_file(place->a, "a");         /* the removal is undone, so the later rename is undone, too */
             assert_file(place->b, "b");
             back++;
         } else if (access(place->a, F_OK) == 0) {

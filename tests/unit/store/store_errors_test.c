@@ -1,4 +1,4 @@
-/* What the store does while the disk fails: it may refuse, but never says what is not so. */
+/* The store on a disk that fails: it may return errors, but never wrong data. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -48,9 +48,9 @@ static void assert_closes(struct box *box, const struct disk_faults *faults, enu
     assert_false(store_is_writable(box->store));
     assert_int_equal(box_write(box), STATUS_CLOSED);
     faulty_disk_set(box->disk, NULL);
-    assert_int_equal(box_write(box), STATUS_CLOSED);    /* not before it was reopened */
+    assert_int_equal(box_write(box), STATUS_CLOSED);    /* until it is reopened */
     assert_int_equal(store_number(box->store), number);
-    box_verify(box, box->store, STATUS_OK);             /* reads go on */
+    box_verify(box, box->store, STATUS_OK);             /* reads continue */
 }
 
 static void a_failed_write_closes_for_writing_until_reopened(void **state)
@@ -117,14 +117,14 @@ static void a_failed_compaction_closes_for_writing_until_reopened(void **state)
     box_verify(box, box->store, STATUS_OK);
     assert_int_equal(store_reopen(box->store, &applied, &box->message), STATUS_NO_SPACE);
     assert_non_null(strstr(box->message.text, "No space"));
-    box_verify(box, box->store, STATUS_OK);         /* opened over memory, it can still be read */
+    box_verify(box, box->store, STATUS_OK);         /* opened with the overlay: it can be read */
     faulty_disk_set(box->disk, NULL);
     assert_false(box_reopen(box));
     box_write_many(box, 100);
     reopen_and_verify_twice(box);
 }
 
-/* LevelDB can't be opened without writing, and a store that fails to reopen has been closed before. */
+/* LevelDB can't be opened without writing, and store_reopen has closed it before that fails: the overlay is used then. */
 static void a_store_that_cannot_be_reopened_can_be_read(void **state)
 {
     struct box *box = *state;
@@ -146,7 +146,7 @@ static void a_store_that_cannot_be_reopened_can_be_read(void **state)
         assert_int_equal(box_write(box), STATUS_NO_SPACE);
         faulty_disk_set(box->disk, &cases[i]);
         for (int attempt = 0; attempt < 3; attempt++) {
-            /* Where all but an empty log is in tables already, there is no table to write, and it succeeds. */
+            /* If the log is empty, there is no table to write, and reopening succeeds. */
             if (store_reopen(box->store, &applied, &box->message) == STATUS_OK)
                 break;
             refused++;
@@ -233,7 +233,7 @@ static void no_write_is_acknowledged_after_a_log_was_closed_unsynced(void **stat
     while (count < 1000 && (status = box_write(box)) == STATUS_OK)
         count++;
     assert_int_equal(status, STATUS_IO);
-    assert_true(count < 64 * 1024 / (8 / 2 * (int)box->record_size));      /* by the first rotation of the log */
+    assert_true(count < 64 * 1024 / (8 / 2 * (int)box->record_size));      /* it fails when the first log is full */
     box_verify(box, box->store, STATUS_OK);
     faulty_disk_set(box->disk, NULL);
     assert_false(box_reopen(box));
@@ -331,7 +331,7 @@ static void failed_reads_are_errors(void **state)
     struct box *box = *state;
     struct disk_faults faults = { .read_error = 300 };
 
-    box->options.block_cache_size = 1;      /* nearly every get reads */
+    box->options.block_cache_size = 1;      /* nearly every get reads the disk */
     box_write_many(box, 300);
     box_close(box);
     assert_int_equal(box_open(box), STATUS_OK);
@@ -343,10 +343,10 @@ static void failed_reads_are_errors(void **state)
     for (int round = 0; round < 10; round++)
         box_verify(box, box->store, STATUS_CORRUPT);
     faulty_disk_set(box->disk, NULL);
-    box_verify(box, box->store, STATUS_OK);     /* errors are not remembered */
+    box_verify(box, box->store, STATUS_OK);     /* errors are not cached */
 }
 
-/* One table with all records, in the image of a closed store. */
+/* Closes the store with all records in tables, and returns the number of tables. */
 static int make_table(struct box *box, char tables[][BOX_PATH_SIZE])
 {
     box_write_many(box, 200);
@@ -365,13 +365,13 @@ static void a_flipped_bit_in_a_table_is_never_a_missing_record(void **state)
     int count, refused = 0, fine = 0;
     struct random random;
 
-    box->record_size = 40;      /* one small table, so that index and filter are a good part of it */
+    box->record_size = 40;      /* one small table: index and filter are a large part of it */
     count = make_table(box, tables);
     assert_true(count > 0);
     random_init(&random, 1);
     for (int table = 0; table < count; table++) {
         uint64_t size = box_file_size(tables[table]);
-        /* The last 1200 bytes are filter, index and footer. Every third byte of those, and some of the data. */
+        /* The last 1200 bytes are filter, index and footer: flips every third byte of them, and some bytes of the data. */
         for (uint64_t i = size < 1200 ? 0 : size - 1200; i < size; i += 3) {
             uint64_t offset = random_below(&random, 4) != 0 ? i : random_below(&random, size);
             int bit = (int)random_below(&random, 8);
@@ -388,7 +388,7 @@ static void a_flipped_bit_in_a_table_is_never_a_missing_record(void **state)
             }
             box_close(box);
             box_flip(tables[table], offset, bit);
-            /* Opening may have rewritten the files. */
+            /* Opening the store may have replaced the files. */
             if (access(tables[table], F_OK) != 0)
                 break;
         }
@@ -421,7 +421,7 @@ static void a_missing_table_is_never_a_missing_record(void **state)
     struct buffer record;
     int count, errors = 0;
 
-    box->record_size = 8000;    /* several tables; opening the store reads only the one with the meta keys */
+    box->record_size = 8000;    /* several tables, of which opening the store reads only the one with the meta keys */
     count = make_table(box, tables);
     assert_true(count > 1);
     assert_int_equal(box_open(box), STATUS_OK);
@@ -498,7 +498,7 @@ static void a_truncated_log_leaves_a_prefix_of_the_batches(void **state)
         box_write_many(&box, 30);
         box_close(&box);
         assert_int_equal(box_files(box.dir, ".log", logs), 1);
-        /* Not into the first batch: that one made the store. */
+        /* Not within the first batch, which created the store. */
         assert_int_equal(truncate(logs[0], (off_t)(200 + random_below(&random, box_file_size(logs[0]) - 200))), 0);
         assert_int_equal(box_open(&box), STATUS_OK);
         assert_true(store_number(box.store) <= 30);
@@ -581,8 +581,8 @@ static void a_power_cut_leaves_a_prefix_of_the_batches(void **state)
         }
         box_destroy(&box);
     }
-    assert_true(older > 20);            /* else nothing was cut */
-    assert_int_equal(refused, 0);       /* torn ends alone are no reason to */
+    assert_true(older > 20);            /* otherwise the power cuts lost nothing */
+    assert_int_equal(refused, 0);       /* a torn end of a log is not an error */
 }
 
 static void a_snapshot_survives_the_power_cut_after_it(void **state)
@@ -615,7 +615,7 @@ static void a_snapshot_survives_the_power_cut_after_it(void **state)
     }
 }
 
-/* Numbers that go into the store with snapshots only */
+/* Temporary stores: only snapshots write the number to the store. */
 
 static int setup_temporary(void **state)
 {
@@ -645,7 +645,7 @@ static void a_failed_batch_of_a_temporary_store_is_written_again(void **state)
         faulty_disk_set(box->disk, NULL);
         assert_false(box_reopen(box));
         assert_int_equal(store_number(box->store), number);
-        box_write_many(box, 1);         /* the same one: its content follows from the number */
+        box_write_many(box, 1);         /* the same batch: its content depends only on its number */
         box_verify(box, box->store, STATUS_OK);
     }
 }

@@ -1,5 +1,5 @@
-/* The logs of a working store (is_temporary) are not synced, as LevelDB would do that while all reads wait. Whoever reads one finds
- * out whether it still has what was written to it. */
+/* The logs of a temporary store are not synced, because LevelDB would sync them while all reads wait. Instead each reader of a log checks
+ * that it has what was written to it. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -45,7 +45,7 @@ static void full_logs_are_closed_without_a_sync(void **state)
     faulty_disk_set(box->disk, &faults);
     for (int i = 0; i < 500; i++)
         assert_int_equal(box_write(box), STATUS_OK);
-    assert_true(box_files(box->dir, ".ldb", tables) > 0);      /* it had to change its log */
+    assert_true(box_files(box->dir, ".ldb", tables) > 0);      /* so it has closed a full log */
     faulty_disk_set(box->disk, NULL);
     box_verify(box, box->store, STATUS_OK);
     assert_false(box_reopen(box));
@@ -68,7 +68,7 @@ static void a_large_batch_is_not_synced(void **state)
     buffer_release(&record);
 }
 
-/* As after a writeback that failed: the bytes are gone, nobody was told. */
+/* As after a failed writeback: the log has lost bytes, and no call has returned an error. */
 static void damage_log(struct box *box, struct random *random)
 {
     char logs[BOX_FILES_MAX][BOX_PATH_SIZE];
@@ -99,7 +99,7 @@ static void an_image_does_not_copy_a_damaged_log(void **state)
         assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_CORRUPT);
         assert_non_null(strstr(box->message.text, "lost"));
         assert_int_not_equal(access(image, F_OK), 0);
-        /* What was in the log is still in memory, and goes to a table: nothing is lost. */
+        /* The batches of the log are still in the memtable, which is written to a table: nothing is lost. */
         box_verify(box, box->store, STATUS_OK);
         assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
         box_write_many(box, 1);
@@ -114,7 +114,7 @@ static void an_image_does_not_copy_a_damaged_log(void **state)
     }
 }
 
-/* A log that goes while an image is made is compared, too. */
+/* A log that is removed while an image is made is compared, too. */
 static void a_removed_log_is_compared_while_removals_are_held(void **state)
 {
     struct box *box = *state;
@@ -125,7 +125,7 @@ static void a_removed_log_is_compared_while_removals_are_held(void **state)
     snprintf(image, sizeof(image), "%s/image", box->root);
     box_write_many(box, 5);
     store_env_hold_removal(box->env);
-    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);       /* the log is not needed any more */
+    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);       /* LevelDB removes the log */
     box_write_many(box, 1);
     damage_log(box, &random);
     assert_int_equal(store_snapshot(box->store, image, &box->message), STATUS_CORRUPT);

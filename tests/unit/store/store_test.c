@@ -1,4 +1,4 @@
-/* What the store does while the disk works. */
+/* The store on a disk without faults. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -101,7 +101,7 @@ static uint64_t syncs_of(struct box *box)
     return store_env_stats(box->env).syncs;
 }
 
-/* Else it would be synced when the log is full, and all who read would wait. */
+/* Otherwise it would be synced when the log is full, while all reads wait. */
 static void a_big_record_is_synced_at_once_and_its_batch_can_be_reused(void **state)
 {
     struct box *box = *state;
@@ -192,7 +192,7 @@ static void a_scan_returns_one_incarnation_in_hash_order(void **state)
     for (int from = 0; from < COUNT; from++) {
         iterator = store_scan(box->store, 2, hashes[from]);
         for (int i = from; i < COUNT; i++) {
-            if (hashes[i] == 255) {     /* two keys of one hash: both, by key */
+            if (hashes[i] == 255) {     /* two keys have this hash: they come in the order of the keys */
                 assert_int_equal(store_next(iterator, &record), STATUS_OK);
                 assert_true(bytes_equal(record.key, BYTES("w")));
                 assert_true(record.hash == 255);
@@ -375,7 +375,7 @@ static void a_second_open_fails_as_locked(void **state)
     assert_int_equal(store_remove(box->dir, box->env), STATUS_LOCKED);
     child = fork();
     assert_true(child >= 0);
-    if (child == 0)     /* with an env of its own: threads do not come along */
+    if (child == 0)     /* with an env of its own: a child has no threads of its parent */
         _exit(store_open(&options, &second, &message) == STATUS_LOCKED ? 0 : 1);
     assert_int_equal(waitpid(child, &exit_status, 0), child);
     assert_int_equal(exit_status, 0);
@@ -424,7 +424,7 @@ static void a_database_of_another_program_is_refused(void **state)
     leveldb_options_set_create_if_missing(options, 1);
     leveldb_close(leveldb_open(options, box->dir, &error));
     leveldb_options_destroy(options);
-    raw_put(box->dir, "somebody", 8, "else's", 6);
+    raw_put(box->dir, "unknown", 7, "value", 5);
     assert_int_equal(box_open(box), STATUS_CORRUPT);
     assert_non_null(strstr(box->message.text, "version"));
 }
@@ -494,7 +494,7 @@ static void a_snapshot_and_its_original_are_independent(void **state)
         assert_int_equal(box_open(&copy), STATUS_OK);
         assert_int_equal(store_number(copy.store), store_number(box->store));
         box_verify(&copy, copy.store, STATUS_OK);
-        /* Both write over what they share, in turns, and compact. */
+        /* Both, in turns, overwrite records that they share, and compact. */
         for (int i = 0; i < 300; i++) {
             assert_int_equal(box_write(box), STATUS_OK);
             if (i % 2 == 0)
@@ -511,7 +511,7 @@ static void a_snapshot_and_its_original_are_independent(void **state)
         assert_int_equal(box_open(box), STATUS_OK);
         box_verify(box, box->store, STATUS_OK);
     }
-    assert_int_not_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);  /* it is there already */
+    assert_int_not_equal(store_snapshot(box->store, image, &box->message), STATUS_OK);  /* it exists already */
     assert_true(strlen(box->message.text) > 10);
 }
 
@@ -549,7 +549,7 @@ static void cloning_an_image_does_not_change_it(void **state)
         snprintf(copy.dir, sizeof(copy.dir), "%s/clone-%d", box->root, round);
         assert_int_equal(store_clone(image, copy.dir, NULL, &box->message), STATUS_OK);
         assert_int_equal(box_open(&copy), STATUS_OK);
-        assert_int_equal(store_number(copy.store), 200);    /* whatever earlier clones did */
+        assert_int_equal(store_number(copy.store), 200);    /* not changed by earlier clones */
         box_verify(&copy, copy.store, STATUS_OK);
         box_write_many(&copy, 300);
         box_close(&copy);
@@ -557,7 +557,7 @@ static void cloning_an_image_does_not_change_it(void **state)
     snprintf(copy.dir, sizeof(copy.dir), "%s/clone-x", box->root);
     assert_int_equal(store_clone("/nowhere", copy.dir, NULL, &box->message), STATUS_NOT_FOUND);
     assert_int_not_equal(access(copy.dir, F_OK), 0);
-    /* A directory that is there will do, and what else lies in it stays; but no second store. */
+    /* The directory may exist, and other files in it stay; but there must not be a store in it. */
     assert_int_equal(mkdir(copy.dir, 0755), 0);
     snprintf(other, sizeof(other), "%s/other", copy.dir);
     close(open(other, O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
@@ -569,8 +569,8 @@ static void cloning_an_image_does_not_change_it(void **state)
     assert_int_equal(access(other, F_OK), 0);
 }
 
-/* Each opening makes a table of what it finds in the log; four of them would be merged otherwise. The processes die without closing,
- * as LevelDB may begin to merge in the moment before it notices that it is being closed. */
+/* Each opening writes the log as a table; without the option, four tables would be merged. The processes exit without closing the store,
+ * because LevelDB may start a compaction just before it notices that it is being closed. */
 static void without_merging_tables_stay_as_they_are(void **state)
 {
     struct box *box = *state, other = *box;
@@ -597,7 +597,7 @@ static void without_merging_tables_stay_as_they_are(void **state)
     assert_int_equal(box_open(&other), STATUS_OK);
     assert_int_equal(store_number(other.store), 50);
     box_verify(&other, other.store, STATUS_OK);
-    box_close(&other);              /* does not wait for ever for what LevelDB has asked for */
+    box_close(&other);              /* must not wait forever for the work that LevelDB has scheduled */
 }
 
 static void a_store_without_current_is_not_taken_for_a_new_one(void **state)
@@ -635,7 +635,7 @@ static void sizes_are_plausible(void **state)
     uint64_t memory = store_memory(box->store);
     char *stats;
 
-    box_write_many(box, 20);    /* 20 x 8 x 600 bytes, less deletes: fits the memtable no more than twice */
+    box_write_many(box, 20);    /* 20 x 8 x 600 bytes, less for deletes: at most twice the memtable */
     assert_true(store_memory(box->store) > memory);
     box_write_many(box, 1000);
     assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);

@@ -114,7 +114,7 @@ $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.c.o $(SUPPORT) $(LIBRARY)
 $(BUILD)/kelvin-benchmark: $(patsubst %,$(BUILD)/%.o,$(wildcard utils/benchmark/*.c)) $(LIBRARY)
 	$(CXX) $(LDFLAGS) -o $@ $^ -lhiredis $(MALLOC) -lpthread -lm
 
-# Preloaded by tests that pull the plug, or leave the server without threads; they hold no code of the server's, and the server none of theirs.
+# Preloaded by tests that pull the plug, or leave the server without threads; they contain no code of the server, and the server contains none of the shims.
 $(BUILD)/tests/%_shim.so: tests/support/%_shim.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O1 -g -fPIC -shared $(WARN) -D_GNU_SOURCE $< -o $@ -lpthread

@@ -280,8 +280,8 @@ static size_t or_default(size_t value, size_t fallback)
     return value != 0 ? value : fallback;
 }
 
-/* The number of open files that LevelDB may use. If it can't open a table, a client's command fails; so the default leaves half of the
- * limit to sockets and other files. */
+/* The number of open files that LevelDB may use. If it can't open a table, a client's command fails; so the default leaves half of
+ * RLIMIT_NOFILE to sockets and other files. */
 static int open_files(int tables)
 {
     struct rlimit limit;
@@ -654,7 +654,7 @@ enum status store_reopen(struct store *store, bool *applied, struct message *mes
     store_set_message(message, "");
     store->is_writable = false;
     if (store->db != nullptr) {
-        /* As long as LevelDB could not be opened again, don't close it: it can still be read. */
+        /* Don't close LevelDB while the disk has no space to open it again: it can still be read. */
         store->env->clear_broken(store->dir);
         Status space = store->env->probe_space(store->dir, open_size(store));
         if (!space.ok())

@@ -130,8 +130,8 @@ static void a_store_that_cannot_be_reopened_can_be_read(void **state)
     struct box *box = *state;
     const struct disk_faults cases[] = {
         { .only = ".ldb", .write_no_space = 1000 }, { .only = ".ldb", .write_short = 1000 }, { .only = ".ldb", .sync_error = 1000 },
-        { .only = "MANIFEST", .write_no_space = 1000 }, { .only = "MANIFEST", .sync_error = 1000 }, { .only = ".dbtmp", .write_error = 1000 },
-        { .only = ".dbtmp", .sync_error = 1000 },
+        { .only = "MANIFEST", .write_no_space = 1000 }, { .only = "MANIFEST", .sync_error = 1000 },
+        { .only = ".dbtmp", .write_error = 1000 }, { .only = ".dbtmp", .sync_error = 1000 },
     };
     int refused = 0;
 

@@ -334,7 +334,7 @@ class BeforeAuthTest(BoundCase):
         if os.environ.get("KELVIN_FIGURES"):
             print("%s: RSS grew by %.1f MB" % (self.id().split(".", 1)[-1], grown / MB), file=sys.stderr)
         if not is_sanitized() and not is_redis():
-            self.assertLess(grown / MB, 40, "MB")
+            self.assertLess(grown / MB, 55, "MB")            # 12 to 44 were seen; 81 before the limit
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include "engine/expiry.h"
 #include "engine/worker.h"
 #include "tier/tier.h"
 
@@ -27,5 +28,5 @@ void engine_set_active_expire(struct engine *engine, bool on)
 {
     engine->active_expire = on;
     if (engine->tier != NULL)
-        tier_set_expiry(engine->tier, on);
+        tier_set_expiry(engine->tier, on && !expiry_is_suspended(engine));
 }

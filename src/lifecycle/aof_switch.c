@@ -177,6 +177,7 @@ static bool create_log(struct aof_switch *aof_switch, struct message *message)
     char *path = path_of(engine, ".new"), *place = path_of(engine, ""), *name = config_string(engine->config, CONFIG_APPENDFILENAME);
     struct aof_options options = {
         .dir = path, .name = name, .fsync = fsync_policy(engine->config), .load_truncated = true, .first_lsn = first_number(aof_switch),
+        .meter = engine->meter,
     };
     struct identity identity = engine->identity;
     struct aof *aof = NULL;

@@ -140,6 +140,7 @@ enum status aof_open(const struct aof_options *options, struct aof **result, str
     aof->manifest_name = aof_name_format(".manifest", options->name, 0);
     aof->disk = options->disk != NULL ? options->disk : disk_system();
     aof->load_truncated = options->load_truncated;
+    aof->meter = options->meter;
     aof->tick_us = options->tick_us > 0 ? options->tick_us : TICK_US;
     aof->fsync = (int)options->fsync;
     aof->dir_fd = aof->fd = aof->prepared_fd = -1;

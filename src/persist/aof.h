@@ -38,6 +38,7 @@
 enum aof_fsync { AOF_FSYNC_ALWAYS, AOF_FSYNC_EVERYSEC, AOF_FSYNC_NO };
 
 struct aof;
+struct meter;
 
 struct aof_options {
     const char *dir;            /* appenddirname, relative to the working directory or absolute; created */
@@ -45,6 +46,7 @@ struct aof_options {
     enum aof_fsync fsync;
     bool load_truncated;        /* aof-load-truncated */
     const struct disk *disk;    /* for tests: instead of the system's; or NULL. Outlives the log */
+    struct meter *meter;        /* counts the memory of the flusher's thread; NULL: it is not counted. Outlives the log */
     uint64_t first_lsn;         /* where LSNs begin: after those of a log that was open before; 0 */
     int64_t tick_us;            /* for tests: instead of the second between syncs and between retries; 0: a second */
 };

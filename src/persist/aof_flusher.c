@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/meter.h"
 #include "base/message.h"
 #include "base/mutex.h"
 
@@ -318,6 +319,8 @@ void *aof_flusher_main(void *context)
     uint64_t wanted;
     bool stop = false;
 
+    if (aof->meter != NULL)
+        meter_join(aof->meter);     /* it frees parts of the tail that other threads allocated */
     while (!stop) {
         bool due;
 
@@ -338,6 +341,8 @@ void *aof_flusher_main(void *context)
             next_us = clock_mono_us() + aof->tick_us;
         flusher_round(aof, due || stop, stop ? UINT64_MAX : wanted);
     }
+    if (aof->meter != NULL)
+        meter_leave(aof->meter);
     return NULL;
 }
 

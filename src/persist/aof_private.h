@@ -31,6 +31,7 @@ struct aof {
     char *dir, *name, *manifest_name;
     const struct disk *disk;
     bool load_truncated;
+    struct meter *meter;            /* immutable; NULL: none */
     int64_t tick_us;
     aof_synced *synced;
     void *synced_context;

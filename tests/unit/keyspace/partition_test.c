@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -196,9 +197,19 @@ static bool assertion_fails(const struct partition *partition)
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
-static void *lock_partition(void *partition)
+struct holder {
+    struct partition *partition;
+    sem_t is_locked, may_unlock;
+};
+
+static void *hold_partition(void *context)
 {
-    partition_lock(partition);
+    struct holder *holder = context;
+
+    partition_lock(holder->partition);
+    sem_post(&holder->is_locked);
+    sem_wait(&holder->may_unlock);
+    partition_unlock(holder->partition);
     return NULL;
 }
 
@@ -219,15 +230,21 @@ static void the_assertion_fails_if_another_thread_holds_the_lock(void **state)
 {
 #ifdef KELVIN_DEBUG
     struct partitions *all = partitions_create(1, 1, (struct hash_seed){ 1, 2 });
+    struct holder holder = { .partition = &all->partitions[0] };
     pthread_t other;
 
-    assert_int_equal(pthread_create(&other, NULL, lock_partition, &all->partitions[0]), 0);
-    assert_int_equal(pthread_join(other, NULL), 0);
+    sem_init(&holder.is_locked, 0, 0);
+    sem_init(&holder.may_unlock, 0, 0);
+    assert_int_equal(pthread_create(&other, NULL, hold_partition, &holder), 0);
+    sem_wait(&holder.is_locked);
     assert_true(assertion_fails(&all->partitions[0]));
-    partition_unlock(&all->partitions[0]);
+    sem_post(&holder.may_unlock);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    sem_destroy(&holder.is_locked);
+    sem_destroy(&holder.may_unlock);
     partitions_destroy(all);
 #else
-    (void)lock_partition;
+    (void)hold_partition;
     skip();
 #endif
 }

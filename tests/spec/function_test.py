@@ -271,6 +271,11 @@ def facts(library):
 class PersistTest(unittest.TestCase):
     """Functions survive a restart, and come with the files of redis-server."""
 
+    def setUp(self):
+        with Server() as server, server.client() as client:
+            if not isinstance(client.call("COMMAND", "INFO", "FCALL")[0], list):
+                self.skipTest("the server under test has no FCALL yet")
+
     def check(self, server):
         with server.client() as client:
             self.assertEqual(client.call("FCALL", "f", 0), b"from f")
@@ -279,8 +284,6 @@ class PersistTest(unittest.TestCase):
             self.assertEqual(client.must("GET", "k"), b"v")
 
     def fill(self, client):
-        if not isinstance(client.call("COMMAND", "INFO", "FCALL")[0], list):
-            self.skipTest("the server under test has no FCALL yet")
         client.must("SET", "k", "v")
         client.must("FUNCTION", "LOAD", SMALL)
         client.must("FUNCTION", "LOAD", library("gone", returning("gone", "1")))
@@ -320,8 +323,6 @@ class PersistTest(unittest.TestCase):
     def test_a_version_is_the_same_on_all_workers(self):
         """After the reply to FUNCTION LOAD REPLACE, no connection runs the old version."""
         with Server({"io-threads": "4"}) as server, server.client() as loader:
-            if not isinstance(loader.call("COMMAND", "INFO", "FCALL")[0], list):
-                self.skipTest("the server under test has no FCALL yet")
             callers = [server.client() for _ in range(12)]
             for version in range(200):
                 loader.must("FUNCTION", "LOAD", "REPLACE", library("v", returning("version", version)))

@@ -59,6 +59,7 @@ struct engine {
     struct job_pool *jobs;
     struct blocking *blocking;      /* engine/blocking.h */
     struct watch_table *watches;    /* engine/watch.h */
+    struct running_scripts *running_scripts;        /* engine/running_scripts.h */
     struct lazy_free *lazy_free;
     struct rewrite *rewrite;
     struct backups *backups;        /* lifecycle/backups.h */

@@ -60,6 +60,10 @@ static bool is_allowed(struct call *call)
         reply_errorf(call, "ERR Replica can't interact with the keyspace");     /* as Redis says it: a monitor is a kind of replica there */
         return false;
     }
+    if (__builtin_expect(engine->busy_count > 0, 0) && !(flags & COMMAND_ALLOW_BUSY)) {
+        execute_reply_busy(call);
+        return false;
+    }
     if (__builtin_expect(engine->save_failed || (aof != NULL && aof_error(aof) != STATUS_OK), 0))
         return execute_disks_allow(call, aof);
     return true;
@@ -166,7 +170,7 @@ static void finish_call(struct call *call, struct worker *worker, int64_t starte
     count_changes(call);
 }
 
-static void note_rejected(struct call *call)
+void execute_count_rejected(struct call *call)
 {
     if (call->command != NULL)
         atomic_fetch_add_explicit(&command_stats_of(call->engine->commands, call->command)->rejected, 1, memory_order_relaxed);
@@ -178,7 +182,7 @@ static void drop_unwanted_reply(struct call *call)
 {
     struct client *client = call->client;
 
-    if (client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP))
+    if (client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP) && !call->keeps_reply)
         reply_truncate(&client->reply, call->reply_start);
     client->flags &= (uint32_t)~CLIENT_REPLY_SKIP;
     if (client->flags & CLIENT_REPLY_SKIP_NEXT) {
@@ -261,7 +265,7 @@ static enum attempt try_to_run(struct call *call, struct worker *worker)
 
 static void note_refused(struct call *call)
 {
-    note_rejected(call);
+    execute_count_rejected(call);
     transaction_note_refused(call->client);
 }
 
@@ -269,6 +273,8 @@ static void note_refused(struct call *call)
 static enum run_result end_refused(struct call *call)
 {
     note_refused(call);
+    if (call->command != NULL && call->command->flags & COMMAND_RUNS_QUEUE)
+        execute_discard(call);
     drop_unwanted_reply(call);
     note_paused(call->client, call->engine, false);
     end_waiting(call->engine, call->client);
@@ -313,7 +319,7 @@ static enum run_result end_queued(struct call *call, struct worker *worker)
     }
     transaction_queue(call);
     if (call->failed)
-        note_rejected(call);
+        execute_count_rejected(call);
     return end_done(call, worker, false);
 }
 

@@ -26,6 +26,7 @@
 #include "commands/command.def"
 #include "commands/misc.def"
 #include "commands/saving.def"
+#include "commands/scripting.def"
 #include "commands/admin.def"
 #undef COMMAND
 #undef CONTAINER

@@ -80,6 +80,11 @@ const struct command saving_commands[] = {
     { .name = NULL },
 };
 
+const struct command scripting_commands[] = {
+#include "commands/scripting.def"
+    { .name = NULL },
+};
+
 const struct command admin_commands[] = {
 #include "commands/admin.def"
     { .name = NULL },

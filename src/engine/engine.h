@@ -21,6 +21,7 @@
 struct blocking;
 struct engine;
 struct lazy_free;
+struct registry;
 struct rewrite;
 struct backups;
 struct aof_switch;
@@ -58,6 +59,7 @@ struct engine {
     struct job_pool *jobs;
     struct blocking *blocking;      /* engine/blocking.h */
     struct lazy_free *lazy_free;
+    struct registry *scripts;       /* script/registry.h */
     struct rewrite *rewrite;
     struct backups *backups;        /* lifecycle/backups.h */
     struct save *save;              /* lifecycle/save.h */
@@ -106,6 +108,9 @@ struct engine {
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
     _Atomic uint64_t promise_count; /* changes that are still to serve clients that wait (engine/blocking.h); the same */
+
+    /* FUNCTION STATS: replies a map with `name`, `command` and `duration_ms` of the script that runs, or null. NULL: none can run. */
+    void (*reply_running_script)(struct engine *engine, struct reply *reply);
 
     /* Set by server: ends the process, with that status; any thread. All there is to do before has been done. */
     void (*end)(void *context, int status);

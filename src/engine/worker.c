@@ -10,6 +10,7 @@
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
 #include "engine/monitor.h"
+#include "engine/scripts.h"
 
 void worker_init(struct worker *worker, struct engine *engine, int index)
 {
@@ -26,6 +27,7 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
 void worker_release(struct worker *worker)
 {
     blocking_drop_notes(worker);
+    scripts_release(worker);
     mem_free(worker->deadlines);
     arena_release(&worker->arena);
     mailbox_release(&worker->mailbox);

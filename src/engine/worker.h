@@ -10,6 +10,7 @@
 #include "tier/tier.h"
 
 struct engine;
+struct registry_view;
 
 enum { WORKER_KEYS = 32 };
 
@@ -30,6 +31,8 @@ struct worker {
     struct mail *delivery_first, *delivery_last;            /* this worker: replies for its own clients that waited for keys */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
+    struct registry_view *scripts;  /* this worker: engine/scripts.h; NULL until it needs an interpreter */
+    _Atomic uint64_t script_memory; /* bytes of that interpreter */
     uint32_t expire_next;           /* partition where the active expiry goes on */
     /* Bytes, measured about once a second: all memory of its clients' buffers; the largest of each kind. Atomic. */
     _Atomic uint64_t clients_memory, input_buffer_max, output_buffer_max;

@@ -107,11 +107,13 @@ static bool read_library_words(const struct request_parser *words, struct sheban
     (void)begins_with(words->args[0], "#!", &value);
     library->engine = mem_string(value);
     for (int i = 1; i < words->arg_count; i++) {
-        if (!begins_with(words->args[i], "name=", &value))
-            return fail(error, "Invalid metadata value given: ", words->args[i]);
+        struct bytes word = words->args[i], prefix = bytes_of(word.data, word.size < 5 ? word.size : 5);
+
+        if (!bytes_is(prefix, "name="))
+            return fail(error, "Invalid metadata value given: ", word);
         if (library->name != NULL)
             return fail(error, "Invalid metadata value, name argument was given multiple times", BYTES(""));
-        library->name = mem_string(value);
+        library->name = mem_string(bytes_of(word.data + prefix.size, word.size - prefix.size));
     }
     return library->name != NULL || fail(error, "Library name was not given", BYTES(""));
 }

@@ -3,6 +3,20 @@
 #include "base/mem.h"
 #include "script/shebang.h"
 
+bool source_read_sha(struct bytes text, char sha[SCRIPT_SHA_SIZE])
+{
+    if (text.size != SCRIPT_SHA_SIZE)
+        return false;
+    for (int i = 0; i < SCRIPT_SHA_SIZE; i++) {
+        char c = text.data[i];
+
+        sha[i] = (char)(c >= 'A' && c <= 'F' ? c | 0x20 : c);
+        if (!(sha[i] >= '0' && sha[i] <= '9') && !(sha[i] >= 'a' && sha[i] <= 'f'))
+            return false;
+    }
+    return true;
+}
+
 struct source *source_create(const char sha[SCRIPT_SHA_SIZE], struct bytes text, struct buffer *error)
 {
     struct source *source;

@@ -25,6 +25,9 @@ struct source {
     bool may_be_dropped;
 };
 
+/* Reads a name as clients write it, in any case. False: it is none. */
+bool source_read_sha(struct bytes text, char sha[SCRIPT_SHA_SIZE]);
+
 /* Held once. NULL: the first line is invalid, and `error` has the text of the error reply, without '-'. */
 struct source *source_create(const char sha[SCRIPT_SHA_SIZE], struct bytes text, struct buffer *error);
 struct source *source_hold(struct source *source);

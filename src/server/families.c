@@ -23,6 +23,7 @@ const struct command *const *families_of_commands(void)
         command_commands,
         misc_commands,
         saving_commands,
+        scripting_commands,
         admin_commands,
         tier_commands,
         NULL,

@@ -22,6 +22,7 @@
 #include "lifecycle/shutdown.h"
 #include "net/connection.h"
 #include "net/listener.h"
+#include "script/registry.h"
 #include "server/families.h"
 #include "server/hooks.h"
 #include "server/info_rows.h"
@@ -54,6 +55,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->lazy_free = lazy_free_create(engine->meter);
     engine->jobs = job_pool_create(engine, JOB_THREADS);
     engine->blocking = blocking_create(engine);
+    engine->scripts = registry_create();
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
@@ -266,6 +268,7 @@ static void take_down(struct server *server)
         loop_destroy(server->loops[i]);
     blocking_destroy(engine->blocking);
     lazy_free_destroy(engine->lazy_free);
+    registry_destroy(engine->scripts);
     tier_close(engine->tier);
     partitions_destroy(engine->partitions);
     command_table_destroy(engine->commands);

@@ -20,6 +20,7 @@
 
 struct blocking;
 struct engine;
+struct watch_table;
 struct lazy_free;
 struct registry;
 struct rewrite;
@@ -58,6 +59,7 @@ struct engine {
     int worker_count;
     struct job_pool *jobs;
     struct blocking *blocking;      /* engine/blocking.h */
+    struct watch_table *watches;    /* engine/watch.h */
     struct lazy_free *lazy_free;
     struct registry *scripts;       /* script/registry.h */
     struct rewrite *rewrite;
@@ -105,9 +107,9 @@ struct engine {
     _Atomic int64_t reply_wanted_ms;        /* wall clock: when a client last had to wait because they are too many; 0: never */
     struct client *_Atomic big_client;      /* holds the one big-call token (tier rule 7); NULL: free */
 
+    _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
-    _Atomic uint64_t promise_count; /* changes that are still to serve clients that wait (engine/blocking.h); the same */
 
     /* FUNCTION STATS: replies a map with `name`, `command` and `duration_ms` of the script that runs, or null. NULL: none can run. */
     void (*reply_running_script)(struct engine *engine, struct reply *reply);

@@ -186,14 +186,15 @@ static enum status take_image(const struct checkpoint_data *data, const struct c
     struct buffer dataset = { 0 };
     uint64_t number = 0;
     enum status status;
+    struct claim claim;
 
     tier_image_begin(tier);
     status = tier_clean(tier, message);
     if (status != STATUS_OK)
         goto out;
-    partitions_lock_all(partitions);
+    partitions_lock_all_unowned(partitions, &claim);        /* a cut through a transaction would keep half of it */
     if (!tier_may_cut(tier)) {
-        partitions_unlock_all(partitions);
+        partitions_unlock_all_unowned(partitions, &claim);
         message_set(message, "the last one failed, and the store has not recovered from it yet");
         status = STATUS_LOCKED;
         goto out;
@@ -206,7 +207,7 @@ static enum status take_image(const struct checkpoint_data *data, const struct c
         libraries = registry_libraries(data->registry);
     print_databases(partitions, libraries != NULL && libraries->count > 0, &dataset);
     tier_cut(tier);
-    partitions_unlock_all(partitions);
+    partitions_unlock_all_unowned(partitions, &claim);
     status = tier_image(tier, path, &number, message);
     if (status == STATUS_OK && libraries != NULL && libraries->count > 0)
         status = write_functions(path, libraries);

@@ -1,11 +1,12 @@
 /* FUNCTION LOAD, RESTORE, DELETE, FLUSH and DUMP: what changes the libraries, and their dump.
  *
- * A library's code is run by a job, with nothing locked. What it gave is published when the command runs again, with all partitions locked,
- * and logged as every write: a checkpoint's cut comes before both or after both.
+ * A library's code is run by a job, before the command claims anything. What it gave is published with all partitions owned and locked, and
+ * logged as every write: a checkpoint's cut comes before both or after both.
  */
 #include "base/mem.h"
 #include "call/call.h"
 #include "commands/admin.h"
+#include "commands/function.h"
 #include "commands/handlers.h"
 #include "engine/engine.h"
 #include "engine/scripts.h"
@@ -74,21 +75,42 @@ static bool publish(struct call *call, struct load_job *work, enum registry_how 
     return true;
 }
 
-/* What follows when the code has run. */
-typedef void load_end(struct call *call, struct load_job *work, enum registry_how how);
-
-/* The log's replay is in the only thread there is, and waits for nothing. */
-static void load_first(struct call *call, enum load_kind kind, struct bytes source, load_end *end, enum registry_how how)
+/* The job when it has run; NULL: the call is parked for it. In a transaction it runs while the call waits. The log's replay waits for nothing:
+ * its caller releases the job. */
+static struct load_job *await_job(struct call *call, enum load_kind kind, struct bytes source)
 {
-    struct load_job *work = make_job(call, kind, source);
+    struct load_job *work = call_job(call);
 
+    if (work != NULL)
+        return work;
+    work = make_job(call, kind, source);
     if (call->client->flags & CLIENT_REPLAY) {
         load_run(&work->job, call->engine);
-        end(call, work, how);
-        load_release(&work->job);
-    } else {
-        call_start_job(call, &work->job);
+        return work;
     }
+    call_start_job(call, &work->job);
+    return NULL;
+}
+
+static void end_replay(const struct call *call, struct load_job *work)
+{
+    if (call->client->flags & CLIENT_REPLAY)
+        load_release(&work->job);
+}
+
+/* FUNCTION LOAD [REPLACE] code. False: an error was replied. */
+static bool parse_load(struct call *call, struct bytes *text, enum registry_how *how)
+{
+    *text = call->args[call->arg_count - 1];
+    *how = REGISTRY_ADDS;
+    for (int i = 2; i < call->arg_count - 1; i++) {
+        if (!arg_is(call, i, "replace")) {
+            reply_errorf(call, "ERR Unknown option given: %.*s", (int)call->args[i].size, call->args[i].data);
+            return false;
+        }
+        *how = REGISTRY_REPLACES;
+    }
+    return true;
 }
 
 /* Before the code runs, and again before it is published: another client may have been faster. */
@@ -111,66 +133,69 @@ static bool may_load(struct call *call, struct bytes text, enum registry_how how
     return good;
 }
 
-static void end_load(struct call *call, struct load_job *work, enum registry_how how)
+bool function_load_prepare(struct call *call)
 {
-    struct bytes name = { NULL, 0 };
+    enum registry_how how;
+    struct bytes text;
 
-    if (work->good)
-        name = work->load.load.libraries[0]->script.name;
-    if (publish(call, work, how))
-        reply_bulk(call->reply, name);
+    return parse_load(call, &text, &how) && may_load(call, text, how) && await_job(call, LOAD_TEXT, text) != NULL;
 }
 
-/* FUNCTION LOAD [REPLACE] code */
 void function_load_command(struct call *call)
 {
-    struct load_job *work = call_job(call);
-    struct bytes text = call->args[call->arg_count - 1];
-    enum registry_how how = REGISTRY_ADDS;
+    struct load_job *work;
+    enum registry_how how;
+    struct bytes text;
 
-    for (int i = 2; i < call->arg_count - 1; i++) {
-        if (!arg_is(call, i, "replace")) {
-            reply_errorf(call, "ERR Unknown option given: %.*s", (int)call->args[i].size, call->args[i].data);
-            return;
-        }
-        how = REGISTRY_REPLACES;
-    }
-    if (!may_load(call, text, how))
+    if (!parse_load(call, &text, &how) || !may_load(call, text, how))
         return;
-    if (work != NULL)
-        end_load(call, work, how);
-    else
-        load_first(call, LOAD_TEXT, text, end_load, how);
-}
-
-static void end_restore(struct call *call, struct load_job *work, enum registry_how how)
-{
+    work = await_job(call, LOAD_TEXT, text);
+    if (work == NULL)
+        return;
     if (publish(call, work, how))
-        reply_ok(call->reply);
+        reply_bulk(call->reply, work->load.load.libraries[0]->script.name);
+    end_replay(call, work);
 }
 
-/* FUNCTION RESTORE dump [APPEND|FLUSH|REPLACE] */
-void function_restore_command(struct call *call)
+/* FUNCTION RESTORE dump [APPEND|FLUSH|REPLACE]. False: an error was replied. */
+static bool parse_restore(struct call *call, enum registry_how *how)
 {
-    struct load_job *work = call_job(call);
-    enum registry_how how = REGISTRY_ADDS;
-
+    *how = REGISTRY_ADDS;
     if (call->arg_count > 4) {
         admin_reply_usage(call, "FUNCTION");
-        return;
+        return false;
     }
     if (call->arg_count == 4 && arg_is(call, 3, "replace")) {
-        how = REGISTRY_REPLACES;
+        *how = REGISTRY_REPLACES;
     } else if (call->arg_count == 4 && arg_is(call, 3, "flush")) {
-        how = REGISTRY_REPLACES_ALL;
+        *how = REGISTRY_REPLACES_ALL;
     } else if (call->arg_count == 4 && !arg_is(call, 3, "append")) {
         reply_errorf(call, "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.");
-        return;
+        return false;
     }
-    if (work != NULL)
-        end_restore(call, work, how);
-    else
-        load_first(call, LOAD_DUMP, call->args[2], end_restore, how);
+    return true;
+}
+
+bool function_restore_prepare(struct call *call)
+{
+    enum registry_how how;
+
+    return parse_restore(call, &how) && await_job(call, LOAD_DUMP, call->args[2]) != NULL;
+}
+
+void function_restore_command(struct call *call)
+{
+    struct load_job *work;
+    enum registry_how how;
+
+    if (!parse_restore(call, &how))
+        return;
+    work = await_job(call, LOAD_DUMP, call->args[2]);
+    if (work == NULL)
+        return;
+    if (publish(call, work, how))
+        reply_ok(call->reply);
+    end_replay(call, work);
 }
 
 /* FUNCTION DELETE library */

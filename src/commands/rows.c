@@ -1,5 +1,6 @@
 #include "commands/rows.h"
 
+#include "commands/function.h"
 #include "commands/handlers.h"
 
 #define COMMAND COMMAND_ROW

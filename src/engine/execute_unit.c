@@ -47,6 +47,8 @@ static enum attempt refuse(struct call *call)
 
 enum attempt execute_unit(struct call *call, struct worker *worker)
 {
+    if (call->command->prepare != NULL && !call->command->prepare(call))
+        return call->parked ? PARKED : RAN;
     if (call->command->flags & COMMAND_RUNS_QUEUE) {
         if (!unit_may_exec(call))
             return RAN;

@@ -27,6 +27,7 @@
 #include "commands/transaction.def"
 #include "commands/misc.def"
 #include "commands/saving.def"
+#include "commands/scripting.def"
 #include "commands/admin.def"
 #undef COMMAND
 #undef CONTAINER

@@ -1,5 +1,6 @@
 #include "commands/rows.h"
 
+#include "commands/function.h"
 #include "commands/handlers.h"
 
 #define COMMAND COMMAND_ROW
@@ -82,6 +83,11 @@ const struct command misc_commands[] = {
 
 const struct command saving_commands[] = {
 #include "commands/saving.def"
+    { .name = NULL },
+};
+
+const struct command scripting_commands[] = {
+#include "commands/scripting.def"
     { .name = NULL },
 };
 

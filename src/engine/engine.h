@@ -22,6 +22,7 @@ struct blocking;
 struct engine;
 struct watch_table;
 struct lazy_free;
+struct registry;
 struct rewrite;
 struct backups;
 struct aof_switch;
@@ -61,6 +62,7 @@ struct engine {
     struct watch_table *watches;    /* engine/watch.h */
     struct running_scripts *running_scripts;        /* engine/running_scripts.h */
     struct lazy_free *lazy_free;
+    struct registry *scripts;       /* script/registry.h */
     struct rewrite *rewrite;
     struct backups *backups;        /* lifecycle/backups.h */
     struct save *save;              /* lifecycle/save.h */
@@ -109,6 +111,9 @@ struct engine {
     _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
+
+    /* FUNCTION STATS: replies a map with `name`, `command` and `duration_ms` of the script that runs, or null. NULL: none can run. */
+    void (*reply_running_script)(struct engine *engine, struct reply *reply);
 
     /* Set by server: ends the process, with that status; any thread. All there is to do before has been done. */
     void (*end)(void *context, int status);

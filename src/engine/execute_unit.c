@@ -61,6 +61,8 @@ static enum attempt run_script(struct call *call, struct worker *worker)
 
 enum attempt execute_unit(struct call *call, struct worker *worker)
 {
+    if (call->command->prepare != NULL && !call->command->prepare(call))
+        return call->parked ? PARKED : RAN;
     if (call->command->flags & COMMAND_RUNS_QUEUE) {
         if (!unit_may_exec(call))
             return RAN;

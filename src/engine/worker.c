@@ -10,6 +10,7 @@
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
 #include "engine/monitor.h"
+#include "engine/scripts.h"
 #include "engine/transaction.h"
 #include "engine/unit.h"
 
@@ -29,6 +30,7 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
 void worker_release(struct worker *worker)
 {
     blocking_drop_notes(worker);
+    scripts_release(worker);
     mem_free(worker->deadlines);
     unit_free_spare(worker);
     fiber_pool_release(&worker->fibers);

@@ -11,6 +11,7 @@
 #include "tier/tier.h"
 
 struct engine;
+struct registry_view;
 struct unit;
 
 enum { WORKER_KEYS = 32 };
@@ -32,6 +33,8 @@ struct worker {
     struct mail *delivery_first, *delivery_last;            /* this worker: replies for its own clients that waited for keys */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
+    struct registry_view *scripts;  /* this worker: engine/scripts.h; NULL until it needs an interpreter */
+    _Atomic uint64_t script_memory; /* bytes of that interpreter */
     struct fiber_pool fibers;       /* this worker: of its units */
     struct unit *unit_spare;        /* this worker: memory for the next unit; or NULL */
     uint32_t expire_next;           /* partition where the active expiry goes on */

@@ -24,6 +24,7 @@ const struct command *const *families_of_commands(void)
         transaction_commands,
         misc_commands,
         saving_commands,
+        scripting_commands,
         admin_commands,
         tier_commands,
         NULL,

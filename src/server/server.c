@@ -23,6 +23,7 @@
 #include "lifecycle/shutdown.h"
 #include "net/connection.h"
 #include "net/listener.h"
+#include "script/registry.h"
 #include "server/families.h"
 #include "server/hooks.h"
 #include "server/info_rows.h"
@@ -56,6 +57,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->jobs = job_pool_create(engine, JOB_THREADS);
     engine->watches = watch_table_create(engine->partitions->count);
     engine->blocking = blocking_create(engine);
+    engine->scripts = registry_create();
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
@@ -269,6 +271,7 @@ static void take_down(struct server *server)
     blocking_destroy(engine->blocking);
     watch_table_destroy(engine->watches);
     lazy_free_destroy(engine->lazy_free);
+    registry_destroy(engine->scripts);
     tier_close(engine->tier);
     partitions_destroy(engine->partitions);
     command_table_destroy(engine->commands);

@@ -12,7 +12,7 @@
 
 enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_PACED = 8 };
 
-bool execute_find(struct call *call)
+static inline __attribute__((always_inline)) bool find_command(struct call *call)
 {
     struct engine *engine = call->engine;
     const struct command *command = command_find(engine->commands, call->args[0]);
@@ -69,7 +69,7 @@ static bool is_allowed(struct call *call)
     return true;
 }
 
-void execute_find_keys(struct call *call, struct worker *worker)
+static inline __attribute__((always_inline)) void find_keys(struct call *call, struct worker *worker)
 {
     int count;
 
@@ -87,7 +87,7 @@ void execute_find_keys(struct call *call, struct worker *worker)
 }
 
 /* Memory first, pins later (tier rule 7). True if the call may go on. */
-bool execute_pass_memory_gate(struct call *call, struct worker *worker)
+static inline __attribute__((always_inline)) bool pass_memory_gate(struct call *call, struct worker *worker)
 {
     struct engine *engine = call->engine;
     bool is_replay = call->client->flags & CLIENT_REPLAY;
@@ -106,7 +106,7 @@ bool execute_pass_memory_gate(struct call *call, struct worker *worker)
     return execute_make_room(call, worker);
 }
 
-bool execute_is_paused(struct call *call)
+static inline __attribute__((always_inline)) bool is_paused(struct call *call)
 {
     struct engine *engine = call->engine;
     int64_t until = engine->pause_until_ms;
@@ -147,7 +147,7 @@ static void count_changes(struct call *call)
         atomic_fetch_add_explicit(&call->engine->dirty, call->change_count, memory_order_relaxed);
 }
 
-void execute_account(struct call *call, struct worker *worker, int64_t taken_ns)
+static inline __attribute__((always_inline)) void account(struct call *call, struct worker *worker, int64_t taken_ns)
 {
     struct command_stats *stats = command_stats_of(call->engine->commands, call->command);
 
@@ -166,7 +166,7 @@ static void finish_call(struct call *call, struct worker *worker, int64_t starte
     int64_t now_ns = clock_mono_ns();
 
     worker->clock_ns = now_ns;
-    execute_account(call, worker, UNLIKELY(call->ran_ns != 0) ? call->ran_ns : now_ns - started_ns);
+    account(call, worker, UNLIKELY(call->ran_ns != 0) ? call->ran_ns : now_ns - started_ns);
     count_changes(call);
 }
 
@@ -249,14 +249,14 @@ static int64_t begin_call(struct worker *worker, struct client *client)
 
 static enum attempt try_to_run(struct call *call, struct worker *worker)
 {
-    bool paused = execute_is_paused(call);
+    bool paused = is_paused(call);
 
     note_paused(call->client, call->engine, paused);
     if (paused) {
         execute_park(call, worker);         /* the cron resumes it */
         return PARKED;
     }
-    if (!execute_pass_memory_gate(call, worker))
+    if (!pass_memory_gate(call, worker))
         return call->parked ? PARKED : REFUSED;
     if (UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE)) && !(call->client->flags & CLIENT_REPLAY))
         return execute_unit(call, worker);
@@ -348,13 +348,13 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
     if (UNLIKELY(client->unit != NULL)) {
         attempt = unit_resume(&call, worker) == RUN_PARKED ? PARKED : RAN;
     } else {
-        if (!execute_find(&call) || !is_allowed(&call))
+        if (!find_command(&call) || !is_allowed(&call))
             return end_refused(&call);
         if (UNLIKELY(client->flags & CLIENT_MULTI) && !(call.command->flags & COMMAND_NOT_QUEUED))
             return end_queued(&call, worker);
         client->last_command = call.command;
         if (call.command->keys != NULL)
-            execute_find_keys(&call, worker);
+            find_keys(&call, worker);
         attempt = try_to_run(&call, worker);
     }
     if (attempt == PARKED)
@@ -365,6 +365,14 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         note_refused(&call);
     return end_done(&call, worker, attempt == RAN);
 }
+
+/* The same for the other files of execute. */
+
+bool execute_find(struct call *call) { return find_command(call); }
+void execute_find_keys(struct call *call, struct worker *worker) { find_keys(call, worker); }
+bool execute_is_paused(struct call *call) { return is_paused(call); }
+bool execute_pass_memory_gate(struct call *call, struct worker *worker) { return pass_memory_gate(call, worker); }
+void execute_account(struct call *call, struct worker *worker, int64_t taken_ns) { account(call, worker, taken_ns); }
 
 void engine_prefetch(struct worker *worker, const struct client *client, const struct bytes *args, int arg_count, int stage)
 {

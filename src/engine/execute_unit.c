@@ -10,7 +10,7 @@ void execute_discard(struct call *call)
     struct buffer *out = &call->reply->out;
     struct bytes error = bytes_of(out->data + call->reply_start + 1, out->size - call->reply_start - 3);
 
-    if (bytes_start_with(error, BYTES("ERR ")))
+    if (error.size > 4 && memcmp(error.data, "ERR ", 4) == 0)
         error = bytes_of(error.data + 4, error.size - 4);
     error = arena_copy(call->arena, error);
     reply_truncate(call->reply, call->reply_start);

@@ -5,7 +5,7 @@
 #include "engine/running_scripts.h"
 #include "engine/scripts.h"
 #include "engine/unit_private.h"
-#include "script/flags.h"
+#include "script/shebang.h"
 #include "stats/error_stats.h"
 
 /* One run of a script; on the stack of its handler. */

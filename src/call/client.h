@@ -14,6 +14,7 @@
 
 struct command;
 struct request_large;
+struct subscriber;
 struct tier_wait;
 struct waiter;
 struct worker;
@@ -33,6 +34,8 @@ enum client_flag {
     CLIENT_NO_BLOCKING = 1 << 12,       /* what would wait for a key is replied as if the time were up: transactions, scripts */
     CLIENT_MONITOR = 1 << 13,           /* receives all commands (engine/monitor.h) */
     CLIENT_PROTECTED = 1 << 9,          /* was sent the error of protected mode and is about to be closed */
+    CLIENT_SUBSCRIBED = 1 << 20,        /* to a channel, shard channel or pattern (engine/delivery.h) */
+    CLIENT_PUSHES_HELD = 1 << 21,       /* its output is a part of a reply: messages wait (delivery_hold) */
 };
 
 struct client {
@@ -70,6 +73,8 @@ struct client {
     struct waiter *waiter;                  /* it waits for a key to be filled: engine/blocking.h; or NULL */
     int64_t began_us;                       /* monotonic clock: when the request that is parked or runs was run for the first time */
     void *job;                              /* struct job of engine/job.h: background work of the parked call */
+    struct subscriber *subscriber;          /* it gets messages or pushes: engine/delivery.h; or NULL */
+    uint32_t push_generation;               /* pushes for another one are dropped (engine/publish.h) */
 };
 
 #endif

@@ -85,6 +85,7 @@ struct call {
     struct propagation *expired, *expired_last;     /* DELs of expired keys: logged first */
     size_t reply_start;                 /* offset in the client's output where this call's reply begins */
     bool failed;                        /* it replied an error */
+    bool replied_push;                  /* its reply is a push, or several */
     bool parked;                        /* it has not replied: it will be run again */
     const struct call_wait *wait;       /* it waits for keys; or NULL */
 };

@@ -13,8 +13,8 @@
 #include "resp/reply.h"
 
 struct command;
+struct listener;
 struct request_large;
-struct subscriber;
 struct tier_wait;
 struct waiter;
 struct worker;
@@ -35,6 +35,7 @@ enum client_flag {
     CLIENT_MONITOR = 1 << 13,           /* receives all commands (engine/monitor.h) */
     CLIENT_PROTECTED = 1 << 9,          /* was sent the error of protected mode and is about to be closed */
     CLIENT_SUBSCRIBED = 1 << 20,        /* to a channel, shard channel or pattern (engine/delivery.h) */
+    CLIENT_LISTENS = 1 << 22,           /* has a listener: to be caught up before its calls */
     CLIENT_PUSHES_HELD = 1 << 21,       /* its output is a part of a reply: messages wait (delivery_hold) */
 };
 
@@ -70,10 +71,11 @@ struct client {
     bool waits_for_pace;                    /* ... and only the pace (engine/pace.h) delays it */
     uint64_t lsn_written;                   /* of its own last change */
     uint64_t lsn_needed;                    /* its output is held until the log covers this */
+    uint64_t lsn_delivered;                 /* of the messages it was sent (engine/delivery.h) */
     struct waiter *waiter;                  /* it waits for a key to be filled: engine/blocking.h; or NULL */
     int64_t began_us;                       /* monotonic clock: when the request that is parked or runs was run for the first time */
     void *job;                              /* struct job of engine/job.h: background work of the parked call */
-    struct subscriber *subscriber;          /* it gets messages or pushes: engine/delivery.h; or NULL */
+    struct listener *listener;              /* it gets messages or pushes: engine/delivery.h; or NULL */
     uint32_t push_generation;               /* pushes for another one are dropped (engine/publish.h) */
 };
 

@@ -43,6 +43,7 @@ enum command_flag {
     COMMAND_EXCLUSIVE = 1 << 24,        /* runs with all partitions locked */
     COMMAND_MAY_REPLICATE = 1 << 26,    /* delayed by CLIENT PAUSE WRITE, like writes, because Redis may send it to replicas */
     COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */
+    COMMAND_SUBSCRIBED = 1 << 27,       /* allowed to clients that speak RESP2 and have a subscription */
 };
 
 enum command_category {     /* read, write, fast, slow, admin, dangerous, blocking, pubsub follow from the flags */

@@ -1,20 +1,23 @@
 /* The line of a client in CLIENT LIST and CLIENT INFO. The fields are those of Redis 7.2, in its order; fields about what Kelvin
- * does not have (subscriptions, transactions, reply lists) are zero. */
+ * does not have (transactions, reply lists) are zero. */
 #include "commands/client_line.h"
 
 #include "base/mem.h"
 #include "call/command.h"
+#include "engine/delivery.h"
 
-enum { FLAGS_MAX = 8 };
+enum { FLAGS_MAX = 16 };
 
 static void flag_letters(char *letters, const struct client *client, uint64_t caller)
 {
     char *next = letters;
 
-    if (client->parked && client->id != caller)
-        *next++ = 'b';
     if (client->flags & CLIENT_MONITOR)
         *next++ = 'O';
+    if (client->flags & CLIENT_SUBSCRIBED)
+        *next++ = 'P';
+    if (client->parked && client->id != caller)
+        *next++ = 'b';
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
         *next++ = 'c';
     if (client->flags & CLIENT_CLOSE_NOW)
@@ -55,10 +58,12 @@ void client_line(struct buffer *out, const struct client *client, uint64_t calle
     char flags[FLAGS_MAX];
 
     flag_letters(flags, client, caller);
-    buffer_append_format(out, "id=%llu addr=%s laddr=%s fd=%d name=%s age=%lld idle=%lld flags=%s db=%d sub=0 psub=0 ssub=0 multi=-1",
+    buffer_append_format(out, "id=%llu addr=%s laddr=%s fd=%d name=%s age=%lld idle=%lld flags=%s db=%d",
         (unsigned long long)client->id, text_or_empty(client->address), text_or_empty(client->local_address), client->fd,
         text_or_empty(client->name), (long long)seconds_since(client->created_ms, now_ms),
         (long long)seconds_since(client->active_ms, now_ms), flags, client->db);
+    buffer_append_format(out, " sub=%zu psub=%zu ssub=%zu multi=-1", delivery_count(client, TOPIC_CHANNEL),
+        delivery_count(client, TOPIC_PATTERN), delivery_count(client, TOPIC_SHARD));
     buffer_append_format(out, " qbuf=%llu qbuf-free=%llu argv-mem=%llu multi-mem=0 rbs=%zu rbp=%zu obl=%zu oll=0 omem=0 tot-mem=%zu",
         (unsigned long long)client->query_size, (unsigned long long)query_free, (unsigned long long)client->arguments_size,
         replies->capacity, replies->size, replies->size, total);

@@ -27,6 +27,8 @@ void delivery_forget(struct client *client);
 bool delivery_subscribe(struct client *client, enum topic_kind kind, struct bytes name);
 /* True: there was one. Messages that were sent before are in the client's output then; no later one follows. */
 bool delivery_unsubscribe(struct client *client, enum topic_kind kind, struct bytes name);
+/* All of them; without confirmations. */
+void delivery_unsubscribe_all(struct client *client);
 /* The name of one of the client's subscriptions of that kind, the oldest; false: there is none. Borrowed until it ends. */
 bool delivery_first(const struct client *client, enum topic_kind kind, struct bytes *name);
 size_t delivery_count(const struct client *client, enum topic_kind kind);
@@ -35,11 +37,13 @@ size_t delivery_count(const struct client *client, enum topic_kind kind);
 void delivery_catch_up(struct client *client);
 
 /* From now on the client's output is a reply that is not complete: what is delivered waits. delivery_end_hold: the reply is complete,
- * and what has waited is appended to it. They do not nest. */
+ * and what has waited is appended to it. They do not nest, and the protocol does not change in between. */
 void delivery_hold(struct client *client);
 void delivery_end_hold(struct client *client);
 
 /* At the end of a turn: delivers what there is, up to a budget; if there is more, the worker's mailbox is rung. */
 void delivery_run(struct worker *worker);
+/* The worker ends, after its clients. */
+void delivery_stop(struct worker *worker);
 
 #endif

@@ -20,6 +20,7 @@
 
 struct blocking;
 struct engine;
+struct hub;
 struct lazy_free;
 struct rewrite;
 struct backups;
@@ -57,6 +58,7 @@ struct engine {
     int worker_count;
     struct job_pool *jobs;
     struct blocking *blocking;      /* engine/blocking.h */
+    struct hub *hub;                /* pubsub/hub.h; reached by engine/publish.h. NULL: unit tests without pub/sub */
     struct lazy_free *lazy_free;
     struct rewrite *rewrite;
     struct backups *backups;        /* lifecycle/backups.h */
@@ -102,6 +104,8 @@ struct engine {
     _Atomic uint64_t reply_held;    /* bytes of long strings that replies hold until they are sent */
     _Atomic int64_t reply_wanted_ms;        /* wall clock: when a client last had to wait because they are too many; 0: never */
     struct client *_Atomic big_client;      /* holds the one big-call token (tier rule 7); NULL: free */
+
+    _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
 
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */

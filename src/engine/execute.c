@@ -54,10 +54,8 @@ static bool is_allowed(struct call *call)
         reply_error(call, ERR_NOT_LOADED);
         return false;
     }
-    if (__builtin_expect(call->client->flags & CLIENT_MONITOR, 0) && flags & (COMMAND_READONLY | COMMAND_WRITE)) {
-        reply_errorf(call, "ERR Replica can't interact with the keyspace");     /* as Redis says it: a monitor is a kind of replica there */
+    if (__builtin_expect(call->client->flags & (CLIENT_MONITOR | CLIENT_LISTENS), 0) && !execute_allows_listener(call))
         return false;
-    }
     if (__builtin_expect(engine->save_failed || (aof != NULL && aof_error(aof) != STATUS_OK), 0))
         return execute_disks_allow(call, aof);
     return true;
@@ -164,12 +162,12 @@ static void note_rejected(struct call *call)
     execute_note_error(call);
 }
 
-/* CLIENT REPLY OFF and SKIP. */
+/* CLIENT REPLY OFF and SKIP. Pushes are sent even so, also as the reply of a command. */
 static void drop_unwanted_reply(struct call *call)
 {
     struct client *client = call->client;
 
-    if (client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP))
+    if (client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP) && !call->replied_push)
         reply_truncate(&client->reply, call->reply_start);
     client->flags &= (uint32_t)~CLIENT_REPLY_SKIP;
     if (client->flags & CLIENT_REPLY_SKIP_NEXT) {

@@ -53,5 +53,7 @@ void publish_one(struct engine *engine, const struct worker *here, enum topic_ki
 
 /* Too much is in transit: what can wait should (park the call, which is resumed as others that wait for memory). Any thread. */
 bool publish_is_full(const struct engine *engine);
+/* A worker has delivered: clients whose PUBLISH waits try again if there is room. */
+void publish_note_delivered(struct engine *engine);
 
 #endif

@@ -6,6 +6,7 @@
 #include "config/limits.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
+#include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
@@ -26,6 +27,7 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
 void worker_release(struct worker *worker)
 {
     blocking_drop_notes(worker);
+    delivery_stop(worker);
     mem_free(worker->deadlines);
     arena_release(&worker->arena);
     mailbox_release(&worker->mailbox);
@@ -163,6 +165,7 @@ bool worker_remove_client(struct worker *worker, struct client *client)
     worker->client_count--;
     memory_queue_remove(worker, client);
     monitor_end(client);
+    delivery_forget(client);
     if (client->waiter != NULL)
         blocking_forget(client);
     if (client->parked)

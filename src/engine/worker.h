@@ -10,6 +10,7 @@
 #include "tier/tier.h"
 
 struct engine;
+struct subscribers;
 
 enum { WORKER_KEYS = 32 };
 
@@ -28,6 +29,7 @@ struct worker {
     int64_t clock_ns;               /* when the last call of this batch ended, 0: unknown; saves reading the clock twice */
     struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve waiters (engine/blocking.h) */
     struct mail *delivery_first, *delivery_last;            /* this worker: replies for its own clients that waited for keys */
+    struct subscribers *subscribers;        /* this worker: of its clients (engine/delivery.h); NULL: there were none yet */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
     uint32_t expire_next;           /* partition where the active expiry goes on */

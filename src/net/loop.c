@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "engine/blocking.h"
 #include "engine/cron.h"
+#include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
@@ -30,6 +31,8 @@ void loop_end_turn(struct loop *loop)
     bool log_failing;
 
     blocking_deliver(&loop->worker);
+    if (was_in_turn)
+        delivery_run(&loop->worker);
     dirty = loop->dirty;
     if (!was_in_turn && dirty == NULL)
         return;

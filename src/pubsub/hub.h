@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/siphash.h"
 #include "pubsub/topic.h"
@@ -38,14 +37,16 @@ uint64_t hub_subscribers(struct hub *hub, enum topic_kind kind, struct bytes nam
 uint64_t hub_receivers(struct hub *hub, enum topic_kind kind, struct bytes channel);
 /* Channels, or patterns, with subscribers. */
 size_t hub_topics(const struct hub *hub, enum topic_kind kind);
-/* Appends those that match the pattern (all if it is NULL) to `out`: an array in RESP. Not one step: subscriptions that begin or end
- * meanwhile may be in it. Returns their number. */
+/* Calls `found` for those that match the pattern, all if it is NULL, without the lock. Not one step: of those that begin or end meanwhile
+ * it may report some. Returns their number. */
 typedef void hub_found(void *context, struct bytes name);
 size_t hub_list(struct hub *hub, enum topic_kind kind, const struct bytes *pattern, hub_found *found, void *context);
-/* True if there is any subscription to a channel or pattern. */
-bool hub_has_listeners(const struct hub *hub);
+/* The number of the last publication. */
+uint64_t hub_number(struct hub *hub);
+/* False: there is no subscription that a message of this kind could match. Cheap. */
+bool hub_has_receivers(const struct hub *hub, enum topic_kind kind);
 
-/* Numbers the publication and puts it into the inboxes. Takes it. Returns the number of receivers. `here`: this worker is not rung
+/* Numbers a message and puts it into the inboxes. Takes it. Returns the number of receivers. `here`: this worker is not rung
  * (-1: all are); it looks by itself. */
 uint64_t hub_post_counted(struct hub *hub, int here, struct publication *publication);
 /* The same for a list, linked by `next`, in one step, with an LSN, and without matching: each goes to all workers that may have
@@ -54,11 +55,11 @@ void hub_post(struct hub *hub, int here, struct publication *first, uint64_t lsn
 
 /* The worker's inbox has something. Cheap. */
 bool hub_has_mail(const struct hub *hub, int worker);
-/* The oldest in the inbox; NULL: it is empty. The caller gets a reference. On the worker. */
+/* Empties the inbox: returns the oldest, with a list by posted_next[worker], and a reference to each, or NULL. On the worker. */
 struct publication *hub_take(struct hub *hub, int worker);
+/* Gives a reference back. */
+void hub_release(struct hub *hub, struct publication *publication);
 
-/* A publication of that size is no longer in transit. */
-void hub_count_out(struct hub *hub, size_t size);
 /* Publications in transit, and their bytes of memory. */
 struct hub_transit {
     uint64_t count, bytes;

@@ -26,6 +26,7 @@ struct publication {
     struct publication *next;       /* in its owner's batch, before it is posted */
     _Atomic uint32_t holders;
     bool is_push;
+    bool in_transit;                /* it was put into an inbox, and is counted */
     enum topic_kind kind;           /* TOPIC_CHANNEL or TOPIC_SHARD, if it is not a push */
     uint64_t number;                /* place in the one order of all publications, from 1; set when it is posted */
     uint64_t lsn;                   /* it leaves when the log covers this; set when it is posted */

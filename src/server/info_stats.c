@@ -6,6 +6,7 @@
 #include "base/histogram.h"
 #include "base/mem.h"
 #include "engine/data_stats.h"
+#include "pubsub/hub.h"
 #include "server/info_rows.h"
 #include "stats/error_stats.h"
 #include "stats/rates.h"
@@ -95,11 +96,11 @@ static void write_departures(struct buffer *out, struct engine *engine)
     info_number(out, "current_eviction_exceeded_time", over_us / 1000);
 }
 
-/* What Kelvin has no use for, or not yet: pub/sub, forks, migration, defragmentation by copying, client tracking. */
+/* What Kelvin has no use for, or not yet: forks, migration, defragmentation by copying, client tracking. */
 static void write_absent(struct buffer *out)
 {
     static const char *const names[] = {
-        "pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "latest_fork_usec", "total_forks",
+        "latest_fork_usec", "total_forks",
         "migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses",
         "active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time",
         "tracking_total_keys", "tracking_total_items", "tracking_total_prefixes", "unexpected_error_replies",
@@ -117,6 +118,9 @@ void info_stats(struct buffer *out, void *context)
     write_departures(out, engine);
     write_stat(out, "keyspace_hits", engine, STAT_KEYSPACE_HITS);
     write_stat(out, "keyspace_misses", engine, STAT_KEYSPACE_MISSES);
+    info_number(out, "pubsub_channels", (int64_t)hub_topics(engine->hub, TOPIC_CHANNEL));
+    info_number(out, "pubsub_patterns", (int64_t)hub_topics(engine->hub, TOPIC_PATTERN));
+    info_number(out, "pubsubshard_channels", (int64_t)hub_topics(engine->hub, TOPIC_SHARD));
     write_absent(out);
     write_stat(out, "total_error_replies", engine, STAT_ERROR_REPLIES);
     info_number(out, "dump_payload_sanitizations", 0);

@@ -22,6 +22,7 @@
 #include "lifecycle/shutdown.h"
 #include "net/connection.h"
 #include "net/listener.h"
+#include "pubsub/hub.h"
 #include "server/families.h"
 #include "server/hooks.h"
 #include "server/info_rows.h"
@@ -41,6 +42,13 @@ static void rename_one(void *context, const struct bytes *words, int count)
     if (count == 2 && command_rename(server->engine.commands, words[0], words[1]) != STATUS_OK)
         log_write(server->engine.log, LOG_LEVEL_WARNING, "rename-command: there is no command '%.*s', or the new name is taken",
             (int)words[0].size, words[0].data);
+}
+
+static void ring_worker(void *context, int worker)
+{
+    struct engine *engine = context;
+
+    mailbox_ring(&engine->workers[worker]->mailbox);
 }
 
 static void make_engine(struct server *server, struct hash_seed seed)
@@ -66,6 +74,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     server->loops = mem_zalloc((size_t)server->loop_count * sizeof(*server->loops));
     engine->workers = mem_zalloc((size_t)server->loop_count * sizeof(*engine->workers));
     engine->worker_count = server->loop_count;
+    engine->hub = hub_create(engine->worker_count, &engine->partitions->seed, ring_worker, engine);
     for (int i = 0; i < server->loop_count; i++) {
         server->loops[i] = loop_create(engine, i);
         engine->workers[i] = &server->loops[i]->worker;
@@ -265,6 +274,7 @@ static void take_down(struct server *server)
     for (int i = 0; i < server->loop_count; i++)
         loop_destroy(server->loops[i]);
     blocking_destroy(engine->blocking);
+    hub_destroy(engine->hub);
     lazy_free_destroy(engine->lazy_free);
     tier_close(engine->tier);
     partitions_destroy(engine->partitions);

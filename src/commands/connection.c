@@ -6,6 +6,7 @@
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/monitor.h"
+#include "engine/tracking.h"
 
 #define WRONG_PASSWORD "WRONGPASS invalid username-password pair or user is disabled."
 
@@ -94,6 +95,7 @@ void reset_command(struct call *call)
     client->flags &= ~(uint32_t)(CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_NO_TOUCH | CLIENT_NO_EVICT);
     monitor_end(client);
     delivery_unsubscribe_all(client);
+    tracking_turn_off(client);
     client->db = 0;
     client->authenticated = !needs_password(call);
     mem_free(client->name);

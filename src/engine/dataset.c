@@ -4,6 +4,7 @@
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/lazy_free.h"
+#include "engine/tracking.h"
 #include "tier/image.h"
 
 struct dataset_job {
@@ -251,6 +252,8 @@ void dataset_flush(struct call *call, int db)
 {
     flush(call, db);
     blocking_note_database(call, db);
+    if (tracking_is_on(call->engine))
+        tracking_note_all(call->engine, &call->client->worker->tracking);
     call->change_count++;
 }
 
@@ -260,6 +263,8 @@ void dataset_flush_all(struct call *call)
         flush(call, db);
     for (int db = 0; db < call->partitions->db_count; db++)
         blocking_note_database(call, db);
+    if (tracking_is_on(call->engine))
+        tracking_note_all(call->engine, &call->client->worker->tracking);
     call->change_count++;
 }
 

@@ -2,6 +2,7 @@
 
 #include "engine/blocking.h"
 #include "engine/lazy_free.h"
+#include "engine/tracking.h"
 
 void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, const char *event)
 {
@@ -25,6 +26,12 @@ void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash,
     if (watch->removed != NULL)
         watch->removed(watch->context, keyspace, hash, words[1], record);
     blocking_note_removed(engine, keyspace, hash, words[1]);
+    if (tracking_is_on(engine)) {
+        struct tracking_list list = { 0 };
+
+        tracking_note(engine, &list, 0, keyspace, hash, words[1]);
+        tracking_send(engine, NULL, &list, keyspace->partition->last_lsn);
+    }
     if (value_is_object(&value))
         lazy_free_value(engine->lazy_free, value);
     buffer_release(&name);

@@ -19,6 +19,7 @@
 #include "persist/identity.h"
 
 struct blocking;
+struct client_ids;
 struct engine;
 struct hub;
 struct lazy_free;
@@ -28,6 +29,7 @@ struct aof_switch;
 struct save;
 struct shutdown;
 struct tasks;
+struct tracking;
 struct slowlog;
 struct latency;
 struct error_stats;
@@ -59,6 +61,8 @@ struct engine {
     struct job_pool *jobs;
     struct blocking *blocking;      /* engine/blocking.h */
     struct hub *hub;                /* pubsub/hub.h; reached by engine/publish.h. NULL: unit tests without pub/sub */
+    struct client_ids *client_ids;  /* engine/client_ids.h; NULL: unit tests without it */
+    struct tracking *tracking;      /* engine/tracking.h; the same */
     struct lazy_free *lazy_free;
     struct rewrite *rewrite;
     struct backups *backups;        /* lifecycle/backups.h */

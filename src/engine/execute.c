@@ -1,5 +1,8 @@
 /* The life of a call: find, check, pass the gate of memory, run under locks (execute_locked.c), account. */
+#include <string.h>
+
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "call/command_keys.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
@@ -176,6 +179,23 @@ static void drop_unwanted_reply(struct call *call)
     }
 }
 
+static bool is_client_command(const struct command *command)
+{
+    return command != NULL && strncmp(command->name, "client", 6) == 0;
+}
+
+/* What CLIENT REPLY and CLIENT CACHING have said about this call is over. CLIENT CACHING is about the next command that is not CLIENT. */
+static void end_client_options(struct call *call)
+{
+    struct client *client = call->client;
+
+    if (LIKELY(!(client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_CACHING))))
+        return;
+    drop_unwanted_reply(call);
+    if (!is_client_command(call->command))
+        client->flags &= ~(uint32_t)CLIENT_CACHING;
+}
+
 static void end_waiting(struct engine *engine, struct client *client)
 {
     if (client->waits != NULL)
@@ -196,7 +216,7 @@ static enum run_result end_blocking(struct call *call, struct worker *worker)
     atomic_fetch_sub_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
     blocking_take_reply(worker, client);
     client->commands++;
-    drop_unwanted_reply(call);
+    end_client_options(call);
     return RUN_DONE;
 }
 
@@ -250,7 +270,7 @@ static enum attempt try_to_run(struct call *call, struct worker *worker)
 static enum run_result end_refused(struct call *call)
 {
     note_rejected(call);
-    drop_unwanted_reply(call);
+    end_client_options(call);
     note_paused(call->client, call->engine, false);
     end_waiting(call->engine, call->client);
     return RUN_DONE;
@@ -276,7 +296,7 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
 
 static enum run_result end_done(struct call *call, struct worker *worker, bool ran)
 {
-    drop_unwanted_reply(call);
+    end_client_options(call);
     end_waiting(call->engine, call->client);
     if (ran)
         notify_monitors(call, worker);

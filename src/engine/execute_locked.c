@@ -8,6 +8,7 @@
 #include "engine/blocking.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
+#include "engine/tracking.h"
 #include "tier/image.h"
 
 enum { PARTITION_WORDS = 64 };
@@ -336,6 +337,10 @@ enum run_result execute_once(struct call *call, struct worker *worker)
         free_copies(call);
     if (residency == RESIDENT && (call->change_count > 0 || call->expired != NULL))
         propagate(call, &set, exclusive);
+    if (UNLIKELY(worker->tracking.first != NULL))
+        tracking_send(call->engine, worker, &worker->tracking, call->client->lsn_written);
+    if (UNLIKELY(call->client->flags & CLIENT_TRACKING) && residency == RESIDENT && !call->asks && !call->parked)
+        tracking_remember(call);
     if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY))
         blocking_register(call, worker);
     unlock_keys(call, &set);

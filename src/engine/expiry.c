@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "engine/delete_key.h"
+#include "engine/tracking.h"
 #include "engine/worker.h"
 #include "tier/tier.h"
 
@@ -55,6 +56,12 @@ size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, ui
     partition_changing(keyspace, hash, handle);
     count = hash_remove_expired(&value, now_ms, EXPIRY_FIELDS_A_STEP, collect_dead_field, &dead);
     log_dead_fields(engine, keyspace, entry_key(entry), &dead);
+    if (tracking_is_on(engine)) {
+        struct tracking_list list = { 0 };
+
+        tracking_note(engine, &list, 0, keyspace, hash, entry_key(entry));
+        tracking_send(engine, NULL, &list, keyspace->partition->last_lsn);
+    }
     keyspace_mark_dirty(keyspace, entry);
     handle = keyspace_set_value(keyspace, hash, handle, &value);
     keyspace_note_times(keyspace, hash, handle, now_ms);

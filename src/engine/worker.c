@@ -6,11 +6,13 @@
 #include "config/limits.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
+#include "engine/client_ids.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
 #include "engine/monitor.h"
+#include "engine/tracking.h"
 
 void worker_init(struct worker *worker, struct engine *engine, int index)
 {
@@ -150,6 +152,8 @@ void worker_add_client(struct worker *worker, struct client *client)
         worker->clients->prev = client;
     worker->clients = client;
     worker->client_count++;
+    if (worker->engine->client_ids != NULL)
+        client_ids_add(worker->engine->client_ids, client);
 }
 
 bool worker_remove_client(struct worker *worker, struct client *client)
@@ -165,7 +169,10 @@ bool worker_remove_client(struct worker *worker, struct client *client)
     worker->client_count--;
     memory_queue_remove(worker, client);
     monitor_end(client);
+    tracking_forget(client);
     delivery_forget(client);
+    if (engine->client_ids != NULL)
+        client_ids_remove(engine->client_ids, client);
     if (client->waiter != NULL)
         blocking_forget(client);
     if (client->parked)

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "call/call.h"
 #include "engine/mail.h"
+#include "engine/tracking.h"
 #include "tier/tier.h"
 
 struct engine;
@@ -30,6 +31,7 @@ struct worker {
     struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve waiters (engine/blocking.h) */
     struct mail *delivery_first, *delivery_last;            /* this worker: replies for its own clients that waited for keys */
     struct subscribers *subscribers;        /* this worker: of its clients (engine/delivery.h); NULL: there were none yet */
+    struct tracking_list tracking;  /* this worker: changed keys that clients are to be notified of */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
     uint32_t expire_next;           /* partition where the active expiry goes on */

@@ -6,6 +6,7 @@
 #include "engine/blocking.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
+#include "engine/tracking.h"
 
 static uint64_t hook_memory_used(void *context)
 {
@@ -42,6 +43,12 @@ static void hook_expired(void *context, struct keyspace *keyspace, struct bytes 
     if (engine->aof != NULL)
         keyspace->partition->last_lsn = aof_append(engine->aof, keyspace->db, words, 2);
     blocking_note_removed(engine, keyspace, hash_bytes(&engine->partitions->seed, key), key);
+    if (tracking_is_on(engine)) {
+        struct tracking_list list = { 0 };
+
+        tracking_note(engine, &list, 0, keyspace, hash_bytes(&engine->partitions->seed, key), key);
+        tracking_send(engine, NULL, &list, keyspace->partition->last_lsn);
+    }
     engine->dirty++;
 }
 
@@ -83,7 +90,11 @@ static void hook_notice(void *context, const char *text)
 
 static void hook_changed(void *context, struct key *key, const char *event)
 {
+    struct engine *engine = context;
+
     blocking_note(context, key, event);
+    if (tracking_is_on(engine))
+        tracking_note(engine, &key->call->client->worker->tracking, key->call->client->id, key->keyspace, key->hash, key->name);
 }
 
 static void hook_free_later(void *context, struct value value)

@@ -12,8 +12,10 @@
 #include "base/message.h"
 #include "base/version.h"
 #include "engine/blocking.h"
+#include "engine/client_ids.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
+#include "engine/tracking.h"
 #include "lifecycle/import.h"
 #include "lifecycle/lifecycle.h"
 #include "lifecycle/provenance.h"
@@ -75,6 +77,8 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->workers = mem_zalloc((size_t)server->loop_count * sizeof(*engine->workers));
     engine->worker_count = server->loop_count;
     engine->hub = hub_create(engine->worker_count, &engine->partitions->seed, ring_worker, engine);
+    engine->client_ids = client_ids_create();
+    engine->tracking = tracking_create(engine);
     for (int i = 0; i < server->loop_count; i++) {
         server->loops[i] = loop_create(engine, i);
         engine->workers[i] = &server->loops[i]->worker;
@@ -274,6 +278,8 @@ static void take_down(struct server *server)
     for (int i = 0; i < server->loop_count; i++)
         loop_destroy(server->loops[i]);
     blocking_destroy(engine->blocking);
+    tracking_destroy(engine->tracking, server->loop_count);
+    client_ids_destroy(engine->client_ids);
     hub_destroy(engine->hub);
     lazy_free_destroy(engine->lazy_free);
     tier_close(engine->tier);

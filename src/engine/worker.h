@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "call/call.h"
+#include "engine/event_list.h"
 #include "engine/mail.h"
 #include "tier/tier.h"
 
@@ -21,6 +22,7 @@ struct worker {
     struct arena arena;             /* this worker */
     struct call_key keys[WORKER_KEYS];
     struct load_batch loads;        /* this worker: posted at the end of the turn */
+    struct event_list events;       /* this worker: of the call that runs */
     struct client *clients;         /* this worker: all, newest first */
     int client_count;
     struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order */

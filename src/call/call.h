@@ -17,6 +17,7 @@
 #include "value/value.h"
 
 struct engine;
+struct event_list;
 struct witness;
 
 /* A key argument, found by the executor. */
@@ -75,6 +76,7 @@ struct call {
     bool keeps_expired;         /* expired keys are not deleted, as the log cannot take a DEL now: they only read as absent */
     struct call_copy *copies;   /* of hashes, without their expired fields; the executor frees them */
     struct arena *arena;
+    struct event_list *events;  /* of its unit, which publishes them; NULL: they are published after the call (engine/event.h) */
 
     /* Effects of the call. */
     uint64_t change_count;              /* number of changes; what INFO calls dirty */

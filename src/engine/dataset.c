@@ -1,10 +1,9 @@
 #include "engine/dataset.h"
 
 #include "base/mem.h"
-#include "engine/blocking.h"
 #include "engine/engine.h"
+#include "engine/event.h"
 #include "engine/lazy_free.h"
-#include "engine/tracking.h"
 #include "tier/image.h"
 
 struct dataset_job {
@@ -251,9 +250,7 @@ static void flush(struct call *call, int db)
 void dataset_flush(struct call *call, int db)
 {
     flush(call, db);
-    blocking_note_database(call, db);
-    if (tracking_is_on(call->engine))
-        tracking_note_all(call->engine, &call->client->worker->tracking);
+    event_note_database(call, db);
     call->change_count++;
 }
 
@@ -262,9 +259,7 @@ void dataset_flush_all(struct call *call)
     for (int db = 0; db < call->partitions->db_count; db++)
         flush(call, db);
     for (int db = 0; db < call->partitions->db_count; db++)
-        blocking_note_database(call, db);
-    if (tracking_is_on(call->engine))
-        tracking_note_all(call->engine, &call->client->worker->tracking);
+        event_note_database(call, db);
     call->change_count++;
 }
 
@@ -272,8 +267,8 @@ void dataset_swap(struct call *call, int a, int b)
 {
     if (a != b)
         partitions_swap(call->partitions, a, b);
-    blocking_note_database(call, a);
+    event_note_database(call, a);
     if (a != b)
-        blocking_note_database(call, b);
+        event_note_database(call, b);
     call->change_count++;
 }

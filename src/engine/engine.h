@@ -86,6 +86,8 @@ struct engine {
     _Atomic uint64_t client_last_id;
     _Atomic int64_t client_count;
     _Atomic int64_t monitor_count;  /* engine/monitor.h */
+    _Atomic int64_t event_listeners;        /* what listens to events: keys that clients wait for ... 0: events need not be reported */
+    _Atomic uint32_t event_classes; /* notify-keyspace-events, as enum event_class; 0: no client is notified */
     _Atomic int64_t blocked_count;  /* clients that wait: parked */
     _Atomic uint64_t dirty;         /* changes since the last save */
     _Atomic int64_t last_save_ms;

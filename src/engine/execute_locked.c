@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "call/witness.h"
 #include "engine/blocking.h"
+#include "engine/event.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
 #include "engine/tracking.h"
@@ -102,6 +103,12 @@ static bool is_promised(const struct call *call, const struct worker *worker, co
     return false;
 }
 
+/* Its old value does not matter; unless a notification depends on it. */
+static bool is_overwritten_blindly(const struct call *call, const struct call_key *key)
+{
+    return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW && (!event_needs_old_value(call->engine) || call->client->flags & CLIENT_REPLAY);
+}
+
 /* With the partitions locked: finds each key's entry, and asks the tier for those that may be cold. A key that is only overwritten
  * need not be loaded. */
 static enum residency look_up(struct call *call, struct worker *worker)
@@ -138,7 +145,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
                 return REAPED;
             continue;
         }
-        if (tier == NULL || key->flags & KEY_NOT_KEY || (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW)
+        if (tier == NULL || key->flags & KEY_NOT_KEY || is_overwritten_blindly(call, key))
             continue;
         if (call->client->flags & CLIENT_REPLAY) {
             if (tier_is_loading(tier, keyspace, key->hash, call->args[key->arg])) {
@@ -265,6 +272,18 @@ static bool may_hold(struct call *call, uint64_t held_before)
     return false;
 }
 
+/* The changes are in the log. A call that runs again reports the keys that it does not find when it does. The events of a unit are
+ * published when its changes are in the log. */
+static void publish_events(struct call *call, struct worker *worker, enum residency residency)
+{
+    if (residency != RESIDENT || call->asks || call->parked)
+        event_list_forget_misses(&worker->events);
+    if (call->events != NULL)
+        event_list_move(call->events, &worker->events);
+    else
+        event_publish(call->engine, worker, &worker->events, call->client->lsn_needed);
+}
+
 /* Locks, and waits until changes that other workers have made to these partitions have served those that wait for them. */
 static void lock_when_served(struct call *call, struct worker *worker, const struct partition_set *set)
 {
@@ -337,8 +356,8 @@ enum run_result execute_once(struct call *call, struct worker *worker)
         free_copies(call);
     if (residency == RESIDENT && (call->change_count > 0 || call->expired != NULL))
         propagate(call, &set, exclusive);
-    if (UNLIKELY(worker->tracking.first != NULL))
-        tracking_send(call->engine, worker, &worker->tracking, call->client->lsn_written);
+    if (__builtin_expect(!event_list_is_empty(&worker->events), 0))
+        publish_events(call, worker, residency);
     if (UNLIKELY(call->client->flags & CLIENT_TRACKING) && residency == RESIDENT && !call->asks && !call->parked)
         tracking_remember(call);
     if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY))

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "call/command_keys.h"
 #include "engine/delivery.h"
+#include "engine/event.h"
 #include "engine/tracking_private.h"
 
 enum { TRIMMED_A_TURN = 1000, TRIMMED_A_LOCK = 64 };
@@ -23,20 +24,12 @@ struct tracking *tracking_create(struct engine *engine)
     return tracking;
 }
 
-static void free_list(struct tracking_list *list)
-{
-    struct tracked_key *tracked;
-
-    while ((tracked = tracking_list_take(list)) != NULL)
-        tracked_free(tracked);
-}
-
 void tracking_destroy(struct tracking *tracking, int worker_count)
 {
     if (tracking == NULL)
         return;
     for (int i = 0; i < worker_count; i++)
-        free_list(&tracking->broadcasts[i].list);
+        tracking_list_release(&tracking->broadcasts[i].list);
     for (uint32_t i = 0; i < tracking->table_count; i++)
         tracking_table_clear(&tracking->tables[i]);
     tracking_prefixes_release(&tracking->prefixes);
@@ -88,6 +81,7 @@ static void enlist(struct engine *engine, struct tracker *tracker)
     tracking->trackers = tracker;
     mutex_unlock(&tracking->lock);
     tracking->clients++;
+    event_count_listener(engine, 1);
 }
 
 static void delist(struct engine *engine, struct tracker *tracker)
@@ -104,6 +98,7 @@ static void delist(struct engine *engine, struct tracker *tracker)
     tracker->prev = tracker->next = NULL;
     mutex_unlock(&tracking->lock);
     tracking->clients--;
+    event_count_listener(engine, -1);
 }
 
 static void add_prefix(struct tracking *tracking, struct tracker *tracker, struct bytes name)
@@ -215,10 +210,15 @@ static bool is_wanted(const struct client *client)
     return !(mode & TRACKING_OPTIN && !(client->flags & CLIENT_CACHING)) && !(mode & TRACKING_OPTOUT && client->flags & CLIENT_CACHING);
 }
 
-static void count_change(struct tracking *tracking, struct tracking_change change)
+/* Each key in a table counts as a listener, while the table's partition is locked: its change will be noted. */
+static void count_change(struct engine *engine, struct tracking_change change)
 {
-    if (change.keys != 0)
+    struct tracking *tracking = engine->tracking;
+
+    if (change.keys != 0) {
         atomic_fetch_add_explicit(&tracking->keys, change.keys, memory_order_relaxed);
+        event_count_listener(engine, change.keys);
+    }
     if (change.items != 0)
         atomic_fetch_add_explicit(&tracking->items, change.items, memory_order_relaxed);
 }
@@ -234,7 +234,7 @@ void tracking_remember(struct call *call)
         const struct call_key *key = &call->keys[i];
 
         if (!(key->flags & KEY_NOT_KEY))
-            count_change(tracking, tracking_table_add(&tracking->tables[partition_index(call->partitions, key->hash)], key->hash,
+            count_change(call->engine, tracking_table_add(&tracking->tables[partition_index(call->partitions, key->hash)], key->hash,
                 call->args[key->arg], client->tracker));
     }
 }
@@ -264,9 +264,9 @@ void tracking_disown(struct client *client, const struct command *command, const
     mem_free(more);
 }
 
-static void count_taken(struct tracking *tracking, const struct tracked_key *tracked)
+static void count_taken(struct engine *engine, const struct tracked_key *tracked)
 {
-    count_change(tracking, (struct tracking_change){ -1, -(int64_t)tracked->count });
+    count_change(engine, (struct tracking_change){ -1, -(int64_t)tracked->count });
 }
 
 void tracking_note(struct engine *engine, struct tracking_list *list, uint64_t by, const struct keyspace *keyspace, uint64_t hash,
@@ -276,7 +276,7 @@ void tracking_note(struct engine *engine, struct tracking_list *list, uint64_t b
     struct tracked_key *tracked = tracking_table_take(&tracking->tables[keyspace->partition->index], hash, key);
 
     if (tracked != NULL) {
-        count_taken(tracking, tracked);
+        count_taken(engine, tracked);
     } else {
         const struct tracked_key *last = list->last;
 
@@ -291,11 +291,14 @@ void tracking_note(struct engine *engine, struct tracking_list *list, uint64_t b
 void tracking_note_all(struct engine *engine, struct tracking_list *list)
 {
     struct tracking *tracking = engine->tracking;
-    struct tracked_key *all = tracked_create(bytes_of("", 0));
+    struct tracked_key *all;
 
+    if (list->last != NULL && list->last->is_all)
+        return;                         /* FLUSHALL, which is about all databases */
+    all = tracked_create(bytes_of("", 0));
     all->is_all = true;
     for (uint32_t i = 0; i < tracking->table_count; i++)
-        count_change(tracking, tracking_table_clear(&tracking->tables[i]));
+        count_change(engine, tracking_table_clear(&tracking->tables[i]));
     tracking_list_append(list, all);
 }
 
@@ -309,7 +312,7 @@ static int trim_table(struct worker *worker, uint32_t index, int64_t most, struc
 
     partition_lock(partition);
     while (count < most && (tracked = tracking_table_take_any(&engine->tracking->tables[index], &worker->turn.random)) != NULL) {
-        count_taken(engine->tracking, tracked);
+        count_taken(engine, tracked);
         tracked->by = 0;
         tracking_list_append(list, tracked);
         count++;

@@ -84,7 +84,11 @@ void tracking_note(struct engine *engine, struct tracking_list *list, uint64_t b
 void tracking_note_all(struct engine *engine, struct tracking_list *list);
 /* Sends what was noted, and empties the list. The messages leave when the log covers `lsn`. A list must not be dropped, even if what it is
  * about was taken back: its keys are in no table any more. `worker`: that of the calling thread, NULL if it is none. Any locks. */
-void tracking_send(struct engine *engine, struct worker *worker, struct tracking_list *list, uint64_t lsn);
+void tracking_send(struct engine *engine, const struct worker *worker, struct tracking_list *list, uint64_t lsn);
+/* Moves all of `from` to the end of `to`. */
+void tracking_list_move(struct tracking_list *to, struct tracking_list *from);
+/* What was not sent as the server ends is dropped. */
+void tracking_list_release(struct tracking_list *list);
 /* At the end of a turn: the messages of the broadcasting mode; and if the tables have too many keys (tracking-table-max-keys), some of
  * them are invalidated. Without locks. */
 void tracking_end_turn(struct worker *worker);

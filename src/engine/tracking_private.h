@@ -125,9 +125,12 @@ void tracking_prefixes_match(struct tracking_prefixes *all, struct tracked_key *
 enum tracking_audience { TRACKING_TO_READERS, TRACKING_TO_ALL };
 
 /* As tracking_send. TRACKING_TO_READERS: the keys have not changed, so nothing is broadcast. */
-void tracking_send_to(struct engine *engine, struct worker *worker, struct tracking_list *list, uint64_t lsn, enum tracking_audience audience);
+void tracking_send_to(struct engine *engine, const struct worker *worker, struct tracking_list *list, uint64_t lsn, enum tracking_audience audience);
 /* What was noted during the turn. */
 void tracking_send_broadcasts(struct worker *worker);
+
+/* tracking_list.c */
+
 void tracking_list_append(struct tracking_list *list, struct tracked_key *tracked);
 struct tracked_key *tracking_list_take(struct tracking_list *list);     /* the first; NULL: it is empty */
 

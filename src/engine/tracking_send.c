@@ -27,28 +27,6 @@ struct sending {
     size_t target_room;
 };
 
-void tracking_list_append(struct tracking_list *list, struct tracked_key *tracked)
-{
-    tracked->next = NULL;
-    if (list->last != NULL)
-        list->last->next = tracked;
-    else
-        list->first = tracked;
-    list->last = tracked;
-}
-
-struct tracked_key *tracking_list_take(struct tracking_list *list)
-{
-    struct tracked_key *tracked = list->first;
-
-    if (tracked == NULL)
-        return NULL;
-    list->first = tracked->next;
-    if (list->first == NULL)
-        list->last = NULL;
-    return tracked;
-}
-
 static void redirect(struct sending *sending, struct tracker *tracker, uint64_t receiver)
 {
     struct mail *mail = tracking_redirect_create(tracker, receiver, buffer_bytes(&sending->resp2.out), buffer_bytes(&sending->resp3.out),
@@ -208,7 +186,7 @@ struct list_mail {
     uint64_t lsn;
 };
 
-static void broadcast_later(struct worker *worker, struct tracking_list *list, uint64_t lsn)
+static void broadcast_later(const struct worker *worker, struct tracking_list *list, uint64_t lsn)
 {
     struct tracking_broadcast *broadcast = &worker->engine->tracking->broadcasts[worker->index];
     struct tracked_key *tracked;
@@ -237,7 +215,7 @@ static void post_list(struct worker *worker, struct tracking_list *list, uint64_
     mailbox_post(&worker->mailbox, &mail->mail);
 }
 
-void tracking_send_to(struct engine *engine, struct worker *worker, struct tracking_list *list, uint64_t lsn, enum tracking_audience audience)
+void tracking_send_to(struct engine *engine, const struct worker *worker, struct tracking_list *list, uint64_t lsn, enum tracking_audience audience)
 {
     bool broadcasts = audience == TRACKING_TO_ALL && engine->tracking->broadcasters > 0;
     struct tracking_list later = { 0 };
@@ -266,7 +244,7 @@ void tracking_send_to(struct engine *engine, struct worker *worker, struct track
         post_list(engine->workers[0], &later, lsn);
 }
 
-void tracking_send(struct engine *engine, struct worker *worker, struct tracking_list *list, uint64_t lsn)
+void tracking_send(struct engine *engine, const struct worker *worker, struct tracking_list *list, uint64_t lsn)
 {
     if (list->first != NULL)
         tracking_send_to(engine, worker, list, lsn, TRACKING_TO_ALL);

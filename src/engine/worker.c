@@ -30,6 +30,7 @@ void worker_release(struct worker *worker)
 {
     blocking_drop_notes(worker);
     delivery_stop(worker);
+    event_list_release(&worker->events);
     mem_free(worker->deadlines);
     arena_release(&worker->arena);
     mailbox_release(&worker->mailbox);

@@ -6,8 +6,8 @@
 
 #include "base/arena.h"
 #include "call/call.h"
+#include "engine/event_list.h"
 #include "engine/mail.h"
-#include "engine/tracking.h"
 #include "tier/tier.h"
 
 struct engine;
@@ -22,6 +22,7 @@ struct worker {
     struct arena arena;             /* this worker */
     struct call_key keys[WORKER_KEYS];
     struct load_batch loads;        /* this worker: posted at the end of the turn */
+    struct event_list events;       /* this worker: of the call that runs */
     struct client *clients;         /* this worker: all, newest first */
     int client_count;
     struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order */
@@ -31,7 +32,6 @@ struct worker {
     struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve waiters (engine/blocking.h) */
     struct mail *delivery_first, *delivery_last;            /* this worker: replies for its own clients that waited for keys */
     struct subscribers *subscribers;        /* this worker: of its clients (engine/delivery.h); NULL: there were none yet */
-    struct tracking_list tracking;  /* this worker: changed keys that clients are to be notified of */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
     uint32_t expire_next;           /* partition where the active expiry goes on */

@@ -171,7 +171,7 @@ static const char *refusal_of(struct script_context *context, struct call *call)
 
     if (flags & (COMMAND_NOSCRIPT | COMMAND_UNIT))
         return "ERR This Redis command is not allowed from script";
-    if (flags & COMMAND_WRITE && start->reads_only)
+    if (flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE) && start->reads_only)
         return "ERR Write commands are not allowed from read-only scripts.";
     if (flags & COMMAND_DENYOOM && start->lacks_memory && !context->has_written)
         return "OOM command not allowed when used memory > 'maxmemory'.";

@@ -42,6 +42,10 @@ enum command_flag {
     /* Kelvin's own, not shown to clients. */
     COMMAND_EXCLUSIVE = 1 << 24,        /* runs with all partitions locked */
     COMMAND_MAY_REPLICATE = 1 << 26,    /* delayed by CLIENT PAUSE WRITE, like writes, because Redis may send it to replicas */
+    COMMAND_UNIT = 1 << 27,             /* runs other commands, as one unit (engine/unit.h): EXEC, EVAL ... */
+    COMMAND_RUNS_QUEUE = 1 << 28,       /* EXEC */
+    COMMAND_NOT_QUEUED = 1 << 29,       /* runs at once after MULTI */
+    COMMAND_WHOLE = 1 << 30,            /* shows or needs keys that it does not name: in a unit it needs all partitions */
     COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */
 };
 

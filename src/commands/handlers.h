@@ -24,6 +24,7 @@
 #include "commands/connection.def"
 #include "commands/client.def"
 #include "commands/command.def"
+#include "commands/transaction.def"
 #include "commands/misc.def"
 #include "commands/saving.def"
 #include "commands/admin.def"

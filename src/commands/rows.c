@@ -70,6 +70,11 @@ const struct command command_commands[] = {
     { .name = NULL },
 };
 
+const struct command transaction_commands[] = {
+#include "commands/transaction.def"
+    { .name = NULL },
+};
+
 const struct command misc_commands[] = {
 #include "commands/misc.def"
     { .name = NULL },

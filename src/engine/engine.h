@@ -20,6 +20,7 @@
 
 struct blocking;
 struct engine;
+struct watch_table;
 struct lazy_free;
 struct rewrite;
 struct backups;
@@ -57,6 +58,7 @@ struct engine {
     int worker_count;
     struct job_pool *jobs;
     struct blocking *blocking;      /* engine/blocking.h */
+    struct watch_table *watches;    /* engine/watch.h */
     struct lazy_free *lazy_free;
     struct rewrite *rewrite;
     struct backups *backups;        /* lifecycle/backups.h */
@@ -103,9 +105,9 @@ struct engine {
     _Atomic int64_t reply_wanted_ms;        /* wall clock: when a client last had to wait because they are too many; 0: never */
     struct client *_Atomic big_client;      /* holds the one big-call token (tier rule 7); NULL: free */
 
+    _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
-    _Atomic uint64_t promise_count; /* changes that are still to serve clients that wait (engine/blocking.h); the same */
 
     /* Set by server: ends the process, with that status; any thread. All there is to do before has been done. */
     void (*end)(void *context, int status);

@@ -40,6 +40,11 @@ void execute_reply_unknown_child(struct call *call, const struct command *contai
         (int)call->args[1].size, call->args[1].data).data, upper_name(call, container));
 }
 
+void execute_reply_busy(struct call *call)
+{
+    reply_errorf(call, "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
+}
+
 /* A dump or the log cannot be written: writes are refused, and so is PING, so that monitoring notices. */
 bool execute_disks_allow(struct call *call, struct aof *aof)
 {

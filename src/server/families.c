@@ -21,6 +21,7 @@ const struct command *const *families_of_commands(void)
         connection_commands,
         client_commands,
         command_commands,
+        transaction_commands,
         misc_commands,
         saving_commands,
         admin_commands,

@@ -53,6 +53,8 @@ class UnitKillTest(unittest.TestCase):
             for thread in changers + helpers:
                 thread.start()
             time.sleep(chance.uniform(0.05, 0.6))
+            for changer in changers:
+                changer.may_end = True
             server.kill9()
             for thread in changers + helpers:
                 thread.stop()

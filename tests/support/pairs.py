@@ -53,6 +53,7 @@ class Client(threading.Thread):
         self.server, self.random, self.halt = server, random.Random(seed), threading.Event()
         self.wrong = None
         self.done = 0
+        self.may_end = False        # whether the server is going to be killed
 
     def run(self):
         try:
@@ -61,7 +62,7 @@ class Client(threading.Thread):
                     self.once(client)
                     self.done += 1
         except OSError as error:
-            if not self.halt.is_set() and self.server.alive():
+            if not self.halt.is_set() and not self.may_end:
                 self.wrong = "%s: %s" % (type(error).__name__, error)
 
     def stop(self):

@@ -216,7 +216,7 @@ static void main_of_unit(void *context)
     if (unit->command->flags & COMMAND_UNIT)
         unit->command->run(&call);
     else
-        unit_call(unit, &call);
+        unit_call_uncounted(unit, &call);
     unit->failed = call.failed;
     unit->error_counted = call.error_counted;
 }

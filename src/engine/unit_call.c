@@ -189,15 +189,28 @@ void unit_run_inner(struct unit *unit, struct call *call)
 
 bool unit_call(struct unit *unit, struct call *call)
 {
-    struct worker *worker = unit->worker;
     struct arena_mark mark;
     int64_t began_ns;
+    bool done;
 
     if (!unit_go_on(unit))
         return false;
     wait_for_memory(unit);
     began_ns = clock_mono_ns();
     mark = arena_mark(&unit->arena);
+    done = unit_call_uncounted(unit, call);
+    if (done) {
+        execute_account(call, unit->worker, clock_mono_ns() - began_ns);
+        execute_notify_monitors(call, unit->worker);
+    }
+    arena_rewind(&unit->arena, mark);
+    return done;
+}
+
+bool unit_call_uncounted(struct unit *unit, struct call *call)
+{
+    struct worker *worker = unit->worker;
+
     if (call->command->keys != NULL)
         execute_find_keys(call, worker);
     if (!run(unit, call))
@@ -209,7 +222,5 @@ bool unit_call(struct unit *unit, struct call *call)
     if (call->change_count > 0)
         unit->has_changed = true;
     unit->change_count += call->change_count;
-    execute_account(call, worker, clock_mono_ns() - began_ns);
-    arena_rewind(&unit->arena, mark);
     return true;
 }

@@ -159,7 +159,7 @@ struct loading {
     struct call *call;
     struct worker *worker;
     int seen, posted;
-    uint64_t pinned_bytes;
+    uint64_t posted_bytes, pinned_bytes, limit;     /* 0: no limit */
     enum unit_loading result;
 };
 
@@ -182,6 +182,7 @@ static void load_key(struct loading *loading, struct keyspace *keyspace, const s
         return;
     case TIER_WAIT:
         loading->posted++;
+        loading->posted_bytes += tier_record_size(call->engine->tier);
         loading->result = UNIT_IS_LOADING;
         return;
     case TIER_FAILED:
@@ -206,6 +207,8 @@ static bool visit_load(void *context, const struct planned *key)
     if (keyspace != NULL)
         load_key(loading, keyspace, key);
     partition_unlock(partition);
+    if (loading->limit > 0 && loading->posted_bytes + loading->pinned_bytes > loading->limit && loading->posted > 0)
+        return false;
     return loading->posted < LOADS_A_ROUND && loading->result != UNIT_CANT_LOAD;
 }
 
@@ -213,14 +216,14 @@ static bool visit_load(void *context, const struct planned *key)
 enum unit_loading unit_load(struct call *call, struct worker *worker)
 {
     struct loading loading = { .call = call, .worker = worker, .result = UNIT_IS_RESIDENT };
-    uint64_t limit = (uint64_t)config_number(call->engine->config, CONFIG_MAXMEMORY) / PINNED_SHARE;
 
+    loading.limit = (uint64_t)config_number(call->engine->config, CONFIG_MAXMEMORY) / PINNED_SHARE;
     if (call->engine->tier == NULL || call->command->flags & COMMAND_EXCLUSIVE)
         return UNIT_IS_RESIDENT;
     visit_keys(call, visit_load, &loading);
     if (loading.result == UNIT_CANT_LOAD) {
         reply_error(call, ERR_TIER_READ);
-    } else if (limit > 0 && loading.pinned_bytes > limit && call->command->flags & COMMAND_RUNS_QUEUE) {
+    } else if (loading.limit > 0 && loading.pinned_bytes > loading.limit && call->command->flags & COMMAND_RUNS_QUEUE) {
         loading.result = UNIT_CANT_LOAD;
         reply_errorf(call, "ERR the cold keys of this transaction need more than a quarter of maxmemory at once");
     }

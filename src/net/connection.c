@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
+#include "engine/transaction.h"
 #include "net/connection_private.h"
 
 enum {
@@ -119,6 +120,8 @@ void connection_count_memory(struct connection *connection)
 
     if (connection->closing)
         return;
+    if (connection->client.transaction != NULL)
+        now += connection->client.transaction->size;
     if (reply->share_count + writing->share_count > 0)
         now += shares_alone(reply) + shares_alone(writing);
     if (now == before)

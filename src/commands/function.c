@@ -64,6 +64,13 @@ static void reply_problem(struct call *call, const struct buffer *error)
     reply_errorf(call, "%.*s", (int)error->size, error->data);
 }
 
+/* A cut locks all partitions: it can't come between the change and its record in the log, as these are locked until that is there. */
+static void note_change(struct call *call)
+{
+    partition_assert_locked_debug(&call->partitions->partitions[0]);
+    call->change_count++;
+}
+
 /* False: an error was replied, and nothing has changed. */
 static bool publish(struct call *call, struct load_job *work, enum registry_how how)
 {
@@ -71,7 +78,7 @@ static bool publish(struct call *call, struct load_job *work, enum registry_how 
         reply_problem(call, &work->error);
         return false;
     }
-    call->change_count++;
+    note_change(call);
     return true;
 }
 
@@ -209,7 +216,7 @@ void function_delete_command(struct call *call)
         return;
     }
     registry_publish(call->engine->scripts, next);
-    call->change_count++;
+    note_change(call);
     reply_ok(call->reply);
 }
 
@@ -225,7 +232,7 @@ void function_flush_command(struct call *call)
         return;
     }
     registry_publish(call->engine->scripts, library_set_empty());
-    call->change_count++;
+    note_change(call);
     reply_ok(call->reply);
 }
 

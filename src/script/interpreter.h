@@ -59,7 +59,9 @@ struct script_run {
     const struct bytes *args;
     int arg_count;
     const struct script_host *host;
-    uint32_t random_seed;           /* of math.random. Redis starts each EVAL with 0; a run that is repeated gets the same seed */
+    /* For a run that may have to be repeated: where its random numbers begin. 0 before the first attempt, which stores it; the
+     * attempts that follow draw the same numbers. NULL: never repeated. */
+    uint64_t *random_start;
 };
 
 enum script_result {

@@ -202,7 +202,7 @@ class FunctionTest(Commands):
 
     @kelvin_only
     def test_a_library_that_does_not_end_is_stopped(self):
-        other = self.client()
+        other = self.clients()[0]
         reply = []
         thread = threading.Thread(target=lambda: reply.append(self.c.call("FUNCTION", "LOAD", "#!lua name=loop\nwhile true do end")))
         thread.start()

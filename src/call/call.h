@@ -88,6 +88,8 @@ struct call {
     struct propagation *expired, *expired_last;     /* DELs of expired keys: logged first */
     size_t reply_start;                 /* offset in the client's output where this call's reply begins */
     bool failed;                        /* it replied an error */
+    bool error_counted;                 /* ... of a command that it ran, in whose name it was counted */
+    bool keeps_reply;                   /* CLIENT REPLY OFF came in the middle of it: what it has replied before is sent */
     bool parked;                        /* it has not replied: it will be run again */
     const struct call_wait *wait;       /* it waits for keys; or NULL */
     int64_t ran_ns;                     /* of a unit's request: how long it has run, without the time it waited */

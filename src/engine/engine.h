@@ -60,6 +60,7 @@ struct engine {
     struct job_pool *jobs;
     struct blocking *blocking;      /* engine/blocking.h */
     struct watch_table *watches;    /* engine/watch.h */
+    struct running_scripts *running_scripts;        /* engine/running_scripts.h */
     struct lazy_free *lazy_free;
     struct registry *scripts;       /* script/registry.h */
     struct rewrite *rewrite;

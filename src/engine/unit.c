@@ -7,8 +7,12 @@
 #include "engine/blocking.h"
 #include "engine/execute_private.h"
 #include "engine/memory_queue.h"
+#include "engine/running_scripts.h"
+#include "engine/script_run.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
+
+enum { BUFFERS_KEPT = 64 * 1024 };
 
 /* The claim was granted: its client's worker goes on with it. Under the owners' lock. */
 static void wake_claimant(struct claim *claim)
@@ -20,31 +24,54 @@ static void wake_claimant(struct claim *claim)
 
 static struct unit *create(struct call *call, struct worker *worker)
 {
-    struct unit *unit = worker->unit_spare != NULL ? worker->unit_spare : mem_alloc(sizeof(*unit));
+    struct unit *unit = worker->unit_spare;
 
+    if (unit == NULL) {
+        unit = mem_zalloc(sizeof(*unit));
+        arena_init(&unit->arena);
+        aof_group_init(&unit->group);
+        reply_init(&unit->reply, 2);
+    }
     worker->unit_spare = NULL;
-    *unit = (struct unit){ .worker = worker, .client = call->client, .command = call->command };
+    *unit = (struct unit){ .worker = worker, .client = call->client, .command = call->command, .arena = unit->arena,
+        .group = unit->group, .reply = unit->reply };
+    unit->reply.protocol = call->client->reply.protocol;
     claim_init(&unit->claim, wake_claimant, unit);
-    arena_init(&unit->arena);
-    aof_group_init(&unit->group);
-    reply_init(&unit->reply, call->client->reply.protocol);
     unit->releases_pins = !(call->command->flags & COMMAND_EXCLUSIVE) && call->client->transaction == NULL;
     call->client->unit = unit;
     return unit;
 }
 
+static void free_unit(struct unit *unit)
+{
+    arena_release(&unit->arena);
+    aof_group_release(&unit->group);
+    reply_release(&unit->reply);
+    mem_free(unit);
+}
+
+/* One is kept, with its buffers unless they are large. */
 static void destroy(struct unit *unit)
 {
     struct worker *worker = unit->worker;
 
     unit->client->unit = NULL;
-    arena_release(&unit->arena);
-    aof_group_release(&unit->group);
-    reply_release(&unit->reply);
-    if (worker->unit_spare == NULL)
-        worker->unit_spare = unit;
-    else
-        mem_free(unit);
+    script_start_release(&unit->start);
+    if (worker->unit_spare != NULL || unit->group.text.capacity + unit->reply.out.capacity > BUFFERS_KEPT) {
+        free_unit(unit);
+        return;
+    }
+    arena_reset(&unit->arena);
+    aof_group_clear(&unit->group);
+    reply_truncate(&unit->reply, 0);
+    worker->unit_spare = unit;
+}
+
+void unit_free_spare(struct worker *worker)
+{
+    if (worker->unit_spare != NULL)
+        free_unit(worker->unit_spare);
+    worker->unit_spare = NULL;
 }
 
 /* The partition has no promise to keep any more, and is locked. */
@@ -116,6 +143,7 @@ void unit_note_busy(struct unit *unit, int64_t ran_ns)
     if (unit->claim.busy || ran_ns / 1000000 < config_number(engine->config, CONFIG_BUSY_REPLY_THRESHOLD))
         return;
     unit->claim.busy = true;
+    running_script_publish(unit);
     unit->counts_as_busy = unit->owns_all;
     if (unit->counts_as_busy)
         engine->busy_count++;
@@ -154,6 +182,7 @@ static void start_over(struct unit *unit, struct call *call)
     unit->failed = false;
     unit->stop = UNIT_GOES_ON;
     unit->restarts++;
+    unit->worker->turn.random = unit->random;
     turn_count(&unit->worker->turn, STAT_UNIT_RESTARTS, 1);
     unit_want(unit, call);
     unit->claim.wants_token = true;
@@ -171,6 +200,7 @@ static void main_of_unit(void *context)
     else
         unit_call(unit, &call);
     unit->failed = call.failed;
+    unit->error_counted = call.error_counted;
 }
 
 /* Runs the fiber. False: it is suspended. */
@@ -184,6 +214,8 @@ static bool enter(struct unit *unit)
         CHECK(unit->fiber != NULL);
         unit->began_ns = clock_mono_ns();
         unit->now_ms = worker->turn.now_ms;
+        if (unit->restarts == 0)
+            unit->random = worker->turn.random;
     }
     unit->wait = UNIT_RUNS;
     unit->entered_ns = clock_mono_ns();
@@ -221,7 +253,9 @@ static enum run_result finish(struct unit *unit, struct call *call)
     commit(unit);
     client->flags &= ~(uint32_t)CLIENT_NO_BLOCKING;
     call->failed = unit->failed;
+    call->error_counted = unit->error_counted;
     deliver_reply(unit);
+    call->keeps_reply = unit->keeps_reply;
     call->ran_ns = unit->ran_ns;
     destroy(unit);
     return RUN_DONE;
@@ -280,9 +314,12 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
     }
 }
 
-enum run_result unit_run(struct call *call, struct worker *worker)
+enum run_result unit_run(struct call *call, struct worker *worker, const struct script_start *start)
 {
     struct unit *unit = create(call, worker);
+
+    if (start != NULL)
+        unit->start = *start;
 
     unit->args = call->args;
     unit->arg_count = call->arg_count;

@@ -168,15 +168,25 @@ bool unit_go_on(struct unit *unit)
     return unit->stop == UNIT_GOES_ON;
 }
 
+void unit_run_inner(struct unit *unit, struct call *call)
+{
+    int64_t began_ns = clock_mono_ns();
+
+    call->command->run(call);
+    execute_account(call, unit->worker, clock_mono_ns() - began_ns);
+}
+
 bool unit_call(struct unit *unit, struct call *call)
 {
     struct worker *worker = unit->worker;
+    struct arena_mark mark;
     int64_t began_ns;
 
     if (!unit_go_on(unit))
         return false;
     wait_for_memory(unit);
     began_ns = clock_mono_ns();
+    mark = arena_mark(&unit->arena);
     if (call->command->keys != NULL)
         execute_find_keys(call, worker);
     if (!run(unit, call))
@@ -189,5 +199,6 @@ bool unit_call(struct unit *unit, struct call *call)
         unit->has_changed = true;
     unit->change_count += call->change_count;
     execute_account(call, worker, clock_mono_ns() - began_ns);
+    arena_rewind(&unit->arena, mark);
     return true;
 }

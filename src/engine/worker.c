@@ -32,7 +32,7 @@ void worker_release(struct worker *worker)
     blocking_drop_notes(worker);
     scripts_release(worker);
     mem_free(worker->deadlines);
-    mem_free(worker->unit_spare);
+    unit_free_spare(worker);
     fiber_pool_release(&worker->fibers);
     arena_release(&worker->arena);
     mailbox_release(&worker->mailbox);

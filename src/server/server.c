@@ -12,6 +12,7 @@
 #include "base/message.h"
 #include "base/version.h"
 #include "engine/blocking.h"
+#include "engine/running_scripts.h"
 #include "engine/watch.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
@@ -58,6 +59,8 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->watches = watch_table_create(engine->partitions->count);
     engine->blocking = blocking_create(engine);
     engine->scripts = registry_create();
+    engine->running_scripts = running_scripts_create();
+    engine->reply_running_script = running_scripts_reply;
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
@@ -271,6 +274,7 @@ static void take_down(struct server *server)
     blocking_destroy(engine->blocking);
     watch_table_destroy(engine->watches);
     lazy_free_destroy(engine->lazy_free);
+    running_scripts_destroy(engine->running_scripts);
     registry_destroy(engine->scripts);
     tier_close(engine->tier);
     partitions_destroy(engine->partitions);

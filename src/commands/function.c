@@ -3,10 +3,11 @@
  * A library's code is run by a job, before the command claims anything. What it gave is published with all partitions owned and locked, and
  * logged as every write: a checkpoint's cut comes before both or after both.
  */
+#include "commands/function.h"
+
 #include "base/mem.h"
 #include "call/call.h"
 #include "commands/admin.h"
-#include "commands/function.h"
 #include "commands/handlers.h"
 #include "engine/engine.h"
 #include "engine/scripts.h"

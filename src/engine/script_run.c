@@ -35,7 +35,7 @@ static bool find_function(struct call *call, struct registry_view *view, struct 
         reply_errorf(call, "ERR Function not found");
         return false;
     }
-    start->library = library_hold((struct library *)start->function->library);
+    start->library = registry_library_hold((struct registry_library *)start->function->library);
     start->flags = start->function->flags;
     return true;
 }
@@ -103,7 +103,7 @@ bool script_find(struct call *call, struct script_start *start)
 void script_start_release(struct script_start *start)
 {
     source_release(start->source);
-    library_release(start->library);
+    registry_library_release(start->library);
     *start = (struct script_start){ .source = NULL };
 }
 

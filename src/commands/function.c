@@ -12,7 +12,6 @@
 #include "engine/engine.h"
 #include "engine/scripts.h"
 #include "script/library_dump.h"
-#include "script/library_head.h"
 
 enum load_kind { LOAD_TEXT, LOAD_DUMP };
 

@@ -21,7 +21,7 @@ static void reply_flags(struct reply *reply, uint32_t flags)
     reply_later_set(reply, later, count);
 }
 
-static void reply_function(struct reply *reply, const struct registry_function *function)
+static void reply_function(struct reply *reply, const struct library_function *function)
 {
     reply_map(reply, 3);
     reply_bulk_string(reply, "name");
@@ -35,7 +35,7 @@ static void reply_function(struct reply *reply, const struct registry_function *
     reply_flags(reply, function->flags);
 }
 
-static void reply_library(struct reply *reply, const struct registry_library *library, bool with_code)
+static void reply_library(struct reply *reply, const struct library *library, bool with_code)
 {
     reply_map(reply, with_code ? 4 : 3);
     reply_bulk_string(reply, "library_name");

@@ -76,6 +76,11 @@ const struct command transaction_commands[] = {
     { .name = NULL },
 };
 
+const struct command pubsub_commands[] = {
+#include "commands/pubsub.def"
+    { .name = NULL },
+};
+
 const struct command misc_commands[] = {
 #include "commands/misc.def"
     { .name = NULL },

@@ -1,5 +1,8 @@
 /* The life of a call: find, check, pass the gate of memory, run under locks (execute_locked.c), account. */
+#include <string.h>
+
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "call/command_keys.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
@@ -56,10 +59,8 @@ static bool is_allowed(struct call *call)
         reply_error(call, ERR_NOT_LOADED);
         return false;
     }
-    if (__builtin_expect(call->client->flags & CLIENT_MONITOR, 0) && flags & (COMMAND_READONLY | COMMAND_WRITE)) {
-        reply_errorf(call, "ERR Replica can't interact with the keyspace");     /* as Redis says it: a monitor is a kind of replica there */
+    if (__builtin_expect(call->client->flags & (CLIENT_MONITOR | CLIENT_LISTENS), 0) && !execute_allows_listener(call))
         return false;
-    }
     if (__builtin_expect(engine->busy_count > 0, 0) && !(flags & COMMAND_ALLOW_BUSY)) {
         execute_reply_busy(call);
         return false;
@@ -177,18 +178,35 @@ void execute_count_rejected(struct call *call)
     execute_note_error(call);
 }
 
-/* CLIENT REPLY OFF and SKIP. */
+/* CLIENT REPLY OFF and SKIP. Pushes are sent even so, also as the reply of a command. */
 static void drop_unwanted_reply(struct call *call)
 {
     struct client *client = call->client;
 
-    if (client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP) && !call->keeps_reply)
+    if (client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP) && !call->replied_push && !call->keeps_reply)
         reply_truncate(&client->reply, call->reply_start);
     client->flags &= (uint32_t)~CLIENT_REPLY_SKIP;
     if (client->flags & CLIENT_REPLY_SKIP_NEXT) {
         client->flags &= (uint32_t)~CLIENT_REPLY_SKIP_NEXT;
         client->flags |= CLIENT_REPLY_SKIP;
     }
+}
+
+static bool is_client_command(const struct command *command)
+{
+    return command != NULL && strncmp(command->name, "client", 6) == 0;
+}
+
+/* What CLIENT REPLY and CLIENT CACHING have said about this call is over. CLIENT CACHING is about the next command that is not CLIENT. */
+static void end_client_options(struct call *call)
+{
+    struct client *client = call->client;
+
+    if (LIKELY(!(client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_CACHING))))
+        return;
+    drop_unwanted_reply(call);
+    if (!is_client_command(call->command))
+        client->flags &= ~(uint32_t)CLIENT_CACHING;
 }
 
 static void end_waiting(struct engine *engine, struct client *client)
@@ -211,7 +229,7 @@ static enum run_result end_blocking(struct call *call, struct worker *worker)
     atomic_fetch_sub_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
     blocking_take_reply(worker, client);
     client->commands++;
-    drop_unwanted_reply(call);
+    end_client_options(call);
     return RUN_DONE;
 }
 
@@ -275,7 +293,7 @@ static enum run_result end_refused(struct call *call)
     note_refused(call);
     if (call->command != NULL && call->command->flags & COMMAND_RUNS_QUEUE)
         execute_discard(call);
-    drop_unwanted_reply(call);
+    end_client_options(call);
     note_paused(call->client, call->engine, false);
     end_waiting(call->engine, call->client);
     return RUN_DONE;
@@ -301,7 +319,7 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
 
 static enum run_result end_done(struct call *call, struct worker *worker, bool ran)
 {
-    drop_unwanted_reply(call);
+    end_client_options(call);
     end_waiting(call->engine, call->client);
     if (ran)
         notify_monitors(call, worker);

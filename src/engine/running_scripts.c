@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "engine/script_run.h"
-#include "script/registry_library.h"
+#include "script/library.h"
 
 struct running_scripts {
     struct mutex lock;              /* leaf */

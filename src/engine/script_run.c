@@ -35,7 +35,7 @@ static bool find_function(struct call *call, struct registry_view *view, struct 
         reply_errorf(call, "ERR Function not found");
         return false;
     }
-    start->library = registry_library_hold((struct registry_library *)start->function->library);
+    start->library = library_hold((struct library *)start->function->library);
     start->flags = start->function->flags;
     return true;
 }
@@ -103,7 +103,7 @@ bool script_find(struct call *call, struct script_start *start)
 void script_start_release(struct script_start *start)
 {
     source_release(start->source);
-    registry_library_release(start->library);
+    library_release(start->library);
     *start = (struct script_start){ .source = NULL };
 }
 
@@ -171,7 +171,7 @@ static const char *refusal_of(struct script_context *context, struct call *call)
 
     if (flags & (COMMAND_NOSCRIPT | COMMAND_UNIT))
         return "ERR This Redis command is not allowed from script";
-    if (flags & COMMAND_WRITE && start->reads_only)
+    if (flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE) && start->reads_only)
         return "ERR Write commands are not allowed from read-only scripts.";
     if (flags & COMMAND_DENYOOM && start->lacks_memory && !context->has_written)
         return "OOM command not allowed when used memory > 'maxmemory'.";

@@ -6,14 +6,14 @@
 #include <stdint.h>
 
 struct source;
-struct registry_library;
-struct registry_function;
+struct library;
+struct library_function;
 
 /* What a request is going to run. */
 struct script_start {
     struct source *source;                  /* held; or NULL: a function */
-    struct registry_library *library;                /* held */
-    const struct registry_function *function;        /* of the library */
+    struct library *library;                /* held */
+    const struct library_function *function;        /* of the library */
     uint32_t flags;                         /* enum script_flags, or SCRIPT_COMPATIBLE */
     bool reads_only;                        /* EVAL_RO, FCALL_RO, or the script says so */
     bool lacks_memory;                      /* writes that need memory get an error */

@@ -5,6 +5,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/blocking.h"
+#include "engine/delivery.h"
+#include "engine/event.h"
 #include "engine/execute_private.h"
 #include "engine/memory_queue.h"
 #include "engine/running_scripts.h"
@@ -34,7 +36,7 @@ static struct unit *create(struct call *call, struct worker *worker)
     }
     worker->unit_spare = NULL;
     *unit = (struct unit){ .worker = worker, .client = call->client, .command = call->command, .arena = unit->arena,
-        .group = unit->group, .reply = unit->reply };
+        .group = unit->group, .reply = unit->reply, .events = unit->events };
     unit->reply.protocol = call->client->reply.protocol;
     claim_init(&unit->claim, wake_claimant, unit);
     unit->releases_pins = !(call->command->flags & COMMAND_EXCLUSIVE) && call->client->transaction == NULL;
@@ -46,6 +48,7 @@ static void free_unit(struct unit *unit)
 {
     arena_release(&unit->arena);
     aof_group_release(&unit->group);
+    event_list_release(&unit->events);
     reply_release(&unit->reply);
     mem_free(unit);
 }
@@ -150,6 +153,18 @@ void unit_note_busy(struct unit *unit, int64_t ran_ns)
     owners_wake(&engine->partitions->owners, &unit->claim);
 }
 
+static void send_messages(struct unit *unit)
+{
+    struct engine *engine = unit->worker->engine;
+    uint64_t lsn = unit->client->lsn_needed;
+
+    if (event_list_is_empty(&unit->events) && unit->messages.first == NULL)
+        return;
+    tracking_send(engine, unit->worker, &unit->events.changed, lsn);
+    event_collect(engine, &unit->events, &unit->messages);
+    publish_send(engine, unit->worker, &unit->messages, lsn);
+}
+
 /* The unit's changes go into the log, in one piece, while no other unit can see them. */
 static void commit(struct unit *unit)
 {
@@ -166,17 +181,20 @@ static void commit(struct unit *unit)
     }
     if (client->lsn_needed > worker->turn.lsn_seen)
         worker->turn.lsn_seen = client->lsn_needed;
+    send_messages(unit);
     blocking_promise_noted(worker, unit);
     give_partitions(unit, lsn);
     if (unit->change_count > 0)
         atomic_fetch_add_explicit(&engine->dirty, unit->change_count, memory_order_relaxed);
 }
 
-/* Its own requests' attempts have changed nothing: all it has is given up. */
+/* The attempt has changed nothing but what had expired: all the unit has is given up. */
 static void start_over(struct unit *unit, struct call *call)
 {
-    CHECK(unit->change_count == 0 && unit->group.count == 0 && unit->noted_first == NULL);
-    give_partitions(unit, 0);
+    CHECK(unit->change_count == 0 && unit->messages.first == NULL);
+    event_list_forget_misses(&unit->events);
+    commit(unit);
+    aof_group_clear(&unit->group);
     arena_reset(&unit->arena);
     reply_truncate(&unit->reply, 0);
     unit->failed = false;
@@ -255,6 +273,7 @@ static enum run_result finish(struct unit *unit, struct call *call)
     call->failed = unit->failed;
     call->error_counted = unit->error_counted;
     deliver_reply(unit);
+    delivery_end_hold(client);
     call->keeps_reply = unit->keeps_reply;
     call->ran_ns = unit->ran_ns;
     destroy(unit);
@@ -291,6 +310,17 @@ static enum run_result put_off(struct unit *unit, struct call *call, struct work
     return RUN_PARKED;
 }
 
+/* A client that gets messages gets them after the reply, which comes in one piece. */
+static void hold_pushes(struct unit *unit, const struct call *call)
+{
+    struct client *client = unit->client;
+
+    if (client->flags & CLIENT_PUSHES_HELD)
+        return;
+    if (client->listener != NULL || unit_flags(call) & COMMAND_PUBSUB)
+        delivery_hold(client);
+}
+
 static enum run_result go_on(struct unit *unit, struct call *call, struct worker *worker)
 {
     for (;;) {
@@ -301,6 +331,7 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
             if (must_not_write(unit))
                 return put_off(unit, call, worker);
             unit->client->flags |= CLIENT_NO_BLOCKING;
+            hold_pushes(unit, call);
         }
         if (!enter(unit))
             return RUN_PARKED;

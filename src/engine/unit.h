@@ -23,6 +23,8 @@
 #include "call/call.h"
 #include "engine/engine.h"
 #include "keyspace/owners.h"
+#include "engine/event_list.h"
+#include "engine/publish.h"
 #include "engine/script_start.h"
 #include "persist/aof.h"
 
@@ -68,6 +70,10 @@ struct unit {
     struct random random;               /* the worker's generator as it was before the first attempt: all attempts draw the same numbers */
     struct aof_group group;             /* what will be logged */
     uint64_t change_count;
+    /* What will be sent to other clients when it is logged: notifications, in the order of the changes; and before them messages of PUBLISH,
+     * with the notifications of what came before. */
+    struct event_list events;
+    struct publish_batch messages;
     struct noted_key *noted_first, *noted_last;     /* keys that may serve waiting clients afterwards */
     struct script_start start;          /* what the request is to run; or not found yet */
     bool has_written;                   /* its script has called a command that writes */
@@ -84,6 +90,8 @@ enum run_result unit_run(struct call *call, struct worker *worker, const struct 
 /* On the fiber. Runs a command for the unit, of which `call` has command, client, reply and arguments, and waits for what it needs. False:
  * the unit is to end (unit->stop); nothing was replied. */
 bool unit_call(struct unit *unit, struct call *call);
+/* A call of the unit publishes a message: it is sent when the unit ends. Returns how many clients would get it now. */
+int64_t unit_publish(struct unit *unit, enum topic_kind kind, struct bytes channel, struct bytes text);
 /* On the fiber: runs a command that runs calls of its own (EVAL in EXEC). */
 void unit_run_inner(struct unit *unit, struct call *call);
 /* On the fiber: a call of the unit that is to be run: the arguments are borrowed. */

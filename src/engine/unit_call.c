@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "engine/blocking.h"
+#include "engine/event.h"
 #include "engine/execute_private.h"
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
@@ -30,6 +31,7 @@ struct call unit_new_call(struct unit *unit, struct client *client, struct reply
         .client = client,
         .requester = unit->client,
         .unit = unit,
+        .events = &unit->events,
         .reply = reply,
         .args = args,
         .arg_count = arg_count,
@@ -166,6 +168,15 @@ bool unit_go_on(struct unit *unit)
     if (unit->kill != 0 && unit->stop == UNIT_GOES_ON)
         unit->stop = UNIT_KILLED;
     return unit->stop == UNIT_GOES_ON;
+}
+
+int64_t unit_publish(struct unit *unit, enum topic_kind kind, struct bytes channel, struct bytes text)
+{
+    struct engine *engine = unit->worker->engine;
+
+    event_collect(engine, &unit->events, &unit->messages);
+    publish_collect(engine, &unit->messages, kind, channel, text);
+    return publish_receivers(engine, kind, channel);
 }
 
 void unit_run_inner(struct unit *unit, struct call *call)

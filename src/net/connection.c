@@ -143,7 +143,7 @@ void connection_check(struct connection *connection, int64_t now_ms)
     int64_t timeout_s = config_number(connection->loop->engine->config, CONFIG_TIMEOUT);
 
     if (timeout_s > 0 && !connection->client.parked && !connection->waits_for_room &&
-        !(connection->client.flags & CLIENT_MONITOR) && now_ms - connection->client.active_ms > timeout_s * 1000) {
+        !(connection->client.flags & (CLIENT_MONITOR | CLIENT_SUBSCRIBED)) && now_ms - connection->client.active_ms > timeout_s * 1000) {
         connection_close(connection);
         return;
     }

@@ -40,16 +40,16 @@ static uint32_t find_place(const struct library_set *set, struct bytes name)
     return at;
 }
 
-const struct registry_function *library_set_function(const struct library_set *set, struct bytes name)
+const struct library_function *library_set_function(const struct library_set *set, struct bytes name)
 {
     return set->index_size > 0 ? set->index[find_place(set, name)] : NULL;
 }
 
 /* False: a function of that name is there already; `error` names the new one. */
-static bool add_to_index(struct library_set *set, const struct registry_library *library, struct buffer *error)
+static bool add_to_index(struct library_set *set, const struct library *library, struct buffer *error)
 {
     for (int i = 0; i < library->function_count; i++) {
-        const struct registry_function *function = &library->functions[i];
+        const struct library_function *function = &library->functions[i];
         uint32_t place = find_place(set, function->name);
 
         if (set->index[place] != NULL) {
@@ -80,9 +80,9 @@ static struct library_set *make_room(int count)
     return set;
 }
 
-static void put(struct library_set *set, struct registry_library *library)
+static void put(struct library_set *set, struct library *library)
 {
-    set->libraries[set->count++] = registry_library_hold(library);
+    set->libraries[set->count++] = library_hold(library);
     set->function_count += library->function_count;
 }
 
@@ -110,7 +110,7 @@ void library_set_release(struct library_set *set)
     if (set == NULL || atomic_fetch_sub_explicit(&set->references, 1, memory_order_acq_rel) != 1)
         return;
     for (int i = 0; i < set->count; i++)
-        registry_library_release(set->libraries[i]);
+        library_release(set->libraries[i]);
     mem_free(set->libraries);
     mem_free(set->index);
     mem_free(set);
@@ -118,23 +118,23 @@ void library_set_release(struct library_set *set)
 
 static int compare_name(const void *name, const void *library)
 {
-    return bytes_compare(*(const struct bytes *)name, (*(struct registry_library *const *)library)->script.name);
+    return bytes_compare(*(const struct bytes *)name, (*(struct library *const *)library)->script.name);
 }
 
 static int compare_libraries(const void *a, const void *b)
 {
-    return compare_name(&(*(struct registry_library *const *)a)->script.name, b);
+    return compare_name(&(*(struct library *const *)a)->script.name, b);
 }
 
-struct registry_library *library_set_find(const struct library_set *set, struct bytes name)
+struct library *library_set_find(const struct library_set *set, struct bytes name)
 {
-    struct registry_library **found = bsearch(&name, set->libraries, (size_t)set->count, sizeof(set->libraries[0]), compare_name);
+    struct library **found = bsearch(&name, set->libraries, (size_t)set->count, sizeof(set->libraries[0]), compare_name);
 
     return found != NULL ? *found : NULL;
 }
 
 /* Neither a library of `added`, which are by name, is there twice, nor is one of them in `set` already. */
-static bool may_add(const struct library_set *set, struct registry_library *const *added, int count, enum library_clash clash, struct buffer *error)
+static bool may_add(const struct library_set *set, struct library *const *added, int count, enum library_clash clash, struct buffer *error)
 {
     for (int i = 0; i < count; i++) {
         struct bytes name = added[i]->script.name;
@@ -152,7 +152,7 @@ static bool may_add(const struct library_set *set, struct registry_library *cons
 }
 
 /* Both are by name; those of `added` replace others of the same name. */
-static struct library_set *merge(const struct library_set *set, struct registry_library *const *added, int count)
+static struct library_set *merge(const struct library_set *set, struct library *const *added, int count)
 {
     struct library_set *merged = make_room(set->count + count);
     int old = 0;
@@ -172,7 +172,7 @@ static struct library_set *merge(const struct library_set *set, struct registry_
 }
 
 /* First what was there, so that an error names what is new. */
-static bool index_all(struct library_set *merged, const struct library_set *before, struct registry_library *const *added, int count, struct buffer *error)
+static bool index_all(struct library_set *merged, const struct library_set *before, struct library *const *added, int count, struct buffer *error)
 {
     bool good = true;
 
@@ -186,10 +186,10 @@ static bool index_all(struct library_set *merged, const struct library_set *befo
     return good;
 }
 
-static struct registry_library **sorted_copy(struct registry_library *const *libraries, int count)
+static struct library **sorted_copy(struct library *const *libraries, int count)
 {
     size_t size = (size_t)count * sizeof(libraries[0]);
-    struct registry_library **copy = mem_alloc(size + 1);
+    struct library **copy = mem_alloc(size + 1);
 
     if (count > 0)
         memcpy(copy, libraries, size);
@@ -197,10 +197,10 @@ static struct registry_library **sorted_copy(struct registry_library *const *lib
     return copy;
 }
 
-struct library_set *library_set_with(const struct library_set *set, struct registry_library *const *added, int count, enum library_clash clash,
+struct library_set *library_set_with(const struct library_set *set, struct library *const *added, int count, enum library_clash clash,
     struct buffer *error)
 {
-    struct registry_library **sorted = sorted_copy(added, count);
+    struct library **sorted = sorted_copy(added, count);
     struct library_set *next = NULL;
 
     if (may_add(set, sorted, count, clash, error))

@@ -6,13 +6,13 @@
 
 #include <stdatomic.h>
 
-#include "script/registry_library.h"
+#include "script/library.h"
 
 struct library_set {
-    struct registry_library **libraries;     /* by name */
+    struct library **libraries;     /* by name */
     int count, function_count;
     size_t size;                    /* bytes of memory, the libraries included */
-    const struct registry_function **index;      /* of functions by name: open addressing, `index_size` is a power of two or 0 */
+    const struct library_function **index;      /* of functions by name: open addressing, `index_size` is a power of two or 0 */
     uint32_t index_size;
     _Atomic uint32_t references;
 };
@@ -22,15 +22,15 @@ struct library_set *library_set_hold(struct library_set *set);
 void library_set_release(struct library_set *set);          /* NULL is fine */
 
 /* By its exact name. Borrowed, like a function; NULL: there is none. */
-struct registry_library *library_set_find(const struct library_set *set, struct bytes name);
+struct library *library_set_find(const struct library_set *set, struct bytes name);
 /* Whatever the case of the name. */
-const struct registry_function *library_set_function(const struct library_set *set, struct bytes name);
+const struct library_function *library_set_function(const struct library_set *set, struct bytes name);
 
 enum library_clash { LIBRARY_CLASH_FAILS, LIBRARY_CLASH_REPLACES };
 
 /* A set with all of `set` and `added`, whose libraries are held by it, too. A library that is already there is replaced, or is an error. Two
  * functions with the same name are an error. NULL: `error` has the text of the error reply, without '-'. */
-struct library_set *library_set_with(const struct library_set *set, struct registry_library *const *added, int count, enum library_clash clash,
+struct library_set *library_set_with(const struct library_set *set, struct library *const *added, int count, enum library_clash clash,
     struct buffer *error);
 /* A set without that library; NULL: there is none of that name. */
 struct library_set *library_set_without(const struct library_set *set, struct bytes name);

@@ -50,7 +50,7 @@ struct library_set *registry_libraries(struct registry *registry);      /* held 
 uint64_t registry_version(const struct registry *registry);
 /* Makes this the current set, which takes over the caller's hold. Callers exclude one another. */
 void registry_publish(struct registry *registry, struct library_set *set);
-/* For registry_library_create: never the same number twice. */
+/* For library_create: never the same number twice. */
 uint64_t registry_next_library(struct registry *registry);
 
 struct registry_stats {

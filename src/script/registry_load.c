@@ -11,7 +11,7 @@ void registry_load_init(struct registry_load *load, struct registry *registry, s
 void registry_load_release(struct registry_load *load)
 {
     for (int i = 0; i < load->count; i++)
-        registry_library_release(load->libraries[i]);
+        library_release(load->libraries[i]);
     mem_free(load->libraries);
     load->libraries = NULL;
     load->count = 0;
@@ -19,7 +19,7 @@ void registry_load_release(struct registry_load *load)
 
 bool registry_load_text(struct registry_load *load, struct bytes text, struct buffer *error)
 {
-    struct registry_library *library = registry_library_create(text, registry_next_library(load->registry), load->interpreter, load->host, error);
+    struct library *library = library_create(text, registry_next_library(load->registry), load->interpreter, load->host, error);
 
     if (library == NULL)
         return false;

@@ -18,7 +18,7 @@ struct registry_load {
     struct registry *registry;
     struct interpreter *interpreter;    /* nothing else uses it */
     const struct script_host *host;     /* for redis.log; or NULL */
-    struct registry_library **libraries;         /* held */
+    struct library **libraries;         /* held */
     int count;
 };
 

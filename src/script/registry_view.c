@@ -32,7 +32,7 @@ void registry_view_release(struct registry_view *view)
 static void unload_gone(struct registry_view *view, const struct library_set *next)
 {
     for (int i = 0; i < view->libraries->count; i++) {
-        struct registry_library *library = view->libraries->libraries[i];
+        struct library *library = view->libraries->libraries[i];
 
         if (library_set_find(next, library->script.name) != library)
             interpreter_unload(view->interpreter, library->script.name);

@@ -2,7 +2,7 @@
  *
  *   registry_view_refresh(view);                               before each script, and from time to time
  *   source = registry_view_source(view, sha);                  or: function = library_set_function(view->libraries, name)
- *   ... the run holds its source, or its library (registry_library_hold), until it ends: the view may let go of them meanwhile
+ *   ... the run holds its source, or its library (library_hold), until it ends: the view may let go of them meanwhile
  *
  * Owner: its worker.
  */

@@ -22,6 +22,7 @@ const struct command *const *families_of_commands(void)
         client_commands,
         command_commands,
         transaction_commands,
+        pubsub_commands,
         misc_commands,
         saving_commands,
         scripting_commands,

@@ -9,7 +9,7 @@
 #include "base/crc64.h"
 #include "base/mem.h"
 #include "script/library_dump.h"
-#include "script/library_head.h"
+#include "script/library.h"
 #include "script/shebang.h"
 #include "support/fuzz.h"
 #include "value/codec.h"

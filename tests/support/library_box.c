@@ -19,12 +19,12 @@ struct bytes library_box_text(struct buffer *text, const char *name, const char 
     return buffer_bytes(text);
 }
 
-struct registry_library *library_box_make(const char *name, const char *functions, uint64_t version)
+struct library *library_box_make(const char *name, const char *functions, uint64_t version)
 {
     struct interpreter_options options = { .cached_scripts_max = 1 };
     struct interpreter *interpreter = interpreter_create(&options);
     struct buffer text = { 0 }, error = { 0 };
-    struct registry_library *library = registry_library_create(library_box_text(&text, name, functions), version, interpreter, NULL, &error);
+    struct library *library = library_create(library_box_text(&text, name, functions), version, interpreter, NULL, &error);
 
     interpreter_destroy(interpreter);
     if (library == NULL)
@@ -42,7 +42,7 @@ struct library_set *library_box_set(const char *const *libraries)
     for (uint64_t version = 1; *libraries != NULL; libraries++, version++) {
         const char *colon = strchr(*libraries, ':');
         char name[64] = "";
-        struct registry_library *library;
+        struct library *library;
         struct library_set *next;
         struct buffer error = { 0 };
 
@@ -50,7 +50,7 @@ struct library_set *library_box_set(const char *const *libraries)
         library = library_box_make(name, colon + 2, version);
         next = library_set_with(set, &library, 1, LIBRARY_CLASH_FAILS, &error);
         CHECK(next != NULL);
-        registry_library_release(library);
+        library_release(library);
         library_set_release(set);
         set = next;
     }

@@ -13,7 +13,6 @@
 #include "persist/aof_name.h"
 #include "persist/checkpoint.h"
 #include "script/library_dump.h"
-#include "script/library_head.h"
 #include "tier/tags.h"
 
 static bool read_dataset(struct check *check, const char *image, struct dataset_file *dataset)

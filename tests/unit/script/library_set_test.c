@@ -30,7 +30,7 @@ static void check_names(const struct library_set *set, const char *expected)
 
 static const char *owner_of(const struct library_set *set, const char *function)
 {
-    const struct registry_function *found = library_set_function(set, bytes_of_string(function));
+    const struct library_function *found = library_set_function(set, bytes_of_string(function));
 
     return found != NULL ? found->library->script.name.data : "none";
 }
@@ -67,13 +67,13 @@ static void libraries_are_found_by_their_exact_names_and_functions_in_any_case(v
 static struct library_set *add(const struct library_set *set, const char *name, const char *functions, enum library_clash clash,
     const char *error_expected)
 {
-    struct registry_library *library = library_box_make(name, functions, 100);
+    struct library *library = library_box_make(name, functions, 100);
     struct buffer error = { 0 };
     struct library_set *next = library_set_with(set, &library, 1, clash, &error);
 
     buffer_append_u8(&error, 0);
     assert_string_equal(error.data, error_expected);
-    registry_library_release(library);
+    library_release(library);
     buffer_release(&error);
     return next;
 }
@@ -101,7 +101,7 @@ static void a_change_makes_another_set(void **state)
 static void names_that_clash_are_errors(void **state)
 {
     struct library_set *set = library_box_set(three), *next;
-    struct registry_library *two[] = { library_box_make("x", "p", 7), library_box_make("x", "q", 8) };
+    struct library *two[] = { library_box_make("x", "p", 7), library_box_make("x", "q", 8) };
     struct buffer error = { 0 };
 
     assert_null(add(set, "a", "x", LIBRARY_CLASH_FAILS, "ERR Library a already exists"));
@@ -114,8 +114,8 @@ static void names_that_clash_are_errors(void **state)
     next = library_set_with(set, two, 0, LIBRARY_CLASH_FAILS, NULL);
     check_names(next, "a: f1 F2, b: g, c: h");
     library_set_release(next);
-    registry_library_release(two[0]);
-    registry_library_release(two[1]);
+    library_release(two[0]);
+    library_release(two[1]);
     library_set_release(set);
     buffer_release(&error);
 }
@@ -123,7 +123,7 @@ static void names_that_clash_are_errors(void **state)
 static void a_thousand_functions_are_found(void **state)
 {
     struct buffer names = { 0 };
-    struct registry_library *library;
+    struct library *library;
     struct library_set *empty = library_set_empty(), *set;
 
     for (int i = 0; i < 1000; i++)
@@ -139,7 +139,7 @@ static void a_thousand_functions_are_found(void **state)
     }
     assert_string_equal(owner_of(set, "function_1000"), "none");
     assert_true(set->size > 1000 * 50);
-    registry_library_release(library);
+    library_release(library);
     library_set_release(set);
     library_set_release(empty);
     buffer_release(&names);

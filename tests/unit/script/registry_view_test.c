@@ -165,7 +165,7 @@ static void *race_worker(void *context)
     registry_view_init(&view, race->registry, interpreter);
     while (!race->over) {
         int published = race->published, flushed = race->flushed;
-        const struct registry_function *function;
+        const struct library_function *function;
         struct source *source;
 
         registry_view_refresh(&view);

@@ -1,4 +1,4 @@
-#include "script/registry_library.h"
+#include "script/library.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,6 @@
 #include <cmocka.h>
 
 #include "script/interpreter.h"
-#include "script/library_head.h"
 
 static void check_head(struct bytes text, const char *name, const char *error_expected)
 {
@@ -39,11 +38,11 @@ static void names_have_letters_digits_and_underscores(void **state)
     check_head(BYTES("x"), "", "ERR Missing library metadata");
 }
 
-static struct registry_library *make(struct bytes text, struct buffer *error)
+static struct library *make(struct bytes text, struct buffer *error)
 {
     struct interpreter_options options = { .cached_scripts_max = 1 };
     struct interpreter *interpreter = interpreter_create(&options);
-    struct registry_library *library = registry_library_create(text, 7, interpreter, NULL, error);
+    struct library *library = library_create(text, 7, interpreter, NULL, error);
 
     interpreter_destroy(interpreter);
     return library;
@@ -54,7 +53,7 @@ static void a_library_has_what_its_code_registers(void **state)
     struct bytes text = BYTES("#!lua name=lib\nredis.register_function('f', function() end)\n"
         "redis.register_function{function_name='g', callback=function() end, description='what', flags={'no-writes', 'allow-stale'}}");
     struct buffer error = { 0 };
-    struct registry_library *library = make(text, &error);
+    struct library *library = make(text, &error);
 
     assert_non_null(library);
     assert_true(bytes_equal(library->text, text));
@@ -63,7 +62,7 @@ static void a_library_has_what_its_code_registers(void **state)
     assert_int_equal(library->script.code.data[0], '\n');
     assert_int_equal(library->function_count, 2);
     for (int i = 0; i < 2; i++) {
-        const struct registry_function *function = &library->functions[i];
+        const struct library_function *function = &library->functions[i];
         bool is_f = bytes_equal(function->name, BYTES("f"));
 
         assert_ptr_equal(function->library, library);
@@ -72,9 +71,9 @@ static void a_library_has_what_its_code_registers(void **state)
         assert_int_equal(function->flags, is_f ? 0 : SCRIPT_NO_WRITES | SCRIPT_ALLOW_STALE);
     }
     assert_true(library->size >= sizeof(*library) + text.size);
-    registry_library_hold(library);
-    registry_library_release(library);
-    registry_library_release(library);
+    library_hold(library);
+    library_release(library);
+    library_release(library);
     buffer_release(&error);
 }
 

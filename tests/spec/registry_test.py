@@ -1,4 +1,5 @@
 """SCRIPT and FUNCTION: what is registered, the errors, and where libraries persist. Running them is in other files."""
+import hashlib
 import os
 import shutil
 import subprocess
@@ -498,6 +499,93 @@ class WorkersTest(ServerCase):
                 client.send(encode(["FUNCTION", "LOAD", library("l%d" % i, "l%d" % i)]))
             replies = [client.receive() for client in clients]
             self.assertEqual(sorted(isinstance(reply, Error) for reply in replies), [False, True, True, True], replies)
+
+    def test_no_call_that_begins_after_the_reply_runs_the_old_version(self):
+        """Each library returns its version. A client that calls it after version n was acknowledged gets n at least."""
+        acknowledged, problems, over = [0], [], threading.Event()
+
+        def text(version):
+            return library("lib", "f", text="return %d" % version)
+
+        def call():
+            with self.server.client() as client:
+                while not over.is_set():
+                    least = acknowledged[0]
+                    reply = client.call("FCALL", "f", "0")
+                    if not isinstance(reply, int) or reply < least:
+                        problems.append((least, reply))
+                        return
+
+        self.c.must("FUNCTION", "LOAD", text(0))
+        threads = [threading.Thread(target=call) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for version in range(1, scaled(300)):
+            if version % 3 == 0:
+                self.c.must("FUNCTION", "RESTORE", dump_of(text(version)), "FLUSH")
+            else:
+                self.c.must("FUNCTION", "LOAD", "REPLACE", text(version))
+            acknowledged[0] = version
+        over.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(problems, [])
+        self.c.must("FUNCTION", "DELETE", "lib")
+        for client in (self.client() for _ in range(8)):
+            self.assertIsInstance(client.call("FCALL", "f", "0"), Error)
+
+    def test_what_a_library_keeps_is_its_workers(self):
+        """A counter at the top level counts the calls of one worker: the results are those of at most four counters. Its message is logged once."""
+        self.c.must("FUNCTION", "LOAD", "#!lua name=count\nredis.log(redis.LOG_WARNING, 'the library is loaded')\nlocal n = 0\n"
+                    "redis.register_function('count', function() n = n + 1 return n end)")
+        clients, counts = [self.client() for _ in range(8)], {}
+        for _ in range(50):
+            for client in clients:
+                result = client.must("FCALL", "count", "0")
+                counts[result] = counts.get(result, 0) + 1
+        times = [counts.get(n, 0) for n in range(1, max(counts) + 1)]
+        self.assertEqual(times, sorted(times, reverse=True))
+        self.assertLessEqual(times[0], 4)
+        self.assertEqual(sum(times), 400)
+        self.assertEqual(self.server.log().count(b"the library is loaded"), 1)
+
+    def test_a_script_of_any_worker_is_found_by_all(self):
+        clients = [self.client() for _ in range(8)]
+        for i in range(scaled(100)):
+            text = "return %d -- %d" % (i, os.getpid())
+            self.assertEqual(clients[i % 8].must("EVAL", text, "0"), i)
+            sha = hashlib.sha1(text.encode()).hexdigest()
+            self.assertEqual([client.must("EVALSHA", sha, "0") for client in clients], [i] * 8)
+            self.assertEqual([client.must("SCRIPT", "EXISTS", sha) for client in clients], [[1]] * 8)
+
+    def test_very_many_different_scripts_take_little_memory(self):
+        """Those of EVAL are dropped, but not one that is used, and not those of SCRIPT LOAD."""
+        kept = self.c.must("SCRIPT", "LOAD", "return 'kept'")
+        self.c.must("EVAL", "return 'used'", "0")
+        used = hashlib.sha1(b"return 'used'").hexdigest()
+        clients = [self.client() for _ in range(4)]
+
+        def run(number, begin, end):
+            for first in range(begin, end, 50):
+                clients[number].pipeline([["EVAL", "return %d -- %s" % (i * 4 + number, "x" * 1000), "0"] for i in range(first, first + 50)]
+                                         + [["EVALSHA", used, "0"]])
+
+        def all_run(begin, end):
+            threads = [threading.Thread(target=run, args=(number, begin, end)) for number in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            return self.server.info("memory")
+
+        first, second = all_run(0, 2000), all_run(2000, 2000 + scaled(20000))
+        for info in (first, second):
+            self.assertLessEqual(int(info["number_of_cached_scripts"]), 502)
+        self.assertLess(int(second["used_memory_scripts_eval"]), 2000000)
+        self.assertLess(int(second["used_memory_vm_total"]), int(first["used_memory_vm_total"]) * 2)
+        for sha in (kept, used):
+            self.assertEqual(self.c.must("SCRIPT", "EXISTS", sha), [1])
+        self.assertEqual(self.c.must("EVALSHA", kept, "0"), b"kept")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ struct load_job {
     enum load_kind kind;
     struct buffer source;           /* a library's text, or a dump */
     size_t text_size_max;
+    enum scripts_trust trust;
     struct scripts_load load;
     bool good;
     struct buffer error;
@@ -30,7 +31,7 @@ static void load_run(struct job *job, struct engine *engine)
     struct load_job *work = (struct load_job *)job;
     struct bytes source = buffer_bytes(&work->source);
 
-    scripts_load_init(&work->load, engine);
+    scripts_load_init(&work->load, engine, work->trust);
     if (work->kind == LOAD_TEXT)
         work->good = registry_load_text(&work->load.load, source, &work->error);
     else
@@ -56,6 +57,7 @@ static struct load_job *make_job(struct call *call, enum load_kind kind, struct 
     work->job = (struct job){ .run = load_run, .release = load_release };
     work->kind = kind;
     work->text_size_max = (size_t)call->turn->string_size_max;
+    work->trust = call->client->flags & CLIENT_REPLAY ? SCRIPTS_OF_DATA : SCRIPTS_OF_CLIENT;
     buffer_append_bytes(&work->source, source);
     return work;
 }

@@ -410,6 +410,29 @@ class PersistenceTest(unittest.TestCase):
         self.assertEqual(server.wait_end(), 1)
         self.assertIn(b"release candidate", server.log_new())
 
+    def test_a_slow_library_is_loaded_at_the_start(self):
+        """It was accepted by a faster machine. From a client it is refused after 500 ms."""
+        server = self.server({"appendonly": "no"})
+        text, loops = None, 10 ** 6
+        with server.client() as client:
+            while True:
+                text = "#!lua name=slow\nlocal n = 0\nfor i = 1, %d do n = n + i end\nredis.register_function('f', function() return 1 end)" % loops
+                reply = client.call("FUNCTION", "LOAD", "REPLACE", text)
+                if isinstance(reply, Error):
+                    break
+                loops *= 2
+            self.assertIn(b"FUNCTION LOAD timeout", reply)
+            self.assertIn(b"FUNCTION LOAD timeout", client.call("FUNCTION", "RESTORE", dump_of(text), "FLUSH"))
+        server.terminate()
+        body = b"REDIS0010\xf5" + packed(text) + b"\xff"
+        with open(os.path.join(server.folder, "dump.rdb"), "wb") as file:
+            file.write(body + crc64(body))
+        server.start()
+        with server.client() as client:
+            self.assertEqual(codes(client), {"slow": text})
+            self.assertEqual(client.must("FCALL", "f", "0"), 1)
+        server.stop()
+
     def test_a_log_switched_on_later_and_a_backup(self):
         server = self.server({"appendonly": "no"})
         backup = os.path.join(server.folder, "backup")

@@ -40,7 +40,7 @@ static void names_have_letters_digits_and_underscores(void **state)
 
 static struct library *make(struct bytes text, struct buffer *error)
 {
-    struct interpreter_options options = { .cached_scripts_max = 1 };
+    struct interpreter_options options = { .cached_scripts_max = 1, .load_ms_max = 500 };
     struct interpreter *interpreter = interpreter_create(&options);
     struct library *library = library_create(text, 7, interpreter, NULL, error);
 

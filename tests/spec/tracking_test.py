@@ -10,7 +10,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, ServerCase, main                                                 # noqa: E402
 from support.resp import NULL, Map, Push, Status, encode, split                                     # noqa: E402
-from support.server import is_redis, until                                                          # noqa: E402
+from support.server import is_redis, is_sanitized, until                                            # noqa: E402
 
 MARK = b"mark-of-the-scene"
 
@@ -818,6 +818,7 @@ class BlockedReadTest(ServerCase):
         self.assertIn(Push([b"invalidate", [b"y"]]), after)
 
 
+@unittest.skipIf(is_sanitized(), "sanitizers' allocators do not count")
 class MemoryTest(ServerCase):
     def test_the_tables_count_as_used_memory(self):
         a = self.client(protocol=3)

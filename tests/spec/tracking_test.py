@@ -75,7 +75,7 @@ def split_text(line):
 class SceneCase(PairCase):
     def scene(self, names, script):
         """`names`: "a3 b2": client a speaks RESP3, b RESP2. A line is a client and its command, several with ";" between them in one
-        packet; `-a` closes client a; `sleep` waits a little."""
+        packet; `-a` closes client a; `sleep` waits until keys have expired."""
         names = [(name[:-1], int(name[-1])) for name in names.split()]
         ours, theirs = Stage(self.server, names), Stage(self.oracle, names)
         log = []
@@ -90,7 +90,7 @@ class SceneCase(PairCase):
     def play(self, line, ours, theirs, log):
         name, _, command = line.partition(" ")
         if name == "sleep":
-            time.sleep(0.15)
+            time.sleep(0.7)
         for stage in (theirs, ours):
             if name.startswith("-"):
                 stage.close(name[1:])
@@ -449,15 +449,11 @@ class DefaultModeTest(SceneCase):
             a GET k
             a GET k2
             sleep
-            sleep
-            sleep
             w GET k
             w EXPIRE k2 -1
             a GET k2
             w SET k2 v PX 50
             a GET k2
-            sleep
-            sleep
             sleep
             a GET k2
             w SET k2 v
@@ -617,8 +613,6 @@ class BroadcastTest(SceneCase):
         self.scene("a3 w2", """
             a CLIENT TRACKING ON BCAST
             w SET k v PX 60
-            sleep
-            sleep
             sleep
             w GET k
         """)

@@ -62,7 +62,7 @@ static bool is_allowed(struct call *call)
     if (__builtin_expect(call->client->flags & (CLIENT_MONITOR | CLIENT_LISTENS), 0) && !execute_allows_listener(call))
         return false;
     if (__builtin_expect(engine->busy_count > 0, 0) && !(flags & COMMAND_ALLOW_BUSY)) {
-        execute_reply_busy(call);
+        execute_reply_busy(call, engine->busy_with_function);
         return false;
     }
     if (__builtin_expect(engine->save_failed || (aof != NULL && aof_error(aof) != STATUS_OK), 0))

@@ -80,7 +80,7 @@ void unit_free_spare(struct worker *worker)
 }
 
 /* The partition has no promise to keep any more, and is locked. */
-static void lock_when_served(struct engine *engine, struct partition *partition) UNCHECKED_LOCKS;
+static void lock_when_served(struct engine *engine, struct partition *partition) ACQUIRE(partition->lock) UNCHECKED_LOCKS;
 static void lock_when_served(struct engine *engine, struct partition *partition)
 {
     partition_lock(partition);

@@ -331,6 +331,7 @@ static void sleep_until_woken(struct sleeper *sleeper)
 }
 
 /* The sleeper is on this stack: the thread that wakes it must be done with it before it goes. */
+static void wait_for_owner(struct owners *owners, struct partition *partition) RELEASE(partition->lock) UNCHECKED_LOCKS;
 static void wait_for_owner(struct owners *owners, struct partition *partition)
 {
     struct sleeper sleeper;

@@ -248,7 +248,8 @@ static void refuse(struct decoder *decoder, const char *expected, const struct t
 static void descend(struct decoder *decoder)
 {
     if (++decoder->depth > decoder->settings->decode_depth_max || !lua_checkstack(decoder->lua, 4))
-        luaL_error(decoder->lua, "Found too many nested data structures (%d)", decoder->depth);
+        luaL_error(decoder->lua, "Found too many nested data structures (%d) at character %d", decoder->depth,
+                   (int)(decoder->at - decoder->text));
 }
 
 static void push_value(struct decoder *decoder, struct token *token);

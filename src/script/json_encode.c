@@ -154,7 +154,7 @@ static void encode_key(struct encoder *encoder)
         encode_string(encoder, -2);
         break;
     default:
-        lua_pop(encoder->lua, 2);
+        lua_pop(encoder->lua, 1);
         refuse(encoder, "table key must be a number or string");
     }
     growing_append_char(&encoder->out, ':');
@@ -181,7 +181,7 @@ static void encode_table(struct encoder *encoder, int depth)
     int count;
 
     if (depth > encoder->settings->encode_depth_max || !lua_checkstack(encoder->lua, 4))
-        luaL_error(encoder->lua, "Cannot serialise, excessive depth (%d)", depth);
+        luaL_error(encoder->lua, "Cannot serialise, excessive nesting (%d)", depth);
     count = array_size(encoder);
     if (count > 0)
         encode_array(encoder, count, depth);

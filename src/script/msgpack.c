@@ -7,7 +7,7 @@
 #include "script/interpreter_private.h"
 #include "script/sandbox.h"
 
-/* cmsgpack: MessagePack as Redis' lua-cmsgpack reads and writes it. */
+/* cmsgpack: MessagePack as Redis' lua-cmsgpack reads and writes it: without the types bin and ext. */
 
 enum { NESTING_MAX = 16 };      /* tables below this depth are written as nil */
 
@@ -294,9 +294,9 @@ static void unpack_typed(struct unpacker *unpacker, unsigned char type)
     switch (type) {
     case 0xc0: lua_pushnil(lua); break;
     case 0xc2: case 0xc3: lua_pushboolean(lua, type & 1); break;
-    case 0xc4: case 0xd9: unpack_string(unpacker, take_number(unpacker, 1)); break;
-    case 0xc5: case 0xda: unpack_string(unpacker, take_number(unpacker, 2)); break;
-    case 0xc6: case 0xdb: unpack_string(unpacker, take_number(unpacker, 4)); break;
+    case 0xd9: unpack_string(unpacker, take_number(unpacker, 1)); break;
+    case 0xda: unpack_string(unpacker, take_number(unpacker, 2)); break;
+    case 0xdb: unpack_string(unpacker, take_number(unpacker, 4)); break;
     case 0xca: unpack_float(unpacker); break;
     case 0xcb: unpack_double(unpacker); break;
     case 0xcc: case 0xcd: case 0xce: case 0xcf:

@@ -42,7 +42,12 @@ enum command_flag {
     /* Kelvin's own, not shown to clients. */
     COMMAND_EXCLUSIVE = 1 << 24,        /* runs with all partitions locked */
     COMMAND_MAY_REPLICATE = 1 << 26,    /* delayed by CLIENT PAUSE WRITE, like writes, because Redis may send it to replicas */
+    COMMAND_UNIT = 1 << 27,             /* runs other commands, as one unit (engine/unit.h): EXEC, EVAL ... */
+    COMMAND_RUNS_QUEUE = 1 << 28,       /* EXEC */
+    COMMAND_NOT_QUEUED = 1 << 29,       /* runs at once after MULTI */
+    COMMAND_WHOLE = 1 << 30,            /* shows or needs keys that it does not name: in a unit it needs all partitions */
     COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */
+    COMMAND_SUBSCRIBED = 1 << 23,       /* allowed to clients that speak RESP2 and have a subscription */
 };
 
 enum command_category {     /* read, write, fast, slow, admin, dangerous, blocking, pubsub follow from the flags */
@@ -91,10 +96,14 @@ struct key_spec {
 };
 
 typedef void command_run(struct call *call);
+/* Called before a command that is exclusive claims anything, so that work that takes long is done meanwhile. False: the call is parked (for a
+ * job), or an error was replied. It is called again whenever the request starts again; not in a transaction, and not at the replay. */
+typedef bool command_prepare(struct call *call);
 
 struct command {
     const char *name;
     command_run *run;
+    command_prepare *prepare;   /* or NULL */
     int arity;              /* number of arguments, the command's name included; negative: at least that many */
     uint32_t flags;         /* enum command_flag */
     uint32_t categories;    /* enum command_category; only those that do not follow from flags */

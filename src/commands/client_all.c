@@ -16,7 +16,8 @@ struct filter {
     int64_t *ids;                   /* NULL: any; else the IDs that LIST ID names */
     size_t id_count;
     char *address, *local_address;  /* NULL: any */
-    bool matches_none;                    /* no client matches: a type or user that has none */
+    bool matches_none;              /* no client matches: a type or user that has none */
+    uint32_t type_mask, type_flags; /* the flags of a client in the mask must be these */
     bool spare_caller;
 };
 
@@ -87,6 +88,8 @@ static bool is_meant(const struct survey *survey, const struct client *client)
     const struct filter *filter = &survey->filter;
 
     if (filter->matches_none || (filter->id != 0 && (uint64_t)filter->id != client->id))
+        return false;
+    if ((client->flags & filter->type_mask) != filter->type_flags)
         return false;
     if (filter->ids != NULL && !is_listed(filter, client->id))
         return false;
@@ -242,12 +245,15 @@ static void reply_lines(struct call *call, struct survey *survey)
     mem_free(lines);
 }
 
-/* All clients are normal ones. False: an error was replied. */
+/* There are no replicas. False: an error was replied. */
 static bool parse_type(struct call *call, int arg, struct filter *filter)
 {
-    if (arg_is(call, arg, "normal"))
+    if (arg_is(call, arg, "normal") || arg_is(call, arg, "pubsub")) {
+        filter->type_mask = CLIENT_SUBSCRIBED;
+        filter->type_flags = arg_is(call, arg, "pubsub") ? CLIENT_SUBSCRIBED : 0;
         return true;
-    if (arg_is(call, arg, "master") || arg_is(call, arg, "replica") || arg_is(call, arg, "slave") || arg_is(call, arg, "pubsub")) {
+    }
+    if (arg_is(call, arg, "master") || arg_is(call, arg, "replica") || arg_is(call, arg, "slave")) {
         filter->matches_none = true;
         return true;
     }

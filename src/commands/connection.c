@@ -3,15 +3,28 @@
 #include "call/call.h"
 #include "commands/client_name.h"
 #include "commands/handlers.h"
+#include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/monitor.h"
+#include "engine/transaction.h"
+#include "engine/tracking.h"
 
 #define WRONG_PASSWORD "WRONGPASS invalid username-password pair or user is disabled."
+
+/* A client that has subscribed and speaks RESP2 expects messages only: arrays that begin with a word. */
+static void reply_as_message(struct call *call)
+{
+    reply_array(call->reply, 2);
+    reply_bulk_string(call->reply, "pong");
+    reply_bulk(call->reply, call->arg_count == 2 ? call->args[1] : BYTES(""));
+}
 
 void ping_command(struct call *call)
 {
     if (call->arg_count > 2)
         reply_wrong_arity(call);
+    else if (call->client->flags & CLIENT_SUBSCRIBED && call->reply->protocol == 2)
+        reply_as_message(call);
     else if (call->arg_count == 2)
         reply_bulk(call->reply, call->args[1]);
     else
@@ -81,7 +94,10 @@ void reset_command(struct call *call)
     struct client *client = call->client;
 
     client->flags &= ~(uint32_t)(CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_NO_TOUCH | CLIENT_NO_EVICT);
+    transaction_end(client);
     monitor_end(client);
+    delivery_unsubscribe_all(client);
+    tracking_turn_off(client);
     client->db = 0;
     client->authenticated = !needs_password(call);
     mem_free(client->name);

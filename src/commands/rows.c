@@ -1,5 +1,6 @@
 #include "commands/rows.h"
 
+#include "commands/function.h"
 #include "commands/handlers.h"
 
 #define COMMAND COMMAND_ROW
@@ -70,6 +71,16 @@ const struct command command_commands[] = {
     { .name = NULL },
 };
 
+const struct command transaction_commands[] = {
+#include "commands/transaction.def"
+    { .name = NULL },
+};
+
+const struct command pubsub_commands[] = {
+#include "commands/pubsub.def"
+    { .name = NULL },
+};
+
 const struct command misc_commands[] = {
 #include "commands/misc.def"
     { .name = NULL },
@@ -77,6 +88,11 @@ const struct command misc_commands[] = {
 
 const struct command saving_commands[] = {
 #include "commands/saving.def"
+    { .name = NULL },
+};
+
+const struct command scripting_commands[] = {
+#include "commands/scripting.def"
     { .name = NULL },
 };
 

@@ -345,10 +345,10 @@ static void store_outputs(struct sort *sort, size_t next_name)
         key_open(call, sort->store_arg, KEY_FOR_OVERWRITING, &target);
         key_replace(&target, list);
         target.expire_ms = -1;
-        key_changed(&target, "sortstore");
+        key_changed(&target, EVENT_SORTSTORE);
         call->change_count = changes + gathered.count;
     } else if (key_open_in(call, call->db, sort->store_arg, KEY_FOR_LOOKING, &target)) {
-        key_remove(&target, KEY_REMOVE_LAZILY, "del");
+        key_remove(&target, KEY_REMOVE_LAZILY, EVENT_DEL);
     }
     if (!call->failed)
         reply_integer(call->reply, (int64_t)gathered.count);
@@ -387,7 +387,7 @@ static void run_sort(struct call *call, enum sort_kind kind)
         return;
     }
     /* A result of a set that is stored is sorted in any case, because the order of a set differs between servers. */
-    if (sort.keeps_order && sort.store_arg != 0 && sort.key.present && sort.key.value.type == VALUE_SET) {
+    if (sort.keeps_order && (sort.store_arg != 0 || call->client->flags & CLIENT_SCRIPT) && sort.key.present && sort.key.value.type == VALUE_SET) {
         sort.keeps_order = sort.has_by = false;
         sort.by = SORT_BY_TEXT;
     }

@@ -1,5 +1,8 @@
 /* The life of a call: find, check, pass the gate of memory, run under locks (execute_locked.c), account. */
+#include <string.h>
+
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "call/command_keys.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
@@ -7,17 +10,19 @@
 #include "engine/execute_private.h"
 #include "engine/memory.h"
 #include "engine/monitor.h"
+#include "engine/transaction.h"
+#include "engine/unit_private.h"
 
 enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_PACED = 8 };
 
-static const struct command *find_command(struct call *call)
+static inline __attribute__((always_inline)) bool find_command(struct call *call)
 {
     struct engine *engine = call->engine;
     const struct command *command = command_find(engine->commands, call->args[0]);
 
     if (command == NULL) {
         execute_reply_unknown(call);
-        return NULL;
+        return false;
     }
     call->command = command;
     if (command->children != NULL && call->arg_count > 1) {
@@ -25,16 +30,16 @@ static const struct command *find_command(struct call *call)
 
         if (child == NULL) {
             execute_reply_unknown_child(call, command);
-            return NULL;
+            return false;
         }
         call->command = child;
     }
     if ((call->command->arity > 0 && call->command->arity != call->arg_count) || call->arg_count < -call->command->arity ||
         call->command->run == NULL) {
         reply_wrong_arity(call);
-        return NULL;
+        return false;
     }
-    return call->command;
+    return true;
 }
 
 /* What can be refused before anything is looked at. */
@@ -54,8 +59,10 @@ static bool is_allowed(struct call *call)
         reply_error(call, ERR_NOT_LOADED);
         return false;
     }
-    if (__builtin_expect(call->client->flags & CLIENT_MONITOR, 0) && flags & (COMMAND_READONLY | COMMAND_WRITE)) {
-        reply_errorf(call, "ERR Replica can't interact with the keyspace");     /* as Redis says it: a monitor is a kind of replica there */
+    if (__builtin_expect(call->client->flags & (CLIENT_MONITOR | CLIENT_LISTENS), 0) && !execute_allows_listener(call))
+        return false;
+    if (__builtin_expect(engine->busy_count > 0, 0) && !(flags & COMMAND_ALLOW_BUSY)) {
+        execute_reply_busy(call);
         return false;
     }
     if (__builtin_expect(engine->save_failed || (aof != NULL && aof_error(aof) != STATUS_OK), 0))
@@ -63,11 +70,12 @@ static bool is_allowed(struct call *call)
     return true;
 }
 
-static void find_keys(struct call *call, struct worker *worker)
+static inline __attribute__((always_inline)) void find_keys(struct call *call, struct worker *worker)
 {
     int count;
 
-    call->keys = worker->keys;
+    /* A unit may be suspended with its call, while the worker runs others. */
+    call->keys = call->unit == NULL ? worker->keys : arena_alloc(call->arena, WORKER_KEYS * sizeof(struct call_key));
     count = command_keys(call->command, call->args, call->arg_count, call->keys, WORKER_KEYS);
     if (count > WORKER_KEYS) {
         call->keys = arena_alloc(call->arena, (size_t)count * sizeof(struct call_key));
@@ -80,7 +88,7 @@ static void find_keys(struct call *call, struct worker *worker)
 }
 
 /* Memory first, pins later (tier rule 7). True if the call may go on. */
-static bool pass_memory_gate(struct call *call, struct worker *worker)
+static inline __attribute__((always_inline)) bool pass_memory_gate(struct call *call, struct worker *worker)
 {
     struct engine *engine = call->engine;
     bool is_replay = call->client->flags & CLIENT_REPLAY;
@@ -99,7 +107,7 @@ static bool pass_memory_gate(struct call *call, struct worker *worker)
     return execute_make_room(call, worker);
 }
 
-static bool is_paused(struct call *call)
+static inline __attribute__((always_inline)) bool is_paused(struct call *call)
 {
     struct engine *engine = call->engine;
     int64_t until = engine->pause_until_ms;
@@ -140,12 +148,10 @@ static void count_changes(struct call *call)
         atomic_fetch_add_explicit(&call->engine->dirty, call->change_count, memory_order_relaxed);
 }
 
-static void finish_call(struct call *call, struct worker *worker, int64_t started_ns)
+static inline __attribute__((always_inline)) void account(struct call *call, struct worker *worker, int64_t taken_ns)
 {
     struct command_stats *stats = command_stats_of(call->engine->commands, call->command);
-    int64_t now_ns = clock_mono_ns(), taken_ns = now_ns - started_ns;
 
-    worker->clock_ns = now_ns;
     atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&stats->nsec, (uint64_t)taken_ns, memory_order_relaxed);
     command_note_latency(stats, taken_ns);
@@ -154,28 +160,53 @@ static void finish_call(struct call *call, struct worker *worker, int64_t starte
     execute_note_call(call, taken_ns / 1000);
     turn_count(&worker->turn, STAT_COMMANDS, 1);
     call->client->commands++;
+}
+
+static void finish_call(struct call *call, struct worker *worker, int64_t started_ns)
+{
+    int64_t now_ns = clock_mono_ns();
+
+    worker->clock_ns = now_ns;
+    account(call, worker, UNLIKELY(call->ran_ns != 0) ? call->ran_ns : now_ns - started_ns);
     count_changes(call);
 }
 
-static void note_rejected(struct call *call)
+void execute_count_rejected(struct call *call)
 {
     if (call->command != NULL)
         atomic_fetch_add_explicit(&command_stats_of(call->engine->commands, call->command)->rejected, 1, memory_order_relaxed);
     execute_note_error(call);
 }
 
-/* CLIENT REPLY OFF and SKIP. */
+/* CLIENT REPLY OFF and SKIP. Pushes are sent even so, also as the reply of a command. */
 static void drop_unwanted_reply(struct call *call)
 {
     struct client *client = call->client;
 
-    if (client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP))
+    if (client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP) && !call->replied_push && !call->keeps_reply)
         reply_truncate(&client->reply, call->reply_start);
     client->flags &= (uint32_t)~CLIENT_REPLY_SKIP;
     if (client->flags & CLIENT_REPLY_SKIP_NEXT) {
         client->flags &= (uint32_t)~CLIENT_REPLY_SKIP_NEXT;
         client->flags |= CLIENT_REPLY_SKIP;
     }
+}
+
+static bool is_client_command(const struct command *command)
+{
+    return command != NULL && strncmp(command->name, "client", 6) == 0;
+}
+
+/* What CLIENT REPLY and CLIENT CACHING have said about this call is over. CLIENT CACHING is about the next command that is not CLIENT. */
+static void end_client_options(struct call *call)
+{
+    struct client *client = call->client;
+
+    if (LIKELY(!(client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_CACHING))))
+        return;
+    drop_unwanted_reply(call);
+    if (!is_client_command(call->command))
+        client->flags &= ~(uint32_t)CLIENT_CACHING;
 }
 
 static void end_waiting(struct engine *engine, struct client *client)
@@ -198,12 +229,12 @@ static enum run_result end_blocking(struct call *call, struct worker *worker)
     atomic_fetch_sub_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
     blocking_take_reply(worker, client);
     client->commands++;
-    drop_unwanted_reply(call);
+    end_client_options(call);
     return RUN_DONE;
 }
 
 /* Monitors get what has run, or begins to wait for a key. */
-static void notify_monitors(struct call *call, struct worker *worker)
+void execute_notify_monitors(struct call *call, struct worker *worker)
 {
     if (__builtin_expect(atomic_load_explicit(&call->engine->monitor_count, memory_order_relaxed) > 0, 0))
         monitor_notify(call, worker);
@@ -223,6 +254,8 @@ static int64_t begin_call(struct worker *worker, struct client *client)
 
     if (client->parked) {
         client->parked = false;
+        if (client->owned.claim != NULL)
+            owners_forget(&worker->engine->partitions->owners, &client->owned);
         atomic_fetch_sub_explicit(&worker->engine->blocked_count, 1, memory_order_relaxed);
     } else {
         client->began_us = started_ns / 1000;
@@ -231,8 +264,6 @@ static int64_t begin_call(struct worker *worker, struct client *client)
     arena_reset(&worker->arena);
     return started_ns;
 }
-
-enum attempt { RAN, PARKED, REFUSED };
 
 static enum attempt try_to_run(struct call *call, struct worker *worker)
 {
@@ -245,14 +276,24 @@ static enum attempt try_to_run(struct call *call, struct worker *worker)
     }
     if (!pass_memory_gate(call, worker))
         return call->parked ? PARKED : REFUSED;
+    if (UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE)) && !(call->client->flags & CLIENT_REPLAY))
+        return execute_unit(call, worker);
     return run_locked(call, worker) == RUN_PARKED ? PARKED : RAN;
+}
+
+static void note_refused(struct call *call)
+{
+    execute_count_rejected(call);
+    transaction_note_refused(call->client);
 }
 
 /* Refused before anything was looked at. */
 static enum run_result end_refused(struct call *call)
 {
-    note_rejected(call);
-    drop_unwanted_reply(call);
+    note_refused(call);
+    if (call->command != NULL && call->command->flags & COMMAND_RUNS_QUEUE)
+        execute_discard(call);
+    end_client_options(call);
     note_paused(call->client, call->engine, false);
     end_waiting(call->engine, call->client);
     return RUN_DONE;
@@ -268,7 +309,7 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
         return RUN_PARKED;
     if (client->waiter != NULL) {
         end_waiting(call->engine, client);      /* what it has loaded is not kept in RAM while it waits for a key */
-        notify_monitors(call, worker);
+        execute_notify_monitors(call, worker);
     }
     client->parked = true;
     atomic_fetch_add_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
@@ -278,12 +319,26 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
 
 static enum run_result end_done(struct call *call, struct worker *worker, bool ran)
 {
-    drop_unwanted_reply(call);
+    end_client_options(call);
     end_waiting(call->engine, call->client);
     if (ran)
-        notify_monitors(call, worker);
+        execute_notify_monitors(call, worker);
     serve_waiters(worker, call->client);
     return RUN_DONE;
+}
+
+/* After MULTI: the command waits for EXEC. One that needs memory is refused now if there is none. */
+static enum run_result end_queued(struct call *call, struct worker *worker)
+{
+    if (!execute_may_queue(call, worker)) {
+        if (call->parked)
+            return end_parked(call, worker);
+        return end_refused(call);
+    }
+    transaction_queue(call);
+    if (call->failed)
+        execute_count_rejected(call);
+    return end_done(call, worker, false);
 }
 
 enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)
@@ -294,6 +349,7 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         .partitions = engine->partitions,
         .turn = &worker->turn,
         .client = client,
+        .requester = client,
         .reply = &client->reply,
         .args = args,
         .arg_count = arg_count,
@@ -307,20 +363,34 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
     if (client->waiter != NULL)
         return end_blocking(&call, worker);
     started_ns = begin_call(worker, client);
-    if (find_command(&call) == NULL || !is_allowed(&call))
-        return end_refused(&call);
-    client->last_command = call.command;
-    if (call.command->keys != NULL)
-        find_keys(&call, worker);
-    attempt = try_to_run(&call, worker);
+    if (UNLIKELY(client->unit != NULL)) {
+        attempt = unit_resume(&call, worker) == RUN_PARKED ? PARKED : RAN;
+    } else {
+        if (!find_command(&call) || !is_allowed(&call))
+            return end_refused(&call);
+        if (UNLIKELY(client->flags & CLIENT_MULTI) && !(call.command->flags & COMMAND_NOT_QUEUED))
+            return end_queued(&call, worker);
+        client->last_command = call.command;
+        if (call.command->keys != NULL)
+            find_keys(&call, worker);
+        attempt = try_to_run(&call, worker);
+    }
     if (attempt == PARKED)
         return end_parked(&call, worker);
     if (attempt == RAN)
         finish_call(&call, worker, started_ns);
     else
-        note_rejected(&call);
+        note_refused(&call);
     return end_done(&call, worker, attempt == RAN);
 }
+
+/* The same for the other files of execute. */
+
+bool execute_find(struct call *call) { return find_command(call); }
+void execute_find_keys(struct call *call, struct worker *worker) { find_keys(call, worker); }
+bool execute_is_paused(struct call *call) { return is_paused(call); }
+bool execute_pass_memory_gate(struct call *call, struct worker *worker) { return pass_memory_gate(call, worker); }
+void execute_account(struct call *call, struct worker *worker, int64_t taken_ns) { account(call, worker, taken_ns); }
 
 void engine_prefetch(struct worker *worker, const struct client *client, const struct bytes *args, int arg_count, int stage)
 {

@@ -3,6 +3,8 @@
 
 #include <ctype.h>
 
+#include "engine/delivery.h"
+
 enum { ARGS_SHOWN_MAX = 128 };
 
 void execute_reply_unknown(struct call *call)
@@ -38,6 +40,33 @@ void execute_reply_unknown_child(struct call *call, const struct command *contai
 {
     reply_errorf(call, "ERR unknown subcommand '%.128s'. Try %s HELP.", call_format(call, "%.*s",
         (int)call->args[1].size, call->args[1].data).data, upper_name(call, container));
+}
+
+void execute_reply_busy(struct call *call)
+{
+    reply_errorf(call, "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
+}
+
+/* All of them get what was sent before the call, so that it is not after the call's reply. */
+bool execute_allows_listener(struct call *call)
+{
+    struct client *client = call->client;
+    uint32_t flags = call->command->flags;
+
+    if (client->flags & CLIENT_LISTENS) {
+        delivery_catch_up(client);
+        call->reply_start = client->reply.out.size;
+    }
+    if (client->flags & CLIENT_SUBSCRIBED && client->reply.protocol == 2 && !(flags & COMMAND_SUBSCRIBED)) {
+        reply_errorf(call, "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+            call->command->name);
+        return false;
+    }
+    if (client->flags & CLIENT_MONITOR && flags & (COMMAND_READONLY | COMMAND_WRITE)) {
+        reply_errorf(call, "ERR Replica can't interact with the keyspace");     /* as Redis says it: a monitor is a kind of replica there */
+        return false;
+    }
+    return true;
 }
 
 /* A dump or the log cannot be written: writes are refused, and so is PING, so that monitoring notices. */

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "engine/delete_key.h"
+#include "engine/event.h"
 #include "engine/worker.h"
 #include "tier/tier.h"
 
@@ -48,7 +49,7 @@ size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, ui
     value = entry_value(entry);
     if (entry_death_ms(entry) <= now_ms && entry_death_ms(entry) >= 0) {
         count = hash_count(&value);
-        delete_key(engine, keyspace, hash, handle, "hexpired");
+        delete_key(engine, keyspace, hash, handle, EVENT_HEXPIRED);
         return count;
     }
     keyspace_assert_locked(keyspace);
@@ -58,6 +59,7 @@ size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, ui
     keyspace_mark_dirty(keyspace, entry);
     handle = keyspace_set_value(keyspace, hash, handle, &value);
     keyspace_note_times(keyspace, hash, handle, now_ms);
+    event_note(engine, NULL, keyspace, hash, entry_key(keyspace_entry(keyspace, handle)), EVENT_HEXPIRED);
     buffer_release(&dead.text);
     atomic_fetch_add_explicit(&engine->dirty, count, memory_order_relaxed);
     return count;
@@ -83,7 +85,7 @@ static void expire_entry(void *context, struct keyspace *keyspace, uint64_t hash
             return;
         }
     }
-    delete_key(expiry->engine, keyspace, hash, handle, "expired");
+    delete_key(expiry->engine, keyspace, hash, handle, EVENT_EXPIRED);
     expiry->count++;
 }
 
@@ -108,7 +110,7 @@ static void expire_keys(struct worker *worker)
 
             partition_lock(partition);
             keyspace = partition_keyspace_if(partition, db);
-            if (keyspace != NULL && (keyspace->expiring_count > 0 || keyspace->may_have_times)) {
+            if (keyspace != NULL && partition->owner == NULL && (keyspace->expiring_count > 0 || keyspace->may_have_times)) {
                 keyspace_assert_locked(keyspace);
                 round = keyspace_expire_step(keyspace, worker->turn.now_ms, BUCKETS_A_STEP, expire_entry, &expiry);
             }

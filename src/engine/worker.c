@@ -6,10 +6,16 @@
 #include "config/limits.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
+#include "engine/client_ids.h"
+#include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
 #include "engine/monitor.h"
+#include "engine/scripts.h"
+#include "engine/transaction.h"
+#include "engine/unit.h"
+#include "engine/tracking.h"
 
 void worker_init(struct worker *worker, struct engine *engine, int index)
 {
@@ -21,12 +27,18 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
     random_system(&seed, sizeof(seed));
     random_init(&worker->turn.random, seed);
     worker->turn.hooks = &engine->hooks;
+    fiber_pool_init(&worker->fibers);
 }
 
 void worker_release(struct worker *worker)
 {
     blocking_drop_notes(worker);
+    scripts_release(worker);
+    delivery_stop(worker);
+    event_list_release(&worker->events);
     mem_free(worker->deadlines);
+    unit_free_spare(worker);
+    fiber_pool_release(&worker->fibers);
     arena_release(&worker->arena);
     mailbox_release(&worker->mailbox);
 }
@@ -102,10 +114,10 @@ void worker_read_mail(struct worker *worker)
 
     mailbox_empty(&worker->mailbox, &delivery);
     while ((client = mailbox_next_ready(&worker->mailbox, &delivery)) != NULL) {
-        if (client->dead)
+        if (client->dead && client->unit == NULL)
             worker->discard(client);
         else if (is_ready(client))
-            worker->resume(client);
+            worker_resume(worker, client);
     }
     while (delivery.mail != NULL) {
         struct mail *mail = delivery.mail;
@@ -115,6 +127,14 @@ void worker_read_mail(struct worker *worker)
     }
     if (delivery.memory_came)
         memory_queue_resume(worker);
+}
+
+void worker_resume(struct worker *worker, struct client *client)
+{
+    if (UNLIKELY(client->dead))
+        unit_resume_orphan(worker, client);
+    else
+        worker->resume(client);
 }
 
 void worker_count_buffers(struct worker *worker, int64_t by)
@@ -139,21 +159,30 @@ void worker_measure_clients(struct worker *worker)
     worker->output_buffer_max = output_max;
 }
 
+/* A partition that the client waits for has no owner any more. */
+static void wake_owned(struct owner_waiter *waiter)
+{
+    struct client *client = (struct client *)((char *)waiter - offsetof(struct client, owned));
+
+    mailbox_wake(&client->worker->mailbox, client);
+}
+
 void worker_add_client(struct worker *worker, struct client *client)
 {
     client->worker = worker;
+    client->owned.wake = wake_owned;
     client->prev = NULL;
     client->next = worker->clients;
     if (worker->clients != NULL)
         worker->clients->prev = client;
     worker->clients = client;
     worker->client_count++;
+    if (worker->engine->client_ids != NULL)
+        client_ids_add(worker->engine->client_ids, client);
 }
 
 bool worker_remove_client(struct worker *worker, struct client *client)
 {
-    struct engine *engine = worker->engine;
-
     if (client->prev != NULL)
         client->prev->next = client->next;
     else
@@ -161,8 +190,24 @@ bool worker_remove_client(struct worker *worker, struct client *client)
     if (client->next != NULL)
         client->next->prev = client->prev;
     worker->client_count--;
-    memory_queue_remove(worker, client);
     monitor_end(client);
+    client->dead = true;
+    tracking_forget(client);
+    delivery_forget(client);
+    if (client->worker->engine->client_ids != NULL)
+        client_ids_remove(client->worker->engine->client_ids, client);
+    if (client->unit != NULL && !unit_drop(client->unit))
+        return false;           /* it goes on (unit_resume_orphan) */
+    return worker_let_client_go(worker, client);
+}
+
+bool worker_let_client_go(struct worker *worker, struct client *client)
+{
+    struct engine *engine = worker->engine;
+
+    memory_queue_remove(worker, client);
+    owners_forget(&engine->partitions->owners, &client->owned);
+    transaction_end(client);
     if (client->waiter != NULL)
         blocking_forget(client);
     if (client->parked)
@@ -177,6 +222,5 @@ bool worker_remove_client(struct worker *worker, struct client *client)
     }
     job_forget(engine->jobs, client);
     big_call_end(engine, client);
-    client->dead = true;
     return !mailbox_refers_to(&worker->mailbox, client);
 }

@@ -5,11 +5,16 @@
 #define KELVIN_ENGINE_WORKER_H
 
 #include "base/arena.h"
+#include "base/fiber.h"
 #include "call/call.h"
+#include "engine/event_list.h"
 #include "engine/mail.h"
 #include "tier/tier.h"
 
 struct engine;
+struct registry_view;
+struct unit;
+struct subscribers;
 
 enum { WORKER_KEYS = 32 };
 
@@ -20,6 +25,7 @@ struct worker {
     struct arena arena;             /* this worker */
     struct call_key keys[WORKER_KEYS];
     struct load_batch loads;        /* this worker: posted at the end of the turn */
+    struct event_list events;       /* this worker: of the call that runs */
     struct client *clients;         /* this worker: all, newest first */
     int client_count;
     struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order */
@@ -28,8 +34,13 @@ struct worker {
     int64_t clock_ns;               /* when the last call of this batch ended, 0: unknown; saves reading the clock twice */
     struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve waiters (engine/blocking.h) */
     struct mail *delivery_first, *delivery_last;            /* this worker: replies for its own clients that waited for keys */
+    struct subscribers *subscribers;        /* this worker: of its clients (engine/delivery.h); NULL: there were none yet */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
+    struct registry_view *scripts;  /* this worker: engine/scripts.h; NULL until it needs an interpreter */
+    _Atomic uint64_t script_memory; /* bytes of that interpreter */
+    struct fiber_pool fibers;       /* this worker: of its units */
+    struct unit *unit_spare;        /* this worker: memory for the next unit; or NULL */
     uint32_t expire_next;           /* partition where the active expiry goes on */
     /* Bytes, measured about once a second: all memory of its clients' buffers; the largest of each kind. Atomic. */
     _Atomic uint64_t clients_memory, input_buffer_max, output_buffer_max;
@@ -69,8 +80,13 @@ void worker_count_buffers(struct worker *worker, int64_t by);
 /* Measures the clients' buffers. On the worker. */
 void worker_measure_clients(struct worker *worker);
 
+/* Runs the client's parked request again. Whatever wakes a client calls this. On the worker. */
+void worker_resume(struct worker *worker, struct client *client);
+
 void worker_add_client(struct worker *worker, struct client *client);
 /* Unpins, forgets its job. Returns true if the memory may go now; else `discard` is called later. */
 bool worker_remove_client(struct worker *worker, struct client *client);
+/* The second half of it, for a client whose unit has gone on after it was removed. */
+bool worker_let_client_go(struct worker *worker, struct client *client);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
+#include "engine/transaction.h"
 #include "net/connection_private.h"
 
 enum {
@@ -119,6 +120,8 @@ void connection_count_memory(struct connection *connection)
 
     if (connection->closing)
         return;
+    if (connection->client.transaction != NULL)
+        now += connection->client.transaction->size;
     if (reply->share_count + writing->share_count > 0)
         now += shares_alone(reply) + shares_alone(writing);
     if (now == before)
@@ -143,7 +146,7 @@ void connection_check(struct connection *connection, int64_t now_ms)
     int64_t timeout_s = config_number(connection->loop->engine->config, CONFIG_TIMEOUT);
 
     if (timeout_s > 0 && !connection->client.parked && !connection->waits_for_room &&
-        !(connection->client.flags & CLIENT_MONITOR) && now_ms - connection->client.active_ms > timeout_s * 1000) {
+        !(connection->client.flags & (CLIENT_MONITOR | CLIENT_SUBSCRIBED)) && now_ms - connection->client.active_ms > timeout_s * 1000) {
         connection_close(connection);
         return;
     }

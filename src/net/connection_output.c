@@ -23,10 +23,11 @@ void connection_check_output(struct connection *connection)
 {
     const struct config *config = connection->loop->engine->config;
     struct client *client = &connection->client;
+    enum config_client_class class = client->flags & CLIENT_SUBSCRIBED ? CONFIG_CLIENT_PUBSUB : CONFIG_CLIENT_NORMAL;
     uint64_t size = connection_output_pending(connection);
-    uint64_t hard = (uint64_t)config_output_limit(config, CONFIG_CLIENT_NORMAL, CONFIG_OUTPUT_HARD);
-    uint64_t soft = (uint64_t)config_output_limit(config, CONFIG_CLIENT_NORMAL, CONFIG_OUTPUT_SOFT);
-    int64_t soft_ms = config_output_limit(config, CONFIG_CLIENT_NORMAL, CONFIG_OUTPUT_SOFT_SECONDS) * 1000;
+    uint64_t hard = (uint64_t)config_output_limit(config, class, CONFIG_OUTPUT_HARD);
+    uint64_t soft = (uint64_t)config_output_limit(config, class, CONFIG_OUTPUT_SOFT);
+    int64_t soft_ms = config_output_limit(config, class, CONFIG_OUTPUT_SOFT_SECONDS) * 1000;
     int64_t now_ms = connection->loop->worker.turn.now_ms;
     bool over = (hard > 0 && size > hard) || (client->flags & CLIENT_MONITOR && size > MONITOR_OUTPUT_MAX);
 
@@ -177,6 +178,14 @@ static void send_replies(struct connection *connection)
     write_rest(connection);
 }
 
+/* While the log is in error clients read on, but get no message about what may be lost. */
+static uint64_t lsn_to_wait_for(const struct client *client, bool log_failing)
+{
+    if (!log_failing)
+        return client->lsn_needed;
+    return client->lsn_written > client->lsn_delivered ? client->lsn_written : client->lsn_delivered;
+}
+
 bool connection_flush(struct connection *connection, uint64_t covered, bool log_failing)
 {
     struct client *client = &connection->client;
@@ -185,10 +194,12 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
         connection_free_if_done(connection);
         return true;
     }
-    if (client->reply.out.size > 0 && (log_failing ? client->lsn_written : client->lsn_needed) > covered)
+    if (client->reply.out.size > 0 && lsn_to_wait_for(client, log_failing) > covered)
         return false;
     if (connection->write_busy) {
-        connection_check_output(connection);
+        connection_count_memory(connection);
+        if (!connection->closing)
+            connection_check_output(connection);
         return true;                /* on_written comes back to it */
     }
     if (client->reply.out.size > 0)

@@ -40,7 +40,7 @@ struct interpreter *interpreter_create(const struct interpreter_options *options
     json_settings_init(&interpreter->json);
     rand48_init_default(&interpreter->random);
     compiled_init(&interpreter->compiled, interpreter->lua, options->cached_scripts_max);
-    library_list_init(&interpreter->libraries, interpreter->lua);
+    loaded_list_init(&interpreter->libraries, interpreter->lua);
     CHECK(lua_cpcall(interpreter->lua, open_protected, NULL) == 0);
     interpreter->allocator.unlimited = false;
     return interpreter;
@@ -52,7 +52,7 @@ void interpreter_destroy(struct interpreter *interpreter)
         return;
     CHECK(interpreter->run_count == 0);
     run_destroy_idle(interpreter);
-    library_list_release(&interpreter->libraries);
+    loaded_list_release(&interpreter->libraries);
     compiled_release(&interpreter->compiled);
     lua_close(interpreter->lua);
     CHECK(interpreter->allocator.size == 0);
@@ -251,9 +251,9 @@ static enum script_result run_script(struct run *run, const struct script_run *r
     return result;
 }
 
-static enum script_result run_function(struct run *run, const struct library *library, const struct script_run *request, struct reply *reply)
+static enum script_result run_function(struct run *run, const struct loaded *library, const struct script_run *request, struct reply *reply)
 {
-    int reference = library_function(library, request->function);
+    int reference = loaded_function(library, request->function);
 
     if (reference == LUA_NOREF)
         return SCRIPT_NO_FUNCTION;
@@ -267,14 +267,14 @@ static enum script_result run_function(struct run *run, const struct library *li
 }
 
 /* NULL: an error reply is written. */
-static const struct library *find_library(struct interpreter *interpreter, const struct script_library *source, struct reply *reply)
+static const struct loaded *find_library(struct interpreter *interpreter, const struct script_library *source, struct reply *reply)
 {
-    struct library *library = library_find(&interpreter->libraries, source->version);
+    struct loaded *library = loaded_find(&interpreter->libraries, source->version);
     struct buffer error = { 0 };
 
     if (library != NULL)
         return library;
-    library = library_load(interpreter, source, NULL, &error);
+    library = loaded_load(interpreter, source, NULL, &error);
     if (library == NULL)
         reply_error_text(reply, buffer_bytes(&error));
     buffer_release(&error);
@@ -307,7 +307,7 @@ static void begin_random(struct run *run, uint64_t *start)
 
 enum script_result interpreter_run(struct interpreter *interpreter, const struct script_run *request, struct reply *reply)
 {
-    const struct library *library = NULL;
+    const struct loaded *library = NULL;
     enum script_result result;
     struct run *run;
 
@@ -334,22 +334,22 @@ enum script_result interpreter_run(struct interpreter *interpreter, const struct
 bool interpreter_load(struct interpreter *interpreter, const struct script_library *source, const struct script_host *host,
                       script_function_found *found, void *context, struct buffer *error)
 {
-    struct library *library = library_load(interpreter, source, host, error);
+    struct loaded *library = loaded_load(interpreter, source, host, error);
 
     if (library == NULL)
         return false;
-    library_for_each(library, found, context);
+    loaded_for_each(library, found, context);
     return true;
 }
 
 void interpreter_unload(struct interpreter *interpreter, struct bytes library)
 {
-    library_unload(&interpreter->libraries, library);
+    loaded_unload(&interpreter->libraries, library);
 }
 
 void interpreter_unload_all(struct interpreter *interpreter)
 {
-    library_unload(&interpreter->libraries, bytes_of(NULL, 0));
+    loaded_unload(&interpreter->libraries, bytes_of(NULL, 0));
 }
 
 void interpreter_forget_scripts(struct interpreter *interpreter)
@@ -359,7 +359,7 @@ void interpreter_forget_scripts(struct interpreter *interpreter)
 
 size_t interpreter_memory(const struct interpreter *interpreter)
 {
-    return interpreter->allocator.size + compiled_memory(&interpreter->compiled) + library_memory(&interpreter->libraries);
+    return interpreter->allocator.size + compiled_memory(&interpreter->compiled) + loaded_memory(&interpreter->libraries);
 }
 
 size_t interpreter_script_count(const struct interpreter *interpreter)

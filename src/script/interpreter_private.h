@@ -13,7 +13,7 @@
 #include "script/host.h"
 #include "script/interpreter.h"
 #include "script/json.h"
-#include "script/library.h"
+#include "script/loaded.h"
 #include "script/rand48.h"
 
 /* A run in progress, or one that is kept for the next (idle). Everything that a script can change is here. */
@@ -28,7 +28,7 @@ struct run {
     int protocol;                   /* of the replies of redis.call */
     struct rand48 random;
     struct json_settings json;
-    struct library_loading *loading;    /* a library is being loaded; otherwise NULL */
+    struct loaded_loading *loading;    /* a library is being loaded; otherwise NULL */
     struct reply reply;             /* of the latest redis.call */
     struct buffer numbers;          /* the text of numbers among the arguments of a call */
     struct bytes *args;             /* of a call */
@@ -49,7 +49,7 @@ struct interpreter {
     struct json_settings json;      /* what a run begins with */
     struct rand48 random;           /* likewise: the numbers go on where the latest run ended, as in Redis 7 */
     struct compiled_cache compiled;
-    struct library_list libraries;
+    struct loaded_list libraries;
 };
 
 static inline struct interpreter *interpreter_of(lua_State *lua)

@@ -1,52 +1,51 @@
-/* Libraries: those that an interpreter has loaded, and how they register their functions. Owner: the interpreter's thread. */
+/* Library: functions with one source, as FUNCTION LOAD makes it. Immutable and counted: a run holds the library that it runs. Any thread. */
 #ifndef KELVIN_SCRIPT_LIBRARY_H
 #define KELVIN_SCRIPT_LIBRARY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "script/interpreter.h"
 
-struct lua_State;
 struct library;
-struct library_function;
 
-struct library_list {
-    struct lua_State *lua;
-    struct library **items;
-    size_t count, capacity;
+struct library_function {
+    const struct library *library;
+    struct bytes name;              /* unique among all functions, whatever the case */
+    struct bytes description;       /* .data is NULL: none */
+    uint32_t flags;                 /* enum script_flags */
 };
 
-/* What a run has while it loads a library. */
-struct library_loading {
-    struct library *library;
-    int64_t deadline_us;        /* of clock_mono_us */
-    bool late;                  /* the deadline has passed */
+struct library {
+    struct script_library script;   /* name, version, and the code without the first line "#!lua" */
+    struct bytes text;              /* all of it: what FUNCTION LOAD was given */
+    struct library_function *functions;     /* in the order in which they were registered; at least one */
+    int function_count;
+    size_t size;                    /* bytes of memory */
+    _Atomic uint32_t references;
 };
 
-void library_list_init(struct library_list *list, struct lua_State *lua);
-void library_list_release(struct library_list *list);
+/* Names of libraries and functions: letters, digits and underscores, at least one. */
+bool library_name_is_valid(struct bytes name);
 
-/* The loaded library of exactly this version; NULL: it is not loaded. */
-struct library *library_find(const struct library_list *list, uint64_t version);
+/* What the text says about itself. */
+struct library_head {
+    char *name;                     /* freed with library_head_release */
+    size_t body;                    /* offset of the code */
+};
+/* False: `error` has the text of the error reply, without '-'. */
+bool library_head_read(struct bytes text, struct library_head *head, struct buffer *error);
+void library_head_release(struct library_head *head);
 
-/* The reference of a function in Lua's registry; LUA_NOREF if there is none of this name. */
-int library_function(const struct library *library, struct bytes name);
-
-/* Runs the code of the library; in the list it replaces other versions. NULL: `error` has the text of an error reply. */
-struct library *library_load(struct interpreter *interpreter, const struct script_library *source, const struct script_host *host,
-                             struct buffer *error);
-void library_for_each(const struct library *library, script_function_found *found, void *context);
-
-/* Removes a library, in whatever version; all of them if name.data is NULL. */
-void library_unload(struct library_list *list, struct bytes name);
-
-/* Sets redis.register_function in the table at the top of the stack. */
-void library_open(struct lua_State *lua);
-
-size_t library_memory(const struct library_list *list);
+/* Runs the text's code, which registers the functions, in an interpreter that nothing else uses, and unloads it again. Held once. `version` is
+ * of this library only (registry_next_version). `host` is for redis.log; NULL: messages are dropped. NULL: `error` has the text of the error
+ * reply, without '-'. Takes up to 500 ms; no lock is held. */
+struct library *library_create(struct bytes text, uint64_t version, struct interpreter *interpreter, const struct script_host *host,
+    struct buffer *error);
+struct library *library_hold(struct library *library);
+void library_release(struct library *library);      /* NULL is fine */
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "script/api.h"
 #include "script/json.h"
-#include "script/library.h"
+#include "script/loaded.h"
 #include "script/readonly.h"
 
 /* In Lua's registry. */
@@ -148,7 +148,7 @@ static void build_library_globals(lua_State *lua)
 {
     lua_newtable(lua);
     api_open(lua, API_OF_LIBRARIES);
-    library_open(lua);
+    loaded_open(lua);
     refuse_missing_names(lua);
     add_wrapped(lua, "redis");
     refuse_missing_names(lua);

@@ -6,6 +6,8 @@
 #include "base/histogram.h"
 #include "base/mem.h"
 #include "engine/data_stats.h"
+#include "engine/tracking.h"
+#include "pubsub/hub.h"
 #include "server/info_rows.h"
 #include "stats/error_stats.h"
 #include "stats/rates.h"
@@ -95,18 +97,26 @@ static void write_departures(struct buffer *out, struct engine *engine)
     info_number(out, "current_eviction_exceeded_time", over_us / 1000);
 }
 
-/* What Kelvin has no use for, or not yet: pub/sub, forks, migration, defragmentation by copying, client tracking. */
+/* What Kelvin has no use for, or not yet: forks, migration, defragmentation by copying. */
 static void write_absent(struct buffer *out)
 {
     static const char *const names[] = {
-        "pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "latest_fork_usec", "total_forks",
+        "latest_fork_usec", "total_forks",
         "migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses",
         "active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time",
-        "tracking_total_keys", "tracking_total_items", "tracking_total_prefixes", "unexpected_error_replies",
     };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         info_number(out, names[i], 0);
+}
+
+static void write_tracking(struct buffer *out, const struct engine *engine)
+{
+    struct tracking_counts counts = tracking_count(engine);
+
+    info_number(out, "tracking_total_keys", (int64_t)counts.keys);
+    info_number(out, "tracking_total_items", (int64_t)counts.items);
+    info_number(out, "tracking_total_prefixes", (int64_t)counts.prefixes);
 }
 
 void info_stats(struct buffer *out, void *context)
@@ -117,7 +127,12 @@ void info_stats(struct buffer *out, void *context)
     write_departures(out, engine);
     write_stat(out, "keyspace_hits", engine, STAT_KEYSPACE_HITS);
     write_stat(out, "keyspace_misses", engine, STAT_KEYSPACE_MISSES);
+    info_number(out, "pubsub_channels", (int64_t)hub_topics(engine->hub, TOPIC_CHANNEL));
+    info_number(out, "pubsub_patterns", (int64_t)hub_topics(engine->hub, TOPIC_PATTERN));
+    info_number(out, "pubsubshard_channels", (int64_t)hub_topics(engine->hub, TOPIC_SHARD));
     write_absent(out);
+    write_tracking(out, engine);
+    info_number(out, "unexpected_error_replies", 0);
     write_stat(out, "total_error_replies", engine, STAT_ERROR_REPLIES);
     info_number(out, "dump_payload_sanitizations", 0);
     write_stat(out, "total_reads_processed", engine, STAT_READS_PROCESSED);

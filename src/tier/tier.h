@@ -16,6 +16,7 @@
 #include "base/message.h"
 #include "base/status.h"
 #include "call/client.h"
+#include "call/event.h"
 #include "keyspace/partition.h"
 #include "keyspace/scan_page.h"
 #include "store/store.h"
@@ -52,8 +53,9 @@ struct tier_hooks {
      * locked: that is a system call, and the first thing that the worker does is to lock the partition. NULL: none. */
     struct worker *(*wake)(void *context, struct client *client);
     void (*memory_freed)(void *context);                        /* clients that wait for memory may go on */
-    /* An expired cold key is deleted: log it. Under the partition's lock. */
-    void (*expired)(void *context, struct keyspace *keyspace, struct bytes key);
+    /* An expired cold key is deleted: log it. `event` is EVENT_EXPIRED, or EVENT_HEXPIRED of a hash's last field. Under the partition's
+     * lock. */
+    void (*expired)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum event event);
     void (*thread_started)(void *context, const char *name);
     void (*log)(void *context, const char *text);               /* a sentence for the operator, worth a warning */
     void (*thread_ended)(void *context);                        /* the same for a thread that ends before the tier; NULL is fine */
@@ -150,8 +152,8 @@ void tier_forget(struct tier *tier, struct keyspace *keyspace);
 
 /* Exact number of keys of a database. Blocks (reads the store if there are unknown records): on a job's thread. */
 enum status tier_count(struct tier *tier, int db, uint64_t *count);
-/* The same without blocking; false if there are unknowns. */
-bool tier_count_now(struct tier *tier, int db, uint64_t *count);
+/* The same without blocking; false if there are unknowns, or a partition is owned by a unit that is not `as`. */
+bool tier_count_now(struct tier *tier, const struct claim *as, int db, uint64_t *count);
 
 /* Demotes the key whatever its heat, and waits until its record is written. On a job's thread. */
 enum tier_move { TIER_MOVED, TIER_NOT_THERE, TIER_BUSY, TIER_MOVE_FAILED };
@@ -163,7 +165,9 @@ enum tier_place tier_where(struct tier *tier, int db, struct bytes key);       /
 
 /* One page of SCAN over both tiers; on a job's thread if `cold_too`. Cursors are 48 bits: hash >> 16, 0 begins and ends. */
 bool tier_has_cold(struct tier *tier, int db);      /* false is certain at that instant only */
-void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_t cursor, size_t count, struct scan_page *page);
+/* The page's status is STATUS_LOCKED if a partition is owned by a unit that is not the reader, and the reader may not block. */
+void tier_scan(struct tier *tier, struct partitions *partitions, const struct reader *reader, int db, uint64_t cursor, size_t count,
+    struct scan_page *page);
 
 enum tier_state { TIER_OFF, TIER_OK, TIER_FULL, TIER_ERROR };
 enum { TIER_ERROR_SIZE = 256 };

@@ -11,6 +11,7 @@
 #include "commands/rows.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
+#include "engine/event.h"
 #include "stats/error_stats.h"
 #include "stats/latency.h"
 #include "stats/slowlog.h"
@@ -33,13 +34,13 @@ struct box {
     int64_t alarm_us;
 };
 
-static void changed(void *context, struct key *key, const char *event)
+static void note(void *context, const struct key *key, enum event event)
 {
     struct box *box = context;
 
-    blocking_note(&box->engine, key, event);
-    if (box->engine.promise_count > box->promised_in_change)
-        box->promised_in_change = box->engine.promise_count;
+    event_note(&box->engine, key->call, key->keyspace, key->hash, key->name, event);
+    if (box->engine.partitions->obstacle_count > box->promised_in_change)
+        box->promised_in_change = box->engine.partitions->obstacle_count;
     if (box->latch_after_change && key->present)
         keyspace_entry(key->keyspace, key->handle)->flags |= ENTRY_LATCHED;
     if (box->freeze_after_change)
@@ -98,7 +99,7 @@ static struct box *box_create(void)
     engine->errors = error_stats_create();
     engine->blocking = blocking_create(engine);
     engine->state = ENGINE_READY;
-    engine->hooks = (struct key_hooks){ box, changed, free_at_once, load_nothing, unlatch };
+    engine->hooks = (struct key_hooks){ box, note, free_at_once, load_nothing, unlatch };
     engine->workers = box->worker_list;
     engine->worker_count = 2;
     for (int i = 0; i < 2; i++) {
@@ -358,16 +359,16 @@ static void a_promise_lasts_until_it_is_kept_or_writes_are_held_back(void **stat
 
     say(box, 0, "BLPOP a 0");
     say(box, 2, "RPUSH b 1");               /* no client waits for that */
-    assert_int_equal(box->engine.promise_count, 0);
+    assert_int_equal(box->engine.partitions->obstacle_count, 0);
     assert_int_equal(box->promised_in_change, 0);
     say(box, 2, "RPUSH a 1");
     assert_true(box->promised_in_change > 0);
-    assert_int_equal(box->engine.promise_count, 0);
+    assert_int_equal(box->engine.partitions->obstacle_count, 0);
     read_mail(box);
     say(box, 0, "BLPOP a 0");
     box->freeze_after_change = true;
     say(box, 2, "RPUSH a 2");
-    assert_int_equal(box->engine.promise_count, 0);
+    assert_int_equal(box->engine.partitions->obstacle_count, 0);
     for (uint32_t i = 0; i < box->engine.partitions->count; i++)
         assert_false(blocking_is_promised(&box->engine, i));
     box_destroy(box);

@@ -1,0 +1,142 @@
+#include "engine/publish.h"
+
+#include "engine/engine.h"
+#include "engine/execute_private.h"
+#include "engine/unit.h"
+#include "pubsub/hub.h"
+
+enum {
+    TRANSIT_COUNT_MAX = 1024,
+    TRANSIT_BYTES_MAX = 8 * 1024 * 1024,
+    TRANSIT_SHARE = 8,              /* of maxmemory */
+};
+
+static uint64_t transit_bytes_max(const struct engine *engine)
+{
+    uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY);
+
+    return limit > 0 && limit / TRANSIT_SHARE < TRANSIT_BYTES_MAX ? limit / TRANSIT_SHARE : TRANSIT_BYTES_MAX;
+}
+
+static bool is_over(const struct engine *engine, uint64_t part)
+{
+    struct hub_transit transit = hub_transit(engine->hub);
+
+    return transit.count > TRANSIT_COUNT_MAX / part || transit.bytes > transit_bytes_max(engine) / part;
+}
+
+bool publish_is_full(const struct engine *engine)
+{
+    return engine->hub != NULL && is_over(engine, 1);
+}
+
+/* The flag is set before the second look, and a worker looks at it after it has delivered: one of the two sees what the other did. */
+static bool must_wait(struct engine *engine)
+{
+    if (__builtin_expect(!is_over(engine, 1), 1))
+        return false;
+    engine->publishers_wait = true;
+    return is_over(engine, 1);
+}
+
+void publish_note_delivered(struct engine *engine)
+{
+    if (!engine->publishers_wait || is_over(engine, 2))
+        return;
+    engine->publishers_wait = false;
+    for (int i = 0; i < engine->worker_count; i++)
+        mailbox_note_memory(&engine->workers[i]->mailbox);
+}
+
+bool publish_message(struct call *call, enum topic_kind kind, struct bytes channel, struct bytes text, int64_t *receivers)
+{
+    struct engine *engine = call->engine;
+    struct worker *worker = call->client->worker;
+    struct publication *publication;
+
+    *receivers = 0;
+    if (!hub_has_receivers(engine->hub, kind))
+        return true;
+    if (!(call->client->flags & CLIENT_NO_BLOCKING) && must_wait(engine)) {
+        execute_park(call, worker);
+        return false;
+    }
+    if (call->unit != NULL) {
+        *receivers = unit_publish(call->unit, kind, channel, text);
+        return true;
+    }
+    publication = publication_create(engine->worker_count, kind, channel, text);
+    publication->lsn = call->client->lsn_needed;
+    *receivers = (int64_t)hub_post_counted(engine->hub, worker->index, publication);
+    return true;
+}
+
+int64_t publish_receivers(struct engine *engine, enum topic_kind kind, struct bytes channel)
+{
+    return hub_has_receivers(engine->hub, kind) ? (int64_t)hub_receivers(engine->hub, kind, channel) : 0;
+}
+
+bool publish_has_listeners(const struct engine *engine)
+{
+    return engine->hub != NULL && hub_has_receivers(engine->hub, TOPIC_CHANNEL);
+}
+
+static void batch_append(struct publish_batch *batch, struct publication *publication)
+{
+    if (batch->last != NULL)
+        batch->last->next = publication;
+    else
+        batch->first = publication;
+    batch->last = publication;
+}
+
+void publish_collect(struct engine *engine, struct publish_batch *batch, enum topic_kind kind, struct bytes channel, struct bytes text)
+{
+    batch_append(batch, publication_create(engine->worker_count, kind, channel, text));
+}
+
+void publish_collect_push(struct engine *engine, struct publish_batch *batch, int worker, const struct push_target *targets,
+    size_t target_count, struct bytes resp2, struct bytes resp3)
+{
+    batch_append(batch, publication_create_push(engine->worker_count, worker, targets, target_count, resp2, resp3));
+}
+
+void publish_send(struct engine *engine, const struct worker *here, struct publish_batch *batch, uint64_t lsn)
+{
+    struct publication *first = batch->first;
+
+    if (first == NULL)
+        return;
+    *batch = (struct publish_batch){ .first = NULL };
+    hub_post(engine->hub, here == NULL ? -1 : here->index, first, lsn);
+}
+
+void publish_drop(struct publish_batch *batch)
+{
+    struct publication *next;
+
+    for (struct publication *publication = batch->first; publication != NULL; publication = next) {
+        next = publication->next;
+        publication_release(publication);
+    }
+    *batch = (struct publish_batch){ .first = NULL };
+}
+
+void publish_push(struct engine *engine, const struct worker *here, int worker, struct push_target target, struct bytes resp2,
+    struct bytes resp3, uint64_t lsn)
+{
+    struct publish_batch batch = { .first = NULL };
+
+    publish_collect_push(engine, &batch, worker, &target, 1, resp2, resp3);
+    publish_send(engine, here, &batch, lsn);
+}
+
+void publish_one(struct engine *engine, const struct worker *here, enum topic_kind kind, struct bytes channel, struct bytes text, uint64_t lsn)
+{
+    struct publish_batch batch = { .first = NULL };
+
+    if (!hub_has_receivers(engine->hub, kind))
+        return;
+    publish_collect(engine, &batch, kind, channel, text);
+    publish_send(engine, here, &batch, lsn);
+}

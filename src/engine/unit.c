@@ -35,10 +35,12 @@ static struct unit *create(struct call *call, struct worker *worker)
         reply_init(&unit->reply, 2);
     }
     worker->unit_spare = NULL;
-    *unit = (struct unit){ .worker = worker, .client = call->client, .command = call->command, .arena = unit->arena,
-        .group = unit->group, .reply = unit->reply, .events = unit->events };
+    memset((char *)unit + offsetof(struct unit, worker), 0, sizeof(*unit) - offsetof(struct unit, worker));
+    unit->worker = worker;
+    unit->client = call->client;
+    unit->command = call->command;
     unit->reply.protocol = call->client->reply.protocol;
-    claim_init(&unit->claim, wake_claimant, unit);
+    claim_reuse(&unit->claim, wake_claimant, unit);
     unit->releases_pins = !(call->command->flags & COMMAND_EXCLUSIVE) && call->client->transaction == NULL;
     call->client->unit = unit;
     return unit;
@@ -78,7 +80,7 @@ void unit_free_spare(struct worker *worker)
 }
 
 /* The partition has no promise to keep any more, and is locked. */
-static void lock_when_served(struct engine *engine, struct partition *partition) UNCHECKED_LOCKS;
+static void lock_when_served(struct engine *engine, struct partition *partition) ACQUIRE(partition->lock) UNCHECKED_LOCKS;
 static void lock_when_served(struct engine *engine, struct partition *partition)
 {
     partition_lock(partition);
@@ -95,11 +97,9 @@ void unit_take_partitions(struct unit *unit)
     struct engine *engine = unit->worker->engine;
     struct partitions *all = engine->partitions;
 
-    for (uint32_t i = 0; i < all->count; i++) {
+    for (uint32_t i = 0; (i = partition_bits_next(&unit->claim.wanted, i, all->count)) < all->count; i++) {
         struct partition *partition = &all->partitions[i];
 
-        if (!partition_bits_has(&unit->claim.wanted, i))
-            continue;
         all->obstacle_count++;
         lock_when_served(engine, partition);
         CHECK(partition->owner == NULL || partition->owner == &unit->claim);
@@ -108,7 +108,7 @@ void unit_take_partitions(struct unit *unit)
         partition->owner = &unit->claim;
         partition_unlock(partition);
     }
-    memset(&unit->claim.wanted, 0, sizeof(unit->claim.wanted));
+    partition_bits_clear(&unit->claim.wanted, all->count);
     unit->claim.wants_token = false;
 }
 
@@ -116,17 +116,17 @@ static void give_partitions(struct unit *unit, uint64_t lsn)
 {
     struct partitions *all = unit->worker->engine->partitions;
 
-    for (uint32_t i = 0; i < all->count; i++) {
+    for (uint32_t i = 0; (i = partition_bits_next(&unit->claim.owned, i, all->count)) < all->count; i++) {
         struct partition *partition = &all->partitions[i];
 
-        if (!partition_bits_has(&unit->claim.owned, i))
-            continue;
         partition_lock(partition);
         if (lsn > 0)
             partition->last_lsn = lsn;
-        partition->owner = NULL;
+        if (LIKELY(partition->owner == &unit->claim)) {     /* not if it was abandoned before it took what it was granted */
+            partition->owner = NULL;
+            all->obstacle_count--;
+        }
         partition_unlock(partition);
-        all->obstacle_count--;
     }
     if (unit->counts_as_busy)
         unit->worker->engine->busy_count--;
@@ -136,7 +136,7 @@ static void give_partitions(struct unit *unit, uint64_t lsn)
 
 bool unit_is_busy(const struct claim *claim)
 {
-    return atomic_load_explicit(&claim->busy, memory_order_relaxed);
+    return atomic_load_explicit(&claim->busy, memory_order_relaxed) != 0;
 }
 
 void unit_note_busy(struct unit *unit, int64_t ran_ns)
@@ -145,9 +145,9 @@ void unit_note_busy(struct unit *unit, int64_t ran_ns)
 
     if (unit->claim.busy || ran_ns / 1000000 < config_number(engine->config, CONFIG_BUSY_REPLY_THRESHOLD))
         return;
-    unit->claim.busy = true;
-    running_script_publish(unit);
+    unit->claim.busy = running_script_publish(unit) ? UNIT_BUSY_WITH_FUNCTION : UNIT_BUSY_WITH_SCRIPT;
     unit->counts_as_busy = unit->owns_all;
+    engine->busy_with_function = unit->claim.busy == UNIT_BUSY_WITH_FUNCTION;
     if (unit->counts_as_busy)
         engine->busy_count++;
     owners_wake(&engine->partitions->owners, &unit->claim);
@@ -202,6 +202,8 @@ static void start_over(struct unit *unit, struct call *call)
     unit->restarts++;
     unit->worker->turn.random = unit->random;
     turn_count(&unit->worker->turn, STAT_UNIT_RESTARTS, 1);
+    if (call->key_count == 0 && call->command->keys != NULL && call->arg_count > 0)
+        execute_find_keys(call, unit->worker);
     unit_want(unit, call);
     unit->claim.wants_token = true;
 }
@@ -221,6 +223,24 @@ static void main_of_unit(void *context)
     unit->error_counted = call.error_counted;
 }
 
+static void link_unit(struct unit *unit)
+{
+    struct worker *worker = unit->worker;
+
+    unit->prev = NULL;
+    unit->next = worker->units;
+    if (unit->next != NULL)
+        unit->next->prev = unit;
+    worker->units = unit;
+}
+
+static void unlink_unit(struct unit *unit)
+{
+    *(unit->prev != NULL ? &unit->prev->next : &unit->worker->units) = unit->next;
+    if (unit->next != NULL)
+        unit->next->prev = unit->prev;
+}
+
 /* Runs the fiber. False: it is suspended. */
 static bool enter(struct unit *unit)
 {
@@ -230,17 +250,20 @@ static bool enter(struct unit *unit)
     if (unit->fiber == NULL) {
         unit->fiber = fiber_create(&worker->fibers, main_of_unit, unit);
         CHECK(unit->fiber != NULL);
-        unit->began_ns = clock_mono_ns();
         unit->now_ms = worker->turn.now_ms;
+        link_unit(unit);
         if (unit->restarts == 0)
             unit->random = worker->turn.random;
     }
     unit->wait = UNIT_RUNS;
-    unit->entered_ns = clock_mono_ns();
+    unit->entered_ns = unit->clock_ns = clock_mono_ns();
     has_ended = !fiber_enter(&worker->fibers, unit->fiber);
-    unit->ran_ns += clock_mono_ns() - unit->entered_ns;
-    if (has_ended)
+    worker->clock_ns = clock_mono_ns();
+    unit->ran_ns += worker->clock_ns - unit->entered_ns;
+    if (has_ended) {
+        unlink_unit(unit);
         unit->fiber = NULL;
+    }
     return has_ended;
 }
 
@@ -368,6 +391,31 @@ bool unit_drop(struct unit *unit)
     owners_give(owners, &unit->claim);
     destroy(unit);
     return true;
+}
+
+static void abandon(struct unit *unit)
+{
+    struct owners *owners = &unit->worker->engine->partitions->owners;
+    struct worker *worker = unit->worker;
+    struct client *client = unit->client;
+
+    unit->stop = UNIT_ABANDONED;
+    owners_withdraw(owners, &unit->claim);
+    while (!enter(unit))
+        ;
+    publish_drop(&unit->messages);
+    event_list_clear(&unit->events);
+    blocking_drop_kept_notes(unit);
+    give_partitions(unit, 0);
+    destroy(unit);
+    if (client->dead && worker_let_client_go(worker, client))
+        worker->discard(client);
+}
+
+void units_abandon(struct worker *worker)
+{
+    while (worker->units != NULL)
+        abandon(worker->units);
 }
 
 void unit_resume_orphan(struct worker *worker, struct client *client)

@@ -76,6 +76,8 @@ static bool own(struct unit *unit, const struct call *call)
         break;
     case CLAIM_WAITS:
         suspend(unit, UNIT_WAITS_FOR_OWNERS);
+        if (unit->stop != UNIT_GOES_ON)
+            return false;
         break;
     case CLAIM_MUST_RESTART:
         unit->owns_all = false;
@@ -129,8 +131,10 @@ static bool run(struct unit *unit, struct call *call)
         }
         if (result == RUN_DONE)
             return true;
-        while (!has_come(unit->client))
+        while (!has_come(unit->client) && unit->stop == UNIT_GOES_ON)
             wait_for_client(unit, call);
+        if (unit->stop != UNIT_GOES_ON)
+            return false;
         reset_call(call);
     }
 }
@@ -146,7 +150,7 @@ static void wait_for_memory(struct unit *unit)
 {
     struct worker *worker = unit->worker;
 
-    while (unit->releases_pins && worker->turn.over_memory && memory_may_come(worker->engine)) {
+    while (unit->releases_pins && worker->turn.over_memory && memory_may_come(worker->engine) && unit->stop == UNIT_GOES_ON) {
         memory_queue_add(worker, unit->client);
         tier_nudge(worker->engine->tier);
         suspend(unit, UNIT_WAITS_FOR_CLIENT);
@@ -154,9 +158,9 @@ static void wait_for_memory(struct unit *unit)
     }
 }
 
-bool unit_go_on(struct unit *unit)
+static bool go_on(struct unit *unit)
 {
-    int64_t ran_ns = clock_mono_ns() - unit->entered_ns;
+    int64_t ran_ns = unit->clock_ns - unit->entered_ns;
 
     if (unit->stop == UNIT_GOES_ON && ran_ns > SLICE_NS) {
         if (unit->ran_ns + ran_ns > SLOW_NS)
@@ -165,9 +169,15 @@ bool unit_go_on(struct unit *unit)
         mailbox_wake(&unit->worker->mailbox, unit->client);
         suspend(unit, UNIT_WAITS_FOR_TURN);
     }
-    if (unit->kill != 0 && unit->stop == UNIT_GOES_ON)
+    if (unit->is_killed && unit->stop == UNIT_GOES_ON)
         unit->stop = UNIT_KILLED;
     return unit->stop == UNIT_GOES_ON;
+}
+
+bool unit_go_on(struct unit *unit)
+{
+    unit->clock_ns = clock_mono_ns();
+    return go_on(unit);
 }
 
 int64_t unit_publish(struct unit *unit, enum topic_kind kind, struct bytes channel, struct bytes text)
@@ -193,14 +203,15 @@ bool unit_call(struct unit *unit, struct call *call)
     int64_t began_ns;
     bool done;
 
-    if (!unit_go_on(unit))
+    if (!go_on(unit))
         return false;
     wait_for_memory(unit);
-    began_ns = clock_mono_ns();
+    began_ns = unit->clock_ns;
     mark = arena_mark(&unit->arena);
     done = unit_call_uncounted(unit, call);
     if (done) {
-        execute_account(call, unit->worker, clock_mono_ns() - began_ns);
+        unit->clock_ns = clock_mono_ns();
+        execute_account(call, unit->worker, unit->clock_ns - began_ns);
         execute_notify_monitors(call, unit->worker);
     }
     arena_rewind(&unit->arena, mark);
@@ -219,8 +230,6 @@ bool unit_call_uncounted(struct unit *unit, struct call *call)
     forget_job(unit);
     if (unit->releases_pins && unit->client->waits != NULL)
         tier_release(worker->engine->tier, unit->client);
-    if (call->change_count > 0)
-        unit->has_changed = true;
     unit->change_count += call->change_count;
     return true;
 }

@@ -99,6 +99,18 @@ static int selected_db(const struct partitions *all, const struct queued *queued
     return number >= 0 && number < all->db_count ? (int)number : db;
 }
 
+/* A script's request: its keys were found before. */
+static void visit_found(const struct call *call, visit_key *visit, void *context)
+{
+    for (int i = 0; i < call->key_count; i++) {
+        const struct call_key *key = &call->keys[i];
+        struct planned planned = { call->client->db, call->args[key->arg], key->hash, key->flags };
+
+        if (!visit(context, &planned))
+            return;
+    }
+}
+
 static void visit_keys(const struct call *call, visit_key *visit, void *context)
 {
     const struct partitions *all = call->partitions;
@@ -106,7 +118,7 @@ static void visit_keys(const struct call *call, visit_key *visit, void *context)
     int db = call->client->db;
 
     if (transaction == NULL) {
-        visit_command(all, call->command, call->args, call->arg_count, db, visit, context);
+        visit_found(call, visit, context);
         return;
     }
     for (int i = 0; i < transaction->count; i++) {
@@ -142,7 +154,6 @@ void unit_want(struct unit *unit, struct call *call)
 {
     struct wanting wanting = { call->partitions, &unit->claim.wanted };
 
-    memset(&unit->claim.wanted, 0, sizeof(unit->claim.wanted));
     if (needs_all(call)) {
         partition_bits_fill(&unit->claim.wanted, call->partitions->count);
         unit->owns_all = true;

@@ -30,6 +30,15 @@ void claim_init(struct claim *claim, void (*granted)(struct claim *claim), void 
     *claim = (struct claim){ .granted = granted, .context = context };
 }
 
+void claim_reuse(struct claim *claim, void (*granted)(struct claim *claim), void *context)
+{
+    CHECK(!claim->is_waiting && claim->waiters == NULL);
+    claim->granted = granted;
+    claim->context = context;
+    claim->wants_token = claim->has_token = false;
+    claim->slow = claim->busy = false;
+}
+
 /* Calls `visit` for each partition in the set until it returns false; returns whether it always returned true. */
 static bool for_each(const struct owners *owners, const struct partition_bits *bits,
     bool (*visit)(const struct owners *owners, uint32_t index, const struct claim *claim), const struct claim *claim)
@@ -115,8 +124,11 @@ static void reserve(struct owners *owners, struct claim *claim)
         take_token(owners, claim);
 }
 
-static bool owns_any(const struct owners *owners, const struct claim *claim)
+/* It has something already, and others may wait for that: it comes first. */
+static bool has_any(const struct owners *owners, const struct claim *claim)
 {
+    if (claim->has_token)
+        return true;
     for (uint32_t word = 0; word < owners->word_count; word++) {
         if (claim->owned.words[word] != 0)
             return true;
@@ -126,7 +138,7 @@ static bool owns_any(const struct owners *owners, const struct claim *claim)
 
 static void enqueue(struct owners *owners, struct claim *claim)
 {
-    bool in_front = owns_any(owners, claim);
+    bool in_front = has_any(owners, claim);
 
     claim->is_waiting = true;
     claim->prev = in_front ? NULL : owners->last;
@@ -146,7 +158,7 @@ static bool try_locked(struct owners *owners, struct claim *claim)
 {
     struct barred barred = { .token = false };
 
-    if (!owns_any(owners, claim)) {
+    if (!has_any(owners, claim)) {
         for (const struct claim *waiting = owners->first; waiting != NULL; waiting = waiting->next)
             bar(owners, &barred, waiting);
     }
@@ -163,10 +175,10 @@ enum claim_result owners_claim(struct owners *owners, struct claim *claim)
     mutex_lock(&owners->lock);
     CHECK(!claim->is_waiting);
     if (!try_locked(owners, claim)) {
-        if (owns_any(owners, claim) && !token_is_free_for(owners, claim)) {
+        if (has_any(owners, claim) && !token_is_free_for(owners, claim)) {
             result = CLAIM_MUST_RESTART;
         } else {
-            if (owns_any(owners, claim))
+            if (has_any(owners, claim))
                 take_token(owners, claim);
             enqueue(owners, claim);
             result = CLAIM_WAITS;
@@ -319,6 +331,7 @@ static void sleep_until_woken(struct sleeper *sleeper)
 }
 
 /* The sleeper is on this stack: the thread that wakes it must be done with it before it goes. */
+static void wait_for_owner(struct owners *owners, struct partition *partition) RELEASE(partition->lock) UNCHECKED_LOCKS;
 static void wait_for_owner(struct owners *owners, struct partition *partition)
 {
     struct sleeper sleeper;

@@ -18,9 +18,10 @@
 #include <stdint.h>
 
 #include "base/mutex.h"
+#include "keyspace/partition_lock.h"
 
 struct claim;
-struct partition;
+
 struct partitions;
 
 enum { PARTITION_WORDS = 64 };
@@ -50,7 +51,7 @@ struct claim {
     struct owner_waiter *waiters;
     _Atomic bool is_waiting;            /* in the queue. Read by the claimant without the lock */
     _Atomic bool slow;                  /* it takes long: later claims do not wait for those that wait for it */
-    _Atomic bool busy;                  /* it takes so long that clients which need what it owns are refused */
+    _Atomic int busy;                   /* not 0: it takes so long that clients which need what it owns are refused; the claimant's word why */
 };
 
 struct owners {
@@ -72,9 +73,30 @@ static inline bool partition_bits_has(const struct partition_bits *bits, uint32_
 {
     return bits->words[index / 64] >> (index % 64) & 1;
 }
+/* The first partition in the set from `index` on; `count` (of all partitions) if there is none. */
+static inline uint32_t partition_bits_next(const struct partition_bits *bits, uint32_t index, uint32_t count)
+{
+    while (index < count) {
+        uint64_t left = bits->words[index / 64] >> (index % 64);
+
+        if (left != 0)
+            return index + (uint32_t)__builtin_ctzll(left);
+        index = (index / 64 + 1) * 64;
+    }
+    return count;
+}
+/* Empties the set: as many words as there are partitions for. */
+static inline void partition_bits_clear(struct partition_bits *bits, uint32_t count)
+{
+    for (uint32_t word = 0; word < (count + 63) / 64; word++)
+        bits->words[word] = 0;
+}
 void partition_bits_fill(struct partition_bits *bits, uint32_t partition_count);
 
 void claim_init(struct claim *claim, void (*granted)(struct claim *claim), void *context);
+
+/* The same for a claim that was used before: what it owned was given up, and what it wants is empty. */
+void claim_reuse(struct claim *claim, void (*granted)(struct claim *claim), void *context);
 
 /* Reserves what the claim wants, in addition to what it owns. CLAIM_WAITS: `granted` will be called.
  * A claim that owns something already takes the token if it has to wait, and comes first in the queue; CLAIM_MUST_RESTART: another has the
@@ -99,7 +121,7 @@ struct reader {
     bool may_block;             /* the thread is not a worker: it waits until an owner leaves */
 };
 /* Locks the partition unless another unit owns it. False: a unit does, and the reader may not block. */
-bool partition_lock_for(struct partition *partition, const struct reader *reader) UNCHECKED_LOCKS;
+bool partition_lock_for(struct partition *partition, const struct reader *reader) TRY_ACQUIRE(true, partition->lock) UNCHECKED_LOCKS;
 /* For a thread that may block: the claim, which is the caller's, comes to own all partitions. owners_give ends that. Their owner fields are
  * not set: only other claims are kept out. */
 void owners_claim_all(struct partitions *all, struct claim *claim);

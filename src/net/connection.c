@@ -120,8 +120,7 @@ void connection_count_memory(struct connection *connection)
 
     if (connection->closing)
         return;
-    if (connection->client.transaction != NULL)
-        now += connection->client.transaction->size;
+    now += transaction_size(&connection->client);
     if (reply->share_count + writing->share_count > 0)
         now += shares_alone(reply) + shares_alone(writing);
     if (now == before)

@@ -17,6 +17,7 @@
 #include "value/value.h"
 
 struct engine;
+struct unit;
 struct witness;
 
 /* A key argument, found by the executor. */
@@ -58,7 +59,9 @@ struct call {
     struct engine *engine;
     struct partitions *partitions;
     struct turn *turn;
-    struct client *client;
+    struct client *client;          /* as which it runs: in a script, the script's */
+    struct client *requester;       /* that waits for it, and has its loads, its job and its place in a queue: the connection's client */
+    struct unit *unit;              /* whose call it is (engine/unit.h); NULL: none */
     const struct command *command;
     struct reply *reply;
     const struct bytes *args;
@@ -88,6 +91,7 @@ struct call {
     bool replied_push;                  /* its reply is a push, or several */
     bool parked;                        /* it has not replied: it will be run again */
     const struct call_wait *wait;       /* it waits for keys; or NULL */
+    int64_t ran_ns;                     /* of a unit's request: how long it has run, without the time it waited */
 };
 
 enum error {

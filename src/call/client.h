@@ -10,12 +10,15 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "keyspace/owners.h"
 #include "resp/reply.h"
 
 struct command;
 struct listener;
 struct request_large;
 struct tier_wait;
+struct transaction;
+struct unit;
 struct waiter;
 struct worker;
 
@@ -33,6 +36,8 @@ enum client_flag {
     CLIENT_HELD_BACK = 1 << 11,         /* of a proxy: writes are paused, it may try again */
     CLIENT_NO_BLOCKING = 1 << 12,       /* what would wait for a key is replied as if the time were up: transactions, scripts */
     CLIENT_MONITOR = 1 << 13,           /* receives all commands (engine/monitor.h) */
+    CLIENT_MULTI = 1 << 14,             /* its commands are queued (engine/transaction.h) */
+    CLIENT_SCRIPT = 1 << 15,            /* runs the commands of a script */
     CLIENT_PROTECTED = 1 << 9,          /* was sent the error of protected mode and is about to be closed */
     CLIENT_SUBSCRIBED = 1 << 20,        /* to a channel, shard channel or pattern (engine/delivery.h) */
     CLIENT_LISTENS = 1 << 22,           /* has a listener: to be caught up before its calls */
@@ -73,6 +78,9 @@ struct client {
     uint64_t lsn_needed;                    /* its output is held until the log covers this */
     uint64_t lsn_delivered;                 /* of the messages it was sent (engine/delivery.h) */
     struct waiter *waiter;                  /* it waits for a key to be filled: engine/blocking.h; or NULL */
+    struct unit *unit;                      /* its request runs as a unit and is suspended (engine/unit.h); or NULL */
+    struct owner_waiter owned;              /* it waits until a partition's owner leaves */
+    struct transaction *transaction;        /* after MULTI or WATCH: engine/transaction.h; or NULL */
     int64_t began_us;                       /* monotonic clock: when the request that is parked or runs was run for the first time */
     void *job;                              /* struct job of engine/job.h: background work of the parked call */
     struct listener *listener;              /* it gets messages or pushes: engine/delivery.h; or NULL */

@@ -35,6 +35,8 @@ enum statistic {
     STAT_TURNS, STAT_TURN_US,   /* turns of the loop, and microseconds spent in them */
     STAT_EXPIRE_US, STAT_EXPIRE_CUT,    /* active expiry: microseconds, and steps that used up their time */
     STAT_EXPIRED_FIELDS,        /* of hashes */
+    STAT_UNIT_ESCAPES,          /* a unit needed a partition that it did not own yet */
+    STAT_UNIT_RESTARTS,         /* a unit started again because it might not wait for one */
     STAT_COUNT
 };
 

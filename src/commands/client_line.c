@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "call/command.h"
 #include "engine/delivery.h"
+#include "engine/transaction.h"
 
 enum { FLAGS_MAX = 16 };
 
@@ -16,8 +17,12 @@ static void flag_letters(char *letters, const struct client *client, uint64_t ca
         *next++ = 'O';
     if (client->flags & CLIENT_SUBSCRIBED)
         *next++ = 'P';
+    if (client->flags & CLIENT_MULTI)
+        *next++ = 'x';
     if (client->parked && client->id != caller)
         *next++ = 'b';
+    if (client->transaction != NULL && client->transaction->is_broken)
+        *next++ = 'd';
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
         *next++ = 'c';
     if (client->flags & CLIENT_CLOSE_NOW)
@@ -55,17 +60,19 @@ void client_line(struct buffer *out, const struct client *client, uint64_t calle
     size_t total = sizeof(*client) + client->query_size + query_free + client->arguments_size + replies->capacity +
         text_size(client->name) + text_size(client->lib_name) + text_size(client->lib_version) + text_size(client->address) +
         text_size(client->local_address);
+    size_t queued = client->transaction != NULL ? client->transaction->size : 0;
     char flags[FLAGS_MAX];
 
+    total += queued;
     flag_letters(flags, client, caller);
     buffer_append_format(out, "id=%llu addr=%s laddr=%s fd=%d name=%s age=%lld idle=%lld flags=%s db=%d",
         (unsigned long long)client->id, text_or_empty(client->address), text_or_empty(client->local_address), client->fd,
         text_or_empty(client->name), (long long)seconds_since(client->created_ms, now_ms),
         (long long)seconds_since(client->active_ms, now_ms), flags, client->db);
-    buffer_append_format(out, " sub=%zu psub=%zu ssub=%zu multi=-1", delivery_count(client, TOPIC_CHANNEL),
-        delivery_count(client, TOPIC_PATTERN), delivery_count(client, TOPIC_SHARD));
-    buffer_append_format(out, " qbuf=%llu qbuf-free=%llu argv-mem=%llu multi-mem=0 rbs=%zu rbp=%zu obl=%zu oll=0 omem=0 tot-mem=%zu",
-        (unsigned long long)client->query_size, (unsigned long long)query_free, (unsigned long long)client->arguments_size,
+    buffer_append_format(out, " sub=%zu psub=%zu ssub=%zu multi=%d", delivery_count(client, TOPIC_CHANNEL),
+        delivery_count(client, TOPIC_PATTERN), delivery_count(client, TOPIC_SHARD), transaction_count(client));
+    buffer_append_format(out, " qbuf=%llu qbuf-free=%llu argv-mem=%llu multi-mem=%zu rbs=%zu rbp=%zu obl=%zu oll=0 omem=0 tot-mem=%zu",
+        (unsigned long long)client->query_size, (unsigned long long)query_free, (unsigned long long)client->arguments_size, queued,
         replies->capacity, replies->size, replies->size, total);
     buffer_append_format(out, " events=%s cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
         replies->size > 0 && client->id != caller ? "rw" : "r", client->last_command == NULL ? "NULL" : client->last_command->name,

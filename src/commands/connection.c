@@ -6,6 +6,7 @@
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/monitor.h"
+#include "engine/transaction.h"
 
 #define WRONG_PASSWORD "WRONGPASS invalid username-password pair or user is disabled."
 
@@ -92,6 +93,7 @@ void reset_command(struct call *call)
     struct client *client = call->client;
 
     client->flags &= ~(uint32_t)(CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_NO_TOUCH | CLIENT_NO_EVICT);
+    transaction_end(client);
     monitor_end(client);
     delivery_unsubscribe_all(client);
     client->db = 0;

@@ -25,6 +25,7 @@
 #include "commands/client.def"
 #include "commands/command.def"
 #include "commands/pubsub.def"
+#include "commands/transaction.def"
 #include "commands/misc.def"
 #include "commands/saving.def"
 #include "commands/admin.def"

@@ -75,6 +75,11 @@ const struct command pubsub_commands[] = {
     { .name = NULL },
 };
 
+const struct command transaction_commands[] = {
+#include "commands/transaction.def"
+    { .name = NULL },
+};
+
 const struct command misc_commands[] = {
 #include "commands/misc.def"
     { .name = NULL },

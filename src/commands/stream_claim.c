@@ -143,7 +143,7 @@ void xpending_command(struct call *call)
 }
 
 /* One XCLAIM or XAUTOCLAIM. */
-struct claim {
+struct claiming {
     struct call *call;
     struct key key;
     struct stream *stream;
@@ -156,7 +156,7 @@ struct claim {
 };
 
 /* Finds the consumer, creating it if needed. */
-static void begin_claiming(struct claim *claim)
+static void begin_claiming(struct claiming *claim)
 {
     struct call *call = claim->call;
     struct bytes name = call->args[3];
@@ -174,7 +174,7 @@ static void begin_claiming(struct claim *claim)
 }
 
 /* Removes a pending entry that was deleted from the stream. */
-static void drop_pending(struct claim *claim, struct stream_id id)
+static void drop_pending(struct claiming *claim, struct stream_id id)
 {
     const struct bytes words[] = { BYTES("XACK"), claim->call->args[1], claim->group->name, call_stream_id(claim->call, id) };
 
@@ -184,7 +184,7 @@ static void drop_pending(struct claim *claim, struct stream_id id)
 }
 
 /* Assigns an entry, which exists, to the consumer. `pending` NULL: it was not pending, and is created (FORCE). */
-static void claim_entry(struct claim *claim, struct stream_id id, struct stream_pending *pending)
+static void claim_entry(struct claiming *claim, struct stream_id id, struct stream_pending *pending)
 {
     struct call *call = claim->call;
     bool is_new = pending == NULL;
@@ -207,7 +207,7 @@ static void claim_entry(struct claim *claim, struct stream_id id, struct stream_
     claim->changes++;
 }
 
-static void end_claiming(struct claim *claim)
+static void end_claiming(struct claiming *claim)
 {
     uint64_t changes = claim->call->change_count;
 
@@ -234,7 +234,7 @@ static bool read_number(struct call *call, int arg, const char *name, int64_t *n
     return false;
 }
 
-static bool read_claim_options(struct call *call, struct claim *claim, struct claim_options *options)
+static bool read_claim_options(struct call *call, struct claiming *claim, struct claim_options *options)
 {
     int64_t now_ms = call->turn->now_ms, ms;
     struct stream_id id;
@@ -279,7 +279,7 @@ static bool read_claim_options(struct call *call, struct claim *claim, struct cl
     return true;
 }
 
-static void claim_one(struct claim *claim, struct stream_id id)
+static void claim_one(struct claiming *claim, struct stream_id id)
 {
     struct stream_pending *pending = idmap_find(&claim->group->pending, id);
 
@@ -294,7 +294,7 @@ static void claim_one(struct claim *claim, struct stream_id id)
 
 void xclaim_command(struct call *call)
 {
-    struct claim claim = { .call = call };
+    struct claiming claim = { .call = call };
     struct claim_options options;
     struct reply_later later;
 
@@ -327,7 +327,7 @@ struct autoclaim_options {
     int64_t count;
 };
 
-static bool read_autoclaim_options(struct call *call, struct claim *claim, struct autoclaim_options *options)
+static bool read_autoclaim_options(struct call *call, struct claiming *claim, struct autoclaim_options *options)
 {
     options->count = COUNT_DEFAULT;
     claim->delivered_ms = call->turn->now_ms;
@@ -353,7 +353,7 @@ static bool read_autoclaim_options(struct call *call, struct claim *claim, struc
 }
 
 /* Returns where the next call is to continue, and copies of the IDs whose entries were deleted. */
-static struct stream_id claim_idle(struct claim *claim, const struct autoclaim_options *options, struct buffer *gone)
+static struct stream_id claim_idle(struct claiming *claim, const struct autoclaim_options *options, struct buffer *gone)
 {
     struct idmap *all = &claim->group->pending;
     int64_t attempts = options->count * ATTEMPTS, count = options->count;
@@ -383,7 +383,7 @@ static struct stream_id claim_idle(struct claim *claim, const struct autoclaim_o
 /* The cursor comes first in the reply but is known last, so the entries are collected first. */
 void xautoclaim_command(struct call *call)
 {
-    struct claim claim = { .call = call };
+    struct claiming claim = { .call = call };
     struct autoclaim_options options;
     struct buffer gone = { 0 };
     struct reply entries, *reply = call->reply;

@@ -37,6 +37,7 @@
 
 struct blocking;
 struct engine;
+struct unit;
 struct waiter;
 struct worker;
 
@@ -52,11 +53,15 @@ void blocking_note(struct engine *engine, const struct key *key, const char *eve
 void blocking_note_removed(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* All partitions are locked, and the database has other keys now. */
 void blocking_note_database(struct call *call, int db);
+/* After a call of a unit: what the call has noted is served when the unit has ended. */
+void blocking_keep_notes(struct worker *worker, struct unit *unit);
+/* The unit is about to give up its partitions: the keys that it has noted are promised, and the worker serves them next. */
+void blocking_promise_noted(struct worker *worker, struct unit *unit);
 /* After a call, without locks: serves the waiters of the keys that the worker's calls have noted. */
 void blocking_serve(struct worker *worker);
 /* Serves keys that could not be served because writes were held back. About ten times a second, on the first worker. */
 void blocking_retry(struct worker *worker);
-/* A note on a key of this partition, which is locked, has not been served yet. Cheap to ask only after engine->promise_count is above 0. */
+/* A note on a key of this partition, which is locked, has not been served yet. Cheap to ask only after partitions->obstacle_count is above 0. */
 bool blocking_is_promised(const struct engine *engine, uint32_t partition);
 /* Waits until another worker has served, or for a short time; without locks. */
 void blocking_let_serve(struct engine *engine);

@@ -88,7 +88,7 @@ void blocking_alarm(struct worker *worker)
         if (was_served)
             continue;
         waiter->is_delivered = true;
-        worker->resume(waiter->client);
+        worker_resume(worker, waiter->client);
     }
     set_alarm(worker);
 }

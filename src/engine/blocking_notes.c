@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "base/mem.h"
+#include "engine/unit.h"
 
 struct noted_key *noted_add(struct worker *worker, int db, uint64_t hash, struct bytes key)
 {
@@ -30,7 +31,7 @@ static void promise(struct blocking *blocking, struct noted_key *noted)
         return;
     noted->is_promised = true;
     blocking->tables[partition_of(blocking, noted->hash)->index].promises++;
-    blocking->engine->promise_count++;
+    blocking->engine->partitions->obstacle_count++;
 }
 
 void promise_end(struct blocking *blocking, struct noted_key *noted)
@@ -39,12 +40,54 @@ void promise_end(struct blocking *blocking, struct noted_key *noted)
         return;
     noted->is_promised = false;
     blocking->tables[partition_of(blocking, noted->hash)->index].promises--;
-    blocking->engine->promise_count--;
+    blocking->engine->partitions->obstacle_count--;
+}
+
+/* A unit owns the key's partition until its end, and the waiters are served after that: the promise is made then. */
+static void note(struct blocking *blocking, const struct call *call, int db, uint64_t hash, struct bytes key)
+{
+    struct noted_key *noted = noted_add(call->requester->worker, db, hash, key);
+
+    if (call->unit == NULL)
+        promise(blocking, noted);
+}
+
+void blocking_keep_notes(struct worker *worker, struct unit *unit)
+{
+    if (worker->noted_first == NULL)
+        return;
+    if (unit->noted_last != NULL)
+        unit->noted_last->next = worker->noted_first;
+    else
+        unit->noted_first = worker->noted_first;
+    unit->noted_last = worker->noted_last;
+    worker->noted_first = worker->noted_last = NULL;
+}
+
+void blocking_promise_noted(struct worker *worker, struct unit *unit)
+{
+    struct blocking *blocking = worker->engine->blocking;
+
+    if (unit->noted_first == NULL)
+        return;
+    for (struct noted_key *noted = unit->noted_first; noted != NULL; noted = noted->next) {
+        struct partition *partition = partition_of(blocking, noted->hash);
+
+        partition_lock(partition);
+        promise(blocking, noted);
+        partition_unlock(partition);
+    }
+    if (worker->noted_last != NULL)
+        worker->noted_last->next = unit->noted_first;
+    else
+        worker->noted_first = unit->noted_first;
+    worker->noted_last = unit->noted_last;
+    unit->noted_first = unit->noted_last = NULL;
 }
 
 bool blocking_is_promised(const struct engine *engine, uint32_t partition)
 {
-    return engine->blocking->tables[partition].promises > 0;
+    return engine->blocking != NULL && engine->blocking->tables[partition].promises > 0;
 }
 
 void blocking_let_serve(struct engine *engine)
@@ -75,7 +118,7 @@ void blocking_note(struct engine *engine, const struct key *key, const char *eve
         return;
     if (waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, key->hash, key->name) == NULL || is_no_news(key, event))
         return;
-    promise(blocking, noted_add(key->call->client->worker, keyspace->db, key->hash, key->name));
+    note(blocking, key->call, keyspace->db, key->hash, key->name);
 }
 
 void blocking_note_removed(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
@@ -111,7 +154,7 @@ void blocking_note_database(struct call *call, int db)
         for (uint32_t j = 0; j < table->capacity; j++) {
             for (const struct waited *waited = table->buckets[j]; waited != NULL; waited = waited->next) {
                 if (waited->db == db)
-                    promise(blocking, noted_add(call->client->worker, db, waited->hash, waited->key));
+                    note(blocking, call, db, waited->hash, waited->key);
             }
         }
     }

@@ -119,7 +119,7 @@ static void run_delivery(struct mail *mail, struct worker *worker)
         return;
     }
     waiter->is_delivered = true;
-    worker->resume(waiter->client);
+    worker_resume(worker, waiter->client);
 }
 
 /* `worker` is the one we are on: its own clients get theirs at the end of the turn, without a bell. */

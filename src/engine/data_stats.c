@@ -65,7 +65,7 @@ void memory_stats(struct engine *engine, struct memory_stats *stats)
 bool database_key_count(struct engine *engine, int db, uint64_t *count)
 {
     if (engine->tier != NULL)
-        return tier_count_now(engine->tier, db, count);
+        return tier_count_now(engine->tier, NULL, db, count);
     *count = partitions_entry_count(engine->partitions, db);
     return true;
 }

@@ -4,10 +4,13 @@
 #include "engine/blocking.h"
 #include "engine/engine.h"
 #include "engine/lazy_free.h"
+#include "engine/unit.h"
+#include "engine/watch.h"
 #include "tier/image.h"
 
 struct dataset_job {
     struct job job;
+    struct reader reader;           /* on behalf of which unit it reads */
     int db;
     uint64_t cursor;
     size_t count;
@@ -36,6 +39,7 @@ static struct dataset_job *start(struct call *call, void (*run)(struct job *job,
     job->job.run = run;
     job->job.release = release_job;
     job->db = db;
+    job->reader.as = call->unit != NULL ? &call->unit->claim : NULL;
     job->now_ms = call->turn->now_ms;
     return job;
 }
@@ -58,8 +62,16 @@ static void run_count(struct job *base, struct engine *engine)
 {
     struct dataset_job *job = (struct dataset_job *)base;
 
+    struct partitions *all = engine->partitions;
+    struct claim claim;
+
+    /* The count is of an instant at which no unit is in the middle of a transaction. */
+    if (job->reader.as == NULL)
+        owners_claim_all(all, &claim);
     job->status = tier_count(engine->tier, job->db, &job->total);
-    job->lsn = partitions_last_lsn(engine->partitions);
+    job->lsn = partitions_last_lsn(all);
+    if (job->reader.as == NULL)
+        owners_give(&all->owners, &claim);
 }
 
 static bool is_readable(struct call *call, enum status status)
@@ -67,6 +79,13 @@ static bool is_readable(struct call *call, enum status status)
     if (status != STATUS_OK)
         reply_error(call, ERR_TIER_READ);
     return status == STATUS_OK;
+}
+
+/* On a job's thread it may wait for owners. */
+static void start_job(struct call *call, struct dataset_job *job)
+{
+    job->reader.may_block = true;
+    call_start_job(call, &job->job);
 }
 
 bool dataset_count(struct call *call, int db, uint64_t *count)
@@ -80,8 +99,8 @@ bool dataset_count(struct call *call, int db, uint64_t *count)
     }
     if (call->engine->tier == NULL) {
         *count = partitions_entry_count(call->partitions, db);
-    } else if (!tier_count_now(call->engine->tier, db, count)) {
-        call_start_job(call, &start(call, run_count, db)->job);
+    } else if (!tier_count_now(call->engine->tier, call->unit != NULL ? &call->unit->claim : NULL, db, count)) {
+        start_job(call, start(call, run_count, db));
         return false;
     }
     note_lsn(call, partitions_last_lsn(call->partitions));
@@ -108,13 +127,29 @@ static void release_with_call(struct call *call, struct dataset_job *job)
     /* Work done in place is handled like a finished job: the engine releases it after the call. */
     job->job.done = true;
     job->job.client = call->client;
-    call->client->job = &job->job;
+    call->requester->job = &job->job;
+}
+
+/* Runs in place if nothing has to be read from the disk, and no other unit owns what is read. */
+static bool run_in_place(struct call *call, struct dataset_job *job)
+{
+    if (!has_cold(call, call->db)) {
+        job->job.run(&job->job, call->engine);
+        if (job->page.status != STATUS_LOCKED) {
+            release_with_call(call, job);
+            return true;
+        }
+        scan_page_release(&job->page);
+        job->page = (struct scan_page){ 0 };
+    }
+    start_job(call, job);
+    return false;
 }
 
 static void read_page(struct dataset_job *job, struct engine *engine, uint64_t cursor, size_t count, const struct bytes *pattern,
     struct scan_page *page)
 {
-    tier_scan(engine->tier, engine->partitions, job->db, cursor, count, page);
+    tier_scan(engine->tier, engine->partitions, &job->reader, job->db, cursor, count, page);
     page_filter(page, pattern, job->now_ms);
     if (page->lsn > job->lsn)
         job->lsn = page->lsn;
@@ -135,12 +170,8 @@ bool dataset_scan(struct call *call, uint64_t cursor, size_t count, struct scan_
         job = start(call, run_scan, call->db);
         job->cursor = cursor;
         job->count = count;
-        if (has_cold(call, call->db)) {
-            call_start_job(call, &job->job);
+        if (!run_in_place(call, job))
             return false;
-        }
-        run_scan(&job->job, call->engine);
-        release_with_call(call, job);
     }
     note_lsn(call, job->lsn);
     *page = &job->page;
@@ -175,12 +206,8 @@ bool dataset_keys(struct call *call, const struct bytes *pattern, struct scan_pa
         job->has_pattern = pattern != NULL;
         if (pattern != NULL)
             buffer_append_bytes(&job->pattern, *pattern);
-        if (has_cold(call, call->db)) {
-            call_start_job(call, &job->job);
+        if (!run_in_place(call, job))
             return false;
-        }
-        run_keys(&job->job, call->engine);
-        release_with_call(call, job);
     }
     note_lsn(call, job->lsn);
     *page = &job->page;
@@ -214,12 +241,8 @@ bool dataset_random(struct call *call, bool *found, struct bytes *key)
     if (job == NULL) {
         job = start(call, run_random, call->db);
         job->cursor = random_next(&call->turn->random) >> 16;
-        if (has_cold(call, call->db)) {
-            call_start_job(call, &job->job);
+        if (!run_in_place(call, job))
             return false;
-        }
-        run_random(&job->job, call->engine);
-        release_with_call(call, job);
     }
     note_lsn(call, job->lsn);
     if (!is_readable(call, job->page.status))
@@ -249,6 +272,7 @@ static void flush(struct call *call, int db)
 
 void dataset_flush(struct call *call, int db)
 {
+    watch_touch_database(call->engine, db);
     flush(call, db);
     blocking_note_database(call, db);
     call->change_count++;
@@ -256,8 +280,10 @@ void dataset_flush(struct call *call, int db)
 
 void dataset_flush_all(struct call *call)
 {
-    for (int db = 0; db < call->partitions->db_count; db++)
+    for (int db = 0; db < call->partitions->db_count; db++) {
+        watch_touch_database(call->engine, db);
         flush(call, db);
+    }
     for (int db = 0; db < call->partitions->db_count; db++)
         blocking_note_database(call, db);
     call->change_count++;
@@ -265,8 +291,10 @@ void dataset_flush_all(struct call *call)
 
 void dataset_swap(struct call *call, int a, int b)
 {
-    if (a != b)
+    if (a != b) {
+        watch_touch_swapped(call->engine, a, b);
         partitions_swap(call->partitions, a, b);
+    }
     blocking_note_database(call, a);
     if (a != b)
         blocking_note_database(call, b);

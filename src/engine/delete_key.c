@@ -2,6 +2,7 @@
 
 #include "engine/blocking.h"
 #include "engine/lazy_free.h"
+#include "engine/watch.h"
 
 void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, const char *event)
 {
@@ -24,6 +25,7 @@ void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash,
     keyspace_remove(keyspace, hash, handle, &value);
     if (watch->removed != NULL)
         watch->removed(watch->context, keyspace, hash, words[1], record);
+    watch_touch(engine, keyspace, hash, words[1]);
     blocking_note_removed(engine, keyspace, hash, words[1]);
     if (value_is_object(&value))
         lazy_free_value(engine->lazy_free, value);

@@ -21,6 +21,7 @@
 struct blocking;
 struct engine;
 struct hub;
+struct watch_table;
 struct lazy_free;
 struct rewrite;
 struct backups;
@@ -59,6 +60,7 @@ struct engine {
     struct job_pool *jobs;
     struct blocking *blocking;      /* engine/blocking.h */
     struct hub *hub;                /* pubsub/hub.h; reached by engine/publish.h. NULL: unit tests without pub/sub */
+    struct watch_table *watches;    /* engine/watch.h */
     struct lazy_free *lazy_free;
     struct rewrite *rewrite;
     struct backups *backups;        /* lifecycle/backups.h */
@@ -107,9 +109,9 @@ struct engine {
 
     _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
 
+    _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
-    _Atomic uint64_t promise_count; /* changes that are still to serve clients that wait (engine/blocking.h); the same */
 
     /* Set by server: ends the process, with that status; any thread. All there is to do before has been done. */
     void (*end)(void *context, int status);

@@ -78,7 +78,7 @@ static bool evict_one(struct engine *engine, struct worker *worker, enum config_
             struct table_cursor cursor;
             bool more;
 
-            if (keyspace == NULL || keyspace->table.count == 0 || (is_volatile(policy) && keyspace->expiring_count == 0))
+            if (keyspace == NULL || partition->owner != NULL || keyspace->table.count == 0 || (is_volatile(policy) && keyspace->expiring_count == 0))
                 continue;
             more = table_seek(&keyspace->table, from, &cursor);
             for (int round = 0; round < 64 && victim.seen < SAMPLES && more; round++) {

@@ -3,21 +3,24 @@
 #include "call/command_keys.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
+#include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/execute_private.h"
 #include "engine/memory.h"
 #include "engine/monitor.h"
+#include "engine/transaction.h"
+#include "engine/unit_private.h"
 
 enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_PACED = 8 };
 
-static const struct command *find_command(struct call *call)
+bool execute_find(struct call *call)
 {
     struct engine *engine = call->engine;
     const struct command *command = command_find(engine->commands, call->args[0]);
 
     if (command == NULL) {
         execute_reply_unknown(call);
-        return NULL;
+        return false;
     }
     call->command = command;
     if (command->children != NULL && call->arg_count > 1) {
@@ -25,16 +28,16 @@ static const struct command *find_command(struct call *call)
 
         if (child == NULL) {
             execute_reply_unknown_child(call, command);
-            return NULL;
+            return false;
         }
         call->command = child;
     }
     if ((call->command->arity > 0 && call->command->arity != call->arg_count) || call->arg_count < -call->command->arity ||
         call->command->run == NULL) {
         reply_wrong_arity(call);
-        return NULL;
+        return false;
     }
-    return call->command;
+    return true;
 }
 
 /* What can be refused before anything is looked at. */
@@ -61,11 +64,12 @@ static bool is_allowed(struct call *call)
     return true;
 }
 
-static void find_keys(struct call *call, struct worker *worker)
+void execute_find_keys(struct call *call, struct worker *worker)
 {
     int count;
 
-    call->keys = worker->keys;
+    /* A unit may be suspended with its call, while the worker runs others. */
+    call->keys = call->unit == NULL ? worker->keys : arena_alloc(call->arena, WORKER_KEYS * sizeof(struct call_key));
     count = command_keys(call->command, call->args, call->arg_count, call->keys, WORKER_KEYS);
     if (count > WORKER_KEYS) {
         call->keys = arena_alloc(call->arena, (size_t)count * sizeof(struct call_key));
@@ -78,7 +82,7 @@ static void find_keys(struct call *call, struct worker *worker)
 }
 
 /* Memory first, pins later (tier rule 7). True if the call may go on. */
-static bool pass_memory_gate(struct call *call, struct worker *worker)
+bool execute_pass_memory_gate(struct call *call, struct worker *worker)
 {
     struct engine *engine = call->engine;
     bool is_replay = call->client->flags & CLIENT_REPLAY;
@@ -97,7 +101,7 @@ static bool pass_memory_gate(struct call *call, struct worker *worker)
     return execute_make_room(call, worker);
 }
 
-static bool is_paused(struct call *call)
+bool execute_is_paused(struct call *call)
 {
     struct engine *engine = call->engine;
     int64_t until = engine->pause_until_ms;
@@ -138,12 +142,10 @@ static void count_changes(struct call *call)
         atomic_fetch_add_explicit(&call->engine->dirty, call->change_count, memory_order_relaxed);
 }
 
-static void finish_call(struct call *call, struct worker *worker, int64_t started_ns)
+void execute_account(struct call *call, struct worker *worker, int64_t taken_ns)
 {
     struct command_stats *stats = command_stats_of(call->engine->commands, call->command);
-    int64_t now_ns = clock_mono_ns(), taken_ns = now_ns - started_ns;
 
-    worker->clock_ns = now_ns;
     atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&stats->nsec, (uint64_t)taken_ns, memory_order_relaxed);
     command_note_latency(stats, taken_ns);
@@ -152,6 +154,14 @@ static void finish_call(struct call *call, struct worker *worker, int64_t starte
     execute_note_call(call, taken_ns / 1000);
     turn_count(&worker->turn, STAT_COMMANDS, 1);
     call->client->commands++;
+}
+
+static void finish_call(struct call *call, struct worker *worker, int64_t started_ns)
+{
+    int64_t now_ns = clock_mono_ns();
+
+    worker->clock_ns = now_ns;
+    execute_account(call, worker, UNLIKELY(call->ran_ns != 0) ? call->ran_ns : now_ns - started_ns);
     count_changes(call);
 }
 
@@ -167,6 +177,8 @@ static void drop_unwanted_reply(struct call *call)
 {
     struct client *client = call->client;
 
+    if (LIKELY(!(client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_PUSHES_HELD))))
+        return;
     if (client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP) && !call->replied_push)
         reply_truncate(&client->reply, call->reply_start);
     client->flags &= (uint32_t)~CLIENT_REPLY_SKIP;
@@ -174,6 +186,7 @@ static void drop_unwanted_reply(struct call *call)
         client->flags &= (uint32_t)~CLIENT_REPLY_SKIP_NEXT;
         client->flags |= CLIENT_REPLY_SKIP;
     }
+    delivery_end_hold(client);
 }
 
 static void end_waiting(struct engine *engine, struct client *client)
@@ -221,6 +234,8 @@ static int64_t begin_call(struct worker *worker, struct client *client)
 
     if (client->parked) {
         client->parked = false;
+        if (client->owned.claim != NULL)
+            owners_forget(&worker->engine->partitions->owners, &client->owned);
         atomic_fetch_sub_explicit(&worker->engine->blocked_count, 1, memory_order_relaxed);
     } else {
         client->began_us = started_ns / 1000;
@@ -230,26 +245,32 @@ static int64_t begin_call(struct worker *worker, struct client *client)
     return started_ns;
 }
 
-enum attempt { RAN, PARKED, REFUSED };
-
 static enum attempt try_to_run(struct call *call, struct worker *worker)
 {
-    bool paused = is_paused(call);
+    bool paused = execute_is_paused(call);
 
     note_paused(call->client, call->engine, paused);
     if (paused) {
         execute_park(call, worker);         /* the cron resumes it */
         return PARKED;
     }
-    if (!pass_memory_gate(call, worker))
+    if (!execute_pass_memory_gate(call, worker))
         return call->parked ? PARKED : REFUSED;
+    if (UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE)) && !(call->client->flags & CLIENT_REPLAY))
+        return execute_unit(call, worker);
     return run_locked(call, worker) == RUN_PARKED ? PARKED : RAN;
+}
+
+static void note_refused(struct call *call)
+{
+    note_rejected(call);
+    transaction_note_refused(call->client);
 }
 
 /* Refused before anything was looked at. */
 static enum run_result end_refused(struct call *call)
 {
-    note_rejected(call);
+    note_refused(call);
     drop_unwanted_reply(call);
     note_paused(call->client, call->engine, false);
     end_waiting(call->engine, call->client);
@@ -284,6 +305,20 @@ static enum run_result end_done(struct call *call, struct worker *worker, bool r
     return RUN_DONE;
 }
 
+/* After MULTI: the command waits for EXEC. One that needs memory is refused now if there is none. */
+static enum run_result end_queued(struct call *call, struct worker *worker)
+{
+    if (!execute_pass_memory_gate(call, worker)) {
+        if (call->parked)
+            return end_parked(call, worker);
+        return end_refused(call);
+    }
+    transaction_queue(call);
+    if (call->failed)
+        note_rejected(call);
+    return end_done(call, worker, false);
+}
+
 enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)
 {
     struct engine *engine = worker->engine;
@@ -292,6 +327,7 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         .partitions = engine->partitions,
         .turn = &worker->turn,
         .client = client,
+        .requester = client,
         .reply = &client->reply,
         .args = args,
         .arg_count = arg_count,
@@ -305,18 +341,24 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
     if (client->waiter != NULL)
         return end_blocking(&call, worker);
     started_ns = begin_call(worker, client);
-    if (find_command(&call) == NULL || !is_allowed(&call))
-        return end_refused(&call);
-    client->last_command = call.command;
-    if (call.command->keys != NULL)
-        find_keys(&call, worker);
-    attempt = try_to_run(&call, worker);
+    if (UNLIKELY(client->unit != NULL)) {
+        attempt = unit_resume(&call, worker) == RUN_PARKED ? PARKED : RAN;
+    } else {
+        if (!execute_find(&call) || !is_allowed(&call))
+            return end_refused(&call);
+        if (UNLIKELY(client->flags & CLIENT_MULTI) && !(call.command->flags & COMMAND_NOT_QUEUED))
+            return end_queued(&call, worker);
+        client->last_command = call.command;
+        if (call.command->keys != NULL)
+            execute_find_keys(&call, worker);
+        attempt = try_to_run(&call, worker);
+    }
     if (attempt == PARKED)
         return end_parked(&call, worker);
     if (attempt == RAN)
         finish_call(&call, worker, started_ns);
     else
-        note_rejected(&call);
+        note_refused(&call);
     return end_done(&call, worker, attempt == RAN);
 }
 

@@ -8,13 +8,24 @@
 
 enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024 };
 
+void execute_give_pins(struct call *call, struct worker *worker)
+{
+    if (call->client->waits == NULL)
+        return;
+    tier_submit(call->engine->tier, &worker->loads);
+    tier_release(call->engine->tier, call->client);
+}
+
+void execute_wait_in_queue(struct call *call, struct worker *worker)
+{
+    memory_queue_add(worker, call->requester);
+    tier_nudge(call->engine->tier);
+}
+
 /* A client holds no pins while it waits here: the call starts from the top, and loads again what has been demoted by then (tier rule 7). */
 void execute_park(struct call *call, struct worker *worker)
 {
-    if (call->client->waits != NULL) {
-        tier_submit(call->engine->tier, &worker->loads);
-        tier_release(call->engine->tier, call->client);
-    }
+    execute_give_pins(call, worker);
     memory_queue_add(worker, call->client);
     call->parked = true;
 }

@@ -8,14 +8,13 @@
 #include "engine/blocking.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
+#include "engine/unit.h"
 #include "tier/image.h"
-
-enum { PARTITION_WORDS = 64 };
 
 /* The partitions a call needs, as a set; locked in ascending order. */
 struct partition_set {
-    uint64_t words[PARTITION_WORDS];
-    bool wide;                      /* `words` is in use: there may be more than one */
+    struct partition_bits bits;
+    bool wide;                      /* `bits` is in use: there may be more than one */
     uint32_t single;                /* when there is just one */
     uint32_t count;                 /* keys; 0: none */
 };
@@ -26,7 +25,7 @@ static void set_init(struct partition_set *set, int key_count)
     set->count = 0;
     set->wide = key_count > 1;
     if (set->wide)
-        memset(set->words, 0, sizeof(set->words));
+        memset(&set->bits, 0, sizeof(set->bits));
 }
 
 static void set_add(struct partition_set *set, const struct partitions *all, uint64_t hash)
@@ -36,7 +35,7 @@ static void set_add(struct partition_set *set, const struct partitions *all, uin
     if (set->count++ == 0)
         set->single = index;
     if (set->wide)
-        set->words[index / 64] |= 1ull << (index % 64);
+        partition_bits_add(&set->bits, index);
 }
 
 /* In ascending order: the lock order. */
@@ -48,7 +47,7 @@ static void set_lock(const struct partition_set *set, struct partitions *all)
         return;
     }
     for (uint32_t word = 0; word < (all->count + 63) / 64; word++) {
-        for (uint64_t bits = set->words[word]; bits != 0; bits &= bits - 1)
+        for (uint64_t bits = set->bits.words[word]; bits != 0; bits &= bits - 1)
             partition_lock(&all->partitions[word * 64 + (uint32_t)__builtin_ctzll(bits)]);
     }
 }
@@ -61,7 +60,7 @@ static void set_unlock(const struct partition_set *set, struct partitions *all)
         return;
     }
     for (uint32_t word = 0; word < (all->count + 63) / 64; word++) {
-        for (uint64_t bits = set->words[word]; bits != 0; bits &= bits - 1)
+        for (uint64_t bits = set->bits.words[word]; bits != 0; bits &= bits - 1)
             partition_unlock(&all->partitions[word * 64 + (uint32_t)__builtin_ctzll(bits)]);
     }
 }
@@ -85,8 +84,6 @@ static void unlock_keys(struct call *call, const struct partition_set *set)
 /* Another worker's call has changed a key of these partitions, and a client that waits for it is still to be served. */
 static bool is_promised(const struct call *call, const struct worker *worker, const struct partition_set *set)
 {
-    if (__builtin_expect(atomic_load_explicit(&call->engine->promise_count, memory_order_relaxed) == 0, 1))
-        return false;
     /* A worker that serves, or is going to serve what it has noted itself, must not wait for that. */
     if (call->client->flags & CLIENT_PROXY || worker->noted_first != NULL)
         return false;
@@ -95,7 +92,7 @@ static bool is_promised(const struct call *call, const struct worker *worker, co
     if (set->count == 1)
         return blocking_is_promised(call->engine, set->single);
     for (uint32_t i = 0; i < call->partitions->count && set->count > 0; i++) {
-        if (set->words[i / 64] >> (i % 64) & 1 && blocking_is_promised(call->engine, i))
+        if (partition_bits_has(&set->bits, i) && blocking_is_promised(call->engine, i))
             return true;
     }
     return false;
@@ -150,9 +147,9 @@ static enum residency look_up(struct call *call, struct worker *worker)
             call->handles_stale = true;         /* as in execute_make_resident */
             continue;
         }
-        if (__builtin_expect(call->turn->memory_fill >= 0, 0) && execute_lacks_memory(call, keyspace, key))
+        if (__builtin_expect(call->turn->memory_fill >= 0, 0) && call->unit == NULL && execute_lacks_memory(call, keyspace, key))
             return SHORT;
-        switch (tier_load(tier, keyspace, key->hash, call->args[key->arg], call->client, &worker->loads)) {
+        switch (tier_load(tier, keyspace, key->hash, call->args[key->arg], call->requester, &worker->loads)) {
         case TIER_ABSENT:
             break;
         case TIER_WAIT:
@@ -188,6 +185,28 @@ static uint64_t log_list(struct call *call, struct aof *aof, const struct propag
     return lsn;
 }
 
+static void add_to_group(struct aof_group *group, const struct propagation *list)
+{
+    for (; list != NULL; list = list->next)
+        aof_group_add(group, list->db, list->args, list->arg_count);
+}
+
+/* A unit's changes are logged together, at its end. */
+static void propagate_in_unit(struct call *call)
+{
+    struct aof_group *group = &call->unit->group;
+
+    if (call->engine->aof == NULL)
+        return;
+    add_to_group(group, call->expired);
+    if (call->change_count == 0 || call->propagate_nothing)
+        return;
+    if (call->first != NULL)
+        add_to_group(group, call->first);
+    else
+        aof_group_add(group, call->db, call->args, call->arg_count);
+}
+
 /* With the partitions still locked, so that the log's order is an order of execution. */
 static void propagate(struct call *call, const struct partition_set *set, bool exclusive)
 {
@@ -214,7 +233,7 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
         return;
     }
     for (uint32_t i = 0; i < all->count; i++) {
-        if (exclusive || (set->wide && set->words[i / 64] >> (i % 64) & 1))
+        if (exclusive || (set->wide && partition_bits_has(&set->bits, i)))
             all->partitions[i].last_lsn = lsn;
     }
 }
@@ -257,22 +276,60 @@ static bool may_hold(struct call *call, uint64_t held_before)
 {
     struct engine *engine = call->engine;
 
-    if (held_before == 0 || engine->reply_held <= held_before || call->change_count > 0 || call->expired != NULL || !memory_replies_are_full(engine))
+    if (held_before == 0 || call->unit != NULL || engine->reply_held <= held_before || call->change_count > 0 || call->expired != NULL || !memory_replies_are_full(engine))
         return true;
     reply_truncate(call->reply, call->reply_start);
     engine->reply_wanted_ms = call->turn->now_ms;
     return false;
 }
 
-/* Locks, and waits until changes that other workers have made to these partitions have served those that wait for them. */
-static void lock_when_served(struct call *call, struct worker *worker, const struct partition_set *set)
+/* One of these partitions that another unit owns; NULL: there is none. */
+static struct partition *find_owned(const struct call *call, const struct partition_set *set)
 {
-    lock_keys(call, set);
-    while (is_promised(call, worker, set)) {
+    const struct claim *own = call->unit != NULL ? &call->unit->claim : NULL;
+
+    if (set->count == 1) {
+        struct partition *partition = &call->partitions->partitions[set->single];
+
+        return partition->owner != NULL && partition->owner != own ? partition : NULL;
+    }
+    for (uint32_t i = 0; i < call->partitions->count && set->count > 0; i++) {
+        struct partition *partition = &call->partitions->partitions[i];
+
+        if (partition_bits_has(&set->bits, i) && partition->owner != NULL && partition->owner != own)
+            return partition;
+    }
+    return NULL;
+}
+
+/* The client is woken when the owner leaves, unless it is refused now. */
+static enum residency wait_for_owner(struct call *call, struct partition *partition)
+{
+    if (unit_is_busy(partition->owner) && !(call->client->flags & CLIENT_PROXY))
+        return BUSY;
+    if (!(call->client->flags & CLIENT_PROXY))
+        owners_await(&call->partitions->owners, partition, &call->client->owned);
+    return OWNED;
+}
+
+/* Waits until changes that other workers have made to these partitions have served the clients that wait for them. OWNED and BUSY:
+ * a partition belongs to another unit. The partitions are locked in any case. */
+static enum residency pass_obstacles(struct call *call, struct worker *worker, const struct partition_set *set)
+{
+    struct partition *owned;
+
+    if (call->unit == NULL && call->client->flags & CLIENT_REPLAY)
+        return RESIDENT;
+    while (call->unit == NULL && is_promised(call, worker, set)) {
         unlock_keys(call, set);
         blocking_let_serve(call->engine);
         lock_keys(call, set);
     }
+    owned = find_owned(call, set);
+    if (owned == NULL)
+        return RESIDENT;
+    CHECK(call->unit == NULL);          /* a unit owns what its calls need */
+    return wait_for_owner(call, owned);
 }
 
 /* No load can end before the locks are given back, so the client is not woken too early. */
@@ -280,10 +337,11 @@ static enum residency make_resident(struct call *call, struct worker *worker)
 {
     enum residency residency = RESIDENT;
 
-    if (__builtin_expect(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed), 0) &&
+    if (__builtin_expect(atomic_load_explicit(&call->engine->frozen, memory_order_relaxed), 0) && call->unit == NULL &&
         call->command->flags & COMMAND_WRITE && !(call->client->flags & CLIENT_REPLAY))
         return FROZEN;
-    if (call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL && !(call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY)))
+    if (call->key_count >= BIG_CALL_COLD_KEYS && call->engine->tier != NULL && call->unit == NULL &&
+        !(call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY)))
         residency = execute_weigh(call);
     if (call->key_count > 0 && residency == RESIDENT)
         residency = look_up(call, worker);
@@ -296,8 +354,12 @@ static bool must_run_again(struct call *call, struct worker *worker, enum reside
     struct client *client = call->client;
     bool must_queue = residency == HELD || residency == QUEUED || residency == SHORT || residency == FROZEN || residency == REPLIES_FULL;
 
-    if (must_queue && client->flags & CLIENT_PROXY)
+    if ((must_queue || residency == OWNED) && client->flags & CLIENT_PROXY)
         client->flags |= CLIENT_HELD_BACK;
+    else if (residency == OWNED)
+        execute_give_pins(call, worker);
+    else if (must_queue && call->unit != NULL)
+        execute_wait_in_queue(call, worker);
     else if (residency == SHORT && !(client->flags & CLIENT_REPLAY))
         execute_park_paced(call, worker);
     else if (must_queue && !(client->flags & CLIENT_REPLAY))
@@ -307,8 +369,8 @@ static bool must_run_again(struct call *call, struct worker *worker, enum reside
     if (residency == SHORT)
         turn_count(call->turn, STAT_THROTTLED, 1);
     if (residency == REAPED)
-        mailbox_wake(&worker->mailbox, client);
-    return must_queue || residency == WAITING || residency == REAPED;
+        mailbox_wake(&worker->mailbox, call->requester);
+    return must_queue || residency == WAITING || residency == REAPED || residency == OWNED;
 }
 
 enum run_result execute_once(struct call *call, struct worker *worker)
@@ -324,19 +386,29 @@ enum run_result execute_once(struct call *call, struct worker *worker)
     set_init(&set, call->key_count);
     for (int i = 0; i < call->key_count && !exclusive; i++)
         set_add(&set, call->partitions, call->keys[i].hash);
-    lock_when_served(call, worker, &set);
-    residency = make_resident(call, worker);
+    lock_keys(call, &set);
+    residency = RESIDENT;
+    if (__builtin_expect(atomic_load_explicit(&call->partitions->obstacle_count, memory_order_relaxed) != 0, 0))
+        residency = pass_obstacles(call, worker, &set);
+    if (residency == RESIDENT)
+        residency = make_resident(call, worker);
     if (residency == RESIDENT)
         run_command(call);
     else if (residency == UNREADABLE)
         reply_error(call, ERR_TIER_READ);
+    else if (residency == BUSY)
+        execute_reply_busy(call);
     if (__builtin_expect(call->client->reply.share_count > shares_before, 0) && !may_hold(call, held_before))
         residency = REPLIES_FULL;
     if (__builtin_expect(call->copies != NULL, 0))
         free_copies(call);
-    if (residency == RESIDENT && (call->change_count > 0 || call->expired != NULL))
-        propagate(call, &set, exclusive);
-    if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY))
+    if (residency == RESIDENT && (call->change_count > 0 || call->expired != NULL)) {
+        if (call->unit == NULL)
+            propagate(call, &set, exclusive);
+        else
+            propagate_in_unit(call);
+    }
+    if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY) && call->unit == NULL)
         blocking_register(call, worker);
     unlock_keys(call, &set);
     if (residency != RESIDENT && must_run_again(call, worker, residency))

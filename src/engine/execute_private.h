@@ -18,8 +18,22 @@ enum residency {
     TOO_BIG,        /* it would need too much memory at once */
     SHORT,          /* a key is to be loaded, and there is no memory for it just now (tier rule 7) */
     REPLIES_FULL,   /* its reply holds a long string, and replies hold too many already; nothing was changed */
+    OWNED,          /* a partition belongs to a unit (engine/unit.h) */
+    BUSY,           /* the same, and the unit has run for so long that the call is refused */
     FROZEN,         /* the last dump before the end is being taken: no write may come after it */
 };
+
+/* execute.c */
+
+/* Finds the call's command, and checks the number of its arguments. False: the error was replied. */
+bool execute_find(struct call *call);
+void execute_find_keys(struct call *call, struct worker *worker);
+/* Counts a call that has ended. */
+void execute_account(struct call *call, struct worker *worker, int64_t taken_ns);
+
+/* execute_unit.c: a request that is run as a unit, or queued for one; false: it was refused. */
+enum attempt { RAN, PARKED, REFUSED };
+enum attempt execute_unit(struct call *call, struct worker *worker);
 
 /* execute_locked.c. Locks, runs, unlocks. Afterwards the call is parked, asks for more keys, or is done. */
 enum run_result execute_once(struct call *call, struct worker *worker);
@@ -35,10 +49,20 @@ void execute_reply_unknown(struct call *call);
 void execute_reply_unknown_child(struct call *call, const struct command *container);
 /* Asked for monitors and clients that get messages; these are caught up. False: the call is refused, with an error. */
 bool execute_allows_listener(struct call *call);
+void execute_reply_busy(struct call *call);
 /* Asked when a dump or the log has failed. False: the call is refused, with an error. */
 bool execute_disks_allow(struct call *call, struct aof *aof);
 
 /* execute_gate.c. Without locks. */
+
+/* No call waits for others while keys are pinned for it. */
+void execute_give_pins(struct call *call, struct worker *worker);
+/* A unit's call waits in place; its client is woken as those are that wait for memory. */
+void execute_wait_in_queue(struct call *call, struct worker *worker);
+/* True if the call may go on; else it is parked, or was refused. */
+bool execute_pass_memory_gate(struct call *call, struct worker *worker);
+/* CLIENT PAUSE. */
+bool execute_is_paused(struct call *call);
 
 /* Until memory came. */
 void execute_park(struct call *call, struct worker *worker);

@@ -64,6 +64,11 @@ bool execute_allows_listener(struct call *call)
     return true;
 }
 
+void execute_reply_busy(struct call *call)
+{
+    reply_errorf(call, "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
+}
+
 /* A dump or the log cannot be written: writes are refused, and so is PING, so that monitoring notices. */
 bool execute_disks_allow(struct call *call, struct aof *aof)
 {

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "engine/delete_key.h"
+#include "engine/watch.h"
 #include "engine/worker.h"
 #include "tier/tier.h"
 
@@ -55,6 +56,7 @@ size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, ui
     partition_changing(keyspace, hash, handle);
     count = hash_remove_expired(&value, now_ms, EXPIRY_FIELDS_A_STEP, collect_dead_field, &dead);
     log_dead_fields(engine, keyspace, entry_key(entry), &dead);
+    watch_touch(engine, keyspace, hash, entry_key(entry));
     keyspace_mark_dirty(keyspace, entry);
     handle = keyspace_set_value(keyspace, hash, handle, &value);
     keyspace_note_times(keyspace, hash, handle, now_ms);
@@ -108,7 +110,7 @@ static void expire_keys(struct worker *worker)
 
             partition_lock(partition);
             keyspace = partition_keyspace_if(partition, db);
-            if (keyspace != NULL && (keyspace->expiring_count > 0 || keyspace->may_have_times)) {
+            if (keyspace != NULL && partition->owner == NULL && (keyspace->expiring_count > 0 || keyspace->may_have_times)) {
                 keyspace_assert_locked(keyspace);
                 round = keyspace_expire_step(keyspace, worker->turn.now_ms, BUCKETS_A_STEP, expire_entry, &expiry);
             }

@@ -98,28 +98,28 @@ void job_pool_destroy(struct job_pool *pool)
 
 void *call_job(struct call *call)
 {
-    struct job *job = call->client->job;
+    struct job *job = call->requester->job;
 
     return job != NULL && job->done ? job : NULL;
 }
 
 void call_wait_job(struct call *call, struct job *job)
 {
-    bool in_place = call->client->flags & CLIENT_REPLAY;
+    bool in_place = call->requester->flags & CLIENT_REPLAY;
 
-    CHECK(call->client->job == NULL && !in_place);
-    job->client = call->client;
+    CHECK(call->requester->job == NULL && !in_place);
+    job->client = call->requester;
     job->done = false;
     job->next = NULL;
-    call->client->job = job;
+    call->requester->job = job;
     call->parked = true;
 }
 
 void call_end_wait(struct call *call)
 {
-    struct job *job = call->client->job;
+    struct job *job = call->requester->job;
 
-    call->client->job = NULL;
+    call->requester->job = NULL;
     call->parked = false;
     job->release(job);
 }

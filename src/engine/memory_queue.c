@@ -82,7 +82,7 @@ void memory_queue_resume(struct worker *worker)
                 break;
             continue;
         }
-        worker->resume(client);
+        worker_resume(worker, client);
         if (client->waits_for_pace && client->waits_for_memory && client->commands == commands) {
             move_to_front(worker, client);
             break;

@@ -99,7 +99,7 @@ static enum status digest_database(struct engine *engine, int db, uint8_t sum[PR
 
         if (memory_is_short(engine))
             memory_wait(engine);
-        tier_scan(engine->tier, engine->partitions, db, cursor, KEYS_A_PAGE, &page);
+        tier_scan(engine->tier, engine->partitions, &(struct reader){ .may_block = true }, db, cursor, KEYS_A_PAGE, &page);
         status = page.status;
         for (size_t i = 0; i < page.count && status == STATUS_OK; i++)
             status = digest_key(engine, db, scan_page_key(&page, i), sum);

@@ -2,6 +2,7 @@
 
 #include "engine/engine.h"
 #include "engine/execute_private.h"
+#include "engine/unit.h"
 #include "pubsub/hub.h"
 
 enum {
@@ -56,6 +57,11 @@ bool publish_message(struct call *call, enum topic_kind kind, struct bytes chann
     *receivers = 0;
     if (!hub_has_receivers(engine->hub, kind))
         return true;
+    if (call->unit != NULL) {
+        publish_collect(engine, &call->unit->messages, kind, channel, text);
+        *receivers = (int64_t)hub_receivers(engine->hub, kind, channel);
+        return true;
+    }
     if (!(call->client->flags & CLIENT_NO_BLOCKING) && must_wait(engine)) {
         execute_park(call, worker);
         return false;

@@ -11,6 +11,8 @@
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
 #include "engine/monitor.h"
+#include "engine/transaction.h"
+#include "engine/unit.h"
 
 void worker_init(struct worker *worker, struct engine *engine, int index)
 {
@@ -22,6 +24,7 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
     random_system(&seed, sizeof(seed));
     random_init(&worker->turn.random, seed);
     worker->turn.hooks = &engine->hooks;
+    fiber_pool_init(&worker->fibers);
 }
 
 void worker_release(struct worker *worker)
@@ -29,6 +32,8 @@ void worker_release(struct worker *worker)
     blocking_drop_notes(worker);
     delivery_stop(worker);
     mem_free(worker->deadlines);
+    mem_free(worker->unit_spare);
+    fiber_pool_release(&worker->fibers);
     arena_release(&worker->arena);
     mailbox_release(&worker->mailbox);
 }
@@ -104,10 +109,10 @@ void worker_read_mail(struct worker *worker)
 
     mailbox_empty(&worker->mailbox, &delivery);
     while ((client = mailbox_next_ready(&worker->mailbox, &delivery)) != NULL) {
-        if (client->dead)
+        if (client->dead && client->unit == NULL)
             worker->discard(client);
         else if (is_ready(client))
-            worker->resume(client);
+            worker_resume(worker, client);
     }
     while (delivery.mail != NULL) {
         struct mail *mail = delivery.mail;
@@ -117,6 +122,14 @@ void worker_read_mail(struct worker *worker)
     }
     if (delivery.memory_came)
         memory_queue_resume(worker);
+}
+
+void worker_resume(struct worker *worker, struct client *client)
+{
+    if (UNLIKELY(client->dead))
+        unit_resume_orphan(worker, client);
+    else
+        worker->resume(client);
 }
 
 void worker_count_buffers(struct worker *worker, int64_t by)
@@ -141,9 +154,18 @@ void worker_measure_clients(struct worker *worker)
     worker->output_buffer_max = output_max;
 }
 
+/* A partition that the client waits for has no owner any more. */
+static void wake_owned(struct owner_waiter *waiter)
+{
+    struct client *client = (struct client *)((char *)waiter - offsetof(struct client, owned));
+
+    mailbox_wake(&client->worker->mailbox, client);
+}
+
 void worker_add_client(struct worker *worker, struct client *client)
 {
     client->worker = worker;
+    client->owned.wake = wake_owned;
     client->prev = NULL;
     client->next = worker->clients;
     if (worker->clients != NULL)
@@ -154,8 +176,6 @@ void worker_add_client(struct worker *worker, struct client *client)
 
 bool worker_remove_client(struct worker *worker, struct client *client)
 {
-    struct engine *engine = worker->engine;
-
     if (client->prev != NULL)
         client->prev->next = client->next;
     else
@@ -163,9 +183,22 @@ bool worker_remove_client(struct worker *worker, struct client *client)
     if (client->next != NULL)
         client->next->prev = client->prev;
     worker->client_count--;
-    memory_queue_remove(worker, client);
     monitor_end(client);
     delivery_forget(client);
+    client->dead = true;
+    if (client->unit != NULL && !unit_drop(client->unit))
+        return false;           /* it goes on (unit_resume_orphan) */
+    return worker_let_client_go(worker, client);
+}
+
+bool worker_let_client_go(struct worker *worker, struct client *client)
+{
+    struct engine *engine = worker->engine;
+
+    delivery_forget(client);        /* its unit may have subscribed after it was closed */
+    memory_queue_remove(worker, client);
+    owners_forget(&engine->partitions->owners, &client->owned);
+    transaction_end(client);
     if (client->waiter != NULL)
         blocking_forget(client);
     if (client->parked)
@@ -180,6 +213,5 @@ bool worker_remove_client(struct worker *worker, struct client *client)
     }
     job_forget(engine->jobs, client);
     big_call_end(engine, client);
-    client->dead = true;
     return !mailbox_refers_to(&worker->mailbox, client);
 }

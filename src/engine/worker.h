@@ -5,12 +5,14 @@
 #define KELVIN_ENGINE_WORKER_H
 
 #include "base/arena.h"
+#include "base/fiber.h"
 #include "call/call.h"
 #include "engine/mail.h"
 #include "tier/tier.h"
 
 struct engine;
 struct subscribers;
+struct unit;
 
 enum { WORKER_KEYS = 32 };
 
@@ -32,6 +34,8 @@ struct worker {
     struct subscribers *subscribers;        /* this worker: of its clients (engine/delivery.h); NULL: there were none yet */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
+    struct fiber_pool fibers;       /* this worker: of its units */
+    struct unit *unit_spare;        /* this worker: memory for the next unit; or NULL */
     uint32_t expire_next;           /* partition where the active expiry goes on */
     /* Bytes, measured about once a second: all memory of its clients' buffers; the largest of each kind. Atomic. */
     _Atomic uint64_t clients_memory, input_buffer_max, output_buffer_max;
@@ -71,8 +75,13 @@ void worker_count_buffers(struct worker *worker, int64_t by);
 /* Measures the clients' buffers. On the worker. */
 void worker_measure_clients(struct worker *worker);
 
+/* Runs the client's parked request again. Whatever wakes a client calls this. On the worker. */
+void worker_resume(struct worker *worker, struct client *client);
+
 void worker_add_client(struct worker *worker, struct client *client);
 /* Unpins, forgets its job. Returns true if the memory may go now; else `discard` is called later. */
 bool worker_remove_client(struct worker *worker, struct client *client);
+/* The second half of it, for a client whose unit has gone on after it was removed. */
+bool worker_let_client_go(struct worker *worker, struct client *client);
 
 #endif

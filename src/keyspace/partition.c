@@ -15,6 +15,7 @@ struct partitions *partitions_create(uint32_t count, int db_count, struct hash_s
     all->db_count = db_count;
     all->seed = seed;
     all->pool = segment_pool_create();
+    owners_init(&all->owners, count);
     all->partitions = mem_alloc_aligned(64, count * sizeof(struct partition));
     all->incarnations = mem_zalloc((size_t)db_count * sizeof(*all->incarnations));
     for (int db = 0; db < db_count; db++)
@@ -37,6 +38,7 @@ void partitions_destroy(struct partitions *all)
         mem_free(all->partitions[i].keyspaces);
         mutex_release(&all->partitions[i].lock);
     }
+    owners_release(&all->owners);
     mem_free(all->partitions);
     mem_free(all->incarnations);
     segment_pool_destroy(all->pool);

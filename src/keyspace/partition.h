@@ -12,6 +12,7 @@
 #include "base/mutex.h"
 #include "base/siphash.h"
 #include "keyspace/keyspace.h"
+#include "keyspace/owners.h"
 #include "keyspace/partition_lock.h"
 
 /* Callbacks for keys that are added, changed and removed, called under the partition's lock. Set once, before the first
@@ -41,6 +42,10 @@ struct partitions {
     struct hash_seed seed;
     struct segment_pool *pool;
     struct keyspace_watch watch;
+    struct owners owners;
+    /* What calls have to look for once they have locked partitions: owners of partitions, and changes that are still to serve clients
+     * that wait (engine/blocking.h). Raised before the one or the other is set under a partition's lock. */
+    _Atomic uint64_t obstacle_count;
     uint8_t parity;                 /* flipped at each cut, with all partitions locked; read under any partition's lock */
     _Atomic bool sealing;           /* a checkpoint has made its cut and has not yet written everything that existed then */
     _Atomic uint32_t *incarnations; /* by database */

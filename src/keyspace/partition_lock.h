@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/mutex.h"
 
+struct claim;
 struct keyspace;
 struct partitions;
 
@@ -20,6 +21,7 @@ struct partition {
     struct partitions *all;         /* immutable */
     struct keyspace **keyspaces;    /* by database; NULL: no key yet. Under the lock */
     struct keyspace *flushed;       /* flushed keyspaces that a running checkpoint still needs. Under the lock */
+    struct claim *owner;            /* whose calls alone may change it or show it (keyspace/owners.h); NULL: none. Under the lock */
     uint64_t last_lsn;              /* of the last change in this partition. Under the lock */
 } __attribute__((aligned(64)));
 

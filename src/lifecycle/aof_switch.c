@@ -124,9 +124,11 @@ static void publish(void *context)
 
 static void unpublish(struct engine *engine)
 {
-    partitions_lock_all(engine->partitions);
+    struct claim claim;
+
+    partitions_lock_all_unowned(engine->partitions, &claim);
     engine->aof = NULL;
-    partitions_unlock_all(engine->partitions);
+    partitions_unlock_all_unowned(engine->partitions, &claim);
     on_durable(engine, 0);          /* clients that waited for the log go on */
 }
 

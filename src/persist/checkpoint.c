@@ -142,14 +142,15 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
     struct buffer dataset = { 0 };
     uint64_t number = 0;
     enum status status;
+    struct claim claim;
 
     tier_image_begin(tier);
     status = tier_clean(tier, message);
     if (status != STATUS_OK)
         goto out;
-    partitions_lock_all(partitions);
+    partitions_lock_all_unowned(partitions, &claim);        /* a cut through a transaction would keep half of it */
     if (!tier_may_cut(tier)) {
-        partitions_unlock_all(partitions);
+        partitions_unlock_all_unowned(partitions, &claim);
         message_set(message, "the last one failed, and the store has not recovered from it yet");
         status = STATUS_LOCKED;
         goto out;
@@ -160,7 +161,7 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
         cut->begins(cut->context);
     print_databases(partitions, &dataset);
     tier_cut(tier);
-    partitions_unlock_all(partitions);
+    partitions_unlock_all_unowned(partitions, &claim);
     status = tier_image(tier, path, &number, message);
     if (status == STATUS_OK)
         status = write_dataset(path, &dataset, number);

@@ -35,6 +35,20 @@ void reply_truncate(struct reply *reply, size_t size)
     reply->out.size = size;
 }
 
+void reply_append(struct reply *reply, struct reply *from)
+{
+    CHECK(from->share_count == 0);
+    if (reply->out.size == 0 && reply->share_count == 0 && from->out.size > reply->out.capacity) {
+        struct buffer empty = reply->out;
+
+        reply->out = from->out;
+        from->out = empty;
+    } else {
+        buffer_append_bytes(&reply->out, buffer_bytes(&from->out));
+    }
+    from->out.size = 0;
+}
+
 static void append_header(struct reply *reply, char type, size_t number)
 {
     char *at = buffer_reserve(&reply->out, REPLY_HEADER_SIZE);

@@ -43,6 +43,9 @@ static inline uint64_t reply_size(const struct reply *reply) { return reply->out
 /* Removes what was written since out.size was `size`. */
 void reply_truncate(struct reply *reply, size_t size);
 
+/* Moves all of `from` to the end of the reply; `from` holds no shares. */
+void reply_append(struct reply *reply, struct reply *from);
+
 void reply_status(struct reply *reply, struct bytes text);          /* +text; CR and LF in it become spaces */
 static inline void reply_ok(struct reply *reply);
 void reply_error_text(struct reply *reply, struct bytes text);      /* -text; likewise, and those at its end are removed */

@@ -22,6 +22,7 @@ const struct command *const *families_of_commands(void)
         client_commands,
         command_commands,
         pubsub_commands,
+        transaction_commands,
         misc_commands,
         saving_commands,
         admin_commands,

@@ -6,6 +6,7 @@
 #include "engine/blocking.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
+#include "engine/watch.h"
 
 static uint64_t hook_memory_used(void *context)
 {
@@ -38,10 +39,12 @@ static void hook_expired(void *context, struct keyspace *keyspace, struct bytes 
 {
     struct engine *engine = context;
     struct bytes words[2] = { BYTES("DEL"), key };
+    uint64_t hash = hash_bytes(&engine->partitions->seed, key);
 
     if (engine->aof != NULL)
         keyspace->partition->last_lsn = aof_append(engine->aof, keyspace->db, words, 2);
-    blocking_note_removed(engine, keyspace, hash_bytes(&engine->partitions->seed, key), key);
+    watch_touch(engine, keyspace, hash, key);
+    blocking_note_removed(engine, keyspace, hash, key);
     engine->dirty++;
 }
 
@@ -83,6 +86,7 @@ static void hook_notice(void *context, const char *text)
 
 static void hook_changed(void *context, struct key *key, const char *event)
 {
+    watch_touch(context, key->keyspace, key->hash, key->name);
     blocking_note(context, key, event);
 }
 

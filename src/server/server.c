@@ -12,6 +12,7 @@
 #include "base/message.h"
 #include "base/version.h"
 #include "engine/blocking.h"
+#include "engine/watch.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
 #include "lifecycle/import.h"
@@ -61,6 +62,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     config_lines(config, CONFIG_RENAME_COMMAND, rename_one, server);
     engine->lazy_free = lazy_free_create(engine->meter);
     engine->jobs = job_pool_create(engine, JOB_THREADS);
+    engine->watches = watch_table_create(engine->partitions->count);
     engine->blocking = blocking_create(engine);
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
@@ -275,6 +277,7 @@ static void take_down(struct server *server)
         loop_destroy(server->loops[i]);
     blocking_destroy(engine->blocking);
     hub_destroy(engine->hub);
+    watch_table_destroy(engine->watches);
     lazy_free_destroy(engine->lazy_free);
     tier_close(engine->tier);
     partitions_destroy(engine->partitions);

@@ -47,7 +47,7 @@ static uint64_t count_of(const struct keyspace *keyspace)
            keyspace->record_counts[RECORD_CLEAN] - (keyspace->tier->graves.count - keyspace->tier->unknown_graves);
 }
 
-bool tier_count_now(struct tier *tier, int db, uint64_t *count)
+bool tier_count_now(struct tier *tier, const struct claim *as, int db, uint64_t *count)
 {
     bool exact = true;
 
@@ -58,6 +58,8 @@ bool tier_count_now(struct tier *tier, int db, uint64_t *count)
 
         partition_assert_locked(&tier->partitions->partitions[i]);
         keyspace = partition_keyspace_if(&tier->partitions->partitions[i], db);
+        if (tier->partitions->partitions[i].owner != NULL && tier->partitions->partitions[i].owner != as)
+            exact = false;
         if (keyspace == NULL)
             continue;
         *count += count_of(keyspace);

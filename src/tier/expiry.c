@@ -71,6 +71,10 @@ static bool expire_nominee(struct tier *tier, const struct nominee *nominee, str
     }
     partition_lock(partition);
     keyspace = tier_keyspace_of(partition, nominee->incarnation);
+    if (partition->owner != NULL) {
+        partition_unlock(partition);
+        return false;           /* no key changes under a transaction or a script */
+    }
     if (keyspace != NULL && may_turn_cold(keyspace, nominee->hash, key)) {
         partition_unlock(partition);
         return false;

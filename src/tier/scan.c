@@ -255,7 +255,8 @@ static struct store_iterator *open_cold(struct tier *tier, struct partition *par
 }
 
 /* Adds the keys of one partition from `from` on, up to about `count`. Returns the last hash covered. */
-static uint64_t scan_step(struct tier *tier, struct partition *partition, int db, uint64_t from, size_t count, struct scan_page *page)
+static uint64_t scan_step(struct tier *tier, struct partition *partition, const struct reader *reader, int db, uint64_t from, size_t count,
+    struct scan_page *page)
 {
     size_t base = page->count, text_size = page->text.size;
 
@@ -267,7 +268,10 @@ static uint64_t scan_step(struct tier *tier, struct partition *partition, int db
         uint32_t incarnation = 0;
         bool cold = false;
 
-        partition_lock(partition);
+        if (!partition_lock_for(partition, reader)) {
+            page->status = STATUS_LOCKED;
+            return from;
+        }
         keyspace = partition_keyspace_if(partition, db);
         if (keyspace != NULL) {
             until = scan_hot(keyspace, from, count, page, &hot);
@@ -289,7 +293,8 @@ static uint64_t scan_step(struct tier *tier, struct partition *partition, int db
     }
 }
 
-void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_t cursor, size_t count, struct scan_page *page)
+void tier_scan(struct tier *tier, struct partitions *partitions, const struct reader *reader, int db, uint64_t cursor, size_t count,
+    struct scan_page *page)
 {
     uint64_t from = cursor << SCAN_HASH_SHIFT;
 
@@ -298,7 +303,7 @@ void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_
         count = 1;
     for (;;) {
         struct partition *partition = &partitions->partitions[partition_index(partitions, from)];
-        uint64_t until = scan_step(tier, partition, db, from, count, page);
+        uint64_t until = scan_step(tier, partition, reader, db, from, count, page);
 
         page->cursor = (until + 1) >> SCAN_HASH_SHIFT;
         from = until + 1;

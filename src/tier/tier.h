@@ -150,8 +150,8 @@ void tier_forget(struct tier *tier, struct keyspace *keyspace);
 
 /* Exact number of keys of a database. Blocks (reads the store if there are unknown records): on a job's thread. */
 enum status tier_count(struct tier *tier, int db, uint64_t *count);
-/* The same without blocking; false if there are unknowns. */
-bool tier_count_now(struct tier *tier, int db, uint64_t *count);
+/* The same without blocking; false if there are unknowns, or a partition is owned by a unit that is not `as`. */
+bool tier_count_now(struct tier *tier, const struct claim *as, int db, uint64_t *count);
 
 /* Demotes the key whatever its heat, and waits until its record is written. On a job's thread. */
 enum tier_move { TIER_MOVED, TIER_NOT_THERE, TIER_BUSY, TIER_MOVE_FAILED };
@@ -163,7 +163,9 @@ enum tier_place tier_where(struct tier *tier, int db, struct bytes key);       /
 
 /* One page of SCAN over both tiers; on a job's thread if `cold_too`. Cursors are 48 bits: hash >> 16, 0 begins and ends. */
 bool tier_has_cold(struct tier *tier, int db);      /* false is certain at that instant only */
-void tier_scan(struct tier *tier, struct partitions *partitions, int db, uint64_t cursor, size_t count, struct scan_page *page);
+/* The page's status is STATUS_LOCKED if a partition is owned by a unit that is not the reader, and the reader may not block. */
+void tier_scan(struct tier *tier, struct partitions *partitions, const struct reader *reader, int db, uint64_t cursor, size_t count,
+    struct scan_page *page);
 
 enum tier_state { TIER_OFF, TIER_OK, TIER_FULL, TIER_ERROR };
 enum { TIER_ERROR_SIZE = 256 };

@@ -9,12 +9,13 @@ import sys
 import tempfile
 import threading
 import time
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, ServerCase, kelvin_only, main                                    # noqa: E402
 from support.disk import DELAY, FAIL, Disk                                                          # noqa: E402
-from support.resp import Client, Closed, Error, Push, Status, encode, split                         # noqa: E402
-from support.server import Server, is_redis, is_sanitized, scaled, until                            # noqa: E402
+from support.resp import Closed, Error, Push, Status, encode, split                                 # noqa: E402
+from support.server import Server, is_sanitized, scaled, until                                      # noqa: E402
 
 QUIET = 0.03
 SLOW = 10 if is_sanitized() else 1
@@ -248,6 +249,58 @@ class WireTest(PairCase):
                     s: UNSUBSCRIBE
                 """)
 
+    def test_in_transactions(self):
+        self.wire("""
+            s: SUBSCRIBE a b
+            p: MULTI
+            p: PUBLISH a 1
+            p: SPUBLISH a 1
+            p: PUBLISH none 1
+            p: PUBSUB NUMSUB a
+            p: SET k v
+            p: EXEC
+            p: MULTI
+            p: PUBLISH a 2
+            p: DISCARD
+            p: MULTI
+            p: PUBLISH a
+            p: EXEC
+            t: MULTI
+            t: SUBSCRIBE x y
+            t: PSUBSCRIBE z*
+            t: PING
+            t: GET k
+            t: UNSUBSCRIBE y
+            t: EXEC
+            t: GET k
+            p: PUBLISH x 3
+            u: MULTI
+            u: SSUBSCRIBE a
+            u: RESET
+            u: MULTI
+            u: SSUBSCRIBE a
+            u: GET k
+            u: EXEC
+        """)
+
+    def test_transactions_in_resp3(self):
+        for client in self.pair("t"):
+            client.call("HELLO", 3)
+        self.wire("""
+            t: MULTI
+            t: SUBSCRIBE x
+            t: GET none
+            t: PSUBSCRIBE x*
+            t: UNSUBSCRIBE
+            t: EXEC
+            p: PUBLISH x 1
+            t: MULTI
+            t: PUBLISH none 1
+            t: PUNSUBSCRIBE
+            t: EXEC
+            p: PUBLISH x 2
+        """)
+
     def test_many_random_commands(self):
         seed = int(os.environ.get("SEED") or random.randrange(1 << 32))
         rng = random.Random(seed)
@@ -260,7 +313,6 @@ class WireTest(PairCase):
             if word == "RESET" and rng.random() < 0.8:
                 word = "SUBSCRIBE"
             # Each client has one pattern only: redis-server has no defined order between several.
-            args = {"P": ["stu".index(client)], "R": []}.get(word[0])
             if word in ("PSUBSCRIBE", "PUNSUBSCRIBE"):
                 args = [patterns["stu".index(client)]]
             elif word in ("PING", "RESET"):
@@ -334,6 +386,40 @@ class PubsubTest(ServerCase):
         self.assertEqual(client.raw(len(b":1\r\n") * 3 + 3 * 30 + 3)[0], b"".join((
             b":1\r\n>3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n1\r\n", b":1\r\n>3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n2\r\n", b"_\r\n",
             b":1\r\n>3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n3\r\n")))
+
+    @kelvin_only
+    def test_a_message_of_a_transaction_to_oneself_comes_after_its_reply(self):
+        client, other = self.client(protocol=3), self.client(protocol=3)
+        for each in (client, other):
+            each.call("SUBSCRIBE", "a")
+        client.pipeline([["MULTI"], ["PUBLISH", "a", "1"], ["SET", "k", "v"], ["PUBLISH", "a", "2"], ["GET", "k"]])
+        client.send(encode(["EXEC"]) + encode(["PING"]))
+        push = b">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n%d\r\n"
+        wanted = b"*4\r\n:2\r\n+OK\r\n:2\r\n$1\r\nv\r\n" + push % 1 + push % 2 + b"+PONG\r\n"
+        self.assertEqual(client.raw(len(wanted))[0], wanted)
+        self.assertEqual(other.raw(2 * len(push) - 2)[0], push % 1 + push % 2)
+
+    @kelvin_only
+    def test_nothing_comes_between_the_messages_of_a_transaction(self):
+        subscribers = self.subscribed(8, "SUBSCRIBE", "a")
+        rounds, workers = scaled(200), 4
+
+        def publish(number):
+            with self.server.client() as client:
+                for _ in range(rounds):
+                    client.pipeline([["MULTI"]] + [["PUBLISH", "a", "%d%d" % (number, index)] for index in range(3)] + [["EXEC"]])
+        threads = [threading.Thread(target=publish, args=(number,)) for number in range(workers)]
+        for thread in threads:
+            thread.start()
+        message = len(b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\n00\r\n")
+        got = self.read_all(subscribers, [message * 3 * rounds * workers] * len(subscribers))
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(set(got)), 1)
+        texts = re.findall(rb"\$2\r\n(\d)(\d)", got[0])
+        for at in range(0, len(texts), 3):
+            self.assertEqual([text[1] for text in texts[at:at + 3]], [b"0", b"1", b"2"])
+            self.assertEqual(len({text[0] for text in texts[at:at + 3]}), 1)
 
     def read_all(self, clients, sizes, timeout=60):
         """Reads that many bytes from each client, and returns them."""
@@ -558,6 +644,7 @@ class PubsubTest(ServerCase):
 
 
 @kelvin_only
+@unittest.skipIf(is_sanitized(), "a sanitizer and the shim both have to be loaded first")
 class LogTest(ServerCase):
     """A message leaves when the log covers what its publisher has seen."""
     options = {"io-threads": "4", "appendonly": "yes", "appendfsync": "always", "hz": "1"}
@@ -604,6 +691,14 @@ class LogTest(ServerCase):
             self.subscribers = [self.client() for _ in range(4)]
             for client in self.subscribers:
                 client.call("SUBSCRIBE", "a")
+
+    def test_a_message_of_a_transaction_waits_for_its_writes(self):
+        self.disk.rule(0, "sync", "appendonlydir/*", DELAY, delay_us=100000)
+        began = time.monotonic()
+        self.c.send(b"".join(encode(line.split()) for line in ("MULTI", "PUBLISH a 1", "SET k v", "EXEC")))
+        for client in self.subscribers:
+            self.assertEqual(client.receive(), [b"message", b"a", b"1"])
+        self.assertGreater(time.monotonic() - began, 0.09, "it left before the write was durable")
 
     def test_messages_are_held_back_while_the_log_is_in_error(self):
         self.disk.rule(0, "write sync", "appendonlydir/*", FAIL, error=errno.ENOSPC)

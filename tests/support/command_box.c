@@ -119,7 +119,7 @@ const char *command_box_run(struct command_box *box, const struct bytes *args, i
     const struct command *command = find_command(box, args[0]);
     struct call_key keys[KEYS_MAX];
     struct call call = {
-        .engine = &box->engine, .partitions = box->partitions, .turn = &box->turn, .client = &box->client, .db = box->client.db,
+        .engine = &box->engine, .partitions = box->partitions, .turn = &box->turn, .client = &box->client, .requester = &box->client, .db = box->client.db,
         .command = command, .reply = &box->client.reply, .args = args, .arg_count = arg_count, .keys = keys, .arena = &box->arena,
     };
 

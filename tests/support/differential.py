@@ -39,6 +39,8 @@ class Difference(Exception):
 class Runner:
     """`ours` and `oracle` are Servers. `tick` is called between batches with the number of commands done."""
 
+    alone = ALONE
+
     def __init__(self, ours, oracle, tick=None, deep_every=400, protocol=2):
         self.ours, self.oracle = ours, oracle
         self.tick = tick
@@ -70,12 +72,12 @@ class Runner:
         done, deep_at = 0, deep_every
         while done < len(sequence):
             batch = sequence[done:done + BATCH]
-            if batch[0][0] in ALONE:
+            if batch[0][0] in self.alone:
                 batch = batch[:1]
-                getattr(self, ALONE[batch[0][0]])(batch[0], done)
+                getattr(self, self.alone[batch[0][0]])(batch[0], done)
             else:
                 for index, args in enumerate(batch):
-                    if args[0] in ALONE:
+                    if args[0] in self.alone:
                         batch = batch[:index]
                         break
                 self._batch(batch, done)

@@ -38,8 +38,8 @@ static void changed(void *context, struct key *key, const char *event)
     struct box *box = context;
 
     blocking_note(&box->engine, key, event);
-    if (box->engine.promise_count > box->promised_in_change)
-        box->promised_in_change = box->engine.promise_count;
+    if (box->engine.partitions->obstacle_count > box->promised_in_change)
+        box->promised_in_change = box->engine.partitions->obstacle_count;
     if (box->latch_after_change && key->present)
         keyspace_entry(key->keyspace, key->handle)->flags |= ENTRY_LATCHED;
     if (box->freeze_after_change)
@@ -358,16 +358,16 @@ static void a_promise_lasts_until_it_is_kept_or_writes_are_held_back(void **stat
 
     say(box, 0, "BLPOP a 0");
     say(box, 2, "RPUSH b 1");               /* no client waits for that */
-    assert_int_equal(box->engine.promise_count, 0);
+    assert_int_equal(box->engine.partitions->obstacle_count, 0);
     assert_int_equal(box->promised_in_change, 0);
     say(box, 2, "RPUSH a 1");
     assert_true(box->promised_in_change > 0);
-    assert_int_equal(box->engine.promise_count, 0);
+    assert_int_equal(box->engine.partitions->obstacle_count, 0);
     read_mail(box);
     say(box, 0, "BLPOP a 0");
     box->freeze_after_change = true;
     say(box, 2, "RPUSH a 2");
-    assert_int_equal(box->engine.promise_count, 0);
+    assert_int_equal(box->engine.partitions->obstacle_count, 0);
     for (uint32_t i = 0; i < box->engine.partitions->count; i++)
         assert_false(blocking_is_promised(&box->engine, i));
     box_destroy(box);

@@ -163,7 +163,7 @@ static uint64_t count_now(struct rig *rig, bool *exact)
 {
     uint64_t count;
 
-    *exact = tier_count_now(rig->box.tier, 0, &count);
+    *exact = tier_count_now(rig->box.tier, NULL, 0, &count);
     return count;
 }
 

@@ -1,0 +1,62 @@
+/* A request that is run as a unit: what is checked before, with the flags of all commands that it may run. */
+#include "engine/execute_private.h"
+
+#include "engine/transaction.h"
+#include "engine/unit_private.h"
+
+/* The error that was replied becomes the reason why the transaction is discarded. */
+static void discard_transaction(struct call *call)
+{
+    struct buffer *out = &call->reply->out;
+    struct bytes error = bytes_of(out->data + call->reply_start + 1, out->size - call->reply_start - 3);
+
+    error = arena_copy(call->arena, error);
+    reply_truncate(call->reply, call->reply_start);
+    transaction_end(call->client);
+    reply_errorf(call, "EXECABORT Transaction discarded because of: %.*s", (int)error.size, error.data);
+}
+
+/* As if the call did what its commands do. */
+static bool pass_gates(struct call *call, struct worker *worker)
+{
+    struct engine *engine = call->engine;
+    const struct command *own = call->command;
+    struct command all = *own;
+    bool passed;
+
+    all.flags = unit_flags(call);
+    call->command = &all;
+    passed = !(engine->save_failed || (engine->aof != NULL && aof_error(engine->aof) != STATUS_OK)) || execute_disks_allow(call, engine->aof);
+    if (passed && execute_is_paused(call)) {
+        execute_park(call, worker);
+        passed = false;
+    }
+    passed = passed && execute_pass_memory_gate(call, worker);
+    call->command = own;
+    return passed;
+}
+
+static enum attempt refuse(struct call *call)
+{
+    if (call->parked)
+        return PARKED;
+    if (call->command->flags & COMMAND_RUNS_QUEUE)
+        discard_transaction(call);
+    return REFUSED;
+}
+
+enum attempt execute_unit(struct call *call, struct worker *worker)
+{
+    if (call->command->flags & COMMAND_RUNS_QUEUE) {
+        if (!unit_may_exec(call))
+            return RAN;
+        if (!pass_gates(call, worker))
+            return refuse(call);
+    }
+    switch (unit_load(call, worker)) {
+    case UNIT_IS_RESIDENT: break;
+    case UNIT_IS_LOADING: return PARKED;
+    case UNIT_CANT_LOAD: return refuse(call);
+    }
+    return unit_run(call, worker) == RUN_PARKED ? PARKED : RAN;
+}

@@ -1,0 +1,325 @@
+/* A unit from its claim to its end. unit_call.c has what its calls need. */
+#include "engine/unit.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/blocking.h"
+#include "engine/execute_private.h"
+#include "engine/memory_queue.h"
+#include "engine/transaction.h"
+#include "engine/unit_private.h"
+
+/* The claim was granted: its client's worker goes on with it. Under the owners' lock. */
+static void wake_claimant(struct claim *claim)
+{
+    struct unit *unit = claim->context;
+
+    mailbox_wake(&unit->worker->mailbox, unit->client);
+}
+
+static struct unit *create(struct call *call, struct worker *worker)
+{
+    struct unit *unit = worker->unit_spare != NULL ? worker->unit_spare : mem_alloc(sizeof(*unit));
+
+    worker->unit_spare = NULL;
+    *unit = (struct unit){ .worker = worker, .client = call->client, .command = call->command };
+    claim_init(&unit->claim, wake_claimant, unit);
+    arena_init(&unit->arena);
+    aof_group_init(&unit->group);
+    reply_init(&unit->reply, call->client->reply.protocol);
+    unit->releases_pins = !(call->command->flags & COMMAND_EXCLUSIVE) && call->client->transaction == NULL;
+    call->client->unit = unit;
+    return unit;
+}
+
+static void destroy(struct unit *unit)
+{
+    struct worker *worker = unit->worker;
+
+    unit->client->unit = NULL;
+    arena_release(&unit->arena);
+    aof_group_release(&unit->group);
+    reply_release(&unit->reply);
+    if (worker->unit_spare == NULL)
+        worker->unit_spare = unit;
+    else
+        mem_free(unit);
+}
+
+/* The partition has no promise to keep any more, and is locked. */
+static void lock_when_served(struct engine *engine, struct partition *partition) UNCHECKED_LOCKS;
+static void lock_when_served(struct engine *engine, struct partition *partition)
+{
+    partition_lock(partition);
+    while (blocking_is_promised(engine, partition->index)) {
+        partition_unlock(partition);
+        blocking_let_serve(engine);
+        partition_lock(partition);
+    }
+}
+
+/* Its claim was granted: the partitions become its own. */
+void unit_take_partitions(struct unit *unit)
+{
+    struct engine *engine = unit->worker->engine;
+    struct partitions *all = engine->partitions;
+
+    for (uint32_t i = 0; i < all->count; i++) {
+        struct partition *partition = &all->partitions[i];
+
+        if (!partition_bits_has(&unit->claim.wanted, i))
+            continue;
+        all->obstacle_count++;
+        lock_when_served(engine, partition);
+        CHECK(partition->owner == NULL || partition->owner == &unit->claim);
+        if (partition->owner == &unit->claim)
+            all->obstacle_count--;
+        partition->owner = &unit->claim;
+        partition_unlock(partition);
+    }
+    memset(&unit->claim.wanted, 0, sizeof(unit->claim.wanted));
+    unit->claim.wants_token = false;
+}
+
+static void give_partitions(struct unit *unit, uint64_t lsn)
+{
+    struct partitions *all = unit->worker->engine->partitions;
+
+    for (uint32_t i = 0; i < all->count; i++) {
+        struct partition *partition = &all->partitions[i];
+
+        if (!partition_bits_has(&unit->claim.owned, i))
+            continue;
+        partition_lock(partition);
+        if (lsn > 0)
+            partition->last_lsn = lsn;
+        partition->owner = NULL;
+        partition_unlock(partition);
+        all->obstacle_count--;
+    }
+    if (unit->counts_as_busy)
+        unit->worker->engine->busy_count--;
+    unit->counts_as_busy = unit->owns_all = false;
+    owners_give(&all->owners, &unit->claim);
+}
+
+bool unit_is_busy(const struct claim *claim)
+{
+    return atomic_load_explicit(&claim->busy, memory_order_relaxed);
+}
+
+void unit_note_busy(struct unit *unit, int64_t ran_ns)
+{
+    struct engine *engine = unit->worker->engine;
+
+    if (unit->claim.busy || ran_ns / 1000000 < config_number(engine->config, CONFIG_BUSY_REPLY_THRESHOLD))
+        return;
+    unit->claim.busy = true;
+    unit->counts_as_busy = unit->owns_all;
+    if (unit->counts_as_busy)
+        engine->busy_count++;
+    owners_wake(&engine->partitions->owners, &unit->claim);
+}
+
+/* The unit's changes go into the log, in one piece, while no other unit can see them. */
+static void commit(struct unit *unit)
+{
+    struct worker *worker = unit->worker;
+    struct engine *engine = worker->engine;
+    struct aof *aof = engine->aof;
+    struct client *client = unit->client;
+    uint64_t lsn = 0;
+
+    if (aof != NULL && unit->group.count > 0)
+        lsn = aof_append_group(aof, &unit->group);
+    if (lsn > 0) {
+        client->lsn_needed = client->lsn_written = lsn;
+    }
+    if (client->lsn_needed > worker->turn.lsn_seen)
+        worker->turn.lsn_seen = client->lsn_needed;
+    blocking_promise_noted(worker, unit);
+    publish_send(engine, worker, &unit->messages, client->lsn_needed);
+    give_partitions(unit, lsn);
+    if (unit->change_count > 0)
+        atomic_fetch_add_explicit(&engine->dirty, unit->change_count, memory_order_relaxed);
+}
+
+/* Its own requests' attempts have changed nothing: all it has is given up. */
+static void start_over(struct unit *unit, struct call *call)
+{
+    CHECK(unit->change_count == 0 && unit->group.count == 0 && unit->noted_first == NULL);
+    give_partitions(unit, 0);
+    arena_reset(&unit->arena);
+    reply_truncate(&unit->reply, 0);
+    publish_drop(&unit->messages);
+    unit->failed = false;
+    unit->stop = UNIT_GOES_ON;
+    unit->restarts++;
+    turn_count(&unit->worker->turn, STAT_UNIT_RESTARTS, 1);
+    unit_want(unit, call);
+    unit->claim.wants_token = true;
+}
+
+/* The fiber's function: runs the request's command. */
+static void main_of_unit(void *context)
+{
+    struct unit *unit = context;
+    struct call call = unit_new_call(unit, unit->client, &unit->reply, unit->args, unit->arg_count);
+
+    call.command = unit->command;
+    if (unit->command->flags & COMMAND_UNIT)
+        unit->command->run(&call);
+    else
+        unit_call(unit, &call);
+    unit->failed = call.failed;
+}
+
+/* Runs the fiber. False: it is suspended. */
+static bool enter(struct unit *unit)
+{
+    struct worker *worker = unit->worker;
+    bool has_ended;
+
+    if (unit->fiber == NULL) {
+        unit->fiber = fiber_create(&worker->fibers, main_of_unit, unit);
+        CHECK(unit->fiber != NULL);
+        unit->began_ns = clock_mono_ns();
+        unit->now_ms = worker->turn.now_ms;
+    }
+    unit->wait = UNIT_RUNS;
+    unit->entered_ns = clock_mono_ns();
+    has_ended = !fiber_enter(&worker->fibers, unit->fiber);
+    unit->ran_ns += clock_mono_ns() - unit->entered_ns;
+    if (has_ended)
+        unit->fiber = NULL;
+    return has_ended;
+}
+
+/* What it waits for has come. */
+static bool may_enter(const struct unit *unit)
+{
+    const struct client *client = unit->client;
+    const struct job *job = client->job;
+
+    if (unit->wait == UNIT_WAITS_FOR_OWNERS)
+        return !unit->claim.is_waiting;
+    return !client->waits_for_memory && client->pending == 0 && (job == NULL || job->done);
+}
+
+/* Hands the unit's reply to its client. */
+static void deliver_reply(struct unit *unit)
+{
+    struct client *client = unit->client;
+
+    client->reply.protocol = unit->reply.protocol;
+    reply_append(&client->reply, &unit->reply);
+}
+
+static enum run_result finish(struct unit *unit, struct call *call)
+{
+    struct client *client = unit->client;
+
+    commit(unit);
+    client->flags &= ~(uint32_t)CLIENT_NO_BLOCKING;
+    call->failed = unit->failed;
+    deliver_reply(unit);
+    call->ran_ns = unit->ran_ns;
+    destroy(unit);
+    return RUN_DONE;
+}
+
+/* Claims what the unit wants to begin with. False: it waits. */
+static bool claim(struct unit *unit, struct worker *worker)
+{
+    struct client *client = unit->client;
+
+    if (owners_claim(&worker->engine->partitions->owners, &unit->claim) == CLAIM_GRANTED)
+        return true;
+    unit->wait = UNIT_WAITS_FOR_OWNERS;
+    if (client->waits != NULL) {            /* no client waits for an owner with keys pinned */
+        tier_submit(worker->engine->tier, &worker->loads);
+        tier_release(worker->engine->tier, client);
+    }
+    return false;
+}
+
+/* The last dump before the end is being taken: what comes after its cut would be lost. */
+static bool must_not_write(const struct unit *unit)
+{
+    return atomic_load_explicit(&unit->worker->engine->frozen, memory_order_relaxed) && unit_may_write(unit);
+}
+
+/* The request runs again from the top when the cron resumes it. */
+static enum run_result put_off(struct unit *unit, struct call *call, struct worker *worker)
+{
+    give_partitions(unit, 0);
+    destroy(unit);
+    execute_park(call, worker);
+    return RUN_PARKED;
+}
+
+static enum run_result go_on(struct unit *unit, struct call *call, struct worker *worker)
+{
+    for (;;) {
+        if (unit->fiber == NULL) {
+            if (unit->wait == UNIT_RUNS && !claim(unit, worker))
+                return RUN_PARKED;
+            unit_take_partitions(unit);
+            if (must_not_write(unit))
+                return put_off(unit, call, worker);
+            unit->client->flags |= CLIENT_NO_BLOCKING;
+        }
+        if (!enter(unit))
+            return RUN_PARKED;
+        if (unit->stop != UNIT_RESTARTS)
+            return finish(unit, call);
+        start_over(unit, call);
+        if (unit->client->dead) {           /* its request is no longer there to be run again */
+            destroy(unit);
+            return RUN_DONE;
+        }
+    }
+}
+
+enum run_result unit_run(struct call *call, struct worker *worker)
+{
+    struct unit *unit = create(call, worker);
+
+    unit->args = call->args;
+    unit->arg_count = call->arg_count;
+    unit_want(unit, call);
+    return go_on(unit, call, worker);
+}
+
+bool unit_drop(struct unit *unit)
+{
+    struct owners *owners = &unit->worker->engine->partitions->owners;
+
+    if (unit->fiber != NULL)
+        return false;
+    owners_withdraw(owners, &unit->claim);
+    owners_give(owners, &unit->claim);
+    destroy(unit);
+    return true;
+}
+
+void unit_resume_orphan(struct worker *worker, struct client *client)
+{
+    if (engine_run(worker, client, NULL, 0) == RUN_PARKED)
+        return;
+    if (worker_let_client_go(worker, client))
+        worker->discard(client);
+}
+
+enum run_result unit_resume(struct call *call, struct worker *worker)
+{
+    struct unit *unit = call->client->unit;
+
+    unit->args = call->args;
+    unit->arg_count = call->arg_count;
+    call->command = unit->command;
+    if (!may_enter(unit))
+        return RUN_PARKED;
+    return go_on(unit, call, worker);
+}

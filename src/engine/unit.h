@@ -1,0 +1,99 @@
+/* Unit: calls that are one step for everybody else: a transaction, a script, a command that needs all partitions.
+ *
+ * A unit owns partitions (keyspace/owners.h) from its first call until its changes are in the log, as one group. Its calls run on a fiber,
+ * each under the mutexes of its keys only, so nothing is locked while the unit waits, and it may wait in the middle: for a record, a job,
+ * another owner, or because others should have their turn on the worker. It is then *suspended*, and its client is parked.
+ *
+ * Its life, on its client's worker:
+ *   unit_run      checks that it may run; makes its keys resident, as far as they are known; claims its partitions; enters the fiber.
+ *                 Before the claim is granted nothing was done: the request may start again from the top.
+ *   the handler   of EXEC, EVAL ...: runs calls with unit_call
+ *   the end       the group is appended, waiting clients are noted, the owners are cleared, the reply is given to the client
+ *
+ * A unit that needs a partition that it does not own takes it if it is free, and waits if it may: only the holder of the one token may
+ * wait while it owns something. A unit that may write has the token from the start if it may need partitions that are not known in advance.
+ * Others start again from the beginning, with the token: they have changed nothing.
+ *
+ * Owner: its worker, but for what is atomic.
+ */
+#ifndef KELVIN_ENGINE_UNIT_H
+#define KELVIN_ENGINE_UNIT_H
+
+#include "base/fiber.h"
+#include "call/call.h"
+#include "engine/engine.h"
+#include "engine/publish.h"
+#include "keyspace/owners.h"
+#include "persist/aof.h"
+
+struct noted_key;
+struct worker;
+
+enum unit_wait {
+    UNIT_RUNS,
+    UNIT_WAITS_FOR_CLIENT,      /* for what its client is parked for: loads, a job, memory */
+    UNIT_WAITS_FOR_OWNERS,      /* for its claim */
+    UNIT_WAITS_FOR_TURN,        /* others first */
+};
+
+/* Why a unit ends early. */
+enum unit_stop {
+    UNIT_GOES_ON,
+    UNIT_RESTARTS,              /* it may not wait for what it needs: it gives up what it owns, and runs again */
+    UNIT_KILLED,                /* SCRIPT KILL, FUNCTION KILL */
+};
+
+struct unit {
+    struct claim claim;
+    struct worker *worker;
+    struct client *client;              /* whose request it is; may be `dead` */
+    const struct command *command;      /* of the request */
+    const struct bytes *args;           /* of the request, valid until the unit is suspended; set again whenever it is entered */
+    int arg_count;
+    struct fiber *fiber;                /* NULL: it has not begun */
+    struct arena arena;
+    struct reply reply;                 /* the client's, when the unit has ended */
+    bool failed;                        /* the request was replied an error */
+    enum unit_wait wait;
+    enum unit_stop stop;
+    int restarts;
+    bool owns_all;
+    bool counts_as_busy;                /* in engine->busy_count */
+    bool releases_pins;                 /* after each call: scripts, which may read more than fits */
+    int64_t now_ms;                     /* wall clock: the time for all its calls */
+    int64_t entered_ns, ran_ns;         /* monotonic clock: when the fiber was last entered; how long it has run in all */
+    int64_t began_ns;                   /* monotonic clock: when it began to run */
+    struct aof_group group;             /* what will be logged */
+    uint64_t change_count;
+    struct noted_key *noted_first, *noted_last;     /* keys that may serve waiting clients afterwards */
+    struct publish_batch messages;      /* that it has published: sent when it is committed */
+    void *script;                       /* the script that runs; NULL: none */
+    _Atomic bool has_changed;           /* some call has changed something */
+    _Atomic int kill;                   /* enum unit_kill that was asked for */
+    struct unit *prev, *next;           /* in the engine's list. units_lock */
+};
+
+/* A request whose command is run as a unit. `call` has its command and keys; gates have been passed. Called again with each attempt and
+ * whenever the client is resumed. */
+enum run_result unit_run(struct call *call, struct worker *worker);
+
+/* On the fiber. Runs a command for the unit, of which `call` has command, client, reply and arguments, and waits for what it needs. False:
+ * the unit is to end (unit->stop); nothing was replied. */
+bool unit_call(struct unit *unit, struct call *call);
+/* On the fiber: a call of the unit that is to be run: the arguments are borrowed. */
+struct call unit_new_call(struct unit *unit, struct client *client, struct reply *reply, const struct bytes *args, int arg_count);
+
+/* On the fiber: lets others have their turn if the unit has run for long. False: the unit is to end. */
+bool unit_go_on(struct unit *unit);
+
+/* Of a client whose partition is owned: true if the owner has run for so long that the client is refused with -BUSY. */
+bool unit_is_busy(const struct claim *claim);
+/* It has run for so long by now: those that wait for it may be refused from some time on. */
+void unit_note_busy(struct unit *unit, int64_t ran_ns);
+
+/* The client is being closed, and its unit waits to begin: the unit is dropped. False: it has begun, and has to go on to its end. */
+bool unit_drop(struct unit *unit);
+/* The client was closed while the unit was suspended. It goes on, and then the client's memory is discarded. */
+void unit_resume_orphan(struct worker *worker, struct client *client);
+
+#endif

@@ -1,0 +1,193 @@
+/* The calls of a unit. On its fiber: what is not there is waited for in place. */
+#include "base/check.h"
+#include "base/clock.h"
+#include "engine/blocking.h"
+#include "engine/execute_private.h"
+#include "engine/memory.h"
+#include "engine/memory_queue.h"
+#include "engine/unit_private.h"
+
+enum {
+    SLICE_NS = 5 * 1000 * 1000,         /* others on the worker have their turn after that */
+    SLOW_NS = 50 * 1000 * 1000,         /* claims that wait for it do not keep others waiting from then on */
+};
+
+/* Gives the thread back until what it waits for has come. */
+static void suspend(struct unit *unit, enum unit_wait wait)
+{
+    unit->wait = wait;
+    fiber_suspend(&unit->worker->fibers);
+}
+
+struct call unit_new_call(struct unit *unit, struct client *client, struct reply *reply, const struct bytes *args, int arg_count)
+{
+    struct engine *engine = unit->worker->engine;
+
+    return (struct call){
+        .engine = engine,
+        .partitions = engine->partitions,
+        .turn = &unit->worker->turn,
+        .client = client,
+        .requester = unit->client,
+        .unit = unit,
+        .reply = reply,
+        .args = args,
+        .arg_count = arg_count,
+        .db = client->db,
+        .arena = &unit->arena,
+        .reply_start = reply->out.size,
+    };
+}
+
+/* Adds the partitions of the call's keys that the unit does not own to its claim. */
+static bool wants_more(struct unit *unit, const struct call *call)
+{
+    const struct partitions *all = call->partitions;
+    bool wants = false;
+
+    if (unit->owns_all)
+        return false;
+    if (call->command->flags & (COMMAND_EXCLUSIVE | COMMAND_WHOLE)) {
+        partition_bits_fill(&unit->claim.wanted, all->count);
+        unit->owns_all = true;
+        return true;
+    }
+    for (int i = 0; i < call->key_count; i++) {
+        uint32_t index = partition_index(all, call->keys[i].hash);
+
+        if (partition_bits_has(&unit->claim.owned, index))
+            continue;
+        partition_bits_add(&unit->claim.wanted, index);
+        wants = true;
+    }
+    return wants;
+}
+
+/* Comes to own the partitions of the call's keys. False: it has to start again. */
+static bool own(struct unit *unit, const struct call *call)
+{
+    if (!wants_more(unit, call))
+        return true;
+    turn_count(call->turn, STAT_UNIT_ESCAPES, 1);
+    switch (owners_claim(&call->partitions->owners, &unit->claim)) {
+    case CLAIM_GRANTED:
+        break;
+    case CLAIM_WAITS:
+        suspend(unit, UNIT_WAITS_FOR_OWNERS);
+        break;
+    case CLAIM_MUST_RESTART:
+        unit->owns_all = false;
+        unit->stop = UNIT_RESTARTS;
+        return false;
+    }
+    unit_take_partitions(unit);
+    return true;
+}
+
+/* As it was before the attempt. */
+static void reset_call(struct call *call)
+{
+    call->key_next = 0;
+    call->handles_stale = call->asks = call->parked = false;
+    call->expired = call->expired_last = NULL;
+}
+
+/* Its client is woken by whatever the call has asked for. */
+static void wait_for_client(struct unit *unit, struct call *call)
+{
+    struct worker *worker = unit->worker;
+
+    (void)call;
+    if (worker->loads.first != NULL)
+        tier_submit(worker->engine->tier, &worker->loads);
+    suspend(unit, UNIT_WAITS_FOR_CLIENT);
+}
+
+static bool has_come(const struct client *client)
+{
+    const struct job *job = client->job;
+
+    return client->pending == 0 && !client->waits_for_memory && (job == NULL || job->done);
+}
+
+static bool run(struct unit *unit, struct call *call)
+{
+    struct worker *worker = unit->worker;
+
+    for (;;) {
+        enum run_result result;
+
+        if (!own(unit, call))
+            return false;
+        worker->turn.now_ms = unit->now_ms;
+        result = execute_once(call, worker);
+        if (call->asks) {
+            execute_take_asked(call);
+            continue;
+        }
+        if (result == RUN_DONE)
+            return true;
+        while (!has_come(unit->client))
+            wait_for_client(unit, call);
+        reset_call(call);
+    }
+}
+
+static void forget_job(struct unit *unit)
+{
+    if (unit->client->job != NULL)
+        job_forget(unit->worker->engine->jobs, unit->client);
+}
+
+/* A script may touch more than there is memory for: demotion makes room while it waits, as that tests no owner. */
+static void wait_for_memory(struct unit *unit)
+{
+    struct worker *worker = unit->worker;
+
+    while (unit->releases_pins && worker->turn.over_memory && memory_may_come(worker->engine)) {
+        memory_queue_add(worker, unit->client);
+        tier_nudge(worker->engine->tier);
+        suspend(unit, UNIT_WAITS_FOR_CLIENT);
+        pace_check(worker);
+    }
+}
+
+bool unit_go_on(struct unit *unit)
+{
+    int64_t ran_ns = clock_mono_ns() - unit->entered_ns;
+
+    if (unit->stop == UNIT_GOES_ON && ran_ns > SLICE_NS) {
+        if (unit->ran_ns + ran_ns > SLOW_NS)
+            unit->claim.slow = true;
+        unit_note_busy(unit, unit->ran_ns + ran_ns);
+        mailbox_wake(&unit->worker->mailbox, unit->client);
+        suspend(unit, UNIT_WAITS_FOR_TURN);
+    }
+    if (unit->kill != 0 && unit->stop == UNIT_GOES_ON)
+        unit->stop = UNIT_KILLED;
+    return unit->stop == UNIT_GOES_ON;
+}
+
+bool unit_call(struct unit *unit, struct call *call)
+{
+    struct worker *worker = unit->worker;
+    int64_t began_ns;
+
+    if (!unit_go_on(unit))
+        return false;
+    wait_for_memory(unit);
+    began_ns = clock_mono_ns();
+    if (call->command->keys != NULL)
+        execute_find_keys(call, worker);
+    if (!run(unit, call))
+        return false;
+    blocking_keep_notes(worker, unit);
+    forget_job(unit);
+    if (unit->releases_pins && unit->client->waits != NULL)
+        tier_release(worker->engine->tier, unit->client);
+    if (call->change_count > 0)
+        unit->has_changed = true;
+    unit->change_count += call->change_count;
+    execute_account(call, worker, clock_mono_ns() - began_ns);
+    return true;
+}

@@ -1,0 +1,228 @@
+/* What a request needs before it runs as a unit: the partitions of the keys that are known in advance, and those of these keys that are cold. */
+#include "base/mem.h"
+#include "call/command_keys.h"
+#include "engine/execute_private.h"
+#include "engine/transaction.h"
+#include "engine/unit_private.h"
+#include "engine/watch.h"
+
+enum {
+    KEYS_ON_STACK = 32,
+    LOADS_A_ROUND = 64,             /* keys that are loaded together */
+    PINNED_SHARE = 4,               /* of maxmemory that the keys of one transaction may take */
+};
+
+bool unit_may_exec(struct call *call)
+{
+    struct client *client = call->client;
+    struct transaction *transaction = client->transaction;
+
+    if (!(client->flags & CLIENT_MULTI)) {
+        reply_errorf(call, "ERR EXEC without MULTI");
+        return false;
+    }
+    if (transaction->has_failed) {
+        reply_errorf(call, "EXECABORT Transaction discarded because of previous errors.");
+    } else if (transaction->is_broken) {
+        reply_null_array(call->reply);
+    } else {
+        return true;
+    }
+    transaction_end(client);
+    return false;
+}
+
+static const struct transaction *transaction_of_call(const struct call *call)
+{
+    return call->command->flags & COMMAND_RUNS_QUEUE ? call->client->transaction : NULL;
+}
+
+uint32_t unit_flags(const struct call *call)
+{
+    const struct transaction *transaction = transaction_of_call(call);
+
+    return transaction != NULL ? transaction->flags : call->command->flags;
+}
+
+bool unit_may_write(const struct unit *unit)
+{
+    const struct transaction *transaction = unit->command->flags & COMMAND_RUNS_QUEUE ? unit->client->transaction : NULL;
+    uint32_t flags = transaction != NULL ? transaction->flags : unit->command->flags;
+
+    return flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE);
+}
+
+/* A key that is known in advance. */
+struct planned {
+    int db;
+    struct bytes name;
+    uint64_t hash;
+    uint32_t flags;
+};
+
+/* Returns false to end the walk. */
+typedef bool visit_key(void *context, const struct planned *key);
+
+/* The keys of one command. */
+static bool visit_command(const struct partitions *all, const struct command *command, const struct bytes *args, int arg_count, int db,
+    visit_key *visit, void *context)
+{
+    struct call_key on_stack[KEYS_ON_STACK], *keys = on_stack;
+    bool goes_on = true;
+    int count;
+
+    if (command->keys == NULL)
+        return true;
+    count = command_keys(command, args, arg_count, keys, KEYS_ON_STACK);
+    if (count > KEYS_ON_STACK) {
+        keys = mem_alloc((size_t)count * sizeof(*keys));
+        count = command_keys(command, args, arg_count, keys, count);
+    }
+    for (int i = 0; i < count && goes_on; i++) {
+        struct planned planned = { .db = db, .name = args[keys[i].arg], .flags = keys[i].flags };
+
+        planned.hash = hash_bytes(&all->seed, planned.name);
+        goes_on = visit(context, &planned);
+    }
+    if (keys != on_stack)
+        mem_free(keys);
+    return goes_on;
+}
+
+/* The database that a queued SELECT goes to. One that fails changes nothing. */
+static int selected_db(const struct partitions *all, const struct queued *queued, int db)
+{
+    int64_t number;
+
+    if (strcmp(queued->command->name, "select") != 0 || queued->arg_count != 2 || !text_to_int(queued->args[1], &number))
+        return db;
+    return number >= 0 && number < all->db_count ? (int)number : db;
+}
+
+static void visit_keys(const struct call *call, visit_key *visit, void *context)
+{
+    const struct partitions *all = call->partitions;
+    const struct transaction *transaction = transaction_of_call(call);
+    int db = call->client->db;
+
+    if (transaction == NULL) {
+        visit_command(all, call->command, call->args, call->arg_count, db, visit, context);
+        return;
+    }
+    for (int i = 0; i < transaction->count; i++) {
+        const struct queued *queued = &transaction->queue[i];
+
+        if (!visit_command(all, queued->command, queued->args, queued->arg_count, db, visit, context))
+            return;
+        db = selected_db(all, queued, db);
+    }
+}
+
+struct wanting {
+    const struct partitions *all;
+    struct partition_bits *bits;
+};
+
+static bool want_key(void *context, const struct planned *key)
+{
+    struct wanting *wanting = context;
+
+    partition_bits_add(wanting->bits, partition_index(wanting->all, key->hash));
+    return true;
+}
+
+/* Its calls may need keys that are not known in advance, or all of them. */
+static bool needs_all(const struct call *call)
+{
+    return unit_flags(call) & (COMMAND_EXCLUSIVE | COMMAND_WHOLE) ||
+           (call->command->flags & COMMAND_RUNS_QUEUE && unit_flags(call) & COMMAND_UNIT);
+}
+
+void unit_want(struct unit *unit, struct call *call)
+{
+    struct wanting wanting = { call->partitions, &unit->claim.wanted };
+
+    memset(&unit->claim.wanted, 0, sizeof(unit->claim.wanted));
+    if (needs_all(call)) {
+        partition_bits_fill(&unit->claim.wanted, call->partitions->count);
+        unit->owns_all = true;
+        return;
+    }
+    visit_keys(call, want_key, &wanting);
+    if (call->command->flags & COMMAND_RUNS_QUEUE)
+        watch_add_partitions(call->client, &unit->claim.wanted);
+    else
+        unit->claim.wants_token = !(call->command->flags & COMMAND_READONLY);
+}
+
+struct loading {
+    struct call *call;
+    struct worker *worker;
+    int seen, posted;
+    uint64_t pinned_bytes;
+    enum unit_loading result;
+};
+
+/* With the partition locked. */
+static void load_key(struct loading *loading, struct keyspace *keyspace, const struct planned *key)
+{
+    struct call *call = loading->call;
+    uint32_t handle = keyspace_find(keyspace, key->hash, key->name);
+
+    if (handle != 0) {
+        const struct entry *entry = keyspace_entry(keyspace, handle);
+        struct value value = entry_value(entry);
+
+        if (entry->flags & ENTRY_PINNED)
+            loading->pinned_bytes += value_memory(&value, 5);
+        return;
+    }
+    switch (tier_load(call->engine->tier, keyspace, key->hash, key->name, call->client, &loading->worker->loads)) {
+    case TIER_ABSENT:
+        return;
+    case TIER_WAIT:
+        loading->posted++;
+        loading->result = UNIT_IS_LOADING;
+        return;
+    case TIER_FAILED:
+        loading->result = UNIT_CANT_LOAD;
+        return;
+    }
+}
+
+static bool visit_load(void *context, const struct planned *key)
+{
+    struct loading *loading = context;
+    struct partitions *all = loading->call->partitions;
+    struct partition *partition = &all->partitions[partition_index(all, key->hash)];
+    struct keyspace *keyspace;
+
+    if (loading->seen++ >= LOADS_A_ROUND && !(loading->call->command->flags & COMMAND_RUNS_QUEUE))
+        return false;
+    if (key->flags & KEY_NOT_KEY || (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW)
+        return true;
+    partition_lock(partition);
+    keyspace = partition_keyspace_if(partition, key->db);
+    if (keyspace != NULL)
+        load_key(loading, keyspace, key);
+    partition_unlock(partition);
+    return loading->posted < LOADS_A_ROUND && loading->result != UNIT_CANT_LOAD;
+}
+
+/* A script's declared keys are a hint: the first of them are loaded, the others when they are used. */
+enum unit_loading unit_load(struct call *call, struct worker *worker)
+{
+    struct loading loading = { .call = call, .worker = worker, .result = UNIT_IS_RESIDENT };
+    uint64_t limit = (uint64_t)config_number(call->engine->config, CONFIG_MAXMEMORY) / PINNED_SHARE;
+
+    if (call->engine->tier == NULL || call->command->flags & COMMAND_EXCLUSIVE)
+        return UNIT_IS_RESIDENT;
+    visit_keys(call, visit_load, &loading);
+    if (loading.result == UNIT_CANT_LOAD) {
+        reply_error(call, ERR_TIER_READ);
+    } else if (limit > 0 && loading.pinned_bytes > limit && call->command->flags & COMMAND_RUNS_QUEUE) {
+        loading.result = UNIT_CANT_LOAD;
+        reply_errorf(call, "ERR the cold keys of this transaction need more than a quarter of maxmemory at once");
+    }
+    return loading.result;
+}

@@ -1,0 +1,27 @@
+/* Unit, private: what the files of unit share with each other and with execute.c. */
+#ifndef KELVIN_ENGINE_UNIT_PRIVATE_H
+#define KELVIN_ENGINE_UNIT_PRIVATE_H
+
+#include "engine/unit.h"
+
+/* unit_plan.c: what a request needs before it runs. */
+
+/* What EXEC finds before anything else: true if it may run, else it was replied why not. */
+bool unit_may_exec(struct call *call);
+/* The flags of all commands that the request may run. */
+uint32_t unit_flags(const struct call *call);
+bool unit_may_write(const struct unit *unit);
+/* Fills the claim with the partitions of the keys that are known in advance. */
+void unit_want(struct unit *unit, struct call *call);
+/* Asks for cold keys that are known in advance. Without locks. */
+enum unit_loading { UNIT_IS_RESIDENT, UNIT_IS_LOADING, UNIT_CANT_LOAD };
+enum unit_loading unit_load(struct call *call, struct worker *worker);
+
+/* unit.c */
+
+/* Its claim was granted: the partitions that it wanted become its own. */
+void unit_take_partitions(struct unit *unit);
+/* The request of a client with a suspended unit is run again: goes on if what the unit waits for has come. */
+enum run_result unit_resume(struct call *call, struct worker *worker);
+
+#endif

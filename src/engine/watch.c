@@ -1,0 +1,214 @@
+#include "engine/watch.h"
+
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "engine/transaction.h"
+#include "keyspace/entry.h"
+#include "value/hash.h"
+
+struct watch {
+    struct watch *of_client;        /* next of the client. Its worker */
+    struct watch *prev, *next;      /* in the partition's list. Its lock */
+    struct transaction *transaction;
+    struct partition *partition;    /* immutable, as all that follows */
+    struct watch_table *table;
+    uint64_t hash;
+    int db;
+    bool present;
+    int64_t expire_ms, field_ms;    /* of the key, and of the first field of its hash to expire; -1: never */
+    size_t size;
+    char key[];
+};
+
+struct watch_table {
+    _Atomic uint64_t watch_count, client_count;
+    uint32_t partition_count;
+    struct watch *lists[];          /* by partition, under its lock */
+};
+
+struct watch_table *watch_table_create(uint32_t partition_count)
+{
+    struct watch_table *table = mem_zalloc(sizeof(*table) + partition_count * sizeof(struct watch *));
+
+    table->partition_count = partition_count;
+    return table;
+}
+
+void watch_table_destroy(struct watch_table *table)
+{
+    mem_free(table);
+}
+
+static struct bytes key_of(const struct watch *watch)
+{
+    return bytes_of(watch->key, watch->size);
+}
+
+static bool is_watched_by(const struct transaction *transaction, int db, uint64_t hash, struct bytes key)
+{
+    for (const struct watch *watch = transaction->watches; watch != NULL; watch = watch->of_client) {
+        if (watch->hash == hash && watch->db == db && bytes_equal(key_of(watch), key))
+            return true;
+    }
+    return false;
+}
+
+static void note_times(struct watch *watch, const struct key *key)
+{
+    watch->present = key->present;
+    watch->expire_ms = watch->field_ms = -1;
+    if (!key->present)
+        return;
+    watch->expire_ms = key->expire_ms;
+    if (key->value.type == VALUE_HASH)
+        watch->field_ms = hash_next_expiry(&key->value);
+}
+
+static void link_watch(struct watch *watch, struct watch **list)
+{
+    watch->next = *list;
+    if (*list != NULL)
+        (*list)->prev = watch;
+    *list = watch;
+}
+
+void watch_add(struct call *call, const struct key *key)
+{
+    struct transaction *transaction = transaction_of(call->client);
+    struct watch_table *table = call->engine->watches;
+    struct partition *partition = key->keyspace->partition;
+    struct watch *watch;
+
+    if (is_watched_by(transaction, call->db, key->hash, key->name))
+        return;
+    watch = mem_alloc(sizeof(*watch) + key->name.size);
+    *watch = (struct watch){ .of_client = transaction->watches, .transaction = transaction, .partition = partition, .table = table,
+        .hash = key->hash, .db = call->db, .size = key->name.size };
+    memcpy(watch->key, key->name.data, key->name.size);
+    note_times(watch, key);
+    if (transaction->watches == NULL)
+        table->client_count++;
+    transaction->watches = watch;
+    transaction->watch_count++;
+    table->watch_count++;
+    link_watch(watch, &table->lists[partition->index]);
+}
+
+static void unlink_watch(struct watch *watch)
+{
+    partition_lock(watch->partition);
+    *(watch->prev != NULL ? &watch->prev->next : &watch->table->lists[watch->partition->index]) = watch->next;
+    if (watch->next != NULL)
+        watch->next->prev = watch->prev;
+    partition_unlock(watch->partition);
+}
+
+void watch_end(struct client *client)
+{
+    struct transaction *transaction = client->transaction;
+
+    if (transaction == NULL)
+        return;
+    if (transaction->watches != NULL)
+        transaction->watches->table->client_count--;
+    while (transaction->watches != NULL) {
+        struct watch *watch = transaction->watches;
+
+        transaction->watches = watch->of_client;
+        unlink_watch(watch);
+        watch->table->watch_count--;
+        mem_free(watch);
+    }
+    transaction->watch_count = 0;
+    transaction->is_broken = false;
+}
+
+void watch_touch(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
+{
+    struct watch_table *table = engine->watches;
+
+    if (table == NULL || atomic_load_explicit(&table->watch_count, memory_order_relaxed) == 0)
+        return;
+    for (struct watch *watch = table->lists[keyspace->partition->index]; watch != NULL; watch = watch->next) {
+        if (watch->hash == hash && watch->db == keyspace->db && bytes_equal(key_of(watch), key))
+            watch->transaction->is_broken = true;
+    }
+}
+
+void watch_touch_database(struct engine *engine, int db)
+{
+    struct watch_table *table = engine->watches;
+
+    if (table == NULL || table->watch_count == 0)
+        return;
+    for (uint32_t i = 0; i < table->partition_count; i++) {
+        for (struct watch *watch = table->lists[i]; watch != NULL; watch = watch->next) {
+            if (watch->db == db && watch->present)
+                watch->transaction->is_broken = true;
+        }
+    }
+}
+
+/* The record map knows only that a key may exist: that counts as if it did. */
+static bool may_exist(struct engine *engine, const struct watch *watch, int db)
+{
+    struct keyspace *keyspace;
+
+    partition_assert_locked(watch->partition);
+    keyspace = partition_keyspace_if(watch->partition, db);
+    if (keyspace == NULL)
+        return false;
+    if (keyspace_find(keyspace, watch->hash, key_of(watch)) != 0)
+        return true;
+    return engine->tier != NULL && tier_may_be_cold(engine->tier, keyspace, watch->hash, key_of(watch));
+}
+
+void watch_touch_swapped(struct engine *engine, int a, int b)
+{
+    struct watch_table *table = engine->watches;
+
+    if (table == NULL || table->watch_count == 0)
+        return;
+    for (uint32_t i = 0; i < table->partition_count; i++) {
+        for (struct watch *watch = table->lists[i]; watch != NULL; watch = watch->next) {
+            if ((watch->db == a || watch->db == b) && (watch->present || may_exist(engine, watch, watch->db == a ? b : a)))
+                watch->transaction->is_broken = true;
+        }
+    }
+}
+
+static bool has_come(int64_t at_ms, int64_t now_ms)
+{
+    return at_ms >= 0 && at_ms <= now_ms;
+}
+
+bool watch_is_broken(const struct client *client, int64_t now_ms)
+{
+    const struct transaction *transaction = client->transaction;
+
+    if (transaction->is_broken)
+        return true;
+    for (const struct watch *watch = transaction->watches; watch != NULL; watch = watch->of_client) {
+        if (has_come(watch->expire_ms, now_ms) || has_come(watch->field_ms, now_ms))
+            return true;
+    }
+    return false;
+}
+
+void watch_add_partitions(const struct client *client, struct partition_bits *bits)
+{
+    if (client->transaction == NULL)
+        return;
+    for (const struct watch *watch = client->transaction->watches; watch != NULL; watch = watch->of_client)
+        partition_bits_add(bits, watch->partition->index);
+}
+
+uint64_t watch_client_count(const struct engine *engine)
+{
+    return engine->watches->client_count;
+}
+
+uint64_t watch_key_count(const struct engine *engine)
+{
+    return engine->watches->watch_count;
+}

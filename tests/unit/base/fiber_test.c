@@ -1,0 +1,102 @@
+#include "base/fiber.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+struct counting {
+    struct fiber_pool *pool;
+    int steps, limit;
+};
+
+static void count_steps(void *context)
+{
+    struct counting *counting = context;
+
+    while (counting->steps < counting->limit) {
+        counting->steps++;
+        fiber_suspend(counting->pool);
+    }
+}
+
+static void a_fiber_runs_until_it_suspends_itself(void **state)
+{
+    struct fiber_pool pool;
+    struct counting counting = { .pool = &pool, .limit = 3 };
+    struct fiber *fiber;
+
+    (void)state;
+    fiber_pool_init(&pool);
+    fiber = fiber_create(&pool, count_steps, &counting);
+    for (int i = 1; i <= 3; i++) {
+        assert_true(fiber_enter(&pool, fiber));
+        assert_int_equal(counting.steps, i);
+        assert_null(pool.current);
+    }
+    assert_false(fiber_enter(&pool, fiber));
+    assert_int_equal(pool.free_count, 1);
+    fiber_pool_release(&pool);
+}
+
+static void fibers_take_turns_and_are_used_again(void **state)
+{
+    enum { FIBERS = 40, ROUNDS = 50 };
+    struct fiber_pool pool;
+    struct counting counting[FIBERS];
+    struct fiber *fibers[FIBERS];
+
+    (void)state;
+    fiber_pool_init(&pool);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < FIBERS; i++) {
+            counting[i] = (struct counting){ .pool = &pool, .limit = ROUNDS };
+            fibers[i] = fiber_create(&pool, count_steps, &counting[i]);
+        }
+        for (int step = 0; step < ROUNDS; step++) {
+            for (int i = 0; i < FIBERS; i++)
+                assert_true(fiber_enter(&pool, fibers[i]));
+        }
+        for (int i = 0; i < FIBERS; i++)
+            assert_false(fiber_enter(&pool, fibers[i]));
+        assert_in_range(pool.free_count, 1, FIBERS - 1);        /* a bounded number is kept */
+        fiber_pool_trim(&pool);
+    }
+    fiber_pool_release(&pool);
+}
+
+static int depth_reached(int depth)
+{
+    volatile char frame[1024];
+
+    frame[0] = (char)depth;
+    return depth == 0 ? frame[0] : depth_reached(depth - 1) + 1;
+}
+
+static void recurse(void *context)
+{
+    *(int *)context = depth_reached(4000);
+}
+
+static void a_fiber_has_a_stack_for_deep_recursion(void **state)
+{
+    struct fiber_pool pool;
+    int depth = 0;
+
+    (void)state;
+    fiber_pool_init(&pool);
+    assert_false(fiber_enter(&pool, fiber_create(&pool, recurse, &depth)));
+    assert_int_equal(depth, 4000);
+    fiber_pool_release(&pool);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fiber_runs_until_it_suspends_itself),
+        cmocka_unit_test(fibers_take_turns_and_are_used_again),
+        cmocka_unit_test(a_fiber_has_a_stack_for_deep_recursion),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -73,6 +73,29 @@ void *arena_alloc(struct arena *arena, size_t size)
     return arena->current->data + arena->used - size;
 }
 
+struct arena_mark arena_mark(const struct arena *arena)
+{
+    return (struct arena_mark){ arena->current, arena->large, arena->used };
+}
+
+void arena_rewind(struct arena *arena, struct arena_mark mark)
+{
+    struct arena_block *kept = mark.current != NULL ? mark.current : arena->first;
+
+    while (arena->large != mark.large) {
+        struct arena_block *block = arena->large;
+
+        arena->large = block->next;
+        mem_free(block);
+    }
+    if (kept != NULL && kept->next != NULL) {
+        free_list(kept->next);
+        kept->next = NULL;
+    }
+    arena->current = kept;
+    arena->used = mark.used;
+}
+
 struct bytes arena_copy(struct arena *arena, struct bytes bytes)
 {
     char *copy = arena_alloc(arena, bytes.size + 1);

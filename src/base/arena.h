@@ -19,6 +19,13 @@ void  arena_init(struct arena *arena);
 void  arena_release(struct arena *arena);
 void  arena_reset(struct arena *arena);
 void *arena_alloc(struct arena *arena, size_t size);    /* aligned to 16, not zeroed */
+/* What is allocated after arena_mark is freed by arena_rewind. Marks nest. */
+struct arena_mark {
+    struct arena_block *current, *large;
+    size_t used;
+};
+struct arena_mark arena_mark(const struct arena *arena);
+void arena_rewind(struct arena *arena, struct arena_mark mark);
 struct bytes arena_copy(struct arena *arena, struct bytes bytes);
 
 #endif

@@ -18,6 +18,7 @@
 
 struct engine;
 struct unit;
+struct event_list;
 struct witness;
 
 /* A key argument, found by the executor. */
@@ -78,6 +79,7 @@ struct call {
     bool keeps_expired;         /* expired keys are not deleted, as the log cannot take a DEL now: they only read as absent */
     struct call_copy *copies;   /* of hashes, without their expired fields; the executor frees them */
     struct arena *arena;
+    struct event_list *events;  /* of its unit, which publishes them; NULL: they are published after the call (engine/event.h) */
 
     /* Effects of the call. */
     uint64_t change_count;              /* number of changes; what INFO calls dirty */
@@ -88,6 +90,8 @@ struct call {
     struct propagation *expired, *expired_last;     /* DELs of expired keys: logged first */
     size_t reply_start;                 /* offset in the client's output where this call's reply begins */
     bool failed;                        /* it replied an error */
+    bool error_counted;                 /* ... of a command that it ran, in whose name it was counted */
+    bool keeps_reply;                   /* CLIENT REPLY OFF came in the middle of it: what it has replied before is sent */
     bool replied_push;                  /* its reply is a push, or several */
     bool parked;                        /* it has not replied: it will be run again */
     const struct call_wait *wait;       /* it waits for keys; or NULL */

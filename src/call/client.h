@@ -19,6 +19,7 @@ struct request_large;
 struct tier_wait;
 struct transaction;
 struct unit;
+struct tracker;
 struct waiter;
 struct worker;
 
@@ -41,6 +42,8 @@ enum client_flag {
     CLIENT_PROTECTED = 1 << 9,          /* was sent the error of protected mode and is about to be closed */
     CLIENT_SUBSCRIBED = 1 << 20,        /* to a channel, shard channel or pattern (engine/delivery.h) */
     CLIENT_LISTENS = 1 << 22,           /* has a listener: to be caught up before its calls */
+    CLIENT_TRACKING = 1 << 24,          /* what it reads is remembered (engine/tracking.h): tracking is on, but not in broadcasting mode */
+    CLIENT_CACHING = 1 << 25,           /* CLIENT CACHING was called: concerns its next command */
     CLIENT_PUSHES_HELD = 1 << 21,       /* its output is a part of a reply: messages wait (delivery_hold) */
 };
 
@@ -85,6 +88,8 @@ struct client {
     void *job;                              /* struct job of engine/job.h: background work of the parked call */
     struct listener *listener;              /* it gets messages or pushes: engine/delivery.h; or NULL */
     uint32_t push_generation;               /* pushes for another one are dropped (engine/publish.h) */
+    struct tracker *tracker;                /* it has turned tracking on: engine/tracking.h; or NULL */
+    struct client *next_id;                 /* in engine/client_ids.h, under its lock */
 };
 
 #endif

@@ -96,10 +96,14 @@ struct key_spec {
 };
 
 typedef void command_run(struct call *call);
+/* Called before a command that is exclusive claims anything, so that work that takes long is done meanwhile. False: the call is parked (for a
+ * job), or an error was replied. It is called again whenever the request starts again; not in a transaction, and not at the replay. */
+typedef bool command_prepare(struct call *call);
 
 struct command {
     const char *name;
     command_run *run;
+    command_prepare *prepare;   /* or NULL */
     int arity;              /* number of arguments, the command's name included; negative: at least that many */
     uint32_t flags;         /* enum command_flag */
     uint32_t categories;    /* enum command_category; only those that do not follow from flags */

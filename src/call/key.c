@@ -78,6 +78,25 @@ static void remove_entry(struct key *key, enum key_removal removal)
     }
 }
 
+void key_event(const struct key *key, enum event event)
+{
+    const struct key_hooks *hooks = key->call->turn->hooks;
+
+    hooks->event(hooks->context, key, event);
+}
+
+static inline void count_read(const struct key *key)
+{
+    turn_count(key->call->turn, key->present ? STAT_KEYSPACE_HITS : STAT_KEYSPACE_MISSES, 1);
+    if (__builtin_expect(!key->present, 0))
+        key_event(key, EVENT_KEYMISS);
+}
+
+void key_count_read(const struct key *key)
+{
+    count_read(key);
+}
+
 static void expire_now(struct key *key)
 {
     struct call *call = key->call;
@@ -86,7 +105,7 @@ static void expire_now(struct key *key)
     remove_entry(key, KEY_REMOVE_LAZILY);
     mark_absent(key);
     turn_count(call->turn, STAT_EXPIRED_KEYS, 1);
-    call->turn->hooks->changed(call->turn->hooks->context, key, "expired");
+    key_event(key, EVENT_EXPIRED);
 }
 
 /* The HDELs of expired fields. */
@@ -111,11 +130,11 @@ static void remove_dead_hash(struct key *key)
     struct call *call = key->call;
 
     turn_count(call->turn, STAT_EXPIRED_FIELDS, hash_count(&key->value));
-    call->turn->hooks->changed(call->turn->hooks->context, key, "hexpired");
+    key_event(key, EVENT_HEXPIRED);
     propagate_expired(call, key->keyspace->db, BYTES("DEL"), key->name, 0);
     remove_entry(key, KEY_REMOVE_LAZILY);
     mark_absent(key);
-    call->turn->hooks->changed(call->turn->hooks->context, key, "del");
+    key_event(key, EVENT_DEL);
 }
 
 static void ignore_dead(void *context, struct bytes field)
@@ -174,7 +193,7 @@ static struct entry *remove_dead_fields(struct key *key, enum key_access access)
     key->handle = keyspace_set_value(key->keyspace, key->hash, key->handle, &key->value);
     keyspace_note_times(key->keyspace, key->hash, key->handle, call->turn->now_ms);
     call->handles_stale = true;
-    call->turn->hooks->changed(call->turn->hooks->context, key, "hexpired");
+    key_event(key, EVENT_HEXPIRED);
     return keyspace_entry(key->keyspace, key->handle);
 }
 
@@ -242,7 +261,7 @@ static bool open_found(struct key *key, enum key_access access)
         }
     }
     if (access == KEY_FOR_READING)
-        turn_count(call->turn, key->present ? STAT_KEYSPACE_HITS : STAT_KEYSPACE_MISSES, 1);
+        count_read(key);
     if (!key->present && access != KEY_FOR_LOOKING && access != KEY_FOR_OVERWRITING &&
         !(call->command->flags & COMMAND_NO_TOUCH))
         turn_count(call->turn, STAT_TIER_MISSES, 1);
@@ -336,6 +355,7 @@ static void create_entry(struct key *key)
         turn_count(call->turn, STAT_BLIND_WRITES, 1);
     key->handle = keyspace_insert(key->keyspace, key->hash, key->name, &key->value, key->expire_ms, record, call->turn->now_ms);
     CHECK(key->handle != 0);
+    key_event(key, EVENT_NEW);
 }
 
 /* Puts value and expiry into the entry, which is created if needed. */
@@ -368,26 +388,17 @@ static void store_entry(struct key *key)
     call->handles_stale = true;
 }
 
-void key_changed(struct key *key, const char *event)
+void key_changed(struct key *key, enum event event)
 {
-    const struct key_hooks *hooks = key->call->turn->hooks;
-
     store_entry(key);
     key->call->changed = true;
     key->call->change_count++;
-    hooks->changed(hooks->context, key, event);
+    key_event(key, event);
 }
 
 void key_recode(struct key *key)
 {
     store_entry(key);
-}
-
-void key_event(struct key *key, const char *event)
-{
-    const struct key_hooks *hooks = key->call->turn->hooks;
-
-    hooks->changed(hooks->context, key, event);
 }
 
 /* The key was opened for overwriting and has no entry: if it may be cold, its record must not come back. */
@@ -400,7 +411,7 @@ static void bury_unseen(struct key *key)
             watch->record_of_new(watch->context, key->keyspace, key->hash, key->name));
 }
 
-void key_remove(struct key *key, enum key_removal removal, const char *event)
+void key_remove(struct key *key, enum key_removal removal, enum event event)
 {
     struct call *call = key->call;
 
@@ -412,10 +423,10 @@ void key_remove(struct key *key, enum key_removal removal, const char *event)
     mark_absent(key);
     call->changed = true;
     call->change_count++;
-    call->turn->hooks->changed(call->turn->hooks->context, key, event);
+    key_event(key, event);
 }
 
-struct value key_detach(struct key *key, const char *event)
+struct value key_detach(struct key *key)
 {
     struct call *call = key->call;
     struct value value = key->value;
@@ -427,7 +438,6 @@ struct value key_detach(struct key *key, const char *event)
     detach_entry(key);
     mark_absent(key);
     call->changed = true;
-    call->turn->hooks->changed(call->turn->hooks->context, key, event);
     return value;
 }
 

@@ -5,7 +5,7 @@
  *       return;
  *   if (key.present) ... key.value ...
  *   key_set_string(&key, bytes);  or  hash_set(&key.value, ...);
- *   key_changed(&key, "set");
+ *   key_changed(&key, EVENT_SET);
  *
  * The key's partition is locked by the executor for the whole call, because the command's row says which arguments are keys.
  * key.value's inline bytes are borrowed from the entry: they end at the next change of any key.
@@ -14,6 +14,7 @@
 #define KELVIN_CALL_KEY_H
 
 #include "call/call.h"
+#include "call/event.h"
 #include "keyspace/keyspace.h"
 
 enum key_access {
@@ -42,6 +43,9 @@ bool key_open(struct call *call, int arg, enum key_access access, struct key *ke
  * after all. The executor has locked the key's partition, which is the same in all databases. False, too, if the record cannot be
  * read from the store: then ERR_TIER_READ was replied, call->failed is set, and the handler returns. */
 bool key_open_in(struct call *call, int db, int arg, enum key_access access, struct key *key);
+/* Counts a hit or a miss, and reports EVENT_KEYMISS. key_open does it for reading; a command that opens a key for writing may read
+ * it, too (GETDEL). */
+void key_count_read(const struct key *key);
 /* False if it is present but of another type: WRONGTYPE was replied. */
 bool key_open_as(struct call *call, int arg, enum key_access access, enum value_type type, struct key *key);
 
@@ -51,20 +55,21 @@ void key_replace(struct key *key, struct value value);
 /* key_replace with the best encoding for the bytes. */
 void key_set_string(struct key *key, struct bytes bytes);
 
-/* Stores value and expiry, creating the entry if needed, marks it dirty and notifies. `event` is the name of the keyspace event
- * ("set", "hset", "expire" ...). Counts one change. */
-void key_changed(struct key *key, const char *event);
-/* Stores another encoding of the same value in a present key: nothing is notified or logged. */
+/* Stores value and expiry, creating the entry if needed, marks it dirty and reports the event; if the key is new, EVENT_NEW before
+ * it. Counts one change. */
+void key_changed(struct key *key, enum event event);
+/* Stores another encoding of the same value in a present key: no event, and nothing is logged. */
 void key_recode(struct key *key);
-/* Another event of a change that key_changed has counted already: SET ... EX is "set", then "expire". */
-void key_event(struct key *key, const char *event);
+/* Reports another event: SET ... EX is "set", then "expire". */
+void key_event(const struct key *key, enum event event);
 /* Removes the key (large values are freed in the background if removed lazily). The key is present, or was opened for
  * overwriting. */
 enum key_removal { KEY_REMOVE_NOW, KEY_REMOVE_LAZILY };
-void key_remove(struct key *key, enum key_removal removal, const char *event);
+void key_remove(struct key *key, enum key_removal removal, enum event event);
 /* Removes the present key and returns its value, for RENAME and MOVE: an object becomes the caller's, inline bytes live as long
- * as the call. Counts no change: storing the value elsewhere does. */
-struct value key_detach(struct key *key, const char *event);
+ * as the call. Counts no change: storing the value elsewhere does. Nor does it report an event, because "new" of the other key comes
+ * first. */
+struct value key_detach(struct key *key);
 
 /* Heat of a present key, decayed to now; seconds since it was last touched (in whole minutes). For OBJECT FREQ and IDLETIME. */
 uint8_t key_heat(const struct key *key);
@@ -72,10 +77,10 @@ int64_t key_idle_s(const struct key *key);
 void key_set_heat(struct key *key, uint8_t heat);
 void key_set_idle(struct key *key, int64_t seconds);    /* at most 2^16 - 1 minutes, as that is what is stored */
 
-/* What higher rooms do when a key changes. Set once at start; called under the partition's lock. */
+/* What higher rooms do for keys. Set once at start; called under the partition's lock. */
 struct key_hooks {
     void *context;
-    void (*changed)(void *context, struct key *key, const char *event);
+    void (*event)(void *context, const struct key *key, enum event event);      /* engine/event.h */
     void (*free_later)(void *context, struct value value);
     /* Tier rule 8: a key that no argument declares, or of another database, is not in RAM: makes it resident in place if it may
      * be cold. False: its record cannot be read. */

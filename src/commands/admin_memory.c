@@ -124,8 +124,8 @@ void memory_stats_command(struct call *call)
     reply_number(call, "clients.normal", stats.clients);
     reply_number(call, "cluster.links", 0);
     reply_number(call, "aof.buffer", stats.aof_buffer);
-    reply_number(call, "lua.caches", 0);
-    reply_number(call, "functions.caches", 0);
+    reply_number(call, "lua.caches", stats.scripts);
+    reply_number(call, "functions.caches", stats.functions);
     databases = reply_databases(call, &keys);
     reply_number(call, "overhead.total", stats.overhead);
     reply_number(call, "keys.count", keys);

@@ -38,7 +38,7 @@ void setbit_command(struct call *call)
     edit = string_edit_begin(&key, (size_t)(offset / 8 + 1));
     before = bits_read(edit.data, edit.size, offset, 1);
     bits_write(edit.data, offset, 1, (uint64_t)bit);
-    string_edit_end(&key, &edit, before != (uint64_t)bit, "setbit");
+    string_edit_end(&key, &edit, before != (uint64_t)bit, EVENT_SETBIT);
     reply_integer(call->reply, (int64_t)before);
 }
 

@@ -140,8 +140,8 @@ static void reply_field(struct reply *reply, const struct field_step *step, uint
     reply_integer(reply, step->is_signed ? sign_extended(bits, step->width) : (int64_t)bits);
 }
 
-/* True if it changed something. */
-static bool run_step(struct call *call, const struct field_step *step, struct string_edit *edit)
+/* True if it changed something. `*writes` counts those that did not fail. */
+static bool run_step(struct call *call, const struct field_step *step, struct string_edit *edit, int *writes)
 {
     uint64_t before = bits_read(edit->data, edit->size, step->offset, step->width), after;
 
@@ -153,6 +153,7 @@ static bool run_step(struct call *call, const struct field_step *step, struct st
         reply_null(call->reply);
         return false;
     }
+    ++*writes;
     reply_field(call->reply, step, step->action == FIELD_SET ? before : after);
     if (after == before)
         return false;
@@ -164,6 +165,7 @@ static void run_writing(struct call *call, const struct field_plan *plan)
 {
     struct string_edit edit;
     uint64_t changes = 0;
+    int writes = 0;
     struct key key;
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STRING, &key))
@@ -171,8 +173,9 @@ static void run_writing(struct call *call, const struct field_plan *plan)
     edit = string_edit_begin(&key, plan->size_min);
     reply_array(call->reply, (size_t)plan->count);
     for (int i = 0; i < plan->count; i++)
-        changes += run_step(call, &plan->steps[i], &edit);
-    string_edit_end(&key, &edit, changes > 0, "setbit");
+        changes += run_step(call, &plan->steps[i], &edit, &writes);
+    /* The string has grown even if all writes failed. */
+    string_edit_end(&key, &edit, changes > 0, writes > 0 ? EVENT_SETBIT : EVENT_SILENT);
     if (changes > 1)
         call->change_count += changes - 1;      /* Redis counts each change, and key_changed has counted one */
 }

@@ -139,9 +139,9 @@ void bitop_command(struct call *call)
         compute_result(operation, sources, call->arg_count - 3, string_make(call, size, &value), size);
         key_replace(&key, value);
         key.expire_ms = -1;
-        key_changed(&key, "set");
+        key_changed(&key, EVENT_SET);
     } else if (key.present) {
-        key_remove(&key, KEY_REMOVE_LAZILY, "del");
+        key_remove(&key, KEY_REMOVE_LAZILY, EVENT_DEL);
     }
     reply_integer(call->reply, (int64_t)size);
 }

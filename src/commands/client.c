@@ -164,61 +164,6 @@ void client_unblock_command(struct call *call)
     }
 }
 
-void client_getredir_command(struct call *call)
-{
-    reply_integer(call->reply, -1);
-}
-
-void client_trackinginfo_command(struct call *call)
-{
-    reply_map(call->reply, 3);
-    reply_bulk_string(call->reply, "flags");
-    reply_set(call->reply, 1);
-    reply_bulk_string(call->reply, "off");
-    reply_bulk_string(call->reply, "redirect");
-    reply_integer(call->reply, -1);
-    reply_bulk_string(call->reply, "prefixes");
-    reply_array(call->reply, 0);
-}
-
-static bool check_tracking_options(struct call *call)
-{
-    int64_t id;
-
-    for (int i = 3; i < call->arg_count; i++) {
-        bool more = i + 1 < call->arg_count;
-
-        if (arg_is(call, i, "redirect") && more) {
-            if (!arg_integer(call, ++i, &id))
-                return false;
-        } else if (arg_is(call, i, "prefix") && more) {
-            i++;
-        } else if (!arg_is(call, i, "bcast") && !arg_is(call, i, "optin") && !arg_is(call, i, "optout") && !arg_is(call, i, "noloop")) {
-            reply_error(call, ERR_SYNTAX);
-            return false;
-        }
-    }
-    return true;
-}
-
-void client_tracking_command(struct call *call)
-{
-    if (!check_tracking_options(call))
-        return;
-    if (arg_is(call, 2, "on"))
-        reply_errorf(call, "ERR CLIENT TRACKING ON is not supported by this version of Kelvin");
-    else if (arg_is(call, 2, "off"))
-        reply_ok(call->reply);
-    else
-        reply_error(call, ERR_SYNTAX);
-}
-
-/* Tracking is never on. */
-void client_caching_command(struct call *call)
-{
-    reply_errorf(call, "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled");
-}
-
 void client_help_command(struct call *call)
 {
     static const char *const lines[] = {
@@ -254,7 +199,7 @@ void client_help_command(struct call *call)
         "SETNAME <name>",
         "    Sets the name of this connection.",
         "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> ...] [OPTIN] [OPTOUT] [NOLOOP]",
-        "    Turns messages about changed keys off. They cannot be turned on in this version.",
+        "    Turns messages about changed keys, which the client may have a copy of, on or off.",
         "TRACKINGINFO",
         "    Returns how keys are tracked for this connection.",
         "UNBLOCK <client-id> [TIMEOUT|ERROR]",

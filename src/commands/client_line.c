@@ -5,12 +5,14 @@
 #include "base/mem.h"
 #include "call/command.h"
 #include "engine/delivery.h"
+#include "engine/tracking.h"
 #include "engine/transaction.h"
 
 enum { FLAGS_MAX = 16 };
 
 static void flag_letters(char *letters, const struct client *client, uint64_t caller)
 {
+    uint32_t tracking = tracking_mode(client);
     char *next = letters;
 
     if (client->flags & CLIENT_MONITOR)
@@ -21,6 +23,12 @@ static void flag_letters(char *letters, const struct client *client, uint64_t ca
         *next++ = 'x';
     if (client->parked && client->id != caller)
         *next++ = 'b';
+    if (tracking & TRACKING_ON)
+        *next++ = 't';
+    if (tracking & TRACKING_BROKEN)
+        *next++ = 'R';
+    if (tracking & TRACKING_BCAST)
+        *next++ = 'B';
     if (client->transaction != NULL && client->transaction->is_broken)
         *next++ = 'd';
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
@@ -59,7 +67,7 @@ void client_line(struct buffer *out, const struct client *client, uint64_t calle
     uint64_t query_free = client->query_room > client->query_size ? client->query_room - client->query_size : 0;
     size_t total = sizeof(*client) + client->query_size + query_free + client->arguments_size + replies->capacity +
         text_size(client->name) + text_size(client->lib_name) + text_size(client->lib_version) + text_size(client->address) +
-        text_size(client->local_address);
+        text_size(client->local_address) + tracking_memory(client);
     size_t queued = client->transaction != NULL ? client->transaction->size : 0;
     char flags[FLAGS_MAX];
 
@@ -74,7 +82,7 @@ void client_line(struct buffer *out, const struct client *client, uint64_t calle
     buffer_append_format(out, " qbuf=%llu qbuf-free=%llu argv-mem=%llu multi-mem=%zu rbs=%zu rbp=%zu obl=%zu oll=0 omem=0 tot-mem=%zu",
         (unsigned long long)client->query_size, (unsigned long long)query_free, (unsigned long long)client->arguments_size, queued,
         replies->capacity, replies->size, replies->size, total);
-    buffer_append_format(out, " events=%s cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s\n",
+    buffer_append_format(out, " events=%s cmd=%s user=default redir=%lld resp=%d lib-name=%s lib-ver=%s\n",
         replies->size > 0 && client->id != caller ? "rw" : "r", client->last_command == NULL ? "NULL" : client->last_command->name,
-        client->reply.protocol, text_or_empty(client->lib_name), text_or_empty(client->lib_version));
+        tracking_mode(client) & TRACKING_ON ? (long long)tracking_redirect(client) : -1, client->reply.protocol, text_or_empty(client->lib_name), text_or_empty(client->lib_version));
 }

@@ -61,14 +61,15 @@ uint32_t command_category_of(struct bytes name)
     return 0;
 }
 
-/* Commands that run scripts are neither readers nor writers: scripts may do both. */
+/* Commands that run scripts, which have keys, are neither readers nor writers: scripts may do both. */
 uint32_t command_categories(const struct command *command)
 {
     uint32_t flags = command->flags, categories = command->categories;
+    bool runs_scripts = categories & CAT_SCRIPTING && command->keys != NULL;
 
-    if (flags & COMMAND_WRITE && !(categories & CAT_SCRIPTING))
+    if (flags & COMMAND_WRITE && !runs_scripts)
         categories |= CAT_WRITE;
-    if (flags & COMMAND_READONLY && !(categories & CAT_SCRIPTING))
+    if (flags & COMMAND_READONLY && !runs_scripts)
         categories |= CAT_READ;
     if (flags & COMMAND_ADMIN)
         categories |= CAT_ADMIN | CAT_DANGEROUS;

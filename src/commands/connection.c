@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/monitor.h"
 #include "engine/transaction.h"
+#include "engine/tracking.h"
 
 #define WRONG_PASSWORD "WRONGPASS invalid username-password pair or user is disabled."
 
@@ -96,6 +97,7 @@ void reset_command(struct call *call)
     transaction_end(client);
     monitor_end(client);
     delivery_unsubscribe_all(client);
+    tracking_turn_off(client);
     client->db = 0;
     client->authenticated = !needs_password(call);
     mem_free(client->name);

@@ -115,7 +115,7 @@ static void remove_old(struct call *call, struct restore *restore)
     value_free(&restore->value);
     if (restore->replace && key_open_in(call, call->db, 1, KEY_FOR_LOOKING, &key)) {
         call_propagate(call, (struct bytes[]){ BYTES("DEL"), call->args[1] }, 2);
-        key_remove(&key, keys_removal(call, CONFIG_LAZYFREE_LAZY_EXPIRE), "del");
+        key_remove(&key, keys_removal(call, CONFIG_LAZYFREE_LAZY_EXPIRE), EVENT_DEL);
     }
 }
 
@@ -124,9 +124,11 @@ static void put_new(struct call *call, const struct restore *restore)
     struct key key;
 
     key_open(call, 1, KEY_FOR_OVERWRITING, &key);
+    if (key.present)
+        key_event(&key, EVENT_NEW);         /* the old one was removed first */
     key_replace(&key, restore->value);
     key.expire_ms = restore->expire_ms;
-    key_changed(&key, "restore");
+    key_changed(&key, EVENT_RESTORE);
     /* Kelvin measures heat under every maxmemory-policy, so both options work under every one. */
     if (restore->heat >= 0)
         key_set_heat(&key, (uint8_t)restore->heat);

@@ -72,13 +72,13 @@ static bool parse_time(struct call *call, enum time_origin origin, enum time_uni
 static void remove_expired(struct call *call, struct key *key)
 {
     call_propagate(call, (struct bytes[]){ BYTES("DEL"), key->name }, 2);
-    key_remove(key, keys_removal(call, CONFIG_LAZYFREE_LAZY_EXPIRE), "del");
+    key_remove(key, keys_removal(call, CONFIG_LAZYFREE_LAZY_EXPIRE), EVENT_DEL);
 }
 
 static void set_expiry(struct call *call, struct key *key, int64_t when_ms)
 {
     key->expire_ms = when_ms;
-    key_changed(key, "expire");
+    key_changed(key, EVENT_EXPIRE);
     call_propagate(call, (struct bytes[]){ BYTES("PEXPIREAT"), key->name, call_integer(call, when_ms) }, 3);
 }
 
@@ -130,7 +130,7 @@ void persist_command(struct call *call)
         return;
     }
     key.expire_ms = -1;
-    key_changed(&key, "persist");
+    key_changed(&key, EVENT_PERSIST);
     reply_integer(call->reply, 1);
 }
 

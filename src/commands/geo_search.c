@@ -329,7 +329,7 @@ static void store_hits(struct call *call, const struct search *search, const str
     for (size_t i = 0; i < hits->count; i++)
         zset_build_add(&stored, hits->all[i].member, search->stores_distances ? hits->all[i].distance : hits->all[i].score);
     zset_compact(&stored, &call->turn->limits);
-    zset_store(call, search->target, stored, search->kind == SEARCH ? "geosearchstore" : "georadiusstore");
+    zset_store(call, search->target, stored, search->kind == SEARCH ? EVENT_GEOSEARCHSTORE : EVENT_GEORADIUSSTORE);
     if (hits->count > 0 && !call->failed)
         call->change_count = changes + hits->count;
 }

@@ -24,10 +24,11 @@
 #include "commands/connection.def"
 #include "commands/client.def"
 #include "commands/command.def"
-#include "commands/pubsub.def"
 #include "commands/transaction.def"
+#include "commands/pubsub.def"
 #include "commands/misc.def"
 #include "commands/saving.def"
+#include "commands/scripting.def"
 #include "commands/admin.def"
 #undef COMMAND
 #undef CONTAINER

@@ -33,7 +33,7 @@ static void set_pairs(struct call *call, struct key *key, int64_t *new_count)
     *new_count = 0;
     for (int i = 2; i < call->arg_count; i += 2)
         *new_count += set_field(key, call->args[i], call->args[i + 1]);
-    key_changed(key, "hset");
+    key_changed(key, EVENT_HSET);
     call->change_count += (uint64_t)(call->arg_count - 2) / 2 - 1;
 }
 
@@ -78,7 +78,7 @@ void hsetnx_command(struct call *call)
         return;
     }
     set_field(&key, call->args[2], call->args[3]);
-    key_changed(&key, "hset");
+    key_changed(&key, EVENT_HSET);
     reply_integer(call->reply, 1);
 }
 
@@ -98,9 +98,9 @@ void hdel_command(struct call *call)
         is_empty = hash_count(&key.value) == 0;
     }
     if (deleted > 0) {
-        key_changed(&key, "hdel");
+        key_changed(&key, EVENT_HDEL);
         if (is_empty)
-            key_remove(&key, KEY_REMOVE_NOW, "del");
+            key_remove(&key, KEY_REMOVE_NOW, EVENT_DEL);
         call->change_count = changes + (uint64_t)deleted;
     }
     reply_integer(call->reply, deleted);
@@ -124,7 +124,7 @@ void hincrby_command(struct call *call)
         return;
     }
     change_field(&key, call->args[2], bytes_of(digits, text_of_int(number, digits)));
-    key_changed(&key, "hincrby");
+    key_changed(&key, EVENT_HINCRBY);
     reply_integer(call->reply, number);
 }
 
@@ -173,7 +173,7 @@ void hincrbyfloat_command(struct call *call)
     }
     sum = bytes_of(sum_digits, text_of_long_double(number, sum_digits));
     change_field(&key, call->args[2], sum);
-    key_changed(&key, "hincrbyfloat");
+    key_changed(&key, EVENT_HINCRBYFLOAT);
     log_sum(call, &key, sum);
     reply_bulk(call->reply, sum);
 }

@@ -67,7 +67,7 @@ static void delete_fields(struct call *call, struct key *key, const struct bytes
         if (hash_delete(&key->value, fields[i]))
             hash_log_add(&log, fields[i]);
     }
-    hash_log_store(&log, key, "hdel");
+    hash_log_store(&log, key, EVENT_HDEL);
 }
 
 static void set_times(struct call *call, struct key *key, const struct options *options, const struct bytes *fields, int count)
@@ -84,7 +84,7 @@ static void set_times(struct call *call, struct key *key, const struct options *
         hash_set_time(&key->value, &call->turn->limits, fields[i], drops ? HASH_NO_TIME : options->when_ms);
         hash_log_add(&log, fields[i]);
     }
-    hash_log_store(&log, key, drops ? "hpersist" : "hexpire");
+    hash_log_store(&log, key, drops ? EVENT_HPERSIST : EVENT_HEXPIRE);
 }
 
 void hgetex_command(struct call *call)
@@ -139,7 +139,7 @@ void hgetdel_command(struct call *call)
         hash_delete(&key.value, fields.list[i]);
         hash_log_add(&log, fields.list[i]);
     }
-    hash_log_store(&log, &key, "hdel");
+    hash_log_store(&log, &key, EVENT_HDEL);
 }
 
 /* [FNX|FXX] [EX s|PX ms|EXAT s|PXAT ms|KEEPTTL] in any order, up to FIELDS. */
@@ -257,9 +257,9 @@ static void set_pairs(struct call *call, struct key *key, const struct options *
         if (options->times == TIMES_GIVEN)
             hash_set_time(&key->value, limits, field, options->when_ms);
     }
-    key_changed(key, "hset");
+    key_changed(key, EVENT_HSET);
     if (options->times == TIMES_GIVEN)
-        key_event(key, "hexpire");
+        key_event(key, EVENT_HEXPIRE);
     call->change_count = changes + (uint64_t)pairs->count;
     log_set(call, options, pairs);
 }

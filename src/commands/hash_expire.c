@@ -78,7 +78,7 @@ static void expire_fields(struct call *call, struct key *key, const struct hash_
             hash_log_add(&log, fields->list[i]);
         reply_integer(call->reply, result);
     }
-    hash_log_store(&log, key, is_past ? "hdel" : "hexpire");
+    hash_log_store(&log, key, is_past ? EVENT_HDEL : EVENT_HEXPIRE);
 }
 
 static void run_expire(struct call *call, uint32_t form)
@@ -189,6 +189,6 @@ void hpersist_command(struct call *call)
     }
     if (changed == 0)
         return;
-    key_changed(&key, "hpersist");
+    key_changed(&key, EVENT_HPERSIST);
     call->change_count = changes + changed;
 }

@@ -82,7 +82,7 @@ void hash_log_end(struct hash_log *log)
     call_propagate(log->call, log->words, log->count);
 }
 
-void hash_log_store(struct hash_log *log, struct key *key, const char *event)
+void hash_log_store(struct hash_log *log, struct key *key, enum event event)
 {
     uint64_t changes = log->call->change_count, changed = (uint64_t)(log->count - log->field_first);
 
@@ -90,7 +90,7 @@ void hash_log_store(struct hash_log *log, struct key *key, const char *event)
         return;
     key_changed(key, event);
     if (hash_count(&key->value) == 0)
-        key_remove(key, KEY_REMOVE_NOW, "del");
+        key_remove(key, KEY_REMOVE_NOW, EVENT_DEL);
     log->call->change_count = changes + changed;
     hash_log_end(log);
 }

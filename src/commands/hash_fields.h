@@ -43,6 +43,6 @@ void hash_log_add(struct hash_log *log, struct bytes word);
 /* Logs the command, or nothing if no field was added. */
 void hash_log_end(struct hash_log *log);
 /* Stores the change, too, which counts once for each field (not for PAIRS). The key is removed with its last field. */
-void hash_log_store(struct hash_log *log, struct key *key, const char *event);
+void hash_log_store(struct hash_log *log, struct key *key, enum event event);
 
 #endif

@@ -70,7 +70,7 @@ static void edit_store(struct edit *edit, uint64_t changes)
 
     if (changes > 0) {
         edit_put(edit);
-        key_changed(key, "pfadd");
+        key_changed(key, EVENT_PFADD);
         key->call->change_count = before + changes;
     } else if (key->value.encoding == STRING_EMBEDDED) {
         edit_put(edit);
@@ -117,7 +117,7 @@ static void make_raw(struct key *key)
     edit_end(&edit);
 }
 
-/* The estimate is cached in the value: a change that is logged, but that sends no keyspace event. */
+/* The estimate is cached in the value: a change that is logged, but that no client is notified of. */
 static void keep_count(struct key *key, uint64_t count)
 {
     struct edit edit;
@@ -125,9 +125,8 @@ static void keep_count(struct key *key, uint64_t count)
     edit_begin(&edit, key);
     hll_keep_count(edit.hll->data, count);
     edit_put(&edit);
-    key_recode(key);
+    key_changed(key, EVENT_SILENT);
     edit_end(&edit);
-    key->call->change_count++;
 }
 
 static void count_one(struct call *call)

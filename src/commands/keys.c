@@ -19,7 +19,7 @@ static void remove_keys(struct call *call, enum key_removal removal)
     for (int arg = 1; arg < call->arg_count; arg++) {
         if (!key_open(call, arg, KEY_FOR_LOOKING, &key))
             continue;
-        key_remove(&key, removal, "del");
+        key_remove(&key, removal, EVENT_DEL);
         count++;
     }
     reply_integer(call->reply, count);

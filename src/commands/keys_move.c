@@ -15,30 +15,41 @@ struct baggage {
     uint8_t heat;
 };
 
-static struct baggage baggage_take(struct key *source, const char *event)
+static struct baggage baggage_take(struct key *source)
 {
     struct baggage baggage = { .expire_ms = source->expire_ms, .heat = key_heat(source) };
 
-    baggage.value = key_detach(source, event);
+    baggage.value = key_detach(source);
     return baggage;
 }
 
-static void baggage_put(struct key *target, const struct baggage *baggage, const char *event)
+/* A target that exists is removed first, so it is new in any case. */
+static void report_new(const struct key *target)
 {
+    if (target->present)
+        key_event(target, EVENT_NEW);       /* otherwise key_changed does */
+}
+
+/* The caller reports the events. */
+static void baggage_put(struct key *target, const struct baggage *baggage)
+{
+    report_new(target);
     key_replace(target, baggage->value);
     target->expire_ms = baggage->expire_ms;
-    key_changed(target, event);
+    key_changed(target, EVENT_SILENT);
     key_set_heat(target, baggage->heat);
 }
 
 /* Renames argument 1, which is present, to argument 2. */
 static void rename_key(struct call *call, struct key *source)
 {
-    struct baggage baggage = baggage_take(source, "rename_from");
+    struct baggage baggage = baggage_take(source);
     struct key target;
 
     key_open(call, 2, KEY_FOR_OVERWRITING, &target);
-    baggage_put(&target, &baggage, "rename_to");
+    baggage_put(&target, &baggage);
+    key_event(source, EVENT_RENAME_FROM);
+    key_event(&target, EVENT_RENAME_TO);
 }
 
 void rename_command(struct call *call)
@@ -97,9 +108,11 @@ void move_command(struct call *call)
         return;
     }
     key_open(call, 1, KEY_FOR_LOOKING, &source);
-    baggage = baggage_take(&source, "move_from");
+    baggage = baggage_take(&source);
     key_open_in(call, db, 1, KEY_FOR_OVERWRITING, &target);
-    baggage_put(&target, &baggage, "move_to");
+    baggage_put(&target, &baggage);
+    key_event(&source, EVENT_MOVE_FROM);
+    key_event(&target, EVENT_MOVE_TO);
     reply_integer(call->reply, 1);
 }
 
@@ -147,8 +160,9 @@ void copy_command(struct call *call)
     copy = value_copy(&source.value);
     if (!value_is_object(&copy) && copy.encoding != STRING_INT)
         copy.bytes = arena_copy(call->arena, copy.bytes);
+    report_new(&target);
     key_replace(&target, copy);
     target.expire_ms = source.expire_ms;
-    key_changed(&target, "copy_to");
+    key_changed(&target, EVENT_COPY_TO);
     reply_integer(call->reply, 1);
 }

@@ -40,7 +40,7 @@ static void push_elements(struct call *call, enum list_end end, enum push_mode m
     list_grow(&key.value, &call->turn->limits, (size_t)call->arg_count - 2, bytes);
     for (int i = 2; i < call->arg_count; i++)
         list_push(&key.value, end, call->args[i]);
-    key_changed(&key, end == LIST_HEAD ? "lpush" : "rpush");
+    key_changed(&key, end == LIST_HEAD ? EVENT_LPUSH : EVENT_RPUSH);
     call->change_count += (uint64_t)call->arg_count - 3;
     reply_integer(call->reply, (int64_t)list_count(&key.value));
 }
@@ -109,7 +109,7 @@ void linsert_command(struct call *call)
         return;
     }
     list_insert(&key.value, before ? index : index + 1, call->args[4]);
-    key_changed(&key, "linsert");
+    key_changed(&key, EVENT_LINSERT);
     reply_integer(call->reply, (int64_t)list_count(&key.value));
 }
 
@@ -139,12 +139,12 @@ void lset_command(struct call *call)
     }
     list_set(&key.value, (size_t)(index < 0 ? index + count : index), call->args[3]);
     list_shrink(&key.value, &call->turn->limits);
-    key_changed(&key, "lset");
+    key_changed(&key, EVENT_LSET);
     reply_ok(call->reply);
 }
 
 /* Stores a list from which elements were removed, or removes the key with the last one. Counts `removed` changes. */
-static void store_shortened(struct key *key, const char *event, size_t removed)
+static void store_shortened(struct key *key, enum event event, size_t removed)
 {
     struct call *call = key->call;
     uint64_t changes = call->change_count;
@@ -152,7 +152,7 @@ static void store_shortened(struct key *key, const char *event, size_t removed)
     list_shrink(&key->value, &call->turn->limits);
     key_changed(key, event);
     if (list_count(&key->value) == 0)
-        key_remove(key, KEY_REMOVE_NOW, "del");
+        key_remove(key, KEY_REMOVE_NOW, EVENT_DEL);
     call->change_count = changes + removed;
 }
 
@@ -168,7 +168,7 @@ void lrem_command(struct call *call)
     if (key.present)
         removed = list_remove(&key.value, call->args[3], count_max, count < 0 ? LIST_TAIL : LIST_HEAD);
     if (removed > 0)
-        store_shortened(&key, "lrem", removed);
+        store_shortened(&key, EVENT_LREM, removed);
     reply_integer(call->reply, (int64_t)removed);
 }
 
@@ -190,13 +190,13 @@ void ltrim_command(struct call *call)
     start = start < 0 ? (start < -count ? 0 : start + count) : start;
     end = end < 0 ? (end < -count ? -1 : end + count) : end >= count ? count - 1 : end;
     if (start > end || start >= count) {
-        key_event(&key, "ltrim");
-        key_remove(&key, KEY_REMOVE_LAZILY, "del");
+        key_event(&key, EVENT_LTRIM);
+        key_remove(&key, KEY_REMOVE_LAZILY, EVENT_DEL);
         call->change_count = changes + (uint64_t)count;
     } else {
         list_delete(&key.value, (size_t)end + 1, (size_t)(count - 1 - end));
         list_delete(&key.value, 0, (size_t)start);
-        store_shortened(&key, "ltrim", (size_t)(count - (end - start + 1)));
+        store_shortened(&key, EVENT_LTRIM, (size_t)(count - (end - start + 1)));
         if (call->change_count == changes)
             call->change_count++;
     }

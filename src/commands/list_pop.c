@@ -15,9 +15,9 @@ bool arg_list_end(struct call *call, int arg, enum list_end *end)
     return false;
 }
 
-static const char *pop_event(enum list_end end)
+static enum event pop_event(enum list_end end)
 {
-    return end == LIST_HEAD ? "lpop" : "rpop";
+    return end == LIST_HEAD ? EVENT_LPOP : EVENT_RPOP;
 }
 
 /* Removes elements that have been replied. */
@@ -29,7 +29,7 @@ static void remove_popped(struct key *key, enum list_end end, size_t count)
 
     if (count == all) {
         key_event(key, pop_event(end));
-        key_remove(key, KEY_REMOVE_LAZILY, "del");
+        key_remove(key, KEY_REMOVE_LAZILY, EVENT_DEL);
     } else {
         list_delete(&key->value, end == LIST_HEAD ? 0 : all - count, count);
         list_shrink(&key->value, &call->turn->limits);
@@ -157,7 +157,7 @@ static void rotate_list(struct key *key, enum list_end from, enum list_end to, s
         list_push(&key->value, to, element);
         list_shrink(&key->value, limits);
     }
-    key_changed(key, to == LIST_HEAD ? "lpush" : "rpush");
+    key_changed(key, to == LIST_HEAD ? EVENT_LPUSH : EVENT_RPUSH);
     key_event(key, pop_event(from));
 }
 
@@ -167,7 +167,7 @@ static void push_to(struct key *target, enum list_end to, struct bytes element)
         key_replace(target, list_create());
     list_grow(&target->value, &target->call->turn->limits, 1, element.size);
     list_push(&target->value, to, element);
-    key_changed(target, to == LIST_HEAD ? "lpush" : "rpush");
+    key_changed(target, to == LIST_HEAD ? EVENT_LPUSH : EVENT_RPUSH);
 }
 
 bool list_move(struct key *source, enum list_end from, enum list_end to)

@@ -5,10 +5,13 @@
 #include "config/config.h"
 #include "engine/engine.h"
 
-/* Opens argument 2; replies null if the key is missing. */
+/* Opens argument 2; replies null if the key is missing. Unlike other reads, that is no event. */
 static bool open_object(struct call *call, struct key *key)
 {
-    if (key_open(call, 2, KEY_FOR_READING, key))
+    bool present = key_open(call, 2, KEY_FOR_LOOKING, key);
+
+    turn_count(call->turn, present ? STAT_KEYSPACE_HITS : STAT_KEYSPACE_MISSES, 1);
+    if (present)
         return true;
     reply_null(call->reply);
     return false;

@@ -48,8 +48,6 @@ static void confirm(struct call *call, enum topic_kind kind, const char *word, s
 /* Messages that were sent before go first, so each confirmation is written after its subscription has begun. */
 static void begin(struct call *call, enum topic_kind kind)
 {
-    if (call->unit != NULL)
-        delivery_hold(call->client);        /* the confirmations are part of a reply that is not complete */
     for (int i = 1; i < call->arg_count; i++) {
         delivery_subscribe(call->client, kind, call->args[i]);
         confirm(call, kind, words_of(kind).begin, call->args[i]);

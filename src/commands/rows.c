@@ -1,5 +1,6 @@
 #include "commands/rows.h"
 
+#include "commands/function.h"
 #include "commands/handlers.h"
 
 #define COMMAND COMMAND_ROW
@@ -70,13 +71,13 @@ const struct command command_commands[] = {
     { .name = NULL },
 };
 
-const struct command pubsub_commands[] = {
-#include "commands/pubsub.def"
+const struct command transaction_commands[] = {
+#include "commands/transaction.def"
     { .name = NULL },
 };
 
-const struct command transaction_commands[] = {
-#include "commands/transaction.def"
+const struct command pubsub_commands[] = {
+#include "commands/pubsub.def"
     { .name = NULL },
 };
 
@@ -87,6 +88,11 @@ const struct command misc_commands[] = {
 
 const struct command saving_commands[] = {
 #include "commands/saving.def"
+    { .name = NULL },
+};
+
+const struct command scripting_commands[] = {
+#include "commands/scripting.def"
     { .name = NULL },
 };
 

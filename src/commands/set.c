@@ -24,7 +24,7 @@ void sadd_command(struct call *call)
     for (int i = 2; i < call->arg_count; i++)
         added += set_add(&key.value, limits, call->args[i]);
     if (added > 0) {
-        key_changed(&key, "sadd");
+        key_changed(&key, EVENT_SADD);
         call->change_count = changes + (uint64_t)added;
     } else if (key.value.encoding != encoding) {
         key_recode(&key);
@@ -48,9 +48,9 @@ void srem_command(struct call *call)
         is_empty = set_count(&key.value) == 0;
     }
     if (removed > 0) {
-        key_changed(&key, "srem");
+        key_changed(&key, EVENT_SREM);
         if (is_empty)
-            key_remove(&key, KEY_REMOVE_NOW, "del");
+            key_remove(&key, KEY_REMOVE_NOW, EVENT_DEL);
         call->change_count = changes + (uint64_t)removed;
     }
     reply_integer(call->reply, removed);
@@ -63,14 +63,14 @@ static void move_member(struct call *call, struct key *source, struct key *targe
     struct bytes member = call->args[3];
     bool is_new;
 
-    key_changed(source, "srem");
+    key_changed(source, EVENT_SREM);
     if (set_count(&source->value) == 0)
-        key_remove(source, KEY_REMOVE_NOW, "del");
+        key_remove(source, KEY_REMOVE_NOW, EVENT_DEL);
     if (!target->present)
         key_replace(target, set_create(limits, member, 1));
     is_new = set_add(&target->value, limits, member);
     if (is_new)
-        key_changed(target, "sadd");
+        key_changed(target, EVENT_SADD);
     call->change_count = changes + 1 + is_new;
 }
 

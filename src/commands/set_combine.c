@@ -222,7 +222,7 @@ static void reply_members(struct call *call, const struct value *set)
 }
 
 /* Stores the result, which it takes, at argument 1. */
-static void store_result(struct call *call, struct value *result, const char *event)
+static void store_result(struct call *call, struct value *result, enum event event)
 {
     size_t count = set_count(result);
     struct key key;
@@ -236,7 +236,7 @@ static void store_result(struct call *call, struct value *result, const char *ev
         value_free(result);
         /* It is a change only if the key exists: now it matters whether it is cold. */
         if (key_open_in(call, call->db, 1, KEY_FOR_LOOKING, &key))
-            key_remove(&key, KEY_REMOVE_LAZILY, "del");
+            key_remove(&key, KEY_REMOVE_LAZILY, EVENT_DEL);
         else if (call->failed)
             return;
     }
@@ -271,7 +271,7 @@ void sinterstore_command(struct call *call)
         return;
     result = result_create(&call->turn->limits);
     intersect_sets(call, &sources, &sink);
-    store_result(call, &result, "sinterstore");
+    store_result(call, &result, EVENT_SINTERSTORE);
 }
 
 /* LIMIT 0 means no limit. */
@@ -333,7 +333,7 @@ void sunionstore_command(struct call *call)
         return;
     result = result_create(limits);
     unite_sets(&sources, limits, &result);
-    store_result(call, &result, "sunionstore");
+    store_result(call, &result, EVENT_SUNIONSTORE);
 }
 
 void sdiff_command(struct call *call)
@@ -374,5 +374,5 @@ void sdiffstore_command(struct call *call)
         subtract_asking(call, &sources, &sink);
     else if (sources.sets[0] != NULL)
         subtract_removing(&sources, limits, &result);
-    store_result(call, &result, "sdiffstore");
+    store_result(call, &result, EVENT_SDIFFSTORE);
 }

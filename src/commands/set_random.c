@@ -14,9 +14,9 @@ static void put_back(struct key *key, size_t popped)
     struct call *call = key->call;
     uint64_t changes = call->change_count;
 
-    key_changed(key, "spop");
+    key_changed(key, EVENT_SPOP);
     if (set_count(&key->value) == 0)
-        key_remove(key, KEY_REMOVE_NOW, "del");
+        key_remove(key, KEY_REMOVE_NOW, EVENT_DEL);
     call->change_count = changes + popped;
 }
 
@@ -53,8 +53,8 @@ static void pop_all(struct call *call, struct key *key)
     set_iterate(&iterator, &key->value);
     while (set_next(&iterator, &member))
         reply_bulk(call->reply, member);
-    key_event(key, "spop");
-    key_remove(key, KEY_REMOVE_LAZILY, "del");
+    key_event(key, EVENT_SPOP);
+    key_remove(key, KEY_REMOVE_LAZILY, EVENT_DEL);
     call->change_count = changes + count;
     call_propagate(call, words, 2);
 }

@@ -345,10 +345,10 @@ static void store_outputs(struct sort *sort, size_t next_name)
         key_open(call, sort->store_arg, KEY_FOR_OVERWRITING, &target);
         key_replace(&target, list);
         target.expire_ms = -1;
-        key_changed(&target, "sortstore");
+        key_changed(&target, EVENT_SORTSTORE);
         call->change_count = changes + gathered.count;
     } else if (key_open_in(call, call->db, sort->store_arg, KEY_FOR_LOOKING, &target)) {
-        key_remove(&target, KEY_REMOVE_LAZILY, "del");
+        key_remove(&target, KEY_REMOVE_LAZILY, EVENT_DEL);
     }
     if (!call->failed)
         reply_integer(call->reply, (int64_t)gathered.count);

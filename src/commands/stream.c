@@ -219,9 +219,9 @@ void xadd_command(struct call *call)
         key_replace(&key, value);
     if (options.trims)
         trimmed = stream_trim(stream_of(&value), &options.trim);
-    key_changed(&key, "xadd");
+    key_changed(&key, EVENT_XADD);
     if (trimmed > 0)
-        key_event(&key, "xtrim");
+        key_event(&key, EVENT_XTRIM);
     log_add(call, &options, id, stream_of(&value)->length);
 }
 
@@ -243,7 +243,7 @@ void xtrim_command(struct call *call)
             BYTES("XTRIM"), call->args[1], BYTES("MAXLEN"), BYTES("="), call_integer(call, (int64_t)stream_of(&key.value)->length)
         };
 
-        key_changed(&key, "xtrim");
+        key_changed(&key, EVENT_XTRIM);
         call->change_count += trimmed - 1;
         if (options.trim.approximate)
             call_propagate(call, words, 5);
@@ -279,7 +279,7 @@ void xdel_command(struct call *call)
     for (int i = 0; i < id_count; i++)
         deleted += stream_delete(stream_of(&key.value), ids[i]);
     if (deleted > 0) {
-        key_changed(&key, "xdel");
+        key_changed(&key, EVENT_XDEL);
         call->change_count += deleted - 1;
     }
     reply_integer(call->reply, (int64_t)deleted);
@@ -362,6 +362,6 @@ void xsetid_command(struct call *call)
         stream->entries_added = (uint64_t)state.entries_added;
     if (!stream_id_is_zero(state.max_deleted_id))
         stream->max_deleted_id = state.max_deleted_id;
-    key_changed(&key, "xsetid");
+    key_changed(&key, EVENT_XSETID);
     reply_ok(call->reply);
 }

@@ -20,6 +20,8 @@ static bool open_group(struct call *call, enum key_access access, struct key *ke
 {
     if (!key_open_as(call, 1, access, VALUE_STREAM, key))
         return false;
+    if (access == KEY_FOR_WRITING)
+        key_count_read(key);            /* as in Redis, XCLAIM reads the key, too */
     *group = key->present ? stream_group_find(stream_of(&key->value), call->args[2]) : NULL;
     if (*group != NULL)
         return true;
@@ -166,7 +168,7 @@ static void begin_claiming(struct claiming *claim)
     if (claim->consumer == NULL) {
         claim->consumer = stream_consumer_create(claim->group, name, call->turn->now_ms);
         log_consumer_created(call, 1, claim->group, claim->consumer);
-        key_event(&claim->key, "xgroup-createconsumer");
+        key_event(&claim->key, EVENT_XGROUP_CREATECONSUMER);
         claim->changes++;
     }
     claim->consumer->seen_ms = call->turn->now_ms;
@@ -213,7 +215,7 @@ static void end_claiming(struct claiming *claim)
 
     claim_log_end(&claim->log);
     if (claim->changes > 0)
-        key_changed(&claim->key, "xclaim");
+        key_changed(&claim->key, EVENT_DELIVERED);
     else
         key_recode(&claim->key);        /* the time at which the consumer was seen */
     claim->call->change_count = changes + claim->changes;

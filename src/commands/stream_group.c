@@ -101,7 +101,7 @@ void xgroup_create_command(struct call *call)
         reply_errorf(call, "BUSYGROUP Consumer Group name already exists");
         return;
     }
-    key_changed(&key, "xgroup-create");
+    key_changed(&key, EVENT_XGROUP_CREATE);
     reply_ok(call->reply);
 }
 
@@ -122,7 +122,7 @@ void xgroup_setid_command(struct call *call)
         return;
     group->last_id = id;
     group->entries_read = options.entries_read;
-    key_changed(&key, "xgroup-setid");
+    key_changed(&key, EVENT_XGROUP_SETID);
     reply_ok(call->reply);
 }
 
@@ -136,7 +136,7 @@ void xgroup_destroy_command(struct call *call)
         reply_integer(call->reply, 0);
         return;
     }
-    key_changed(&key, "xgroup-destroy");
+    key_changed(&key, EVENT_XGROUP_DESTROY);
     reply_integer(call->reply, 1);
 }
 
@@ -151,7 +151,7 @@ void xgroup_createconsumer_command(struct call *call)
         reply_integer(call->reply, 0);
         return;
     }
-    key_changed(&key, "xgroup-createconsumer");
+    key_changed(&key, EVENT_XGROUP_CREATECONSUMER);
     reply_integer(call->reply, 1);
 }
 
@@ -171,7 +171,7 @@ void xgroup_delconsumer_command(struct call *call)
     }
     pending = consumer->pending.count;
     stream_consumer_destroy(group, consumer);
-    key_changed(&key, "xgroup-delconsumer");
+    key_changed(&key, EVENT_XGROUP_DELCONSUMER);
     reply_integer(call->reply, (int64_t)pending);
 }
 
@@ -185,6 +185,7 @@ void xack_command(struct call *call)
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STREAM, &key))
         return;
+    key_count_read(&key);
     if (key.present)
         group = stream_group_find(stream_of(&key.value), call->args[2]);
     if (group == NULL) {
@@ -197,7 +198,7 @@ void xack_command(struct call *call)
     for (int i = 0; i < id_count; i++)
         count += stream_pending_remove(group, ids[i]);
     if (count > 0) {
-        key_changed(&key, "xack");
+        key_changed(&key, EVENT_DELIVERED);
         call->change_count += count - 1;
     }
     reply_integer(call->reply, (int64_t)count);

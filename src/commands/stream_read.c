@@ -147,7 +147,9 @@ static void read_stream(struct call *call, const struct read *read, int i, struc
     const struct stream *stream;
     struct key key;
 
-    if (!key_open(call, read->keys + i, KEY_FOR_LOOKING, &key))
+    key_open(call, read->keys + i, KEY_FOR_LOOKING, &key);
+    key_count_read(&key);               /* the second time: Redis looks each key up twice */
+    if (!key.present)
         return;
     stream = stream_of(&key.value);
     if (stream->length == 0 || stream_id_compare(stream_last_live_id(stream), start) <= 0)
@@ -231,13 +233,14 @@ static void read_for_group(struct call *call, const struct read *read, int i, st
     struct key key;
 
     CHECK(key_open(call, key_arg, KEY_FOR_WRITING, &key));
+    key_count_read(&key);
     stream = stream_of(&key.value);
     group = stream_group_find(stream, call->args[read->group_arg]);
     consumer = stream_consumer_find(group, call->args[read->group_arg + 1]);
     if (consumer == NULL) {
         consumer = stream_consumer_create(group, call->args[read->group_arg + 1], call->turn->now_ms);
         log_consumer_created(call, key_arg, group, consumer);
-        key_event(&key, "xgroup-createconsumer");
+        key_event(&key, EVENT_XGROUP_CREATECONSUMER);
         changed = true;
     }
     consumer->seen_ms = call->turn->now_ms;
@@ -249,7 +252,7 @@ static void read_for_group(struct call *call, const struct read *read, int i, st
     else if (!read->is_new[i] && deliver_again(call, read, i, stream, group, consumer))
         changed = true;
     if (changed || has_news)
-        key_changed(&key, "xreadgroup");
+        key_changed(&key, EVENT_DELIVERED);
     else
         key_recode(&key);       /* the time at which the consumer was seen */
 }

@@ -82,12 +82,12 @@ void getdel_command(struct call *call)
 
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STRING, &key))
         return;
-    string_count_lookup(&key);
+    key_count_read(&key);
     if (!key.present) {
         reply_null(call->reply);
         return;
     }
     reply_string(call->reply, &key.value);
-    key_remove(&key, KEY_REMOVE_LAZILY, "del");
+    key_remove(&key, KEY_REMOVE_LAZILY, EVENT_DEL);
     call_propagate(call, (struct bytes[]){ BYTES("DEL"), call->args[1] }, 2);
 }

@@ -2,11 +2,6 @@
 
 #include "base/mem.h"
 
-void string_count_lookup(const struct key *key)
-{
-    turn_count(key->call->turn, key->present ? STAT_KEYSPACE_HITS : STAT_KEYSPACE_MISSES, 1);
-}
-
 bool string_size_allowed(struct call *call, uint64_t size)
 {
     if (size <= (uint64_t)call->turn->string_size_max || call->client->flags & CLIENT_REPLAY)
@@ -68,7 +63,7 @@ struct string_edit string_edit_begin(struct key *key, size_t size_min)
     return edit;
 }
 
-void string_edit_end(struct key *key, const struct string_edit *edit, bool changed, const char *event)
+void string_edit_end(struct key *key, const struct string_edit *edit, bool changed, enum event event)
 {
     if (changed || edit->grown)
         key_changed(key, event);

@@ -24,9 +24,6 @@ static inline void reply_string(struct reply *reply, const struct value *value)
         reply_bulk(reply, string_bytes(value, digits));
 }
 
-/* Counts a hit or a miss for commands that read and write (GETSET ...). */
-void string_count_lookup(const struct key *key);
-
 /* False if a string of `size` bytes would be too long: ERR_VALUE_TOO_LARGE was replied. The replay of the log is not limited. */
 bool string_size_allowed(struct call *call, uint64_t size);
 
@@ -45,6 +42,6 @@ struct string_edit {
 struct string_edit string_edit_begin(struct key *key, size_t size_min);
 
 /* Stores it. If nothing changed there is no event, but OBJECT ENCODING is raw afterwards, as in Redis. */
-void string_edit_end(struct key *key, const struct string_edit *edit, bool changed, const char *event);
+void string_edit_end(struct key *key, const struct string_edit *edit, bool changed, enum event event);
 
 #endif

@@ -154,17 +154,26 @@ static void reply_matches(struct reply *reply, const struct lcs *lcs, const stru
     reply_integer(reply, lcs->size);
 }
 
-/* False: an error was replied. The bytes are borrowed from the entry or printed into `digits`. */
+/* False: it is of another type. The bytes are borrowed from the entry or printed into `digits`. */
 static bool open_string(struct call *call, int arg, char digits[TEXT_INT_SIZE], struct bytes *bytes)
 {
     struct key key;
 
-    if (key_open(call, arg, KEY_FOR_READING, &key) && key.value.type != VALUE_STRING) {
-        reply_errorf(call, "ERR The specified keys must contain string values");
+    if (key_open(call, arg, KEY_FOR_READING, &key) && key.value.type != VALUE_STRING)
         return false;
-    }
     *bytes = string_of(&key, digits);
     return true;
+}
+
+/* Looks up both before it replies an error. */
+static bool open_strings(struct call *call, char digits[2][TEXT_INT_SIZE], struct lcs *lcs)
+{
+    bool is_string = open_string(call, 1, digits[0], &lcs->a);
+
+    if (open_string(call, 2, digits[1], &lcs->b) && is_string)
+        return true;
+    reply_errorf(call, "ERR The specified keys must contain string values");
+    return false;
 }
 
 /* Redis uses four bytes for each cell and allows as many bytes as a string may have. Kelvin needs less memory, but the limit also
@@ -186,8 +195,7 @@ void lcs_command(struct call *call)
     struct lcs_options options;
     struct lcs lcs = { 0 };
 
-    if (!open_string(call, 1, digits[0], &lcs.a) || !open_string(call, 2, digits[1], &lcs.b) ||
-        !read_options(call, &options) || !check_size(call, &lcs))
+    if (!open_strings(call, digits, &lcs) || !read_options(call, &options) || !check_size(call, &lcs))
         return;
     if (options.want != LCS_SIZE) {
         size_t size = ((lcs.a.size + 1) * (lcs.b.size + 1) + 63) / 64 * sizeof(*lcs.up);

@@ -22,7 +22,7 @@ static void add_to_key(struct call *call, int64_t by)
         return;
     }
     key_replace(&key, string_value_of_int(number));
-    key_changed(&key, "incrby");
+    key_changed(&key, EVENT_INCRBY);
     reply_integer(call->reply, number);
 }
 
@@ -87,7 +87,7 @@ void incrbyfloat_command(struct call *call)
     }
     result = bytes_of(text, text_of_long_double(number, text));
     key_replace(&key, value_of_text(result));
-    key_changed(&key, "incrbyfloat");
+    key_changed(&key, EVENT_INCRBYFLOAT);
     /* The sum itself, because another machine might round differently. */
     call_propagate(call, (struct bytes[]){ BYTES("SET"), call->args[1], result, BYTES("KEEPTTL") }, 4);
     reply_bulk(call->reply, result);

@@ -15,7 +15,7 @@ void append_command(struct call *call)
         return;
     if (!key.present) {
         key_set_string(&key, tail);
-        key_changed(&key, "append");
+        key_changed(&key, EVENT_APPEND);
         reply_integer(call->reply, (int64_t)tail.size);
         return;
     }
@@ -25,7 +25,7 @@ void append_command(struct call *call)
     edit = string_edit_begin(&key, size + tail.size);
     if (tail.size > 0)
         memcpy(edit.data + size, tail.data, tail.size);
-    string_edit_end(&key, &edit, true, "append");
+    string_edit_end(&key, &edit, true, EVENT_APPEND);
     reply_integer(call->reply, (int64_t)edit.size);
 }
 
@@ -52,6 +52,6 @@ void setrange_command(struct call *call)
         return;
     edit = string_edit_begin(&key, (size_t)offset + part.size);
     memcpy(edit.data + offset, part.data, part.size);
-    string_edit_end(&key, &edit, true, "setrange");
+    string_edit_end(&key, &edit, true, EVENT_SETRANGE);
     reply_integer(call->reply, (int64_t)edit.size);
 }

@@ -34,9 +34,9 @@ static void overwrite_value(struct call *call, int key_arg, int value_arg, int64
     key_open(call, key_arg, KEY_FOR_OVERWRITING, &key);
     key_set_string(&key, call->args[value_arg]);
     key.expire_ms = expire_ms;
-    key_changed(&key, "set");
+    key_changed(&key, EVENT_SET);
     if (expire_ms >= 0)
-        key_event(&key, "expire");
+        key_event(&key, EVENT_EXPIRE);
 }
 
 /* False if the options forbid the change, or an error was replied. */
@@ -49,7 +49,7 @@ static bool may_set(struct call *call, const struct key *key, uint32_t given)
             reply_error(call, ERR_WRONG_TYPE);
             return false;
         }
-        string_count_lookup(key);
+        key_count_read(key);
         if (key->present)
             reply_string(call->reply, &key->value);
         else
@@ -70,9 +70,9 @@ static void set_looking(struct call *call, uint32_t given, int64_t expire_ms)
     key_set_string(&key, call->args[2]);
     if (!(given & OPTION_KEEPTTL))
         key.expire_ms = expire_ms;
-    key_changed(&key, "set");
+    key_changed(&key, EVENT_SET);
     if (expire_ms >= 0)
-        key_event(&key, "expire");
+        key_event(&key, EVENT_EXPIRE);
     if (expire_ms >= 0 || given & (OPTION_XX | OPTION_GET))
         propagate_set(call, call->args[2], expire_ms, given & OPTION_KEEPTTL);
     if (!(given & OPTION_GET))
@@ -131,7 +131,7 @@ void setnx_command(struct call *call)
         return;
     }
     key_set_string(&key, call->args[2]);
-    key_changed(&key, "set");
+    key_changed(&key, EVENT_SET);
     reply_integer(call->reply, 1);
 }
 
@@ -144,7 +144,7 @@ void getset_command(struct call *call)
         return;
     key_set_string(&key, call->args[2]);
     key.expire_ms = -1;
-    key_changed(&key, "set");
+    key_changed(&key, EVENT_SET);
     propagate_set(call, call->args[2], -1, false);
 }
 
@@ -152,12 +152,12 @@ void getset_command(struct call *call)
 static void getex_expire(struct call *call, struct key *key, uint32_t given, int64_t expire_ms)
 {
     if (given & OPTION_ABSOLUTE && expire_ms <= call->turn->now_ms && !call->turn->clock_stopped) {
-        key_remove(key, KEY_REMOVE_LAZILY, "del");
+        key_remove(key, KEY_REMOVE_LAZILY, EVENT_DEL);
         call_propagate(call, (struct bytes[]){ BYTES("DEL"), call->args[1] }, 2);
         return;
     }
     key->expire_ms = expire_ms;
-    key_changed(key, "expire");
+    key_changed(key, EVENT_EXPIRE);
     call_propagate(call, (struct bytes[]){ BYTES("PEXPIREAT"), call->args[1], call_integer(call, expire_ms) }, 3);
 }
 
@@ -171,7 +171,7 @@ void getex_command(struct call *call)
         return;
     if (!key_open_as(call, 1, KEY_FOR_WRITING, VALUE_STRING, &key))
         return;
-    string_count_lookup(&key);
+    key_count_read(&key);
     if (!key.present) {         /* before the time is parsed, as in Redis */
         reply_null(call->reply);
         return;
@@ -183,7 +183,7 @@ void getex_command(struct call *call)
         getex_expire(call, &key, options.given, expire_ms);
     } else if (options.given & OPTION_PERSIST && key.expire_ms >= 0) {
         key.expire_ms = -1;
-        key_changed(&key, "persist");
+        key_changed(&key, EVENT_PERSIST);
         call_propagate(call, (struct bytes[]){ BYTES("PERSIST"), call->args[1] }, 2);
     }
 }

@@ -47,12 +47,27 @@ void unwatch_command(struct call *call)
     reply_ok(call->reply);
 }
 
-static bool run_queued(struct call *exec, const struct queued *queued)
+/* What is replied after CLIENT REPLY OFF is dropped; what was replied before is sent. */
+static void drop_unwanted_reply(struct call *exec, const struct call *call, bool was_off)
+{
+    if (!(exec->client->flags & CLIENT_REPLY_OFF) || was_off)
+        return;
+    reply_truncate(exec->reply, call->reply_start);
+    exec->unit->keeps_reply = true;
+}
+
+static bool run_queued(struct call *exec, const struct queued *queued, bool was_off)
 {
     struct call call = unit_new_call(exec->unit, exec->client, exec->reply, queued->args, queued->arg_count);
+    bool goes_on = true;
 
     call.command = queued->command;
-    return unit_call(exec->unit, &call);
+    if (call.command->flags & COMMAND_UNIT)
+        unit_run_inner(exec->unit, &call);
+    else
+        goes_on = unit_call(exec->unit, &call);
+    drop_unwanted_reply(exec, &call, was_off);
+    return goes_on;
 }
 
 /* Runs as a unit, which owns the partitions of all keys that the commands name, and of the watched keys. */
@@ -60,6 +75,7 @@ void exec_command(struct call *call)
 {
     struct client *client = call->client;
     struct transaction *transaction = client->transaction;
+    bool was_off = client->flags & CLIENT_REPLY_OFF;
 
     if (watch_is_broken(client, call->unit->now_ms)) {
         reply_null_array(call->reply);
@@ -70,7 +86,7 @@ void exec_command(struct call *call)
     client->flags &= ~(uint32_t)CLIENT_MULTI;
     reply_array(call->reply, (size_t)transaction->count);
     for (int i = 0; i < transaction->count; i++) {
-        if (!run_queued(call, &transaction->queue[i]))
+        if (!run_queued(call, &transaction->queue[i], was_off))
             break;
     }
     transaction_end(client);

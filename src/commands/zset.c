@@ -125,7 +125,7 @@ static void add_members(struct call *call, struct adding *adding)
             return;         /* there was only one pair, and its member existed, so nothing is half done */
     }
     if (adding->added + adding->updated > 0) {
-        key_changed(&key, adding->increments ? "zincr" : "zadd");
+        key_changed(&key, adding->increments ? EVENT_ZINCR : EVENT_ZADD);
         call->change_count = changes + (uint64_t)(adding->added + adding->updated);
     }
     if (!adding->increments)
@@ -155,7 +155,7 @@ void zincrby_command(struct call *call)
 
 /* The set may be empty now, and then the key is removed at once. Even so the value has to be stored first, because removing
  * members may have moved the object. */
-static void store_removal(struct key *key, size_t count, const char *event)
+static void store_removal(struct key *key, size_t count, enum event event)
 {
     struct call *call = key->call;
     uint64_t changes = call->change_count;
@@ -165,7 +165,7 @@ static void store_removal(struct key *key, size_t count, const char *event)
 
         key_changed(key, event);
         if (is_empty)
-            key_remove(key, KEY_REMOVE_NOW, "del");
+            key_remove(key, KEY_REMOVE_NOW, EVENT_DEL);
         call->change_count = changes + count;
     }
     reply_integer(call->reply, (int64_t)count);
@@ -180,10 +180,10 @@ void zrem_command(struct call *call)
         return;
     for (int i = 2; key.present && i < call->arg_count && zset_count(&key.value) > 0; i++)
         count += zset_remove(&key.value, call->args[i]);
-    store_removal(&key, count, "zrem");
+    store_removal(&key, count, EVENT_ZREM);
 }
 
-static void remove_range(struct call *call, enum zset_measure measure, const char *event)
+static void remove_range(struct call *call, enum zset_measure measure, enum event event)
 {
     struct zset_bounds bounds;
     size_t first, count = 0;
@@ -201,15 +201,15 @@ static void remove_range(struct call *call, enum zset_measure measure, const cha
 
 void zremrangebyrank_command(struct call *call)
 {
-    remove_range(call, ZSET_BY_RANK, "zremrangebyrank");
+    remove_range(call, ZSET_BY_RANK, EVENT_ZREMRANGEBYRANK);
 }
 
 void zremrangebyscore_command(struct call *call)
 {
-    remove_range(call, ZSET_BY_SCORE, "zremrangebyscore");
+    remove_range(call, ZSET_BY_SCORE, EVENT_ZREMRANGEBYSCORE);
 }
 
 void zremrangebylex_command(struct call *call)
 {
-    remove_range(call, ZSET_BY_LEX, "zremrangebylex");
+    remove_range(call, ZSET_BY_LEX, EVENT_ZREMRANGEBYLEX);
 }

@@ -343,7 +343,7 @@ static void run_reading(struct call *call, enum operation operation)
     value_free(&result);
 }
 
-static void run_storing(struct call *call, enum operation operation, const char *event)
+static void run_storing(struct call *call, enum operation operation, enum event event)
 {
     struct algebra algebra = { .operation = operation, .count_arg = 2 };
     struct value result;
@@ -372,17 +372,17 @@ void zdiff_command(struct call *call)
 
 void zunionstore_command(struct call *call)
 {
-    run_storing(call, UNION, "zunionstore");
+    run_storing(call, UNION, EVENT_ZUNIONSTORE);
 }
 
 void zinterstore_command(struct call *call)
 {
-    run_storing(call, INTER, "zinterstore");
+    run_storing(call, INTER, EVENT_ZINTERSTORE);
 }
 
 void zdiffstore_command(struct call *call)
 {
-    run_storing(call, DIFF, "zdiffstore");
+    run_storing(call, DIFF, EVENT_ZDIFFSTORE);
 }
 
 void zintercard_command(struct call *call)

@@ -29,12 +29,12 @@ size_t zset_pop(struct key *key, enum zset_end end, size_t count, enum zset_pop_
     if (count == 0)
         return 0;
     zset_remove_ranks(&key->value, end == ZSET_LOWEST ? 0 : all - count, count);
-    key_changed(key, end == ZSET_LOWEST ? "zpopmin" : "zpopmax");
+    key_changed(key, end == ZSET_LOWEST ? EVENT_ZPOPMIN : EVENT_ZPOPMAX);
     call->change_count += count - 1;
     if (count == all) {
         uint64_t changes = call->change_count;
 
-        key_remove(key, KEY_REMOVE_NOW, "del");
+        key_remove(key, KEY_REMOVE_NOW, EVENT_DEL);
         call->change_count = changes;
     }
     return count;

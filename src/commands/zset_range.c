@@ -128,7 +128,7 @@ static void store_range(struct call *call, const struct range *range, const stru
     zset_iterate(&iterator, zset, start, range->direction);
     for (; count > 0 && zset_next(&iterator, &member, &score); count--)
         zset_insert(&stored, &call->turn->limits, member, score);
-    zset_store(call, 1, stored, "zrangestore");
+    zset_store(call, 1, stored, EVENT_ZRANGESTORE);
 }
 
 static void run_range(struct call *call, struct range range)
@@ -140,7 +140,7 @@ static void run_range(struct call *call, struct range range)
     if (range.stores && key.present)
         store_range(call, &range, &key.value);
     else if (range.stores)
-        zset_store(call, 1, zset_create(), "zrangestore");
+        zset_store(call, 1, zset_create(), EVENT_ZRANGESTORE);
     else if (key.present)
         reply_range(call, &range, &key.value);
     else

@@ -3,7 +3,7 @@
 #include "call/key.h"
 #include "value/zset.h"
 
-void zset_store(struct call *call, int arg, struct value zset, const char *event)
+void zset_store(struct call *call, int arg, struct value zset, enum event event)
 {
     size_t count = zset_count(&zset);
     struct key key;
@@ -17,7 +17,7 @@ void zset_store(struct call *call, int arg, struct value zset, const char *event
         value_free(&zset);
         /* Events and log depend on whether there was a key to remove, so it is looked up, cold or not. */
         if (key_open_in(call, call->db, arg, KEY_FOR_WRITING, &key))
-            key_remove(&key, KEY_REMOVE_LAZILY, "del");
+            key_remove(&key, KEY_REMOVE_LAZILY, EVENT_DEL);
         if (call->failed)
             return;
     }

@@ -33,7 +33,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "call/key.h"
+#include "call/call.h"
 
 struct blocking;
 struct engine;
@@ -47,8 +47,9 @@ void blocking_destroy(struct blocking *blocking);           /* after the workers
 /* The call's client waits, as call->wait says. The call's partitions are locked. On its worker, which parks the client. */
 void blocking_register(struct call *call, struct worker *worker);
 
-/* The key has changed, or is gone, as `event` says; its partition is locked. On a worker. */
-void blocking_note(struct engine *engine, const struct key *key, const char *event);
+/* The following three are called by engine/event.h. A call of this worker has changed or removed the key in a way that may serve a
+ * waiter; its partition is locked. */
+void blocking_note(struct engine *engine, const struct call *call, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* No command removed it: expiry or eviction did. Its partition is locked. Any thread; blocking_retry serves its waiters. */
 void blocking_note_removed(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* All partitions are locked, and the database has other keys now. */

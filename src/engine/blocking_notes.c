@@ -98,27 +98,13 @@ void blocking_let_serve(struct engine *engine)
     sched_yield();
 }
 
-/* What is done to a stream's groups and to its old entries, and its time of expiry, gives a reader nothing. Its command is not even tried: it
- * would create again a consumer that was just deleted. The end of a group is different. */
-static bool is_no_news(const struct key *key, const char *event)
-{
-    if (!key->present || key->value.type != VALUE_STREAM)
-        return false;
-    if (event[0] == 'x')
-        return strcmp(event, "xadd") != 0 && strcmp(event, "xgroup-destroy") != 0;
-    return strcmp(event, "expire") == 0 || strcmp(event, "persist") == 0;
-}
-
-void blocking_note(struct engine *engine, const struct key *key, const char *event)
+void blocking_note(struct engine *engine, const struct call *call, const struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
     struct blocking *blocking = engine->blocking;
-    const struct keyspace *keyspace = key->keyspace;
 
-    if (__builtin_expect(atomic_load_explicit(&blocking->key_count, memory_order_relaxed) == 0, 1))
+    if (blocking->key_count == 0 || waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, hash, key) == NULL)
         return;
-    if (waited_find(&blocking->tables[keyspace->partition->index], keyspace->db, key->hash, key->name) == NULL || is_no_news(key, event))
-        return;
-    note(blocking, key->call, keyspace->db, key->hash, key->name);
+    note(blocking, call, keyspace->db, hash, key);
 }
 
 void blocking_note_removed(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key)

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "engine/tracking.h"
 #include "stats/error_stats.h"
 
 static void registry_add(struct blocking *blocking, struct waiter *waiter)
@@ -184,6 +185,8 @@ void blocking_take_reply(struct worker *worker, struct client *client)
             client->lsn_written = waiter->lsn_written;
         if (waiter->lsn > worker->turn.lsn_seen)
             worker->turn.lsn_seen = waiter->lsn;
+        if (client->flags & CLIENT_TRACKING)
+            tracking_disown(client, waiter->command, waiter->args, waiter->arg_count, waiter->lsn);
         break;
     case BLOCKING_TIMED_OUT: reply_wait_end(&client->reply, waiter->end); break;
     case BLOCKING_UNBLOCKED: reply_error_text(&client->reply, bytes_of_string(unblocked_error)); break;

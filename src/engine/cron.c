@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
+#include "engine/scripts.h"
 #include "engine/worker.h"
 #include "stats/rates.h"
 
@@ -43,6 +44,7 @@ void cron_tick(struct worker *worker)
 
     if (worker->memory_first != NULL && (pause != 0 || !memory_is_short(engine) || !memory_may_come(engine)))
         mailbox_note_memory(&worker->mailbox);
+    scripts_refresh(worker);
     if (worker->index != 0)
         return;
     blocking_retry(worker);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "engine/memory.h"
+#include "engine/scripts.h"
 
 enum { SAMPLE_BUCKETS = 8 };        /* of each partition */
 
@@ -31,6 +32,16 @@ static uint64_t client_memory(const struct engine *engine)
     return memory;
 }
 
+static void add_scripts(const struct engine *engine, struct memory_stats *stats)
+{
+    struct registry_stats registry;
+
+    registry_stats(engine->scripts, &registry);
+    stats->scripts = registry.source_bytes;
+    stats->functions = registry.library_bytes;
+    stats->interpreters = scripts_memory(engine);
+}
+
 void memory_stats(struct engine *engine, struct memory_stats *stats)
 {
     struct aof *aof = engine->aof;
@@ -54,7 +65,9 @@ void memory_stats(struct engine *engine, struct memory_stats *stats)
         tier_stats(engine->tier, &tier);
         stats->tier = tier.recordmap_bytes + tier.store_memory;
     }
-    stats->overhead = stats->startup + stats->clients + stats->aof_buffer + stats->tables + stats->tier;
+    add_scripts(engine, stats);
+    stats->overhead = stats->startup + stats->clients + stats->aof_buffer + stats->tables + stats->tier + stats->scripts + stats->functions +
+        stats->interpreters;
     /* What was there at the start may have been freed since. */
     if (stats->overhead > stats->used)
         stats->overhead = stats->used;

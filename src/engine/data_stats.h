@@ -11,6 +11,8 @@ struct memory_stats {
     uint64_t aof_buffer;
     uint64_t tables;            /* from hashes to entries */
     uint64_t tier;              /* the record map, and what the store holds in RAM */
+    uint64_t scripts, functions;    /* sources of EVAL; libraries */
+    uint64_t interpreters;
     uint64_t overhead, dataset;
     bool has_allocator;         /* jemalloc reports: */
     struct meter_allocator allocator;

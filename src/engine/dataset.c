@@ -1,8 +1,8 @@
 #include "engine/dataset.h"
 
 #include "base/mem.h"
-#include "engine/blocking.h"
 #include "engine/engine.h"
+#include "engine/event.h"
 #include "engine/lazy_free.h"
 #include "engine/unit.h"
 #include "engine/watch.h"
@@ -274,7 +274,7 @@ void dataset_flush(struct call *call, int db)
 {
     watch_touch_database(call->engine, db);
     flush(call, db);
-    blocking_note_database(call, db);
+    event_note_database(call, db);
     call->change_count++;
 }
 
@@ -285,7 +285,7 @@ void dataset_flush_all(struct call *call)
         flush(call, db);
     }
     for (int db = 0; db < call->partitions->db_count; db++)
-        blocking_note_database(call, db);
+        event_note_database(call, db);
     call->change_count++;
 }
 
@@ -295,8 +295,8 @@ void dataset_swap(struct call *call, int a, int b)
         watch_touch_swapped(call->engine, a, b);
         partitions_swap(call->partitions, a, b);
     }
-    blocking_note_database(call, a);
+    event_note_database(call, a);
     if (a != b)
-        blocking_note_database(call, b);
+        event_note_database(call, b);
     call->change_count++;
 }

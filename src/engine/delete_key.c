@@ -1,10 +1,10 @@
 #include "engine/delete_key.h"
 
-#include "engine/blocking.h"
+#include "engine/event.h"
 #include "engine/lazy_free.h"
 #include "engine/watch.h"
 
-void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, const char *event)
+void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum event event)
 {
     struct keyspace_watch *watch = &engine->partitions->watch;
     struct entry *entry = keyspace_entry(keyspace, handle);
@@ -13,7 +13,6 @@ void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash,
     struct bytes words[2];
     struct value value;
 
-    (void)event;
     ASSERT_LOCKED(keyspace->partition);
     partition_changing(keyspace, hash, handle);
     record = entry_record(entry);
@@ -25,8 +24,7 @@ void delete_key(struct engine *engine, struct keyspace *keyspace, uint64_t hash,
     keyspace_remove(keyspace, hash, handle, &value);
     if (watch->removed != NULL)
         watch->removed(watch->context, keyspace, hash, words[1], record);
-    watch_touch(engine, keyspace, hash, words[1]);
-    blocking_note_removed(engine, keyspace, hash, words[1]);
+    event_note_deleted(engine, keyspace, hash, words[1], event);
     if (value_is_object(&value))
         lazy_free_value(engine->lazy_free, value);
     buffer_release(&name);

@@ -1,5 +1,6 @@
 #include "engine/delivery.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/publish.h"
@@ -150,9 +151,8 @@ void delivery_catch_up(struct client *client)
 
 void delivery_hold(struct client *client)
 {
+    CHECK(!(client->flags & CLIENT_PUSHES_HELD));
     delivery_open(client);
-    if (client->flags & CLIENT_PUSHES_HELD)
-        return;
     reply_init(&client->listener->held, client->reply.protocol);
     client->flags |= CLIENT_PUSHES_HELD;
 }

@@ -36,8 +36,8 @@ size_t delivery_count(const struct client *client, enum topic_kind kind);
 /* Appends all that was sent so far to the client's output. */
 void delivery_catch_up(struct client *client);
 
-/* From now on what is delivered waits, because the client's reply is not complete: a transaction that has subscribed goes on. Twice is
- * fine. delivery_end_hold: the reply is in the client's output, and what has waited is appended; without a hold it does nothing. */
+/* From now on the client's output is a reply that is not complete: what is delivered waits. delivery_end_hold: the reply is complete,
+ * and what has waited is appended to it. They do not nest, and the protocol does not change in between. */
 void delivery_hold(struct client *client);
 void delivery_end_hold(struct client *client);
 

@@ -19,16 +19,19 @@
 #include "persist/identity.h"
 
 struct blocking;
+struct client_ids;
 struct engine;
-struct hub;
 struct watch_table;
+struct hub;
 struct lazy_free;
+struct registry;
 struct rewrite;
 struct backups;
 struct aof_switch;
 struct save;
 struct shutdown;
 struct tasks;
+struct tracking;
 struct slowlog;
 struct latency;
 struct error_stats;
@@ -59,9 +62,13 @@ struct engine {
     int worker_count;
     struct job_pool *jobs;
     struct blocking *blocking;      /* engine/blocking.h */
-    struct hub *hub;                /* pubsub/hub.h; reached by engine/publish.h. NULL: unit tests without pub/sub */
     struct watch_table *watches;    /* engine/watch.h */
+    struct running_scripts *running_scripts;        /* engine/running_scripts.h */
+    struct hub *hub;                /* pubsub/hub.h; reached by engine/publish.h. NULL: unit tests without pub/sub */
+    struct client_ids *client_ids;  /* engine/client_ids.h; NULL: unit tests without it */
+    struct tracking *tracking;      /* engine/tracking.h; the same */
     struct lazy_free *lazy_free;
+    struct registry *scripts;       /* script/registry.h */
     struct rewrite *rewrite;
     struct backups *backups;        /* lifecycle/backups.h */
     struct save *save;              /* lifecycle/save.h */
@@ -84,6 +91,8 @@ struct engine {
     _Atomic uint64_t client_last_id;
     _Atomic int64_t client_count;
     _Atomic int64_t monitor_count;  /* engine/monitor.h */
+    _Atomic int64_t event_listeners;        /* what listens to events: keys that clients wait for ... 0: events need not be reported */
+    _Atomic uint32_t event_classes; /* notify-keyspace-events, as enum event_class; 0: no client is notified */
     _Atomic int64_t blocked_count;  /* clients that wait: parked */
     _Atomic uint64_t dirty;         /* changes since the last save */
     _Atomic int64_t last_save_ms;
@@ -107,11 +116,14 @@ struct engine {
     _Atomic int64_t reply_wanted_ms;        /* wall clock: when a client last had to wait because they are too many; 0: never */
     struct client *_Atomic big_client;      /* holds the one big-call token (tier rule 7); NULL: free */
 
+    _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
 
-    _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
+
+    /* FUNCTION STATS: replies a map with `name`, `command` and `duration_ms` of the script that runs, or null. NULL: none can run. */
+    void (*reply_running_script)(struct engine *engine, struct reply *reply);
 
     /* Set by server: ends the process, with that status; any thread. All there is to do before has been done. */
     void (*end)(void *context, int status);

@@ -87,7 +87,7 @@ static bool evict_one(struct engine *engine, struct worker *worker, enum config_
             }
             if (victim.seen == 0)
                 continue;
-            delete_key(engine, keyspace, victim.hash, victim.handle, "evicted");
+            delete_key(engine, keyspace, victim.hash, victim.handle, EVENT_EVICTED);
             evicted = true;
         }
         partition_unlock(partition);

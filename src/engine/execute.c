@@ -1,5 +1,8 @@
 /* The life of a call: find, check, pass the gate of memory, run under locks (execute_locked.c), account. */
+#include <string.h>
+
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "call/command_keys.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
@@ -13,7 +16,7 @@
 
 enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_PACED = 8 };
 
-bool execute_find(struct call *call)
+static inline __attribute__((always_inline)) bool find_command(struct call *call)
 {
     struct engine *engine = call->engine;
     const struct command *command = command_find(engine->commands, call->args[0]);
@@ -59,12 +62,16 @@ static bool is_allowed(struct call *call)
     }
     if (__builtin_expect(call->client->flags & (CLIENT_MONITOR | CLIENT_LISTENS), 0) && !execute_allows_listener(call))
         return false;
+    if (__builtin_expect(engine->busy_count > 0, 0) && !(flags & COMMAND_ALLOW_BUSY)) {
+        execute_reply_busy(call);
+        return false;
+    }
     if (__builtin_expect(engine->save_failed || (aof != NULL && aof_error(aof) != STATUS_OK), 0))
         return execute_disks_allow(call, aof);
     return true;
 }
 
-void execute_find_keys(struct call *call, struct worker *worker)
+static inline __attribute__((always_inline)) void find_keys(struct call *call, struct worker *worker)
 {
     int count;
 
@@ -82,7 +89,7 @@ void execute_find_keys(struct call *call, struct worker *worker)
 }
 
 /* Memory first, pins later (tier rule 7). True if the call may go on. */
-bool execute_pass_memory_gate(struct call *call, struct worker *worker)
+static inline __attribute__((always_inline)) bool pass_memory_gate(struct call *call, struct worker *worker)
 {
     struct engine *engine = call->engine;
     bool is_replay = call->client->flags & CLIENT_REPLAY;
@@ -101,7 +108,7 @@ bool execute_pass_memory_gate(struct call *call, struct worker *worker)
     return execute_make_room(call, worker);
 }
 
-bool execute_is_paused(struct call *call)
+static inline __attribute__((always_inline)) bool is_paused(struct call *call)
 {
     struct engine *engine = call->engine;
     int64_t until = engine->pause_until_ms;
@@ -142,7 +149,7 @@ static void count_changes(struct call *call)
         atomic_fetch_add_explicit(&call->engine->dirty, call->change_count, memory_order_relaxed);
 }
 
-void execute_account(struct call *call, struct worker *worker, int64_t taken_ns)
+static inline __attribute__((always_inline)) void account(struct call *call, struct worker *worker, int64_t taken_ns)
 {
     struct command_stats *stats = command_stats_of(call->engine->commands, call->command);
 
@@ -161,11 +168,11 @@ static void finish_call(struct call *call, struct worker *worker, int64_t starte
     int64_t now_ns = clock_mono_ns();
 
     worker->clock_ns = now_ns;
-    execute_account(call, worker, UNLIKELY(call->ran_ns != 0) ? call->ran_ns : now_ns - started_ns);
+    account(call, worker, UNLIKELY(call->ran_ns != 0) ? call->ran_ns : now_ns - started_ns);
     count_changes(call);
 }
 
-static void note_rejected(struct call *call)
+void execute_count_rejected(struct call *call)
 {
     if (call->command != NULL)
         atomic_fetch_add_explicit(&command_stats_of(call->engine->commands, call->command)->rejected, 1, memory_order_relaxed);
@@ -177,9 +184,7 @@ static void drop_unwanted_reply(struct call *call)
 {
     struct client *client = call->client;
 
-    if (LIKELY(!(client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_PUSHES_HELD))))
-        return;
-    if (client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP) && !call->replied_push)
+    if (client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP) && !call->replied_push && !call->keeps_reply)
         reply_truncate(&client->reply, call->reply_start);
     client->flags &= (uint32_t)~CLIENT_REPLY_SKIP;
     if (client->flags & CLIENT_REPLY_SKIP_NEXT) {
@@ -187,6 +192,23 @@ static void drop_unwanted_reply(struct call *call)
         client->flags |= CLIENT_REPLY_SKIP;
     }
     delivery_end_hold(client);
+}
+
+static bool is_client_command(const struct command *command)
+{
+    return command != NULL && strncmp(command->name, "client", 6) == 0;
+}
+
+/* What CLIENT REPLY and CLIENT CACHING have said about this call is over. CLIENT CACHING is about the next command that is not CLIENT. */
+static void end_client_options(struct call *call)
+{
+    struct client *client = call->client;
+
+    if (LIKELY(!(client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_CACHING | CLIENT_PUSHES_HELD))))
+        return;
+    drop_unwanted_reply(call);
+    if (!is_client_command(call->command))
+        client->flags &= ~(uint32_t)CLIENT_CACHING;
 }
 
 static void end_waiting(struct engine *engine, struct client *client)
@@ -209,7 +231,7 @@ static enum run_result end_blocking(struct call *call, struct worker *worker)
     atomic_fetch_sub_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
     blocking_take_reply(worker, client);
     client->commands++;
-    drop_unwanted_reply(call);
+    end_client_options(call);
     return RUN_DONE;
 }
 
@@ -247,14 +269,14 @@ static int64_t begin_call(struct worker *worker, struct client *client)
 
 static enum attempt try_to_run(struct call *call, struct worker *worker)
 {
-    bool paused = execute_is_paused(call);
+    bool paused = is_paused(call);
 
     note_paused(call->client, call->engine, paused);
     if (paused) {
         execute_park(call, worker);         /* the cron resumes it */
         return PARKED;
     }
-    if (!execute_pass_memory_gate(call, worker))
+    if (!pass_memory_gate(call, worker))
         return call->parked ? PARKED : REFUSED;
     if (UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE)) && !(call->client->flags & CLIENT_REPLAY))
         return execute_unit(call, worker);
@@ -263,7 +285,7 @@ static enum attempt try_to_run(struct call *call, struct worker *worker)
 
 static void note_refused(struct call *call)
 {
-    note_rejected(call);
+    execute_count_rejected(call);
     transaction_note_refused(call->client);
 }
 
@@ -271,7 +293,9 @@ static void note_refused(struct call *call)
 static enum run_result end_refused(struct call *call)
 {
     note_refused(call);
-    drop_unwanted_reply(call);
+    if (call->command != NULL && call->command->flags & COMMAND_RUNS_QUEUE)
+        execute_discard(call);
+    end_client_options(call);
     note_paused(call->client, call->engine, false);
     end_waiting(call->engine, call->client);
     return RUN_DONE;
@@ -297,7 +321,7 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
 
 static enum run_result end_done(struct call *call, struct worker *worker, bool ran)
 {
-    drop_unwanted_reply(call);
+    end_client_options(call);
     end_waiting(call->engine, call->client);
     if (ran)
         notify_monitors(call, worker);
@@ -315,7 +339,7 @@ static enum run_result end_queued(struct call *call, struct worker *worker)
     }
     transaction_queue(call);
     if (call->failed)
-        note_rejected(call);
+        execute_count_rejected(call);
     return end_done(call, worker, false);
 }
 
@@ -344,13 +368,13 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
     if (UNLIKELY(client->unit != NULL)) {
         attempt = unit_resume(&call, worker) == RUN_PARKED ? PARKED : RAN;
     } else {
-        if (!execute_find(&call) || !is_allowed(&call))
+        if (!find_command(&call) || !is_allowed(&call))
             return end_refused(&call);
         if (UNLIKELY(client->flags & CLIENT_MULTI) && !(call.command->flags & COMMAND_NOT_QUEUED))
             return end_queued(&call, worker);
         client->last_command = call.command;
         if (call.command->keys != NULL)
-            execute_find_keys(&call, worker);
+            find_keys(&call, worker);
         attempt = try_to_run(&call, worker);
     }
     if (attempt == PARKED)
@@ -361,6 +385,14 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         note_refused(&call);
     return end_done(&call, worker, attempt == RAN);
 }
+
+/* The same for the other files of execute. */
+
+bool execute_find(struct call *call) { return find_command(call); }
+void execute_find_keys(struct call *call, struct worker *worker) { find_keys(call, worker); }
+bool execute_is_paused(struct call *call) { return is_paused(call); }
+bool execute_pass_memory_gate(struct call *call, struct worker *worker) { return pass_memory_gate(call, worker); }
+void execute_account(struct call *call, struct worker *worker, int64_t taken_ns) { account(call, worker, taken_ns); }
 
 void engine_prefetch(struct worker *worker, const struct client *client, const struct bytes *args, int arg_count, int stage)
 {

@@ -6,9 +6,11 @@
 #include "base/check.h"
 #include "call/witness.h"
 #include "engine/blocking.h"
+#include "engine/event.h"
 #include "engine/expiry.h"
 #include "engine/memory.h"
 #include "engine/unit.h"
+#include "engine/tracking.h"
 #include "tier/image.h"
 
 /* The partitions a call needs, as a set; locked in ascending order. */
@@ -98,6 +100,12 @@ static bool is_promised(const struct call *call, const struct worker *worker, co
     return false;
 }
 
+/* Its old value does not matter; unless a notification depends on it. */
+static bool is_overwritten_blindly(const struct call *call, const struct call_key *key)
+{
+    return (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW && (!event_needs_old_value(call->engine) || call->client->flags & CLIENT_REPLAY);
+}
+
 /* With the partitions locked: finds each key's entry, and asks the tier for those that may be cold. A key that is only overwritten
  * need not be loaded. */
 static enum residency look_up(struct call *call, struct worker *worker)
@@ -134,7 +142,7 @@ static enum residency look_up(struct call *call, struct worker *worker)
                 return REAPED;
             continue;
         }
-        if (tier == NULL || key->flags & KEY_NOT_KEY || (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW)
+        if (tier == NULL || key->flags & KEY_NOT_KEY || is_overwritten_blindly(call, key))
             continue;
         if (call->client->flags & CLIENT_REPLAY) {
             if (tier_is_loading(tier, keyspace, key->hash, call->args[key->arg])) {
@@ -283,6 +291,18 @@ static bool may_hold(struct call *call, uint64_t held_before)
     return false;
 }
 
+/* The changes are in the log. A call that runs again reports the keys that it does not find when it does. The events of a unit are
+ * published when its changes are in the log. */
+static void publish_events(struct call *call, struct worker *worker, enum residency residency)
+{
+    if (residency != RESIDENT || call->asks || call->parked)
+        event_list_forget_misses(&worker->events);
+    if (call->events != NULL)
+        event_list_move(call->events, &worker->events);
+    else
+        event_publish(call->engine, worker, &worker->events, call->client->lsn_needed);
+}
+
 /* One of these partitions that another unit owns; NULL: there is none. */
 static struct partition *find_owned(const struct call *call, const struct partition_set *set)
 {
@@ -408,6 +428,10 @@ enum run_result execute_once(struct call *call, struct worker *worker)
         else
             propagate_in_unit(call);
     }
+    if (__builtin_expect(!event_list_is_empty(&worker->events), 0))
+        publish_events(call, worker, residency);
+    if (UNLIKELY(call->client->flags & CLIENT_TRACKING) && residency == RESIDENT && !call->asks && !call->parked)
+        tracking_remember(call);
     if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY) && call->unit == NULL)
         blocking_register(call, worker);
     unlock_keys(call, &set);

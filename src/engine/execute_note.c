@@ -25,7 +25,7 @@ void execute_note_call(struct call *call, int64_t us)
     int64_t slow_us = config_number(config, CONFIG_SLOWLOG_LOG_SLOWER_THAN);
     int64_t latency_ms = config_number(config, CONFIG_LATENCY_MONITOR_THRESHOLD);
 
-    if (call->failed)
+    if (call->failed && !call->error_counted)
         execute_note_error(call);
     if (slow_us >= 0 && us >= slow_us && !(call->command->flags & COMMAND_SKIP_SLOWLOG)) {
         slowlog_note(call->engine->slowlog, (size_t)config_number(config, CONFIG_SLOWLOG_MAX_LEN), secrets_hide(call),

@@ -28,11 +28,15 @@ enum residency {
 /* Finds the call's command, and checks the number of its arguments. False: the error was replied. */
 bool execute_find(struct call *call);
 void execute_find_keys(struct call *call, struct worker *worker);
+/* Counts a call that was refused; its error has been replied. */
+void execute_count_rejected(struct call *call);
 /* Counts a call that has ended. */
 void execute_account(struct call *call, struct worker *worker, int64_t taken_ns);
 
 /* execute_unit.c: a request that is run as a unit, or queued for one; false: it was refused. */
 enum attempt { RAN, PARKED, REFUSED };
+/* An EXEC was refused, with an error: the transaction is discarded, and the error is given as the reason. */
+void execute_discard(struct call *call);
 enum attempt execute_unit(struct call *call, struct worker *worker);
 
 /* execute_locked.c. Locks, runs, unlocks. Afterwards the call is parked, asks for more keys, or is done. */
@@ -47,9 +51,9 @@ void execute_note_error(struct call *call);
 
 void execute_reply_unknown(struct call *call);
 void execute_reply_unknown_child(struct call *call, const struct command *container);
+void execute_reply_busy(struct call *call);
 /* Asked for monitors and clients that get messages; these are caught up. False: the call is refused, with an error. */
 bool execute_allows_listener(struct call *call);
-void execute_reply_busy(struct call *call);
 /* Asked when a dump or the log has failed. False: the call is refused, with an error. */
 bool execute_disks_allow(struct call *call, struct aof *aof);
 

@@ -42,6 +42,11 @@ void execute_reply_unknown_child(struct call *call, const struct command *contai
         (int)call->args[1].size, call->args[1].data).data, upper_name(call, container));
 }
 
+void execute_reply_busy(struct call *call)
+{
+    reply_errorf(call, "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
+}
+
 /* All of them get what was sent before the call, so that it is not after the call's reply. */
 bool execute_allows_listener(struct call *call)
 {
@@ -62,11 +67,6 @@ bool execute_allows_listener(struct call *call)
         return false;
     }
     return true;
-}
-
-void execute_reply_busy(struct call *call)
-{
-    reply_errorf(call, "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
 }
 
 /* A dump or the log cannot be written: writes are refused, and so is PING, so that monitoring notices. */

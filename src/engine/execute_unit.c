@@ -1,15 +1,17 @@
 /* A request that is run as a unit: what is checked before, with the flags of all commands that it may run. */
 #include "engine/execute_private.h"
 
+#include "engine/script_run.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
 
-/* The error that was replied becomes the reason why the transaction is discarded. */
-static void discard_transaction(struct call *call)
+void execute_discard(struct call *call)
 {
     struct buffer *out = &call->reply->out;
     struct bytes error = bytes_of(out->data + call->reply_start + 1, out->size - call->reply_start - 3);
 
+    if (error.size > 4 && memcmp(error.data, "ERR ", 4) == 0)
+        error = bytes_of(error.data + 4, error.size - 4);
     error = arena_copy(call->arena, error);
     reply_truncate(call->reply, call->reply_start);
     transaction_end(call->client);
@@ -41,22 +43,38 @@ static enum attempt refuse(struct call *call)
     if (call->parked)
         return PARKED;
     if (call->command->flags & COMMAND_RUNS_QUEUE)
-        discard_transaction(call);
+        execute_discard(call);
     return REFUSED;
+}
+
+/* EVAL, FCALL ... */
+static enum attempt run_script(struct call *call, struct worker *worker)
+{
+    struct script_start start;
+
+    if (!script_find(call, &start) || !script_pass_gates(call, worker, &start) || unit_load(call, worker) != UNIT_IS_RESIDENT) {
+        script_start_release(&start);
+        return call->parked || call->requester->pending > 0 ? PARKED : REFUSED;
+    }
+    return unit_run(call, worker, &start) == RUN_PARKED ? PARKED : RAN;
 }
 
 enum attempt execute_unit(struct call *call, struct worker *worker)
 {
+    if (call->command->prepare != NULL && !call->command->prepare(call))
+        return call->parked ? PARKED : RAN;
     if (call->command->flags & COMMAND_RUNS_QUEUE) {
         if (!unit_may_exec(call))
             return RAN;
         if (!pass_gates(call, worker))
             return refuse(call);
     }
+    if (call->command->flags & COMMAND_UNIT && !(call->command->flags & COMMAND_RUNS_QUEUE))
+        return run_script(call, worker);
     switch (unit_load(call, worker)) {
     case UNIT_IS_RESIDENT: break;
     case UNIT_IS_LOADING: return PARKED;
     case UNIT_CANT_LOAD: return refuse(call);
     }
-    return unit_run(call, worker) == RUN_PARKED ? PARKED : RAN;
+    return unit_run(call, worker, NULL) == RUN_PARKED ? PARKED : RAN;
 }

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "engine/delete_key.h"
-#include "engine/watch.h"
+#include "engine/event.h"
 #include "engine/worker.h"
 #include "tier/tier.h"
 
@@ -49,17 +49,17 @@ size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, ui
     value = entry_value(entry);
     if (entry_death_ms(entry) <= now_ms && entry_death_ms(entry) >= 0) {
         count = hash_count(&value);
-        delete_key(engine, keyspace, hash, handle, "hexpired");
+        delete_key(engine, keyspace, hash, handle, EVENT_HEXPIRED);
         return count;
     }
     keyspace_assert_locked(keyspace);
     partition_changing(keyspace, hash, handle);
     count = hash_remove_expired(&value, now_ms, EXPIRY_FIELDS_A_STEP, collect_dead_field, &dead);
     log_dead_fields(engine, keyspace, entry_key(entry), &dead);
-    watch_touch(engine, keyspace, hash, entry_key(entry));
     keyspace_mark_dirty(keyspace, entry);
     handle = keyspace_set_value(keyspace, hash, handle, &value);
     keyspace_note_times(keyspace, hash, handle, now_ms);
+    event_note(engine, NULL, keyspace, hash, entry_key(keyspace_entry(keyspace, handle)), EVENT_HEXPIRED);
     buffer_release(&dead.text);
     atomic_fetch_add_explicit(&engine->dirty, count, memory_order_relaxed);
     return count;
@@ -85,7 +85,7 @@ static void expire_entry(void *context, struct keyspace *keyspace, uint64_t hash
             return;
         }
     }
-    delete_key(expiry->engine, keyspace, hash, handle, "expired");
+    delete_key(expiry->engine, keyspace, hash, handle, EVENT_EXPIRED);
     expiry->count++;
 }
 

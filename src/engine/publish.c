@@ -57,14 +57,13 @@ bool publish_message(struct call *call, enum topic_kind kind, struct bytes chann
     *receivers = 0;
     if (!hub_has_receivers(engine->hub, kind))
         return true;
-    if (call->unit != NULL) {
-        publish_collect(engine, &call->unit->messages, kind, channel, text);
-        *receivers = (int64_t)hub_receivers(engine->hub, kind, channel);
-        return true;
-    }
     if (!(call->client->flags & CLIENT_NO_BLOCKING) && must_wait(engine)) {
         execute_park(call, worker);
         return false;
+    }
+    if (call->unit != NULL) {
+        *receivers = unit_publish(call->unit, kind, channel, text);
+        return true;
     }
     publication = publication_create(engine->worker_count, kind, channel, text);
     publication->lsn = call->client->lsn_needed;

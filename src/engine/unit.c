@@ -5,10 +5,16 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/blocking.h"
+#include "engine/delivery.h"
+#include "engine/event.h"
 #include "engine/execute_private.h"
 #include "engine/memory_queue.h"
+#include "engine/running_scripts.h"
+#include "engine/script_run.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
+
+enum { BUFFERS_KEPT = 64 * 1024 };
 
 /* The claim was granted: its client's worker goes on with it. Under the owners' lock. */
 static void wake_claimant(struct claim *claim)
@@ -20,31 +26,55 @@ static void wake_claimant(struct claim *claim)
 
 static struct unit *create(struct call *call, struct worker *worker)
 {
-    struct unit *unit = worker->unit_spare != NULL ? worker->unit_spare : mem_alloc(sizeof(*unit));
+    struct unit *unit = worker->unit_spare;
 
+    if (unit == NULL) {
+        unit = mem_zalloc(sizeof(*unit));
+        arena_init(&unit->arena);
+        aof_group_init(&unit->group);
+        reply_init(&unit->reply, 2);
+    }
     worker->unit_spare = NULL;
-    *unit = (struct unit){ .worker = worker, .client = call->client, .command = call->command };
+    *unit = (struct unit){ .worker = worker, .client = call->client, .command = call->command, .arena = unit->arena,
+        .group = unit->group, .reply = unit->reply, .events = unit->events };
+    unit->reply.protocol = call->client->reply.protocol;
     claim_init(&unit->claim, wake_claimant, unit);
-    arena_init(&unit->arena);
-    aof_group_init(&unit->group);
-    reply_init(&unit->reply, call->client->reply.protocol);
     unit->releases_pins = !(call->command->flags & COMMAND_EXCLUSIVE) && call->client->transaction == NULL;
     call->client->unit = unit;
     return unit;
 }
 
+static void free_unit(struct unit *unit)
+{
+    arena_release(&unit->arena);
+    aof_group_release(&unit->group);
+    event_list_release(&unit->events);
+    reply_release(&unit->reply);
+    mem_free(unit);
+}
+
+/* One is kept, with its buffers unless they are large. */
 static void destroy(struct unit *unit)
 {
     struct worker *worker = unit->worker;
 
     unit->client->unit = NULL;
-    arena_release(&unit->arena);
-    aof_group_release(&unit->group);
-    reply_release(&unit->reply);
-    if (worker->unit_spare == NULL)
-        worker->unit_spare = unit;
-    else
-        mem_free(unit);
+    script_start_release(&unit->start);
+    if (worker->unit_spare != NULL || unit->group.text.capacity + unit->reply.out.capacity > BUFFERS_KEPT) {
+        free_unit(unit);
+        return;
+    }
+    arena_reset(&unit->arena);
+    aof_group_clear(&unit->group);
+    reply_truncate(&unit->reply, 0);
+    worker->unit_spare = unit;
+}
+
+void unit_free_spare(struct worker *worker)
+{
+    if (worker->unit_spare != NULL)
+        free_unit(worker->unit_spare);
+    worker->unit_spare = NULL;
 }
 
 /* The partition has no promise to keep any more, and is locked. */
@@ -116,10 +146,23 @@ void unit_note_busy(struct unit *unit, int64_t ran_ns)
     if (unit->claim.busy || ran_ns / 1000000 < config_number(engine->config, CONFIG_BUSY_REPLY_THRESHOLD))
         return;
     unit->claim.busy = true;
+    running_script_publish(unit);
     unit->counts_as_busy = unit->owns_all;
     if (unit->counts_as_busy)
         engine->busy_count++;
     owners_wake(&engine->partitions->owners, &unit->claim);
+}
+
+static void send_messages(struct unit *unit)
+{
+    struct engine *engine = unit->worker->engine;
+    uint64_t lsn = unit->client->lsn_needed;
+
+    if (event_list_is_empty(&unit->events) && unit->messages.first == NULL)
+        return;
+    tracking_send(engine, unit->worker, &unit->events.changed, lsn);
+    event_collect(engine, &unit->events, &unit->messages);
+    publish_send(engine, unit->worker, &unit->messages, lsn);
 }
 
 /* The unit's changes go into the log, in one piece, while no other unit can see them. */
@@ -138,24 +181,26 @@ static void commit(struct unit *unit)
     }
     if (client->lsn_needed > worker->turn.lsn_seen)
         worker->turn.lsn_seen = client->lsn_needed;
+    send_messages(unit);
     blocking_promise_noted(worker, unit);
-    publish_send(engine, worker, &unit->messages, client->lsn_needed);
     give_partitions(unit, lsn);
     if (unit->change_count > 0)
         atomic_fetch_add_explicit(&engine->dirty, unit->change_count, memory_order_relaxed);
 }
 
-/* Its own requests' attempts have changed nothing: all it has is given up. */
+/* The attempt has changed nothing but what had expired: all the unit has is given up. */
 static void start_over(struct unit *unit, struct call *call)
 {
-    CHECK(unit->change_count == 0 && unit->group.count == 0 && unit->noted_first == NULL);
-    give_partitions(unit, 0);
+    CHECK(unit->change_count == 0 && unit->messages.first == NULL);
+    event_list_forget_misses(&unit->events);
+    commit(unit);
+    aof_group_clear(&unit->group);
     arena_reset(&unit->arena);
     reply_truncate(&unit->reply, 0);
-    publish_drop(&unit->messages);
     unit->failed = false;
     unit->stop = UNIT_GOES_ON;
     unit->restarts++;
+    unit->worker->turn.random = unit->random;
     turn_count(&unit->worker->turn, STAT_UNIT_RESTARTS, 1);
     unit_want(unit, call);
     unit->claim.wants_token = true;
@@ -173,6 +218,7 @@ static void main_of_unit(void *context)
     else
         unit_call(unit, &call);
     unit->failed = call.failed;
+    unit->error_counted = call.error_counted;
 }
 
 /* Runs the fiber. False: it is suspended. */
@@ -186,6 +232,8 @@ static bool enter(struct unit *unit)
         CHECK(unit->fiber != NULL);
         unit->began_ns = clock_mono_ns();
         unit->now_ms = worker->turn.now_ms;
+        if (unit->restarts == 0)
+            unit->random = worker->turn.random;
     }
     unit->wait = UNIT_RUNS;
     unit->entered_ns = clock_mono_ns();
@@ -223,7 +271,9 @@ static enum run_result finish(struct unit *unit, struct call *call)
     commit(unit);
     client->flags &= ~(uint32_t)CLIENT_NO_BLOCKING;
     call->failed = unit->failed;
+    call->error_counted = unit->error_counted;
     deliver_reply(unit);
+    call->keeps_reply = unit->keeps_reply;
     call->ran_ns = unit->ran_ns;
     destroy(unit);
     return RUN_DONE;
@@ -259,6 +309,17 @@ static enum run_result put_off(struct unit *unit, struct call *call, struct work
     return RUN_PARKED;
 }
 
+/* A client that gets messages gets them after the reply, which comes in one piece. */
+static void hold_pushes(struct unit *unit, const struct call *call)
+{
+    struct client *client = unit->client;
+
+    if (client->flags & CLIENT_PUSHES_HELD)
+        return;
+    if (client->listener != NULL || unit_flags(call) & COMMAND_PUBSUB)
+        delivery_hold(client);
+}
+
 static enum run_result go_on(struct unit *unit, struct call *call, struct worker *worker)
 {
     for (;;) {
@@ -269,6 +330,7 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
             if (must_not_write(unit))
                 return put_off(unit, call, worker);
             unit->client->flags |= CLIENT_NO_BLOCKING;
+            hold_pushes(unit, call);
         }
         if (!enter(unit))
             return RUN_PARKED;
@@ -282,9 +344,12 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
     }
 }
 
-enum run_result unit_run(struct call *call, struct worker *worker)
+enum run_result unit_run(struct call *call, struct worker *worker, const struct script_start *start)
 {
     struct unit *unit = create(call, worker);
+
+    if (start != NULL)
+        unit->start = *start;
 
     unit->args = call->args;
     unit->arg_count = call->arg_count;

@@ -22,11 +22,14 @@
 #include "base/fiber.h"
 #include "call/call.h"
 #include "engine/engine.h"
-#include "engine/publish.h"
 #include "keyspace/owners.h"
+#include "engine/event_list.h"
+#include "engine/publish.h"
+#include "engine/script_start.h"
 #include "persist/aof.h"
 
 struct noted_key;
+struct running_script;
 struct worker;
 
 enum unit_wait {
@@ -53,33 +56,44 @@ struct unit {
     struct fiber *fiber;                /* NULL: it has not begun */
     struct arena arena;
     struct reply reply;                 /* the client's, when the unit has ended */
-    bool failed;                        /* the request was replied an error */
+    bool failed, error_counted;         /* the request was replied an error; it is in the statistics already */
     enum unit_wait wait;
     enum unit_stop stop;
     int restarts;
+    bool keeps_reply;                   /* see struct call */
     bool owns_all;
     bool counts_as_busy;                /* in engine->busy_count */
     bool releases_pins;                 /* after each call: scripts, which may read more than fits */
     int64_t now_ms;                     /* wall clock: the time for all its calls */
     int64_t entered_ns, ran_ns;         /* monotonic clock: when the fiber was last entered; how long it has run in all */
     int64_t began_ns;                   /* monotonic clock: when it began to run */
+    struct random random;               /* the worker's generator as it was before the first attempt: all attempts draw the same numbers */
     struct aof_group group;             /* what will be logged */
     uint64_t change_count;
+    /* What will be sent to other clients when it is logged: notifications, in the order of the changes; and before them messages of PUBLISH,
+     * with the notifications of what came before. */
+    struct event_list events;
+    struct publish_batch messages;
     struct noted_key *noted_first, *noted_last;     /* keys that may serve waiting clients afterwards */
-    struct publish_batch messages;      /* that it has published: sent when it is committed */
-    void *script;                       /* the script that runs; NULL: none */
+    struct script_start start;          /* what the request is to run; or not found yet */
+    bool has_written;                   /* its script has called a command that writes */
+    struct running_script *script;                       /* the script that runs; NULL: none */
     _Atomic bool has_changed;           /* some call has changed something */
     _Atomic int kill;                   /* enum unit_kill that was asked for */
     struct unit *prev, *next;           /* in the engine's list. units_lock */
 };
 
-/* A request whose command is run as a unit. `call` has its command and keys; gates have been passed. Called again with each attempt and
- * whenever the client is resumed. */
-enum run_result unit_run(struct call *call, struct worker *worker);
+/* A request whose command is run as a unit. `call` has its command and keys; gates have been passed. `start`: what a script's request is to
+ * run, which the unit takes over; NULL: it is none. */
+enum run_result unit_run(struct call *call, struct worker *worker, const struct script_start *start);
 
 /* On the fiber. Runs a command for the unit, of which `call` has command, client, reply and arguments, and waits for what it needs. False:
  * the unit is to end (unit->stop); nothing was replied. */
 bool unit_call(struct unit *unit, struct call *call);
+/* A call of the unit publishes a message: it is sent when the unit ends. Returns how many clients would get it now. */
+int64_t unit_publish(struct unit *unit, enum topic_kind kind, struct bytes channel, struct bytes text);
+/* On the fiber: runs a command that runs calls of its own (EVAL in EXEC). */
+void unit_run_inner(struct unit *unit, struct call *call);
 /* On the fiber: a call of the unit that is to be run: the arguments are borrowed. */
 struct call unit_new_call(struct unit *unit, struct client *client, struct reply *reply, const struct bytes *args, int arg_count);
 
@@ -93,6 +107,8 @@ void unit_note_busy(struct unit *unit, int64_t ran_ns);
 
 /* The client is being closed, and its unit waits to begin: the unit is dropped. False: it has begun, and has to go on to its end. */
 bool unit_drop(struct unit *unit);
+/* Frees what the worker keeps for its next unit. */
+void unit_free_spare(struct worker *worker);
 /* The client was closed while the unit was suspended. It goes on, and then the client's memory is discarded. */
 void unit_resume_orphan(struct worker *worker, struct client *client);
 

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "engine/blocking.h"
+#include "engine/event.h"
 #include "engine/execute_private.h"
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
@@ -30,6 +31,7 @@ struct call unit_new_call(struct unit *unit, struct client *client, struct reply
         .client = client,
         .requester = unit->client,
         .unit = unit,
+        .events = &unit->events,
         .reply = reply,
         .args = args,
         .arg_count = arg_count,
@@ -168,15 +170,34 @@ bool unit_go_on(struct unit *unit)
     return unit->stop == UNIT_GOES_ON;
 }
 
+int64_t unit_publish(struct unit *unit, enum topic_kind kind, struct bytes channel, struct bytes text)
+{
+    struct engine *engine = unit->worker->engine;
+
+    event_collect(engine, &unit->events, &unit->messages);
+    publish_collect(engine, &unit->messages, kind, channel, text);
+    return publish_receivers(engine, kind, channel);
+}
+
+void unit_run_inner(struct unit *unit, struct call *call)
+{
+    int64_t began_ns = clock_mono_ns();
+
+    call->command->run(call);
+    execute_account(call, unit->worker, clock_mono_ns() - began_ns);
+}
+
 bool unit_call(struct unit *unit, struct call *call)
 {
     struct worker *worker = unit->worker;
+    struct arena_mark mark;
     int64_t began_ns;
 
     if (!unit_go_on(unit))
         return false;
     wait_for_memory(unit);
     began_ns = clock_mono_ns();
+    mark = arena_mark(&unit->arena);
     if (call->command->keys != NULL)
         execute_find_keys(call, worker);
     if (!run(unit, call))
@@ -189,5 +210,6 @@ bool unit_call(struct unit *unit, struct call *call)
         unit->has_changed = true;
     unit->change_count += call->change_count;
     execute_account(call, worker, clock_mono_ns() - began_ns);
+    arena_rewind(&unit->arena, mark);
     return true;
 }

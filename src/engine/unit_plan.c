@@ -49,7 +49,7 @@ bool unit_may_write(const struct unit *unit)
     const struct transaction *transaction = unit->command->flags & COMMAND_RUNS_QUEUE ? unit->client->transaction : NULL;
     uint32_t flags = transaction != NULL ? transaction->flags : unit->command->flags;
 
-    return flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE);
+    return flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE) && !unit->start.reads_only;
 }
 
 /* A key that is known in advance. */
@@ -152,7 +152,7 @@ void unit_want(struct unit *unit, struct call *call)
     if (call->command->flags & COMMAND_RUNS_QUEUE)
         watch_add_partitions(call->client, &unit->claim.wanted);
     else
-        unit->claim.wants_token = !(call->command->flags & COMMAND_READONLY);
+        unit->claim.wants_token = !unit->start.reads_only;
 }
 
 struct loading {

@@ -1,7 +1,7 @@
 #include "engine/watch.h"
 
 #include "base/mem.h"
-#include "engine/engine.h"
+#include "engine/event.h"
 #include "engine/transaction.h"
 #include "keyspace/entry.h"
 #include "value/hash.h"
@@ -21,15 +21,18 @@ struct watch {
 };
 
 struct watch_table {
+    struct engine *engine;
     _Atomic uint64_t watch_count, client_count;
     uint32_t partition_count;
     struct watch *lists[];          /* by partition, under its lock */
 };
 
-struct watch_table *watch_table_create(uint32_t partition_count)
+struct watch_table *watch_table_create(struct engine *engine)
 {
+    uint32_t partition_count = engine->partitions->count;
     struct watch_table *table = mem_zalloc(sizeof(*table) + partition_count * sizeof(struct watch *));
 
+    table->engine = engine;
     table->partition_count = partition_count;
     return table;
 }
@@ -92,6 +95,7 @@ void watch_add(struct call *call, const struct key *key)
     transaction->watch_count++;
     table->watch_count++;
     link_watch(watch, &table->lists[partition->index]);
+    event_count_listener(call->engine, 1);
 }
 
 static void unlink_watch(struct watch *watch)
@@ -100,6 +104,7 @@ static void unlink_watch(struct watch *watch)
     *(watch->prev != NULL ? &watch->prev->next : &watch->table->lists[watch->partition->index]) = watch->next;
     if (watch->next != NULL)
         watch->next->prev = watch->prev;
+    event_count_listener(watch->table->engine, -1);
     partition_unlock(watch->partition);
 }
 
@@ -127,7 +132,7 @@ void watch_touch(struct engine *engine, const struct keyspace *keyspace, uint64_
 {
     struct watch_table *table = engine->watches;
 
-    if (table == NULL || atomic_load_explicit(&table->watch_count, memory_order_relaxed) == 0)
+    if (table == NULL)
         return;
     for (struct watch *watch = table->lists[keyspace->partition->index]; watch != NULL; watch = watch->next) {
         if (watch->hash == hash && watch->db == keyspace->db && bytes_equal(key_of(watch), key))

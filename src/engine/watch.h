@@ -15,7 +15,7 @@ struct engine;
 struct watch;
 struct watch_table;
 
-struct watch_table *watch_table_create(uint32_t partition_count);
+struct watch_table *watch_table_create(struct engine *engine);
 void watch_table_destroy(struct watch_table *table);        /* NULL is fine */
 
 /* The call's client watches this open key; once, however often it is asked. The key's partition is locked. */

@@ -6,13 +6,16 @@
 #include "config/limits.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
+#include "engine/client_ids.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
 #include "engine/monitor.h"
+#include "engine/scripts.h"
 #include "engine/transaction.h"
 #include "engine/unit.h"
+#include "engine/tracking.h"
 
 void worker_init(struct worker *worker, struct engine *engine, int index)
 {
@@ -30,9 +33,11 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
 void worker_release(struct worker *worker)
 {
     blocking_drop_notes(worker);
+    scripts_release(worker);
     delivery_stop(worker);
+    event_list_release(&worker->events);
     mem_free(worker->deadlines);
-    mem_free(worker->unit_spare);
+    unit_free_spare(worker);
     fiber_pool_release(&worker->fibers);
     arena_release(&worker->arena);
     mailbox_release(&worker->mailbox);
@@ -172,6 +177,8 @@ void worker_add_client(struct worker *worker, struct client *client)
         worker->clients->prev = client;
     worker->clients = client;
     worker->client_count++;
+    if (worker->engine->client_ids != NULL)
+        client_ids_add(worker->engine->client_ids, client);
 }
 
 bool worker_remove_client(struct worker *worker, struct client *client)
@@ -184,8 +191,11 @@ bool worker_remove_client(struct worker *worker, struct client *client)
         client->next->prev = client->prev;
     worker->client_count--;
     monitor_end(client);
-    delivery_forget(client);
     client->dead = true;
+    tracking_forget(client);
+    delivery_forget(client);
+    if (client->worker->engine->client_ids != NULL)
+        client_ids_remove(client->worker->engine->client_ids, client);
     if (client->unit != NULL && !unit_drop(client->unit))
         return false;           /* it goes on (unit_resume_orphan) */
     return worker_let_client_go(worker, client);

@@ -7,12 +7,14 @@
 #include "base/arena.h"
 #include "base/fiber.h"
 #include "call/call.h"
+#include "engine/event_list.h"
 #include "engine/mail.h"
 #include "tier/tier.h"
 
 struct engine;
-struct subscribers;
+struct registry_view;
 struct unit;
+struct subscribers;
 
 enum { WORKER_KEYS = 32 };
 
@@ -23,6 +25,7 @@ struct worker {
     struct arena arena;             /* this worker */
     struct call_key keys[WORKER_KEYS];
     struct load_batch loads;        /* this worker: posted at the end of the turn */
+    struct event_list events;       /* this worker: of the call that runs */
     struct client *clients;         /* this worker: all, newest first */
     int client_count;
     struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order */
@@ -34,6 +37,8 @@ struct worker {
     struct subscribers *subscribers;        /* this worker: of its clients (engine/delivery.h); NULL: there were none yet */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
+    struct registry_view *scripts;  /* this worker: engine/scripts.h; NULL until it needs an interpreter */
+    _Atomic uint64_t script_memory; /* bytes of that interpreter */
     struct fiber_pool fibers;       /* this worker: of its units */
     struct unit *unit_spare;        /* this worker: memory for the next unit; or NULL */
     uint32_t expire_next;           /* partition where the active expiry goes on */

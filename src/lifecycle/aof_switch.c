@@ -181,6 +181,7 @@ static bool create_log(struct aof_switch *aof_switch, struct message *message)
         .dir = path, .name = name, .fsync = fsync_policy(engine->config), .load_truncated = true, .first_lsn = first_number(aof_switch),
         .meter = engine->meter,
     };
+    struct checkpoint_data data = { engine->tier, engine->partitions, engine->scripts };
     struct identity identity = engine->identity;
     struct aof *aof = NULL;
     bool good = false;
@@ -193,7 +194,7 @@ static bool create_log(struct aof_switch *aof_switch, struct message *message)
         *retired = (struct retired){ aof_switch->retired, aof };
         aof_switch->retired = retired;
         good = aof_start(aof, message) == STATUS_OK && identity_keep(path, name, &identity, message) == STATUS_OK &&
-               checkpoint_begin_log(aof, engine->tier, engine->partitions, path, name, publish, aof_switch, message) == STATUS_OK &&
+               checkpoint_begin_log(aof, &data, path, name, publish, aof_switch, message) == STATUS_OK &&
                replace_log_directory(path, place, message);
         if (!good) {
             unpublish(engine);

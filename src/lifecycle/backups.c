@@ -54,11 +54,12 @@ static enum status make_backup(struct backups *backups, const struct backup_plac
     struct engine *engine = backups->engine;
     struct backup_done *done = backups->done;
     char *root = config_string(engine->config, CONFIG_BACKUP_DIR);
+    struct checkpoint_data data = { engine->tier, engine->partitions, engine->scripts };
     bool allowed = backups->place == BACKUPS_ANYWHERE || backup_is_below(backups->dir, ".", root);
 
     mem_free(root);
     if (allowed)
-        return backup_make(engine->tier, engine->partitions, places, backups->dir, &backups->stop, &done->result, &done->message);
+        return backup_make(&data, places, backups->dir, &backups->stop, &done->result, &done->message);
     message_set(&done->message, "'%.100s' is not below dir or backup-dir; another place needs "
         "enable-protected-configs", backups->dir);
     return STATUS_INVALID;

@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "engine/evict.h"
 #include "engine/memory.h"
+#include "engine/scripts.h"
 #include "persist/rdb_format.h"
 #include "persist/rdb_reader.h"
 #include "value/codec.h"
@@ -33,6 +34,7 @@ struct import {
     struct engine *engine;
     struct worker worker;
     struct rdb_reader *reader;
+    struct scripts_load functions;
     enum import_expired expired;
     aof_import_progress *progress;
     void *context;
@@ -230,6 +232,31 @@ static void note_aux(const struct import *import, const struct rdb_part *part)
         log_write(import->engine->log, LOG_LEVEL_NOTICE, "RDB age %" PRId64 " seconds", import->worker.turn.now_ms / 1000 - ctime_s);
 }
 
+static enum status take_function(struct import *import, const struct rdb_part *part)
+{
+    struct buffer error = { 0 };
+    enum status status = STATUS_OK;
+
+    if (!registry_load_text(&import->functions.load, part->value, &error)) {
+        status = fail(import, STATUS_CORRUPT, "The library of functions at offset %" PRIu64 " can't be loaded: %.*s", part->offset,
+            (int)error.size, error.data);
+    }
+    buffer_release(&error);
+    return status;
+}
+
+/* All at once: a library may use names that another one has only as long as that one is not there. */
+static enum status publish_functions(struct import *import)
+{
+    struct buffer error = { 0 };
+    enum status status = STATUS_OK;
+
+    if (import->functions.load.count > 0 && !registry_load_publish(&import->functions.load, REGISTRY_ADDS, &error))
+        status = fail(import, STATUS_CORRUPT, "The RDB file's functions can't be loaded: %.*s", (int)error.size, error.data);
+    buffer_release(&error);
+    return status;
+}
+
 static enum status take_part(struct import *import, const struct rdb_part *part)
 {
     switch (part->kind) {
@@ -239,8 +266,7 @@ static enum status take_part(struct import *import, const struct rdb_part *part)
     case RDB_PART_KEY:
         return take_key(import, part);
     case RDB_PART_FUNCTION:
-        return fail(import, STATUS_VERSION, "The RDB file has a library of functions at offset %" PRIu64 ", which this version of Kelvin does not "
-            "have: FUNCTION FLUSH and SAVE in the old server leave them out", part->offset);
+        return take_function(import, part);
     case RDB_PART_DB:
     case RDB_PART_RESIZE:
     case RDB_PART_END:
@@ -260,6 +286,7 @@ enum status import_rdb(struct engine *engine, int fd, enum import_expired expire
     worker_init(&import.worker, engine, -1);
     worker_begin_turn(&import.worker);
     import.reader = rdb_reader_create_file(fd);
+    scripts_load_init(&import.functions, engine);
     do {
         status = rdb_read(import.reader, &part, message);
         if (status == STATUS_OK)
@@ -267,6 +294,9 @@ enum status import_rdb(struct engine *engine, int fd, enum import_expired expire
         if (status == STATUS_OK)
             status = look(&import);
     } while (status == STATUS_OK && part.kind != RDB_PART_END);
+    if (status == STATUS_OK)
+        status = publish_functions(&import);
+    scripts_load_release(&import.functions);
     result->size = rdb_reader_offset(import.reader);
     rdb_reader_destroy(import.reader);
     buffer_release(&import.scratch);

@@ -5,7 +5,7 @@
  *
  * Besides the data set, one value is in memory at a time, as its bytes and as the decoded value: about two and a half times its size.
  *
- * What would be lost silently is an error: a value of a type that Kelvin does not have, a database beyond `databases`, functions.
+ * What would be lost silently is an error: a value of a type that Kelvin does not have, a database beyond `databases`, a library that can't be loaded.
  */
 #ifndef KELVIN_LIFECYCLE_IMPORT_H
 #define KELVIN_LIFECYCLE_IMPORT_H

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "engine/engine.h"
+#include "engine/scripts.h"
 #include "lifecycle/aof_switch.h"
 #include "lifecycle/import.h"
 #include "persist/backup.h"
@@ -64,6 +65,30 @@ static void find_image(struct opening *opening, const char *dir)
     buffer_release(&path);
 }
 
+/* The libraries of the image are compiled again. */
+static bool restore_functions(struct opening *opening)
+{
+    struct engine *engine = opening->engine;
+    struct buffer dump = { 0 }, error = { 0 };
+    struct message message = { "" };
+    struct scripts_load load;
+    bool good = checkpoint_functions(opening->image, &dump, &message) == STATUS_OK;
+
+    if (!good) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "The functions of the image can't be restored: %s", message.text);
+        return false;
+    }
+    scripts_load_init(&load, engine);
+    if (dump.size > 0)
+        good = registry_load_dump(&load.load, buffer_bytes(&dump), SIZE_MAX, &error) && registry_load_publish(&load.load, REGISTRY_REPLACES_ALL, &error);
+    if (!good)
+        log_write(engine->log, LOG_LEVEL_WARNING, "The functions of the image '%s' can't be restored: %.*s", opening->image, (int)error.size, error.data);
+    scripts_load_release(&load);
+    buffer_release(&dump);
+    buffer_release(&error);
+    return good;
+}
+
 bool opening_restore_image(struct opening *opening)
 {
     struct engine *engine = opening->engine;
@@ -77,6 +102,8 @@ bool opening_restore_image(struct opening *opening)
         log_write(engine->log, LOG_LEVEL_WARNING, "The image can't be restored: %s", message.text);
         return false;
     }
+    if (!restore_functions(opening))
+        return false;
     status = tier_restore(engine->tier, opening->image, number);
     if (status != STATUS_OK) {
         log_write(engine->log, LOG_LEVEL_WARNING, "The image '%s' can't be restored: %s", opening->image, status_name(status));

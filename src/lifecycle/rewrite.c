@@ -43,6 +43,7 @@ static void *rewrite_main(void *context)
     struct rewrite *rewrite = context;
     struct engine *engine = rewrite->engine;
     struct aof *aof = rewrite->aof;
+    struct checkpoint_data data = { engine->tier, engine->partitions, engine->scripts };
     char *dir, *name;
     struct message message = { "" };
     enum status status;
@@ -51,7 +52,7 @@ static void *rewrite_main(void *context)
     dir = config_string(engine->config, CONFIG_APPENDDIRNAME);
     name = config_string(engine->config, CONFIG_APPENDFILENAME);
     log_write(engine->log, LOG_LEVEL_NOTICE, "Background append only file rewriting started");
-    status = checkpoint_run(aof, engine->tier, engine->partitions, dir, name, &message);
+    status = checkpoint_run(aof, &data, dir, name, &message);
     mem_free(dir);
     mem_free(name);
     rewrite->last_ms = clock_wall_ms() - rewrite->began_ms;

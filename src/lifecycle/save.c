@@ -154,6 +154,7 @@ static enum status save_now(struct save *save, struct message *message)
 {
     struct engine *engine = save->engine;
     char folder[PATH_SIZE], image[PATH_SIZE + 64];
+    struct checkpoint_data data = { engine->tier, engine->partitions, engine->scripts };
     uint64_t changes = engine->dirty;
     int64_t taken_us = clock_wall_us();
     enum status status;
@@ -161,7 +162,7 @@ static enum status save_now(struct save *save, struct message *message)
     message->text[0] = '\0';
     image_folder(engine, folder);
     snprintf(image, sizeof(image), "%s/temp-%d.image", folder, (int)getpid());
-    status = checkpoint_image(engine->tier, engine->partitions, image, message);
+    status = checkpoint_image(&data, image, message);
     if (status == STATUS_OK) {
         status = dump(save, image, taken_us, message);
         tree_remove(image);

@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
+#include "engine/tracking.h"
 #include "net/connection.h"
 
 enum { READ_SIZE_MIN = 4 * 1024, OUTPUT_MAX_MIN = 16 * 1024 };
@@ -31,8 +32,10 @@ void loop_end_turn(struct loop *loop)
     bool log_failing;
 
     blocking_deliver(&loop->worker);
-    if (was_in_turn)
+    if (was_in_turn) {
+        tracking_end_turn(&loop->worker);
         delivery_run(&loop->worker);
+    }
     dirty = loop->dirty;
     if (!was_in_turn && dirty == NULL)
         return;

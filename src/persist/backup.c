@@ -23,7 +23,6 @@
 #include "base/version.h"
 #include "persist/aof_manifest.h"
 #include "persist/aof_name.h"
-#include "persist/checkpoint.h"
 #include "persist/dataset_file.h"
 #include "persist/image_keys.h"
 #include "store/store.h"
@@ -159,7 +158,7 @@ static void make_id(char id[BACKUP_ID_SIZE])
         snprintf(id + 2 * i, 3, "%02x", bytes[i]);
 }
 
-static enum status take_image(struct tier *tier, struct partitions *partitions, const char *store_dir, const char *image,
+static enum status take_image(const struct checkpoint_data *data, const char *store_dir, const char *image,
     const _Atomic bool *stop, struct message *message)
 {
     char mark[TREE_PATH_SIZE], probe[TREE_PATH_SIZE], stage[TREE_PATH_SIZE];
@@ -170,11 +169,11 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
         !make_path(stage, "%s%s", store_dir, stage_end))
         return fail_invalid(message, "the path '%.100s' is too long", image);
     if (tree_can_link(mark, probe))
-        return checkpoint_image(tier, partitions, image, message);
+        return checkpoint_image(data, image, message);
     backup_clean(store_dir);
     if (!make_path(probe, "%s%s", stage, ".probe") || !tree_can_link(mark, probe))
-        return checkpoint_image(tier, partitions, image, message);      /* no links anywhere: the tier copies the files */
-    status = checkpoint_image(tier, partitions, stage, message);
+        return checkpoint_image(data, image, message);      /* no links anywhere: the tier copies the files */
+    status = checkpoint_image(data, stage, message);
     if (status == STATUS_OK)
         status = tree_clone(stage, image, store_is_table, stop, &totals, message);
     backup_clean(store_dir);
@@ -243,7 +242,7 @@ static enum status write_note(const struct backup_places *places, const char *di
     return status;
 }
 
-static enum status fill_backup(struct tier *tier, struct partitions *partitions, const struct backup_places *places, const char *dir,
+static enum status fill_backup(const struct checkpoint_data *data, const struct backup_places *places, const char *dir,
     const char *log, const _Atomic bool *stop, struct backup_result *result, struct message *message)
 {
     char image[TREE_PATH_SIZE], file[NAME_MAX + 1];
@@ -256,7 +255,7 @@ static enum status fill_backup(struct tier *tier, struct partitions *partitions,
     if (!make_path(image, "%s/%s", log, file))
         return fail_invalid(message, "the path '%.100s' is too long", dir);
     result->time_ms = clock_wall_ms();
-    status = take_image(tier, partitions, places->store_dir, image, stop, message);
+    status = take_image(data, places->store_dir, image, stop, message);
     if (status == STATUS_OK)
         status = add_empty_increment(&manifest, log, places->log_name, 1, message);
     if (status == STATUS_OK)
@@ -267,7 +266,7 @@ static enum status fill_backup(struct tier *tier, struct partitions *partitions,
     return status;
 }
 
-enum status backup_make(struct tier *tier, struct partitions *partitions, const struct backup_places *places, const char *dir,
+enum status backup_make(const struct checkpoint_data *data, const struct backup_places *places, const char *dir,
     const _Atomic bool *stop, struct backup_result *result, struct message *message)
 {
     char log[TREE_PATH_SIZE], done[TREE_PATH_SIZE], note[TREE_PATH_SIZE];
@@ -293,7 +292,7 @@ enum status backup_make(struct tier *tier, struct partitions *partitions, const 
             rmdir(dir);
         return status;
     }
-    status = fill_backup(tier, partitions, places, dir, log, stop, result, message);
+    status = fill_backup(data, places, dir, log, stop, result, message);
     if (status == STATUS_OK)
         status = tree_sync(log, message);
     if (status == STATUS_OK && rename(log, done) != 0)

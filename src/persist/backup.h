@@ -17,8 +17,7 @@
 
 #include "base/message.h"
 #include "base/status.h"
-#include "keyspace/partition.h"
-#include "tier/tier.h"
+#include "persist/checkpoint.h"
 
 enum { BACKUP_ID_SIZE = 41 };
 
@@ -42,7 +41,7 @@ bool backup_is_below(const char *dir, const char *one, const char *other);
 /* `dir` does not exist, or is empty; its parent exists. Blocks until it is done: not on a worker, no lock held; waits while a checkpoint
  * or another backup runs. If no links can be made there (another file system), the image is linked next to the store first and then
  * copied, so that demotion stops only while the links are made. `stop` ends the copying. On failure `dir` is as it was. */
-enum status backup_make(struct tier *tier, struct partitions *partitions, const struct backup_places *places, const char *dir,
+enum status backup_make(const struct checkpoint_data *data, const struct backup_places *places, const char *dir,
     const _Atomic bool *stop, struct backup_result *result, struct message *message);
 
 /* Removes what a backup left next to the store if the process ended during it. Nothing else uses that name. */

@@ -18,6 +18,7 @@
 #include "base/tree.h"
 #include "persist/aof_name.h"
 #include "persist/dataset_file.h"
+#include "script/library_dump.h"
 #include "tier/image.h"
 
 enum { PATH_SIZE = 4096, COMMIT_TRIES = 20000 };
@@ -39,12 +40,26 @@ void checkpoint_clean(const char *dir, const char *base)
         closedir(list);
 }
 
-static void print_databases(const struct partitions *partitions, struct buffer *out)
+static void print_databases(const struct partitions *partitions, bool has_functions, struct buffer *out)
 {
-    buffer_append_format(out, "kelvin-image 1\npartitions %u\ndatabases %d\nlast %u\n", partitions->count, partitions->db_count,
+    dataset_file_begin(has_functions, out);
+    buffer_append_format(out, "partitions %u\ndatabases %d\nlast %u\n", partitions->count, partitions->db_count,
         (unsigned)partitions->incarnation_last);
     for (int db = 0; db < partitions->db_count; db++)
         buffer_append_format(out, "db %d %u\n", db, (unsigned)partitions->incarnations[db]);
+}
+
+static enum status write_functions(const char *image, const struct library_set *libraries)
+{
+    char path[PATH_SIZE + 16];
+    struct buffer dump = { 0 };
+    enum status status;
+
+    snprintf(path, sizeof(path), "%s/functions", image);
+    library_dump(libraries, &dump);
+    status = file_overwrite(disk_system(), AT_FDCWD, path, buffer_bytes(&dump));
+    buffer_release(&dump);
+    return status;
 }
 
 static enum status write_dataset(const char *image, struct buffer *text, uint64_t number)
@@ -64,20 +79,27 @@ static enum status write_dataset(const char *image, struct buffer *text, uint64_
     return status == STATUS_OK ? directory_sync(disk_system(), image) : status;
 }
 
-enum status checkpoint_databases(const char *image, struct image_databases *into, struct message *message)
+static enum status load_dataset(const char *image, struct dataset_file *dataset, struct message *message)
 {
     char path[PATH_SIZE];
-    struct dataset_file dataset;
     const char *problem;
     enum status status;
 
-    *into = (struct image_databases){ 0 };
     snprintf(path, sizeof(path), "%s/dataset", image);
-    status = dataset_file_load(path, &dataset, &problem);
-    if (status != STATUS_OK) {
+    status = dataset_file_load(path, dataset, &problem);
+    if (status != STATUS_OK)
         message_set(message, "%.170s is damaged: %.60s", path, problem);
+    return status;
+}
+
+enum status checkpoint_databases(const char *image, struct image_databases *into, struct message *message)
+{
+    struct dataset_file dataset;
+    enum status status = load_dataset(image, &dataset, message);
+
+    *into = (struct image_databases){ 0 };
+    if (status != STATUS_OK)
         return status;
-    }
     status = dataset_file_verify(&dataset, image, message);
     if (status == STATUS_OK) {
         *into = (struct image_databases){ dataset.incarnations, dataset.db_count, dataset.incarnation_last, dataset.store_number };
@@ -88,6 +110,25 @@ enum status checkpoint_databases(const char *image, struct image_databases *into
         return status;
     message->text[0] = '\0';
     return STATUS_OK;
+}
+
+enum status checkpoint_functions(const char *image, struct buffer *dump, struct message *message)
+{
+    char path[PATH_SIZE];
+    struct dataset_file dataset;
+    enum status status = load_dataset(image, &dataset, message);
+    bool has_functions = dataset.functions.name != NULL;
+
+    if (status == STATUS_OK)
+        status = dataset_file_verify_functions(&dataset, image, message);
+    dataset_file_release(&dataset);
+    if (status != STATUS_OK || !has_functions)
+        return status;
+    snprintf(path, sizeof(path), "%s/functions", image);
+    status = file_read_all(disk_system(), AT_FDCWD, path, SIZE_MAX / 2, dump);
+    if (status != STATUS_OK)
+        message_set(message, "can't read '%.150s': %.60s", path, strerror(errno));
+    return status;
 }
 
 enum status checkpoint_dataset(const char *image, struct partitions *partitions, uint64_t *number, struct message *message)
@@ -136,9 +177,12 @@ struct cut {
 };
 
 /* Cut, seal, snapshot. With a log: it goes on in its next increment, and *lsn is the LSN of the cut. */
-static enum status take_image(struct tier *tier, struct partitions *partitions, const struct cut *cut, const char *path, uint64_t *lsn,
+static enum status take_image(const struct checkpoint_data *data, const struct cut *cut, const char *path, uint64_t *lsn,
     struct message *message)
 {
+    struct tier *tier = data->tier;
+    struct partitions *partitions = data->partitions;
+    struct library_set *libraries = NULL;
     struct buffer dataset = { 0 };
     uint64_t number = 0;
     enum status status;
@@ -159,37 +203,41 @@ static enum status take_image(struct tier *tier, struct partitions *partitions, 
         *lsn = aof_cut(cut->aof);
     if (cut->begins != NULL)
         cut->begins(cut->context);
-    print_databases(partitions, &dataset);
+    if (data->registry != NULL)
+        libraries = registry_libraries(data->registry);
+    print_databases(partitions, libraries != NULL && libraries->count > 0, &dataset);
     tier_cut(tier);
     partitions_unlock_all_unowned(partitions, &claim);
     status = tier_image(tier, path, &number, message);
+    if (status == STATUS_OK && libraries != NULL && libraries->count > 0)
+        status = write_functions(path, libraries);
     if (status == STATUS_OK)
         status = write_dataset(path, &dataset, number);
 out:
     tier_image_end(tier);
+    library_set_release(libraries);
     buffer_release(&dataset);
     if (status != STATUS_OK && message_is_empty(message))
         message_set(message, "%s", status_name(status));
     return status;
 }
 
-enum status checkpoint_image(struct tier *tier, struct partitions *partitions, const char *path, struct message *message)
+enum status checkpoint_image(const struct checkpoint_data *data, const char *path, struct message *message)
 {
     struct cut cut = { NULL, NULL, NULL };
-    enum status status = take_image(tier, partitions, &cut, path, NULL, message);
+    enum status status = take_image(data, &cut, path, NULL, message);
 
     if (status != STATUS_OK)
         tree_remove(path);
     return status;
 }
 
-enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
-    struct message *message)
+enum status checkpoint_run(struct aof *aof, const struct checkpoint_data *data, const char *dir, const char *name, struct message *message)
 {
-    return checkpoint_begin_log(aof, tier, partitions, dir, name, NULL, NULL, message);
+    return checkpoint_begin_log(aof, data, dir, name, NULL, NULL, message);
 }
 
-enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
+enum status checkpoint_begin_log(struct aof *aof, const struct checkpoint_data *data, const char *dir, const char *name,
     checkpoint_begins *begins, void *context, struct message *message)
 {
     struct cut cut = { aof, begins, context };
@@ -201,7 +249,7 @@ enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct part
         return status;
     snprintf(base, sizeof(base), "%s.%lld%s", name, (long long)clock_wall_us(), AOF_NAME_IMAGE_END);
     snprintf(image, sizeof(image), "%s/%s", dir, base);
-    status = take_image(tier, partitions, &cut, image, &lsn, message);
+    status = take_image(data, &cut, image, &lsn, message);
     if (status == STATUS_OK)
         status = directory_sync(disk_system(), dir);
     if (status != STATUS_OK)

@@ -3,6 +3,7 @@
  *   appendonlydir/<name>.<n>.base.image/     store/   the store's files, most of them hard links
  *                                            tags     the record maps (tier/tags.h)
  *                                            hot      which keys were hot (tier/hot.h)
+ *                                            functions    the libraries (docs/formats/functions.md), if there are any
  *                                            dataset  which databases there are (text, ends with a checksum)
  *
  * prepare (the next increment), cut, seal and snapshot (tier/image.c), commit (the manifest). A failure at any point leaves the base as it
@@ -14,21 +15,28 @@
 #include "base/message.h"
 #include "keyspace/partition.h"
 #include "persist/aof.h"
+#include "script/registry.h"
 #include "tier/tier.h"
 
+/* All that an image is made of. */
+struct checkpoint_data {
+    struct tier *tier;
+    struct partitions *partitions;
+    struct registry *registry;      /* NULL: there are no functions */
+};
+
 /* One at a time; blocks until it is done; not on a worker, no lock held. `dir` and `name` are the log's. */
-enum status checkpoint_run(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
-    struct message *message);
+enum status checkpoint_run(struct aof *aof, const struct checkpoint_data *data, const char *dir, const char *name, struct message *message);
 
 /* The same for a log that begins while the server runs (it was started, and nothing is appended yet): `begins` is called at the cut, with
  * all partitions locked; all changes after that are to be appended. NULL: an ordinary checkpoint. */
 typedef void checkpoint_begins(void *context);
-enum status checkpoint_begin_log(struct aof *aof, struct tier *tier, struct partitions *partitions, const char *dir, const char *name,
+enum status checkpoint_begin_log(struct aof *aof, const struct checkpoint_data *data, const char *dir, const char *name,
     checkpoint_begins *begins, void *context, struct message *message);
 
 /* Makes only the image, in `path` (which must not exist; its parent does, on the store's file system): for a dump or a backup. No log is
  * needed, and none is cut. Blocks, also while a checkpoint_run is under way. On failure nothing is left at `path`. */
-enum status checkpoint_image(struct tier *tier, struct partitions *partitions, const char *path, struct message *message);
+enum status checkpoint_image(const struct checkpoint_data *data, const char *path, struct message *message);
 
 /* Sets up the databases of an image in partitions that are still empty; *number is for tier_restore. STATUS_INVALID: the image has more
  * databases than `partitions`. */
@@ -42,6 +50,10 @@ struct image_databases {
     uint64_t number;                /* the store_number that its store has to have */
 };
 enum status checkpoint_databases(const char *image, struct image_databases *databases, struct message *message);
+
+/* Appends the file `functions` of an image: a dump of its libraries (script/library_dump.h); nothing if it has none. The file
+ * is verified. */
+enum status checkpoint_functions(const char *image, struct buffer *dump, struct message *message);
 
 /* Removes images of the log that its manifest does not name, which a crash has left. `base` is the one to keep, or NULL. */
 void checkpoint_clean(const char *dir, const char *base);

@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "keyspace/partition.h"
 
-enum { SUM_BLOCK = 1 << 18 };
+enum { SUM_BLOCK = 1 << 18, VERSION_PLAIN = 1, VERSION_FUNCTIONS = 2 };
 
 /* Removes the first line from the text; *line is without its end. False: there is no complete one. */
 static bool take_line(struct bytes *text, struct bytes *line)
@@ -94,43 +94,88 @@ static const char *read_databases(struct bytes *text, struct dataset_file *datas
     return has_duplicate(dataset) ? "two databases have one incarnation" : NULL;
 }
 
+/* "<bytes> <CRC-64>", and what follows. */
+static bool take_sum(struct bytes *line, struct dataset_small *file)
+{
+    const char *blank = memchr(line->data, ' ', line->size);
+    char digits[17] = "", *end;
+    int64_t size;
+
+    if (blank == NULL || !text_to_int(bytes_of(line->data, (size_t)(blank - line->data)), &size) || size < 0)
+        return false;
+    *line = bytes_of(blank + 1, line->size - (size_t)(blank + 1 - line->data));
+    if (line->size < 16)
+        return false;
+    memcpy(digits, line->data, 16);
+    file->size = (uint64_t)size;
+    file->crc = strtoull(digits, &end, 16);
+    *line = bytes_of(line->data + 16, line->size - 16);
+    return *end == '\0';
+}
+
 /* "<bytes> <CRC-64> <name>". */
 static bool take_file(struct bytes line, struct dataset_file *dataset)
 {
-    const char *blank = memchr(line.data, ' ', line.size);
-    char digits[17], *end;
-    int64_t size;
+    struct dataset_small file;
     struct bytes name;
-    uint64_t crc;
 
-    if (blank == NULL || !text_to_int(bytes_of(line.data, (size_t)(blank - line.data)), &size) || size < 0)
+    if (!take_sum(&line, &file) || line.size < 2 || line.data[0] != ' ')
         return false;
-    line = bytes_of(blank + 1, line.size - (size_t)(blank + 1 - line.data));
-    if (line.size < 18 || line.data[16] != ' ')
+    name = bytes_of(line.data + 1, line.size - 1);
+    if (memchr(name.data, '/', name.size) != NULL || memchr(name.data, 0, name.size) != NULL)
         return false;
-    memcpy(digits, line.data, 16);
-    digits[16] = '\0';
-    crc = strtoull(digits, &end, 16);
-    name = bytes_of(line.data + 17, line.size - 17);
-    if (*end != '\0' || memchr(name.data, '/', name.size) != NULL || memchr(name.data, 0, name.size) != NULL)
-        return false;
+    file.name = mem_string(name);
     if ((dataset->file_count & (dataset->file_count - 1)) == 0)
         dataset->files = mem_realloc(dataset->files, ((size_t)dataset->file_count * 2 + 1) * sizeof(dataset->files[0]));
-    dataset->files[dataset->file_count++] = (struct dataset_small){ mem_string(name), (uint64_t)size, crc };
+    dataset->files[dataset->file_count++] = file;
     return true;
+}
+
+/* "<bytes> <CRC-64>", once. */
+static bool take_functions(struct bytes line, struct dataset_file *dataset)
+{
+    if (dataset->functions.name != NULL || !take_sum(&line, &dataset->functions) || line.size > 0)
+        return false;
+    dataset->functions.name = mem_string(BYTES("functions"));
+    return true;
+}
+
+static bool begins_with(struct bytes line, const char *word, struct bytes *rest)
+{
+    size_t size = strlen(word);
+
+    if (line.size <= size || memcmp(line.data, word, size) != 0)
+        return false;
+    *rest = bytes_of(line.data + size, line.size - size);
+    return true;
+}
+
+/* The lines after `store`. */
+static const char *read_files(struct bytes *text, struct dataset_file *dataset)
+{
+    struct bytes line, rest;
+
+    while (text->size > 0) {
+        if (!take_line(text, &line))
+            return "a line has no end";
+        if (begins_with(line, "file ", &rest) && !take_file(rest, dataset))
+            return "a file's line is invalid";
+        if (begins_with(line, "functions ", &rest) && !take_functions(rest, dataset))
+            return "the functions' line is invalid";
+    }
+    return NULL;
 }
 
 enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, const char **problem)
 {
-    int64_t partitions, databases, last, number;
-    struct bytes line;
+    int64_t version, partitions, databases, last, number;
 
     *dataset = (struct dataset_file){ 0 };
     *problem = text.size > DATASET_FILE_SIZE_MAX ? "it is too long" : check_end(&text);
     if (*problem != NULL)
         return STATUS_CORRUPT;
     *problem = "its first lines are invalid";
-    if (!take_line(&text, &line) || !bytes_equal(line, BYTES("kelvin-image 1")) ||
+    if (!take_number(&text, "kelvin-image", 1, VERSION_FUNCTIONS, &version) ||
         !take_number(&text, "partitions", 1, 1 << 16, &partitions) || (partitions & (partitions - 1)) != 0 ||
         !take_number(&text, "databases", 1, DATASET_FILE_DATABASES_MAX, &databases) ||
         !take_number(&text, "last", 1, INCARNATION_MAX, &last))
@@ -148,12 +193,10 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
         *problem = "the store's number is missing";
     if (*problem == NULL)
         dataset->store_number = (uint64_t)number;
-    while (*problem == NULL && text.size > 0) {
-        if (!take_line(&text, &line))
-            *problem = "a line has no end";
-        else if (line.size > 5 && memcmp(line.data, "file ", 5) == 0 && !take_file(bytes_of(line.data + 5, line.size - 5), dataset))
-            *problem = "a file's line is invalid";
-    }
+    if (*problem == NULL)
+        *problem = read_files(&text, dataset);
+    if (*problem == NULL && (version == VERSION_FUNCTIONS) != (dataset->functions.name != NULL))
+        *problem = "its version and the functions' line do not agree";
     if (*problem == NULL)
         return STATUS_OK;
     dataset_file_release(dataset);
@@ -204,7 +247,20 @@ static bool is_small_file(const char *name)
     return strcmp(name, "CURRENT") == 0 || strncmp(name, "MANIFEST-", 9) == 0 || (end != NULL && strcmp(end, ".log") == 0);
 }
 
-enum status dataset_file_describe(const char *image, struct buffer *text)
+static enum status describe_functions(const char *image, struct buffer *text)
+{
+    uint64_t size, crc;
+    char path[4096];
+    enum status status;
+
+    snprintf(path, sizeof(path), "%.3800s/functions", image);
+    status = sum_file(path, &size, &crc);
+    if (status == STATUS_OK)
+        buffer_append_format(text, "functions %llu %016llx\n", (unsigned long long)size, (unsigned long long)crc);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+static enum status describe_store(const char *image, struct buffer *text)
 {
     char path[4096];
     enum status status = STATUS_OK;
@@ -228,40 +284,77 @@ enum status dataset_file_describe(const char *image, struct buffer *text)
     return status;
 }
 
+enum status dataset_file_describe(const char *image, struct buffer *text)
+{
+    enum status status = describe_store(image, text);
+
+    return status == STATUS_OK ? describe_functions(image, text) : status;
+}
+
+void dataset_file_begin(bool has_functions, struct buffer *text)
+{
+    buffer_append_format(text, "kelvin-image %d\n", has_functions ? VERSION_FUNCTIONS : VERSION_PLAIN);
+}
+
 enum status dataset_file_print(const struct dataset_file *dataset, const char *image, struct buffer *text)
 {
     enum status status;
 
-    buffer_append_format(text, "kelvin-image 1\npartitions %u\ndatabases %d\nlast %u\n", (unsigned)dataset->partition_count,
-        dataset->db_count, (unsigned)dataset->incarnation_last);
+    dataset_file_begin(dataset->functions.name != NULL, text);
+    buffer_append_format(text, "partitions %u\ndatabases %d\nlast %u\n", (unsigned)dataset->partition_count, dataset->db_count,
+        (unsigned)dataset->incarnation_last);
     for (int db = 0; db < dataset->db_count; db++)
         buffer_append_format(text, "db %d %u\n", db, (unsigned)dataset->incarnations[db]);
     buffer_append_format(text, "store %llu\n", (unsigned long long)dataset->store_number);
-    status = dataset_file_describe(image, text);
+    status = describe_store(image, text);
+    if (status == STATUS_OK && dataset->functions.name != NULL)
+        status = describe_functions(image, text);
     buffer_append_format(text, "end %016llx\n", (unsigned long long)crc64(0, buffer_bytes(text)));
     return status;
 }
 
+static enum status verify_one(const struct dataset_small *file, const char *path, struct message *message)
+{
+    uint64_t size, crc;
+    enum status status = sum_file(path, &size, &crc);
+
+    if (status != STATUS_OK) {
+        message_set(message, "'%.180s' can't be read (%s)", path, status_name(status));
+        return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
+    }
+    if (size == file->size && crc == file->crc)
+        return STATUS_OK;
+    message_set(message, "'%.180s' is damaged: %s", path, size != file->size ? "its size is different" : "its checksum is wrong");
+    return STATUS_CORRUPT;
+}
+
+enum status dataset_file_verify_store(const struct dataset_file *dataset, const char *image, struct message *message)
+{
+    enum status status = STATUS_OK;
+    char path[4096];
+
+    for (int i = 0; i < dataset->file_count && status == STATUS_OK; i++) {
+        snprintf(path, sizeof(path), "%.3800s/store/%.200s", image, dataset->files[i].name);
+        status = verify_one(&dataset->files[i], path, message);
+    }
+    return status;
+}
+
+enum status dataset_file_verify_functions(const struct dataset_file *dataset, const char *image, struct message *message)
+{
+    char path[4096];
+
+    if (dataset->functions.name == NULL)
+        return STATUS_OK;
+    snprintf(path, sizeof(path), "%.3800s/functions", image);
+    return verify_one(&dataset->functions, path, message);
+}
+
 enum status dataset_file_verify(const struct dataset_file *dataset, const char *image, struct message *message)
 {
-    for (int i = 0; i < dataset->file_count; i++) {
-        const struct dataset_small *file = &dataset->files[i];
-        char path[4096];
-        uint64_t size, crc;
-        enum status status;
+    enum status status = dataset_file_verify_store(dataset, image, message);
 
-        snprintf(path, sizeof(path), "%.3800s/store/%.200s", image, file->name);
-        status = sum_file(path, &size, &crc);
-        if (status != STATUS_OK) {
-            message_set(message, "'%.180s' can't be read (%s)", path, status_name(status));
-            return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
-        }
-        if (size != file->size || crc != file->crc) {
-            message_set(message, "'%.180s' is damaged: %s", path, size != file->size ? "its size is different" : "its checksum is wrong");
-            return STATUS_CORRUPT;
-        }
-    }
-    return STATUS_OK;
+    return status == STATUS_OK ? dataset_file_verify_functions(dataset, image, message) : status;
 }
 
 void dataset_file_release(struct dataset_file *dataset)
@@ -269,6 +362,7 @@ void dataset_file_release(struct dataset_file *dataset)
     for (int i = 0; i < dataset->file_count; i++)
         mem_free(dataset->files[i].name);
     mem_free(dataset->files);
+    mem_free(dataset->functions.name);
     mem_free(dataset->incarnations);
     *dataset = (struct dataset_file){ 0 };
 }

@@ -1,6 +1,6 @@
 /* Dataset file: the databases of an image. Text, a part of each image (persist/checkpoint.h):
  *
- *   kelvin-image 1
+ *   kelvin-image <version>         1; 2 if there is a `functions` line, so that a version of Kelvin without functions refuses the image
  *   partitions <n>
  *   databases <n>
  *   last <incarnation>             the highest incarnation given out so far
@@ -8,6 +8,7 @@
  *   store <number>                 of the last batch that was written to the image's store (store_number)
  *   file <bytes> <CRC-64> <name>   a line for each small file of the image's store: logs, MANIFEST, CURRENT. LevelDB takes a log that was
  *                                  truncated, or whose last length is damaged, for one that ended there; tables it verifies itself
+ *   functions <bytes> <CRC-64>     of the image's file `functions`, if there are libraries (docs/formats/functions.md)
  *   end <CRC-64 of all before this line, 16 hexadecimal digits>
  *
  * Lines after `store` with an unknown first word are ignored; images without `file` lines are from older versions.
@@ -15,6 +16,7 @@
 #ifndef KELVIN_PERSIST_DATASET_FILE_H
 #define KELVIN_PERSIST_DATASET_FILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buffer.h"
@@ -35,6 +37,7 @@ struct dataset_file {
     uint64_t store_number;
     struct dataset_small *files;
     int file_count;
+    struct dataset_small functions; /* .name is NULL: there are none */
     uint32_t *incarnations;         /* by database; 1 .. incarnation_last, none twice */
 };
 
@@ -44,12 +47,17 @@ enum status dataset_file_parse(struct bytes text, struct dataset_file *dataset, 
 enum status dataset_file_load(const char *path, struct dataset_file *dataset, const char **problem);
 void dataset_file_release(struct dataset_file *dataset);
 
-/* Appends the whole text, with the files of the store in `image` as they are now. */
+/* Appends the whole text, with the files in `image` as they are now. */
 enum status dataset_file_print(const struct dataset_file *dataset, const char *image, struct buffer *text);
-/* Appends the `file` lines for the store in `image`. */
+/* Appends the first line, for an image with or without functions. */
+void dataset_file_begin(bool has_functions, struct buffer *text);
+/* Appends the `file` lines for the store in `image`, and the `functions` line if it has that file. */
 enum status dataset_file_describe(const char *image, struct buffer *text);
-/* Checks that the files are as the `file` lines say. STATUS_CORRUPT: `message` says which one is not. */
+/* Checks that the files are as their lines say: all, those of the store, the one with the functions. STATUS_CORRUPT: `message` says which one
+ * is not. */
 enum status dataset_file_verify(const struct dataset_file *dataset, const char *image, struct message *message);
+enum status dataset_file_verify_store(const struct dataset_file *dataset, const char *image, struct message *message);
+enum status dataset_file_verify_functions(const struct dataset_file *dataset, const char *image, struct message *message);
 
 /* The database that has the incarnation; -1: none. */
 int dataset_file_db_of(const struct dataset_file *dataset, uint32_t incarnation);

@@ -16,6 +16,7 @@
 #include "keyspace/heat.h"
 #include "persist/checkpoint.h"
 #include "persist/rdb_writer.h"
+#include "script/library_dump.h"
 #include "store/store.h"
 #include "tier/record.h"
 #include "tier/tags.h"
@@ -146,6 +147,26 @@ static void write_head(struct saving *saving)
         (void)rdb_write_aux(saving->writer, options->aux[i].name, options->aux[i].value);
 }
 
+static bool write_function(void *context, struct bytes text, struct buffer *error)
+{
+    struct saving *saving = context;
+
+    (void)rdb_write_function(saving->writer, text);     /* its errors are sticky */
+    return true;
+}
+
+static enum status write_functions(struct saving *saving)
+{
+    struct buffer dump = { 0 }, error = { 0 };
+    enum status status = checkpoint_functions(saving->options->image, &dump, saving->message);
+
+    if (dump.size > 0 && !library_dump_read(buffer_bytes(&dump), SIZE_MAX, write_function, saving, &error))
+        status = fail_saving(saving, STATUS_CORRUPT, "The image's functions can't be read", "they are damaged");
+    buffer_release(&dump);
+    buffer_release(&error);
+    return status;
+}
+
 /* Called from time to time: updates the progress, syncs what was written since the last time, and ends the save if it was cancelled. */
 static enum status update_progress(struct saving *saving)
 {
@@ -266,6 +287,8 @@ enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_pro
         status = open_file(saving);
     if (status == STATUS_OK)
         write_head(saving);
+    if (status == STATUS_OK)
+        status = write_functions(saving);
     for (int db = 0; db < saving->db_count && status == STATUS_OK; db++)
         status = write_database(saving, db);
     if (status == STATUS_OK)

@@ -110,6 +110,13 @@ enum status rdb_write_aux(struct rdb_writer *writer, struct bytes name, struct b
     return flush_if_large(writer);
 }
 
+enum status rdb_write_function(struct rdb_writer *writer, struct bytes code)
+{
+    buffer_append_u8(&writer->out, RDB_OPCODE_FUNCTION);
+    append_string(writer, code);
+    return flush_if_large(writer);
+}
+
 enum status rdb_write_db(struct rdb_writer *writer, uint64_t db, uint64_t key_count, uint64_t expiring_count)
 {
     buffer_append_u8(&writer->out, RDB_OPCODE_SELECT);

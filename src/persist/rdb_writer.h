@@ -1,6 +1,6 @@
 /* RDB writer: an RDB file as a stream, through a buffer of fixed size. docs/formats/rdb.md describes the bytes.
  *
- *   rdb_writer_create, rdb_write_aux ..., then for each database rdb_write_db and its keys, rdb_writer_end, rdb_writer_destroy
+ *   rdb_writer_create, rdb_write_aux ..., rdb_write_function ..., then for each database rdb_write_db and its keys, rdb_writer_end, rdb_writer_destroy
  *
  * The version is 10, which Redis 7.0 and newer load. A value of a type that needs more makes it 11 or 12: the header is overwritten at the
  * end, and the checksum is updated, so the file has to be seekable then.
@@ -31,6 +31,9 @@ struct rdb_writer *rdb_writer_create(const struct rdb_writer_options *options);
 void rdb_writer_destroy(struct rdb_writer *writer);     /* buffered bytes are dropped; NULL is fine */
 
 enum status rdb_write_aux(struct rdb_writer *writer, struct bytes name, struct bytes value);
+
+/* A library of functions, before the first database. */
+enum status rdb_write_function(struct rdb_writer *writer, struct bytes code);
 
 /* The database of the keys that follow, and their number, which is a hint for a server that loads them; RDB_COUNT_UNKNOWN: no hint. */
 #define RDB_COUNT_UNKNOWN UINT64_MAX

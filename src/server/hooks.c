@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "config/limits.h"
-#include "engine/blocking.h"
+#include "engine/event.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
 #include "engine/watch.h"
@@ -35,16 +35,14 @@ static void hook_memory_freed(void *context)
         mailbox_note_memory(&engine->workers[i]->mailbox);
 }
 
-static void hook_expired(void *context, struct keyspace *keyspace, struct bytes key)
+static void hook_expired(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum event event)
 {
     struct engine *engine = context;
     struct bytes words[2] = { BYTES("DEL"), key };
-    uint64_t hash = hash_bytes(&engine->partitions->seed, key);
 
     if (engine->aof != NULL)
         keyspace->partition->last_lsn = aof_append(engine->aof, keyspace->db, words, 2);
-    watch_touch(engine, keyspace, hash, key);
-    blocking_note_removed(engine, keyspace, hash, key);
+    event_note_deleted(engine, keyspace, hash, key, event);
     engine->dirty++;
 }
 
@@ -84,10 +82,9 @@ static void hook_notice(void *context, const char *text)
     log_write(engine->log, LOG_LEVEL_NOTICE, "%s", text);
 }
 
-static void hook_changed(void *context, struct key *key, const char *event)
+static void hook_event(void *context, const struct key *key, enum event event)
 {
-    watch_touch(context, key->keyspace, key->hash, key->name);
-    blocking_note(context, key, event);
+    event_note(context, key->call, key->keyspace, key->hash, key->name, event);
 }
 
 static void hook_free_later(void *context, struct value value)
@@ -141,5 +138,5 @@ struct tier_hooks hooks_of_tier(struct engine *engine)
 
 struct key_hooks hooks_of_keys(struct engine *engine)
 {
-    return (struct key_hooks){ engine, hook_changed, hook_free_later, hook_load_in_place, hook_unlatch };
+    return (struct key_hooks){ engine, hook_event, hook_free_later, hook_load_in_place, hook_unlatch };
 }

@@ -7,9 +7,11 @@
 #include "base/mem.h"
 #include "engine/data_stats.h"
 #include "engine/lazy_free.h"
+#include "engine/scripts.h"
 #include "lifecycle/aof_switch.h"
 #include "lifecycle/rewrite.h"
 #include "lifecycle/save.h"
+#include "script/registry.h"
 #include "server/info_rows.h"
 
 static double percent(uint64_t part, uint64_t whole)
@@ -17,20 +19,26 @@ static double percent(uint64_t part, uint64_t whole)
     return 100 * info_ratio((double)part, (double)whole);
 }
 
-/* Kelvin has no scripts and no functions yet. */
-static void write_scripts(struct buffer *out)
+/* A worker has one interpreter for scripts and functions: its memory is counted as that of scripts. */
+static void write_scripts(struct buffer *out, struct engine *engine)
 {
-    info_number(out, "used_memory_lua", 0);
-    info_number(out, "used_memory_vm_eval", 0);
-    info_text(out, "used_memory_lua_human", "0B");
-    info_number(out, "used_memory_scripts_eval", 0);
-    info_number(out, "number_of_cached_scripts", 0);
-    info_number(out, "number_of_functions", 0);
-    info_number(out, "number_of_libraries", 0);
+    uint64_t interpreters = scripts_memory(engine);
+    struct registry_stats stats;
+    char human[32];
+
+    registry_stats(engine->scripts, &stats);
+    info_human(interpreters, human);
+    info_number(out, "used_memory_lua", (int64_t)interpreters);
+    info_number(out, "used_memory_vm_eval", (int64_t)interpreters);
+    info_text(out, "used_memory_lua_human", human);
+    info_number(out, "used_memory_scripts_eval", (int64_t)stats.source_bytes);
+    info_number(out, "number_of_cached_scripts", (int64_t)stats.source_count);
+    info_number(out, "number_of_functions", (int64_t)stats.function_count);
+    info_number(out, "number_of_libraries", (int64_t)stats.library_count);
     info_number(out, "used_memory_vm_functions", 0);
-    info_size(out, "used_memory_vm_total", 0);
-    info_number(out, "used_memory_functions", 0);
-    info_size(out, "used_memory_scripts", 0);
+    info_size(out, "used_memory_vm_total", interpreters);
+    info_number(out, "used_memory_functions", (int64_t)stats.library_bytes);
+    info_size(out, "used_memory_scripts", stats.source_bytes + stats.library_bytes);
 }
 
 static void write_fragmentation(struct buffer *out, const struct memory_stats *stats)
@@ -68,7 +76,7 @@ void info_memory(struct buffer *out, void *context)
     info_number(out, "allocator_active", (int64_t)stats.allocator.active);
     info_number(out, "allocator_resident", (int64_t)stats.allocator.resident);
     info_size(out, "total_system_memory", (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
-    write_scripts(out);
+    write_scripts(out, engine);
     info_size(out, "maxmemory", (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY));
     info_text(out, "maxmemory_policy", policy);
     write_fragmentation(out, &stats);

@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
+#include "engine/tracking.h"
 #include "server/info_rows.h"
 
 enum { LRU_CLOCK_MASK = 0xffffff };
@@ -112,7 +113,7 @@ void info_clients(struct buffer *out, void *context)
     info_number(out, "client_recent_max_input_buffer", (int64_t)input_max);
     info_number(out, "client_recent_max_output_buffer", (int64_t)output_max);
     info_number(out, "blocked_clients", (int64_t)waiting.waiters + engine->paused_count);
-    info_number(out, "tracking_clients", 0);
+    info_number(out, "tracking_clients", (int64_t)tracking_count(engine).clients);
     info_number(out, "clients_in_timeout_table", (int64_t)waiting.with_deadline);
     info_number(out, "total_blocking_keys", (int64_t)waiting.keys);
     info_number(out, "total_blocking_keys_on_nokey", (int64_t)waiting.keys_woken_by_removal);

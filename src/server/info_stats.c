@@ -6,6 +6,7 @@
 #include "base/histogram.h"
 #include "base/mem.h"
 #include "engine/data_stats.h"
+#include "engine/tracking.h"
 #include "pubsub/hub.h"
 #include "server/info_rows.h"
 #include "stats/error_stats.h"
@@ -107,18 +108,26 @@ static void write_pubsub(struct buffer *out, const struct engine *engine)
     info_number(out, "pubsub_transit_bytes", (int64_t)transit.bytes);
 }
 
-/* What Kelvin has no use for, or not yet: forks, migration, defragmentation by copying, client tracking. */
+/* What Kelvin has no use for, or not yet: forks, migration, defragmentation by copying. */
 static void write_absent(struct buffer *out)
 {
     static const char *const names[] = {
         "latest_fork_usec", "total_forks",
         "migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses",
         "active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time",
-        "tracking_total_keys", "tracking_total_items", "tracking_total_prefixes", "unexpected_error_replies",
     };
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         info_number(out, names[i], 0);
+}
+
+static void write_tracking(struct buffer *out, const struct engine *engine)
+{
+    struct tracking_counts counts = tracking_count(engine);
+
+    info_number(out, "tracking_total_keys", (int64_t)counts.keys);
+    info_number(out, "tracking_total_items", (int64_t)counts.items);
+    info_number(out, "tracking_total_prefixes", (int64_t)counts.prefixes);
 }
 
 void info_stats(struct buffer *out, void *context)
@@ -131,6 +140,8 @@ void info_stats(struct buffer *out, void *context)
     write_stat(out, "keyspace_misses", engine, STAT_KEYSPACE_MISSES);
     write_pubsub(out, engine);
     write_absent(out);
+    write_tracking(out, engine);
+    info_number(out, "unexpected_error_replies", 0);
     write_stat(out, "total_error_replies", engine, STAT_ERROR_REPLIES);
     info_number(out, "dump_payload_sanitizations", 0);
     write_stat(out, "total_reads_processed", engine, STAT_READS_PROCESSED);

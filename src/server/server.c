@@ -12,9 +12,12 @@
 #include "base/message.h"
 #include "base/version.h"
 #include "engine/blocking.h"
+#include "engine/running_scripts.h"
 #include "engine/watch.h"
+#include "engine/client_ids.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
+#include "engine/tracking.h"
 #include "lifecycle/import.h"
 #include "lifecycle/lifecycle.h"
 #include "lifecycle/provenance.h"
@@ -23,6 +26,7 @@
 #include "lifecycle/shutdown.h"
 #include "net/connection.h"
 #include "net/listener.h"
+#include "script/registry.h"
 #include "pubsub/hub.h"
 #include "server/families.h"
 #include "server/hooks.h"
@@ -62,8 +66,11 @@ static void make_engine(struct server *server, struct hash_seed seed)
     config_lines(config, CONFIG_RENAME_COMMAND, rename_one, server);
     engine->lazy_free = lazy_free_create(engine->meter);
     engine->jobs = job_pool_create(engine, JOB_THREADS);
-    engine->watches = watch_table_create(engine->partitions->count);
+    engine->watches = watch_table_create(engine);
     engine->blocking = blocking_create(engine);
+    engine->scripts = registry_create();
+    engine->running_scripts = running_scripts_create();
+    engine->reply_running_script = running_scripts_reply;
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
@@ -77,6 +84,8 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->workers = mem_zalloc((size_t)server->loop_count * sizeof(*engine->workers));
     engine->worker_count = server->loop_count;
     engine->hub = hub_create(engine->worker_count, &engine->partitions->seed, ring_worker, engine);
+    engine->client_ids = client_ids_create();
+    engine->tracking = tracking_create(engine);
     for (int i = 0; i < server->loop_count; i++) {
         server->loops[i] = loop_create(engine, i);
         engine->workers[i] = &server->loops[i]->worker;
@@ -276,9 +285,13 @@ static void take_down(struct server *server)
     for (int i = 0; i < server->loop_count; i++)
         loop_destroy(server->loops[i]);
     blocking_destroy(engine->blocking);
-    hub_destroy(engine->hub);
     watch_table_destroy(engine->watches);
+    tracking_destroy(engine->tracking, server->loop_count);
+    client_ids_destroy(engine->client_ids);
+    hub_destroy(engine->hub);
     lazy_free_destroy(engine->lazy_free);
+    running_scripts_destroy(engine->running_scripts);
+    registry_destroy(engine->scripts);
     tier_close(engine->tier);
     partitions_destroy(engine->partitions);
     command_table_destroy(engine->commands);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/message.h"
+#include "engine/event.h"
 #include "lifecycle/aof_switch.h"
 
 /* Rows whose number is copied into the tier's settings. */
@@ -156,6 +157,14 @@ static bool appendonly_changed(void *context, enum config_id id, struct message 
     return false;
 }
 
+static bool events_changed(void *context, enum config_id id, struct message *message)
+{
+    (void)id;
+    (void)message;
+    event_configure(context);
+    return true;
+}
+
 void tuning_apply(struct engine *engine)
 {
     for (int i = 0; i < TIER_ROWS; i++) {
@@ -168,6 +177,8 @@ void tuning_apply(struct engine *engine)
     config_on_change(engine->config, CONFIG_TIER_WRITE_BUFFER, tier_changed, engine);
     config_on_change(engine->config, CONFIG_LOGLEVEL, log_level_changed, engine);
     config_on_change(engine->config, CONFIG_APPENDFSYNC, fsync_changed, engine);
+    event_configure(engine);
+    config_on_change(engine->config, CONFIG_NOTIFY_KEYSPACE_EVENTS, events_changed, engine);
     config_on_change(engine->config, CONFIG_APPENDONLY, appendonly_changed, engine);
     config_on_change(engine->config, CONFIG_PORT, only_at_start, engine);
     config_on_change(engine->config, CONFIG_BIND, only_at_start, engine);

@@ -1,6 +1,8 @@
 #include "tier/expiry.h"
 
+#include "base/check.h"
 #include "base/mem.h"
+#include "call/event.h"
 #include "tier/batch.h"
 #include "tier/grave.h"
 #include "tier/load.h"
@@ -47,6 +49,16 @@ static bool may_turn_cold(struct keyspace *keyspace, uint64_t hash, struct bytes
     return load_find(keyspace, hash, key) != NULL;
 }
 
+/* Of a record that can be read and is expired: by its own time, or with the last field of a hash. */
+static enum event expiry_event(struct bytes bytes, int64_t now_ms)
+{
+    struct record record;
+    struct bytes payload;
+
+    CHECK(record_split(bytes, &record, &payload) == STATUS_OK);
+    return record.expire_ms >= 0 && record.expire_ms <= now_ms ? EVENT_EXPIRED : EVENT_HEXPIRED;
+}
+
 /* Tier rule 10. The record was read just now, without the lock: only this thread could have changed it since. True if the nominee
  * is dealt with. */
 static bool expire_nominee(struct tier *tier, const struct nominee *nominee, struct bytes key, int64_t now_ms, struct buffer *record,
@@ -83,7 +95,7 @@ static bool expire_nominee(struct tier *tier, const struct nominee *nominee, str
     if (keyspace != NULL && keyspace_find(keyspace, nominee->hash, key) == 0 &&
         grave_find(keyspace, nominee->hash, key) == NULL) {
         keyspace_assert_locked(keyspace);
-        tier->hooks.expired(tier->hooks.context, keyspace, key);
+        tier->hooks.expired(tier->hooks.context, keyspace, nominee->hash, key, expiry_event(buffer_bytes(record), now_ms));
         grave_removed(tier, keyspace, nominee->hash, key, RECORD_CLEAN);
         grave = grave_find(keyspace, nominee->hash, key);
         batch_bury(batch, keyspace, grave);

@@ -16,6 +16,7 @@
 #include "base/message.h"
 #include "base/status.h"
 #include "call/client.h"
+#include "call/event.h"
 #include "keyspace/partition.h"
 #include "keyspace/scan_page.h"
 #include "store/store.h"
@@ -52,8 +53,9 @@ struct tier_hooks {
      * locked: that is a system call, and the first thing that the worker does is to lock the partition. NULL: none. */
     struct worker *(*wake)(void *context, struct client *client);
     void (*memory_freed)(void *context);                        /* clients that wait for memory may go on */
-    /* An expired cold key is deleted: log it. Under the partition's lock. */
-    void (*expired)(void *context, struct keyspace *keyspace, struct bytes key);
+    /* An expired cold key is deleted: log it. `event` is EVENT_EXPIRED, or EVENT_HEXPIRED of a hash's last field. Under the partition's
+     * lock. */
+    void (*expired)(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum event event);
     void (*thread_started)(void *context, const char *name);
     void (*log)(void *context, const char *text);               /* a sentence for the operator, worth a warning */
     void (*thread_ended)(void *context);                        /* the same for a thread that ends before the tier; NULL is fine */

@@ -223,8 +223,7 @@ class AbsentTest(ServerCase):
     """Directives of features that Kelvin does not have can only have their default."""
 
     def test_config_set_refuses_all_but_the_default(self):
-        for name, value, default in (("notify-keyspace-events", "KEA", ""), ("tls-port", "7000", "0"),
-                                     ("min-replicas-to-write", "1", "0")):
+        for name, value, default in (("tls-port", "7000", "0"), ("min-replicas-to-write", "1", "0")):
             reply = self.c.call("CONFIG", "SET", name, value)
             self.assertIsInstance(reply, Error)
             self.assertEqual(bytes(reply), b"ERR CONFIG SET failed (possibly related to argument '%s') - not supported by Kelvin yet, "
@@ -234,7 +233,7 @@ class AbsentTest(ServerCase):
 
     def test_a_start_with_one_is_refused(self):
         for name, value in (("aclfile", "users.acl"), ("user", "default on"), ("tls-port", "7000"), ("replicaof", "127.0.0.1 7000"),
-                            ("cluster-enabled", "yes"), ("loadmodule", "some.so"), ("notify-keyspace-events", "KEA")):
+                            ("cluster-enabled", "yes"), ("loadmodule", "some.so")):
             with self.assertRaises(StartFailed) as caught:
                 with Server(args=["--" + name] + value.split()):
                     pass

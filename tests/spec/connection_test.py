@@ -276,12 +276,6 @@ class ClientCommandTest(PairCase):
         self.assertEqual(client.must("RESET"), Status(b"RESET"))
         self.assertEqual(fields(client.must("CLIENT", "INFO"))["flags"], "N")
 
-    @kelvin_only
-    def test_tracking_is_refused(self):
-        reply = self.c.call("CLIENT", "TRACKING", "on")
-        self.assertIsInstance(reply, Error)
-        self.assertIn(b"TRACKING", reply)
-
 
 class WireTest(PairCase):
     def test_inline_commands(self):

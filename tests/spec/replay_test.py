@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from support.case import kelvin_only, main                                                          # noqa: E402
 from support.differential import DATABASES, READ                                                    # noqa: E402
 from support.generate import Generator                                                              # noqa: E402
+from support.rdb import crc64                                                                       # noqa: E402
 from support.resp import Error, Map, quote                                                          # noqa: E402
 from support.server import REDIS, Server, scaled, seed_new, until                                   # noqa: E402
 
@@ -137,27 +138,14 @@ class Writer:
         return done
 
 
-def crc64_table():
-    """CRC-64 with Jones' polynomial, lowest bit first."""
-    table = []
-    for byte in range(256):
-        for _ in range(8):
-            byte = byte >> 1 ^ (0x95ac9329ac4bc9b5 if byte & 1 else 0)
-        table.append(byte)
-    return table
-
-
-CRC64 = crc64_table()
 FOOTER_SIZE = 10
 TELLING = bytes((0, 1, 2, 3, 4, 5, 9, 17, 18, 24, 25, 0x3f, 0x40, 0x7f, 0x80, 0x81, 0xc0, 0xc3, 0xe0, 0xf0, 0xf1, 0xf4, 0xfe, 0xff))
 
 
 def dump_of(payload):
     """Returns a payload with the footer that RESTORE requires."""
-    data, crc = payload + b"\x0c\x00", 0
-    for byte in data:
-        crc = CRC64[(crc ^ byte) & 255] ^ crc >> 8
-    return data + crc.to_bytes(8, "little")
+    data = payload + b"\x0c\x00"
+    return data + crc64(data)
 
 
 def mutated(draw, payload):

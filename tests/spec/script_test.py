@@ -333,7 +333,7 @@ class EvalTest(LuaCase):
     @kelvin_only
     def test_tiers_are_not_moved_by_scripts(self):
         self.c.must("SET", "k", "v")
-        for call in ("'TIER', 'DEMOTE', 'k'", "'TIER', 'PROMOTE', 'k'", "'TIER', 'BACKUP', 'never'", "'DEBUG', 'RELOAD'"):
+        for call in ("'TIER', 'DEMOTE', 'k'", "'TIER', 'PROMOTE', 'k'", "'TIER', 'BACKUP', 'never'"):
             reply = self.c.call("EVAL", "return redis.call(%s)" % call, 0)
             self.assertIsInstance(reply, Error)
             self.assertIn(b"This Redis command is not allowed from script", reply)
@@ -349,7 +349,7 @@ class EvalTest(LuaCase):
                      ("a", "EVAL", "redis.call('RPUSH', 'm', 'one'); redis.call('DEL', 'm'); return 1", 0), ("a", "@waiting", 1), ("a", "RPUSH", "m", "x"), ("b", "@receive")])
 
     def test_time_does_not_pass_for_expiry(self):
-        wait = "local t = os.clock(); while os.clock() - t < 0.08 do end; "
+        wait = "for i = 1, 2e7 do end; "
         self.each(["redis.call('SET', 'k', 'v', 'PX', 30); %s return {redis.call('GET', 'k'), redis.call('EXISTS', 'k'), redis.call('PTTL', 'k')}" % wait])
         self.both("GET k")
         self.each(["redis.call('SET', 'k', 'v', 'PX', 1); %s redis.call('PERSIST', 'k'); return redis.call('GET', 'k')" % wait])
@@ -357,7 +357,7 @@ class EvalTest(LuaCase):
 
     @kelvin_only
     def test_time_is_one_instant_within_a_script(self):
-        first, second = self.c.must("EVAL", "local a = redis.call('TIME'); local t = os.clock(); while os.clock() - t < 0.01 do end; "
+        first, second = self.c.must("EVAL", "local a = redis.call('TIME'); for i = 1, 2e6 do end; "
                                     "local b = redis.call('TIME'); return {a[1] .. a[2], b[1] .. b[2]}", 0)
         self.assertEqual(first, second)
 

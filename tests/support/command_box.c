@@ -7,11 +7,13 @@
 
 enum { WORDS_MAX = 256, KEYS_MAX = WORDS_MAX };
 
-static void add_event(void *context, struct key *key, const char *event)
+static void add_event(void *context, const struct key *key, enum event event)
 {
     struct command_box *box = context;
 
-    buffer_append_format(&box->events, "%s%s %.*s", box->events.size > 0 ? ", " : "", event, (int)key->name.size,
+    if (event_kind(event)->name == NULL || event == EVENT_NEW || event == EVENT_KEYMISS)
+        return;
+    buffer_append_format(&box->events, "%s%s %.*s", box->events.size > 0 ? ", " : "", event_kind(event)->name, (int)key->name.size,
         key->name.data);
 }
 
@@ -32,7 +34,7 @@ void command_box_create(struct command_box *box, const struct command *commands,
             .limits = { .hash_listpack_entries_max = 128, .hash_listpack_value_max = 64, .seed = { seed, 2 } },
         },
     };
-    box->hooks = (struct key_hooks){ .context = box, .changed = add_event, .free_later = free_at_once };
+    box->hooks = (struct key_hooks){ .context = box, .event = add_event, .free_later = free_at_once };
     box->turn.hooks = &box->hooks;
     box->engine.config = config_create();
     box->engine.partitions = box->partitions;

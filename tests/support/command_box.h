@@ -21,7 +21,7 @@ struct command_box {
     struct key_hooks hooks;
     /* What the last command did. */
     struct buffer reply;                /* RESP, the CRs left out; NUL behind */
-    struct buffer events;               /* "hdel h, del h"; NUL behind */
+    struct buffer events;               /* "hdel h, del h", without "new" and "keymiss"; NUL behind */
     struct buffer propagated;           /* "HSET h f 3, DEL x"; NUL behind; empty: its own words, if it changed something */
     uint64_t change_count;
     bool failed;

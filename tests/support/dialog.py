@@ -46,12 +46,12 @@ class Speaker:
         self.queue = None           # the commands since MULTI, or None
         self.pending = []           # commands whose replies have not arrived yet
 
-    def note(self, args, reply):
+    def note(self, mark, args, reply):
         """Keeps the list of queued commands, from the oracle's reply. Returns what the reply is compared by."""
         name = args[0].lower() if args else b""
         queue = self.queue
         if reply == QUEUED and queue is not None:
-            queue.append(args)
+            queue.append((mark, args))
             return None
         if name == b"multi" and not isinstance(reply, Error):
             self.queue = []
@@ -106,7 +106,7 @@ class DialogCase(PairCase):
             return compare.kind(ours, theirs, args)
         if isinstance(queue, list) and isinstance(theirs, list) and isinstance(ours, list):
             return type(ours) is type(theirs) and len(ours) == len(theirs) and all(
-                compare.same(*each) for each in zip(ours, theirs, queue))
+                (compare.kind if kind == "~" else compare.same)(one, other, queued) for one, other, (kind, queued) in zip(ours, theirs, queue))
         return compare.same(ours, theirs, args)
 
     def dialog(self, script, protocol=2, quiet=0.0):
@@ -157,7 +157,7 @@ class DialogCase(PairCase):
         ours = theirs = None
         for pending in speaker.pending:
             theirs, ours = next_reply(speaker.theirs), self.ours_next(speaker, line)
-            queue = speaker.note(pending, theirs)
+            queue = speaker.note(mark, pending, theirs)
             self.check(self.alike(mark, pending, ours, theirs, queue), line[:600], ours, theirs)
         speaker.pending = []
         self.log.append("    %s -> %s" % (line[:300], shown(ours)[:200]))

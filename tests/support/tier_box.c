@@ -54,7 +54,7 @@ static void hook_memory_freed(void *context)
         box->memory_freed(box->memory_freed_context);
 }
 
-static void hook_expired(void *context, struct keyspace *keyspace, struct bytes key)
+static void hook_expired(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum event event)
 {
     struct tier_box *box = context;
 
@@ -93,7 +93,7 @@ static void hook_log(void *context, const char *text)
     box->told_count++;
 }
 
-static void hook_changed(void *context, struct key *key, const char *event)
+static void hook_event(void *context, const struct key *key, enum event event)
 {
     (void)context, (void)key, (void)event;
 }
@@ -215,7 +215,7 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
-    engine->hooks = (struct key_hooks){ box, hook_changed, hook_free_later, hook_load_in_place, hook_unlatch };
+    engine->hooks = (struct key_hooks){ box, hook_event, hook_free_later, hook_load_in_place, hook_unlatch };
     engine->active_expire = true;
     engine->state = ENGINE_READY;
     start_workers(box, options->worker_count > 0 ? options->worker_count : 1);

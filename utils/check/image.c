@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/message.h"
 #include "base/tree.h"
 #include "check.h"
 #include "persist/aof_name.h"
+#include "persist/checkpoint.h"
+#include "script/library_dump.h"
 #include "tier/tags.h"
 
 static bool read_dataset(struct check *check, const char *image, struct dataset_file *dataset)
@@ -47,6 +50,76 @@ static void read_tags(struct check *check, const char *image, const struct datas
     else
         tags->good = true;
     check_part(check, "tags", before, "%llu bytes", (unsigned long long)tags->file.bytes.size);
+}
+
+static bool count_library(void *context, struct bytes text, struct buffer *error)
+{
+    uint64_t *count = context;
+    struct library_head head;
+
+    if (!library_head_read(text, &head, error))
+        return false;
+    library_head_release(&head);
+    (*count)++;
+    return true;
+}
+
+/* Returns whether the libraries can be loaded, as far as can be seen without running them. */
+static bool check_functions(struct check *check, const char *image, const struct dataset_file *dataset)
+{
+    uint64_t before = check->damages, count = 0;
+    struct buffer dump = { 0 }, error = { 0 };
+    struct message message = { "" };
+
+    if (dataset->functions.name == NULL)
+        return true;
+    if (checkpoint_functions(image, &dump, &message) != STATUS_OK)
+        check_damage(check, "functions", "%s", message.text);
+    else if (!library_dump_read(buffer_bytes(&dump), SIZE_MAX, count_library, &count, &error))
+        check_damage(check, "functions", "after %llu libraries: %.*s", (unsigned long long)count, (int)error.size, error.data);
+    check_part(check, "functions", before, "%llu libraries", (unsigned long long)count);
+    buffer_release(&dump);
+    buffer_release(&error);
+    return check->damages == before;
+}
+
+/* The list of databases without the functions' line: a server starts without libraries. */
+static void repair_functions(struct check *check, const char *image, struct dataset_file *dataset)
+{
+    char path[CHECK_PATH_SIZE], next[CHECK_PATH_SIZE + 64], bad[CHECK_PATH_SIZE], aside[CHECK_PATH_SIZE + 64];
+    struct buffer text = { 0 };
+    struct message message = { "" };
+    bool good;
+
+    snprintf(path, sizeof(path), "%.4000s/dataset", image);
+    snprintf(next, sizeof(next), "%s.new", path);
+    snprintf(bad, sizeof(bad), "%.4000s/functions", image);
+    snprintf(aside, sizeof(aside), "%s.%s", bad, check->stamp);
+    mem_free(dataset->functions.name);
+    dataset->functions.name = NULL;
+    unlink(next);
+    good = dataset_file_print(dataset, image, &text) == STATUS_OK && tree_write_file(next, buffer_bytes(&text), &message) == STATUS_OK &&
+           rename(next, path) == 0 && (rename(bad, aside) == 0 || errno == ENOENT) && tree_sync(image, &message) == STATUS_OK;
+    buffer_release(&text);
+    if (good)
+        check_repaired(check, "the libraries of functions are left out: what is left of them is kept as functions.%s", check->stamp);
+    else
+        check_unrepaired(check, "the list of databases can't be written: %s", !message_is_empty(&message) ? message.text : strerror(errno));
+}
+
+/* A new image has the same libraries. */
+static bool copy_functions(const char *image, const char *into, const struct dataset_file *dataset, struct message *message)
+{
+    struct buffer dump = { 0 };
+    char path[CHECK_PATH_SIZE + 16];
+    bool good;
+
+    if (dataset->functions.name == NULL)
+        return true;
+    snprintf(path, sizeof(path), "%.4000s/functions", into);
+    good = checkpoint_functions(image, &dump, message) == STATUS_OK && tree_write_file(path, buffer_bytes(&dump), message) == STATUS_OK;
+    buffer_release(&dump);
+    return good;
 }
 
 /* Rebuilds the tags from the store: in a new file first. */
@@ -88,6 +161,8 @@ static void repair_image(struct check *check, int index, const struct dataset_fi
     snprintf(path, sizeof(path), "%.3800s/%.255s", check->dir, name);
     snprintf(inner, sizeof(inner), "%.4000s/store", path);
     good = mkdir(path, 0755) == 0 && stores_rewrite(stores, inner);
+    snprintf(inner, sizeof(inner), "%.3800s/%.255s", check->dir, old);
+    good = good && copy_functions(inner, path, dataset, &message);
     snprintf(inner, sizeof(inner), "%.4000s/dataset", path);
     good = good && dataset_file_print(dataset, path, &text) == STATUS_OK &&
            tree_write_file(inner, buffer_bytes(&text), &message) == STATUS_OK;
@@ -139,6 +214,8 @@ void image_check(struct check *check, int index)
     if (!read_dataset(check, image, &dataset))
         return;
     read_tags(check, image, &dataset, &tags);
+    if (!check_functions(check, image, &dataset) && check->repair)
+        repair_functions(check, image, &dataset);
     stores = stores_open(check, image, &dataset, &tags);
     stores_check(stores, &state);
     if (check->repair && state.damaged && state.opened)

@@ -217,7 +217,7 @@ void store_files_check(struct store_files *files)
         check_each_file(files, PASS_MANIFEST, NULL, NULL);
         check_each_file(files, PASS_REST, &tables, &blocks);
         check_missing(files);
-        if (dataset_file_verify(files->dataset, files->image, &message) != STATUS_OK) {
+        if (dataset_file_verify_store(files->dataset, files->image, &message) != STATUS_OK) {
             check_damage(files->check, "store", "%s", message.text);
             files->damaged = true;
             files->log_is_cut = strstr(message.text, ".log'") != NULL;

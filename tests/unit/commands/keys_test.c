@@ -31,7 +31,7 @@ static void put_command(struct call *call)
     key_open(call, 1, KEY_FOR_OVERWRITING, &key);
     key_set_string(&key, call->args[2]);
     key.expire_ms = -1;
-    key_changed(&key, "put");
+    key_changed(&key, EVENT_SET);
     reply_ok(call->reply);
 }
 

@@ -11,6 +11,7 @@
 #include "commands/rows.h"
 #include "engine/blocking.h"
 #include "engine/engine.h"
+#include "engine/event.h"
 #include "stats/error_stats.h"
 #include "stats/latency.h"
 #include "stats/slowlog.h"
@@ -33,11 +34,11 @@ struct box {
     int64_t alarm_us;
 };
 
-static void changed(void *context, struct key *key, const char *event)
+static void note(void *context, const struct key *key, enum event event)
 {
     struct box *box = context;
 
-    blocking_note(&box->engine, key, event);
+    event_note(&box->engine, key->call, key->keyspace, key->hash, key->name, event);
     if (box->engine.partitions->obstacle_count > box->promised_in_change)
         box->promised_in_change = box->engine.partitions->obstacle_count;
     if (box->latch_after_change && key->present)
@@ -98,7 +99,7 @@ static struct box *box_create(void)
     engine->errors = error_stats_create();
     engine->blocking = blocking_create(engine);
     engine->state = ENGINE_READY;
-    engine->hooks = (struct key_hooks){ box, changed, free_at_once, load_nothing, unlatch };
+    engine->hooks = (struct key_hooks){ box, note, free_at_once, load_nothing, unlatch };
     engine->workers = box->worker_list;
     engine->worker_count = 2;
     for (int i = 0; i < 2; i++) {

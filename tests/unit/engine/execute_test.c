@@ -36,7 +36,7 @@ static void store_then_fail(struct call *call)
 
     key_open(call, 1, KEY_FOR_OVERWRITING, &key);
     key_set_string(&key, BYTES("x"));
-    key_changed(&key, "set");
+    key_changed(&key, EVENT_SET);
     reply_error(call, ERR_SYNTAX);
 }
 
@@ -52,7 +52,7 @@ static void remove_then_fail(struct call *call)
     struct key key;
 
     key_open(call, 1, KEY_FOR_WRITING, &key);
-    key_remove(&key, KEY_REMOVE_NOW, "del");
+    key_remove(&key, KEY_REMOVE_NOW, EVENT_DEL);
     reply_error(call, ERR_SYNTAX);
 }
 
@@ -80,7 +80,7 @@ static void store_and_succeed(struct call *call)
 
     key_open(call, 1, KEY_FOR_OVERWRITING, &key);
     key_set_string(&key, BYTES("x"));
-    key_changed(&key, "set");
+    key_changed(&key, EVENT_SET);
     reply_ok(call->reply);
 }
 
@@ -104,7 +104,7 @@ struct box {
     struct client client;
 };
 
-static void changed(void *context, struct key *key, const char *event)
+static void note(void *context, const struct key *key, enum event event)
 {
 }
 
@@ -127,7 +127,7 @@ static int box_open(void **state)
     engine->errors = error_stats_create();
     engine->blocking = blocking_create(engine);
     engine->state = ENGINE_READY;
-    engine->hooks = (struct key_hooks){ .context = box, .changed = changed, .free_later = free_at_once };
+    engine->hooks = (struct key_hooks){ .context = box, .event = note, .free_later = free_at_once };
     engine->workers = box->workers;
     engine->worker_count = 1;
     box->workers[0] = &box->worker;

@@ -1,0 +1,19 @@
+/* EVAL, EVALSHA, FCALL, their read-only forms, and how they are ended. */
+#include "commands/handlers.h"
+#include "engine/running_scripts.h"
+#include "engine/script_run.h"
+
+void eval_command(struct call *call)
+{
+    script_run(call);
+}
+
+void script_kill_command(struct call *call)
+{
+    running_scripts_kill(call, false);
+}
+
+void function_kill_command(struct call *call)
+{
+    running_scripts_kill(call, true);
+}

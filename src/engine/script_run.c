@@ -1,0 +1,339 @@
+#include "engine/script_run.h"
+
+#include "base/check.h"
+#include "engine/execute_private.h"
+#include "engine/running_scripts.h"
+#include "engine/scripts.h"
+#include "engine/unit_private.h"
+#include "script/shebang.h"
+#include "stats/error_stats.h"
+
+/* One run of a script; on the stack of its handler. */
+struct script_context {
+    struct unit *unit;
+    struct client client;           /* as which its commands run: SELECT in a script does not change the database of its client */
+    struct script_start *start;
+    bool has_written;               /* a command that writes was called */
+    enum script_replication replication;
+};
+
+/* "eval" and "evalsha" name a source, the others a function. */
+static bool names_function(const struct call *call)
+{
+    return call->command->name[0] == 'f';
+}
+
+static bool is_read_only(const struct call *call)
+{
+    return call->command->flags & COMMAND_READONLY;
+}
+
+static bool find_function(struct call *call, struct registry_view *view, struct script_start *start)
+{
+    start->function = library_set_function(view->libraries, call->args[1]);
+    if (start->function == NULL) {
+        reply_errorf(call, "ERR Function not found");
+        return false;
+    }
+    start->library = library_hold((struct library *)start->function->library);
+    start->flags = start->function->flags;
+    return true;
+}
+
+static bool find_source(struct call *call, struct registry_view *view, struct script_start *start)
+{
+    struct buffer error = { 0 };
+    char sha[SCRIPT_SHA_SIZE];
+
+    if (strncmp(call->command->name, "evalsha", 7) == 0) {
+        if (source_read_sha(call->args[1], sha))
+            start->source = registry_view_source(view, sha);
+        if (start->source == NULL)
+            reply_errorf(call, "NOSCRIPT No matching script. Please use EVAL.");
+    } else {
+        start->source = registry_view_add(view, call->args[1], SOURCE_OF_EVAL, &error);
+        if (start->source == NULL) {
+            call->failed = true;
+            reply_error_text(call->reply, buffer_bytes(&error));
+        }
+        buffer_release(&error);
+    }
+    if (start->source != NULL)
+        start->flags = start->source->flags;
+    return start->source != NULL;
+}
+
+/* The number of keys, at argument 2. */
+static bool check_key_count(struct call *call)
+{
+    int64_t count;
+
+    if (!arg_integer(call, 2, &count))
+        return false;
+    if (count > call->arg_count - 3) {
+        reply_errorf(call, "ERR Number of keys can't be greater than number of args");
+        return false;
+    }
+    if (count < 0) {
+        reply_errorf(call, "ERR Number of keys can't be negative");
+        return false;
+    }
+    return true;
+}
+
+bool script_find(struct call *call, struct script_start *start)
+{
+    struct registry_view *view = scripts_of(call->requester->worker);
+
+    *start = (struct script_start){ .is_found = true };
+    if (names_function(call)) {
+        if (!find_function(call, view, start) || !check_key_count(call))
+            return false;
+    } else if (!check_key_count(call) || !find_source(call, view, start)) {
+        return false;
+    }
+    if (is_read_only(call) && !(start->flags & (SCRIPT_NO_WRITES | SCRIPT_COMPATIBLE))) {
+        reply_errorf(call, "ERR Can not execute a script with write flag using *_ro command.");
+        return false;
+    }
+    start->reads_only = is_read_only(call) || start->flags & SCRIPT_NO_WRITES;
+    return true;
+}
+
+void script_start_release(struct script_start *start)
+{
+    source_release(start->source);
+    library_release(start->library);
+    *start = (struct script_start){ .source = NULL };
+}
+
+/* As if the call had these flags. */
+static bool passes_memory_gate(struct call *call, struct worker *worker)
+{
+    const struct command *own = call->command;
+    struct command as_write = *own;
+    bool passed;
+
+    as_write.flags |= COMMAND_WRITE | COMMAND_DENYOOM;
+    call->command = &as_write;
+    passed = execute_pass_memory_gate(call, worker);
+    call->command = own;
+    return passed;
+}
+
+/* The error that was replied is taken back. */
+static void take_back(struct call *call)
+{
+    reply_truncate(call->reply, call->reply_start);
+    call->failed = false;
+}
+
+static bool disks_allow(struct call *call)
+{
+    struct engine *engine = call->engine;
+    struct aof *aof = engine->aof;
+    const struct command *own = call->command;
+    struct command as_write = *own;
+    bool allowed;
+
+    if (!engine->save_failed && (aof == NULL || aof_error(aof) == STATUS_OK))
+        return true;
+    as_write.flags |= COMMAND_WRITE;
+    call->command = &as_write;
+    allowed = execute_disks_allow(call, aof);
+    call->command = own;
+    return allowed;
+}
+
+bool script_pass_gates(struct call *call, struct worker *worker, struct script_start *start)
+{
+    if (start->reads_only)
+        return true;
+    if (!(start->flags & SCRIPT_COMPATIBLE) && !disks_allow(call))
+        return false;
+    if (start->flags & SCRIPT_ALLOW_OOM || passes_memory_gate(call, worker))
+        return true;
+    if (call->parked)
+        return false;
+    take_back(call);
+    start->lacks_memory = true;
+    if (start->flags & SCRIPT_COMPATIBLE)
+        return true;
+    reply_errorf(call, "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
+    return false;
+}
+
+/* Why a command may not be called; NULL: it may. */
+static const char *refusal_of(struct script_context *context, struct call *call)
+{
+    const struct script_start *start = context->start;
+    uint32_t flags = call->command->flags;
+
+    if (flags & (COMMAND_NOSCRIPT | COMMAND_UNIT))
+        return "ERR This Redis command is not allowed from script";
+    if (flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE) && start->reads_only)
+        return "ERR Write commands are not allowed from read-only scripts.";
+    if (flags & COMMAND_DENYOOM && start->lacks_memory && !context->has_written)
+        return "OOM command not allowed when used memory > 'maxmemory'.";
+    return NULL;
+}
+
+/* Finds the command. NULL: it may be called. */
+static const char *find_command(struct call *call)
+{
+    const struct command *command = command_find(call->engine->commands, call->args[0]);
+
+    if (command != NULL && command->children != NULL && call->arg_count > 1)
+        command = command_find_child(command, call->args[1]);
+    if (command == NULL)
+        return "ERR Unknown Redis command called from script";
+    call->command = command;
+    if ((command->arity > 0 && command->arity != call->arg_count) || call->arg_count < -command->arity)
+        return "ERR Wrong number of args calling Redis command from script";
+    return command->run == NULL ? "ERR Unknown Redis command called from script" : NULL;
+}
+
+static void refuse(struct call *call, const char *error)
+{
+    call->failed = true;
+    reply_errorf(call, "%s", error);
+    if (call->command != NULL)
+        execute_count_rejected(call);
+    else
+        execute_note_error(call);
+}
+
+static void host_call(void *opaque, const struct bytes *args, int arg_count, struct reply *reply)
+{
+    struct script_context *context = opaque;
+    struct unit *unit = context->unit;
+    struct call call = unit_new_call(unit, &context->client, reply, args, arg_count);
+    const char *error = find_command(&call);
+
+    if (error == NULL)
+        error = refusal_of(context, &call);
+    if (error != NULL) {
+        refuse(&call, error);
+        return;
+    }
+    if (call.command->flags & COMMAND_WRITE) {
+        if (!context->has_written && !disks_allow(&call))
+            return;
+        context->has_written = unit->has_written = true;
+    }
+    if (context->replication == SCRIPT_REPL_NONE)
+        call_propagate_nothing(&call);
+    if (unit_call(unit, &call) && context->client.lsn_needed > unit->client->lsn_needed)
+        unit->client->lsn_needed = context->client.lsn_needed;
+}
+
+static bool host_may_go_on(void *opaque)
+{
+    struct script_context *context = opaque;
+
+    return unit_go_on(context->unit);
+}
+
+static void host_log(void *opaque, enum script_log_level level, struct bytes text)
+{
+    static const enum log_level levels[] = { LOG_LEVEL_DEBUG, LOG_LEVEL_VERBOSE, LOG_LEVEL_NOTICE, LOG_LEVEL_WARNING };
+    struct script_context *context = opaque;
+
+    log_write(context->unit->worker->engine->log, levels[level], "%.*s", (int)text.size, text.data);
+}
+
+/* There are no users yet: what exists is allowed. */
+static enum script_acl host_acl_check(void *opaque, const struct bytes *args, int arg_count)
+{
+    struct script_context *context = opaque;
+    const struct command *command = command_find(context->unit->worker->engine->commands, args[0]);
+
+    if (command != NULL && command->children != NULL && arg_count > 1)
+        command = command_find_child(command, args[1]);
+    return command == NULL ? SCRIPT_ACL_UNKNOWN_COMMAND : SCRIPT_ACL_ALLOWED;
+}
+
+static void host_set_replication(void *opaque, enum script_replication replication)
+{
+    struct script_context *context = opaque;
+
+    context->replication = replication;
+}
+
+/* One of a script's commands is run as this client. */
+static struct client client_of_script(const struct call *call)
+{
+    return (struct client){
+        .id = call->requester->id,
+        .worker = call->requester->worker,
+        .flags = CLIENT_SCRIPT | CLIENT_NO_BLOCKING | (call->client->flags & CLIENT_NO_TOUCH),
+        .db = call->client->db,
+        .authenticated = true,
+        .address = "lua",
+        .fd = -1,
+    };
+}
+
+static void reply_killed(struct call *call)
+{
+    reply_errorf(call, names_function(call) ? "ERR Error running script: Script killed by user with FUNCTION KILL." :
+        "ERR Error running script: Script killed by user with SCRIPT KILL.");
+}
+
+static void run(struct call *call, struct script_start *start)
+{
+    struct unit *unit = call->unit;
+    struct script_context context = { .unit = unit, .client = client_of_script(call), .start = start, .replication = SCRIPT_REPL_ALL };
+    const struct script_host host = { &context, host_call, host_may_go_on, host_log, host_acl_check, host_set_replication };
+    int64_t key_count = 0;
+    struct script_run run = {
+        .source = start->source != NULL ? &start->source->script : NULL,
+        .library = start->library != NULL ? &start->library->script : NULL,
+        .function = start->function != NULL ? start->function->name : (struct bytes){ 0 },
+        .host = &host,
+    };
+
+    CHECK(text_to_int(call->args[2], &key_count));
+    run.keys = call->args + 3;
+    run.key_count = (int)key_count;
+    run.args = run.keys + key_count;
+    run.arg_count = call->arg_count - 3 - (int)key_count;
+    switch (interpreter_run(unit->worker->scripts->interpreter, &run, call->reply)) {
+    case SCRIPT_OK:
+    case SCRIPT_STOPPED:
+        break;
+    case SCRIPT_ERROR:
+        call->failed = true;
+        break;
+    case SCRIPT_ERROR_COUNTED:
+        call->failed = call->error_counted = true;
+        break;
+    case SCRIPT_NO_FUNCTION:
+        reply_errorf(call, "ERR Function not found");
+        break;
+    }
+}
+
+void script_run(struct call *call)
+{
+    struct unit *unit = call->unit;
+    struct script_start start = { .source = NULL };
+    struct running_script running;
+
+    if (unit->start.is_found) {
+        start = unit->start;
+        unit->start = (struct script_start){ .source = NULL };
+    } else if (!script_find(call, &start)) {
+        script_start_release(&start);
+        return;
+    }
+    running_script_begin(unit, call, &start, &running);
+    run(call, &start);
+    running_script_end(unit, &running);
+    if (unit->stop == UNIT_KILLED) {
+        unit->stop = UNIT_GOES_ON;          /* a transaction goes on after it */
+        reply_truncate(call->reply, call->reply_start);
+        reply_killed(call);
+    }
+    script_start_release(&start);
+}

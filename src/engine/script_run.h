@@ -1,0 +1,23 @@
+/* Script run: EVAL, EVALSHA, FCALL and their read-only forms, as a unit.
+ *
+ * Before the unit begins, script_start finds the source or the function and decides whether it may run; then the handler of the command, on
+ * the unit's fiber, runs it, and each redis.call becomes a call of the unit. A script that is run by EXEC is part of that unit.
+ *
+ * A script without a first line "#!lua" says nothing about itself: it may write, and is refused in the middle, at its first write that
+ * needs memory, if there is none.
+ */
+#ifndef KELVIN_ENGINE_SCRIPT_RUN_H
+#define KELVIN_ENGINE_SCRIPT_RUN_H
+
+#include "engine/unit.h"
+
+/* Finds what the call's command is to run. False: an error was replied. */
+bool script_find(struct call *call, struct script_start *start);
+/* Whether it may be run now, as far as its flags say. False: the call is parked, or an error was replied. */
+bool script_pass_gates(struct call *call, struct worker *worker, struct script_start *start);
+void script_start_release(struct script_start *start);
+
+/* On the unit's fiber: runs what was found, and writes its reply. */
+void script_run(struct call *call);
+
+#endif

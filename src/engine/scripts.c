@@ -1,0 +1,85 @@
+#include "engine/scripts.h"
+
+#include "base/mem.h"
+
+/* Of a load's interpreter, which does not run scripts. */
+enum { LOAD_CACHED_SCRIPTS = 1, CACHED_SCRIPTS = 500 };
+
+struct registry_view *scripts_of(struct worker *worker)
+{
+    if (worker->scripts == NULL) {
+        struct interpreter_options options = { .cached_scripts_max = CACHED_SCRIPTS };
+
+        worker->scripts = mem_alloc(sizeof(*worker->scripts));
+        registry_view_init(worker->scripts, worker->engine->scripts, interpreter_create(&options));
+        scripts_measure(worker);
+    }
+    registry_view_refresh(worker->scripts);
+    return worker->scripts;
+}
+
+void scripts_measure(struct worker *worker)
+{
+    worker->script_memory = interpreter_memory(worker->scripts->interpreter);
+}
+
+uint64_t scripts_memory(const struct engine *engine)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < engine->worker_count; i++)
+        sum += engine->workers[i]->script_memory;
+    return sum;
+}
+
+void scripts_refresh(struct worker *worker)
+{
+    if (worker->scripts == NULL)
+        return;
+    registry_view_refresh(worker->scripts);
+    scripts_measure(worker);
+}
+
+void scripts_release(struct worker *worker)
+{
+    if (worker->scripts == NULL)
+        return;
+    registry_view_release(worker->scripts);
+    interpreter_destroy(worker->scripts->interpreter);
+    mem_free(worker->scripts);
+    worker->scripts = NULL;
+}
+
+static void write_log(void *context, enum script_log_level level, struct bytes text)
+{
+    static const enum log_level levels[] = {
+        [SCRIPT_LOG_DEBUG] = LOG_LEVEL_DEBUG,
+        [SCRIPT_LOG_VERBOSE] = LOG_LEVEL_VERBOSE,
+        [SCRIPT_LOG_NOTICE] = LOG_LEVEL_NOTICE,
+        [SCRIPT_LOG_WARNING] = LOG_LEVEL_WARNING,
+    };
+    struct engine *engine = context;
+
+    log_write(engine->log, levels[level], "%.*s", (int)(text.size < 1024 ? text.size : 1024), text.data);
+}
+
+void scripts_load_init(struct scripts_load *load, struct engine *engine)
+{
+    struct interpreter_options options = { .cached_scripts_max = LOAD_CACHED_SCRIPTS };
+
+    load->interpreter = interpreter_create(&options);
+    load->host = (struct script_host){ .context = engine, .log = write_log };
+    registry_load_init(&load->load, engine->scripts, load->interpreter, &load->host);
+}
+
+void scripts_load_end(struct scripts_load *load)
+{
+    interpreter_destroy(load->interpreter);
+    load->interpreter = load->load.interpreter = NULL;
+}
+
+void scripts_load_release(struct scripts_load *load)
+{
+    registry_load_release(&load->load);
+    interpreter_destroy(load->interpreter);
+}

@@ -679,6 +679,18 @@ class LogTest(ServerCase):
         self.assertGreater(waits[0], 0.09, "it left before the write was durable")
         self.assertLess(waits[len(waits) // 2], 0.35 * SLOW)
 
+    def test_a_message_does_not_wait_for_the_publishers_worker(self):
+        """The workers of the subscribers have the log synced themselves; the publisher's is busy for a second."""
+        began = time.monotonic()
+        self.c.send(encode(["SET", "k", "v"]) + encode(["PUBLISH", "a", "1"]) + encode(["DEBUG", "SLEEP", "1"]))
+        waits = []
+        for client in self.subscribers:
+            self.assertEqual(client.receive(), [b"message", b"a", b"1"])
+            waits.append(time.monotonic() - began)
+        waits.sort()
+        self.assertLess(waits[0], 0.5, waits)
+        self.assertEqual([self.c.receive() for _ in range(3)], [Status(b"OK"), 4, Status(b"OK")])
+
     def test_the_write_before_a_message_survives_a_kill(self):
         for index in range(5):
             self.disk.rule(0, "write", "appendonlydir/*", DELAY, delay_us=50000)

@@ -40,7 +40,6 @@ enum command_flag {
     COMMAND_NO_MANDATORY_KEYS = 1 << 17,
     COMMAND_NO_ASYNC_LOADING = 1 << 18,
     /* Kelvin's own, not shown to clients. */
-    COMMAND_SUBSCRIBED = 1 << 23,       /* allowed to clients that speak RESP2 and have a subscription */
     COMMAND_EXCLUSIVE = 1 << 24,        /* runs with all partitions locked */
     COMMAND_MAY_REPLICATE = 1 << 26,    /* delayed by CLIENT PAUSE WRITE, like writes, because Redis may send it to replicas */
     COMMAND_UNIT = 1 << 27,             /* runs other commands, as one unit (engine/unit.h): EXEC, EVAL ... */
@@ -48,6 +47,7 @@ enum command_flag {
     COMMAND_NOT_QUEUED = 1 << 29,       /* runs at once after MULTI */
     COMMAND_WHOLE = 1 << 30,            /* shows or needs keys that it does not name: in a unit it needs all partitions */
     COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */
+    COMMAND_SUBSCRIBED = 1 << 23,       /* allowed to clients that speak RESP2 and have a subscription */
 };
 
 enum command_category {     /* read, write, fast, slow, admin, dangerous, blocking, pubsub follow from the flags */

@@ -215,6 +215,19 @@ class WireTest(PairCase):
             p: PUBSUB CHANNELS ; PUBSUB NUMSUB a
         """)
 
+    def test_messages_reach_a_client_that_waits_for_a_key(self):
+        for client in self.pair("t"):
+            client.call("HELLO", 3)
+        self.wire("""
+            t: SUBSCRIBE a
+            t: BLPOP q 0
+            p: PUBLISH a 1
+            p: RPUSH q x
+            p: PUBLISH a 2
+            t: BLPOP q 0.05
+            t: PING
+        """)
+
     def test_a_client_may_change_its_protocol(self):
         for client in self.pair("s"):
             client.call("HELLO", 3)
@@ -590,9 +603,9 @@ class PubsubTest(ServerCase):
     def test_many_subscribers_and_patterns(self):
         """Other clients are served meanwhile. KELVIN_LONG: as many connections as descriptors allow for."""
         many = 8000 if os.environ.get("KELVIN_LONG") else scaled(1000)
-        subscribers = self.subscribed(many, "SUBSCRIBE", "a")
         patterned = self.client(timeout=60)
         patterned.exchange(b"".join(encode(["PSUBSCRIBE"] + ["p%d.%d*" % (index, inner) for inner in range(100)]) for index in range(100)), 10000)
+        subscribers = self.subscribed(many, "SUBSCRIBE", "a")
         every = self.client()
         every.call("PSUBSCRIBE", "*")
         self.assertEqual(self.c.must("PUBSUB", "NUMPAT"), 10001)

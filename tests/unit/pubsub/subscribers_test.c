@@ -215,6 +215,36 @@ static void subscriptions_may_end_during_a_sweep(void **state)
     assert_int_equal(hub_transit(box->hub).count, 0);
 }
 
+/* Each step is short however many there are; the last ones have not waited for more than the number of steps. */
+static void a_hundred_thousand_subscribers_and_ten_thousand_patterns(void **state)
+{
+    enum { SUBSCRIBERS = 100000, PATTERNS = 10000, BUDGET = 200000 };
+    struct box *box = *state;
+    struct reader *readers = calloc(SUBSCRIBERS, sizeof(*readers));
+    char pattern[32];
+    int steps = 1;
+
+    for (int i = 0; i < PATTERNS; i++) {
+        snprintf(pattern, sizeof(pattern), "p%d*", i);
+        add(box, &box->a, TOPIC_PATTERN, pattern);
+    }
+    for (int i = 0; i < SUBSCRIBERS; i++) {
+        reader_open(box, &readers[i], 100 + (uint64_t)i);
+        add(box, &readers[i], TOPIC_CHANNEL, "p77");
+    }
+    assert_int_equal(post(box, TOPIC_CHANNEL, "p77", "1"), SUBSCRIBERS + 2);
+    assert_int_equal(post(box, TOPIC_CHANNEL, "p77", "2"), SUBSCRIBERS + 2);
+    while (subscribers_sweep(box->subscribers, BUDGET))
+        steps++;
+    assert_in_range(steps, 100, 300);
+    for (int i = 0; i < SUBSCRIBERS; i++) {
+        assert_got(&readers[i], "p77=1 p77=2 ");
+        reader_close(box, &readers[i]);
+    }
+    assert_got(&box->a, "p7*:p77=1 p77*:p77=1 p7*:p77=2 p77*:p77=2 ");
+    free(readers);
+}
+
 static void pushes_reach_their_targets_in_order_with_messages(void **state)
 {
     struct box *box = *state;
@@ -273,6 +303,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_subscription_ends_with_all_that_was_posted_before, open_box, close_box),
         cmocka_unit_test_setup_teardown(one_that_has_caught_up_gets_nothing_twice, open_box, close_box),
         cmocka_unit_test_setup_teardown(subscriptions_may_end_during_a_sweep, open_box, close_box),
+        cmocka_unit_test_setup_teardown(a_hundred_thousand_subscribers_and_ten_thousand_patterns, open_box, close_box),
         cmocka_unit_test_setup_teardown(pushes_reach_their_targets_in_order_with_messages, open_box, close_box),
         cmocka_unit_test_setup_teardown(a_subscriber_that_is_new_gets_no_older_push, open_box, close_box),
         cmocka_unit_test_setup_teardown(counts_and_names_of_subscriptions, open_box, close_box),

@@ -47,7 +47,7 @@ enum command_flag {
     COMMAND_NOT_QUEUED = 1 << 29,       /* runs at once after MULTI */
     COMMAND_WHOLE = 1 << 30,            /* shows or needs keys that it does not name: in a unit it needs all partitions */
     COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */
-    COMMAND_SUBSCRIBED = 1 << 27,       /* allowed to clients that speak RESP2 and have a subscription */
+    COMMAND_SUBSCRIBED = 1 << 23,       /* allowed to clients that speak RESP2 and have a subscription */
 };
 
 enum command_category {     /* read, write, fast, slow, admin, dangerous, blocking, pubsub follow from the flags */

@@ -23,8 +23,10 @@ static inline void event_note(struct engine *engine, struct call *call, struct k
 /* The same for a key that no command has deleted. `event` is why; EVENT_DEL follows EVENT_HEXPIRED (of the last field of a hash). */
 void event_note_deleted(struct engine *engine, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum event event);
 
-/* All partitions are locked, and the database has other keys now: FLUSHDB, SWAPDB. Redis sends no notification of that. */
-void event_note_database(struct call *call, int db);
+/* All partitions are locked, and a database is about to be emptied, or two are about to change places. No notification is sent, as in
+ * Redis. */
+void event_note_flush(struct call *call, int db);
+void event_note_swap(struct call *call, int a, int b);
 
 /* Sends the notifications, in order and in one step, and empties the list. They leave when the log covers `lsn`. The partitions of
  * their keys are locked or owned. `here` is the worker of this thread; NULL: it may be another's. */

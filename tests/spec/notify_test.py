@@ -1,10 +1,14 @@
 """Keyspace notifications: one subscriber on the server under test and one on redis-server must get the same events in the same order, for
 every command, with hot and with cold keys; and those of expiry, eviction and blocking commands."""
+import collections
 import difflib
 import importlib
 import os
 import random
+import select
+import shutil
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -12,7 +16,8 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from support.case import PairCase, ServerCase, kelvin_only, main                                     # noqa: E402
-from support.resp import Closed                                                         # noqa: E402
+from support.disk import DELAY, Disk
+from support.resp import encode                                                         # noqa: E402
 from support.scripts import ScriptCase                                                               # noqa: E402
 from support.server import Server, scaled, seed_new, until                                 # noqa: E402
 from tier_test import demote_all                                                                     # noqa: E402
@@ -897,6 +902,39 @@ class TierTest(ServerCase):
         self.c.must("SORT", "l", "BY", "w_*")
         self.assertEqual(sorted(self.events()), ["keymiss w_2", "keymiss w_3"])
 
+    def test_a_miss_of_a_call_that_runs_again_is_one_event(self):
+        """Its reply refers to a long string while others do to so many that it has to wait."""
+        self.c.must("CONFIG", "SET", "maxmemory", 100 << 20)
+        self.addCleanup(self.c.must, "CONFIG", "SET", "maxmemory", 0)
+        readers = [self.server.client() for _ in range(12)]
+        self.c.must("SET", "big", "x" * (4 << 20))
+        for i, reader in enumerate(readers):
+            self.c.must("SET", "big%d" % i, "x" * (4 << 20))
+            reader.send(encode(["GET", "big%d" % i]))
+            self.assertTrue(reader.socket.recv(1))
+        self.events()
+        with self.server.client() as other:
+            other.send(encode(["MGET", "none", "big"]))
+            self.assertEqual(select.select([other.socket], [], [], 0.3)[0], [])
+            self.assertEqual(self.events(), [])
+            for reader in readers:
+                reader.close()
+            self.assertEqual(other.receive()[0], None)
+            self.assertEqual(self.events(), ["keymiss none"])
+
+    def test_a_miss_of_a_script_that_starts_again_is_one_event(self):
+        """It needs a key that another script owns, for which it may not wait."""
+        self.c.must("MSET", "b", "1", "c", "1")
+        self.events()
+        slow = "local n = 0; for i = 1, 3e7 do n = n + 1 end; return redis.call('GET', KEYS[1])"
+        with self.server.client() as owner:
+            for key in "bc":
+                owner.send(encode(["EVAL", slow, 1, key]))
+                reply = self.c.call("EVAL_RO", "redis.call('GET', 'none'); return redis.call('GET', '%s')" % key, 0)
+                self.assertEqual(reply, b"1")
+                self.assertEqual(owner.receive(), b"1")
+                self.assertEqual(self.events(), ["keymiss none"])
+
 
 @kelvin_only
 class EvictionTest(ServerCase):
@@ -921,18 +959,20 @@ class EvictionTest(ServerCase):
 class ThreadsTest(unittest.TestCase):
     """The order of a key's events is that of its changes, whichever workers and threads make them, and whatever moves meanwhile."""
 
-    KEYS = [b"k%d" % i for i in range(8)]
+    KEYS = [b"k%d" % i for i in range(4)]
+
+    def line(self, chance):
+        key = chance.choice(self.KEYS)
+        return chance.choice([["SET", key, "v"], ["SET", key, "v"], ["SET", key, "v", "PX", chance.randint(1, 5)], ["DEL", key], ["DEL", key],
+                              ["DEL", key], ["APPEND", key, "x"], ["RENAME", key, chance.choice(self.KEYS)], ["EXPIRE", key, 0], ["GETDEL", key]])
 
     def work(self, server, seed):
         chance = random.Random(seed)
         with server.client() as client:
-            for _ in range(scaled(3000)):
-                key = chance.choice(self.KEYS)
-                line = chance.choice([["SET", key, "v"], ["SET", key, "v", "PX", chance.randint(1, 5)], ["DEL", key], ["DEL", key],
-                                      ["APPEND", key, "x"], ["RENAME", key, chance.choice(self.KEYS)], ["EXPIRE", key, 0],
-                                      ["EVAL", "redis.call('DEL', KEYS[1]); redis.call('SET', KEYS[1], 'v')", 1, key],
-                                      ["TIER", "DEMOTE", key], ["TIER", "DEMOTE", key], ["GETDEL", key]])
-                client.call(*line)
+            for _ in range(scaled(500)):
+                client.pipeline(self.line(chance) for _ in range(chance.choice((1, 10, 100, 200))))
+                client.pipeline([["TIER", "DEMOTE", chance.choice(self.KEYS)],
+                                 ["EVAL", "redis.call('DEL', KEYS[1]); redis.call('SET', KEYS[1], 'v')", 1, chance.choice(self.KEYS)]])
 
     def test_a_key_is_new_after_it_was_removed_and_never_else(self):
         seed = seed_new()
@@ -955,45 +995,46 @@ class ThreadsTest(unittest.TestCase):
             present = {key for key in self.KEYS if client.must("EXISTS", key)}
         events += listener.events()
         state = dict.fromkeys((key.decode() for key in self.KEYS), "absent")
-        for place, (event, key) in enumerate(event.replace("__keyevent@0__:", "").split(" ") for event in events):
-            trace = "seed %d: %s in %s" % (seed, key, [other for other in events[:place + 1] if other.endswith(" " + key)][-8:])
-            if event == "new":                                  # RENAME replaces a key without an event of its removal
-                self.assertIn(events[place + 1], ("__keyevent@0__:set " + key, "__keyevent@0__:append " + key) if state[key] == "absent" and
-                              "rename_from" not in events[place + 1] else (events[place + 1],), trace)
-                if "rename_from" not in events[place + 1]:
-                    self.assertEqual(state[key], "absent", trace)
-                state[key] = "present"
-            elif event in ("del", "expired", "rename_from"):
-                self.assertEqual(state[key], "present", trace)
-                state[key] = "absent"
-            else:
-                self.assertEqual(state[key], "present", trace)
+        latest = {key: collections.deque(maxlen=8) for key in state}
+        events = [event.replace("__keyevent@0__:", "").split(" ") for event in events]
+        for place, (event, key) in enumerate(events):
+            latest[key].append(event)
+            follows = event != "new" or events[place + 1] in (["set", key], ["append", key])
+            # RENAME replaces a key that exists without an event of its removal: then "new" comes all the same, before "rename_from".
+            wanted = "absent" if event == "new" and follows else state[key] if event == "new" else "present"
+            if not follows and events[place + 1][0] != "rename_from" or state[key] != wanted:
+                self.fail("seed %d: event %d, %s of %s, which is %s; %s, and next %s" % (
+                    seed, place, event, key, state[key], list(latest[key]), events[place + 1:place + 3]))
+            state[key] = "absent" if event in ("del", "expired", "rename_from") else "present"
         self.assertEqual({key for key in state if state[key] == "present"}, {key.decode() for key in present}, "seed %d" % seed)
 
 
 @kelvin_only
 class LogTest(unittest.TestCase):
-    def test_what_was_notified_is_in_the_log(self):
-        with Server({"appendonly": "yes", "appendfsync": "always", "io-threads": 2, "notify-keyspace-events": "E$"}) as server:
-            listener = Listener(server, ("__keyevent@0__:set",))
-
-            def write(first):
-                with server.client() as client:
-                    try:
-                        for i in range(100000):
-                            client.call("SET", "%s%d" % (first, i), "v")
-                    except (Closed, OSError):
-                        pass
-            writers = [threading.Thread(target=write, args=(first,)) for first in "ab"]
-            for writer in writers:
-                writer.start()
-            notified = [listener.subscriber.receive()[3] for _ in range(scaled(400))]
-            server.kill9()
-            for writer in writers:
-                writer.join()
-            server.start()
-            with server.client() as client:
-                self.assertEqual([key for key in notified if not client.must("EXISTS", key)], [])
+    def test_notifications_wait_for_the_log(self):
+        """Of a call, of a transaction, and of a key that expires, on the same and on another worker."""
+        folder = tempfile.mkdtemp(prefix="kelvin-test-")
+        disk = Disk(folder)
+        self.addCleanup(shutil.rmtree, folder, True)
+        self.addCleanup(disk.remove)
+        options = {"appendonly": "yes", "appendfsync": "always", "io-threads": 2, "notify-keyspace-events": "E$x"}
+        with Server(options, folder=folder, environment=disk.environment) as server:
+            listeners = [Listener(server, ("__keyevent@0__:*",)) for _ in range(4)]
+            writer = server.client()
+            for request, event in ((encode(["SET", "k", "v"]), b"set"),
+                                   (encode(["MULTI"]) + encode(["SET", "k", "v", "PX", 100]) + encode(["EXEC"]), b"set"),
+                                   (b"", b"expired")):
+                disk.rule(0, "sync", "appendonlydir/*.aof", DELAY, delay_us=400000)
+                syncs = disk.matched(0)
+                writer.send(request)
+                until(lambda: disk.matched(0) > syncs, what="a sync for " + event.decode())
+                sockets = [listener.subscriber.socket for listener in listeners]
+                self.assertEqual(select.select(sockets, [], [], 0.2)[0], [], event)
+                for listener in listeners:
+                    self.assertEqual(listener.subscriber.receive()[2], b"__keyevent@0__:" + event)
+                disk.heal()
+            for client in [writer] + listeners:
+                client.close()
 
 
 def notified(module, name, without=()):

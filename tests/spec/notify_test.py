@@ -7,6 +7,7 @@ import os
 import random
 import select
 import shutil
+import socket
 import sys
 import tempfile
 import threading
@@ -904,14 +905,15 @@ class TierTest(ServerCase):
 
     def test_a_miss_of_a_call_that_runs_again_is_one_event(self):
         """Its reply refers to a long string while others do to so many that it has to wait."""
-        self.c.must("CONFIG", "SET", "maxmemory", 100 << 20)
+        self.c.must("CONFIG", "SET", "maxmemory", 200 << 20)
         self.addCleanup(self.c.must, "CONFIG", "SET", "maxmemory", 0)
         readers = [self.server.client() for _ in range(12)]
-        self.c.must("SET", "big", "x" * (4 << 20))
+        self.c.must("SET", "big", "x" * (8 << 20))
         for i, reader in enumerate(readers):
-            self.c.must("SET", "big%d" % i, "x" * (4 << 20))
+            reader.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 10)
+            self.c.must("SET", "big%d" % i, "x" * (8 << 20))
             reader.send(encode(["GET", "big%d" % i]))
-            self.assertTrue(reader.socket.recv(1))
+        time.sleep(0.2)
         self.events()
         with self.server.client() as other:
             other.send(encode(["MGET", "none", "big"]))

@@ -73,6 +73,11 @@ class Notified:
         self.ours, self.theirs = Listener(self.server), Listener(self.oracle)
         self.addCleanup(self.ours.close)
         self.addCleanup(self.theirs.close)
+        self.expire_actively(0)
+
+    def expire_actively(self, on):
+        for client in (self.c, self.r):
+            client.must("DEBUG", "SET-ACTIVE-EXPIRE", on)
 
     def both(self, script, clients=None):
         self.ours.events()
@@ -637,7 +642,6 @@ class CommandTest(Notified, PairCase):
                      "SETNX {} v", "GETDEL {}", "BITOP NOT {} other"):
             with self.subTest(line):
                 for client in (self.c, self.r):
-                    client.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
                     client.must("FLUSHALL")
                     client.must("SET", "other", "v")
                     client.must("SADD", "s", "a")
@@ -646,10 +650,9 @@ class CommandTest(Notified, PairCase):
                 self.assert_same_events("the preparation")
                 self.before_command()
                 self.both(line.format(*["k"] * 2))
-                for client in (self.c, self.r):
-                    client.must("DEBUG", "SET-ACTIVE-EXPIRE", 1)
 
     def test_active_expiry(self):
+        self.expire_actively(1)
         for client in (self.c, self.r):
             client.must("SET", "k", "v", "PX", 20)
         self.before_command()
@@ -1024,11 +1027,15 @@ class LogTest(unittest.TestCase):
             listeners = [Listener(server, ("__keyevent@0__:*",)) for _ in range(4)]
             writer = server.client()
             for request, event in ((encode(["SET", "k", "v"]), b"set"),
-                                   (encode(["MULTI"]) + encode(["SET", "k", "v", "PX", 100]) + encode(["EXEC"]), b"set"),
-                                   (b"", b"expired")):
+                                   (encode(["MULTI"]) + encode(["SET", "k", "v"]) + encode(["EXEC"]), b"set"),
+                                   (None, b"expired")):
+                if request is None:
+                    writer.exchange(encode(["SET", "k", "v", "PX", 1000]), 5)           # and the replies of the others
+                    for listener in listeners:
+                        listener.subscriber.receive()
                 disk.rule(0, "sync", "appendonlydir/*.aof", DELAY, delay_us=400000)
                 syncs = disk.matched(0)
-                writer.send(request)
+                writer.send(request or b"")
                 until(lambda: disk.matched(0) > syncs, what="a sync for " + event.decode())
                 sockets = [listener.subscriber.socket for listener in listeners]
                 self.assertEqual(select.select(sockets, [], [], 0.2)[0], [], event)

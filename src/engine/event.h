@@ -6,8 +6,8 @@
  *
  * Notifications are not sent at once. They are collected in the worker's list while a call runs. When it has run they are published, or
  * moved to the list of the unit that the call belongs to (call->events), which publishes them at its end: when what caused them is in the
- * log, and before its partitions are given back. So their order for each key is that of the changes, and no client is notified of a change
- * that could still be lost.
+ * log, and before its partitions are given back. So the events of a key have the order of its changes, and no client is notified of a
+ * change that could still be lost.
  */
 #ifndef KELVIN_ENGINE_EVENT_H
 #define KELVIN_ENGINE_EVENT_H

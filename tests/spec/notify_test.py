@@ -907,7 +907,7 @@ class TierTest(ServerCase):
         self.assertEqual(sorted(self.events()), ["keymiss w_2", "keymiss w_3"])
 
     def test_a_miss_of_a_call_that_runs_again_is_one_event(self):
-        """Its reply refers to a long string while others do to so many that it has to wait."""
+        """Its reply refers to a long string, and the replies of others hold too many already: it waits."""
         self.c.must("CONFIG", "SET", "maxmemory", 200 << 20)
         self.addCleanup(self.c.must, "CONFIG", "SET", "maxmemory", 0)
         readers = [self.server.client() for _ in range(12)]

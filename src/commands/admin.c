@@ -78,6 +78,10 @@ void monitor_command(struct call *call)
 {
     if (call->client->flags & CLIENT_MONITOR)
         return;
+    if (call->client->flags & CLIENT_NO_BLOCKING) {
+        reply_errorf(call, "ERR MONITOR isn't allowed for DENY BLOCKING client");
+        return;
+    }
     monitor_begin(call->client);
     reply_ok(call->reply);
 }

@@ -68,7 +68,7 @@ void client_line(struct buffer *out, const struct client *client, uint64_t calle
     size_t total = sizeof(*client) + client->query_size + query_free + client->arguments_size + replies->capacity +
         text_size(client->name) + text_size(client->lib_name) + text_size(client->lib_version) + text_size(client->address) +
         text_size(client->local_address) + tracking_memory(client);
-    size_t queued = client->transaction != NULL ? client->transaction->size : 0;
+    size_t queued = transaction_size(client);
     char flags[FLAGS_MAX];
 
     total += queued;

@@ -43,6 +43,15 @@ static bool only_of_groups(struct call *call, const struct read *read, const cha
     return false;
 }
 
+/* Other commands that block do not in a script. */
+static bool may_block(struct call *call, const struct read *read)
+{
+    if (!(call->client->flags & CLIENT_SCRIPT))
+        return true;
+    reply_errorf(call, "ERR %s command is not allowed with BLOCK option from scripts", read->kind == OF_GROUP ? "XREADGROUP" : "XREAD");
+    return false;
+}
+
 static bool read_options(struct call *call, struct read *read)
 {
     int64_t count;
@@ -51,6 +60,8 @@ static bool read_options(struct call *call, struct read *read)
         int more = call->arg_count - 1 - arg;
 
         if (more >= 1 && arg_is(call, arg, "block")) {
+            if (!may_block(call, read))
+                return false;
             read->blocks = true;
             if (!arg_timeout_ms(call, ++arg, &read->deadline_us))
                 return false;

@@ -164,7 +164,7 @@ static inline __attribute__((always_inline)) void account(struct call *call, str
 
 static void finish_call(struct call *call, struct worker *worker, int64_t started_ns)
 {
-    int64_t now_ns = clock_mono_ns();
+    int64_t now_ns = UNLIKELY(call->ran_ns != 0) ? worker->clock_ns : clock_mono_ns();      /* a unit has read the clock */
 
     worker->clock_ns = now_ns;
     account(call, worker, UNLIKELY(call->ran_ns != 0) ? call->ran_ns : now_ns - started_ns);
@@ -234,7 +234,7 @@ static enum run_result end_blocking(struct call *call, struct worker *worker)
 }
 
 /* Monitors get what has run, or begins to wait for a key. */
-static void notify_monitors(struct call *call, struct worker *worker)
+void execute_notify_monitors(struct call *call, struct worker *worker)
 {
     if (__builtin_expect(atomic_load_explicit(&call->engine->monitor_count, memory_order_relaxed) > 0, 0))
         monitor_notify(call, worker);
@@ -309,7 +309,7 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
         return RUN_PARKED;
     if (client->waiter != NULL) {
         end_waiting(call->engine, client);      /* what it has loaded is not kept in RAM while it waits for a key */
-        notify_monitors(call, worker);
+        execute_notify_monitors(call, worker);
     }
     client->parked = true;
     atomic_fetch_add_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
@@ -322,7 +322,7 @@ static enum run_result end_done(struct call *call, struct worker *worker, bool r
     end_client_options(call);
     end_waiting(call->engine, call->client);
     if (ran)
-        notify_monitors(call, worker);
+        execute_notify_monitors(call, worker);
     serve_waiters(worker, call->client);
     return RUN_DONE;
 }
@@ -330,7 +330,7 @@ static enum run_result end_done(struct call *call, struct worker *worker, bool r
 /* After MULTI: the command waits for EXEC. One that needs memory is refused now if there is none. */
 static enum run_result end_queued(struct call *call, struct worker *worker)
 {
-    if (!execute_pass_memory_gate(call, worker)) {
+    if (!execute_may_queue(call, worker)) {
         if (call->parked)
             return end_parked(call, worker);
         return end_refused(call);

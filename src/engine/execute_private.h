@@ -30,6 +30,8 @@ bool execute_find(struct call *call);
 void execute_find_keys(struct call *call, struct worker *worker);
 /* Counts a call that was refused; its error has been replied. */
 void execute_count_rejected(struct call *call);
+/* Monitors get what has run, or begins to wait for a key. */
+void execute_notify_monitors(struct call *call, struct worker *worker);
 /* Counts a call that has ended. */
 void execute_account(struct call *call, struct worker *worker, int64_t taken_ns);
 
@@ -37,6 +39,8 @@ void execute_account(struct call *call, struct worker *worker, int64_t taken_ns)
 enum attempt { RAN, PARKED, REFUSED };
 /* An EXEC was refused, with an error: the transaction is discarded, and the error is given as the reason. */
 void execute_discard(struct call *call);
+/* Whether there is memory for queueing the call's command. False: it is parked, or an error was replied. */
+bool execute_may_queue(struct call *call, struct worker *worker);
 enum attempt execute_unit(struct call *call, struct worker *worker);
 
 /* execute_locked.c. Locks, runs, unlocks. Afterwards the call is parked, asks for more keys, or is done. */

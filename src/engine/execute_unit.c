@@ -18,6 +18,20 @@ void execute_discard(struct call *call)
     reply_errorf(call, "EXECABORT Transaction discarded because of: %.*s", (int)error.size, error.data);
 }
 
+/* What is queued takes memory, whatever the command. */
+bool execute_may_queue(struct call *call, struct worker *worker)
+{
+    const struct command *own = call->command;
+    struct command queued = *own;
+    bool passed;
+
+    queued.flags |= COMMAND_DENYOOM;
+    call->command = &queued;
+    passed = execute_pass_memory_gate(call, worker);
+    call->command = own;
+    return passed;
+}
+
 /* As if the call did what its commands do. */
 static bool pass_gates(struct call *call, struct worker *worker)
 {
@@ -33,7 +47,8 @@ static bool pass_gates(struct call *call, struct worker *worker)
         execute_park(call, worker);
         passed = false;
     }
-    passed = passed && execute_pass_memory_gate(call, worker);
+    /* Nothing waits for memory with keys pinned: how much they take is judged by unit_load. */
+    passed = passed && (call->client->waits != NULL || execute_pass_memory_gate(call, worker));
     call->command = own;
     return passed;
 }

@@ -104,10 +104,16 @@ static void write_line(struct buffer *text, struct call *call)
 
 void monitor_notify(struct call *call, struct worker *worker)
 {
+    if (!(call->command->flags & (COMMAND_ADMIN | COMMAND_SKIP_MONITOR)) && !(call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY)))
+        monitor_send(call, worker);
+}
+
+void monitor_send(struct call *call, struct worker *worker)
+{
     struct engine *engine = worker->engine;
     struct buffer text = { 0 };
 
-    if (call->command->flags & (COMMAND_ADMIN | COMMAND_SKIP_MONITOR) || call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY))
+    if (engine->monitor_count == 0)
         return;
     write_line(&text, call);
     for (int i = 0; i < engine->worker_count; i++) {

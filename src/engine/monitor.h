@@ -25,5 +25,7 @@ void monitor_end(struct client *client);
 
 /* The call has run, or waits for a key. On its worker, after the reply was written, without locks. */
 void monitor_notify(struct call *call, struct worker *worker);
+/* The same for a command that is shown before the commands that it runs: EVAL. */
+void monitor_send(struct call *call, struct worker *worker);
 
 #endif

@@ -36,7 +36,7 @@ void running_script_begin(struct unit *unit, const struct call *call, const stru
         running->name = start->function->name;
     unit->script = running;
     unit->has_written = false;
-    unit->kill = 0;
+    unit->is_killed = false;
 }
 
 void running_script_end(struct unit *unit, struct running_script *running)
@@ -101,7 +101,7 @@ static struct kills kill_all(struct running_scripts *scripts, bool functions)
         kills.found++;
         if (running->unit->has_written)
             continue;
-        running->unit->kill = 1;
+        running->unit->is_killed = true;
         kills.killed++;
     }
     mutex_unlock(&scripts->lock);

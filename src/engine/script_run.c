@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "engine/execute_private.h"
+#include "engine/monitor.h"
 #include "engine/running_scripts.h"
 #include "engine/scripts.h"
 #include "engine/unit_private.h"
@@ -147,7 +148,7 @@ static bool disks_allow(struct call *call)
 
 bool script_pass_gates(struct call *call, struct worker *worker, struct script_start *start)
 {
-    if (start->reads_only)
+    if (start->reads_only || call->client->waits != NULL)
         return true;
     if (!(start->flags & SCRIPT_COMPATIBLE) && !disks_allow(call))
         return false;
@@ -327,6 +328,7 @@ void script_run(struct call *call)
         script_start_release(&start);
         return;
     }
+    monitor_send(call, unit->worker);
     running_script_begin(unit, call, &start, &running);
     run(call, &start);
     running_script_end(unit, &running);

@@ -44,4 +44,10 @@ static inline int transaction_count(const struct client *client)
     return client->flags & CLIENT_MULTI ? client->transaction->count : -1;
 }
 
+/* Bytes that its queue takes. */
+static inline size_t transaction_size(const struct client *client)
+{
+    return client->transaction != NULL ? client->transaction->size : 0;
+}
+
 #endif

@@ -35,10 +35,12 @@ static struct unit *create(struct call *call, struct worker *worker)
         reply_init(&unit->reply, 2);
     }
     worker->unit_spare = NULL;
-    *unit = (struct unit){ .worker = worker, .client = call->client, .command = call->command, .arena = unit->arena,
-        .group = unit->group, .reply = unit->reply, .events = unit->events };
+    memset((char *)unit + offsetof(struct unit, worker), 0, sizeof(*unit) - offsetof(struct unit, worker));
+    unit->worker = worker;
+    unit->client = call->client;
+    unit->command = call->command;
     unit->reply.protocol = call->client->reply.protocol;
-    claim_init(&unit->claim, wake_claimant, unit);
+    claim_reuse(&unit->claim, wake_claimant, unit);
     unit->releases_pins = !(call->command->flags & COMMAND_EXCLUSIVE) && call->client->transaction == NULL;
     call->client->unit = unit;
     return unit;
@@ -95,11 +97,9 @@ void unit_take_partitions(struct unit *unit)
     struct engine *engine = unit->worker->engine;
     struct partitions *all = engine->partitions;
 
-    for (uint32_t i = 0; i < all->count; i++) {
+    for (uint32_t i = 0; (i = partition_bits_next(&unit->claim.wanted, i, all->count)) < all->count; i++) {
         struct partition *partition = &all->partitions[i];
 
-        if (!partition_bits_has(&unit->claim.wanted, i))
-            continue;
         all->obstacle_count++;
         lock_when_served(engine, partition);
         CHECK(partition->owner == NULL || partition->owner == &unit->claim);
@@ -108,7 +108,7 @@ void unit_take_partitions(struct unit *unit)
         partition->owner = &unit->claim;
         partition_unlock(partition);
     }
-    memset(&unit->claim.wanted, 0, sizeof(unit->claim.wanted));
+    partition_bits_clear(&unit->claim.wanted, all->count);
     unit->claim.wants_token = false;
 }
 
@@ -116,11 +116,9 @@ static void give_partitions(struct unit *unit, uint64_t lsn)
 {
     struct partitions *all = unit->worker->engine->partitions;
 
-    for (uint32_t i = 0; i < all->count; i++) {
+    for (uint32_t i = 0; (i = partition_bits_next(&unit->claim.owned, i, all->count)) < all->count; i++) {
         struct partition *partition = &all->partitions[i];
 
-        if (!partition_bits_has(&unit->claim.owned, i))
-            continue;
         partition_lock(partition);
         if (lsn > 0)
             partition->last_lsn = lsn;
@@ -202,6 +200,8 @@ static void start_over(struct unit *unit, struct call *call)
     unit->restarts++;
     unit->worker->turn.random = unit->random;
     turn_count(&unit->worker->turn, STAT_UNIT_RESTARTS, 1);
+    if (call->key_count == 0 && call->command->keys != NULL && call->arg_count > 0)
+        execute_find_keys(call, unit->worker);
     unit_want(unit, call);
     unit->claim.wants_token = true;
 }
@@ -216,7 +216,7 @@ static void main_of_unit(void *context)
     if (unit->command->flags & COMMAND_UNIT)
         unit->command->run(&call);
     else
-        unit_call(unit, &call);
+        unit_call_uncounted(unit, &call);
     unit->failed = call.failed;
     unit->error_counted = call.error_counted;
 }
@@ -230,15 +230,15 @@ static bool enter(struct unit *unit)
     if (unit->fiber == NULL) {
         unit->fiber = fiber_create(&worker->fibers, main_of_unit, unit);
         CHECK(unit->fiber != NULL);
-        unit->began_ns = clock_mono_ns();
         unit->now_ms = worker->turn.now_ms;
         if (unit->restarts == 0)
             unit->random = worker->turn.random;
     }
     unit->wait = UNIT_RUNS;
-    unit->entered_ns = clock_mono_ns();
+    unit->entered_ns = unit->clock_ns = clock_mono_ns();
     has_ended = !fiber_enter(&worker->fibers, unit->fiber);
-    unit->ran_ns += clock_mono_ns() - unit->entered_ns;
+    worker->clock_ns = clock_mono_ns();
+    unit->ran_ns += worker->clock_ns - unit->entered_ns;
     if (has_ended)
         unit->fiber = NULL;
     return has_ended;

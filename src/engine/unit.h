@@ -47,40 +47,38 @@ enum unit_stop {
 };
 
 struct unit {
+    /* Kept from one unit to the next, empty. */
     struct claim claim;
+    struct arena arena;
+    struct reply reply;                 /* the client's, when the unit has ended */
+    struct aof_group group;             /* what will be logged */
+    struct event_list events;           /* notifications that will be sent to other clients when it is logged, in the order of the changes */
+    /* Zero when it begins: */
     struct worker *worker;
     struct client *client;              /* whose request it is; may be `dead` */
     const struct command *command;      /* of the request */
     const struct bytes *args;           /* of the request, valid until the unit is suspended; set again whenever it is entered */
     int arg_count;
     struct fiber *fiber;                /* NULL: it has not begun */
-    struct arena arena;
-    struct reply reply;                 /* the client's, when the unit has ended */
     bool failed, error_counted;         /* the request was replied an error; it is in the statistics already */
-    enum unit_wait wait;
-    enum unit_stop stop;
-    int restarts;
     bool keeps_reply;                   /* see struct call */
     bool owns_all;
     bool counts_as_busy;                /* in engine->busy_count */
     bool releases_pins;                 /* after each call: scripts, which may read more than fits */
+    bool has_written;                   /* its script has called a command that writes */
+    enum unit_wait wait;
+    enum unit_stop stop;
+    int restarts;
     int64_t now_ms;                     /* wall clock: the time for all its calls */
-    int64_t entered_ns, ran_ns;         /* monotonic clock: when the fiber was last entered; how long it has run in all */
-    int64_t began_ns;                   /* monotonic clock: when it began to run */
+    /* Monotonic clock: when the fiber was last entered, how long it had run before, and the time that was read last. */
+    int64_t entered_ns, ran_ns, clock_ns;
     struct random random;               /* the worker's generator as it was before the first attempt: all attempts draw the same numbers */
-    struct aof_group group;             /* what will be logged */
     uint64_t change_count;
-    /* What will be sent to other clients when it is logged: notifications, in the order of the changes; and before them messages of PUBLISH,
-     * with the notifications of what came before. */
-    struct event_list events;
-    struct publish_batch messages;
+    struct publish_batch messages;      /* of PUBLISH, with the notifications of what came before them */
     struct noted_key *noted_first, *noted_last;     /* keys that may serve waiting clients afterwards */
     struct script_start start;          /* what the request is to run; or not found yet */
-    bool has_written;                   /* its script has called a command that writes */
-    struct running_script *script;                       /* the script that runs; NULL: none */
-    _Atomic bool has_changed;           /* some call has changed something */
-    _Atomic int kill;                   /* enum unit_kill that was asked for */
-    struct unit *prev, *next;           /* in the engine's list. units_lock */
+    struct running_script *script;      /* the script that runs; NULL: none */
+    _Atomic bool is_killed;             /* SCRIPT KILL; any thread */
 };
 
 /* A request whose command is run as a unit. `call` has its command and keys; gates have been passed. `start`: what a script's request is to

@@ -154,9 +154,9 @@ static void wait_for_memory(struct unit *unit)
     }
 }
 
-bool unit_go_on(struct unit *unit)
+static bool go_on(struct unit *unit)
 {
-    int64_t ran_ns = clock_mono_ns() - unit->entered_ns;
+    int64_t ran_ns = unit->clock_ns - unit->entered_ns;
 
     if (unit->stop == UNIT_GOES_ON && ran_ns > SLICE_NS) {
         if (unit->ran_ns + ran_ns > SLOW_NS)
@@ -165,9 +165,15 @@ bool unit_go_on(struct unit *unit)
         mailbox_wake(&unit->worker->mailbox, unit->client);
         suspend(unit, UNIT_WAITS_FOR_TURN);
     }
-    if (unit->kill != 0 && unit->stop == UNIT_GOES_ON)
+    if (unit->is_killed && unit->stop == UNIT_GOES_ON)
         unit->stop = UNIT_KILLED;
     return unit->stop == UNIT_GOES_ON;
+}
+
+bool unit_go_on(struct unit *unit)
+{
+    unit->clock_ns = clock_mono_ns();
+    return go_on(unit);
 }
 
 int64_t unit_publish(struct unit *unit, enum topic_kind kind, struct bytes channel, struct bytes text)
@@ -189,15 +195,29 @@ void unit_run_inner(struct unit *unit, struct call *call)
 
 bool unit_call(struct unit *unit, struct call *call)
 {
-    struct worker *worker = unit->worker;
     struct arena_mark mark;
     int64_t began_ns;
+    bool done;
 
-    if (!unit_go_on(unit))
+    if (!go_on(unit))
         return false;
     wait_for_memory(unit);
-    began_ns = clock_mono_ns();
+    began_ns = unit->clock_ns;
     mark = arena_mark(&unit->arena);
+    done = unit_call_uncounted(unit, call);
+    if (done) {
+        unit->clock_ns = clock_mono_ns();
+        execute_account(call, unit->worker, unit->clock_ns - began_ns);
+        execute_notify_monitors(call, unit->worker);
+    }
+    arena_rewind(&unit->arena, mark);
+    return done;
+}
+
+bool unit_call_uncounted(struct unit *unit, struct call *call)
+{
+    struct worker *worker = unit->worker;
+
     if (call->command->keys != NULL)
         execute_find_keys(call, worker);
     if (!run(unit, call))
@@ -206,10 +226,6 @@ bool unit_call(struct unit *unit, struct call *call)
     forget_job(unit);
     if (unit->releases_pins && unit->client->waits != NULL)
         tier_release(worker->engine->tier, unit->client);
-    if (call->change_count > 0)
-        unit->has_changed = true;
     unit->change_count += call->change_count;
-    execute_account(call, worker, clock_mono_ns() - began_ns);
-    arena_rewind(&unit->arena, mark);
     return true;
 }

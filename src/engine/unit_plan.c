@@ -99,6 +99,18 @@ static int selected_db(const struct partitions *all, const struct queued *queued
     return number >= 0 && number < all->db_count ? (int)number : db;
 }
 
+/* A script's request: its keys were found before. */
+static void visit_found(const struct call *call, visit_key *visit, void *context)
+{
+    for (int i = 0; i < call->key_count; i++) {
+        const struct call_key *key = &call->keys[i];
+        struct planned planned = { call->client->db, call->args[key->arg], key->hash, key->flags };
+
+        if (!visit(context, &planned))
+            return;
+    }
+}
+
 static void visit_keys(const struct call *call, visit_key *visit, void *context)
 {
     const struct partitions *all = call->partitions;
@@ -106,7 +118,7 @@ static void visit_keys(const struct call *call, visit_key *visit, void *context)
     int db = call->client->db;
 
     if (transaction == NULL) {
-        visit_command(all, call->command, call->args, call->arg_count, db, visit, context);
+        visit_found(call, visit, context);
         return;
     }
     for (int i = 0; i < transaction->count; i++) {
@@ -142,7 +154,6 @@ void unit_want(struct unit *unit, struct call *call)
 {
     struct wanting wanting = { call->partitions, &unit->claim.wanted };
 
-    memset(&unit->claim.wanted, 0, sizeof(unit->claim.wanted));
     if (needs_all(call)) {
         partition_bits_fill(&unit->claim.wanted, call->partitions->count);
         unit->owns_all = true;
@@ -159,7 +170,7 @@ struct loading {
     struct call *call;
     struct worker *worker;
     int seen, posted;
-    uint64_t pinned_bytes;
+    uint64_t posted_bytes, pinned_bytes, limit;     /* 0: no limit */
     enum unit_loading result;
 };
 
@@ -182,6 +193,7 @@ static void load_key(struct loading *loading, struct keyspace *keyspace, const s
         return;
     case TIER_WAIT:
         loading->posted++;
+        loading->posted_bytes += tier_record_size(call->engine->tier);
         loading->result = UNIT_IS_LOADING;
         return;
     case TIER_FAILED:
@@ -206,6 +218,8 @@ static bool visit_load(void *context, const struct planned *key)
     if (keyspace != NULL)
         load_key(loading, keyspace, key);
     partition_unlock(partition);
+    if (loading->limit > 0 && loading->posted_bytes + loading->pinned_bytes > loading->limit && loading->posted > 0)
+        return false;
     return loading->posted < LOADS_A_ROUND && loading->result != UNIT_CANT_LOAD;
 }
 
@@ -213,14 +227,14 @@ static bool visit_load(void *context, const struct planned *key)
 enum unit_loading unit_load(struct call *call, struct worker *worker)
 {
     struct loading loading = { .call = call, .worker = worker, .result = UNIT_IS_RESIDENT };
-    uint64_t limit = (uint64_t)config_number(call->engine->config, CONFIG_MAXMEMORY) / PINNED_SHARE;
 
+    loading.limit = (uint64_t)config_number(call->engine->config, CONFIG_MAXMEMORY) / PINNED_SHARE;
     if (call->engine->tier == NULL || call->command->flags & COMMAND_EXCLUSIVE)
         return UNIT_IS_RESIDENT;
     visit_keys(call, visit_load, &loading);
     if (loading.result == UNIT_CANT_LOAD) {
         reply_error(call, ERR_TIER_READ);
-    } else if (limit > 0 && loading.pinned_bytes > limit && call->command->flags & COMMAND_RUNS_QUEUE) {
+    } else if (loading.limit > 0 && loading.pinned_bytes > loading.limit && call->command->flags & COMMAND_RUNS_QUEUE) {
         loading.result = UNIT_CANT_LOAD;
         reply_errorf(call, "ERR the cold keys of this transaction need more than a quarter of maxmemory at once");
     }

@@ -17,6 +17,9 @@ void unit_want(struct unit *unit, struct call *call);
 enum unit_loading { UNIT_IS_RESIDENT, UNIT_IS_LOADING, UNIT_CANT_LOAD };
 enum unit_loading unit_load(struct call *call, struct worker *worker);
 
+/* unit_call.c: unit_call for the request's own command, which is counted when the unit has ended. */
+bool unit_call_uncounted(struct unit *unit, struct call *call);
+
 /* unit.c */
 
 /* Its claim was granted: the partitions that it wanted become its own. */

@@ -30,6 +30,15 @@ void claim_init(struct claim *claim, void (*granted)(struct claim *claim), void 
     *claim = (struct claim){ .granted = granted, .context = context };
 }
 
+void claim_reuse(struct claim *claim, void (*granted)(struct claim *claim), void *context)
+{
+    CHECK(!claim->is_waiting && claim->waiters == NULL);
+    claim->granted = granted;
+    claim->context = context;
+    claim->wants_token = claim->has_token = false;
+    claim->slow = claim->busy = false;
+}
+
 /* Calls `visit` for each partition in the set until it returns false; returns whether it always returned true. */
 static bool for_each(const struct owners *owners, const struct partition_bits *bits,
     bool (*visit)(const struct owners *owners, uint32_t index, const struct claim *claim), const struct claim *claim)

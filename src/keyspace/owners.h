@@ -72,9 +72,30 @@ static inline bool partition_bits_has(const struct partition_bits *bits, uint32_
 {
     return bits->words[index / 64] >> (index % 64) & 1;
 }
+/* The first partition in the set from `index` on; `count` (of all partitions) if there is none. */
+static inline uint32_t partition_bits_next(const struct partition_bits *bits, uint32_t index, uint32_t count)
+{
+    while (index < count) {
+        uint64_t left = bits->words[index / 64] >> (index % 64);
+
+        if (left != 0)
+            return index + (uint32_t)__builtin_ctzll(left);
+        index = (index / 64 + 1) * 64;
+    }
+    return count;
+}
+/* Empties the set: as many words as there are partitions for. */
+static inline void partition_bits_clear(struct partition_bits *bits, uint32_t count)
+{
+    for (uint32_t word = 0; word < (count + 63) / 64; word++)
+        bits->words[word] = 0;
+}
 void partition_bits_fill(struct partition_bits *bits, uint32_t partition_count);
 
 void claim_init(struct claim *claim, void (*granted)(struct claim *claim), void *context);
+
+/* The same for a claim that was used before: what it owned was given up, and what it wants is empty. */
+void claim_reuse(struct claim *claim, void (*granted)(struct claim *claim), void *context);
 
 /* Reserves what the claim wants, in addition to what it owns. CLAIM_WAITS: `granted` will be called.
  * A claim that owns something already takes the token if it has to wait, and comes first in the queue; CLAIM_MUST_RESTART: another has the

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
+#include "engine/transaction.h"
 #include "net/connection_private.h"
 
 enum {
@@ -119,6 +120,7 @@ void connection_count_memory(struct connection *connection)
 
     if (connection->closing)
         return;
+    now += transaction_size(&connection->client);
     if (reply->share_count + writing->share_count > 0)
         now += shares_alone(reply) + shares_alone(writing);
     if (now == before)

@@ -15,6 +15,7 @@
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
 #include "engine/tracking.h"
+#include "engine/transaction.h"
 #include "net/connection.h"
 
 enum { READ_SIZE_MIN = 4 * 1024, OUTPUT_MAX_MIN = 16 * 1024 };
@@ -371,7 +372,7 @@ void loop_relieve(struct loop *loop)
     while ((all = memory_of_clients(engine)) > most && !pass_on(loop)) {
         struct connection *largest = find_largest(loop);
 
-        if (largest == NULL || (largest->query.capacity <= LOOP_READ_SIZE && all - largest->counted <= most))
+        if (largest == NULL || (largest->query.capacity + transaction_size(&largest->client) <= LOOP_READ_SIZE && all - largest->counted <= most))
             return;
         snprintf(why, sizeof(why), "has buffers of %llu bytes, and all clients together %llu, more than maxmemory-clients allows",
             (unsigned long long)largest->counted, (unsigned long long)all);

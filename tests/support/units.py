@@ -64,7 +64,9 @@ class UnitGenerator(Generator):
         if kind == "discard":
             return [b"@discard"] + self.group()
         if kind == "watch":
-            return [b"@watch", b"%d" % self.random.randrange(self.databases), self.key(), quote(self.plain(CREATE_CONSUMERS)).encode()]
+            command = self.plain(CREATE_CONSUMERS)
+            self.coming = []        # what was to follow belongs to the database of the first client
+            return [b"@watch", b"%d" % self.random.randrange(self.databases), self.key(), quote(command).encode()]
         how = self.pick(b"eval", b"eval-declared", b"fcall", b"fcall-declared")
         return [b"@script", how, self.pick(b"2", b"3"), self.some_keys()] + self.group(NOT_IN_SCRIPTS)
 

@@ -430,7 +430,7 @@ enum run_result execute_once(struct call *call, struct worker *worker)
     }
     if (__builtin_expect(!event_list_is_empty(&worker->events), 0))
         publish_events(call, worker, residency);
-    if (UNLIKELY(call->client->flags & CLIENT_TRACKING) && residency == RESIDENT && !call->asks && !call->parked)
+    if (UNLIKELY(call->requester->flags & CLIENT_TRACKING) && residency == RESIDENT && !call->asks && !call->parked)
         tracking_remember(call);
     if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY) && call->unit == NULL)
         blocking_register(call, worker);

@@ -395,7 +395,7 @@ class EvalTest(LuaCase):
         self.each(["x = 1", "return x", "_G.x = 1", "rawset(_G, 'x', 1)", "setmetatable(_G, {})", "local e = getfenv and getfenv(1); return type(e)", "function f() end", "return rawget(_G, 'x')",
                    "return type(rawget(_G, 'redis'))", "return _G.nosuch", "return nosuch", "local x = nosuch", "return KEYS == nil", "string.mine = 1", "return string.mine",
                    "table.insert = nil", "redis.call = nil", "redis.mine = 1", "cjson.encode = nil", "math.pi = 3", "getmetatable('').__index = nil", "return type(getmetatable(''))",
-                   "getmetatable('').__index.upper = nil", 
+                   "getmetatable('').__index.upper = nil",
                    "setmetatable(redis, {})", "setmetatable(string, nil)", "setmetatable('', {})", "rawset(string, 'x', 1)", "rawset(redis, 'x', 1)", "rawset(_G, 'KEYS', {})",
                    "for k in pairs(redis) do redis[k] = nil end", "table.insert(_G, 1)", "table.sort(redis)", "next(redis); return 1", "_G = 1", "_VERSION = 2", "KEYS = 1", "ARGV = 1"])
 

@@ -46,7 +46,7 @@ FUZZ_MAIN := $(if $(filter fuzz,$(MODE)),,$(BUILD)/tests/support/fuzz_main.c.o)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check
 
-.PHONY: all server tools shim units fuzzers benches checked run test debug asan tsan clang unit spec crash crash-long lint clang-check cover \
+.PHONY: all server tools shim units fuzzers benches checked run test debug asan tsan clang unit spec crash crash-long clients lint clang-check cover \
 	compile_commands.json bench fuzz soak install deps deps-test help clean
 
 all: deps
@@ -61,6 +61,7 @@ help:
 	@echo "make unit       unit tests only         make spec    tests over the wire only"
 	@echo "make crash      kill -9, power cuts     make lint    order of rooms, globals, links; cppcheck, codespell, shellcheck"
 	@echo "make crash-long the same with SEEDS (1000) seeds"
+	@echo "make clients    applications' own test suites, taken from the package registries (SUITES=\"rq bullmq\" runs these)"
 	@echo "make debug      build that way, into build/<mode>/; so do: make asan, tsan, clang"
 	@echo "make clang-check                        clang's warnings, thread safety among them; WERROR=1 makes warnings errors anywhere"
 	@echo "make MODE=asan unit                     and so on: any of the above with another build"
@@ -153,6 +154,10 @@ crash: deps-test
 crash-long: deps-test
 	@$(MAKE) --no-print-directory server tools shim
 	@SEEDS=$${SEEDS:-1000} tests/run crash-long $(BUILD)
+# Applications' own suites, from the package registries: needs network access, pip, npm, go, mvn, and unshare; not part of `make test`.
+clients: deps-test
+	@$(MAKE) --no-print-directory server
+	@tests/clients/run $(BUILD) $(SUITES)
 test: deps-test
 	@tests/run all
 lint: deps-test

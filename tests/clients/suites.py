@@ -93,10 +93,10 @@ class Pytest:
 class Mocha:
     """The tests in an npm package, from when packages still had them."""
 
-    def __init__(self, name, package, version, tools, files, limit_s=900, skip="", quiet=()):
-        """`quiet`: files whose tests use MONITOR, which would show the commands that keep keys cold."""
+    def __init__(self, name, package, version, tools, files, limit_s=900, skip="", quiet=(), omit=()):
+        """`quiet`: files whose tests use MONITOR, which would show the commands that keep keys cold. `omit`: files that test servers of their own."""
         self.name, self.package, self.version, self.tools, self.files, self.limit_s, self.skip, self.options = name, package, version, tools, files, limit_s, skip, {}
-        self.quiet = quiet
+        self.quiet, self.omit = quiet, omit
 
     def prepare(self, work):
         def make(path):
@@ -113,6 +113,8 @@ class Mocha:
             file.write("--timeout 20000\n")
         for pattern in self.files:
             for path in sorted(glob.glob(os.path.join(folder, pattern))):
+                if os.path.basename(path) in self.omit:
+                    continue
                 is_quiet = chill and os.path.basename(path) in self.quiet
                 if is_quiet:
                     chill.pause()
@@ -240,8 +242,9 @@ ALL = [
     Pytest("redis-py-resp3", "redis", "5.0.8", ["-o", "asyncio_mode=auto", "-m", "not redismod and not onlycluster and not ssl and not replica", "--protocol", "3", "tests"] +
            [word for name in ("test_asyncio/test_cluster.py", "test_cluster.py", "test_ssl.py", "test_search.py", "test_asyncio/test_search.py") for word in ("--ignore", "tests/" + name)]),
     Pytest("rq", "rq", "1.16.2", ["tests", "--deselect", "tests/test_sentry.py"]),
-    Mocha("ioredis", "ioredis", "2.0.0", ["mocha@2.5.3"], ["test/functional/*.js"], skip="should close the connection when timeout", quiet=("monitor.js", "scripting.js")),
-    Mocha("bull", "bull", "3.0.0", ["mocha@3.5.3"], ["test/test_job.js", "test/test_queue.js", "test/test_repeat.js", "test/test_worker.js", "test/test_connection.js"]),
+    Mocha("ioredis", "ioredis", "2.0.0", ["mocha@2.5.3"], ["test/functional/*.js"], skip="should close the connection when timeout", quiet=("monitor.js", "scripting.js"),
+          omit=("cluster.js", "sentinel.js")),
+    Mocha("bull", "bull", "3.0.0", ["mocha@3.5.3"], ["test/test_job.js", "test/test_queue.js", "test/test_repeat.js", "test/test_worker.js", "test/test_connection.js"], skip="connstring|should (create|define).*custom"),
     Go("asynq", "github.com/hibiken/asynq", "v0.24.1", [".", "./internal/rdb", "./internal/base"]),
     Go("redigo", "github.com/gomodule/redigo", "v1.8.9", ["./redis"]),
     Workload("celery", python_prepare, python_workload("celery_work.py")),

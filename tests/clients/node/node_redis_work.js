@@ -18,7 +18,7 @@ async function withIo(use) {
 }
 
 run({
-  async 'node-redis: transactions'() {
+  async 'node-redis transactions'() {
     await withClient(async (client) => {
       equal(await client.multi().set('a', '1').incr('a').get('a').hSet('h', { f: 'v' }).hGetAll('h').exec(), ['OK', 2, '2', 1, { f: 'v' }]);
       await client.set('s', 'text');
@@ -27,7 +27,7 @@ run({
       equal([replies, failed, await client.get('b')], [undefined, 2, '2']);
     });
   },
-  async 'node-redis: optimistic locking by many clients'() {
+  async 'node-redis optimistic locking by many clients'() {
     await withClient(async (client) => {
       const clients = await Promise.all(Array.from({ length: 6 }, () => connect()));
       await client.set('n', '0');
@@ -42,7 +42,7 @@ run({
       await Promise.all(clients.map((each) => each.disconnect()));
     });
   },
-  async 'node-redis: scripts'() {
+  async 'node-redis scripts'() {
     await withClient(async (client) => {
       for (let n = 1; n <= 50; n++) equal(await client.addTwice('k', 1), 2 * n);
       await client.scriptFlush();
@@ -52,7 +52,7 @@ run({
       await client.eval("return redis.call('nosuch')", {}).then(() => assert(false), (error) => assert(/Unknown Redis command/.test(error.message), error.message));
     }, { scripts });
   },
-  async 'node-redis: functions'() {
+  async 'node-redis functions'() {
     await withClient(async (client) => {
       await client.functionFlush();
       await client.functionLoad("#!lua name=work\nredis.register_function('twice', function(keys, args) return args[1] * 2 end)");
@@ -65,7 +65,7 @@ run({
       await client.functionDelete('work');
     });
   },
-  async 'node-redis: publish and subscribe'() {
+  async 'node-redis publish and subscribe'() {
     await withClient(async (client) => {
       const subscriber = await connect();
       const got = [], matched = [], sharded = [];
@@ -83,7 +83,7 @@ run({
       await subscriber.disconnect();
     });
   },
-  async 'node-redis: keyspace notifications'() {
+  async 'node-redis keyspace notifications'() {
     await withClient(async (client) => {
       await client.configSet('notify-keyspace-events', 'KEA');
       const subscriber = await connect();
@@ -98,7 +98,7 @@ run({
       await subscriber.disconnect();
     });
   },
-  async 'node-redis: streams with groups'() {
+  async 'node-redis streams with groups'() {
     await withClient(async (client) => {
       await client.xGroupCreate('s', 'g', '0', { MKSTREAM: true });
       for (let n = 0; n < 100; n++) await client.xAdd('s', '*', { n: String(n) });
@@ -112,7 +112,7 @@ run({
       equal(await client.xReadGroup('g', 'c', [{ key: 's', id: '>' }], { BLOCK: 50 }), null);
     });
   },
-  async 'node-redis: blocking pops and iterators'() {
+  async 'node-redis blocking pops and iterators'() {
     await withClient(async (client) => {
       const isolated = client.blPop(commandOptions({ isolated: true }), 'list', 10);
       await sleep(50);
@@ -129,7 +129,7 @@ run({
       equal([found.keys.size, found.members.size, found.scores.size], [500, 500, 500]);
     });
   },
-  async 'ioredis: pipelines and transactions'() {
+  async 'ioredis pipelines and transactions'() {
     await withIo(async (redis) => {
       const pipeline = redis.pipeline();
       for (let n = 0; n < 1000; n++) pipeline.set(`k${n}`, n).get(`k${n}`);
@@ -141,7 +141,7 @@ run({
       await redis.multi().set('a').exec().then(() => assert(false), (error) => assert(/EXECABORT/.test(error.message), error.message));
     });
   },
-  async 'ioredis: locks by Lua with many clients'() {
+  async 'ioredis locks by Lua with many clients'() {
     await withIo(async (redis) => {
       const clients = Array.from({ length: 6 }, () => new Redis(6379, '127.0.0.1'));
       for (const each of clients) each.defineCommand('unlock', { numberOfKeys: 1, lua: "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end" });
@@ -161,7 +161,7 @@ run({
       clients.forEach((each) => each.disconnect());
     });
   },
-  async 'ioredis: a sliding window in a script'() {
+  async 'ioredis a sliding window in a script'() {
     await withIo(async (redis) => {
       redis.defineCommand('allow', { numberOfKeys: 1, lua: "local t = redis.call('TIME'); local now = t[1] * 1000 + math.floor(t[2] / 1000); redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, now - ARGV[1]); " +
         "if redis.call('ZCARD', KEYS[1]) < tonumber(ARGV[2]) then redis.call('ZADD', KEYS[1], now, now .. ':' .. ARGV[3]); redis.call('PEXPIRE', KEYS[1], ARGV[1]); return 1 end; return 0" });

@@ -148,7 +148,7 @@ public class JedisWork {
             for (int n = 0; n < 100; n++) jedis.xadd("s", StreamEntryID.NEW_ENTRY, Map.of("n", String.valueOf(n)));
             int seen = 0;
             while (seen < 100) {
-                for (var entry : jedis.xreadGroup("g", "c" + seen % 3, XReadGroupParams.xReadGroupParams().count(7), Map.of("s", StreamEntryID.UNRECEIVED_ENTRY)).get(0).getValue()) {
+                for (var entry : jedis.xreadGroup("g", "c" + seen % 3, XReadGroupParams.xReadGroupParams().count(7), Map.of("s", StreamEntryID.XREADGROUP_UNDELIVERED_ENTRY)).get(0).getValue()) {
                     equal(entry.getFields().get("n"), String.valueOf(seen++));
                     equal(jedis.xack("s", "g", entry.getID()), 1L);
                 }
@@ -198,8 +198,8 @@ public class JedisWork {
                 until(() -> value.equals(cache.get("k")), "the invalidation");
                 equal(local.get("k"), value);
             }
-            other.sync().flushdb();
-            until(() -> !local.containsKey("k"), "the invalidation by the flush");
+            other.sync().del("k");
+            until(() -> !local.containsKey("k"), "the invalidation by DEL");
         } finally {
             client.shutdown();
         }

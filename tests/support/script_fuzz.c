@@ -14,7 +14,7 @@ static struct interpreter *shared_interpreter(void)
     static struct interpreter *interpreter;
 
     if (interpreter == NULL) {
-        struct interpreter_options options = { HEAP_SIZE_MAX, 10 };
+        struct interpreter_options options = { .heap_size_max = HEAP_SIZE_MAX, .cached_scripts_max = 10 };
 
         interpreter = interpreter_create(&options);
     }

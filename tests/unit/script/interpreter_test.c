@@ -13,7 +13,7 @@ enum { MIB = 1 << 20 };
 
 static struct interpreter *create(size_t heap_size_max, size_t cached_scripts_max)
 {
-    struct interpreter_options options = { heap_size_max, cached_scripts_max };
+    struct interpreter_options options = { .heap_size_max = heap_size_max, .cached_scripts_max = cached_scripts_max };
 
     return interpreter_create(&options);
 }
@@ -219,7 +219,7 @@ static void the_cache_of_scripts_is_bounded(void **state)
     }
     assert_int_equal(interpreter_script_count(interpreter), 50);
     assert_true(interpreter_memory(interpreter) < 2 * MIB);
-    interpreter_set_options(interpreter, &(struct interpreter_options){ 16 * MIB, 10 });
+    interpreter_set_options(interpreter, &(struct interpreter_options){ .heap_size_max = 16 * MIB, .cached_scripts_max = 10 });
     assert_int_equal(interpreter_script_count(interpreter), 10);
     interpreter_forget_scripts(interpreter);
     assert_int_equal(interpreter_script_count(interpreter), 0);

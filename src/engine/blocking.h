@@ -52,7 +52,7 @@ void blocking_register(struct call *call, struct worker *worker);
 void blocking_note(struct engine *engine, const struct call *call, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
 /* No command removed it: expiry or eviction did. Its partition is locked. Any thread; blocking_retry serves its waiters. */
 void blocking_note_removed(struct engine *engine, const struct keyspace *keyspace, uint64_t hash, struct bytes key);
-/* All partitions are locked, and the database has other keys now. */
+/* All partitions are locked, and the database is about to have other keys. */
 void blocking_note_database(struct call *call, int db);
 /* After a call of a unit: what the call has noted is served when the unit has ended. */
 void blocking_keep_notes(struct worker *worker, struct unit *unit);

@@ -5,7 +5,6 @@
 #include "engine/event.h"
 #include "engine/lazy_free.h"
 #include "engine/unit.h"
-#include "engine/watch.h"
 #include "tier/image.h"
 
 struct dataset_job {
@@ -272,31 +271,24 @@ static void flush(struct call *call, int db)
 
 void dataset_flush(struct call *call, int db)
 {
-    watch_touch_database(call->engine, db);
+    event_note_flush(call, db);
     flush(call, db);
-    event_note_database(call, db);
     call->change_count++;
 }
 
 void dataset_flush_all(struct call *call)
 {
     for (int db = 0; db < call->partitions->db_count; db++) {
-        watch_touch_database(call->engine, db);
+        event_note_flush(call, db);
         flush(call, db);
     }
-    for (int db = 0; db < call->partitions->db_count; db++)
-        event_note_database(call, db);
     call->change_count++;
 }
 
 void dataset_swap(struct call *call, int a, int b)
 {
-    if (a != b) {
-        watch_touch_swapped(call->engine, a, b);
-        partitions_swap(call->partitions, a, b);
-    }
-    event_note_database(call, a);
+    event_note_swap(call, a, b);
     if (a != b)
-        event_note_database(call, b);
+        partitions_swap(call->partitions, a, b);
     call->change_count++;
 }

@@ -104,11 +104,27 @@ void event_note_deleted(struct engine *engine, struct keyspace *keyspace, uint64
         event_note(engine, NULL, keyspace, hash, key, EVENT_DEL);
 }
 
-void event_note_database(struct call *call, int db)
+/* Blocked clients and caches: watches need to know more. */
+static void note_database(struct call *call, int db)
 {
     blocking_note_database(call, db);
     if (tracking_is_on(call->engine))
         tracking_note_all(call->engine, &call->requester->worker->events.changed);
+}
+
+void event_note_flush(struct call *call, int db)
+{
+    watch_touch_database(call->engine, db);
+    note_database(call, db);
+}
+
+void event_note_swap(struct call *call, int a, int b)
+{
+    if (a != b)
+        watch_touch_swapped(call->engine, a, b);
+    note_database(call, a);
+    if (a != b)
+        note_database(call, b);
 }
 
 void event_configure(struct engine *engine)

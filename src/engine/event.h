@@ -6,8 +6,8 @@
  *
  * Notifications are not sent at once. They are collected in the worker's list while a call runs. When it has run they are published, or
  * moved to the list of the unit that the call belongs to (call->events), which publishes them at its end: when what caused them is in the
- * log, and before its partitions are given back. So their order for each key is that of the changes, and no client is notified of a change
- * that could still be lost.
+ * log, and before its partitions are given back. So the events of a key have the order of its changes, and no client is notified of a
+ * change that could still be lost.
  */
 #ifndef KELVIN_ENGINE_EVENT_H
 #define KELVIN_ENGINE_EVENT_H
@@ -23,8 +23,10 @@ static inline void event_note(struct engine *engine, struct call *call, struct k
 /* The same for a key that no command has deleted. `event` is why; EVENT_DEL follows EVENT_HEXPIRED (of the last field of a hash). */
 void event_note_deleted(struct engine *engine, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum event event);
 
-/* All partitions are locked, and the database has other keys now: FLUSHDB, SWAPDB. Redis sends no notification of that. */
-void event_note_database(struct call *call, int db);
+/* All partitions are locked, and a database is about to be emptied, or two are about to change places. No notification is sent, as in
+ * Redis. */
+void event_note_flush(struct call *call, int db);
+void event_note_swap(struct call *call, int a, int b);
 
 /* Sends the notifications, in order and in one step, and empties the list. They leave when the log covers `lsn`. The partitions of
  * their keys are locked or owned. `here` is the worker of this thread; NULL: it may be another's. */

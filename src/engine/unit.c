@@ -296,7 +296,6 @@ static enum run_result finish(struct unit *unit, struct call *call)
     call->failed = unit->failed;
     call->error_counted = unit->error_counted;
     deliver_reply(unit);
-    delivery_end_hold(client);
     call->keeps_reply = unit->keeps_reply;
     call->ran_ns = unit->ran_ns;
     destroy(unit);

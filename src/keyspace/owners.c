@@ -36,7 +36,8 @@ void claim_reuse(struct claim *claim, void (*granted)(struct claim *claim), void
     claim->granted = granted;
     claim->context = context;
     claim->wants_token = claim->has_token = false;
-    claim->slow = claim->busy = false;
+    claim->slow = false;
+    claim->busy = 0;
 }
 
 /* Calls `visit` for each partition in the set until it returns false; returns whether it always returned true. */

@@ -1,19 +1,26 @@
 """Keyspace notifications: one subscriber on the server under test and one on redis-server must get the same events in the same order, for
 every command, with hot and with cold keys; and those of expiry, eviction and blocking commands."""
+import collections
 import difflib
 import importlib
 import os
 import random
+import select
+import shutil
+import socket
 import sys
+import tempfile
 import threading
 import time
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from support.case import PairCase, ServerCase, kelvin_only, main                                     # noqa: E402
-from support.resp import Error, quote, split                                                         # noqa: E402
+from support.disk import DELAY, Disk
+from support.resp import encode                                                         # noqa: E402
 from support.scripts import ScriptCase                                                               # noqa: E402
-from support.server import Server, is_redis, scaled, seed_new, until                                 # noqa: E402
+from support.server import Server, scaled, seed_new, until                                 # noqa: E402
 from tier_test import demote_all                                                                     # noqa: E402
 
 MARK = b"__key mark"
@@ -66,6 +73,11 @@ class Notified:
         self.ours, self.theirs = Listener(self.server), Listener(self.oracle)
         self.addCleanup(self.ours.close)
         self.addCleanup(self.theirs.close)
+        self.expire_actively(0)
+
+    def expire_actively(self, on):
+        for client in (self.c, self.r):
+            client.must("DEBUG", "SET-ACTIVE-EXPIRE", on)
 
     def both(self, script, clients=None):
         self.ours.events()
@@ -530,6 +542,44 @@ class CommandTest(Notified, PairCase):
             SORT k STORE k
         """)
 
+    def test_transactions_and_scripts(self):
+        """What their commands do is notified in order, also if a script fails afterwards, or a command of a transaction does."""
+        self.both("""
+            RPUSH l a
+            MULTI
+            SET k v EX 100
+            GET missing
+            INCR k
+            LPOP l
+            LPUSH q a
+            DEL q
+            EXEC
+            MULTI
+            SET k w
+            DISCARD
+            MULTI
+            FLUSHALL
+            SET k v
+            SWAPDB 0 1
+            SELECT 1
+            DEL k
+            SELECT 0
+            EXEC
+        """)
+        self.both([
+            ["EVAL", "redis.call('SET', KEYS[1], 'v'); redis.call('GET', 'missing'); return redis.call('DEL', 'k')", 1, "k"],
+            ["EVAL", "redis.call('SET', 'k', 'v'); error('failed')", 0],
+            ["EVAL", "redis.call('SET', 'k', 'v'); return redis.call('INCR', 'k')", 0],
+            ["EVAL", "redis.pcall('INCR', 'k'); redis.call('GETEX', 'k', 'EX', 100); return redis.call('TTL', 'none')", 0],
+            ["EVAL", "return {}", 0],
+            # It starts again for each cold key that it did not declare; what it misses is one event all the same.
+            ["MSET", "a", "b", "b", "c", "c", "d"],
+            ["EVAL", "redis.call('GET', 'none'); local k = 'a'; for i = 1, 3 do k = redis.call('GET', k) end; return redis.call('GET', k)", 0],
+            ["EVAL", "redis.call('GET', 'none'); local k = 'a'; for i = 1, 3 do k = redis.call('GET', k) end; return redis.call('SET', k, 1)", 0],
+        ])
+        self.both([["CONFIG", "SET", "notify-keyspace-events", ""], ["MULTI"], ["SET", "k", "1"],
+                   ["CONFIG", "SET", "notify-keyspace-events", "AKEnm"], ["SET", "k", "2"], ["EXEC"]])
+
     def test_a_command_that_fails_changes_nothing(self):
         self.each("""
             RPUSH l a
@@ -592,7 +642,6 @@ class CommandTest(Notified, PairCase):
                      "SETNX {} v", "GETDEL {}", "BITOP NOT {} other"):
             with self.subTest(line):
                 for client in (self.c, self.r):
-                    client.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
                     client.must("FLUSHALL")
                     client.must("SET", "other", "v")
                     client.must("SADD", "s", "a")
@@ -601,10 +650,9 @@ class CommandTest(Notified, PairCase):
                 self.assert_same_events("the preparation")
                 self.before_command()
                 self.both(line.format(*["k"] * 2))
-                for client in (self.c, self.r):
-                    client.must("DEBUG", "SET-ACTIVE-EXPIRE", 1)
 
     def test_active_expiry(self):
+        self.expire_actively(1)
         for client in (self.c, self.r):
             client.must("SET", "k", "v", "PX", 20)
         self.before_command()
@@ -744,6 +792,258 @@ class BlockingTest(ScriptCase):
 @kelvin_only
 class ColdBlockingTest(BlockingTest):
     demote = True
+
+
+@kelvin_only
+class TierTest(ServerCase):
+    """What depends on where a key is."""
+
+    options = dict(ALL, **{"appendonly": "yes"})
+
+    def setUp(self):
+        super().setUp()
+        self.listener = Listener(self.server, ("__keyevent*",))
+        self.addCleanup(self.listener.close)
+        self.c.must("CONFIG", "SET", "notify-keyspace-events", "AKEnm")
+
+    def events(self):
+        return [event.replace("__keyevent@0__:", "") for event in self.listener.events()]
+
+    def demote(self, *keys):
+        self.c.must("TIER", "DEMOTE", *keys)
+        for key in keys:
+            self.assertEqual(self.c.must("TIER", "WHERE", key), b"cold")
+
+    def tiering(self, name):
+        return int(self.server.info("tiering")[name])
+
+    def test_a_cold_key_expires_without_an_access(self):
+        before = self.tiering("tier_expired_cold")
+        self.c.must("SET", "k", "v", "PX", 400)
+        self.demote("k")
+        found = self.listener.wait("__keyevent@0__:expired k")
+        self.assertEqual(found, ["__keyevent@0__:" + event for event in ("new k", "set k", "expire k", "expired k")])
+        self.assertEqual(self.tiering("tier_expired_cold"), before + 1)
+
+    def test_a_cold_hash_whose_last_field_expires(self):
+        before = self.tiering("tier_expired_cold")
+        self.c.must("HSET", "h", "f", "v")
+        self.c.must("HPEXPIRE", "h", 400, "FIELDS", 1, "f")
+        self.demote("h")
+        found = self.listener.wait("__keyevent@0__:del h")
+        self.assertEqual(found, ["__keyevent@0__:" + event for event in ("new h", "hset h", "hexpire h", "hexpired h", "del h")])
+        self.assertEqual(self.tiering("tier_expired_cold"), before + 1)
+
+    def test_fields_that_expire_are_events_of_their_hash(self):
+        for active in (1, 0):
+            self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", active)
+            self.c.must("HSET", "h", "f", "1", "g", "2", "keep", "3")
+            self.c.must("HPEXPIRE", "h", 20, "FIELDS", 1, "f")
+            self.c.must("HPEXPIRE", "h", 20, "FIELDS", 1, "g")
+            self.events()
+            if active:
+                self.assertEqual(self.listener.wait("__keyevent@0__:hexpired h"), ["__keyevent@0__:hexpired h"])
+            else:
+                time.sleep(0.03)
+                self.c.must("HGET", "h", "f")
+                self.assertEqual(self.events(), ["hexpired h"])
+            self.c.must("HPEXPIRE", "h", 20, "FIELDS", 1, "keep")
+            if active:
+                self.assertEqual(self.listener.wait("__keyevent@0__:del h"),
+                                 ["__keyevent@0__:" + event for event in ("hexpire h", "hexpired h", "del h")])
+            else:
+                time.sleep(0.03)
+                self.assertEqual(self.c.must("HGET", "h", "keep"), None)
+                self.assertEqual(self.events(), ["hexpire h", "hexpired h", "del h", "keymiss h"])
+        self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 1)
+
+    def test_overwriting_a_cold_key_creates_none(self):
+        self.c.must("MSET", "a", "1", "b", "2")
+        self.demote("a", "b")
+        self.events()
+        self.c.must("SET", "a", "2")
+        self.c.must("MSET", "b", "2", "c", "3")
+        self.assertEqual(self.events(), ["set a", "set b", "new c", "set c"])
+
+    def test_overwriting_a_cold_key_that_had_expired(self):
+        self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+        self.c.must("SET", "k", "1", "PX", 200)
+        self.demote("k")
+        self.events()
+        time.sleep(0.25)
+        self.c.must("SET", "k", "2")
+        self.c.must("DEBUG", "SET-ACTIVE-EXPIRE", 1)
+        self.assertEqual(self.events(), ["expired k", "new k", "set k"])
+
+    def test_an_overwritten_key_is_loaded_only_if_an_event_depends_on_it(self):
+        for classes, blind in (("", 1), ("KE$", 1), ("KE$n", 0), ("KEx", 0), ("KEA", 0), ("n", 1)):
+            self.c.must("CONFIG", "SET", "notify-keyspace-events", classes)
+            self.c.must("SET", "k", "1")
+            self.demote("k")
+            before = self.tiering("tier_blind_writes")
+            self.c.must("SET", "k", "2")
+            self.assertEqual(self.tiering("tier_blind_writes") - before, blind, classes)
+
+    def test_moving_between_the_tiers_is_no_event(self):
+        self.c.must("SET", "k", "1")
+        self.events()
+        for _ in range(3):
+            self.demote("k")
+            self.c.must("TIER", "PROMOTE", "k")
+        self.demote("k")
+        self.c.must("GET", "k")
+        self.c.must("BGREWRITEAOF")
+        self.assertEqual(self.events(), [])
+
+    def test_a_miss_is_one_event(self):
+        """Other keys of the call have to be loaded first, or are known only after others were read."""
+        self.c.must("MSET", "a", "1", "b", "2", "w_1", "5")
+        self.c.must("RPUSH", "l", "1", "2", "3")
+        self.demote("a", "b", "l", "w_1")
+        self.events()
+        self.assertEqual(self.c.must("MGET", "none", "a", "b"), [None, b"1", b"2"])
+        self.assertEqual(self.events(), ["keymiss none"])
+        self.c.must("SORT", "l", "BY", "w_*")
+        self.assertEqual(sorted(self.events()), ["keymiss w_2", "keymiss w_3"])
+
+    def test_a_miss_of_a_call_that_runs_again_is_one_event(self):
+        """Its reply refers to a long string, and the replies of others hold too many already: it waits."""
+        self.c.must("CONFIG", "SET", "maxmemory", 200 << 20)
+        self.addCleanup(self.c.must, "CONFIG", "SET", "maxmemory", 0)
+        readers = [self.server.client() for _ in range(12)]
+        self.c.must("SET", "big", "x" * (8 << 20))
+        for i, reader in enumerate(readers):
+            reader.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 10)
+            self.c.must("SET", "big%d" % i, "x" * (8 << 20))
+            reader.send(encode(["GET", "big%d" % i]))
+        time.sleep(0.2)
+        self.events()
+        with self.server.client() as other:
+            other.send(encode(["MGET", "none", "big"]))
+            self.assertEqual(select.select([other.socket], [], [], 0.3)[0], [])
+            self.assertEqual(self.events(), [])
+            for reader in readers:
+                reader.close()
+            self.assertEqual(other.receive()[0], None)
+            self.assertEqual(self.events(), ["keymiss none"])
+
+    def test_a_miss_of_a_script_that_starts_again_is_one_event(self):
+        """It needs a key that another script owns, for which it may not wait."""
+        self.c.must("MSET", "b", "1", "c", "1")
+        self.events()
+        slow = "local n = 0; for i = 1, 3e7 do n = n + 1 end; return redis.call('GET', KEYS[1])"
+        with self.server.client() as owner:
+            for key in "bc":
+                owner.send(encode(["EVAL", slow, 1, key]))
+                reply = self.c.call("EVAL_RO", "redis.call('GET', 'none'); return redis.call('GET', '%s')" % key, 0)
+                self.assertEqual(reply, b"1")
+                self.assertEqual(owner.receive(), b"1")
+                self.assertEqual(self.events(), ["keymiss none"])
+
+
+@kelvin_only
+class EvictionTest(ServerCase):
+    options = dict(ALL, **{"tier-enabled": "no"})
+
+    def test_every_evicted_key_is_an_event(self):
+        listener = Listener(self.server, ("__keyevent*__:evicted",))
+        self.addCleanup(listener.close)
+        self.c.must("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+        self.c.must("CONFIG", "SET", "maxmemory", int(self.server.info("memory")["used_memory"]) + (8 << 20))
+        keys = scaled(15000)
+        for start in range(0, keys, 500):
+            self.c.pipeline(["SET", "k%d" % i, "v" * 5000] for i in range(start, min(start + 500, keys)))
+        found = [event.split(" ")[1].encode() for event in listener.events()]
+        self.assertGreater(len(found), 100)
+        self.assertEqual(len(found), len(set(found)))
+        self.assertEqual(len(found), int(self.server.info("stats")["evicted_keys"]))
+        self.assertEqual(set(found) | set(self.c.must("KEYS", "*")), {b"k%d" % i for i in range(keys)})
+
+
+@kelvin_only
+class ThreadsTest(unittest.TestCase):
+    """The order of a key's events is that of its changes, whichever workers and threads make them, and whatever moves meanwhile."""
+
+    KEYS = [b"k%d" % i for i in range(4)]
+
+    def line(self, chance):
+        key = chance.choice(self.KEYS)
+        return chance.choice([["SET", key, "v"], ["SET", key, "v"], ["SET", key, "v", "PX", chance.randint(1, 5)], ["DEL", key], ["DEL", key],
+                              ["DEL", key], ["APPEND", key, "x"], ["RENAME", key, chance.choice(self.KEYS)], ["EXPIRE", key, 0], ["GETDEL", key]])
+
+    def work(self, server, seed):
+        chance = random.Random(seed)
+        with server.client() as client:
+            for _ in range(scaled(500)):
+                client.pipeline(self.line(chance) for _ in range(chance.choice((1, 10, 100, 200))))
+                client.pipeline([["TIER", "DEMOTE", chance.choice(self.KEYS)],
+                                 ["EVAL", "redis.call('DEL', KEYS[1]); redis.call('SET', KEYS[1], 'v')", 1, chance.choice(self.KEYS)]])
+
+    def test_a_key_is_new_after_it_was_removed_and_never_else(self):
+        seed = seed_new()
+        with Server({"io-threads": 4, "notify-keyspace-events": "AEn", "hz": 100}) as server:
+            listener = Listener(server, ("__keyevent*",))
+            workers = [threading.Thread(target=self.work, args=(server, seed + i)) for i in range(4)]
+            for worker in workers:
+                worker.start()
+            events = []
+            while any(worker.is_alive() for worker in workers):
+                events += listener.events()
+            for worker in workers:
+                worker.join()
+            self.look_at(server, listener, events, seed)
+            listener.close()
+
+    def look_at(self, server, listener, events, seed):
+        with server.client() as client:
+            until(lambda: all(client.must("PTTL", key) == -1 or not client.must("EXISTS", key) for key in self.KEYS), what="the last expiry")
+            present = {key for key in self.KEYS if client.must("EXISTS", key)}
+        events += listener.events()
+        state = dict.fromkeys((key.decode() for key in self.KEYS), "absent")
+        latest = {key: collections.deque(maxlen=8) for key in state}
+        events = [event.replace("__keyevent@0__:", "").split(" ") for event in events]
+        for place, (event, key) in enumerate(events):
+            latest[key].append(event)
+            follows = event != "new" or events[place + 1] in (["set", key], ["append", key])
+            # RENAME replaces a key that exists without an event of its removal: then "new" comes all the same, before "rename_from".
+            wanted = "absent" if event == "new" and follows else state[key] if event == "new" else "present"
+            if not follows and events[place + 1][0] != "rename_from" or state[key] != wanted:
+                self.fail("seed %d: event %d, %s of %s, which is %s; %s, and next %s" % (
+                    seed, place, event, key, state[key], list(latest[key]), events[place + 1:place + 3]))
+            state[key] = "absent" if event in ("del", "expired", "rename_from") else "present"
+        self.assertEqual({key for key in state if state[key] == "present"}, {key.decode() for key in present}, "seed %d" % seed)
+
+
+@kelvin_only
+class LogTest(unittest.TestCase):
+    def test_notifications_wait_for_the_log(self):
+        """Of a call, of a transaction, and of a key that expires, on the same and on another worker."""
+        folder = tempfile.mkdtemp(prefix="kelvin-test-")
+        disk = Disk(folder)
+        self.addCleanup(shutil.rmtree, folder, True)
+        self.addCleanup(disk.remove)
+        options = {"appendonly": "yes", "appendfsync": "always", "io-threads": 2, "notify-keyspace-events": "E$x"}
+        with Server(options, folder=folder, environment=disk.environment) as server:
+            listeners = [Listener(server, ("__keyevent@0__:*",)) for _ in range(4)]
+            writer = server.client()
+            for request, event in ((encode(["SET", "k", "v"]), b"set"),
+                                   (encode(["MULTI"]) + encode(["SET", "k", "v"]) + encode(["EXEC"]), b"set"),
+                                   (None, b"expired")):
+                if request is None:
+                    writer.exchange(encode(["SET", "k", "v", "PX", 1000]), 5)           # and the replies of the others
+                    for listener in listeners:
+                        listener.subscriber.receive()
+                disk.rule(0, "sync", "appendonlydir/*.aof", DELAY, delay_us=400000)
+                syncs = disk.matched(0)
+                writer.send(request or b"")
+                until(lambda: disk.matched(0) > syncs, what="a sync for " + event.decode())
+                sockets = [listener.subscriber.socket for listener in listeners]
+                self.assertEqual(select.select(sockets, [], [], 0.2)[0], [], event)
+                for listener in listeners:
+                    self.assertEqual(listener.subscriber.receive()[2], b"__keyevent@0__:" + event)
+                disk.heal()
+            for client in [writer] + listeners:
+                client.close()
 
 
 def notified(module, name, without=()):

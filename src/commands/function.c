@@ -3,10 +3,11 @@
  * A library's code is run by a job, before the command claims anything. What it gave is published with all partitions owned and locked, and
  * logged as every write: a checkpoint's cut comes before both or after both.
  */
+#include "commands/function.h"
+
 #include "base/mem.h"
 #include "call/call.h"
 #include "commands/admin.h"
-#include "commands/function.h"
 #include "commands/handlers.h"
 #include "engine/engine.h"
 #include "engine/scripts.h"
@@ -19,6 +20,7 @@ struct load_job {
     enum load_kind kind;
     struct buffer source;           /* a library's text, or a dump */
     size_t text_size_max;
+    enum scripts_trust trust;
     struct scripts_load load;
     bool good;
     struct buffer error;
@@ -29,7 +31,7 @@ static void load_run(struct job *job, struct engine *engine)
     struct load_job *work = (struct load_job *)job;
     struct bytes source = buffer_bytes(&work->source);
 
-    scripts_load_init(&work->load, engine);
+    scripts_load_init(&work->load, engine, work->trust);
     if (work->kind == LOAD_TEXT)
         work->good = registry_load_text(&work->load.load, source, &work->error);
     else
@@ -55,6 +57,7 @@ static struct load_job *make_job(struct call *call, enum load_kind kind, struct 
     work->job = (struct job){ .run = load_run, .release = load_release };
     work->kind = kind;
     work->text_size_max = (size_t)call->turn->string_size_max;
+    work->trust = call->client->flags & CLIENT_REPLAY ? SCRIPTS_OF_DATA : SCRIPTS_OF_CLIENT;
     buffer_append_bytes(&work->source, source);
     return work;
 }
@@ -64,6 +67,13 @@ static void reply_problem(struct call *call, const struct buffer *error)
     reply_errorf(call, "%.*s", (int)error->size, error->data);
 }
 
+/* A cut locks all partitions: it can't come between the change and its record in the log, as these are locked until that is there. */
+static void note_change(struct call *call)
+{
+    partition_assert_locked_debug(&call->partitions->partitions[0]);
+    call->change_count++;
+}
+
 /* False: an error was replied, and nothing has changed. */
 static bool publish(struct call *call, struct load_job *work, enum registry_how how)
 {
@@ -71,7 +81,7 @@ static bool publish(struct call *call, struct load_job *work, enum registry_how 
         reply_problem(call, &work->error);
         return false;
     }
-    call->change_count++;
+    note_change(call);
     return true;
 }
 
@@ -209,7 +219,7 @@ void function_delete_command(struct call *call)
         return;
     }
     registry_publish(call->engine->scripts, next);
-    call->change_count++;
+    note_change(call);
     reply_ok(call->reply);
 }
 
@@ -225,7 +235,7 @@ void function_flush_command(struct call *call)
         return;
     }
     registry_publish(call->engine->scripts, library_set_empty());
-    call->change_count++;
+    note_change(call);
     reply_ok(call->reply);
 }
 

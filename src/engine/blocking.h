@@ -56,6 +56,8 @@ void blocking_note_removed(struct engine *engine, const struct keyspace *keyspac
 void blocking_note_database(struct call *call, int db);
 /* After a call of a unit: what the call has noted is served when the unit has ended. */
 void blocking_keep_notes(struct worker *worker, struct unit *unit);
+/* The unit ends without having been logged. */
+void blocking_drop_kept_notes(struct unit *unit);
 /* The unit is about to give up its partitions: the keys that it has noted are promised, and the worker serves them next. */
 void blocking_promise_noted(struct worker *worker, struct unit *unit);
 /* After a call, without locks: serves the waiters of the keys that the worker's calls have noted. */

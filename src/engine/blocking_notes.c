@@ -146,13 +146,24 @@ void blocking_note_database(struct call *call, int db)
     }
 }
 
+static void free_notes(struct noted_key *noted)
+{
+    while (noted != NULL) {
+        struct noted_key *next = noted->next;
+
+        mem_free(noted);
+        noted = next;
+    }
+}
+
 void blocking_drop_notes(struct worker *worker)
 {
-    while (worker->noted_first != NULL) {
-        struct noted_key *noted = worker->noted_first;
+    free_notes(worker->noted_first);
+    worker->noted_first = worker->noted_last = NULL;
+}
 
-        worker->noted_first = noted->next;
-        mem_free(noted);
-    }
-    worker->noted_last = NULL;
+void blocking_drop_kept_notes(struct unit *unit)
+{
+    free_notes(unit->noted_first);
+    unit->noted_first = unit->noted_last = NULL;
 }

@@ -119,6 +119,7 @@ struct engine {
     _Atomic int busy_count;         /* units that own all partitions and have run for longer than busy-reply-threshold */
     _Atomic bool publishers_wait;   /* clients are parked because too many messages are in transit: engine/publish.h */
 
+    _Atomic bool busy_with_function;        /* the last of them that began to be so runs a function */
     _Atomic bool save_failed;       /* the last background save */
     _Atomic bool frozen;            /* the last dump before the end is being taken: writes wait. Looked at under partitions' locks */
 

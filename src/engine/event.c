@@ -61,7 +61,7 @@ static void note_changed(struct engine *engine, struct call *call, const struct 
     struct tracking_list list = { 0 };
 
     if (call != NULL) {
-        tracking_note(engine, &call->client->worker->events.changed, call->client->id, keyspace, hash, key);
+        tracking_note(engine, &call->requester->worker->events.changed, call->requester->id, keyspace, hash, key);
         return;
     }
     tracking_note(engine, &list, 0, keyspace, hash, key);
@@ -76,7 +76,7 @@ static void notify(struct engine *engine, struct call *call, const struct keyspa
     if (!(classes & event_kind(event)->class) || !publish_has_listeners(engine))
         return;
     if (call != NULL)
-        event_list_add(&call->client->worker->events, &record);
+        event_list_add(&call->requester->worker->events, &record);
     else
         publish_at_once(engine, &record, keyspace->partition->last_lsn);
 }
@@ -109,7 +109,7 @@ static void note_database(struct call *call, int db)
 {
     blocking_note_database(call, db);
     if (tracking_is_on(call->engine))
-        tracking_note_all(call->engine, &call->client->worker->events.changed);
+        tracking_note_all(call->engine, &call->requester->worker->events.changed);
 }
 
 void event_note_flush(struct call *call, int db)

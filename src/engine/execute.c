@@ -62,7 +62,7 @@ static bool is_allowed(struct call *call)
     if (__builtin_expect(call->client->flags & (CLIENT_MONITOR | CLIENT_LISTENS), 0) && !execute_allows_listener(call))
         return false;
     if (__builtin_expect(engine->busy_count > 0, 0) && !(flags & COMMAND_ALLOW_BUSY)) {
-        execute_reply_busy(call);
+        execute_reply_busy(call, engine->busy_with_function);
         return false;
     }
     if (__builtin_expect(engine->save_failed || (aof != NULL && aof_error(aof) != STATUS_OK), 0))
@@ -197,7 +197,8 @@ static bool is_client_command(const struct command *command)
     return command != NULL && strncmp(command->name, "client", 6) == 0;
 }
 
-/* What CLIENT REPLY and CLIENT CACHING have said about this call is over. CLIENT CACHING is about the next command that is not CLIENT. */
+/* What CLIENT REPLY and CLIENT CACHING have said about this call is over. CLIENT CACHING is about the next command that is not CLIENT, or
+ * about the next transaction. */
 static void end_client_options(struct call *call)
 {
     struct client *client = call->client;
@@ -205,7 +206,7 @@ static void end_client_options(struct call *call)
     if (LIKELY(!(client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_CACHING))))
         return;
     drop_unwanted_reply(call);
-    if (!is_client_command(call->command))
+    if (!(client->flags & CLIENT_MULTI) && !is_client_command(call->command))
         client->flags &= ~(uint32_t)CLIENT_CACHING;
 }
 

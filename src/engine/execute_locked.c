@@ -325,8 +325,10 @@ static struct partition *find_owned(const struct call *call, const struct partit
 /* The client is woken when the owner leaves, unless it is refused now. */
 static enum residency wait_for_owner(struct call *call, struct partition *partition)
 {
-    if (unit_is_busy(partition->owner) && !(call->client->flags & CLIENT_PROXY))
+    if (unit_is_busy(partition->owner) && !(call->client->flags & CLIENT_PROXY) && !(call->command->flags & COMMAND_ALLOW_BUSY)) {
+        execute_reply_busy(call, partition->owner->busy == UNIT_BUSY_WITH_FUNCTION);
         return BUSY;
+    }
     if (!(call->client->flags & CLIENT_PROXY))
         owners_await(&call->partitions->owners, partition, &call->client->owned);
     return OWNED;
@@ -416,8 +418,6 @@ enum run_result execute_once(struct call *call, struct worker *worker)
         run_command(call);
     else if (residency == UNREADABLE)
         reply_error(call, ERR_TIER_READ);
-    else if (residency == BUSY)
-        execute_reply_busy(call);
     if (__builtin_expect(call->client->reply.share_count > shares_before, 0) && !may_hold(call, held_before))
         residency = REPLIES_FULL;
     if (__builtin_expect(call->copies != NULL, 0))
@@ -430,7 +430,7 @@ enum run_result execute_once(struct call *call, struct worker *worker)
     }
     if (__builtin_expect(!event_list_is_empty(&worker->events), 0))
         publish_events(call, worker, residency);
-    if (UNLIKELY(call->client->flags & CLIENT_TRACKING) && residency == RESIDENT && !call->asks && !call->parked)
+    if (UNLIKELY(call->requester->flags & CLIENT_TRACKING) && residency == RESIDENT && !call->asks && !call->parked)
         tracking_remember(call);
     if (call->wait != NULL && !(call->client->flags & CLIENT_PROXY) && call->unit == NULL)
         blocking_register(call, worker);

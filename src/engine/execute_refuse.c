@@ -42,9 +42,9 @@ void execute_reply_unknown_child(struct call *call, const struct command *contai
         (int)call->args[1].size, call->args[1].data).data, upper_name(call, container));
 }
 
-void execute_reply_busy(struct call *call)
+void execute_reply_busy(struct call *call, bool is_function)
 {
-    reply_errorf(call, "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
+    reply_errorf(call, "BUSY Redis is busy running a script. You can only call %s KILL or SHUTDOWN NOSAVE.", is_function ? "FUNCTION" : "SCRIPT");
 }
 
 /* All of them get what was sent before the call, so that it is not after the call's reply. */

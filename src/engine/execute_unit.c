@@ -66,12 +66,14 @@ static enum attempt refuse(struct call *call)
 static enum attempt run_script(struct call *call, struct worker *worker)
 {
     struct script_start start;
+    enum unit_loading loading = UNIT_CANT_LOAD;
 
-    if (!script_find(call, &start) || !script_pass_gates(call, worker, &start) || unit_load(call, worker) != UNIT_IS_RESIDENT) {
-        script_start_release(&start);
-        return call->parked || call->requester->pending > 0 ? PARKED : REFUSED;
-    }
-    return unit_run(call, worker, &start) == RUN_PARKED ? PARKED : RAN;
+    if (script_find(call, &start) && script_pass_gates(call, worker, &start))
+        loading = unit_load(call, worker);
+    if (loading == UNIT_IS_RESIDENT)
+        return unit_run(call, worker, &start) == RUN_PARKED ? PARKED : RAN;
+    script_start_release(&start);
+    return call->parked || loading == UNIT_IS_LOADING ? PARKED : REFUSED;
 }
 
 enum attempt execute_unit(struct call *call, struct worker *worker)

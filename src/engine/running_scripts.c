@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/mutex.h"
+#include "engine/execute_private.h"
 #include "engine/script_run.h"
 #include "script/library.h"
 
@@ -69,13 +70,15 @@ static void copy_command(struct unit *unit, struct running_script *running)
     running->command = copy;
 }
 
-void running_script_publish(struct unit *unit)
+bool running_script_publish(struct unit *unit)
 {
     struct running_scripts *scripts = unit->worker->engine->running_scripts;
     struct running_script *running = unit->script;
 
-    if (running == NULL || running->is_published)
-        return;
+    if (running == NULL)
+        return false;
+    if (running->is_published)
+        return running->is_function;
     running->is_published = true;
     copy_command(unit, running);
     mutex_lock(&scripts->lock);
@@ -84,20 +87,23 @@ void running_script_publish(struct unit *unit)
         running->next->prev = running;
     scripts->first = running;
     mutex_unlock(&scripts->lock);
+    return running->is_function;
 }
 
 struct kills {
-    int found, killed;
+    int others, found, killed;
 };
 
 static struct kills kill_all(struct running_scripts *scripts, bool functions)
 {
-    struct kills kills = { 0, 0 };
+    struct kills kills = { 0, 0, 0 };
 
     mutex_lock(&scripts->lock);
     for (struct running_script *running = scripts->first; running != NULL; running = running->next) {
-        if (running->is_function != functions)
+        if (running->is_function != functions) {
+            kills.others++;
             continue;
+        }
         kills.found++;
         if (running->unit->has_written)
             continue;
@@ -117,6 +123,8 @@ void running_scripts_kill(struct call *call, bool functions)
     else if (kills.found > 0)
         reply_errorf(call, "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script "
             "termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.");
+    else if (kills.others > 0)
+        execute_reply_busy(call, !functions);
     else
         reply_errorf(call, "NOTBUSY No scripts in execution right now.");
 }

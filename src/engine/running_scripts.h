@@ -28,8 +28,8 @@ void running_scripts_destroy(struct running_scripts *scripts);      /* NULL is f
 /* On the script's worker: it begins, and ends. Costs no lock unless it becomes slow. */
 void running_script_begin(struct unit *unit, const struct call *call, const struct script_start *start, struct running_script *running);
 void running_script_end(struct unit *unit, struct running_script *running);
-/* It has become so slow that others are refused: from now on it is found. On its worker. */
-void running_script_publish(struct unit *unit);
+/* It has become so slow that others are refused: from now on it is found. Returns whether it is a function. On its worker. */
+bool running_script_publish(struct unit *unit);
 
 /* SCRIPT KILL and FUNCTION KILL: ends all scripts (or functions) that are slow and have not called a command that writes; replies. */
 void running_scripts_kill(struct call *call, bool functions);

@@ -4,11 +4,13 @@
 
 /* Of a load's interpreter, which does not run scripts. */
 enum { LOAD_CACHED_SCRIPTS = 1, CACHED_SCRIPTS = 500 };
+/* A worker loads what was accepted before, but its code need not do the same again. */
+enum { LOAD_MS_MAX = 500, WORKER_LOAD_MS_MAX = 10 * LOAD_MS_MAX };
 
 struct registry_view *scripts_of(struct worker *worker)
 {
     if (worker->scripts == NULL) {
-        struct interpreter_options options = { .cached_scripts_max = CACHED_SCRIPTS };
+        struct interpreter_options options = { .cached_scripts_max = CACHED_SCRIPTS, .load_ms_max = WORKER_LOAD_MS_MAX };
 
         worker->scripts = mem_alloc(sizeof(*worker->scripts));
         registry_view_init(worker->scripts, worker->engine->scripts, interpreter_create(&options));
@@ -63,9 +65,9 @@ static void write_log(void *context, enum script_log_level level, struct bytes t
     log_write(engine->log, levels[level], "%.*s", (int)(text.size < 1024 ? text.size : 1024), text.data);
 }
 
-void scripts_load_init(struct scripts_load *load, struct engine *engine)
+void scripts_load_init(struct scripts_load *load, struct engine *engine, enum scripts_trust trust)
 {
-    struct interpreter_options options = { .cached_scripts_max = LOAD_CACHED_SCRIPTS };
+    struct interpreter_options options = { .cached_scripts_max = LOAD_CACHED_SCRIPTS, .load_ms_max = trust == SCRIPTS_OF_CLIENT ? LOAD_MS_MAX : 0 };
 
     load->interpreter = interpreter_create(&options);
     load->host = (struct script_host){ .context = engine, .log = write_log };

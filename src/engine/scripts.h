@@ -17,12 +17,16 @@ void scripts_refresh(struct worker *worker);
 void scripts_release(struct worker *worker);
 
 /* Libraries are loaded in an interpreter of their own, with no lock held, on any thread; redis.log writes to the server's log. */
+enum scripts_trust {
+    SCRIPTS_OF_CLIENT,          /* FUNCTION LOAD, FUNCTION RESTORE: it may take 500 ms */
+    SCRIPTS_OF_DATA,            /* the log, an image, a dump: it was accepted once */
+};
 struct scripts_load {
     struct registry_load load;
     struct interpreter *interpreter;
     struct script_host host;
 };
-void scripts_load_init(struct scripts_load *load, struct engine *engine);
+void scripts_load_init(struct scripts_load *load, struct engine *engine, enum scripts_trust trust);
 /* Nothing more is to be loaded, only published. */
 void scripts_load_end(struct scripts_load *load);
 void scripts_load_release(struct scripts_load *load);

@@ -120,9 +120,12 @@ void tracking_turn_on(struct client *client, uint32_t options, uint64_t redirect
 {
     struct engine *engine = client->worker->engine;
     struct tracking *tracking = engine->tracking;
-    struct tracker *tracker = tracker_of(client);
+    struct tracker *tracker;
     uint32_t before = tracking_mode(client);
 
+    if (client->dead)
+        return;                         /* it was closed, and its transaction goes on */
+    tracker = tracker_of(client);
     delivery_open(client);
     tracker->redirect = redirect;
     tracker->state = (tracker->state >> TRACKER_GENERATION_SHIFT << TRACKER_GENERATION_SHIFT) | TRACKING_ON | options;
@@ -226,7 +229,7 @@ static void count_change(struct engine *engine, struct tracking_change change)
 void tracking_remember(struct call *call)
 {
     struct tracking *tracking = call->engine->tracking;
-    const struct client *client = call->client;
+    const struct client *client = call->requester;
 
     if (!(call->command->flags & COMMAND_READONLY) || !is_wanted(client))
         return;

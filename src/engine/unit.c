@@ -122,9 +122,11 @@ static void give_partitions(struct unit *unit, uint64_t lsn)
         partition_lock(partition);
         if (lsn > 0)
             partition->last_lsn = lsn;
-        partition->owner = NULL;
+        if (LIKELY(partition->owner == &unit->claim)) {     /* not if it was abandoned before it took what it was granted */
+            partition->owner = NULL;
+            all->obstacle_count--;
+        }
         partition_unlock(partition);
-        all->obstacle_count--;
     }
     if (unit->counts_as_busy)
         unit->worker->engine->busy_count--;
@@ -134,7 +136,7 @@ static void give_partitions(struct unit *unit, uint64_t lsn)
 
 bool unit_is_busy(const struct claim *claim)
 {
-    return atomic_load_explicit(&claim->busy, memory_order_relaxed);
+    return atomic_load_explicit(&claim->busy, memory_order_relaxed) != 0;
 }
 
 void unit_note_busy(struct unit *unit, int64_t ran_ns)
@@ -143,9 +145,9 @@ void unit_note_busy(struct unit *unit, int64_t ran_ns)
 
     if (unit->claim.busy || ran_ns / 1000000 < config_number(engine->config, CONFIG_BUSY_REPLY_THRESHOLD))
         return;
-    unit->claim.busy = true;
-    running_script_publish(unit);
+    unit->claim.busy = running_script_publish(unit) ? UNIT_BUSY_WITH_FUNCTION : UNIT_BUSY_WITH_SCRIPT;
     unit->counts_as_busy = unit->owns_all;
+    engine->busy_with_function = unit->claim.busy == UNIT_BUSY_WITH_FUNCTION;
     if (unit->counts_as_busy)
         engine->busy_count++;
     owners_wake(&engine->partitions->owners, &unit->claim);
@@ -221,6 +223,24 @@ static void main_of_unit(void *context)
     unit->error_counted = call.error_counted;
 }
 
+static void link_unit(struct unit *unit)
+{
+    struct worker *worker = unit->worker;
+
+    unit->prev = NULL;
+    unit->next = worker->units;
+    if (unit->next != NULL)
+        unit->next->prev = unit;
+    worker->units = unit;
+}
+
+static void unlink_unit(struct unit *unit)
+{
+    *(unit->prev != NULL ? &unit->prev->next : &unit->worker->units) = unit->next;
+    if (unit->next != NULL)
+        unit->next->prev = unit->prev;
+}
+
 /* Runs the fiber. False: it is suspended. */
 static bool enter(struct unit *unit)
 {
@@ -231,6 +251,7 @@ static bool enter(struct unit *unit)
         unit->fiber = fiber_create(&worker->fibers, main_of_unit, unit);
         CHECK(unit->fiber != NULL);
         unit->now_ms = worker->turn.now_ms;
+        link_unit(unit);
         if (unit->restarts == 0)
             unit->random = worker->turn.random;
     }
@@ -239,8 +260,10 @@ static bool enter(struct unit *unit)
     has_ended = !fiber_enter(&worker->fibers, unit->fiber);
     worker->clock_ns = clock_mono_ns();
     unit->ran_ns += worker->clock_ns - unit->entered_ns;
-    if (has_ended)
+    if (has_ended) {
+        unlink_unit(unit);
         unit->fiber = NULL;
+    }
     return has_ended;
 }
 
@@ -368,6 +391,31 @@ bool unit_drop(struct unit *unit)
     owners_give(owners, &unit->claim);
     destroy(unit);
     return true;
+}
+
+static void abandon(struct unit *unit)
+{
+    struct owners *owners = &unit->worker->engine->partitions->owners;
+    struct worker *worker = unit->worker;
+    struct client *client = unit->client;
+
+    unit->stop = UNIT_ABANDONED;
+    owners_withdraw(owners, &unit->claim);
+    while (!enter(unit))
+        ;
+    publish_drop(&unit->messages);
+    event_list_clear(&unit->events);
+    blocking_drop_kept_notes(unit);
+    give_partitions(unit, 0);
+    destroy(unit);
+    if (client->dead && worker_let_client_go(worker, client))
+        worker->discard(client);
+}
+
+void units_abandon(struct worker *worker)
+{
+    while (worker->units != NULL)
+        abandon(worker->units);
 }
 
 void unit_resume_orphan(struct worker *worker, struct client *client)

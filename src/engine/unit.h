@@ -44,6 +44,7 @@ enum unit_stop {
     UNIT_GOES_ON,
     UNIT_RESTARTS,              /* it may not wait for what it needs: it gives up what it owns, and runs again */
     UNIT_KILLED,                /* SCRIPT KILL, FUNCTION KILL */
+    UNIT_ABANDONED,             /* the server ends */
 };
 
 struct unit {
@@ -55,6 +56,7 @@ struct unit {
     struct event_list events;           /* notifications that will be sent to other clients when it is logged, in the order of the changes */
     /* Zero when it begins: */
     struct worker *worker;
+    struct unit *prev, *next;           /* in its worker's list, while it has a fiber */
     struct client *client;              /* whose request it is; may be `dead` */
     const struct command *command;      /* of the request */
     const struct bytes *args;           /* of the request, valid until the unit is suspended; set again whenever it is entered */
@@ -98,6 +100,8 @@ struct call unit_new_call(struct unit *unit, struct client *client, struct reply
 /* On the fiber: lets others have their turn if the unit has run for long. False: the unit is to end. */
 bool unit_go_on(struct unit *unit);
 
+/* Values of a claim's `busy`. */
+enum unit_busy { UNIT_BUSY_WITH_SCRIPT = 1, UNIT_BUSY_WITH_FUNCTION = 2 };
 /* Of a client whose partition is owned: true if the owner has run for so long that the client is refused with -BUSY. */
 bool unit_is_busy(const struct claim *claim);
 /* It has run for so long by now: those that wait for it may be refused from some time on. */
@@ -105,6 +109,8 @@ void unit_note_busy(struct unit *unit, int64_t ran_ns);
 
 /* The client is being closed, and its unit waits to begin: the unit is dropped. False: it has begun, and has to go on to its end. */
 bool unit_drop(struct unit *unit);
+/* The server ends: units that are suspended end now. What they have changed is neither logged nor replied. On the worker. */
+void units_abandon(struct worker *worker);
 /* Frees what the worker keeps for its next unit. */
 void unit_free_spare(struct worker *worker);
 /* The client was closed while the unit was suspended. It goes on, and then the client's memory is discarded. */

@@ -76,6 +76,8 @@ static bool own(struct unit *unit, const struct call *call)
         break;
     case CLAIM_WAITS:
         suspend(unit, UNIT_WAITS_FOR_OWNERS);
+        if (unit->stop != UNIT_GOES_ON)
+            return false;
         break;
     case CLAIM_MUST_RESTART:
         unit->owns_all = false;
@@ -129,8 +131,10 @@ static bool run(struct unit *unit, struct call *call)
         }
         if (result == RUN_DONE)
             return true;
-        while (!has_come(unit->client))
+        while (!has_come(unit->client) && unit->stop == UNIT_GOES_ON)
             wait_for_client(unit, call);
+        if (unit->stop != UNIT_GOES_ON)
+            return false;
         reset_call(call);
     }
 }
@@ -146,7 +150,7 @@ static void wait_for_memory(struct unit *unit)
 {
     struct worker *worker = unit->worker;
 
-    while (unit->releases_pins && worker->turn.over_memory && memory_may_come(worker->engine)) {
+    while (unit->releases_pins && worker->turn.over_memory && memory_may_come(worker->engine) && unit->stop == UNIT_GOES_ON) {
         memory_queue_add(worker, unit->client);
         tier_nudge(worker->engine->tier);
         suspend(unit, UNIT_WAITS_FOR_CLIENT);

@@ -40,6 +40,7 @@ struct worker {
     struct registry_view *scripts;  /* this worker: engine/scripts.h; NULL until it needs an interpreter */
     _Atomic uint64_t script_memory; /* bytes of that interpreter */
     struct fiber_pool fibers;       /* this worker: of its units */
+    struct unit *units;             /* this worker: those that are suspended on a fiber */
     struct unit *unit_spare;        /* this worker: memory for the next unit; or NULL */
     uint32_t expire_next;           /* partition where the active expiry goes on */
     /* Bytes, measured about once a second: all memory of its clients' buffers; the largest of each kind. Atomic. */

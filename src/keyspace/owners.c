@@ -124,8 +124,11 @@ static void reserve(struct owners *owners, struct claim *claim)
         take_token(owners, claim);
 }
 
-static bool owns_any(const struct owners *owners, const struct claim *claim)
+/* It has something already, and others may wait for that: it comes first. */
+static bool has_any(const struct owners *owners, const struct claim *claim)
 {
+    if (claim->has_token)
+        return true;
     for (uint32_t word = 0; word < owners->word_count; word++) {
         if (claim->owned.words[word] != 0)
             return true;
@@ -135,7 +138,7 @@ static bool owns_any(const struct owners *owners, const struct claim *claim)
 
 static void enqueue(struct owners *owners, struct claim *claim)
 {
-    bool in_front = owns_any(owners, claim);
+    bool in_front = has_any(owners, claim);
 
     claim->is_waiting = true;
     claim->prev = in_front ? NULL : owners->last;
@@ -155,7 +158,7 @@ static bool try_locked(struct owners *owners, struct claim *claim)
 {
     struct barred barred = { .token = false };
 
-    if (!owns_any(owners, claim)) {
+    if (!has_any(owners, claim)) {
         for (const struct claim *waiting = owners->first; waiting != NULL; waiting = waiting->next)
             bar(owners, &barred, waiting);
     }
@@ -172,10 +175,10 @@ enum claim_result owners_claim(struct owners *owners, struct claim *claim)
     mutex_lock(&owners->lock);
     CHECK(!claim->is_waiting);
     if (!try_locked(owners, claim)) {
-        if (owns_any(owners, claim) && !token_is_free_for(owners, claim)) {
+        if (has_any(owners, claim) && !token_is_free_for(owners, claim)) {
             result = CLAIM_MUST_RESTART;
         } else {
-            if (owns_any(owners, claim))
+            if (has_any(owners, claim))
                 take_token(owners, claim);
             enqueue(owners, claim);
             result = CLAIM_WAITS;

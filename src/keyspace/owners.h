@@ -50,7 +50,7 @@ struct claim {
     struct owner_waiter *waiters;
     _Atomic bool is_waiting;            /* in the queue. Read by the claimant without the lock */
     _Atomic bool slow;                  /* it takes long: later claims do not wait for those that wait for it */
-    _Atomic bool busy;                  /* it takes so long that clients which need what it owns are refused */
+    _Atomic int busy;                   /* not 0: it takes so long that clients which need what it owns are refused; the claimant's word why */
 };
 
 struct owners {

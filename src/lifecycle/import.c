@@ -286,7 +286,7 @@ enum status import_rdb(struct engine *engine, int fd, enum import_expired expire
     worker_init(&import.worker, engine, -1);
     worker_begin_turn(&import.worker);
     import.reader = rdb_reader_create_file(fd);
-    scripts_load_init(&import.functions, engine);
+    scripts_load_init(&import.functions, engine, SCRIPTS_OF_DATA);
     do {
         status = rdb_read(import.reader, &part, message);
         if (status == STATUS_OK)

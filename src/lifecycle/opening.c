@@ -78,7 +78,7 @@ static bool restore_functions(struct opening *opening)
         log_write(engine->log, LOG_LEVEL_WARNING, "The functions of the image can't be restored: %s", message.text);
         return false;
     }
-    scripts_load_init(&load, engine);
+    scripts_load_init(&load, engine, SCRIPTS_OF_DATA);
     if (dump.size > 0)
         good = registry_load_dump(&load.load, buffer_bytes(&dump), SIZE_MAX, &error) && registry_load_publish(&load.load, REGISTRY_REPLACES_ALL, &error);
     if (!good)

@@ -28,6 +28,7 @@ struct connection {
     bool write_busy;
     bool reading;                   /* libuv reads from it */
     bool output_full;               /* its next request waits until replies have been sent */
+    bool has_ended;                 /* the client has sent its last byte: closed when all before is replied */
     bool queued;                    /* in loop->backlog */
     bool waits_for_room;            /* in loop->room, in the middle of a request */
     struct connection *prev_queued, *next_queued;   /* in the one or the other */

@@ -227,6 +227,13 @@ static void settle(struct connection *connection, enum run_end end)
     connection->loop->turn_output += client->reply.out.size;
     if (end == RUN_VISIT_OVER)
         loop_queue(connection);
+    if (connection->has_ended) {
+        if (end == RUN_NEEDS_MORE || client->waiter != NULL)
+            client->flags |= CLIENT_CLOSE_AFTER_REPLY;
+        connection_mark_dirty(connection);
+        connection_count_memory(connection);
+        return;
+    }
     if (end == RUN_NEEDS_MORE && request_large_wanted(&connection->parser) > 0 && !receive_large(connection)) {
         set_reading(connection, false);
         loop_wait_for_room(connection);
@@ -322,6 +329,26 @@ static void end_long_turn(struct loop *loop)
         loop_end_turn(loop);
 }
 
+/* Requests came before the end of the stream, and wait for a record, for memory or for their turn; or replies wait for the log. Commands that
+ * wait for a key would wait for a client that has gone. */
+static bool is_owed_replies(const struct connection *connection)
+{
+    const struct client *client = &connection->client;
+
+    if (client->waiter != NULL)
+        return false;
+    return client->parked || connection->query.size > connection->query_at || connection_output_pending(connection) > 0;
+}
+
+static void end_after_replies(struct connection *connection)
+{
+    connection->has_ended = true;
+    set_reading(connection, false);
+    if (!connection->client.parked && !connection->output_full && connection->query.size == connection->query_at)
+        connection->client.flags |= CLIENT_CLOSE_AFTER_REPLY;
+    connection_mark_dirty(connection);
+}
+
 void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
 {
     struct connection *connection = stream->data;
@@ -329,7 +356,10 @@ void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer
     struct loop *loop = connection->loop;
 
     if (got < 0) {
-        connection_close(connection);
+        if (got == UV_EOF && is_owed_replies(connection))
+            end_after_replies(connection);
+        else
+            connection_close(connection);
         return;
     }
     if (got == 0 || connection->closing)

@@ -16,6 +16,7 @@
 #include "engine/memory_queue.h"
 #include "engine/tracking.h"
 #include "engine/transaction.h"
+#include "engine/unit.h"
 #include "net/connection.h"
 
 enum { READ_SIZE_MIN = 4 * 1024, OUTPUT_MAX_MIN = 16 * 1024 };
@@ -217,6 +218,7 @@ static void on_bell(uv_poll_t *handle, int status, int events)
     loop_enter_turn(loop);
     worker_read_mail(&loop->worker);
     if (loop->stopping && !uv_is_closing((uv_handle_t *)&loop->bell)) {
+        units_abandon(&loop->worker);
         loop_end_turn(loop);
         close_all(loop);
     }

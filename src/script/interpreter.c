@@ -32,6 +32,7 @@ struct interpreter *interpreter_create(const struct interpreter_options *options
     struct interpreter *interpreter = mem_zalloc(sizeof(*interpreter));
 
     allocator_init(&interpreter->allocator, options->heap_size_max);
+    interpreter->load_ms_max = options->load_ms_max;
     interpreter->allocator.unlimited = true;
     interpreter->lua = lua_newstate(allocator_resize, &interpreter->allocator);
     CHECK(interpreter->lua != NULL);
@@ -62,6 +63,7 @@ void interpreter_destroy(struct interpreter *interpreter)
 void interpreter_set_options(struct interpreter *interpreter, const struct interpreter_options *options)
 {
     allocator_set_limit(&interpreter->allocator, options->heap_size_max);
+    interpreter->load_ms_max = options->load_ms_max;
     compiled_set_limit(&interpreter->compiled, options->cached_scripts_max);
 }
 

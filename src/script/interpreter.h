@@ -25,6 +25,7 @@ struct reply;
 struct interpreter_options {
     size_t heap_size_max;           /* bytes of the Lua heap; 0: no limit */
     size_t cached_scripts_max;      /* compiled scripts of EVAL that are kept; at least 1 */
+    int64_t load_ms_max;            /* for the code of a library when it is loaded; 0: no limit */
 };
 
 /* Never NULL. All runs have to be over when it is destroyed. */
@@ -85,7 +86,7 @@ bool interpreter_check(struct interpreter *interpreter, const struct script_sour
 typedef void script_function_found(void *context, struct bytes name, struct bytes description, unsigned flags);
 
 /* Runs the code of a library, which registers its functions, and keeps it loaded as this version for the runs that
- * follow. Takes 500 ms at most. `found` is called for each function after all went well. False: nothing was found, and
+ * follow. `found` is called for each function after all went well. False: nothing was found, and
  * `error` has the text of the error reply, without '-'. `host` is used for redis.log only; NULL: messages are dropped. */
 bool interpreter_load(struct interpreter *interpreter, const struct script_library *library, const struct script_host *host,
                       script_function_found *found, void *context, struct buffer *error);

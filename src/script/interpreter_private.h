@@ -50,6 +50,7 @@ struct interpreter {
     struct rand48 random;           /* likewise: the numbers go on where the latest run ended, as in Redis 7 */
     struct compiled_cache compiled;
     struct loaded_list libraries;
+    int64_t load_ms_max;            /* 0: no limit */
 };
 
 static inline struct interpreter *interpreter_of(lua_State *lua)

@@ -42,7 +42,7 @@ void library_head_release(struct library_head *head);
 
 /* Runs the text's code, which registers the functions, in an interpreter that nothing else uses, and unloads it again. Held once. `version` is
  * of this library only (registry_next_version). `host` is for redis.log; NULL: messages are dropped. NULL: `error` has the text of the error
- * reply, without '-'. Takes up to 500 ms; no lock is held. */
+ * reply, without '-'. May take long: no lock is held. */
 struct library *library_create(struct bytes text, uint64_t version, struct interpreter *interpreter, const struct script_host *host,
     struct buffer *error);
 struct library *library_hold(struct library *library);

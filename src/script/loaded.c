@@ -9,7 +9,6 @@
 #include "script/interpreter_private.h"
 #include "script/sandbox.h"
 
-enum { LOAD_TIME_MAX_US = 500 * 1000 };
 
 struct loaded_function {
     char *name, *description;       /* the latter may be NULL */
@@ -342,11 +341,16 @@ static void add(struct loaded_list *list, struct loaded *library)
     list->items[list->count++] = library;
 }
 
+static int64_t deadline_of(const struct interpreter *interpreter)
+{
+    return interpreter->load_ms_max > 0 ? clock_mono_us() + interpreter->load_ms_max * 1000 : INT64_MAX;
+}
+
 struct loaded *loaded_load(struct interpreter *interpreter, const struct script_library *source, const struct script_host *host,
                              struct buffer *error)
 {
     struct loaded *library = mem_zalloc(sizeof(*library));
-    struct loaded_loading loading = { library, clock_mono_us() + LOAD_TIME_MAX_US, false };
+    struct loaded_loading loading = { .library = library, .deadline_us = deadline_of(interpreter) };
     struct run *run;
     bool loaded;
 

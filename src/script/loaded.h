@@ -22,7 +22,7 @@ struct loaded_list {
 /* What a run has while it loads a library. */
 struct loaded_loading {
     struct loaded *library;
-    int64_t deadline_us;        /* of clock_mono_us */
+    int64_t deadline_us;        /* of clock_mono_us; INT64_MAX: none */
     bool late;                  /* the deadline has passed */
 };
 

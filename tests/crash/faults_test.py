@@ -45,6 +45,7 @@ FAULTS = {
     "image's files can't be written": ("write", IMAGE + "/*", True),
     "image's files can't be synced": ("sync", IMAGE + "/*", True),
     "image's tags can't be written": ("write sync", IMAGE + "/tags", True),
+    "image's functions can't be written": ("write sync", IMAGE + "/functions", True),
     "image's dataset can't be written": ("write", IMAGE + "/dataset", True),
     "image can't be synced": ("sync", IMAGE, True),
     "tables can't be linked": ("link", "*", False),

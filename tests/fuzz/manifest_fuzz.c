@@ -85,19 +85,23 @@ static void run_manifest(struct fuzz_input *input, enum form form)
 static void make_dataset(struct fuzz_input *input, struct buffer *text)
 {
     int databases = 1 + (int)fuzz_below(input, 20);
+    bool has_functions = fuzz_below(input, 2) == 0;
 
-    buffer_append_format(text, "kelvin-image 1\npartitions %d\ndatabases %d\nlast %d\n", 1 << fuzz_below(input, 8), databases,
+    dataset_file_begin(has_functions, text);
+    buffer_append_format(text, "partitions %d\ndatabases %d\nlast %d\n", 1 << fuzz_below(input, 8), databases,
         databases + (int)fuzz_below(input, 9));
     for (int db = 0; db < databases; db++)
         buffer_append_format(text, "db %d %d\n", db, databases - db);
     buffer_append_format(text, "store %d\n", (int)fuzz_below(input, 1000000));
     for (int files = (int)fuzz_below(input, 4); files > 0; files--)
         buffer_append_format(text, "file %d %016llx %06d.log\n", (int)fuzz_below(input, 10000), (unsigned long long)fuzz_next(input), files);
+    if (has_functions)
+        buffer_append_format(text, "functions %d %016llx\n", (int)fuzz_below(input, 10000), (unsigned long long)fuzz_next(input));
 }
 
 static void run_dataset(struct fuzz_input *input, enum form form)
 {
-    static const struct bytes alphabet = BYTES("kelvin-image 1partitions databases last db store file end\n0123456789 -\xff");
+    static const struct bytes alphabet = BYTES("kelvin-image 1partitions databases last db store file functions end\n0123456789 -\xff");
     struct buffer text = { 0 };
     struct dataset_file dataset;
     const char *problem = NULL;
@@ -124,7 +128,7 @@ static void run_dataset(struct fuzz_input *input, enum form form)
         }
         dataset_file_release(&dataset);
     } else {
-        CHECK(problem != NULL && dataset.incarnations == NULL);
+        CHECK(problem != NULL && dataset.incarnations == NULL && dataset.functions.name == NULL);
     }
     mem_free((void *)copy.data);
     buffer_release(&text);

@@ -1,5 +1,5 @@
-"""Caches in clients, kept right by CLIENT TRACKING: writers change keys, keys move between RAM and store, and when all is quiet no cache has
-a value that differs from the server's."""
+"""Caches in clients, kept right by CLIENT TRACKING: writers change keys, alone and in transactions, keys move between RAM and store, and when
+all is quiet no cache has a value that differs from the server's."""
 import os
 import random
 import sys
@@ -8,7 +8,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, main                                                           # noqa: E402
-from support.resp import NULL, Push, encode                                                         # noqa: E402
+from support.resp import NULL, OK, Push, Status, encode                                             # noqa: E402
 from support.server import is_redis, is_sanitized, scaled, seed_new, until                          # noqa: E402
 
 KEYS = [b"key:%02d" % i for i in range(40)]
@@ -61,6 +61,18 @@ class Cache:
             else:
                 self.values.pop(key, None)      # with NOLOOP no message says that it has changed
 
+    def work_in_transaction(self):
+        keys = self.random.choices(KEYS, k=self.random.randrange(1, 5))
+        data = encode(["CLIENT", "CACHING", "YES"]) if self.optin else b""
+        data += encode(["MULTI"]) + b"".join(encode(["GET", key]) for key in keys)
+        if self.random.random() < 0.3:
+            data += encode(["SET", self.random.choice(KEYS), b"own %d" % self.random.getrandbits(40)]) if not self.writes else b""
+        self.client.send(data + encode(["EXEC"]))
+        reply = OK
+        while isinstance(reply, Status):
+            reply = self.take()
+        self.values.update(zip(keys, reply))
+
     def settle(self):
         """Takes all messages that are on their way."""
         for _ in range(3):
@@ -70,7 +82,14 @@ class Cache:
             time.sleep(0.02)
 
 
-def change(client, chance, number):
+def changes(chance, number):
+    """Commands that change something."""
+    if chance.random() < 0.15:
+        return [["MULTI"], one_change(chance, number), one_change(chance, number), ["EXEC"]]
+    return [one_change(chance, number)]
+
+
+def one_change(chance, number):
     key, other = chance.choice(KEYS), chance.choice(KEYS)
     value = b"%d-%d" % (number, chance.getrandbits(40))
     kind = chance.random()
@@ -90,9 +109,7 @@ def change(client, chance, number):
         return ["COPY", key, other, "REPLACE"]
     if kind < 0.823:
         return ["FLUSHDB"]
-    if is_redis():
-        return ["GET", key]
-    return ["TIER", "DEMOTE", key, other]
+    return ["PERSIST", key]
 
 
 class ClientCacheTest(ServerCase):
@@ -116,10 +133,14 @@ class ClientCacheTest(ServerCase):
             mine = random.Random(chance.random())
 
             def step():
-                client.pipeline([change(client, mine, number) for _ in range(mine.randrange(1, 6))])
+                client.pipeline([words for _ in range(mine.randrange(1, 6)) for words in changes(mine, number)])
+                if not is_redis() and mine.random() < 0.3:
+                    client.must("TIER", "DEMOTE", *mine.choices(KEYS, k=3))
             with self.server.client() as client:
                 loop(step)
-        threads = [threading.Thread(target=loop, args=(cache.work,)) for cache in caches]
+        def reader(cache):
+            loop(lambda: cache.work_in_transaction() if cache.random.random() < 0.2 else cache.work())
+        threads = [threading.Thread(target=reader, args=(cache,)) for cache in caches]
         threads += [threading.Thread(target=writer, args=(number,)) for number in range(3)]
         for thread in threads:
             thread.start()

@@ -10,7 +10,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, ServerCase, main                                                 # noqa: E402
 from support.resp import NULL, Map, Push, Status, encode, split                                     # noqa: E402
-from support.server import is_redis, until                                                          # noqa: E402
+from support.server import is_redis, is_sanitized, until                                            # noqa: E402
 
 MARK = b"mark-of-the-scene"
 
@@ -75,7 +75,7 @@ def split_text(line):
 class SceneCase(PairCase):
     def scene(self, names, script):
         """`names`: "a3 b2": client a speaks RESP3, b RESP2. A line is a client and its command, several with ";" between them in one
-        packet; `-a` closes client a; `sleep` waits a little."""
+        packet; `-a` closes client a; `sleep` waits until keys have expired."""
         names = [(name[:-1], int(name[-1])) for name in names.split()]
         ours, theirs = Stage(self.server, names), Stage(self.oracle, names)
         log = []
@@ -90,7 +90,7 @@ class SceneCase(PairCase):
     def play(self, line, ours, theirs, log):
         name, _, command = line.partition(" ")
         if name == "sleep":
-            time.sleep(0.15)
+            time.sleep(0.7)
         for stage in (theirs, ours):
             if name.startswith("-"):
                 stage.close(name[1:])
@@ -449,15 +449,11 @@ class DefaultModeTest(SceneCase):
             a GET k
             a GET k2
             sleep
-            sleep
-            sleep
             w GET k
             w EXPIRE k2 -1
             a GET k2
             w SET k2 v PX 50
             a GET k2
-            sleep
-            sleep
             sleep
             a GET k2
             w SET k2 v
@@ -618,9 +614,90 @@ class BroadcastTest(SceneCase):
             a CLIENT TRACKING ON BCAST
             w SET k v PX 60
             sleep
-            sleep
-            sleep
             w GET k
+        """)
+
+
+class TransactionTest(SceneCase):
+    def test_changes_come_after_the_whole_reply(self):
+        self.scene("a3 n3 b3 w2", """
+            a CLIENT TRACKING ON
+            n CLIENT TRACKING ON NOLOOP
+            b CLIENT TRACKING ON BCAST
+            a MULTI ; GET k ; SET k 1 ; GET k ; SET k2 1 ; EXEC ; PING
+            n MULTI ; GET k ; SET k 2 ; GET k2 ; EXEC ; PING
+            w MULTI ; SET k 3 ; SET k2 3 ; SET k 4 ; EXEC
+            b MULTI ; SET k 5 ; INCR n ; SET k 6 ; EXEC ; PING
+            a MULTI ; GET k ; SET k 1 ; DISCARD
+            w SET k 7
+            a MULTI ; GET k ; GET k2 ; EXEC
+            w DEL k2
+            w DEL k
+            a MULTI ; GET k ; NOSUCH ; EXEC
+            w SET k 8
+            a WATCH k
+            w SET k 9
+            a MULTI ; GET k ; EXEC
+            w SET k 10
+        """)
+
+    def test_flush_in_a_transaction(self):
+        self.scene("a3 b3 w2", """
+            a CLIENT TRACKING ON
+            b CLIENT TRACKING ON
+            a GET k
+            b GET k
+            a MULTI ; SET k 1 ; FLUSHALL ; SET k 2 ; GET k ; EXEC ; PING
+            w MULTI ; SET k 3 ; FLUSHDB ; SET k 4 ; EXEC
+            b MULTI ; FLUSHALL ; EXEC ; PING
+        """)
+
+    def test_opting(self):
+        self.scene("a3 b3 w2", """
+            a CLIENT TRACKING ON OPTIN
+            b CLIENT TRACKING ON OPTOUT
+            a CLIENT CACHING YES ; MULTI ; GET k1 ; GET k2 ; EXEC ; GET k3
+            w MSET k1 1 k2 1 k3 1
+            a MULTI ; GET k1 ; CLIENT CACHING YES ; GET k2 ; EXEC ; GET k3
+            w MSET k1 1 k2 1 k3 1
+            b CLIENT CACHING NO ; MULTI ; GET k1 ; GET k2 ; EXEC ; GET k3
+            w MSET k1 1 k2 1 k3 1
+            a MULTI ; CLIENT TRACKINGINFO ; CLIENT CACHING YES ; CLIENT TRACKINGINFO ; EXEC
+            a CLIENT TRACKINGINFO
+            a CLIENT CACHING YES ; MULTI ; GET k1 ; DISCARD ; GET k2
+            w MSET k1 1 k2 1 k3 1
+        """)
+
+    def test_tracking_is_turned_on_and_off(self):
+        self.scene("a3 r3 w2", """
+            a MULTI ; GET k1 ; CLIENT TRACKING ON ; GET k2 ; EXEC
+            w MSET k1 1 k2 1
+            a MULTI ; GET k1 ; CLIENT TRACKING OFF ; SET k1 1 ; GET k2 ; EXEC
+            w MSET k1 1 k2 1
+            a MULTI ; CLIENT TRACKING ON REDIRECT {r} ; GET k1 ; SET k1 2 ; CLIENT GETREDIR ; EXEC ; PING
+            w SET k1 3
+            a MULTI ; CLIENT TRACKING ON REDIRECT 12345 ; EXEC
+        """)
+
+
+class ScriptTest(SceneCase):
+    def test_reads_and_changes_of_scripts(self):
+        self.scene("a3 n3 b3 w2", """
+            a CLIENT TRACKING ON
+            n CLIENT TRACKING ON NOLOOP
+            b CLIENT TRACKING ON BCAST PREFIX k
+            a EVAL "return redis.call('get', KEYS[1])" 1 k
+            w SET k 1
+            w SET k 2
+            a EVAL_RO "return redis.call('get', KEYS[1])" 1 k
+            w EVAL "redis.call('set', KEYS[1], 1) redis.call('incr', KEYS[1]) return redis.call('incr', KEYS[2])" 2 k k2
+            a EVAL "return {redis.call('get', KEYS[1]), redis.call('set', KEYS[1], 1), redis.call('get', KEYS[1])}" 1 k ; PING
+            n EVAL "return {redis.call('get', KEYS[1]), redis.call('set', KEYS[1], 2)}" 1 k ; PING
+            a EVAL "return 1" 1 k
+            w SET k 3
+            a MULTI ; EVAL "return redis.call('get', KEYS[1])" 1 k ; SET k 1 ; EXEC ; PING
+            a GET k
+            w EVAL "redis.call('flushall') redis.call('set', KEYS[1], 1)" 1 k
         """)
 
 
@@ -717,6 +794,35 @@ class TierTest(ServerCase):
         a.must("HGETALL", "h")
         self.assertEqual(a.receive(), Push([b"invalidate", [b"h"]]))
         self.assertEqual(a.must("HGETALL", "h"), Map([(b"g", b"w")]))
+
+
+class BlockedReadTest(ServerCase):
+    @unittest.skipIf(is_redis(), "redis-server 7.2 sends the message when the key changes next, 7.0 never")
+    def test_a_read_that_had_to_wait_is_not_to_be_cached(self):
+        a = self.client(protocol=3)
+        a.must("CLIENT", "TRACKING", "ON")
+        self.c.must("XADD", "x", "1-1", "f", "v")
+        a.send(encode(["XREAD", "BLOCK", "0", "STREAMS", "x", "y", "$", "$"]))
+        until(lambda: self.server.info("clients")["blocked_clients"] == "1", what="the wait")
+        self.c.must("XADD", "x", "2-1", "f", "v")
+        replies = [a.receive() for _ in range(4)]
+        self.assertIn(Map([(b"x", [[b"2-1", [b"f", b"v"]]])]), replies)
+        after = replies[replies.index(Map([(b"x", [[b"2-1", [b"f", b"v"]]])])) + 1:]
+        self.assertIn(Push([b"invalidate", [b"x"]]), after)
+        self.assertIn(Push([b"invalidate", [b"y"]]), after)
+
+
+@unittest.skipIf(is_sanitized(), "sanitizers' allocators do not count")
+class MemoryTest(ServerCase):
+    def test_the_tables_count_as_used_memory(self):
+        a = self.client(protocol=3)
+        a.must("CLIENT", "TRACKING", "ON")
+        used = lambda: int(self.server.info("memory")["used_memory"])
+        before = used()
+        a.must("MGET", *["key:%d" % i for i in range(50000)])
+        self.assertGreater(used() - before, 50000 * 48)
+        self.c.must("FLUSHALL")
+        until(lambda: used() - before < 50000 * 20, what="the end of the tables")
 
 
 class EvictionTest(PairCase):

@@ -21,7 +21,7 @@ struct bytes library_box_text(struct buffer *text, const char *name, const char 
 
 struct library *library_box_make(const char *name, const char *functions, uint64_t version)
 {
-    struct interpreter_options options = { .cached_scripts_max = 1 };
+    struct interpreter_options options = { .cached_scripts_max = 1, .load_ms_max = 500 };
     struct interpreter *interpreter = interpreter_create(&options);
     struct buffer text = { 0 }, error = { 0 };
     struct library *library = library_create(library_box_text(&text, name, functions), version, interpreter, NULL, &error);

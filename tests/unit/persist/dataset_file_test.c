@@ -63,6 +63,11 @@ static void invalid_lines_are_refused_despite_a_right_checksum(void **state)
         "kelvin-image 1\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\nfile 3 00 x\n",
         "kelvin-image 1\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\nfile 3 0123456789abcdef ../x\n",
         "kelvin-image 1\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\nfile -3 0123456789abcdef x\n",
+        "kelvin-image 1\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\nfunctions 3 0123456789abcdef\n",
+        "kelvin-image 2\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\nfunctions 3 0123456789abcdeg\n",
+        "kelvin-image 2\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\nfunctions 3 0123456789abcdef x\n",
+        "kelvin-image 2\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\nfunctions 3 0123456789abcdef\nfunctions 3 0123456789abcdef\n",
+        "kelvin-image 3\npartitions 1\ndatabases 1\nlast 1\ndb 0 1\nstore 1\nfunctions 3 0123456789abcdef\n",
     };
     struct dataset_file dataset;
 
@@ -97,7 +102,7 @@ static void put(const char *image, const char *name, const char *content)
     char path[4096];
     struct message message;
 
-    snprintf(path, sizeof(path), "%s/store/%s", image, name);
+    snprintf(path, sizeof(path), "%s/%s", image, name);
     unlink(path);
     assert_int_equal(tree_write_file(path, bytes_of_string(content), &message), STATUS_OK);
 }
@@ -115,20 +120,20 @@ static void changes_of_the_small_files_of_the_store_are_found(void **state)
     assert_non_null(mkdtemp(image));
     snprintf(path, sizeof(path), "%s/store", image);
     assert_int_equal(mkdir(path, 0755), 0);
-    put(image, "CURRENT", "MANIFEST-000001\n");
-    put(image, "000003.log", "the last writes");
-    put(image, "000004.log", "");
-    put(image, "000002.ldb", "tables look after themselves");
+    put(image, "store/CURRENT", "MANIFEST-000001\n");
+    put(image, "store/000003.log", "the last writes");
+    put(image, "store/000004.log", "");
+    put(image, "store/000002.ldb", "tables look after themselves");
     assert_int_equal(dataset_file_print(&dataset, image, &text), STATUS_OK);
     assert_int_equal(dataset_file_parse(buffer_bytes(&text), &read, &problem), STATUS_OK);
     assert_int_equal(read.file_count, 3);
     assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_OK);
-    put(image, "000002.ldb", "so this is not seen");
+    put(image, "store/000002.ldb", "so this is not seen");
     assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_OK);
-    put(image, "000003.log", "the last write");
+    put(image, "store/000003.log", "the last write");
     assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_CORRUPT);
     assert_non_null(strstr(message.text, "000003.log"));
-    put(image, "000003.log", "the last Writes");
+    put(image, "store/000003.log", "the last Writes");
     assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_CORRUPT);
     snprintf(path, sizeof(path), "%s/store/000003.log", image);
     unlink(path);
@@ -139,6 +144,43 @@ static void changes_of_the_small_files_of_the_store_are_found(void **state)
     assert_int_not_equal(access(image, F_OK), 0);
 }
 
+static void changes_of_the_functions_are_found(void **state)
+{
+    char image[] = "/tmp/kelvin-dataset-XXXXXX", path[4096];
+    struct message message = { "" };
+    uint32_t incarnation = 1;
+    struct dataset_file dataset = { .partition_count = 1, .incarnation_last = 1, .db_count = 1, .incarnations = &incarnation };
+    struct dataset_file read;
+    struct buffer text = { 0 };
+    const char *problem;
+
+    assert_non_null(mkdtemp(image));
+    snprintf(path, sizeof(path), "%s/store", image);
+    assert_int_equal(mkdir(path, 0755), 0);
+    put(image, "functions", "a dump");
+    assert_int_equal(dataset_file_print(&dataset, image, &text), STATUS_OK);
+    assert_int_equal(dataset_file_parse(buffer_bytes(&text), &read, &problem), STATUS_OK);
+    assert_null(read.functions.name);
+    dataset_file_release(&read);
+    text.size = 0;
+    dataset.functions.name = "functions";
+    assert_int_equal(dataset_file_print(&dataset, image, &text), STATUS_OK);
+    assert_memory_equal(text.data, "kelvin-image 2\n", 15);
+    assert_int_equal(dataset_file_parse(buffer_bytes(&text), &read, &problem), STATUS_OK);
+    assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_OK);
+    put(image, "functions", "a dumb");
+    assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_CORRUPT);
+    assert_int_equal(dataset_file_verify_store(&read, image, &message), STATUS_OK);
+    assert_int_equal(dataset_file_verify_functions(&read, image, &message), STATUS_CORRUPT);
+    assert_non_null(strstr(message.text, "functions"));
+    snprintf(path, sizeof(path), "%s/functions", image);
+    unlink(path);
+    assert_int_equal(dataset_file_verify(&read, image, &message), STATUS_CORRUPT);
+    dataset_file_release(&read);
+    buffer_release(&text);
+    tree_remove(image);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +188,7 @@ int main(void)
         cmocka_unit_test(invalid_lines_are_refused_despite_a_right_checksum),
         cmocka_unit_test(every_flipped_bit_is_found),
         cmocka_unit_test(changes_of_the_small_files_of_the_store_are_found),
+        cmocka_unit_test(changes_of_the_functions_are_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,13 +63,27 @@ static void write_file(const char *dir, const char *name, struct bytes text)
     fclose(file);
 }
 
+/* `functions` is the file of that name; empty: there is none. */
+static void write_dataset(const struct bench *bench, struct bytes functions)
+{
+    struct buffer text = { 0 };
+
+    buffer_append_format(&text, "kelvin-image %d\npartitions 64\ndatabases 3\nlast 9\ndb 0 7\ndb 1 5\ndb 2 9\nstore 1\n", functions.size > 0 ? 2 : 1);
+    if (functions.size > 0) {
+        write_file(bench->image, "functions", functions);
+        buffer_append_format(&text, "functions %zu %016llx\n", functions.size, (unsigned long long)crc64(0, functions));
+    }
+    buffer_append_format(&text, "end %016llx\n", (unsigned long long)crc64(0, buffer_bytes(&text)));
+    write_file(bench->image, "dataset", buffer_bytes(&text));
+    buffer_release(&text);
+}
+
 static void image_write(struct bench *bench, int many)
 {
     char dir[PATH_SIZE + 32], name[32];
     struct message message;
     struct store_options options = { .dir = dir };
     struct store_batch *batch = store_batch_create();
-    struct buffer text = { 0 };
     struct store *store;
     uint16_t now = (uint16_t)(clock_wall_ms() / 60000);
 
@@ -89,10 +103,7 @@ static void image_write(struct bench *bench, int many)
     assert_int_equal(store_write(store, batch), STATUS_OK);
     store_batch_destroy(batch);
     store_close(store);
-    buffer_append_string(&text, "kelvin-image 1\npartitions 64\ndatabases 3\nlast 9\ndb 0 7\ndb 1 5\ndb 2 9\nstore 1\n");
-    buffer_append_format(&text, "end %016llx\n", (unsigned long long)crc64(0, buffer_bytes(&text)));
-    write_file(bench->image, "dataset", buffer_bytes(&text));
-    buffer_release(&text);
+    write_dataset(bench, (struct bytes){ NULL, 0 });
 }
 
 static void bench_init(struct bench *bench, int many)
@@ -257,9 +268,41 @@ static void a_damaged_image_is_an_error(void **state)
     bench_release(&bench);
 }
 
+/* Between the aux fields and the first database. */
+static void libraries_come_before_the_keys(void **state)
+{
+    struct bench bench;
+    struct buffer dump = { 0 }, text = { 0 };
+    uint64_t crc;
+
+    bench_init(&bench, 0);
+    buffer_append(&dump, "\xf5\x04" "code\xf5\x02" "42\x0a\x00", 12);
+    crc = crc64(0, buffer_bytes(&dump));
+    buffer_append(&dump, &crc, sizeof(crc));
+    write_dataset(&bench, buffer_bytes(&dump));
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_OK);
+    file_read(bench.path, &text);
+    assert_true(has(&text, BYTES("\xfa\x08" "aof-base\xc0\x00\xf5\x04" "code\xf5\xc0\x2a\xfe\x00")));
+    /* A dump that was written wrong: its own checksum is not right. */
+    unlink(bench.path);
+    dump.data[2] = 'k';
+    write_dataset(&bench, buffer_bytes(&dump));
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_CORRUPT);
+    assert_int_not_equal(access(bench.path, F_OK), 0);
+    /* One that is not what the dataset says. */
+    write_file(bench.image, "functions", BYTES("x"));
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_CORRUPT);
+    assert_non_null(strstr(bench.message.text, "functions"));
+    unlink(bench.path);
+    bench_release(&bench);
+    buffer_release(&dump);
+    buffer_release(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(libraries_come_before_the_keys),
         cmocka_unit_test(the_file_has_everything_in_the_image),
         cmocka_unit_test(heat_is_saved_if_asked_for),
         cmocka_unit_test(the_image_is_not_changed),

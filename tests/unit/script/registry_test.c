@@ -206,7 +206,7 @@ static void large_sources_of_eval_are_limited_in_bytes(void **state)
 
 static struct interpreter *make_interpreter(void)
 {
-    struct interpreter_options options = { .cached_scripts_max = 1 };
+    struct interpreter_options options = { .cached_scripts_max = 1, .load_ms_max = 500 };
 
     return interpreter_create(&options);
 }

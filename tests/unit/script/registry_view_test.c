@@ -25,7 +25,7 @@ struct bench {
 
 static void bench_init(struct bench *bench)
 {
-    struct interpreter_options options = { .cached_scripts_max = 10 };
+    struct interpreter_options options = { .cached_scripts_max = 10, .load_ms_max = 500 };
 
     bench->registry = registry_create();
     bench->interpreter = interpreter_create(&options);
@@ -157,7 +157,7 @@ struct race {
 static void *race_worker(void *context)
 {
     struct race *race = context;
-    struct interpreter_options options = { .cached_scripts_max = 10 };
+    struct interpreter_options options = { .cached_scripts_max = 10, .load_ms_max = 500 };
     struct interpreter *interpreter = interpreter_create(&options);
     struct registry_view view;
     char name[32];

@@ -4,9 +4,9 @@
 
 #include "base/mem.h"
 #include "call/command.h"
-#include "engine/transaction.h"
 #include "engine/delivery.h"
 #include "engine/tracking.h"
+#include "engine/transaction.h"
 
 enum { FLAGS_MAX = 16 };
 
@@ -19,6 +19,8 @@ static void flag_letters(char *letters, const struct client *client, uint64_t ca
         *next++ = 'O';
     if (client->flags & CLIENT_SUBSCRIBED)
         *next++ = 'P';
+    if (client->flags & CLIENT_MULTI)
+        *next++ = 'x';
     if (client->parked && client->id != caller)
         *next++ = 'b';
     if (tracking & TRACKING_ON)
@@ -27,14 +29,12 @@ static void flag_letters(char *letters, const struct client *client, uint64_t ca
         *next++ = 'R';
     if (tracking & TRACKING_BCAST)
         *next++ = 'B';
+    if (client->transaction != NULL && client->transaction->is_broken)
+        *next++ = 'd';
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
         *next++ = 'c';
     if (client->flags & CLIENT_CLOSE_NOW)
         *next++ = 'A';
-    if (client->flags & CLIENT_MULTI)
-        *next++ = 'x';
-    if (client->transaction != NULL && client->transaction->is_broken)
-        *next++ = 'd';
     if (client->flags & CLIENT_UNIX_SOCKET)
         *next++ = 'U';
     if (client->flags & CLIENT_NO_EVICT)

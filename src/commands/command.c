@@ -136,6 +136,16 @@ void command_list_command(struct call *call)
     reply_later_array(call->reply, later, count);
 }
 
+/* False: none, or only what looks like keys (the channels of SSUBSCRIBE). */
+static bool has_keys(const struct command *command)
+{
+    for (const struct key_spec *spec = command->keys; spec != NULL && spec->flags != 0; spec++) {
+        if (!(spec->flags & KEY_NOT_KEY))
+            return true;
+    }
+    return false;
+}
+
 /* The command named by args[2]; NULL: an error was replied. */
 static const struct command *given_command(struct call *call, const struct bytes *args, int arg_count)
 {
@@ -145,7 +155,7 @@ static const struct command *given_command(struct call *call, const struct bytes
         command = command_find_child(command, args[1]);
     if (command == NULL)
         reply_errorf(call, "ERR Invalid command specified");
-    else if (command->keys == NULL)
+    else if (!has_keys(command))
         reply_errorf(call, "ERR The command has no key arguments");
     else if (command->arity > 0 ? command->arity != arg_count : arg_count < -command->arity)
         reply_errorf(call, "ERR Invalid number of arguments specified for command");

@@ -6,6 +6,7 @@
 #include "call/command_keys.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
+#include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/execute_private.h"
 #include "engine/memory.h"
@@ -190,6 +191,7 @@ static void drop_unwanted_reply(struct call *call)
         client->flags &= (uint32_t)~CLIENT_REPLY_SKIP_NEXT;
         client->flags |= CLIENT_REPLY_SKIP;
     }
+    delivery_end_hold(client);
 }
 
 static bool is_client_command(const struct command *command)
@@ -203,7 +205,7 @@ static void end_client_options(struct call *call)
 {
     struct client *client = call->client;
 
-    if (LIKELY(!(client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_CACHING))))
+    if (LIKELY(!(client->flags & (CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_CACHING | CLIENT_PUSHES_HELD))))
         return;
     drop_unwanted_reply(call);
     if (!(client->flags & CLIENT_MULTI) && !is_client_command(call->command))

@@ -7,10 +7,19 @@ enum { LOAD_CACHED_SCRIPTS = 1, CACHED_SCRIPTS = 500 };
 /* A worker loads what was accepted before, but its code need not do the same again. */
 enum { LOAD_MS_MAX = 500, WORKER_LOAD_MS_MAX = 10 * LOAD_MS_MAX };
 
+static struct interpreter_options options_of(const struct worker *worker)
+{
+    return (struct interpreter_options){
+        .heap_size_max = (size_t)config_number(worker->engine->config, CONFIG_SCRIPT_HEAP_MAX),
+        .cached_scripts_max = CACHED_SCRIPTS,
+        .load_ms_max = WORKER_LOAD_MS_MAX,
+    };
+}
+
 struct registry_view *scripts_of(struct worker *worker)
 {
     if (worker->scripts == NULL) {
-        struct interpreter_options options = { .cached_scripts_max = CACHED_SCRIPTS, .load_ms_max = WORKER_LOAD_MS_MAX };
+        struct interpreter_options options = options_of(worker);
 
         worker->scripts = mem_alloc(sizeof(*worker->scripts));
         registry_view_init(worker->scripts, worker->engine->scripts, interpreter_create(&options));
@@ -36,8 +45,12 @@ uint64_t scripts_memory(const struct engine *engine)
 
 void scripts_refresh(struct worker *worker)
 {
+    struct interpreter_options options;
+
     if (worker->scripts == NULL)
         return;
+    options = options_of(worker);
+    interpreter_set_options(worker->scripts->interpreter, &options);
     registry_view_refresh(worker->scripts);
     scripts_measure(worker);
 }

@@ -80,7 +80,7 @@ void unit_free_spare(struct worker *worker)
 }
 
 /* The partition has no promise to keep any more, and is locked. */
-static void lock_when_served(struct engine *engine, struct partition *partition) UNCHECKED_LOCKS;
+static void lock_when_served(struct engine *engine, struct partition *partition) ACQUIRE(partition->lock) UNCHECKED_LOCKS;
 static void lock_when_served(struct engine *engine, struct partition *partition)
 {
     partition_lock(partition);
@@ -296,7 +296,6 @@ static enum run_result finish(struct unit *unit, struct call *call)
     call->failed = unit->failed;
     call->error_counted = unit->error_counted;
     deliver_reply(unit);
-    delivery_end_hold(client);
     call->keeps_reply = unit->keeps_reply;
     call->ran_ns = unit->ran_ns;
     destroy(unit);

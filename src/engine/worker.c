@@ -205,6 +205,7 @@ bool worker_let_client_go(struct worker *worker, struct client *client)
 {
     struct engine *engine = worker->engine;
 
+    delivery_forget(client);        /* its unit may have subscribed after it was closed */
     memory_queue_remove(worker, client);
     owners_forget(&engine->partitions->owners, &client->owned);
     transaction_end(client);

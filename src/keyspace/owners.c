@@ -36,7 +36,8 @@ void claim_reuse(struct claim *claim, void (*granted)(struct claim *claim), void
     claim->granted = granted;
     claim->context = context;
     claim->wants_token = claim->has_token = false;
-    claim->slow = claim->busy = false;
+    claim->slow = false;
+    claim->busy = 0;
 }
 
 /* Calls `visit` for each partition in the set until it returns false; returns whether it always returned true. */
@@ -331,6 +332,7 @@ static void sleep_until_woken(struct sleeper *sleeper)
 }
 
 /* The sleeper is on this stack: the thread that wakes it must be done with it before it goes. */
+static void wait_for_owner(struct owners *owners, struct partition *partition) RELEASE(partition->lock) UNCHECKED_LOCKS;
 static void wait_for_owner(struct owners *owners, struct partition *partition)
 {
     struct sleeper sleeper;

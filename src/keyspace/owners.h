@@ -18,9 +18,10 @@
 #include <stdint.h>
 
 #include "base/mutex.h"
+#include "keyspace/partition_lock.h"
 
 struct claim;
-struct partition;
+
 struct partitions;
 
 enum { PARTITION_WORDS = 64 };
@@ -120,7 +121,7 @@ struct reader {
     bool may_block;             /* the thread is not a worker: it waits until an owner leaves */
 };
 /* Locks the partition unless another unit owns it. False: a unit does, and the reader may not block. */
-bool partition_lock_for(struct partition *partition, const struct reader *reader) UNCHECKED_LOCKS;
+bool partition_lock_for(struct partition *partition, const struct reader *reader) TRY_ACQUIRE(true, partition->lock) UNCHECKED_LOCKS;
 /* For a thread that may block: the claim, which is the caller's, comes to own all partitions. owners_give ends that. Their owner fields are
  * not set: only other claims are kept out. */
 void owners_claim_all(struct partitions *all, struct claim *claim);

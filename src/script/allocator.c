@@ -13,6 +13,8 @@ enum {
     SPEED_NORMAL = 200,     /* percent of the allocation; Lua's default */
     SPEED_HURRY = 2000,
     SPEED_WHOLE_CYCLE = 0,
+    LARGE_BLOCK_SIZE = 4096,
+    WORK_MAX = 16 << 20,    /* copied in some milliseconds */
 };
 
 void allocator_init(struct allocator *allocator, size_t size_max)
@@ -51,6 +53,16 @@ void allocator_settle(struct allocator *allocator)
     allocator->hurry_size = allocator->size_max / 4;
 }
 
+/* A single instruction can copy a string of any size. What is copied is allocated first. */
+static void count_work(struct allocator *allocator, size_t size)
+{
+    allocator->work += size;
+    if (allocator->work < WORK_MAX || allocator->current == NULL)
+        return;
+    allocator->work = 0;
+    allocator->on_work(allocator->current);
+}
+
 static bool is_refused(struct allocator *allocator, size_t more)
 {
     if (allocator->refuse) {
@@ -72,6 +84,8 @@ void *allocator_resize(void *context, void *block, size_t old_size, size_t size)
     if (size > old_size) {
         if (UNLIKELY(allocator->refuse || allocator->size + (size - old_size) > allocator->size_max) && is_refused(allocator, size - old_size))
             return NULL;
+        if (UNLIKELY(size >= LARGE_BLOCK_SIZE))
+            count_work(allocator, size);
         if (UNLIKELY(allocator->size > allocator->hurry_size))
             pace(allocator);
     }

@@ -13,6 +13,9 @@ struct allocator {
     size_t size_max;            /* SIZE_MAX: no limit */
     size_t hurry_size;          /* from here on the collector has to be faster, so that garbage does not reach the limit */
     bool unlimited;             /* what is allocated now is the interpreter's own work, outside of a protected call: it must not fail */
+    struct lua_State *current;  /* the Lua thread or coroutine that runs now; NULL: none */
+    size_t work;                /* bytes of large blocks since the last call of on_work */
+    void (*on_work)(struct lua_State *current);     /* called when it is much; may only set a hook */
     bool refuse;                /* the next allocation fails, once: see allocator_throw */
 };
 

@@ -83,12 +83,12 @@ static void run_command(lua_State *lua, struct run *run, int count)
     reply_truncate(&run->reply, 0);
     run->reply.protocol = run->protocol;
     host->call(host->context, run->args, count, &run->reply);
-    run->interpreter->running = run;        /* others may have run meanwhile */
+    run_goes_on(run);
     if (!host->may_go_on(host->context)) {
         run->stopped = true;
         run_require(lua);
     }
-    run->interpreter->running = run;
+    run_goes_on(run);
 }
 
 static int call_command(lua_State *lua, enum on_error on_error)
@@ -202,7 +202,7 @@ static int redis_log(lua_State *lua)
         return error_raise(lua, "ERR Invalid debug level.");
     if (run->host != NULL) {
         run->host->log(run->host->context, (enum script_log_level)level, join_arguments(lua));
-        run->interpreter->running = run;
+        run_goes_on(run);
     }
     return 0;
 }
@@ -232,7 +232,7 @@ static int redis_set_repl(lua_State *lua)
     if ((flags & ~SCRIPT_REPL_ALL) != 0)
         return error_raise(lua, "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.");
     run->host->set_replication(run->host->context, (enum script_replication)flags);
-    run->interpreter->running = run;
+    run_goes_on(run);
     return 0;
 }
 
@@ -248,7 +248,7 @@ static int redis_acl_check_cmd(lua_State *lua)
     if (problem != NULL)
         return error_raise(lua, problem);
     acl = run->host->acl_check(run->host->context, run->args, count);
-    run->interpreter->running = run;
+    run_goes_on(run);
     if (acl == SCRIPT_ACL_UNKNOWN_COMMAND)
         return error_raise(lua, "ERR Invalid command passed to redis.acl_check_cmd()");
     lua_pushboolean(lua, acl == SCRIPT_ACL_ALLOWED);

@@ -34,6 +34,7 @@ struct interpreter *interpreter_create(const struct interpreter_options *options
     allocator_init(&interpreter->allocator, options->heap_size_max);
     interpreter->load_ms_max = options->load_ms_max;
     interpreter->allocator.unlimited = true;
+    interpreter->allocator.on_work = run_hurry;
     interpreter->lua = lua_newstate(allocator_resize, &interpreter->allocator);
     CHECK(interpreter->lua != NULL);
     interpreter->allocator.state = interpreter->lua;

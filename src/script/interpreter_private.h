@@ -21,9 +21,11 @@ struct run {
     struct interpreter *interpreter;
     struct run *next;               /* in the list of idle runs */
     lua_State *lua;                 /* a Lua thread of its own; see enum run_stack for what is at the bottom of its stack */
+    lua_State *current;             /* the thread, or a coroutine of it */
     int lua_reference, globals_reference;
     const struct script_host *host; /* NULL while a library is loaded without one */
     bool stopped;                   /* once true, every hook and every function of redis raises, until the run has ended */
+    uint32_t steps;                 /* of loops in C, see run_step */
     bool of_function;               /* the globals of the Lua thread are those of functions */
     int protocol;                   /* of the replies of redis.call */
     struct rand48 random;
@@ -66,26 +68,34 @@ static inline struct run *run_of(lua_State *lua)
     return interpreter_of(lua)->running;
 }
 
-/* To be called by functions that take long without running Lua code, every 65,536 steps or so, and by the count hook. May
+/* To be called by functions that take long without running Lua code, see run_step, and by the count hook. May
  * suspend the run. Raises an error if the run has to end. */
 void run_poll(lua_State *lua);
 
 /* Raises an error if the run has been stopped, without asking the host. */
 void run_require(lua_State *lua);
 
+/* The next instruction of this Lua thread polls. May be called at any moment. */
+void run_hurry(lua_State *lua);
+
 /* Takes an idle run, or creates one, and makes it the running one. The heap has to be unlimited meanwhile. */
 struct run *run_enter(struct interpreter *interpreter, const struct script_host *host);
 void run_leave(struct run *run);
 void run_destroy_idle(struct interpreter *interpreter);
 
-/* Counts steps of a loop in C, and polls. */
-struct run_steps {
-    uint32_t count;
-};
-static inline void run_step(lua_State *lua, struct run_steps *steps)
+/* Counts steps of a loop in C, which takes long only if many are done; polls from time to time. `steps` is run_of(lua)->steps:
+ * short loops add up. */
+static inline void run_step(lua_State *lua, uint32_t *steps)
 {
-    if ((++steps->count & 0xffff) == 0)
+    if ((++*steps & 0xffff) == 0)
         run_poll(lua);
+}
+
+/* To be called after each callback of a host: other runs may have been in progress meanwhile. */
+static inline void run_goes_on(struct run *run)
+{
+    run->interpreter->running = run;
+    run->interpreter->allocator.current = run->current;
 }
 
 #endif

@@ -52,7 +52,7 @@ static void integer_option(lua_State *lua, int index, int *option, int min, int 
         lua_Integer number = luaL_checkinteger(lua, index);
 
         if (number < min || number > max)
-            luaL_argerror(lua, index, lua_pushfstring(lua, "expected integer between %d and %d", min, max));
+            luaL_argerror(lua, 1, lua_pushfstring(lua, "expected integer between %d and %d", min, max));
         *option = (int)number;
     }
     lua_pushinteger(lua, *option);

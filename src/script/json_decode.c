@@ -31,7 +31,7 @@ struct decoder {
     const struct json_settings *settings;
     const char *text, *at;
     int depth;
-    struct run_steps steps;
+    uint32_t *steps;
     struct growing string;  /* of the latest TOKEN_STRING */
 };
 
@@ -137,7 +137,7 @@ static void read_string(struct decoder *decoder, struct token *token)
     while (problem == NULL && *decoder->at != '"') {
         size_t size = strcspn(decoder->at, "\"\\");
 
-        run_step(decoder->lua, &decoder->steps);
+        run_step(decoder->lua, decoder->steps);
         growing_append(&decoder->string, decoder->at, size);
         decoder->at += size;
         if (*decoder->at == '\0')
@@ -248,7 +248,8 @@ static void refuse(struct decoder *decoder, const char *expected, const struct t
 static void descend(struct decoder *decoder)
 {
     if (++decoder->depth > decoder->settings->decode_depth_max || !lua_checkstack(decoder->lua, 4))
-        luaL_error(decoder->lua, "Found too many nested data structures (%d)", decoder->depth);
+        luaL_error(decoder->lua, "Found too many nested data structures (%d) at character %d", decoder->depth,
+                   (int)(decoder->at - decoder->text));
 }
 
 static void push_value(struct decoder *decoder, struct token *token);
@@ -306,7 +307,7 @@ static void push_array(struct decoder *decoder)
 
 static void push_value(struct decoder *decoder, struct token *token)
 {
-    run_step(decoder->lua, &decoder->steps);
+    run_step(decoder->lua, decoder->steps);
     switch (token->type) {
     case TOKEN_STRING: growing_push(&decoder->string); break;
     case TOKEN_NUMBER: lua_pushnumber(decoder->lua, token->number); break;
@@ -329,7 +330,7 @@ int json_decode(lua_State *lua)
     decoder.settings = json_settings_of(lua);
     decoder.text = decoder.at = luaL_checklstring(lua, 1, &size);
     decoder.depth = 0;
-    decoder.steps = (struct run_steps){ 0 };
+    decoder.steps = &run_of(lua)->steps;
     if (size >= 2 && (decoder.text[0] == '\0' || decoder.text[1] == '\0'))
         return luaL_error(lua, "JSON parser does not support UTF-16 or UTF-32");
     growing_init(&decoder.string, lua);

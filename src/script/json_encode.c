@@ -12,7 +12,7 @@ enum { NOT_AN_ARRAY = -1, NUMBER_SIZE = 32 };
 struct encoder {
     lua_State *lua;
     const struct json_settings *settings;
-    struct run_steps steps;
+    uint32_t *steps;
     struct growing out;
 };
 
@@ -112,7 +112,7 @@ static int array_size(struct encoder *encoder)
     for (lua_pushnil(lua); lua_next(lua, -2) != 0; lua_pop(lua, 1)) {
         double index = lua_type(lua, -2) == LUA_TNUMBER ? lua_tonumber(lua, -2) : 0;
 
-        run_step(lua, &encoder->steps);
+        run_step(lua, encoder->steps);
         if (index < 1 || floor(index) != index || index > INT32_MAX) {
             lua_pop(lua, 2);
             return NOT_AN_ARRAY;
@@ -154,7 +154,7 @@ static void encode_key(struct encoder *encoder)
         encode_string(encoder, -2);
         break;
     default:
-        lua_pop(encoder->lua, 2);
+        lua_pop(encoder->lua, 1);
         refuse(encoder, "table key must be a number or string");
     }
     growing_append_char(&encoder->out, ':');
@@ -181,7 +181,7 @@ static void encode_table(struct encoder *encoder, int depth)
     int count;
 
     if (depth > encoder->settings->encode_depth_max || !lua_checkstack(encoder->lua, 4))
-        luaL_error(encoder->lua, "Cannot serialise, excessive depth (%d)", depth);
+        luaL_error(encoder->lua, "Cannot serialise, excessive nesting (%d)", depth);
     count = array_size(encoder);
     if (count > 0)
         encode_array(encoder, count, depth);
@@ -194,7 +194,7 @@ static void encode_value(struct encoder *encoder, int depth)
 {
     lua_State *lua = encoder->lua;
 
-    run_step(lua, &encoder->steps);
+    run_step(lua, encoder->steps);
     switch (lua_type(lua, -1)) {
     case LUA_TSTRING: encode_string(encoder, -1); break;
     case LUA_TNUMBER: encode_number(encoder, lua_tonumber(lua, -1)); break;
@@ -215,7 +215,7 @@ int json_encode(lua_State *lua)
     luaL_argcheck(lua, lua_gettop(lua) == 1, 1, "expected 1 argument");
     encoder.lua = lua;
     encoder.settings = json_settings_of(lua);
-    encoder.steps = (struct run_steps){ 0 };
+    encoder.steps = &run_of(lua)->steps;
     growing_init(&encoder.out, lua);
     lua_pushvalue(lua, 1);
     encode_value(&encoder, 0);

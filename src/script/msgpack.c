@@ -7,13 +7,13 @@
 #include "script/interpreter_private.h"
 #include "script/sandbox.h"
 
-/* cmsgpack: MessagePack as Redis' lua-cmsgpack reads and writes it. */
+/* cmsgpack: MessagePack as Redis' lua-cmsgpack reads and writes it: without the types bin and ext. */
 
 enum { NESTING_MAX = 16 };      /* tables below this depth are written as nil */
 
 struct packer {
     lua_State *lua;
-    struct run_steps steps;
+    uint32_t *steps;
     struct growing out;
 };
 
@@ -152,7 +152,7 @@ static void pack_table(struct packer *packer, int depth)
     for (lua_pushnil(lua); lua_next(lua, -2) != 0; lua_pop(lua, 1)) {
         double index = lua_type(lua, -2) == LUA_TNUMBER ? lua_tonumber(lua, -2) : 0;
 
-        run_step(lua, &packer->steps);
+        run_step(lua, packer->steps);
         is_array = is_array && index >= 1 && floor(index) == index;
         max = index > max ? index : max;
         count++;
@@ -166,7 +166,7 @@ static void pack_table(struct packer *packer, int depth)
 /* The value at the top, which stays there. */
 static void pack_value(struct packer *packer, int depth)
 {
-    run_step(packer->lua, &packer->steps);
+    run_step(packer->lua, packer->steps);
     switch (lua_type(packer->lua, -1)) {
     case LUA_TSTRING: pack_string(packer); break;
     case LUA_TBOOLEAN: append_byte(packer, lua_toboolean(packer->lua, -1) ? 0xc3 : 0xc2); break;
@@ -190,7 +190,7 @@ static int msgpack_pack(lua_State *lua)
         return luaL_argerror(lua, 0, "MessagePack pack needs input.");
     luaL_checkstack(lua, 4, "Too many arguments for MessagePack pack.");
     packer.lua = lua;
-    packer.steps = (struct run_steps){ 0 };
+    packer.steps = &run_of(lua)->steps;
     growing_init(&packer.out, lua);
     for (int i = 1; i <= count; i++) {
         lua_pushvalue(lua, i);
@@ -207,7 +207,7 @@ struct unpacker {
     lua_State *lua;
     const unsigned char *at;
     size_t left;
-    struct run_steps steps;
+    uint32_t *steps;
 };
 
 static void unpack_value(struct unpacker *unpacker);
@@ -294,9 +294,9 @@ static void unpack_typed(struct unpacker *unpacker, unsigned char type)
     switch (type) {
     case 0xc0: lua_pushnil(lua); break;
     case 0xc2: case 0xc3: lua_pushboolean(lua, type & 1); break;
-    case 0xc4: case 0xd9: unpack_string(unpacker, take_number(unpacker, 1)); break;
-    case 0xc5: case 0xda: unpack_string(unpacker, take_number(unpacker, 2)); break;
-    case 0xc6: case 0xdb: unpack_string(unpacker, take_number(unpacker, 4)); break;
+    case 0xd9: unpack_string(unpacker, take_number(unpacker, 1)); break;
+    case 0xda: unpack_string(unpacker, take_number(unpacker, 2)); break;
+    case 0xdb: unpack_string(unpacker, take_number(unpacker, 4)); break;
     case 0xca: unpack_float(unpacker); break;
     case 0xcb: unpack_double(unpacker); break;
     case 0xcc: case 0xcd: case 0xce: case 0xcf:
@@ -315,7 +315,7 @@ static void unpack_value(struct unpacker *unpacker)
 {
     unsigned char type;
 
-    run_step(unpacker->lua, &unpacker->steps);
+    run_step(unpacker->lua, unpacker->steps);
     luaL_checkstack(unpacker->lua, 4, "too many return values at once; use unpack_one or unpack_limit instead.");
     type = *take(unpacker, 1);
     if (type < 0x80)
@@ -346,7 +346,7 @@ static int unpack_values(lua_State *lua, lua_Integer limit, lua_Integer offset)
     if ((size_t)offset > size)
         return luaL_error(lua, "Start offset %d greater than input length %d.", (int)offset, (int)size);
     lua_settop(lua, 1);
-    unpacker = (struct unpacker){ lua, (const unsigned char *)text + offset, size - (size_t)offset, { 0 } };
+    unpacker = (struct unpacker){ lua, (const unsigned char *)text + offset, size - (size_t)offset, &run_of(lua)->steps };
     for (; unpacker.left > 0 && (is_all ? count < INT_MAX : count < limit); count++)
         unpack_value(&unpacker);
     if (is_all)

@@ -98,7 +98,7 @@ static bool item_has(const char *items, const char *end, int byte)
 
 static bool item_matches(struct pattern *pattern, const char *at, const char *items, const char *end)
 {
-    run_step(pattern->lua, &pattern->steps);
+    run_step(pattern->lua, pattern->steps);
     return at < subject_end(pattern) && item_has(items, end, (unsigned char)*at);
 }
 
@@ -112,7 +112,7 @@ static const char *match_balance(struct pattern *pattern, const char *at, const 
     if (at == subject_end(pattern) || *at != items[0])
         return NULL;
     for (at++; at < subject_end(pattern); at++) {
-        run_step(pattern->lua, &pattern->steps);
+        run_step(pattern->lua, pattern->steps);
         if (*at == items[1]) {
             if (--open == 0)
                 return at + 1;
@@ -187,7 +187,7 @@ static const char *match_again(struct pattern *pattern, const char *at, int digi
 
     if (index < 0 || index >= pattern->capture_count || capture->size == PATTERN_UNFINISHED)
         luaL_error(pattern->lua, "invalid capture index");
-    run_step(pattern->lua, &pattern->steps);
+    run_step(pattern->lua, pattern->steps);
     if (capture->size < 0 || subject_end(pattern) - at < capture->size || memcmp(capture->start, at, (size_t)capture->size) != 0)
         return NULL;
     return at + capture->size;
@@ -288,7 +288,7 @@ static const char *match_here(struct pattern *pattern, const char *at, const cha
 
     if (++pattern->depth > PATTERN_DEPTH_MAX)
         luaL_error(pattern->lua, "pattern too complex");
-    run_step(pattern->lua, &pattern->steps);
+    run_step(pattern->lua, pattern->steps);
     found = match_items(pattern, at, items);
     pattern->depth--;
     return found;

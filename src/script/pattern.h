@@ -25,7 +25,7 @@ struct pattern {
     lua_State *lua;
     struct bytes subject;
     const char *end;                    /* of the pattern */
-    struct run_steps steps;
+    uint32_t *steps;
     int depth, capture_count;
     struct pattern_capture captures[PATTERN_CAPTURES_MAX];
 };

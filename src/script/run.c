@@ -23,6 +23,11 @@ static __attribute__((noreturn)) void stop(lua_State *lua, struct run *run)
     allocator_throw(&run->interpreter->allocator, lua);
 }
 
+void run_hurry(lua_State *lua)
+{
+    lua_sethook(lua, on_count, LUA_MASKCOUNT, 1);
+}
+
 static bool may_go_on(struct run *run)
 {
     if (run->loading != NULL) {
@@ -48,9 +53,9 @@ void run_poll(lua_State *lua)
     if (!run->stopped) {
         bool go_on = may_go_on(run);
 
-        interpreter->running = run;     /* others may have run meanwhile */
+        run_goes_on(run);
         if (go_on) {
-            if (lua_gethookcount(lua) == 1)     /* a coroutine of a library, from a run that was stopped */
+            if (lua_gethookcount(lua) == 1)     /* see run_hurry; or a coroutine of a library, from a run that was stopped */
                 lua_sethook(lua, on_count, LUA_MASKCOUNT, COUNT_INTERVAL);
             return;
         }
@@ -111,8 +116,9 @@ struct run *run_enter(struct interpreter *interpreter, const struct script_host 
     run->host = host;
     run->protocol = 2;
     run->json = interpreter->json;
-    interpreter->running = run;
+    run->current = run->lua;
     interpreter->run_count++;
+    run_goes_on(run);
     return run;
 }
 
@@ -121,6 +127,7 @@ void run_leave(struct run *run)
     struct interpreter *interpreter = run->interpreter;
 
     lua_settop(run->lua, RUN_TOP);
+    interpreter->allocator.current = NULL;
     interpreter->running = NULL;        /* a suspended run makes itself the running one when it goes on */
     interpreter->run_count--;
     if (run->stopped)

@@ -84,15 +84,18 @@ static int base_setmetatable(lua_State *lua)
 /* As in Redis, where scripts from before version 7 expect the text of an error, not a table. */
 static int base_pcall(lua_State *lua)
 {
-    int count = lua_gettop(lua);
+    int count = lua_gettop(lua), status;
 
     lua_pushboolean(lua, true);
     lua_insert(lua, 1);
     if (count == 0)
         lua_pushnil(lua);
-    if (lua_pcall(lua, count > 0 ? count - 1 : 0, LUA_MULTRET, 0) == 0)
+    status = lua_pcall(lua, count > 0 ? count - 1 : 0, LUA_MULTRET, 0);
+    if (status == 0)
         return lua_gettop(lua);
     run_require(lua);       /* an error because the run ends is raised again */
+    if (status == LUA_ERRMEM)
+        lua_gc(lua, LUA_GCCOLLECT, 0);      /* so that the script can go on */
     lua_pushboolean(lua, false);
     lua_replace(lua, 1);
     if (lua_istable(lua, -1)) {
@@ -182,12 +185,15 @@ static int base_collectgarbage(lua_State *lua)
         lua_pushnumber(lua, lua_gc(lua, LUA_GCCOLLECT, 0));
     else
         lua_pushnumber(lua, strncmp(name, "set", 3) == 0 ? 200 : 0);
+    if (strcmp(name, "collect") == 0 || strcmp(name, "step") == 0)
+        run_poll(lua);      /* it took long */
     return 1;
 }
 
 static int base_unpack(lua_State *lua)
 {
     int first = luaL_optint(lua, 2, 1), last;
+    uint32_t *steps = &run_of(lua)->steps;
     int64_t count;
 
     luaL_checktype(lua, 1, LUA_TTABLE);
@@ -197,8 +203,10 @@ static int base_unpack(lua_State *lua)
         return 0;
     if (count > LUAI_MAXCSTACK || !lua_checkstack(lua, (int)count))
         return luaL_error(lua, "too many results to unpack");
-    for (int64_t i = first; i <= last; i++)
+    for (int64_t i = first; i <= last; i++) {
+        run_step(lua, steps);
         lua_rawgeti(lua, 1, (int)i);
+    }
     return (int)count;
 }
 

@@ -23,22 +23,34 @@ static const char *status_of(lua_State *lua, lua_State *other)
     return lua_gettop(other) == 0 ? "dead" : "suspended";
 }
 
+static void set_current(lua_State *lua, lua_State *current)
+{
+    struct interpreter *interpreter = interpreter_of(lua);
+
+    interpreter->running->current = current;
+    interpreter->allocator.current = current;
+}
+
 /* Moves `count` arguments from the top of the stack to the coroutine, and its results back. Returns their number, or
  * RESUME_FAILED with an error at the top. */
 static int resume(lua_State *lua, lua_State *other, int count)
 {
-    const char *status = status_of(lua, other);
+    const char *what = status_of(lua, other);
+    int status;
 
     run_require(lua);
     if (!lua_checkstack(other, count))
         luaL_error(lua, "too many arguments to resume");
-    if (strcmp(status, "suspended") != 0) {
-        lua_pushfstring(lua, "cannot resume %s coroutine", strcmp(status, "dead") == 0 ? status : "non-suspended");
+    if (strcmp(what, "suspended") != 0) {
+        lua_pushfstring(lua, "cannot resume %s coroutine", strcmp(what, "dead") == 0 ? what : "non-suspended");
         return RESUME_FAILED;
     }
     lua_xmove(lua, other, count);
     lua_setlevel(lua, other);
-    switch (lua_resume(other, count)) {
+    set_current(lua, other);
+    status = lua_resume(other, count);
+    set_current(lua, lua);
+    switch (status) {
     case 0: case LUA_YIELD:
         count = lua_gettop(other);
         if (!lua_checkstack(lua, count + 1))
@@ -50,6 +62,8 @@ static int resume(lua_State *lua, lua_State *other, int count)
         count = RESUME_FAILED;
     }
     run_require(lua);
+    if (status == LUA_ERRMEM)
+        lua_gc(lua, LUA_GCCOLLECT, 0);
     return count;
 }
 

@@ -48,7 +48,7 @@ static void pattern_begin(struct pattern *pattern, lua_State *lua, struct bytes 
     pattern->lua = lua;
     pattern->subject = subject;
     pattern->end = items + strlen(items);
-    pattern->steps = (struct run_steps){ 0 };
+    pattern->steps = &run_of(lua)->steps;
 }
 
 /* Where a search starts: 1 is the first byte, negative numbers count from the end. May be beyond the end. */

@@ -10,7 +10,7 @@ enum { SORT_UNINTERRUPTED_MAX = 10000 };
 
 static int table_insert(lua_State *lua)
 {
-    struct run_steps steps = { 0 };
+    uint32_t *steps = &run_of(lua)->steps;
     int size, at;
 
     luaL_checktype(lua, 1, LUA_TTABLE);
@@ -23,7 +23,7 @@ static int table_insert(lua_State *lua)
     case 3:
         at = luaL_checkint(lua, 2);
         for (int i = size > at ? size : at; i > at; i--) {
-            run_step(lua, &steps);
+            run_step(lua, steps);
             lua_rawgeti(lua, 1, i - 1);
             lua_rawseti(lua, 1, i);
         }

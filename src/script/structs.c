@@ -124,7 +124,7 @@ static size_t append_string(struct growing *out, struct layout *layout, int argu
 
     if (size == 0)
         size = text_size;
-    luaL_argcheck(layout->lua, text_size >= size, argument, "string too short");
+    luaL_argcheck(layout->lua, text_size >= size, argument + 1, "string too short");
     growing_append(out, text, size);
     if (option != 's')
         return size;
@@ -280,12 +280,12 @@ static int struct_unpack(lua_State *lua)
 {
     struct layout layout = layout_begin(lua);
     struct source source;
-    lua_Integer start = luaL_optinteger(lua, 3, 1);
+    size_t start = (size_t)luaL_optinteger(lua, 3, 1);       /* a negative number is beyond any end */
     int count = 0;
 
     source.data = luaL_checklstring(lua, 2, &source.size);
-    luaL_argcheck(lua, start >= 1, 3, "offset must be 1 or greater");
-    source.offset = (size_t)start - 1;
+    luaL_argcheck(lua, start > 0, 3, "offset must be 1 or greater");
+    source.offset = start - 1;
     lua_settop(lua, 2);
     while (*layout.at != '\0') {
         char option = *layout.at++;
@@ -311,9 +311,9 @@ static int struct_size(lua_State *lua)
 
         total += padding_of(&layout, total, option, size);
         if (option == 's')
-            luaL_argerror(lua, 1, "variable-size format 's'");
+            luaL_argerror(lua, 1, "option 's' has no fixed size");
         if (option == 'c' && size == 0)
-            luaL_argerror(lua, 1, "variable-length format 'c0'");
+            luaL_argerror(lua, 1, "option 'c0' has no fixed size");
         if (!isalnum((unsigned char)option))
             read_control(&layout, option);
         total += size;

@@ -97,6 +97,17 @@ static void write_departures(struct buffer *out, struct engine *engine)
     info_number(out, "current_eviction_exceeded_time", over_us / 1000);
 }
 
+static void write_pubsub(struct buffer *out, const struct engine *engine)
+{
+    struct hub_transit transit = hub_transit(engine->hub);
+
+    info_number(out, "pubsub_channels", (int64_t)hub_topics(engine->hub, TOPIC_CHANNEL));
+    info_number(out, "pubsub_patterns", (int64_t)hub_topics(engine->hub, TOPIC_PATTERN));
+    info_number(out, "pubsubshard_channels", (int64_t)hub_topics(engine->hub, TOPIC_SHARD));
+    info_number(out, "pubsub_transit_messages", (int64_t)transit.count);
+    info_number(out, "pubsub_transit_bytes", (int64_t)transit.bytes);
+}
+
 /* What Kelvin has no use for, or not yet: forks, migration, defragmentation by copying. */
 static void write_absent(struct buffer *out)
 {
@@ -127,9 +138,7 @@ void info_stats(struct buffer *out, void *context)
     write_departures(out, engine);
     write_stat(out, "keyspace_hits", engine, STAT_KEYSPACE_HITS);
     write_stat(out, "keyspace_misses", engine, STAT_KEYSPACE_MISSES);
-    info_number(out, "pubsub_channels", (int64_t)hub_topics(engine->hub, TOPIC_CHANNEL));
-    info_number(out, "pubsub_patterns", (int64_t)hub_topics(engine->hub, TOPIC_PATTERN));
-    info_number(out, "pubsubshard_channels", (int64_t)hub_topics(engine->hub, TOPIC_SHARD));
+    write_pubsub(out, engine);
     write_absent(out);
     write_tracking(out, engine);
     info_number(out, "unexpected_error_replies", 0);

@@ -24,7 +24,7 @@ ENCODINGS = {"hash-max-listpack-entries": "8", "hash-max-listpack-value": "20", 
 OWN_ENCODINGS = {"set-max-listpack-entries": "8", "set-max-listpack-value": "20"}
 # Commands with keys that other tests cover, or that can't be compared.
 NOT_RANDOM = {"restore", "migrate", "restore-asking", "object", "memory", "debug", "tier", "wait", "waitaof",
-              "spop", "watch", "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro",
+              "spop", "watch", "spublish", "ssubscribe", "sunsubscribe", "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro",
               # The oracle does not have them; hash_expire_test.py has its own model.
               "hexpire", "hpexpire", "hexpireat", "hpexpireat", "httl", "hpttl", "hexpiretime", "hpexpiretime", "hpersist",
               "hgetex", "hsetex", "hgetdel"}

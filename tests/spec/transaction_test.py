@@ -534,21 +534,6 @@ class InsideTest(TransactionCase):
             a EXEC
         """)
 
-    def test_publish_to_oneself_inside(self):
-        self.present("SUBSCRIBE")
-        self.dialog("""
-            a SUBSCRIBE ch
-            a MULTI
-            a PUBLISH ch one
-            a SET k v
-            a PUBLISH ch two
-            a GET k
-            a EXEC
-            a @receive
-            a @receive
-            a PING
-        """, protocol=3)
-
     def test_ssubscribe_inside_is_an_error(self):
         self.present("SSUBSCRIBE")
         self.both_protocols("""

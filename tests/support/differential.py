@@ -262,7 +262,7 @@ def explain(runner, sequence, first, seed, seconds=60):
                 return False
             last[0] = difference
             return True
-        except (Closed, OSError, AssertionError):
+        except (Closed, OSError, AssertionError, IndexError, ValueError):     # also a command that was cut in the middle
             return not runner.ours.alive()
         return False
 

@@ -19,7 +19,7 @@ static size_t append_number(struct buffer *numbers, double number)
     char text[TEXT_DOUBLE_SIZE + 1] = "-";
     size_t size;
 
-    if (number > -0x1p62 && number < 0x1p62 && number == (double)(int64_t)number)
+    if (fabs(number) < 4611686018427387904.0 && number == (double)(int64_t)number)
         size = text_of_int((int64_t)number, text);
     else if (isnan(number) && signbit(number))
         size = 1 + text_of_double(number, text + 1);

@@ -71,7 +71,7 @@ struct unit {
     enum unit_wait wait;
     enum unit_stop stop;
     int restarts;
-    int64_t now_ms;                     /* wall clock: the time for all its calls */
+    int64_t now_ms, now_us;             /* wall clock: the time for all its calls, in two units */
     /* Monotonic clock: when the fiber was last entered, how long it had run before, and the time that was read last. */
     int64_t entered_ns, ran_ns, clock_ns;
     struct random random;               /* the worker's generator as it was before the first attempt: all attempts draw the same numbers */

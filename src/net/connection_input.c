@@ -336,12 +336,12 @@ static bool has_requests(const struct connection *connection)
 }
 
 /* Requests came before the end of the stream, and wait for a record, for memory or for their turn; or replies wait for the log. Commands that
- * wait for a key would wait for a client that has gone. */
+ * wait for a key, or for the end of a pause, would wait for a client that has gone. */
 static bool is_owed_replies(const struct connection *connection)
 {
     const struct client *client = &connection->client;
 
-    if (client->waiter != NULL)
+    if (client->waiter != NULL || client->paused)
         return false;
     return has_requests(connection) || connection_output_pending(connection) > 0;
 }

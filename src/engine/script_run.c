@@ -69,8 +69,10 @@ static bool check_key_count(struct call *call)
 {
     int64_t count;
 
-    if (!arg_integer(call, 2, &count))
+    if (!text_to_int(call->args[2], &count)) {
+        reply_errorf(call, names_function(call) ? "ERR Bad number of keys provided" : "ERR value is not an integer or out of range");
         return false;
+    }
     if (count > call->arg_count - 3) {
         reply_errorf(call, "ERR Number of keys can't be greater than number of args");
         return false;

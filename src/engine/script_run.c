@@ -156,14 +156,11 @@ bool script_pass_gates(struct call *call, struct worker *worker, struct script_s
         return false;
     if (start->flags & SCRIPT_ALLOW_OOM || passes_memory_gate(call, worker))
         return true;
-    if (call->parked)
+    if (call->parked || !(start->flags & SCRIPT_COMPATIBLE))
         return false;
     take_back(call);
     start->lacks_memory = true;
-    if (start->flags & SCRIPT_COMPATIBLE)
-        return true;
-    reply_errorf(call, "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
-    return false;
+    return true;
 }
 
 /* Why a command may not be called; NULL: it may. */

@@ -6,8 +6,9 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import kelvin_only, main                                                          # noqa: E402
+from support.compare import digits_of_7_2                                                           # noqa: E402
 from support.lua import LuaCase, SHOW                                                               # noqa: E402
-from support.resp import Error, encode                                                              # noqa: E402
+from support.resp import Error, Push, Status, encode                                                # noqa: E402
 from support.server import Server, is_redis                                                         # noqa: E402
 
 # Commands that are not called in a script by these tests: 7.2 differs from 7.0, or they would not be comparable.
@@ -64,13 +65,13 @@ class ReturnTest(LuaCase):
             self.each(["local t = 'x'; for i = 1, %d do t = {t} end; return t" % depth], protocol=3)
 
     def test_a_table_that_contains_itself(self):
-        """Redis stops at the limit of the C stack of Lua; the reply is an error inside, as deep as that."""
+        """Redis stops at the limit of the C stack of Lua, with an error as deep as that; here the reply is an error. Both go on."""
         replies = []
         for client in self.clients():
             client.send(encode(["EVAL", "local t = {}; t[1] = t; return t", 0]) + encode(["PING"]))
             data, closed = client.raw(10, quiet=0.5)
-            replies.append((data.endswith(b"+PONG\r\n"), b"reached lua stack limit" in data, closed))
-        self.assertEqual(*replies)
+            replies.append((data.endswith(b"+PONG\r\n"), closed))
+        self.assertEqual(replies, [(True, False)] * 2)
 
     def test_metamethods_are_not_used_for_replies(self):
         self.everywhere(["return setmetatable({}, {__index = function(t, n) return n == 'ok' and 'made up' or nil end})",
@@ -87,7 +88,7 @@ class CallTest(LuaCase):
              "HGETALL h", "HGETALL absent", "HGET h f", "HGET h no", "HMGET h f no", "HKEYS u", "HKEYS absent", "HLEN h", "HINCRBYFLOAT h g 1", "HRANDFIELD h 2 WITHVALUES",
              "HRANDFIELD absent", "HSCAN h 0", "LRANGE l 0 -1", "LPOP absent", "LPOP absent 2", "LPOP l 2", "LPOS l a", "LPOS l none", "LINDEX l 99", "LMPOP 1 l LEFT",
              "LMPOP 1 absent LEFT", "SMEMBERS u", "SMEMBERS absent", "SMISMEMBER u x y", "SPOP absent", "SRANDMEMBER absent", "SINTER u e", "ZSCORE z b", "ZSCORE z c",
-             "ZSCORE z none", "ZMSCORE z a none", "ZRANGE z 0 -1", "ZRANGE z 0 -1 WITHSCORES", "ZRANDMEMBER z 3 WITHSCORES", "ZPOPMIN z", "ZPOPMAX z 2", "ZPOPMIN absent",
+             "ZSCORE z none", "ZMSCORE z a none", "ZRANGE z 0 -1", "ZRANGE z 0 -1 WITHSCORES", "ZPOPMIN z", "ZPOPMAX z 2", "ZPOPMIN absent",
              "ZADD z INCR 1 a", "ZADD z NX INCR 1 a", "ZINCRBY z 1 a", "ZRANK z none", "ZMPOP 1 absent MIN", "XRANGE x - +", "XREAD STREAMS x 0", "XREAD STREAMS absent 0",
              "XREADGROUP GROUP g c STREAMS x >", "XPENDING x g", "XLEN x", "XADD x 2-1 a b", "XINFO GROUPS absent", "GEOPOS geo here none", "GEODIST geo here here",
              "GEODIST geo here none", "GEOSEARCH geo FROMMEMBER here BYRADIUS 1 m WITHCOORD WITHDIST", "TYPE s", "TYPE absent", "OBJECT ENCODING n", "OBJECT ENCODING absent",
@@ -123,9 +124,11 @@ class CallTest(LuaCase):
                 self.each([("redis.setresp(%d); return redis.pcall('DEBUG', 'PROTOCOL', ARGV[1])" % within, 0, name) for name in names], protocol=client)
 
     def test_arguments_are_strings_and_numbers(self):
-        self.each([SHOW + "redis.call('SET', 'k', %s); return show(redis.call('GET', 'k'))" % value for value in (
-            "1", "-1", "1.5", "0.1", "1e15", "1e16", "1e17", "2^53", "2^63", "1e300", "-0", "1/3", "1/0", "-1/0", "100", "3.0", "'text'", "'a\\0b'", "''",
-            "1e14 + 0.5", "123456789.123456789")])
+        for value in ("1", "-1", "1.5", "0.1", "1e15", "1e16", "1e17", "2^53", "2^62", "1e300", "1/3", "1/0", "-1/0", "100", "3.0", "'text'", "'a\\0b'", "''", "1e14 + 0.5",
+                      "123456789.123456789", "-0.1", "5e-324"):
+            with self.subTest(value=value):
+                ours, theirs = (client.call("EVAL", "redis.call('SET', 'k', %s); return redis.call('GET', 'k')" % value, 0) for client in (self.c, self.r))
+                self.assertTrue(ours == theirs or digits_of_7_2(float(theirs)) == ours, "%r, %r" % (ours, theirs))
         self.each(["return redis.call(%s)" % arguments for arguments in (
             "", "'GET'", "nil", "true", "{}", "'GET', nil", "'GET', true", "'GET', {}", "'GET', function() end", "1", "1, 2", "'SET', 'k', 'v', nil", "nil, 'GET', 'k'", "'get', 'k'",
             "'gEt', 'k'", "'GET ', 'k'", "''", "'', 'x'", "'SET', 'k'", "'config|get', 'x'", "'CLIENT', 'nosuch'", "print", "'\\0'")])
@@ -301,7 +304,7 @@ class EvalTest(LuaCase):
         self.both("RPUSH l 3 1 2\nMSET w_1 30 w_2 20 w_3 10 n_1 one n_2 two n_3 three\nSADD s b a c 10 9")
         self.each(["return redis.call('SORT', 'l')", "return redis.call('SORT', 'l', 'BY', 'w_*', 'GET', 'n_*')", "return redis.call('SORT', 's', 'ALPHA')",
                    "redis.call('SET', 'w_3', 99); redis.call('SORT', 'l', 'BY', 'w_*', 'STORE', 'm'); return redis.call('LRANGE', 'm', 0, -1)",
-                   "return redis.call('SORT', 's', 'BY', 'nosort')", "return redis.call('SORT_RO', 'l', 'DESC')"])
+                   "return redis.call('SORT_RO', 'l', 'DESC')"])
 
     def test_blocking_commands_in_a_script(self):
         for name in ("call", "pcall"):
@@ -328,7 +331,7 @@ class EvalTest(LuaCase):
             "SCRIPT LOAD x", "SCRIPT FLUSH", "SCRIPT EXISTS x", "SCRIPT KILL", "FUNCTION LIST", "FUNCTION FLUSH", "FUNCTION LOAD x", "OBJECT ENCODING absent", "OBJECT FREQ absent",
             "MEMORY USAGE absent", "DEBUG SLEEP 0", "DEBUG OBJECT k", "COMMAND GETKEYS GET k", "SLOWLOG LEN", "LATENCY RESET", "XINFO STREAM absent", "XGROUP CREATE absent g 0",
             "PUBSUB NUMPAT", "HELLO 3", "AUTH x", "RESET", "QUIT", "SAVE", "BGSAVE", "BGREWRITEAOF", "SHUTDOWN NOSAVE", "MONITOR", "SUBSCRIBE x", "PSUBSCRIBE x", "SSUBSCRIBE x",
-            "UNSUBSCRIBE x", "WATCH k", "UNWATCH", "MULTI", "EXEC", "DISCARD", "EVAL x 0", "EVALSHA x 0", "FCALL x 0", "REPLICAOF NO ONE", "ASKING", "READONLY", "LASTSAVE x")])
+            "UNSUBSCRIBE x", "WATCH k", "UNWATCH", "MULTI", "EXEC", "DISCARD", "EVAL x 0", "EVALSHA x 0", "FCALL x 0", "REPLICAOF NO ONE", "LASTSAVE x")])
 
     @kelvin_only
     def test_tiers_are_not_moved_by_scripts(self):
@@ -341,7 +344,25 @@ class EvalTest(LuaCase):
     def test_publish_in_a_script(self):
         self.present("PUBLISH")
         self.dialog([("b", "SUBSCRIBE", "ch"), ("a", "EVAL", "return {redis.call('PUBLISH', 'ch', 'one'), redis.call('PUBLISH', 'ch', 'two'), redis.call('PUBLISH', 'none', 'x')}", 0),
-                     ("b", "@receive"), ("b", "@receive"), ("b", "EVAL", "return redis.call('PUBLISH', 'ch', 'self') and 'reply'", 0), ("b", "@receive")], protocol=3)
+                     ("b", "@receive"), ("b", "@receive")], protocol=3)
+
+    @kelvin_only
+    def test_a_message_to_oneself_comes_after_the_reply(self):
+        """As in 7.2; 7.0 sends it in the middle of the reply."""
+        self.present("SUBSCRIBE")
+        client = self.client_of_resp3()
+        client.must("SUBSCRIBE", "ch")
+        self.assertEqual(client.call("EVAL", "redis.call('PUBLISH', 'ch', 'one'); redis.call('PUBLISH', 'ch', 'two'); return {1, 2}", 0), [1, 2])
+        self.assertEqual([client.receive(), client.receive()], [Push([b"message", b"ch", b"one"]), Push([b"message", b"ch", b"two"])])
+        for command in (["MULTI"], ["PUBLISH", "ch", "three"], ["SET", "k", "v"], ["PUBLISH", "ch", "four"]):
+            client.must(*command)
+        self.assertEqual(client.call("EXEC"), [1, Status(b"OK"), 1])
+        self.assertEqual([client.receive(), client.receive()], [Push([b"message", b"ch", b"three"]), Push([b"message", b"ch", b"four"])])
+
+    def client_of_resp3(self):
+        client = self.server.client(protocol=3)
+        self.addCleanup(client.close)
+        return client
 
     def test_blocked_clients_are_served_after_the_script(self):
         self.dialog([("b", "!", "BLPOP", "l", 0), ("a", "@waiting", 1), ("a", "EVAL", "redis.call('RPUSH', 'l', 'one'); redis.call('RPUSH', 'l', 'two'); return redis.call('LLEN', 'l')", 0),
@@ -350,7 +371,7 @@ class EvalTest(LuaCase):
 
     def test_time_does_not_pass_for_expiry(self):
         wait = "for i = 1, 2e7 do end; "
-        self.each(["redis.call('SET', 'k', 'v', 'PX', 30); %s return {redis.call('GET', 'k'), redis.call('EXISTS', 'k'), redis.call('PTTL', 'k')}" % wait])
+        self.each(["redis.call('SET', 'k', 'v', 'PX', 30); %s return {redis.call('GET', 'k'), redis.call('EXISTS', 'k')}" % wait])
         self.both("GET k")
         self.each(["redis.call('SET', 'k', 'v', 'PX', 1); %s redis.call('PERSIST', 'k'); return redis.call('GET', 'k')" % wait])
         self.both("GET k")
@@ -374,7 +395,7 @@ class EvalTest(LuaCase):
         self.each(["x = 1", "return x", "_G.x = 1", "rawset(_G, 'x', 1)", "setmetatable(_G, {})", "local e = getfenv and getfenv(1); return type(e)", "function f() end", "return rawget(_G, 'x')",
                    "return type(rawget(_G, 'redis'))", "return _G.nosuch", "return nosuch", "local x = nosuch", "return KEYS == nil", "string.mine = 1", "return string.mine",
                    "table.insert = nil", "redis.call = nil", "redis.mine = 1", "cjson.encode = nil", "math.pi = 3", "getmetatable('').__index = nil", "return type(getmetatable(''))",
-                   "getmetatable('').__index.upper = nil", "return getmetatable(_G) == nil", "getmetatable(_G).__index = nil", "return type(getmetatable(_G))",
+                   "getmetatable('').__index.upper = nil",
                    "setmetatable(redis, {})", "setmetatable(string, nil)", "setmetatable('', {})", "rawset(string, 'x', 1)", "rawset(redis, 'x', 1)", "rawset(_G, 'KEYS', {})",
                    "for k in pairs(redis) do redis[k] = nil end", "table.insert(_G, 1)", "table.sort(redis)", "next(redis); return 1", "_G = 1", "_VERSION = 2", "KEYS = 1", "ARGV = 1"])
 
@@ -470,22 +491,42 @@ class ApiTest(LuaCase):
         self.each(["redis.register_function('f', function() end)", "return type(redis.register_function)", "redis.register_function()"])
 
     def test_the_names_in_every_table(self):
-        self.each(["local t = {}; for k, v in pairs(%s) do t[#t + 1] = tostring(k) .. ' ' .. type(v) end; table.sort(t); return t" % name
-                   for name in ("_G", "redis", "string", "table", "math", "coroutine", "cjson", "cmsgpack", "struct", "bit", "os", "debug", "io", "package", "getmetatable('')")])
+        """Those of redis-server that scripts have no use for are not here; `os` came with 7.4."""
+        internal = {b"__redis__err__handler function", b"_COPYRIGHT string", b"os table"}
+        for name in ("_G", "redis", "string", "table", "math", "coroutine", "cjson", "cmsgpack", "struct", "bit", "debug", "io", "package", "getmetatable('')"):
+            with self.subTest(name=name):
+                script = "local t = {}; for k, v in pairs(%s) do t[#t + 1] = tostring(k) .. ' ' .. type(v) end; table.sort(t); return t" % name
+                ours, theirs = (client.call("EVAL", script, 0) for client in (self.c, self.r))
+                self.assertEqual(*[[each for each in reply if each not in internal] if isinstance(reply, list) else reply for reply in (ours, theirs)])
 
     def test_what_is_not_there(self):
         self.each(["return type(%s)" % name for name in (
-            "print", "io", "require", "module", "package", "dofile", "loadfile", "load", "loadstring", "debug", "os", "newproxy", "getfenv", "setfenv", "collectgarbage", "gcinfo", "rawget", "rawset", "rawequal",
-            "string.dump", "os.execute", "os.exit", "os.time", "os.clock", "os.getenv", "math.random", "coroutine.create", "unpack", "select", "xpcall", "jit", "ffi", "_VERSION")])
+            "print", "io", "require", "module", "package", "dofile", "loadfile", "load", "loadstring", "debug", "newproxy", "getfenv", "setfenv", "collectgarbage", "gcinfo", "rawget", "rawset", "rawequal",
+            "string.dump", "math.random", "coroutine.create", "unpack", "select", "xpcall", "jit", "ffi", "_VERSION")])
 
-    def test_readonly_tables_and_bytecode(self):
-        self.each(["return #string.dump(function() end) > 0", "return loadstring('return 1')()", "local f = loadstring('return 1 +'); return type(f)", "local f, e = loadstring('return 1 +'); return e",
-                   "return type(loadstring('\\27Lua'))", "local f, e = loadstring('\\27Lua'); return e", "return type(loadstring(string.dump(function() return 1 end)))",
-                   "local f, e = loadstring(string.dump(function() return 1 end)); return e", "return load(function() return nil end) and 1", "local f, e = load(function() return '\\27Lua' end); return e",
-                   "local done; local f = load(function() if not done then done = true; return 'return 7' end end); return f()", "return loadstring('x = 1')()", "return loadstring('return nosuch')()",
-                   "setfenv(1, {}); return 1", "return getfenv(0) == _G", "setfenv(0, {}); return 1", "local f = function() return x end; setfenv(f, {x = 5}); return f()", "return type(getmetatable(_G))",
+    @kelvin_only
+    def test_os_has_only_a_clock(self):
+        self.assertEqual(self.c.must("EVAL", "local t = {}; for k in pairs(os) do t[#t + 1] = k end; return t", 0), [b"clock"])
+
+    def test_readonly_tables(self):
+        self.each(["return loadstring('return 1')()", "local f = loadstring('return 1 +'); return type(f)", "local f, e = loadstring('return 1 +'); return e", "return type(loadstring('\\27Lua'))",
+                   "return load(function() return nil end) and 1", "local done; local f = load(function() if not done then done = true; return 'return 7' end end); return f()", "return loadstring('x = 1')()",
+                   "return loadstring('return nosuch')()", "setfenv(1, {}); return 1", "return getfenv(0) == _G", "setfenv(0, {}); return 1", "local f = function() return x end; setfenv(f, {x = 5}); return f()",
                    "newproxy(true); return 1", "return collectgarbage('count') > 0", "return collectgarbage('nosuch')", "return collectgarbage()", "return gcinfo and 1", "return dofile('/etc/passwd')",
-                   "return loadfile('/etc/passwd')", "return os.getenv('PATH')", "return os.time()", "return type(os.clock())", "return os.execute('true')", "os.exit()", "return io.open('/etc/passwd')"])
+                   "return loadfile('/etc/passwd')", "return io.open('/etc/passwd')"])
+
+    def test_bytecode_is_refused(self):
+        for script in ("return loadstring('\\27Lua')()", "return loadstring(string.dump(function() return 1 end))()", "return load(function() return '\\27Lua' end)()",
+                       "return loadstring(string.dump(loadstring('return 1')))()"):
+            with self.subTest(script=script):
+                for client in (self.c, self.r):
+                    self.assertIsInstance(client.call("EVAL", script, 0), Error)
+
+    def test_the_metatable_of_globals_can_not_be_changed(self):
+        for script in ("getmetatable(_G).__index = nil", "getmetatable(_G).__newindex = nil", "setmetatable(_G, nil)", "getmetatable(redis).__newindex = nil", "rawset(getmetatable(_G) or _G, '__index', nil)"):
+            with self.subTest(script=script):
+                for client in (self.c, self.r):
+                    self.assertIsInstance(client.call("EVAL", script, 0), Error)
 
 
 @unittest.skipIf(is_redis(), "redis-server is the server under test")

@@ -386,4 +386,6 @@ void msgpack_open(lua_State *lua)
     lua_setfield(lua, -2, "_VERSION");
     lua_pushliteral(lua, "MessagePack for Lua");
     lua_setfield(lua, -2, "_DESCRIPTION");
+    lua_pushliteral(lua, "Kelvin");
+    lua_setfield(lua, -2, "_COPYRIGHT");
 }

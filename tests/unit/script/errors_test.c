@@ -59,6 +59,7 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("error({err=\"\"})", "- script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("error({err=\"x\",source=\"f\",line=3})", "-x script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("error({err=5})", "-5 script: {sha}, on @user_script:1.\r\n"),
+    SCRIPT_CASE("return __redis__err__handler", "$-1\r\n"),
     SCRIPT_CASE("local x=\"a\"+1",
                 "-ERR user_script:1: attempt to perform arithmetic on a string value script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("local x={}..\"\"",

@@ -18,7 +18,11 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("return {tostring(rawget(_G,\"redis\")~=nil)}", "*1\r\n$4\r\ntrue\r\n"),
     SCRIPT_CASE("KEYS[1]=5 return KEYS[1]", ":5\r\n"),
     SCRIPT_CASE("return function() end", "$-1\r\n"),
-    SCRIPT_CASE("os.clock()", "$-1\r\n"),
+    SCRIPT_CASE("os.clock()",
+                "-ERR user_script:1: Script attempted to access nonexistent global variable 'os' script: {sha}, on "
+                "@user_script:1.\r\n"),
+    SCRIPT_CASE("return loadstring(string.dump(function() return 5 end))()",
+                "-ERR user_script:1: attempt to call a nil value script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("return loadstring(\"return 5\")()", ":5\r\n"),
     SCRIPT_CASE("return loadstring(\"return x\")()",
                 "-ERR [string \"return x\"]:1: Script attempted to access nonexistent global variable 'x' script: {sha}, on "
@@ -28,11 +32,9 @@ static const struct script_case cases[] = {
                 "-ERR user_script:1: bad argument #1 to 'load' (function expected, got string) script: {sha}, on "
                 "@user_script:1.\r\n"),
     SCRIPT_CASE("return {getmetatable(redis)==nil and 1 or 0, getmetatable(string)==nil and 1 or 0}", "*2\r\n:1\r\n:1\r\n"),
-    SCRIPT_CASE("for k,v in pairs(getmetatable(_G)) do return k end",
-                "-ERR user_script:1: bad argument #1 to 'pairs' (table expected, got nil) script: {sha}, on @user_script:1."
-                "\r\n"),
+    SCRIPT_CASE("for k,v in pairs(getmetatable(_G)) do return k end", "$7\r\n__index\r\n"),
     SCRIPT_CASE("getmetatable(_G).__index=nil",
-                "-ERR user_script:1: attempt to index a nil value script: {sha}, on @user_script:1.\r\n"),
+                "-ERR user_script:1: Attempt to modify a readonly table script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("return pcall(error,{1})", "$-1\r\n"),
     SCRIPT_CASE("return {pcall(error)}", "*1\r\n$-1\r\n"),
     SCRIPT_CASE("return {pcall(error,{err=\"x\"})}", "*2\r\n$-1\r\n$1\r\nx\r\n"),
@@ -88,7 +90,9 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("return require",
                 "-ERR user_script:1: Script attempted to access nonexistent global variable 'require' script: {sha}, on "
                 "@user_script:1.\r\n"),
-    SCRIPT_CASE("return os", "*0\r\n"),
+    SCRIPT_CASE("return os",
+                "-ERR user_script:1: Script attempted to access nonexistent global variable 'os' script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return io",
                 "-ERR user_script:1: Script attempted to access nonexistent global variable 'io' script: {sha}, on "
                 "@user_script:1.\r\n"),

@@ -307,6 +307,7 @@ static void run(struct call *call, struct script_start *start)
         .library = start->library != NULL ? &start->library->script : NULL,
         .function = start->function != NULL ? start->function->name : (struct bytes){ 0 },
         .host = &host,
+        .random_start = unit->command->flags & COMMAND_RUNS_QUEUE ? NULL : &unit->script_random,
     };
 
     CHECK(text_to_int(call->args[2], &key_count));

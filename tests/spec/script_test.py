@@ -504,10 +504,6 @@ class ApiTest(LuaCase):
             "print", "io", "require", "module", "package", "dofile", "loadfile", "load", "loadstring", "debug", "newproxy", "getfenv", "setfenv", "collectgarbage", "gcinfo", "rawget", "rawset", "rawequal",
             "string.dump", "math.random", "coroutine.create", "unpack", "select", "xpcall", "jit", "ffi", "_VERSION")])
 
-    @kelvin_only
-    def test_os_has_only_a_clock(self):
-        self.assertEqual(self.c.must("EVAL", "local t = {}; for k in pairs(os) do t[#t + 1] = k end; return t", 0), [b"clock"])
-
     def test_readonly_tables(self):
         self.each(["return loadstring('return 1')()", "local f = loadstring('return 1 +'); return type(f)", "local f, e = loadstring('return 1 +'); return e", "return type(loadstring('\\27Lua'))",
                    "return load(function() return nil end) and 1", "local done; local f = load(function() if not done then done = true; return 'return 7' end end); return f()", "return loadstring('x = 1')()",

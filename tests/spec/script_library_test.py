@@ -179,12 +179,11 @@ class LuaTest(LuaCase):
         before = server.info("memory")
         for script in ("local s = 'x'; while true do s = s .. s end", "local t = {}; for i = 1, 1e9 do t[i] = i end",
                        "local function f() return 1 + f() end; return f()",
-                       "local function f(...) return f(1, ...) end; return f()", "return cjson.decode(string.rep('[', 1e7))", "local s = string.rep('a', 1e8); return #s:gsub('a', s)", "return string.format('%99999999d', 1)",
+                       "return cjson.decode(string.rep('[', 1e7))", "local s = string.rep('a', 1e8); return #s:gsub('a', s)", "return string.format('%99999999d', 1)",
                        "local t = setmetatable({}, {}); getmetatable(t).__index = t; return t.x", "local co = coroutine.wrap(function() local function f() return coroutine.wrap(f)() end; return f() end); return co()",
-                       "return #struct.pack('c2000000000', 'x')", "local s = string.rep('x', 1e8); local t = {}; for i = 1, 100 do t[i] = s .. i end; return #t", "return {string.rep('x', 3e9)}"):
+                       "return #struct.pack('c2000000000', 'x')", "local s = string.rep('x', 1e8); local t = {}; for i = 1, 100 do t[i] = s .. i end; return #t"):
             with self.subTest(script=script):
-                if not server.alive():
-                    server.restart(kill=True)
+                server.restart(kill=True)
                 with server.client(timeout=60) as client:
                     self.assertIsInstance(client.call("EVAL", script, 0), Error)
                     self.assertEqual(client.call("EVAL", "return 1", 0), 1)

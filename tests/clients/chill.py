@@ -10,23 +10,34 @@ FILLER_KEYS, FILLER_SIZE = 12000, 4000      # more than maxmemory
 
 
 class Chill(threading.Thread):
-    def __init__(self, server, pause=0.01):
+    def __init__(self, server, interval=0.01):
         super().__init__(daemon=True)
-        self.server, self.pause, self.halt, self.demoted = server, pause, threading.Event(), 0
+        self.server, self.interval, self.halt, self.demoted = server, interval, threading.Event(), 0
         self.random = random.Random(1)
+        self.turn = threading.Lock()        # held while it works, and while it is paused
 
     def run(self):
         try:
             with self.server.client(timeout=120) as client:
                 client.call("CLIENT", "NO-EVICT", "ON")
-                while not self.halt.wait(self.pause):
-                    for database in range(DATABASES - 1):
-                        self.demote(client, database)
-                        if self.halt.is_set():
-                            return
-                    self.fill(client)
+                while not self.halt.wait(self.interval):
+                    with self.turn:
+                        self.work(client)
         except OSError:
             pass        # the server crashed or was shut down: the driver sees that
+
+    def work(self, client):
+        for database in range(DATABASES - 1):
+            if self.halt.is_set():
+                return
+            self.demote(client, database)
+        self.fill(client)
+
+    def pause(self):
+        self.turn.acquire()
+
+    def resume(self):
+        self.turn.release()
 
     def demote(self, client, database):
         client.call("SELECT", database)

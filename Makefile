@@ -47,7 +47,7 @@ BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/be
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check
 
 .PHONY: all server tools shim units fuzzers benches checked run test debug asan tsan clang unit spec crash crash-long lint clang-check cover \
-	compile_commands.json bench fuzz soak install deps deps-test help clean
+	compile_commands.json bench clients fuzz soak install deps deps-test help clean
 
 all: deps
 	@$(MAKE) --no-print-directory server tools
@@ -66,6 +66,7 @@ help:
 	@echo "make MODE=asan unit                     and so on: any of the above with another build"
 	@echo "make bench      micro-benchmarks        make fuzz    fuzz targets, SECONDS each (60)"
 	@echo "make soak       HOURS (1) of random load and kills"
+	@echo "make clients    applications' own test suites, from the package registries"
 	@echo "make cover      which lines the unit tests and some others run: build/cover/html"
 	@echo "make compile_commands.json              for clangd and other tools that read C"
 	@echo "make install    into PREFIX ($(PREFIX)), below DESTDIR if given"
@@ -174,6 +175,10 @@ compile_commands.json:
 bench: deps-test
 	@$(MAKE) --no-print-directory server tools benches
 	@tests/run bench $(BUILD)
+# Takes the suites from the package registries: needs pip, npm, go and Maven for those that it runs.
+clients: deps-test
+	@$(MAKE) --no-print-directory server
+	@tests/clients/run $(BUILD)
 soak: deps-test
 	@$(MAKE) --no-print-directory server tools shim
 	@tests/run soak $(BUILD)

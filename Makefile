@@ -46,8 +46,8 @@ FUZZ_MAIN := $(if $(filter fuzz,$(MODE)),,$(BUILD)/tests/support/fuzz_main.c.o)
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/bench/*_bench.c))
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check
 
-.PHONY: all server tools shim units fuzzers benches checked run test debug asan tsan clang unit spec crash crash-long clients lint clang-check cover \
-	compile_commands.json bench fuzz soak install deps deps-test help clean
+.PHONY: all server tools shim units fuzzers benches checked run test debug asan tsan clang unit spec crash crash-long lint clang-check cover \
+	compile_commands.json bench clients fuzz soak install deps deps-test help clean
 
 all: deps
 	@$(MAKE) --no-print-directory server tools
@@ -61,12 +61,12 @@ help:
 	@echo "make unit       unit tests only         make spec    tests over the wire only"
 	@echo "make crash      kill -9, power cuts     make lint    order of rooms, globals, links; cppcheck, codespell, shellcheck"
 	@echo "make crash-long the same with SEEDS (1000) seeds"
-	@echo "make clients    applications' own test suites, taken from the package registries (SUITES=\"rq bullmq\" runs these)"
 	@echo "make debug      build that way, into build/<mode>/; so do: make asan, tsan, clang"
 	@echo "make clang-check                        clang's warnings, thread safety among them; WERROR=1 makes warnings errors anywhere"
 	@echo "make MODE=asan unit                     and so on: any of the above with another build"
 	@echo "make bench      micro-benchmarks        make fuzz    fuzz targets, SECONDS each (60)"
 	@echo "make soak       HOURS (1) of random load and kills"
+	@echo "make clients    applications' own test suites, from the package registries"
 	@echo "make cover      which lines the unit tests and some others run: build/cover/html"
 	@echo "make compile_commands.json              for clangd and other tools that read C"
 	@echo "make install    into PREFIX ($(PREFIX)), below DESTDIR if given"
@@ -154,10 +154,6 @@ crash: deps-test
 crash-long: deps-test
 	@$(MAKE) --no-print-directory server tools shim
 	@SEEDS=$${SEEDS:-1000} tests/run crash-long $(BUILD)
-# Applications' own suites, from the package registries: needs network access, pip, npm, go, mvn, and unshare; not part of `make test`.
-clients: deps-test
-	@$(MAKE) --no-print-directory server
-	@tests/clients/run $(BUILD) $(SUITES)
 test: deps-test
 	@tests/run all
 lint: deps-test
@@ -179,6 +175,10 @@ compile_commands.json:
 bench: deps-test
 	@$(MAKE) --no-print-directory server tools benches
 	@tests/run bench $(BUILD)
+# Takes the suites from the package registries: needs pip, npm, go and Maven for those that it runs.
+clients: deps-test
+	@$(MAKE) --no-print-directory server
+	@tests/clients/run $(BUILD) $(SUITES)
 soak: deps-test
 	@$(MAKE) --no-print-directory server tools shim
 	@tests/run soak $(BUILD)

@@ -5,10 +5,11 @@
 #include "base/version.h"
 #include "call/call.h"
 #include "commands/handlers.h"
+#include "engine/unit.h"
 
 void time_command(struct call *call)
 {
-    int64_t now_us = clock_wall_us();
+    int64_t now_us = call->unit != NULL ? call->unit->now_us : clock_wall_us();     /* all calls of a unit have one time */
 
     reply_array(call->reply, 2);
     reply_bulk_integer(call->reply, now_us / 1000000);

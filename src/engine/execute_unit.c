@@ -68,7 +68,11 @@ static enum attempt run_script(struct call *call, struct worker *worker)
     struct script_start start;
     enum unit_loading loading = UNIT_CANT_LOAD;
 
-    if (script_find(call, &start) && script_pass_gates(call, worker, &start))
+    if (!script_find(call, &start)) {
+        script_start_release(&start);
+        return RAN;                 /* it counts as a call that has failed */
+    }
+    if (script_pass_gates(call, worker, &start))
         loading = unit_load(call, worker);
     if (loading == UNIT_IS_RESIDENT)
         return unit_run(call, worker, &start) == RUN_PARKED ? PARKED : RAN;

@@ -9,6 +9,8 @@
 #include "script/shebang.h"
 #include "stats/error_stats.h"
 
+#define NO_SCRIPT "NOSCRIPT No matching script. Please use EVAL."
+
 /* One run of a script; on the stack of its handler. */
 struct script_context {
     struct unit *unit;
@@ -50,7 +52,7 @@ static bool find_source(struct call *call, struct registry_view *view, struct sc
         if (source_read_sha(call->args[1], sha))
             start->source = registry_view_source(view, sha);
         if (start->source == NULL)
-            reply_errorf(call, "NOSCRIPT No matching script. Please use EVAL.");
+            reply_errorf(call, NO_SCRIPT);
     } else {
         start->source = registry_view_add(view, call->args[1], SOURCE_OF_EVAL, &error);
         if (start->source == NULL) {
@@ -69,8 +71,10 @@ static bool check_key_count(struct call *call)
 {
     int64_t count;
 
-    if (!arg_integer(call, 2, &count))
+    if (!text_to_int(call->args[2], &count)) {
+        reply_errorf(call, names_function(call) ? "ERR Bad number of keys provided" : "ERR value is not an integer or out of range");
         return false;
+    }
     if (count > call->arg_count - 3) {
         reply_errorf(call, "ERR Number of keys can't be greater than number of args");
         return false;
@@ -82,6 +86,11 @@ static bool check_key_count(struct call *call)
     return true;
 }
 
+static bool has_no_sha(const struct call *call)
+{
+    return strncmp(call->command->name, "evalsha", 7) == 0 && call->args[1].size != SCRIPT_SHA_SIZE;
+}
+
 bool script_find(struct call *call, struct script_start *start)
 {
     struct registry_view *view = scripts_of(call->requester->worker);
@@ -90,14 +99,13 @@ bool script_find(struct call *call, struct script_start *start)
     if (names_function(call)) {
         if (!find_function(call, view, start) || !check_key_count(call))
             return false;
+    } else if (has_no_sha(call)) {
+        reply_errorf(call, NO_SCRIPT);
+        return false;
     } else if (!check_key_count(call) || !find_source(call, view, start)) {
         return false;
     }
-    if (is_read_only(call) && !(start->flags & (SCRIPT_NO_WRITES | SCRIPT_COMPATIBLE))) {
-        reply_errorf(call, "ERR Can not execute a script with write flag using *_ro command.");
-        return false;
-    }
-    start->reads_only = is_read_only(call) || start->flags & SCRIPT_NO_WRITES;
+    start->reads_only = start->flags & SCRIPT_NO_WRITES || (is_read_only(call) && start->flags & SCRIPT_COMPATIBLE);
     return true;
 }
 
@@ -146,7 +154,7 @@ static bool disks_allow(struct call *call)
     return allowed;
 }
 
-bool script_pass_gates(struct call *call, struct worker *worker, struct script_start *start)
+static bool has_room(struct call *call, struct worker *worker, struct script_start *start)
 {
     if (start->reads_only || call->client->waits != NULL)
         return true;
@@ -154,13 +162,20 @@ bool script_pass_gates(struct call *call, struct worker *worker, struct script_s
         return false;
     if (start->flags & SCRIPT_ALLOW_OOM || passes_memory_gate(call, worker))
         return true;
-    if (call->parked)
+    if (call->parked || !(start->flags & SCRIPT_COMPATIBLE))
         return false;
     take_back(call);
     start->lacks_memory = true;
-    if (start->flags & SCRIPT_COMPATIBLE)
+    return true;
+}
+
+bool script_pass_gates(struct call *call, struct worker *worker, struct script_start *start)
+{
+    if (!has_room(call, worker, start))
+        return false;
+    if (!is_read_only(call) || start->reads_only)
         return true;
-    reply_errorf(call, "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'");
+    reply_errorf(call, "ERR Can not execute a script with write flag using *_ro command.");
     return false;
 }
 
@@ -292,6 +307,7 @@ static void run(struct call *call, struct script_start *start)
         .library = start->library != NULL ? &start->library->script : NULL,
         .function = start->function != NULL ? start->function->name : (struct bytes){ 0 },
         .host = &host,
+        .random_start = unit->command->flags & COMMAND_RUNS_QUEUE ? NULL : &unit->script_random,
     };
 
     CHECK(text_to_int(call->args[2], &key_count));

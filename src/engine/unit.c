@@ -250,7 +250,8 @@ static bool enter(struct unit *unit)
     if (unit->fiber == NULL) {
         unit->fiber = fiber_create(&worker->fibers, main_of_unit, unit);
         CHECK(unit->fiber != NULL);
-        unit->now_ms = worker->turn.now_ms;
+        unit->now_us = clock_wall_us();
+        unit->now_ms = unit->now_us / 1000;
         link_unit(unit);
         if (unit->restarts == 0)
             unit->random = worker->turn.random;

@@ -71,10 +71,11 @@ struct unit {
     enum unit_wait wait;
     enum unit_stop stop;
     int restarts;
-    int64_t now_ms;                     /* wall clock: the time for all its calls */
+    int64_t now_ms, now_us;             /* wall clock: the time for all its calls, in two units */
     /* Monotonic clock: when the fiber was last entered, how long it had run before, and the time that was read last. */
     int64_t entered_ns, ran_ns, clock_ns;
     struct random random;               /* the worker's generator as it was before the first attempt: all attempts draw the same numbers */
+    uint64_t script_random;             /* the same for the script's own generator; 0: not begun */
     uint64_t change_count;
     struct publish_batch messages;      /* of PUBLISH, with the notifications of what came before them */
     struct noted_key *noted_first, *noted_last;     /* keys that may serve waiting clients afterwards */

@@ -329,22 +329,28 @@ static void end_long_turn(struct loop *loop)
         loop_end_turn(loop);
 }
 
+/* Complete requests that have not run yet; what is left otherwise is a part of one. */
+static bool has_requests(const struct connection *connection)
+{
+    return connection->client.parked || connection->output_full || connection->queued;
+}
+
 /* Requests came before the end of the stream, and wait for a record, for memory or for their turn; or replies wait for the log. Commands that
- * wait for a key would wait for a client that has gone. */
+ * wait for a key, or for the end of a pause, would wait for a client that has gone. */
 static bool is_owed_replies(const struct connection *connection)
 {
     const struct client *client = &connection->client;
 
-    if (client->waiter != NULL)
+    if (client->waiter != NULL || client->paused)
         return false;
-    return client->parked || connection->query.size > connection->query_at || connection_output_pending(connection) > 0;
+    return has_requests(connection) || connection_output_pending(connection) > 0;
 }
 
 static void end_after_replies(struct connection *connection)
 {
     connection->has_ended = true;
     set_reading(connection, false);
-    if (!connection->client.parked && !connection->output_full && connection->query.size == connection->query_at)
+    if (!has_requests(connection))
         connection->client.flags |= CLIENT_CLOSE_AFTER_REPLY;
     connection_mark_dirty(connection);
 }

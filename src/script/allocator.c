@@ -17,6 +17,8 @@ enum {
     WORK_MAX = 16 << 20,    /* copied in some milliseconds */
 };
 
+static const size_t BLOCK_SIZE_MAX = (size_t)4 << 30;       /* also without a limit: the system must not be asked for terabytes */
+
 void allocator_init(struct allocator *allocator, size_t size_max)
 {
     *allocator = (struct allocator){ 0 };
@@ -84,8 +86,11 @@ void *allocator_resize(void *context, void *block, size_t old_size, size_t size)
     if (size > old_size) {
         if (UNLIKELY(allocator->refuse || allocator->size + (size - old_size) > allocator->size_max) && is_refused(allocator, size - old_size))
             return NULL;
-        if (UNLIKELY(size >= LARGE_BLOCK_SIZE))
+        if (UNLIKELY(size >= LARGE_BLOCK_SIZE)) {
+            if (size > BLOCK_SIZE_MAX)
+                return NULL;
             count_work(allocator, size);
+        }
         if (UNLIKELY(allocator->size > allocator->hurry_size))
             pace(allocator);
     }

@@ -19,7 +19,7 @@ static size_t append_number(struct buffer *numbers, double number)
     char text[TEXT_DOUBLE_SIZE + 1] = "-";
     size_t size;
 
-    if (number > -0x1p62 && number < 0x1p62 && number == (double)(int64_t)number)
+    if (fabs(number) < 4611686018427387904.0 && number == (double)(int64_t)number)
         size = text_of_int((int64_t)number, text);
     else if (isnan(number) && signbit(number))
         size = 1 + text_of_double(number, text + 1);
@@ -119,7 +119,7 @@ static int redis_pcall(lua_State *lua)
     return call_command(lua, ON_ERROR_RETURN);
 }
 
-/* redis.error_reply adds the code if the text is a single word, and removes the '-' that older scripts begin with. */
+/* redis.error_reply removes the '-' that older scripts begin with, and adds the code if the text is a single word. */
 static int redis_error_reply(lua_State *lua)
 {
     struct bytes text;
@@ -131,11 +131,11 @@ static int redis_error_reply(lua_State *lua)
     text.data = lua_tolstring(lua, 1, &text.size);
     if (text.size > 0 && text.data[0] == '-')
         text = bytes_of(text.data + 1, text.size - 1);
-    else if (memchr(text.data, ' ', text.size) == NULL) {
+    if (memchr(text.data, ' ', text.size) == NULL) {
         lua_pushliteral(lua, "ERR ");
-        lua_insert(lua, 1);
+        lua_pushlstring(lua, text.data, text.size);
         lua_concat(lua, 2);
-        text.data = lua_tolstring(lua, 1, &text.size);
+        text.data = lua_tolstring(lua, -1, &text.size);
     }
     error_push(lua, text);
     return 1;

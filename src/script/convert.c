@@ -363,8 +363,10 @@ static bool write_table(struct writer *writer)
 {
     bool fits = true;
 
-    if (!lua_checkstack(writer->lua, 6))
-        return false;
+    if (!lua_checkstack(writer->lua, 6)) {
+        reply_error_text(writer->reply, BYTES("ERR reached lua stack limit"));
+        return true;
+    }
     if (write_special(writer, &fits))
         return fits;
     return write_array(writer);

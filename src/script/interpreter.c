@@ -218,7 +218,7 @@ static enum script_result write_value(struct run *run, struct reply *reply)
     if (convert_write_value(run->lua, run->protocol, size_max < SIZE_MAX ? size_max : REPLY_SIZE_MAX, reply))
         return result_of(run->lua, reply, start);
     reply_truncate(reply, start);
-    reply_error_text(reply, BYTES("ERR the reply of the script is too large or nested too deep"));
+    reply_error_text(reply, BYTES("ERR the reply of the script is too large"));
     return SCRIPT_ERROR;
 }
 

@@ -86,6 +86,7 @@ static void encode_string(struct encoder *encoder, int index)
 static void encode_number(struct encoder *encoder, double number)
 {
     char text[NUMBER_SIZE];
+    int size;
 
     if (!isfinite(number)) {
         if (encoder->settings->encode_invalid == JSON_INVALID_REFUSED)
@@ -99,7 +100,8 @@ static void encode_number(struct encoder *encoder, double number)
             return;
         }
     }
-    growing_append(&encoder->out, text, (size_t)snprintf(text, sizeof(text), "%.*g", encoder->settings->precision, number));
+    size = snprintf(text, sizeof(text), "%.*g", encoder->settings->precision, number);
+    growing_append(&encoder->out, text, (size_t)size);
 }
 
 /* The largest index of the table at the top, or NOT_AN_ARRAY. */

@@ -300,7 +300,8 @@ static void unpack_typed(struct unpacker *unpacker, unsigned char type)
     case 0xca: unpack_float(unpacker); break;
     case 0xcb: unpack_double(unpacker); break;
     case 0xcc: case 0xcd: case 0xce: case 0xcf:
-        lua_pushnumber(lua, (lua_Number)take_number(unpacker, (size_t)1 << (type - 0xcc)));
+        /* Redis reads an unsigned number of 64 bits as a signed one. */
+        lua_pushnumber(lua, (lua_Number)(int64_t)take_number(unpacker, (size_t)1 << (type - 0xcc)));
         break;
     case 0xd0: case 0xd1: case 0xd2: case 0xd3: unpack_signed(unpacker, (size_t)1 << (type - 0xd0)); break;
     case 0xdc: unpack_array(unpacker, take_number(unpacker, 2)); break;
@@ -386,4 +387,6 @@ void msgpack_open(lua_State *lua)
     lua_setfield(lua, -2, "_VERSION");
     lua_pushliteral(lua, "MessagePack for Lua");
     lua_setfield(lua, -2, "_DESCRIPTION");
+    lua_pushliteral(lua, "Kelvin");
+    lua_setfield(lua, -2, "_COPYRIGHT");
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "script/api.h"
+#include "script/errors.h"
 #include "script/json.h"
 #include "script/loaded.h"
 #include "script/readonly.h"
@@ -16,6 +17,7 @@ static const char API[] = "kelvin.redis";               /* redis, as EVAL script
 static const char FUNCTION_GLOBALS[] = "kelvin.functions";
 static const char LIBRARY_GLOBALS[] = "kelvin.libraries";
 static const char STRING_METATABLE[] = "kelvin.string";
+static const char MISSING_METATABLE[] = "kelvin.missing";       /* a read-only view of the metatable of real globals */
 
 static const char *const base_functions[] = {
     "_VERSION", "assert", "error", "gcinfo", "ipairs", "rawequal", "select", "tonumber", "tostring", "type", "xpcall",
@@ -53,15 +55,12 @@ static void open_libraries(lua_State *lua)
         { LUA_MATHLIBNAME, luaopen_math, sandbox_open_math },
         { LUA_STRLIBNAME, luaopen_string, sandbox_open_string },
         { LUA_TABLIBNAME, luaopen_table, sandbox_open_table },
-        { LUA_OSLIBNAME, luaopen_os, NULL },
     };
 
     open_library(lua, luaopen_base, "");
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
         if (libraries[i].open != NULL)
             open_library(lua, libraries[i].open, libraries[i].name);
-        if (libraries[i].change == NULL)
-            continue;
         lua_getglobal(lua, libraries[i].name);
         libraries[i].change(lua);
         lua_pop(lua, 1);
@@ -86,17 +85,6 @@ static void add_own_libraries(lua_State *lua)
     add_wrapped(lua, "bit");
 }
 
-/* Of os, only clock. */
-static void add_os(lua_State *lua)
-{
-    lua_createtable(lua, 0, 1);
-    lua_getglobal(lua, LUA_OSLIBNAME);
-    lua_getfield(lua, -1, "clock");
-    lua_setfield(lua, -3, "clock");
-    lua_pop(lua, 1);
-    add_wrapped(lua, LUA_OSLIBNAME);
-}
-
 static void build_base(lua_State *lua)
 {
     lua_newtable(lua);
@@ -110,7 +98,6 @@ static void build_base(lua_State *lua)
         add_wrapped(lua, base_tables[i]);
     }
     add_own_libraries(lua);
-    add_os(lua);
     lua_setfield(lua, LUA_REGISTRYINDEX, BASE);
 }
 
@@ -155,6 +142,15 @@ static void build_library_globals(lua_State *lua)
     lua_setfield(lua, LUA_REGISTRYINDEX, LIBRARY_GLOBALS);
 }
 
+static void build_missing_metatable(lua_State *lua)
+{
+    lua_createtable(lua, 0, 1);
+    lua_pushcfunction(lua, refuse_missing);
+    lua_setfield(lua, -2, "__index");
+    readonly_wrap(lua);
+    lua_setfield(lua, LUA_REGISTRYINDEX, MISSING_METATABLE);
+}
+
 /* What scripts see of the metatable of strings; the real one refers to the real table. */
 static void build_string_metatable(lua_State *lua)
 {
@@ -176,6 +172,7 @@ void sandbox_open(lua_State *lua)
     lua_setfield(lua, LUA_REGISTRYINDEX, API);
     build_function_globals(lua);
     build_library_globals(lua);
+    build_missing_metatable(lua);
     build_string_metatable(lua);
 }
 
@@ -184,6 +181,8 @@ void sandbox_push_globals(lua_State *lua)
     push_base_copy(lua);
     lua_getfield(lua, LUA_REGISTRYINDEX, API);
     lua_setfield(lua, -2, "redis");
+    lua_pushcfunction(lua, error_locate);
+    lua_setfield(lua, -2, "__redis__err__handler");
     refuse_missing_names(lua);
     lua_pushvalue(lua, -1);
     readonly_wrap(lua);
@@ -217,4 +216,14 @@ void sandbox_complete_globals(lua_State *lua, int index)
 void sandbox_push_string_metatable(lua_State *lua)
 {
     lua_getfield(lua, LUA_REGISTRYINDEX, STRING_METATABLE);
+}
+
+void sandbox_push_shown_metatable(lua_State *lua, int index)
+{
+    lua_pushvalue(lua, index);
+    readonly_unwrap(lua, lua_gettop(lua));
+    if (lua_getmetatable(lua, -1))
+        lua_getfield(lua, LUA_REGISTRYINDEX, MISSING_METATABLE);
+    else
+        lua_pushnil(lua);
 }

@@ -23,8 +23,9 @@ void sandbox_push_function_globals(struct lua_State *lua);
 void sandbox_push_library_globals(struct lua_State *lua);
 void sandbox_complete_globals(struct lua_State *lua, int index);
 
-/* Pushes what getmetatable("") returns. */
+/* Push what getmetatable returns: for "", and for the read-only table at `index`, which is nil for most of them. */
 void sandbox_push_string_metatable(struct lua_State *lua);
+void sandbox_push_shown_metatable(struct lua_State *lua, int index);
 
 /* Each adds or replaces functions of Lua's libraries, in the table at the top of the stack. */
 void sandbox_open_base(struct lua_State *lua);

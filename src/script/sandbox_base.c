@@ -59,7 +59,11 @@ static int base_getmetatable(lua_State *lua)
         sandbox_push_string_metatable(lua);
         return 1;
     }
-    if (!lua_getmetatable(lua, 1) || readonly_is(lua, 1)) {
+    if (readonly_is(lua, 1)) {
+        sandbox_push_shown_metatable(lua, 1);
+        return 1;
+    }
+    if (!lua_getmetatable(lua, 1)) {
         lua_pushnil(lua);
         return 1;
     }
@@ -109,8 +113,6 @@ static int base_pcall(lua_State *lua)
     return 2;
 }
 
-static const char binary_refused[] = "attempt to load a compiled chunk";
-
 static int return_problem(lua_State *lua)
 {
     lua_pushnil(lua);
@@ -118,17 +120,37 @@ static int return_problem(lua_State *lua)
     return 2;
 }
 
+/* Lua takes what begins with the first byte of its signature for compiled code. After a space it is a syntax error. */
+enum { SIGNATURE_BYTE = '\033' };
+
+struct text {
+    struct bytes code;
+    bool has_begun;
+};
+
+static const char *read_text(lua_State *lua, void *context, size_t *size)
+{
+    struct text *text = context;
+    struct bytes code = text->code;
+
+    if (!text->has_begun && code.size > 0 && code.data[0] == SIGNATURE_BYTE) {
+        text->has_begun = true;
+        *size = 1;
+        return " ";
+    }
+    text->code.size = 0;
+    *size = code.size;
+    return code.size > 0 ? code.data : NULL;
+}
+
 static int base_loadstring(lua_State *lua)
 {
-    size_t size;
-    const char *code = luaL_checklstring(lua, 1, &size);
-    const char *name = luaL_optstring(lua, 2, code);
+    struct text text = { .has_begun = false };
+    const char *name;
 
-    if (size > 0 && code[0] == LUA_SIGNATURE[0]) {
-        lua_pushstring(lua, binary_refused);
-        return return_problem(lua);
-    }
-    return luaL_loadbuffer(lua, code, size, name) == 0 ? 1 : return_problem(lua);
+    text.code.data = luaL_checklstring(lua, 1, &text.code.size);
+    name = luaL_optstring(lua, 2, text.code.data);
+    return lua_load(lua, read_text, &text, name) == 0 ? 1 : return_problem(lua);
 }
 
 struct pieces {
@@ -141,7 +163,7 @@ static const char *read_piece(lua_State *lua, void *context, size_t *size)
     struct pieces *pieces = context;
     const char *piece;
 
-    luaL_checkstack(lua, 2, "too many nested functions");
+    luaL_checkstack(lua, 3, "too many nested functions");
     run_require(lua);
     lua_pushvalue(lua, 1);
     lua_call(lua, 0, 1);
@@ -154,8 +176,13 @@ static const char *read_piece(lua_State *lua, void *context, size_t *size)
         luaL_error(lua, "reader function must return a string");
     lua_replace(lua, 3);
     piece = lua_tolstring(lua, 3, size);
-    if (pieces->is_first && *size > 0 && piece[0] == LUA_SIGNATURE[0])
-        luaL_error(lua, "%s", binary_refused);
+    if (pieces->is_first && *size > 0 && piece[0] == SIGNATURE_BYTE) {
+        lua_pushliteral(lua, " ");
+        lua_pushvalue(lua, 3);
+        lua_concat(lua, 2);
+        lua_replace(lua, 3);
+        piece = lua_tolstring(lua, 3, size);
+    }
     pieces->is_first = false;
     return piece;
 }

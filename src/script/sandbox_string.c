@@ -38,11 +38,6 @@ static int string_rep(lua_State *lua)
     return 1;
 }
 
-static int string_dump(lua_State *lua)
-{
-    return luaL_error(lua, "unable to dump given function");
-}
-
 static void pattern_begin(struct pattern *pattern, lua_State *lua, struct bytes subject, const char *items)
 {
     pattern->lua = lua;
@@ -257,7 +252,7 @@ static int string_gsub(lua_State *lua)
 void sandbox_open_string(lua_State *lua)
 {
     static const luaL_Reg functions[] = {
-        { "rep", string_rep }, { "dump", string_dump }, { "find", string_find }, { "match", string_match },
+        { "rep", string_rep }, { "find", string_find }, { "match", string_match },
         { "gmatch", string_gmatch }, { "gfind", string_gmatch }, { "gsub", string_gsub }, { NULL, NULL },
     };
 

@@ -84,7 +84,7 @@ static void time_sample(struct interpreter *interpreter, const struct sample *sa
 
 int main(int argc, char **argv)
 {
-    static const struct interpreter_options options = { (size_t)64 << 20, 100 };
+    static const struct interpreter_options options = { .heap_size_max = (size_t)64 << 20, .cached_scripts_max = 100 };
     struct interpreter *interpreter = interpreter_create(&options);
 
     for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {

@@ -548,6 +548,37 @@ class NeighboursTest(ServerCase):
         until(lambda: connected() <= before, 10, "closing the clients")
 
 
+class HalfClosedTest(ServerCase):
+    """A client that has sent all and closes its sending side still gets its replies."""
+
+    def replies_after_the_end(self, requests, size):
+        with socket.create_connection(self.server.address) as stream:
+            stream.sendall(requests)
+            stream.shutdown(socket.SHUT_WR)
+            stream.settimeout(30)
+            got = b""
+            while True:
+                data = stream.recv(1 << 16)
+                if not data:
+                    break
+                got += data
+        self.assertEqual(len(got), size)
+        return got
+
+    def test_cold_keys_are_replied(self):
+        names = ["k%d" % number for number in range(1000)]
+        self.c.must("MSET", *sum(([name, name] for name in names), []))
+        self.c.must("TIER", "DEMOTE", *names)
+        expected = b"".join(b"$%d\r\n%s\r\n" % (len(name), name.encode()) for name in names)
+        self.assertEqual(self.replies_after_the_end(b"".join(encode(["GET", name]) for name in names), len(expected)), expected)
+
+    def test_a_part_of_a_request_is_not_waited_for(self):
+        self.assertEqual(self.replies_after_the_end(encode(["PING"]) + b"*2\r\n$3\r\nGET\r\n$1", 7), b"+PONG\r\n")
+
+    def test_a_client_that_waits_for_a_key_is_gone(self):
+        self.assertEqual(self.replies_after_the_end(encode(["BLPOP", "nothing", "0"]), 0), b"")
+
+
 class ListenTest(ServerCase):
     def test_a_unix_socket(self):
         with Server({"unixsocket": "k.sock", "unixsocketperm": "700"}) as server:

@@ -26,8 +26,8 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("return redis.set_repl()",
                 "-ERR redis.set_repl() requires two arguments. script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("return redis.set_repl(9)",
-                "-ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE. script: {sha}, on @user_"
-                "script:1.\r\n"),
+                "-ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE. script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return redis.set_repl(\"x\")", "$-1\r\n"),
     SCRIPT_CASE("return redis.set_repl(1)", "$-1\r\n"),
     SCRIPT_CASE("return redis.replicate_commands()", ":1\r\n"),
@@ -53,8 +53,8 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("return redis.acl_check_cmd({})",
                 "-ERR Lua redis lib command arguments must be strings or integers script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("redis.register_function(\"a\",function() end)",
-                "-ERR user_script:1: attempt to call field 'register_function' (a nil value) script: {sha}, on @user_script:"
-                "1.\r\n"),
+                "-ERR user_script:1: attempt to call field 'register_function' (a nil value) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return redis.foo", "$-1\r\n"),
     SCRIPT_CASE("return redis.error_reply(\"a\\r\\nb\")", "-ERR a  b\r\n"),
     SCRIPT_CASE("return redis.status_reply(\"a\\r\\nb\")", "+a  b\r\n"),
@@ -69,10 +69,10 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("redis.setresp(3) return type(redis.call('get','nokey'))", "$3\r\nnil\r\n"),
     SCRIPT_CASE("local r=redis.pcall('get') local t={} for k,v in pairs(r) do t[#t+1]=k..'='..tostring(v) end table.sort(t) "
                 "return t",
-                "*2\r\n$62\r\nerr=ERR Wrong number of args calling Redis command from script\r\n$30\r\nignore_error_stats_up"
-                "date=true\r\n"),
-    SCRIPT_CASE("local r=redis.pcall() local t={} for k,v in pairs(r) do t[#t+1]=k..'='..tostring(v) end table.sort(t) retur"
-                "n t",
+                "*2\r\n$62\r\nerr=ERR Wrong number of args calling Redis command from script\r\n$30\r\n"
+                "ignore_error_stats_update=true\r\n"),
+    SCRIPT_CASE("local r=redis.pcall() local t={} for k,v in pairs(r) do t[#t+1]=k..'='..tostring(v) end table.sort(t) "
+                "return t",
                 "*1\r\n$68\r\nerr=ERR Please specify at least one argument for this redis lib call\r\n"),
     SCRIPT_CASE("for i,v in ipairs({1,2,nil,3}) do redis.log(0,i) end return 'ok'", "$2\r\nok\r\n"),
     SCRIPT_CASE("return redis.sha1hex('abc')", "$40\r\na9993e364706816aba3e25717850c26c9cd0d89d\r\n"),
@@ -81,8 +81,8 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("redis.log(-1,'x')", "-ERR Invalid debug level. script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("return redis.set_repl(redis.REPL_ALL)", "$-1\r\n"),
     SCRIPT_CASE("redis.set_repl(-1)",
-                "-ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE. script: {sha}, on @user_"
-                "script:1.\r\n"),
+                "-ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE. script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("redis.set_repl(1,2)", "-ERR redis.set_repl() requires two arguments. script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("return {redis.acl_check_cmd('set','x','y')}", "*1\r\n:1\r\n"),
     SCRIPT_CASE("return redis.REDIS_VERSION_NUM", ":459269\r\n"),

@@ -8,8 +8,8 @@
 
 static const struct script_case cases[] = {
     SCRIPT_CASE("return foo",
-                "-ERR user_script:1: Script attempted to access nonexistent global variable 'foo' script: {sha}, on @user_sc"
-                "ript:1.\r\n"),
+                "-ERR user_script:1: Script attempted to access nonexistent global variable 'foo' script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("x=1", "-ERR user_script:1: Attempt to modify a readonly table script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("string.x=1", "-ERR user_script:1: Attempt to modify a readonly table script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("return redis.call()",
@@ -59,6 +59,7 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("error({err=\"\"})", "- script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("error({err=\"x\",source=\"f\",line=3})", "-x script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("error({err=5})", "-5 script: {sha}, on @user_script:1.\r\n"),
+    SCRIPT_CASE("return __redis__err__handler", "$-1\r\n"),
     SCRIPT_CASE("local x=\"a\"+1",
                 "-ERR user_script:1: attempt to perform arithmetic on a string value script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("local x={}..\"\"",
@@ -71,8 +72,8 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("local t={} t.x.y=1",
                 "-ERR user_script:1: attempt to index field 'x' (a nil value) script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("foo()",
-                "-ERR user_script:1: Script attempted to access nonexistent global variable 'foo' script: {sha}, on @user_sc"
-                "ript:1.\r\n"),
+                "-ERR user_script:1: Script attempted to access nonexistent global variable 'foo' script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("local t={} t:foo()",
                 "-ERR user_script:1: attempt to call method 'foo' (a nil value) script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("string.foo()",

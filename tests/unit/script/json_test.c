@@ -20,40 +20,40 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("return cjson.encode({[1]=1,[30]=3})",
                 "-ERR user_script:1: Cannot serialise table: excessively sparse array script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("return cjson.encode({[1]=1,[30]=3,a=1})", "$20\r\n{\"1\":1,\"a\":1,\"30\":3}\r\n"),
-    SCRIPT_CASE("cjson.encode_sparse_array(true) local r=cjson.encode({[1]=1,[30]=3}) cjson.encode_sparse_array(false) retur"
-                "n r",
+    SCRIPT_CASE("cjson.encode_sparse_array(true) local r=cjson.encode({[1]=1,[30]=3}) cjson.encode_sparse_array(false) "
+                "return r",
                 "$14\r\n{\"1\":1,\"30\":3}\r\n"),
     SCRIPT_CASE("return {cjson.encode_sparse_array()}", "*3\r\n$-1\r\n:2\r\n:10\r\n"),
     SCRIPT_CASE("return {cjson.encode_sparse_array(true,3,20),cjson.encode_sparse_array(false,2,10)}",
                 "*4\r\n:1\r\n$-1\r\n:2\r\n:10\r\n"),
     SCRIPT_CASE("cjson.encode_sparse_array(1,2,3,4)",
-                "-ERR user_script:1: bad argument #4 to 'encode_sparse_array' (found too many arguments) script: {sha}, on @"
-                "user_script:1.\r\n"),
+                "-ERR user_script:1: bad argument #4 to 'encode_sparse_array' (found too many arguments) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.encode_sparse_array('x')",
-                "-ERR user_script:1: bad argument #1 to 'encode_sparse_array' (invalid option 'x') script: {sha}, on @user_s"
-                "cript:1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'encode_sparse_array' (invalid option 'x') script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.encode_sparse_array(nil,-1)",
-                "-ERR user_script:1: bad argument #1 to 'encode_sparse_array' (expected integer between 0 and 2147483647) sc"
-                "ript: {sha}, on @user_script:1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'encode_sparse_array' (expected integer between 0 and 2147483647) "
+                "script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("cjson.encode_sparse_array(nil,1.5)", "$-1\r\n"),
     SCRIPT_CASE("return {cjson.encode_max_depth()}", "*1\r\n:1000\r\n"),
     SCRIPT_CASE("cjson.encode_max_depth(0)",
-                "-ERR user_script:1: bad argument #1 to 'encode_max_depth' (expected integer between 1 and 2147483647) scrip"
-                "t: {sha}, on @user_script:1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'encode_max_depth' (expected integer between 1 and 2147483647) "
+                "script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("cjson.encode_max_depth('x')",
-                "-ERR user_script:1: bad argument #1 to 'encode_max_depth' (number expected, got string) script: {sha}, on @"
-                "user_script:1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'encode_max_depth' (number expected, got string) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return {cjson.decode_max_depth()}", "*1\r\n:1000\r\n"),
     SCRIPT_CASE("return {cjson.encode_number_precision()}", "*1\r\n:14\r\n"),
     SCRIPT_CASE("cjson.encode_number_precision(15)",
-                "-ERR user_script:1: bad argument #1 to 'encode_number_precision' (expected integer between 1 and 14) script"
-                ": {sha}, on @user_script:1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'encode_number_precision' (expected integer between 1 and 14) "
+                "script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("cjson.encode_number_precision(17)",
-                "-ERR user_script:1: bad argument #1 to 'encode_number_precision' (expected integer between 1 and 14) script"
-                ": {sha}, on @user_script:1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'encode_number_precision' (expected integer between 1 and 14) "
+                "script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("cjson.encode_number_precision(0)",
-                "-ERR user_script:1: bad argument #1 to 'encode_number_precision' (expected integer between 1 and 14) script"
-                ": {sha}, on @user_script:1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'encode_number_precision' (expected integer between 1 and 14) "
+                "script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("cjson.encode_number_precision(3) local r=cjson.encode(math.pi) cjson.encode_number_precision(14) return r",
                 "$4\r\n3.14\r\n"),
     SCRIPT_CASE("return {tostring(cjson.encode_keep_buffer())}", "*1\r\n$4\r\ntrue\r\n"),
@@ -61,12 +61,12 @@ static const struct script_case cases[] = {
                 "*2\r\n$5\r\nfalse\r\n$4\r\ntrue\r\n"),
     SCRIPT_CASE("return {tostring(cjson.encode_invalid_numbers())}", "*1\r\n$5\r\nfalse\r\n"),
     SCRIPT_CASE("return {tostring(cjson.decode_invalid_numbers())}", "*1\r\n$4\r\ntrue\r\n"),
-    SCRIPT_CASE("return {tostring(cjson.encode_invalid_numbers('null')),cjson.encode({1/0,0/0}),tostring(cjson.encode_invali"
-                "d_numbers('on')),cjson.encode({1/0,-1/0,0/0}),tostring(cjson.encode_invalid_numbers(false))}",
+    SCRIPT_CASE("return "
+                "{tostring(cjson.encode_invalid_numbers('null')),cjson.encode({1/0,0/0}),tostring(cjson.encode_invalid_numbers('on')),cjson.encode({1/0,-1/0,0/0}),tostring(cjson.encode_invalid_numbers(false))}",
                 "*5\r\n$4\r\nnull\r\n$11\r\n[null,null]\r\n$4\r\ntrue\r\n$14\r\n[inf,-inf,nan]\r\n$5\r\nfalse\r\n"),
     SCRIPT_CASE("cjson.encode_invalid_numbers('foo')",
-                "-ERR user_script:1: bad argument #1 to 'encode_invalid_numbers' (invalid option 'foo') script: {sha}, on @u"
-                "ser_script:1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'encode_invalid_numbers' (invalid option 'foo') script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.encode(1/0)",
                 "-ERR user_script:1: Cannot serialise number: must not be NaN or Inf script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("cjson.encode(0/0)",
@@ -86,11 +86,11 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("cjson.encode(1,2)",
                 "-ERR user_script:1: bad argument #1 to 'encode' (expected 1 argument) script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("cjson.encode({[true]=1})",
-                "-ERR user_script:1: Cannot serialise boolean: table key must be a number or string script: {sha}, on @user_"
-                "script:1.\r\n"),
+                "-ERR user_script:1: Cannot serialise boolean: table key must be a number or string script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.encode({[{}]=1})",
-                "-ERR user_script:1: Cannot serialise table: table key must be a number or string script: {sha}, on @user_sc"
-                "ript:1.\r\n"),
+                "-ERR user_script:1: Cannot serialise table: table key must be a number or string script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return cjson.encode({[1.5]=1})", "$9\r\n{\"1.5\":1}\r\n"),
     SCRIPT_CASE("return cjson.encode({[0]=1})", "$7\r\n{\"0\":1}\r\n"),
     SCRIPT_CASE("return cjson.encode({[-1]=1})", "$8\r\n{\"-1\":1}\r\n"),
@@ -134,30 +134,30 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("cjson.decode('[,]')",
                 "-ERR user_script:1: Expected value but found T_COMMA at character 2 script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('[1 2]')",
-                "-ERR user_script:1: Expected comma or array end but found T_NUMBER at character 4 script: {sha}, on @user_s"
-                "cript:1.\r\n"),
+                "-ERR user_script:1: Expected comma or array end but found T_NUMBER at character 4 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('{\"a\"}')",
                 "-ERR user_script:1: Expected colon but found T_OBJ_END at character 5 script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('{\"a\":}')",
                 "-ERR user_script:1: Expected value but found T_OBJ_END at character 6 script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('{\"a\":1,}')",
-                "-ERR user_script:1: Expected object key string but found T_OBJ_END at character 8 script: {sha}, on @user_s"
-                "cript:1.\r\n"),
+                "-ERR user_script:1: Expected object key string but found T_OBJ_END at character 8 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('{\"a\":1 \"b\"}')",
-                "-ERR user_script:1: Expected comma or object end but found T_STRING at character 8 script: {sha}, on @user_"
-                "script:1.\r\n"),
+                "-ERR user_script:1: Expected comma or object end but found T_STRING at character 8 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('{a:1}')",
-                "-ERR user_script:1: Expected object key string but found invalid token at character 2 script: {sha}, on @us"
-                "er_script:1.\r\n"),
+                "-ERR user_script:1: Expected object key string but found invalid token at character 2 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('{1:1}')",
-                "-ERR user_script:1: Expected object key string but found T_NUMBER at character 2 script: {sha}, on @user_sc"
-                "ript:1.\r\n"),
+                "-ERR user_script:1: Expected object key string but found T_NUMBER at character 2 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('{')",
-                "-ERR user_script:1: Expected object key string but found T_END at character 2 script: {sha}, on @user_scrip"
-                "t:1.\r\n"),
+                "-ERR user_script:1: Expected object key string but found T_END at character 2 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('\"abc')",
-                "-ERR user_script:1: Expected value but found unexpected end of string at character 5 script: {sha}, on @use"
-                "r_script:1.\r\n"),
+                "-ERR user_script:1: Expected value but found unexpected end of string at character 5 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('1 2')",
                 "-ERR user_script:1: Expected the end but found T_NUMBER at character 3 script: {sha}, on @user_script:1.\r"
                 "\n"),
@@ -168,8 +168,8 @@ static const struct script_case cases[] = {
                 "-ERR user_script:1: Expected value but found invalid token at character 1 script: {sha}, on @user_script:1."
                 "\r\n"),
     SCRIPT_CASE("cjson.decode('nulll')",
-                "-ERR user_script:1: Expected the end but found invalid token at character 5 script: {sha}, on @user_script:"
-                "1.\r\n"),
+                "-ERR user_script:1: Expected the end but found invalid token at character 5 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('truefalse')",
                 "-ERR user_script:1: Expected the end but found T_BOOLEAN at character 5 script: {sha}, on @user_script:1.\r"
                 "\n"),
@@ -177,18 +177,18 @@ static const struct script_case cases[] = {
                 "-ERR user_script:1: Expected value but found invalid token at character 1 script: {sha}, on @user_script:1."
                 "\r\n"),
     SCRIPT_CASE("cjson.decode('[1}')",
-                "-ERR user_script:1: Expected comma or array end but found T_OBJ_END at character 3 script: {sha}, on @user_"
-                "script:1.\r\n"),
+                "-ERR user_script:1: Expected comma or array end but found T_OBJ_END at character 3 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode(']')",
                 "-ERR user_script:1: Expected value but found T_ARR_END at character 1 script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode(':')",
                 "-ERR user_script:1: Expected value but found T_COLON at character 1 script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('-')",
-                "-ERR user_script:1: Expected value but found invalid number at character 1 script: {sha}, on @user_script:1"
-                ".\r\n"),
+                "-ERR user_script:1: Expected value but found invalid number at character 1 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('-x')",
-                "-ERR user_script:1: Expected value but found invalid number at character 1 script: {sha}, on @user_script:1"
-                ".\r\n"),
+                "-ERR user_script:1: Expected value but found invalid number at character 1 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('.5')",
                 "-ERR user_script:1: Expected value but found invalid token at character 1 script: {sha}, on @user_script:1."
                 "\r\n"),
@@ -206,34 +206,34 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("return tostring(cjson.decode('+1'))", "$1\r\n1\r\n"),
     SCRIPT_CASE("return tostring(cjson.decode('1e999'))", "$3\r\ninf\r\n"),
     SCRIPT_CASE("cjson.decode('infx')",
-                "-ERR user_script:1: Expected the end but found invalid token at character 4 script: {sha}, on @user_script:"
-                "1.\r\n"),
-    SCRIPT_CASE("cjson.decode('nax')",
+                "-ERR user_script:1: Expected the end but found invalid token at character 4 script: {sha}, on "
+                "@user_script:1.\r\n"),
+    SCRIPT_CASE("cjson.decode('nay')",
                 "-ERR user_script:1: Expected value but found invalid token at character 1 script: {sha}, on @user_script:1."
                 "\r\n"),
     SCRIPT_CASE("cjson.decode('1x')",
-                "-ERR user_script:1: Expected the end but found invalid token at character 2 script: {sha}, on @user_script:"
-                "1.\r\n"),
-    SCRIPT_CASE("cjson.decode_invalid_numbers(false) local t={} for i,s in ipairs({'0x1F','01','inf','nan','+1','-inf','-01'"
-                ",'1','-1','0','-0','0.5','-nan'}) do local ok,e=pcall(cjson.decode,s) t[i]=tostring(e) end cjson.decode_inv"
-                "alid_numbers(true) return t",
-                "*13\r\n$54\r\nExpected value but found invalid number at character 1\r\n$54\r\nExpected value but found inv"
-                "alid number at character 1\r\n$53\r\nExpected value but found invalid token at character 1\r\n$53\r\nExpect"
-                "ed value but found invalid token at character 1\r\n$53\r\nExpected value but found invalid token at charact"
-                "er 1\r\n$54\r\nExpected value but found invalid number at character 1\r\n$54\r\nExpected value but found in"
-                "valid number at character 1\r\n$1\r\n1\r\n$2\r\n-1\r\n$1\r\n0\r\n$2\r\n-0\r\n$3\r\n0.5\r\n$54\r\nExpected v"
-                "alue but found invalid number at character 1\r\n"),
+                "-ERR user_script:1: Expected the end but found invalid token at character 2 script: {sha}, on "
+                "@user_script:1.\r\n"),
+    SCRIPT_CASE("cjson.decode_invalid_numbers(false) local t={} for i,s in "
+                "ipairs({'0x1F','01','inf','nan','+1','-inf','-01','1','-1','0','-0','0.5','-nan'}) do local "
+                "ok,e=pcall(cjson.decode,s) t[i]=tostring(e) end cjson.decode_invalid_numbers(true) return t",
+                "*13\r\n$54\r\nExpected value but found invalid number at character 1\r\n$54\r\nExpected value but found "
+                "invalid number at character 1\r\n$53\r\nExpected value but found invalid token at character 1\r\n$53\r\n"
+                "Expected value but found invalid token at character 1\r\n$53\r\nExpected value but found invalid token at "
+                "character 1\r\n$54\r\nExpected value but found invalid number at character 1\r\n$54\r\nExpected value but "
+                "found invalid number at character 1\r\n$1\r\n1\r\n$2\r\n-1\r\n$1\r\n0\r\n$2\r\n-0\r\n$3\r\n0.5\r\n$54\r\n"
+                "Expected value but found invalid number at character 1\r\n"),
     SCRIPT_CASE("return cjson.decode([[\"\\\\u0041\\\\u00e9\\\\u20ac\\\\ud83d\\\\ude00\\\\n\\\\t\\\\/\\\\\"\\\\\\\\\"]])",
-                "-ERR user_script:1: Expected the end but found invalid token at character 49 script: {sha}, on @user_script"
-                ":1.\r\n"),
+                "-ERR user_script:1: Expected the end but found invalid token at character 49 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode([[\"\\\\ud83d\"]])", "$-1\r\n"),
     SCRIPT_CASE("cjson.decode([[\"\\\\ude00\"]])", "$-1\r\n"),
     SCRIPT_CASE("cjson.decode([[\"\\\\ud83d\\\\u0041\"]])", "$-1\r\n"),
     SCRIPT_CASE("cjson.decode([[\"ab\\\\u00g0\"]])", "$-1\r\n"),
     SCRIPT_CASE("cjson.decode([[\"ab\\\\x\"]])", "$-1\r\n"),
     SCRIPT_CASE("cjson.decode([[\"ab\\\\]])",
-                "-ERR user_script:1: Expected value but found unexpected end of string at character 6 script: {sha}, on @use"
-                "r_script:1.\r\n"),
+                "-ERR user_script:1: Expected value but found unexpected end of string at character 6 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return cjson.decode([[\"\\\\u0000\"]])", "$6\r\n\\u0000\r\n"),
     SCRIPT_CASE("return cjson.decode(\"\\\"a\\nb\\1\\\"\")", "$4\r\na\nb\001\r\n"),
     SCRIPT_CASE("cjson.decode(\"1\\0\")",
@@ -244,17 +244,17 @@ static const struct script_case cases[] = {
                 "-ERR user_script:1: JSON parser does not support UTF-16 or UTF-32 script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("return cjson.decode(\"123\\0abc\")", ":123\r\n"),
     SCRIPT_CASE("return cjson.decode(\"\\\"12\\0abc\\\"\")",
-                "-ERR user_script:1: Expected value but found unexpected end of string at character 4 script: {sha}, on @use"
-                "r_script:1.\r\n"),
+                "-ERR user_script:1: Expected value but found unexpected end of string at character 4 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode()",
                 "-ERR user_script:1: bad argument #1 to 'decode' (expected 1 argument) script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode(nil)",
-                "-ERR user_script:1: bad argument #1 to 'decode' (string expected, got nil) script: {sha}, on @user_script:1"
-                ".\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'decode' (string expected, got nil) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return cjson.decode(5)", ":5\r\n"),
     SCRIPT_CASE("cjson.decode({})",
-                "-ERR user_script:1: bad argument #1 to 'decode' (string expected, got table) script: {sha}, on @user_script"
-                ":1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'decode' (string expected, got table) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("cjson.decode('1','2')",
                 "-ERR user_script:1: bad argument #1 to 'decode' (expected 1 argument) script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("return cjson.decode('null')", "$-1\r\n"),
@@ -265,14 +265,14 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("return cjson.decode('\\t\\n\\r [ ]')", "*0\r\n"),
     SCRIPT_CASE("return cjson.decode(string.rep('[',1000)..string.rep(']',1000)) ~= nil", ":1\r\n"),
     SCRIPT_CASE("return cjson.decode(string.rep('[',1001)..string.rep(']',1001))",
-                "-ERR user_script:1: Found too many nested data structures (1001) at character 1001 script: {sha}, on @user_"
-                "script:1.\r\n"),
+                "-ERR user_script:1: Found too many nested data structures (1001) at character 1001 script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return cjson.decode(string.rep('[',1000))",
                 "-ERR user_script:1: Expected value but found T_END at character 1001 script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("local ok,e=pcall(cjson.decode,string.rep('{\"a\":',1001)) return e",
                 "$62\r\nFound too many nested data structures (1001) at character 5001\r\n"),
-    SCRIPT_CASE("local c=cjson.new() c.encode_max_depth(2) return {c.encode_max_depth(),cjson.encode_max_depth(),type(c.null"
-                ")}",
+    SCRIPT_CASE("local c=cjson.new() c.encode_max_depth(2) return "
+                "{c.encode_max_depth(),cjson.encode_max_depth(),type(c.null)}",
                 "*3\r\n:2\r\n:1000\r\n$8\r\nuserdata\r\n"),
     SCRIPT_CASE("local c=cjson.new() c.x=1 return c.x", ":1\r\n"),
     SCRIPT_CASE("return {cjson._NAME,cjson._VERSION}", "*2\r\n$5\r\ncjson\r\n$5\r\n2.1.0\r\n"),

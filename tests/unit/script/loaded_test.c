@@ -18,7 +18,7 @@ struct box {
 
 static void box_init(struct box *box)
 {
-    struct interpreter_options options = { .heap_size_max = (size_t)64 << 20, .cached_scripts_max = 10, .load_ms_max = 500 };
+    struct interpreter_options options = { .heap_size_max = (size_t)64 << 20, .cached_scripts_max = 10, .load_ms_max = 100 };
 
     *box = (struct box){ .interpreter = interpreter_create(&options) };
     fake_host_init(&box->fake);

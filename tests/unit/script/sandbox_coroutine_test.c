@@ -8,8 +8,8 @@
 
 static const struct script_case cases[] = {
     SCRIPT_CASE("return coroutine.create(print)",
-                "-ERR user_script:1: Script attempted to access nonexistent global variable 'print' script: {sha}, on @user_"
-                "script:1.\r\n"),
+                "-ERR user_script:1: Script attempted to access nonexistent global variable 'print' script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("local co=coroutine.wrap(function() redis.call(\"foo\") end) co()",
                 "-ERR Unknown Redis command called from script script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("local co=coroutine.create(function() redis.call(\"foo\") end) return {coroutine.resume(co)}",
@@ -24,8 +24,8 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("return coroutine.wrap(function() return 5 end)()", ":5\r\n"),
     SCRIPT_CASE("local c=coroutine.wrap(function() return 5 end) c() c()",
                 "-ERR user_script:1: cannot resume dead coroutine script: {sha}, on @user_script:1.\r\n"),
-    SCRIPT_CASE("local c=coroutine.create(function() coroutine.yield(1) end) return {coroutine.resume(c),coroutine.status(c)"
-                ",coroutine.resume(c),coroutine.status(c),select(2,coroutine.resume(c))}",
+    SCRIPT_CASE("local c=coroutine.create(function() coroutine.yield(1) end) return "
+                "{coroutine.resume(c),coroutine.status(c),coroutine.resume(c),coroutine.status(c),select(2,coroutine.resume(c))}",
                 "*5\r\n:1\r\n$9\r\nsuspended\r\n:1\r\n$4\r\ndead\r\n$28\r\ncannot resume dead coroutine\r\n"),
     SCRIPT_CASE("coroutine.wrap(function() error('q') end)()",
                 "-ERR user_script:1: user_script:1: q script: {sha}, on @user_script:1.\r\n"),

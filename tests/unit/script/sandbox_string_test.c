@@ -9,11 +9,11 @@
 static const struct script_case cases[] = {
     SCRIPT_CASE("return string.rep", "$-1\r\n"),
     SCRIPT_CASE("string.format(\"%d\",\"x\")",
-                "-ERR user_script:1: bad argument #2 to 'format' (number expected, got string) script: {sha}, on @user_scrip"
-                "t:1.\r\n"),
+                "-ERR user_script:1: bad argument #2 to 'format' (number expected, got string) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("string.rep()",
-                "-ERR user_script:1: bad argument #1 to 'rep' (string expected, got no value) script: {sha}, on @user_script"
-                ":1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'rep' (string expected, got no value) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("string.rep('x',-1)", "$-1\r\n"),
     SCRIPT_CASE("return string.rep('x',3)", "$3\r\nxxx\r\n"),
     SCRIPT_CASE("return ('x'):rep(3)", "$3\r\nxxx\r\n"),
@@ -28,13 +28,13 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("string.format('%1000d',1)",
                 "-ERR user_script:1: invalid format (width or precision too long) script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("return string.format('%s',nil)",
-                "-ERR user_script:1: bad argument #2 to 'format' (string expected, got nil) script: {sha}, on @user_script:1"
-                ".\r\n"),
+                "-ERR user_script:1: bad argument #2 to 'format' (string expected, got nil) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("string.format('%s')",
                 "-ERR user_script:1: bad argument #2 to 'format' (no value) script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("return string.format('%s',{}) ~= nil",
-                "-ERR user_script:1: bad argument #2 to 'format' (string expected, got table) script: {sha}, on @user_script"
-                ":1.\r\n"),
+                "-ERR user_script:1: bad argument #2 to 'format' (string expected, got table) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return string.format('%d',3.7)", "$1\r\n3\r\n"),
     SCRIPT_CASE("return {string.byte('abc',1,-1)}", "*3\r\n:97\r\n:98\r\n:99\r\n"),
     SCRIPT_CASE("string.char(256)",
@@ -102,14 +102,14 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("('hello'):gsub('l',function() return true end)",
                 "-ERR user_script:1: invalid replacement value (a boolean) script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("('hello'):gsub('l')",
-                "-ERR user_script:1: bad argument #2 to 'gsub' (string/function/table expected) script: {sha}, on @user_scri"
-                "pt:1.\r\n"),
+                "-ERR user_script:1: bad argument #2 to 'gsub' (string/function/table expected) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("('hello'):gsub('l',nil)",
-                "-ERR user_script:1: bad argument #2 to 'gsub' (string/function/table expected) script: {sha}, on @user_scri"
-                "pt:1.\r\n"),
+                "-ERR user_script:1: bad argument #2 to 'gsub' (string/function/table expected) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("('hello'):gsub('l',true)",
-                "-ERR user_script:1: bad argument #2 to 'gsub' (string/function/table expected) script: {sha}, on @user_scri"
-                "pt:1.\r\n"),
+                "-ERR user_script:1: bad argument #2 to 'gsub' (string/function/table expected) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return {('hello'):gsub('l',5)}", "*2\r\n$5\r\nhe55o\r\n:2\r\n"),
     SCRIPT_CASE("return {('hello'):gsub('l','%2')}",
                 "-ERR user_script:1: invalid capture index script: {sha}, on @user_script:1.\r\n"),
@@ -122,7 +122,7 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("return {('hhh'):gsub('^h','x')}", "*2\r\n$3\r\nxhh\r\n:1\r\n"),
     SCRIPT_CASE("return {('abc'):gsub('$','x')}", "*2\r\n$4\r\nabcx\r\n:1\r\n"),
     SCRIPT_CASE("return {('abc'):gsub('b$','x')}", "*2\r\n$3\r\nabc\r\n:0\r\n"),
-    SCRIPT_CASE("return {('a$b'):gsub('$b','x')}", "*2\r\n$2\r\nax\r\n:1\r\n"),
+    SCRIPT_CASE("return {('a$b'):gsub('$b','x')}", "*2\r\n$2\r\n" "ax\r\n:1\r\n"),
     SCRIPT_CASE("return {('a\\\\0b'):gsub('%z','x')}", "*2\r\n$4\r\na\\0b\r\n:0\r\n"),
     SCRIPT_CASE("return {(\"a\\0b\"):gsub(\"%z\",\"x\")}", "*2\r\n$3\r\naxb\r\n:1\r\n"),
     SCRIPT_CASE("return {(\"a\\0b\"):find(\"\\0\")}", "*2\r\n:2\r\n:2\r\n"),
@@ -178,49 +178,49 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("return {('y'):match('x?y')}", "*1\r\n$1\r\ny\r\n"),
     SCRIPT_CASE("return {('xy'):match('x?y')}", "*1\r\n$2\r\nxy\r\n"),
     SCRIPT_CASE("return {('xxxy'):match('x-y')}", "*1\r\n$4\r\nxxxy\r\n"),
-    SCRIPT_CASE("return {('aXb'):match('%u'),('aXb'):match('%l+'),('a b'):match('%s'),('a,b'):match('%p'),('a1'):match('%x+'"
-                "),('\\1'):match('%c')}",
+    SCRIPT_CASE("return {('aXb'):match('%u'),('aXb'):match('%l+'),('a "
+                "b'):match('%s'),('a,b'):match('%p'),('a1'):match('%x+'),('\\1'):match('%c')}",
                 "*6\r\n$1\r\nX\r\n$1\r\na\r\n$1\r\n \r\n$1\r\n,\r\n$2\r\na1\r\n$1\r\n\001\r\n"),
-    SCRIPT_CASE("return {('aXb'):match('%A'),('aXb'):match('%L'),('a b'):match('%S+'),('a,b'):match('%P+'),('g1'):match('%X'"
-                ")}",
+    SCRIPT_CASE("return {('aXb'):match('%A'),('aXb'):match('%L'),('a "
+                "b'):match('%S+'),('a,b'):match('%P+'),('g1'):match('%X')}",
                 "*0\r\n"),
     SCRIPT_CASE("('x'):match(string.rep('(',33)..string.rep(')',33))",
                 "-ERR user_script:1: too many captures script: {sha}, on @user_script:1.\r\n"),
     SCRIPT_CASE("return {(string.rep('x',32)):match(string.rep('(.)',32))}",
-                "*32\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$"
-                "1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r"
-                "\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\n"
-                "x\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n"),
+                "*32\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n"
+                "$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx"
+                "\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r"
+                "\nx\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n"),
     SCRIPT_CASE("return (string.rep('a',30)):match('(.-)*b')", "$-1\r\n"),
     SCRIPT_CASE("return {('x=y'):match('^(.-)=(.*)$')}", "*2\r\n$1\r\nx\r\n$1\r\ny\r\n"),
     SCRIPT_CASE("return {string.find('abc','b',2),string.find('abc','b',3)}", "*1\r\n:2\r\n"),
     SCRIPT_CASE("string.find('a')",
-                "-ERR user_script:1: bad argument #2 to 'find' (string expected, got no value) script: {sha}, on @user_scrip"
-                "t:1.\r\n"),
+                "-ERR user_script:1: bad argument #2 to 'find' (string expected, got no value) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("string.find()",
-                "-ERR user_script:1: bad argument #1 to 'find' (string expected, got no value) script: {sha}, on @user_scrip"
-                "t:1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'find' (string expected, got no value) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("string.find({},'a')",
-                "-ERR user_script:1: bad argument #1 to 'find' (string expected, got table) script: {sha}, on @user_script:1"
-                ".\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'find' (string expected, got table) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("string.find('a',{})",
-                "-ERR user_script:1: bad argument #2 to 'find' (string expected, got table) script: {sha}, on @user_script:1"
-                ".\r\n"),
+                "-ERR user_script:1: bad argument #2 to 'find' (string expected, got table) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return {string.find(123,2)}", "*2\r\n:2\r\n:2\r\n"),
     SCRIPT_CASE("return {string.find('abc','b',nil,true)}", "*2\r\n:2\r\n:2\r\n"),
     SCRIPT_CASE("return {string.find('abc','b','x')}",
-                "-ERR user_script:1: bad argument #3 to 'find' (number expected, got string) script: {sha}, on @user_script:"
-                "1.\r\n"),
+                "-ERR user_script:1: bad argument #3 to 'find' (number expected, got string) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return {string.rep('ab',3),string.rep('',1000000000),string.rep('a',0),string.rep('a','2'),string.rep(5,2)}",
                 "*5\r\n$6\r\nababab\r\n$0\r\n\r\n$0\r\n\r\n$2\r\naa\r\n$2\r\n55\r\n"),
     SCRIPT_CASE("string.rep('a')",
-                "-ERR user_script:1: bad argument #2 to 'rep' (number expected, got no value) script: {sha}, on @user_script"
-                ":1.\r\n"),
+                "-ERR user_script:1: bad argument #2 to 'rep' (number expected, got no value) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("string.rep('a','x')",
-                "-ERR user_script:1: bad argument #2 to 'rep' (number expected, got string) script: {sha}, on @user_script:1"
-                ".\r\n"),
-    SCRIPT_CASE("return {('abc'):sub(2),('abc'):sub(-2),('abc'):sub(2,2),('abc'):upper(),('ABC'):lower(),('abc'):reverse(),("
-                "'abc'):len(),('abc'):byte(2)}",
+                "-ERR user_script:1: bad argument #2 to 'rep' (number expected, got string) script: {sha}, on "
+                "@user_script:1.\r\n"),
+    SCRIPT_CASE("return "
+                "{('abc'):sub(2),('abc'):sub(-2),('abc'):sub(2,2),('abc'):upper(),('ABC'):lower(),('abc'):reverse(),('abc'):len(),('abc'):byte(2)}",
                 "*8\r\n$2\r\nbc\r\n$2\r\nbc\r\n$1\r\nb\r\n$3\r\nABC\r\n$3\r\nabc\r\n$3\r\ncba\r\n:3\r\n:98\r\n"),
 };
 

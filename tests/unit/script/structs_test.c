@@ -62,20 +62,20 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("return struct.pack('i0',1)", "$0\r\n\r\n"),
     SCRIPT_CASE("return struct.pack('')", "$0\r\n\r\n"),
     SCRIPT_CASE("struct.pack()",
-                "-ERR user_script:1: bad argument #1 to 'pack' (string expected, got no value) script: {sha}, on @user_scrip"
-                "t:1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'pack' (string expected, got no value) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("struct.pack('i')",
                 "-ERR user_script:1: bad argument #2 to 'pack' (number expected, got nil) script: {sha}, on @user_script:1."
                 "\r\n"),
     SCRIPT_CASE("struct.pack('i','x')",
-                "-ERR user_script:1: bad argument #2 to 'pack' (number expected, got string) script: {sha}, on @user_script:"
-                "1.\r\n"),
+                "-ERR user_script:1: bad argument #2 to 'pack' (number expected, got string) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("struct.pack('s')",
                 "-ERR user_script:1: bad argument #2 to 'pack' (string expected, got nil) script: {sha}, on @user_script:1."
                 "\r\n"),
     SCRIPT_CASE("struct.pack('s',{})",
-                "-ERR user_script:1: bad argument #2 to 'pack' (string expected, got table) script: {sha}, on @user_script:1"
-                ".\r\n"),
+                "-ERR user_script:1: bad argument #2 to 'pack' (string expected, got table) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return struct.pack('i','5')", "$4\r\n\005\000\000\000\r\n"),
     SCRIPT_CASE("return struct.pack('I4',-1)", "$4\r\n\377\377\377\377\r\n"),
     SCRIPT_CASE("return struct.pack('I4',2^33+1)", "$4\r\n\001\000\000\000\r\n"),
@@ -86,8 +86,8 @@ static const struct script_case cases[] = {
     SCRIPT_CASE("return {struct.unpack(\">I4\",\"\\0\\0\\1\\1\")}", "*2\r\n:257\r\n:5\r\n"),
     SCRIPT_CASE("return {struct.unpack(\"bBhH\",\"\\255\\255\\255\\255\\255\\255\")}",
                 "*5\r\n:-1\r\n:255\r\n:-1\r\n:65535\r\n:7\r\n"),
-    SCRIPT_CASE("return {struct.unpack(\"i1i2i3i4i8\",\"\\255\\254\\255\\253\\255\\255\\252\\255\\255\\255\\251\\255\\255\\2"
-                "55\\255\\255\\255\\255\")}",
+    SCRIPT_CASE("return {struct.unpack(\"i1i2i3i4i8\",\"\\255\\254\\255\\253\\255\\255\\252\\255\\255\\255\\251\\255\\255\\"
+                "255\\255\\255\\255\\255\")}",
                 "*6\r\n:-1\r\n:-2\r\n:-3\r\n:-4\r\n:-5\r\n:19\r\n"),
     SCRIPT_CASE("return {struct.unpack(\">i3\",\"\\255\\255\\254\")}", "*2\r\n:-2\r\n:4\r\n"),
     SCRIPT_CASE("return {struct.unpack(\"I3\",\"\\255\\255\\254\")}", "*2\r\n:16711679\r\n:4\r\n"),
@@ -124,8 +124,8 @@ static const struct script_case cases[] = {
                 "\n"),
     SCRIPT_CASE("return {struct.unpack(\"\",\"abcd\",6)}", "*1\r\n:6\r\n"),
     SCRIPT_CASE("return {struct.unpack(\"b\",\"abcd\",0)}",
-                "-ERR user_script:1: bad argument #3 to 'unpack' (offset must be 1 or greater) script: {sha}, on @user_scrip"
-                "t:1.\r\n"),
+                "-ERR user_script:1: bad argument #3 to 'unpack' (offset must be 1 or greater) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return {struct.unpack(\"b\",\"abcd\",-1)}",
                 "-ERR user_script:1: bad argument #2 to 'unpack' (data string too short) script: {sha}, on @user_script:1.\r"
                 "\n"),
@@ -150,23 +150,23 @@ static const struct script_case cases[] = {
                 "-ERR user_script:1: bad argument #2 to 'unpack' (data string too short) script: {sha}, on @user_script:1.\r"
                 "\n"),
     SCRIPT_CASE("struct.unpack()",
-                "-ERR user_script:1: bad argument #1 to 'unpack' (string expected, got no value) script: {sha}, on @user_scr"
-                "ipt:1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'unpack' (string expected, got no value) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("struct.unpack('b')",
-                "-ERR user_script:1: bad argument #2 to 'unpack' (string expected, got no value) script: {sha}, on @user_scr"
-                "ipt:1.\r\n"),
+                "-ERR user_script:1: bad argument #2 to 'unpack' (string expected, got no value) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("struct.unpack('Z','a')",
-                "-ERR user_script:1: bad argument #1 to 'unpack' (invalid format option 'Z') script: {sha}, on @user_script:"
-                "1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'unpack' (invalid format option 'Z') script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return {struct.unpack('  b  ','a')}", "*2\r\n:97\r\n:2\r\n"),
     SCRIPT_CASE("return struct.size('bhi')", ":7\r\n"),
     SCRIPT_CASE("return struct.size('!8 bhid')", ":16\r\n"),
     SCRIPT_CASE("struct.size('s')",
-                "-ERR user_script:1: bad argument #1 to 'size' (option 's' has no fixed size) script: {sha}, on @user_script"
-                ":1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'size' (option 's' has no fixed size) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("struct.size('c0')",
-                "-ERR user_script:1: bad argument #1 to 'size' (option 'c0' has no fixed size) script: {sha}, on @user_scrip"
-                "t:1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'size' (option 'c0' has no fixed size) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return struct.size('c10')", ":10\r\n"),
     SCRIPT_CASE("return struct.size('i3x')", ":4\r\n"),
     SCRIPT_CASE("struct.size('*')",
@@ -174,8 +174,8 @@ static const struct script_case cases[] = {
                 "\r\n"),
     SCRIPT_CASE("return struct.size('q')", ":0\r\n"),
     SCRIPT_CASE("struct.size()",
-                "-ERR user_script:1: bad argument #1 to 'size' (string expected, got no value) script: {sha}, on @user_scrip"
-                "t:1.\r\n"),
+                "-ERR user_script:1: bad argument #1 to 'size' (string expected, got no value) script: {sha}, on "
+                "@user_script:1.\r\n"),
     SCRIPT_CASE("return struct.size('>I4!4')", ":4\r\n"),
     SCRIPT_CASE("struct.size('!3')",
                 "-ERR user_script:1: alignment 3 is not a power of 2 script: {sha}, on @user_script:1.\r\n"),

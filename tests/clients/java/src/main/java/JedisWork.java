@@ -144,11 +144,11 @@ public class JedisWork {
 
     static void streams() {
         try (Jedis jedis = new Jedis("127.0.0.1", 6379)) {
-            jedis.xgroupCreate("s", "g", new StreamEntryID(), true);
+            jedis.xgroupCreate("s", "g", new StreamEntryID(0, 0), true);
             for (int n = 0; n < 100; n++) jedis.xadd("s", StreamEntryID.NEW_ENTRY, Map.of("n", String.valueOf(n)));
             int seen = 0;
             while (seen < 100) {
-                for (var entry : jedis.xreadGroup("g", "c" + seen % 3, XReadGroupParams.xReadGroupParams().count(7), Map.of("s", StreamEntryID.XREADGROUP_UNDELIVERED_ENTRY)).get(0).getValue()) {
+                for (var entry : jedis.xreadGroup("g", "c" + seen % 3, XReadGroupParams.xReadGroupParams().count(7), Map.of("s", StreamEntryID.UNRECEIVED_ENTRY)).get(0).getValue()) {
                     equal(entry.getFields().get("n"), String.valueOf(seen++));
                     equal(jedis.xack("s", "g", entry.getID()), 1L);
                 }

@@ -41,7 +41,7 @@ class WatchTest(DialogCase):
                 (["SET k 5"], "INCRBYFLOAT k 0"), (["SET k v"], "GETSET k v"), (["SET k v"], "GETDEL k"), (["SET k v"], "GETEX k"),
                 (["SET k v"], "GETEX k EX 100"), (["SET k v"], "GETEX k PERSIST"), (["SET k v EX 100"], "GETEX k PERSIST"),
                 (["SET k v"], "DEL k"), ([], "DEL k"), (["SET k v"], "UNLINK k"), (["SET k v"], "EXPIRE k 100"), (["SET k v"], "EXPIRE k -1"),
-                ([], "EXPIRE k 100"), (["SET k v EX 100"], "EXPIRE k 100 GT"), (["SET k v EX 100"], "EXPIRE k 50 GT"), (["SET k v EX 100"], "PERSIST k"),
+                ([], "EXPIRE k 100"), (["SET k v EX 100"], "EXPIRE k 200 GT"), (["SET k v EX 100"], "EXPIRE k 50 GT"), (["SET k v EX 100"], "PERSIST k"),
                 (["SET k v"], "PERSIST k"), (["SET k v"], "TOUCH k"), (["SET k v"], "RENAME k l"), (["SET k v", "SET l v"], "RENAME l k"),
                 (["SET l v"], "RENAME l k"), (["SET k v"], "RENAME k k"), (["SET k v", "SET l w"], "RENAMENX l k"), (["SET k v"], "MOVE k 1"),
                 (["SET k v", "SET l w"], "COPY l k"), (["SET k v", "SET l w"], "COPY l k REPLACE"), (["SET k v"], "COPY k l"),

@@ -1,6 +1,7 @@
 /* A request that is run as a unit: what is checked before, with the flags of all commands that it may run. */
 #include "engine/execute_private.h"
 
+#include "engine/monitor.h"
 #include "engine/script_run.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
@@ -70,6 +71,7 @@ static enum attempt run_script(struct call *call, struct worker *worker)
 
     if (!script_find(call, &start)) {
         script_start_release(&start);
+        monitor_send(call, worker);
         return RAN;                 /* it counts as a call that has failed */
     }
     if (script_pass_gates(call, worker, &start))

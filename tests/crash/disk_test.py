@@ -219,7 +219,8 @@ class FullDiskTest(unittest.TestCase):
             until(lambda: client.call("SET", "healed", "v") == OK, 60, "writing after the disk is repaired")
             acknowledged["healed"] = b"v"
             for i in range(20000):
-                client.must("SET", "later%d" % i, ("%d;" % i) * 200)
+                # One write that fits in memory does not mean that demotion has tried again: others may be refused until it has.
+                until(lambda: client.call("SET", "later%d" % i, ("%d;" % i) * 200) == OK, 60, "writing after demotion resumed")
                 acknowledged["later%d" % i] = (("%d;" % i) * 200).encode()
             until(lambda: server.info("tiering")["tier_status"] == "ok", 30, "a store without an error")
             self.check_all_values(client, acknowledged)

@@ -42,7 +42,7 @@ void access_begin(struct client *client);
 bool access_is_published(struct call *call);
 /* Publishes the change and takes it over. True: it is in effect everywhere. */
 bool access_publish(struct call *call, struct acl_change *change);
-/* The same for changes that nobody waits for (requirepass): takes effect at once for new requests. Any worker. */
+/* The same without waiting (requirepass): takes effect at once for new requests. Any worker. */
 void access_publish_soon(struct engine *engine, struct acl_change *change);
 
 #endif

@@ -74,6 +74,9 @@ enum command_category {     /* read, write, fast, slow, admin, dangerous, blocki
     CAT_SCRIPTING = 1 << 20,
 };
 
+/* Which arguments are names of channels that the user has to be allowed (acl/rules.h). */
+enum command_channels { CHANNELS_NONE, CHANNELS_FIRST, CHANNELS_ALL, CHANNELS_ALL_PATTERNS };
+
 /* What is done to a key, as COMMAND INFO shows it. The first four decide what the executor does: RO and RW keys are made resident
  * first; OW keys need no load unless they are RESIDENT; RM keys are made resident (DEL has to count them). */
 enum key_flag {
@@ -111,6 +114,7 @@ struct command {
     const char *group, *since, *complexity, *summary, *arguments;
     const char *tips;                               /* hints for clients and proxies, separated by spaces; or NULL */
     const char *deprecated_since, *replaced_by;     /* or NULL */
+    enum command_channels channels;
     bool for_developers;    /* for developers of the server; clients see "syscmd" */
     uint32_t id;            /* assigned by the table: index of its statistics */
     struct command *parent;     /* container, or NULL */

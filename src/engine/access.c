@@ -176,6 +176,16 @@ bool access_would_allow(struct call *call)
     return call->client->user == NULL || acl_check(acl_user_rules(call->client->user), &request, &argument) == ACL_ALLOWED;
 }
 
+bool access_reads_every_key(struct call *call)
+{
+    struct acl_request request;
+
+    if (!access_is_limited(call->client))
+        return true;
+    request = request_of(call);
+    return acl_rules_read_every_key(acl_user_rules(call->client->user), &request);
+}
+
 static bool may_hear(void *context, enum topic_kind kind, struct bytes name)
 {
     return acl_rules_allow_channel(context, name, kind == TOPIC_PATTERN ? ACL_CHANNEL_PATTERN : ACL_CHANNEL);

@@ -27,6 +27,9 @@ bool access_allows(struct call *call, enum access_context context);
 /* The same without a reply or an entry in the log. */
 bool access_would_allow(struct call *call);
 
+/* In a handler, for keys that the arguments do not name (SORT's BY and GET). */
+bool access_reads_every_key(struct call *call);
+
 /* Makes a client act as a user. The user is held; the client's earlier one is released. On the client's worker. NULL: it has none any more. */
 void access_set_user(struct client *client, struct acl_user *user);
 /* A new connection: it acts as the default user, and is authenticated if that needs no password. */

@@ -326,6 +326,9 @@ static enum run_result end_done(struct call *call, struct worker *worker, bool r
     if (ran)
         execute_notify_monitors(call, worker);
     serve_waiters(worker, call->client);
+    /* A waiter that could not be served because the unit owned a partition of its command. */
+    if (ran && UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE)))
+        blocking_retry(worker);
     return RUN_DONE;
 }
 

@@ -31,6 +31,7 @@ struct waiter {
     struct engine *engine;
     struct worker *worker;          /* the client's. Immutable, as all up to `places` */
     uint64_t client_id;
+    struct acl_user *user;          /* held, or NULL */
     char *address;
     uint32_t flags;
     int db, protocol;

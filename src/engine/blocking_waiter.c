@@ -2,6 +2,7 @@
 #include "base/mutex.h"
 #include "engine/blocking_private.h"
 
+#include "acl/acl.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include "engine/tracking.h"
@@ -37,6 +38,7 @@ void waiter_free(struct waiter *waiter)
 {
     registry_remove(waiter->engine->blocking, waiter);
     buffer_release(&waiter->reply);
+    acl_user_release(waiter->user);
     mem_free(waiter->address);
     mem_free(waiter->places);
     mem_free(waiter->args);
@@ -64,12 +66,15 @@ void blocking_register(struct call *call, struct worker *worker)
         .end = wait->end,
         .wakes_on_removal = wait->wakes_on_removal,
         .deadline_us = wait->deadline_us,
+        .user = client->user,
         .command = call->command,
         .args = mem_copy_array(wait->args, wait->arg_count, &args_size),
         .arg_count = wait->arg_count,
         .places = mem_alloc((size_t)wait->key_count * sizeof(struct place)),
         .client = client,
     };
+    if (waiter->user != NULL)
+        acl_user_hold(waiter->user);
     client->waiter = waiter;
     deadline_add(worker, waiter);
     for (int i = 0; i < wait->key_count; i++) {

@@ -19,6 +19,7 @@
 #include "persist/identity.h"
 
 struct acl;
+struct acl_log;
 struct blocking;
 struct client_ids;
 struct engine;
@@ -63,6 +64,8 @@ struct engine {
     int worker_count;
     struct job_pool *jobs;
     struct acl *acl;                /* users: acl/acl.h; NULL: unit tests without them */
+    struct acl_log *acl_log;        /* acl/acl_log.h; the same */
+    void (*describe_client)(struct buffer *out, const struct client *client);   /* the line of CLIENT INFO; NULL: unit tests */
     struct blocking *blocking;      /* engine/blocking.h */
     struct watch_table *watches;    /* engine/watch.h */
     struct running_scripts *running_scripts;        /* engine/running_scripts.h */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "call/command_keys.h"
+#include "engine/access.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
 #include "engine/delivery.h"
@@ -50,12 +51,10 @@ static bool is_allowed(struct call *call)
     struct aof *aof = engine->aof;
     uint32_t flags = call->command->flags;
 
+    if (UNLIKELY(call->client->checks_acl) && !access_allows(call, ACCESS_TOP))
+        return false;
     if (call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY))
         return true;
-    if (!call->client->authenticated && !(flags & COMMAND_NO_AUTH)) {
-        reply_errorf(call, "NOAUTH Authentication required.");
-        return false;
-    }
     if (engine->state == ENGINE_LOADING && !(flags & COMMAND_LOADING)) {
         reply_error(call, ERR_NOT_LOADED);
         return false;
@@ -327,6 +326,9 @@ static enum run_result end_done(struct call *call, struct worker *worker, bool r
     if (ran)
         execute_notify_monitors(call, worker);
     serve_waiters(worker, call->client);
+    /* A waiter that could not be served because the unit owned a partition of its command. */
+    if (ran && UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE)))
+        blocking_retry(worker);
     return RUN_DONE;
 }
 

@@ -7,17 +7,20 @@
 #include <sys/syslog.h>
 #include <unistd.h>
 
+#include "acl/acl.h"
+#include "acl/acl_log.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/version.h"
+#include "commands/client_line.h"
 #include "engine/blocking.h"
-#include "engine/running_scripts.h"
-#include "engine/watch.h"
 #include "engine/client_ids.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
+#include "engine/running_scripts.h"
 #include "engine/tracking.h"
+#include "engine/watch.h"
 #include "lifecycle/import.h"
 #include "lifecycle/lifecycle.h"
 #include "lifecycle/provenance.h"
@@ -49,6 +52,13 @@ static void rename_one(void *context, const struct bytes *words, int count)
             (int)words[0].size, words[0].data);
 }
 
+/* Without the end of the line. */
+static void describe_client(struct buffer *out, const struct client *client)
+{
+    client_line(out, client, client->id, client->worker->turn.now_ms);
+    out->size--;
+}
+
 static void ring_worker(void *context, int worker)
 {
     struct engine *engine = context;
@@ -64,6 +74,9 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), (int)config_number(config, CONFIG_DATABASES), seed);
     engine->commands = command_table_create(families_of_commands());
     config_lines(config, CONFIG_RENAME_COMMAND, rename_one, server);
+    engine->acl = acl_create(engine->commands);
+    engine->acl_log = acl_log_create();
+    engine->describe_client = describe_client;
     engine->lazy_free = lazy_free_create(engine->meter);
     engine->jobs = job_pool_create(engine, JOB_THREADS);
     engine->watches = watch_table_create(engine);
@@ -292,6 +305,8 @@ static void take_down(struct server *server)
     lazy_free_destroy(engine->lazy_free);
     running_scripts_destroy(engine->running_scripts);
     registry_destroy(engine->scripts);
+    acl_destroy(engine->acl);
+    acl_log_destroy(engine->acl_log);
     tier_close(engine->tier);
     partitions_destroy(engine->partitions);
     command_table_destroy(engine->commands);

@@ -17,6 +17,8 @@ static void registry_add(struct blocking *blocking, struct waiter *waiter)
     mutex_unlock(&blocking->registry);
     if (waiter->deadline_us > 0)
         blocking->with_deadline++;
+    if (waiter->retry_ms != 0)
+        blocking->with_retry++;
 }
 
 static void registry_remove(struct blocking *blocking, struct waiter *waiter)
@@ -31,6 +33,8 @@ static void registry_remove(struct blocking *blocking, struct waiter *waiter)
     mutex_unlock(&blocking->registry);
     if (waiter->deadline_us > 0)
         blocking->with_deadline--;
+    if (waiter->retry_ms != 0)
+        blocking->with_retry--;
 }
 
 void waiter_free(struct waiter *waiter)
@@ -82,6 +86,7 @@ void blocking_register(struct call *call, struct worker *worker)
         .end = wait->end,
         .wakes_on_removal = wait->wakes_on_removal,
         .deadline_us = wait->deadline_us,
+        .retry_ms = wait->retry_ms,
         .command = call->command,
         .args = copy_args(wait->args, wait->arg_count),
         .arg_count = wait->arg_count,

@@ -87,6 +87,7 @@ enum key_flag {
      * (SETNX, RENAMENX). */
     KEY_RESIDENT = 1 << 24,
     KEY_CHANGED = 1 << 25,      /* changed although it is RO (XREADGROUP) */
+    KEY_BY_OPTIONS = 1 << 26,   /* the flags of a call depend on its options, and clients are not shown that (MSETEX) */
 };
 
 /* step 0: this language cannot express where the keys are (SORT's STORE); call/command_keys.c knows, and clients see "unknown". */

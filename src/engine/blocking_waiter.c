@@ -18,6 +18,8 @@ static void registry_add(struct blocking *blocking, struct waiter *waiter)
     mutex_unlock(&blocking->registry);
     if (waiter->deadline_us > 0)
         blocking->with_deadline++;
+    if (waiter->retry_ms != 0)
+        blocking->with_retry++;
 }
 
 static void registry_remove(struct blocking *blocking, struct waiter *waiter)
@@ -32,6 +34,8 @@ static void registry_remove(struct blocking *blocking, struct waiter *waiter)
     mutex_unlock(&blocking->registry);
     if (waiter->deadline_us > 0)
         blocking->with_deadline--;
+    if (waiter->retry_ms != 0)
+        blocking->with_retry--;
 }
 
 void waiter_free(struct waiter *waiter)
@@ -67,6 +71,7 @@ void blocking_register(struct call *call, struct worker *worker)
         .wakes_on_removal = wait->wakes_on_removal,
         .deadline_us = wait->deadline_us,
         .user = client->user,
+        .retry_ms = wait->retry_ms,
         .command = call->command,
         .args = mem_copy_array(wait->args, wait->arg_count, &args_size),
         .arg_count = wait->arg_count,

@@ -34,6 +34,7 @@ struct save;
 struct shutdown;
 struct tasks;
 struct tracking;
+struct hot_keys;
 struct slowlog;
 struct latency;
 struct error_stats;
@@ -80,6 +81,7 @@ struct engine {
     struct shutdown *shutdown;      /* lifecycle/shutdown.h */
     struct engine_upper upper;
     struct slowlog *slowlog;        /* stats/slowlog.h */
+    struct hot_keys *hot_keys;      /* stats/hot_keys.h; NULL: unit tests without it */
     struct latency *latency;        /* stats/latency.h */
     struct error_stats *errors;     /* stats/error_stats.h */
     struct rates *rates;            /* stats/rates.h; noted by the first worker */

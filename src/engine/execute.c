@@ -14,6 +14,7 @@
 #include "engine/monitor.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
+#include "stats/hot_keys.h"
 
 enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_PACED = 8 };
 
@@ -158,6 +159,8 @@ static inline __attribute__((always_inline)) void account(struct call *call, str
     if (call->failed)
         atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
     execute_note_call(call, taken_ns / 1000);
+    if (UNLIKELY(hot_keys_are_tracked(call->engine->hot_keys)))
+        execute_note_keys(call, taken_ns);
     turn_count(&worker->turn, STAT_COMMANDS, 1);
     call->client->commands++;
 }

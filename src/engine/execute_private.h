@@ -49,6 +49,7 @@ enum run_result execute_once(struct call *call, struct worker *worker);
 /* execute_note.c: slow log, latency events, error statistics. */
 
 void execute_note_call(struct call *call, int64_t us);
+void execute_note_keys(struct call *call, int64_t ns);      /* for HOTKEYS */
 void execute_note_error(struct call *call);
 
 /* execute_refuse.c */

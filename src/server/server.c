@@ -39,6 +39,7 @@
 #include "server/tuning.h"
 #include "stats/error_stats.h"
 #include "stats/latency.h"
+#include "stats/hot_keys.h"
 #include "stats/slowlog.h"
 
 enum { JOB_THREADS = 2 };
@@ -85,6 +86,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->running_scripts = running_scripts_create();
     engine->reply_running_script = running_scripts_reply;
     engine->slowlog = slowlog_create();
+    engine->hot_keys = hot_keys_create(&engine->partitions->seed);
     engine->latency = latency_create();
     engine->errors = error_stats_create();
     lifecycle_create(engine);
@@ -312,6 +314,7 @@ static void take_down(struct server *server)
     command_table_destroy(engine->commands);
     info_stop(engine);
     slowlog_destroy(engine->slowlog);
+    hot_keys_destroy(engine->hot_keys);
     latency_destroy(engine->latency);
     error_stats_destroy(engine->errors);
     mem_free(engine->workers);

@@ -151,6 +151,19 @@ void *call_job(struct call *call)
     return job != NULL && job->done ? job : NULL;
 }
 
+void *call_take_job(struct call *call)
+{
+    struct job_pool *pool = call->engine->jobs;
+    struct job *job = call_job(call);
+
+    if (job == NULL)
+        return NULL;
+    mutex_lock(&pool->lock);            /* its thread may be about to leave job_finish */
+    call->requester->job = NULL;
+    mutex_unlock(&pool->lock);
+    return job;
+}
+
 void call_wait_job(struct call *call, struct job *job)
 {
     bool in_place = call->requester->flags & CLIENT_REPLAY;

@@ -43,6 +43,8 @@ struct job_pool *job_pool_create(struct engine *engine, int thread_count);
 void job_pool_destroy(struct job_pool *pool);       /* waits for the jobs that run; the others are released */
 
 void *call_job(struct call *call);                  /* the finished job, or NULL */
+/* The same, and it is the call's from now on: to start it again, or to release it. */
+void *call_take_job(struct call *call);
 void call_start_job(struct call *call, struct job *job);                         /* JOB_LOCAL */
 void call_start_job_in(struct call *call, enum job_lane lane, struct job *job);
 /* The server ends, or is about to. Any thread. */

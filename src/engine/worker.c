@@ -131,6 +131,8 @@ void worker_read_mail(struct worker *worker)
     }
     if (delivery.memory_came)
         memory_queue_resume(worker);
+    if (worker->synced_first != NULL)
+        blocking_check_synced(worker);
 }
 
 void worker_resume(struct worker *worker, struct client *client)

@@ -37,6 +37,7 @@ struct worker {
     struct subscribers *subscribers;        /* this worker: of its clients (engine/delivery.h); NULL: there were none yet */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
+    struct waiter *synced_first;    /* this worker: those of its clients that wait for the log to be synced (WAITAOF) */
     struct registry_view *scripts;  /* this worker: engine/scripts.h; NULL until it needs an interpreter */
     _Atomic uint64_t script_memory; /* bytes of that interpreter */
     struct fiber_pool fibers;       /* this worker: of its units */

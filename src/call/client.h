@@ -47,6 +47,13 @@ enum client_flag {
     CLIENT_PUSHES_HELD = 1 << 21,       /* its output is a part of a reply: messages wait (delivery_hold) */
 };
 
+/* What a client takes of the memory (engine/client_memory.h). Owner: its worker. */
+struct client_size {
+    uint64_t all, buffers;                  /* bytes: of everything; of its buffers only */
+    int class;                              /* 1 + the index of the list that it is in; 0: none */
+    struct client *prev, *next;             /* in that list */
+};
+
 struct client {
     uint64_t id;
     struct worker *worker;
@@ -55,11 +62,15 @@ struct client {
     int db;
     bool authenticated;
     char *name, *lib_name, *lib_version;    /* NULL: none. Freed with mem_free */
+    size_t names_size;                      /* bytes of these three */
     char *address, *local_address;          /* "127.0.0.1:12345"; never NULL for a connection */
     int fd;
     int64_t created_ms, active_ms;          /* wall clock */
     const struct command *last_command;
-    uint64_t query_size, query_room, arguments_size;    /* bytes, updated by net for CLIENT LIST */
+    /* Bytes, updated by net: what it has sent and was not run yet, room for that, complete arguments of the next request; the memory of
+     * replies that the socket does not take, their parts, the most that replies of a turn have taken lately. */
+    uint64_t query_size, query_room, arguments_size, output_memory, output_parts, reply_peak;
+    struct client_size size;                /* engine/client_memory.h */
     uint64_t net_input, net_output, commands;           /* totals */
     const struct request_large *large;      /* large arguments of the running request, which need not be copied. Set by net */
     int large_count;

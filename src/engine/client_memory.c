@@ -185,26 +185,34 @@ static void run_relief(struct mail *mail, struct worker *worker)
     client_memory_relieve(worker);
 }
 
-/* The limit was given, or is no longer: other bytes count. */
+struct review {
+    struct mail mail;
+    _Atomic int *left;              /* workers that have not finished; freed by the last one */
+};
+
+/* If the limit was given, or is no longer, other bytes count. No client is closed before all lists are right. */
 static void run_review(struct mail *mail, struct worker *worker)
 {
+    struct review *review = (struct review *)mail;
+
     for (struct client *client = worker->clients; client != NULL; client = client->next)
         choose_list(client);
-    run_relief(mail, worker);
-}
-
-static void post(struct worker *worker, void (*run)(struct mail *, struct worker *))
-{
-    struct mail *mail = mem_zalloc(sizeof(*mail));
-
-    mail->run = run;
-    mailbox_post(&worker->mailbox, mail);
+    if (atomic_fetch_sub(review->left, 1) == 1) {
+        mem_free((void *)review->left);
+        client_memory_relieve(worker);
+    }
+    mem_free(review);
 }
 
 static void ask(struct worker *worker)
 {
-    if (!atomic_exchange(&worker->sizes.asked, true))
-        post(worker, run_relief);
+    struct mail *mail;
+
+    if (atomic_exchange(&worker->sizes.asked, true))
+        return;
+    mail = mem_zalloc(sizeof(*mail));
+    mail->run = run_relief;
+    mailbox_post(&worker->mailbox, mail);
 }
 
 /* Whether a worker is the right one is read before what all clients take: a worker that has closed a client changes both, in the other
@@ -232,8 +240,16 @@ void client_memory_relieve(struct worker *worker)
 
 void client_memory_relieve_all(struct engine *engine)
 {
-    for (int i = 0; i < engine->worker_count; i++)
-        post(engine->workers[i], run_review);
+    _Atomic int *left = mem_zalloc(sizeof(*left));
+
+    *left = engine->worker_count;
+    for (int i = 0; i < engine->worker_count; i++) {
+        struct review *review = mem_zalloc(sizeof(*review));
+
+        review->mail.run = run_review;
+        review->left = left;
+        mailbox_post(&engine->workers[i]->mailbox, &review->mail);
+    }
 }
 
 /* Sizes. */

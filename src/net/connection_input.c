@@ -208,13 +208,13 @@ static void set_reading(struct connection *connection, bool wanted)
         uv_read_stop(&connection->uv.stream);
 }
 
-/* Of a large argument that is being received, what is there counts as part of the query, as in Redis. */
+/* While a large argument is being received it is the query, as in Redis. */
 static void note_large(struct connection *connection)
 {
     struct client *client = &connection->client;
     size_t room, received = request_large_received(&connection->parser, &room);
 
-    client->query_size = connection->query.size - connection->query_at + received;
+    client->query_size = received;
     client->arguments_size = connection->parser.large_size - received - room;
 }
 
@@ -239,6 +239,7 @@ bool connection_let_in(struct connection *connection)
         return false;
     loop_leave_room(connection);
     set_reading(connection, true);
+    connection_count_memory(connection);
     return true;
 }
 
@@ -266,7 +267,6 @@ static void settle(struct connection *connection, enum run_end end)
         if (end == RUN_NEEDS_MORE || client->waiter != NULL)
             client->flags |= CLIENT_CLOSE_AFTER_REPLY;
         connection_mark_dirty(connection);
-        connection_count_memory(connection);
         return;
     }
     if (end == RUN_NEEDS_MORE && request_large_wanted(&connection->parser) > 0 && !receive_large(connection)) {
@@ -275,7 +275,6 @@ static void settle(struct connection *connection, enum run_end end)
         return;
     }
     set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < connection->loop->read_size));
-    connection_count_memory(connection);
 }
 
 void connection_process(struct connection *connection)

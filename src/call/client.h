@@ -47,6 +47,16 @@ enum client_flag {
     CLIENT_PUSHES_HELD = 1 << 21,       /* its output is a part of a reply: messages wait (delivery_hold) */
 };
 
+/* What a parked call waits for. */
+enum wait_reason {
+    WAIT_COLD,                  /* keys that are loaded */
+    WAIT_MEMORY,                /* memory, or a value that is held for a checkpoint */
+    WAIT_OWNER,                 /* a transaction or script that owns its partitions; in a unit: to be run on */
+    WAIT_PAUSE,                 /* CLIENT PAUSE */
+    WAIT_JOB,                   /* work on other threads: a SCAN of cold keys, CLIENT LIST ... */
+    WAIT_REASONS
+};
+
 /* What a client takes of the memory (engine/client_memory.h). Owner: its worker. */
 struct client_size {
     uint64_t all, buffers;                  /* bytes: of everything; of its buffers only */
@@ -95,6 +105,12 @@ struct client {
     struct unit *unit;                      /* its request runs as a unit and is suspended (engine/unit.h); or NULL */
     struct owner_waiter owned;              /* it waits until a partition's owner leaves */
     struct transaction *transaction;        /* after MULTI or WATCH: engine/transaction.h; or NULL */
+    /* Of the request that is parked or runs: whether it has waited, when it was parked last and for what, and how long it has waited. Not
+     * of one that waits for a key to be filled. */
+    bool has_waited;
+    enum wait_reason parked_for;
+    int64_t parked_us;                      /* monotonic clock */
+    int64_t waited_us[WAIT_REASONS];
     int64_t began_us;                       /* monotonic clock: when the request that is parked or runs was run for the first time */
     void *job;                              /* struct job of engine/job.h: background work of the parked call */
     struct listener *listener;              /* it gets messages or pushes: engine/delivery.h; or NULL */

@@ -47,6 +47,7 @@ enum command_flag {
     COMMAND_NOT_QUEUED = 1 << 29,       /* runs at once after MULTI */
     COMMAND_WHOLE = 1 << 30,            /* shows or needs keys that it does not name: in a unit it needs all partitions */
     COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */
+    COMMAND_TOUCHES = 1 << 22,          /* adds heat even for a client with CLIENT NO-TOUCH: TOUCH */
     COMMAND_SUBSCRIBED = 1 << 23,       /* allowed to clients that speak RESP2 and have a subscription */
 };
 

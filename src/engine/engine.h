@@ -35,6 +35,7 @@ struct tracking;
 struct slowlog;
 struct latency;
 struct error_stats;
+struct waits;
 struct info_section;
 struct rates;
 
@@ -77,6 +78,7 @@ struct engine {
     struct slowlog *slowlog;        /* stats/slowlog.h */
     struct latency *latency;        /* stats/latency.h */
     struct error_stats *errors;     /* stats/error_stats.h */
+    struct waits *waits;            /* stats/waits.h */
     struct rates *rates;            /* stats/rates.h; noted by the first worker */
     const struct info_section *info;    /* stats/info.h; their context is the engine */
     uint64_t memory_startup;        /* bytes in use before there was any data */

@@ -37,6 +37,7 @@
 #include "stats/error_stats.h"
 #include "stats/latency.h"
 #include "stats/slowlog.h"
+#include "stats/waits.h"
 
 enum { JOB_THREADS = 2 };
 
@@ -74,6 +75,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
+    engine->waits = waits_create();
     lifecycle_create(engine);
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
@@ -299,6 +301,7 @@ static void take_down(struct server *server)
     slowlog_destroy(engine->slowlog);
     latency_destroy(engine->latency);
     error_stats_destroy(engine->errors);
+    waits_destroy(engine->waits);
     mem_free(engine->workers);
     mem_free(server->loops);
 }

@@ -290,7 +290,7 @@ class KillTest(PairCase):
             client.must("CLIENT", "SETNAME", "other")
         for option in (["TYPE", "pubsub"], ["TYPE", "normal", "ADDR", "1.2.3.4:5"], ["LADDR", "1.2.3.4:5"], ["USER", "default", "TYPE", "pubsub"],
                        ["ID", 999999], ["ID", 999999, "SKIPME", "no"], ["TYPE", "master"], ["TYPE", "replica", "SKIPME", "no"],
-                       ["USER", "nobody"], ["ID", "x"], ["ID", 0], ["ID"], ["ID", 1, "TYPE"], ["SKIPME", "x"], ["TYPE", "x"], ["X", "y"],
+                       ["USER", "unknown"], ["ID", "x"], ["ID", 0], ["ID"], ["ID", 1, "TYPE"], ["SKIPME", "x"], ["TYPE", "x"], ["X", "y"],
                        ["1.2.3.4:5"]):
             self.both([["CLIENT", "KILL"] + option])
         for client, other in ((self.c, ours), (self.r, theirs)):

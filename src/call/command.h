@@ -48,6 +48,7 @@ enum command_flag {
     COMMAND_WHOLE = 1 << 30,            /* shows or needs keys that it does not name: in a unit it needs all partitions */
     COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */
     COMMAND_OWNS_KEYS = 1 << 22,        /* runs as a unit that owns the partitions of its keys while its jobs run (MIGRATE) */
+    COMMAND_TOUCHES = 1 << 21,          /* adds heat even for a client with CLIENT NO-TOUCH: TOUCH */
     COMMAND_SUBSCRIBED = 1 << 23,       /* allowed to clients that speak RESP2 and have a subscription */
 };
 

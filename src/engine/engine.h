@@ -38,6 +38,7 @@ struct hot_keys;
 struct slowlog;
 struct latency;
 struct error_stats;
+struct waits;
 struct info_section;
 struct rates;
 
@@ -84,6 +85,7 @@ struct engine {
     struct hot_keys *hot_keys;      /* stats/hot_keys.h; NULL: unit tests without it */
     struct latency *latency;        /* stats/latency.h */
     struct error_stats *errors;     /* stats/error_stats.h */
+    struct waits *waits;            /* stats/waits.h */
     struct rates *rates;            /* stats/rates.h; noted by the first worker */
     const struct info_section *info;    /* stats/info.h; their context is the engine */
     uint64_t memory_startup;        /* bytes in use before there was any data */

@@ -171,6 +171,8 @@ static void finish_call(struct call *call, struct worker *worker, int64_t starte
 
     worker->clock_ns = now_ns;
     account(call, worker, UNLIKELY(call->ran_ns != 0) ? call->ran_ns : now_ns - started_ns);
+    if (UNLIKELY(call->client->has_waited))
+        execute_note_waits(call);
     count_changes(call);
 }
 
@@ -262,8 +264,10 @@ static int64_t begin_call(struct worker *worker, struct client *client)
         if (client->owned.claim != NULL)
             owners_forget(&worker->engine->partitions->owners, &client->owned);
         atomic_fetch_sub_explicit(&worker->engine->blocked_count, 1, memory_order_relaxed);
+        execute_note_resumed(client, started_ns / 1000);
     } else {
         client->began_us = started_ns / 1000;
+        client->has_waited = false;
     }
     worker->turn.now_ms = (started_ns + worker->wall_offset_ns) / 1000000;
     arena_reset(&worker->arena);
@@ -317,6 +321,8 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
         execute_notify_monitors(call, worker);
     }
     client->parked = true;
+    if (client->waiter == NULL)
+        execute_note_parked(client);
     atomic_fetch_add_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
     serve_waiters(worker, client);      /* of a key that was found to have expired */
     return RUN_PARKED;

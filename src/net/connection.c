@@ -18,7 +18,6 @@
 enum {
     ADDRESS_SIZE = 128,
     IDLE_MS = 2000,
-    COUNTED_SMALL = 16 * 1024,      /* a client is not closed for the growth of buffers smaller than this */
 };
 
 static char *socket_address(int fd, bool is_unix, bool peer)
@@ -93,8 +92,6 @@ void connection_close(struct connection *connection)
     if (connection->closing)
         return;
     connection->closing = true;
-    worker_count_buffers(&connection->loop->worker, -(int64_t)connection->counted);
-    connection->counted = 0;
     loop_unqueue(connection);
     loop_leave_room(connection);
     memory_end_large(connection->loop->engine, &connection->client);
@@ -115,22 +112,37 @@ static uint64_t shares_alone(const struct reply *reply)
     return size;
 }
 
+/* What waits for the log alone is not the client's doing. */
+static uint64_t replies_memory(const struct connection *connection)
+{
+    const struct reply *reply = &connection->client.reply;
+    uint64_t size = 0;
+
+    if (reply->out.size == 0 || !connection_waits_for_log(connection))
+        size += reply->out.capacity;
+    if (reply->share_count > 0 && !connection_waits_for_log(connection))
+        size += shares_alone(reply);
+    return size;
+}
+
+/* Of replies that were given to the kernel. */
+static uint64_t writing_memory(const struct reply *writing)
+{
+    return writing->out.capacity + (writing->share_count > 0 ? shares_alone(writing) : 0);
+}
+
 void connection_count_memory(struct connection *connection)
 {
-    const struct reply *reply = &connection->client.reply, *writing = &connection->writing;
-    uint64_t now = connection->query.capacity + reply->out.capacity + writing->out.capacity, before = connection->counted;
+    struct client *client = &connection->client;
+    const struct request_parser *parser = &connection->parser;
+    uint64_t buffers;
 
     if (connection->closing)
         return;
-    now += transaction_size(&connection->client);
-    if (reply->share_count + writing->share_count > 0)
-        now += shares_alone(reply) + shares_alone(writing);
-    if (now == before)
-        return;
-    connection->counted = now;
-    worker_count_buffers(&connection->loop->worker, (int64_t)(now - before));
-    if (now > before && now > COUNTED_SMALL)
-        loop_relieve(connection->loop);
+    client->output_memory = connection->write_busy ? writing_memory(&connection->writing) : 0;
+    client->output_parts = connection->write_busy ? 1 + connection->writing.share_count : 0;
+    buffers = connection->query.capacity + replies_memory(connection) + writing_memory(&connection->writing) + transaction_size(client);
+    client_memory_set(client, sizeof(*connection) + buffers - transaction_size(client) + request_memory(parser), buffers);
 }
 
 void connection_mark_dirty(struct connection *connection)

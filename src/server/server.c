@@ -41,6 +41,7 @@
 #include "stats/latency.h"
 #include "stats/hot_keys.h"
 #include "stats/slowlog.h"
+#include "stats/waits.h"
 
 enum { JOB_THREADS = 2 };
 
@@ -89,6 +90,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->hot_keys = hot_keys_create(&engine->partitions->seed);
     engine->latency = latency_create();
     engine->errors = error_stats_create();
+    engine->waits = waits_create();
     lifecycle_create(engine);
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
@@ -317,6 +319,7 @@ static void take_down(struct server *server)
     hot_keys_destroy(engine->hot_keys);
     latency_destroy(engine->latency);
     error_stats_destroy(engine->errors);
+    waits_destroy(engine->waits);
     mem_free(engine->workers);
     mem_free(server->loops);
 }

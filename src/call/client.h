@@ -13,6 +13,7 @@
 #include "keyspace/owners.h"
 #include "resp/reply.h"
 
+struct acl_user;
 struct command;
 struct listener;
 struct request_large;
@@ -54,6 +55,8 @@ struct client {
     uint32_t flags;
     int db;
     bool authenticated;
+    bool checks_acl;                        /* it is not authenticated, or its user may not do everything: its calls are checked (engine/access.h) */
+    struct acl_user *user;                  /* held; NULL: may do everything (the replay of the log, unit tests) */
     char *name, *lib_name, *lib_version;    /* NULL: none. Freed with mem_free */
     char *address, *local_address;          /* "127.0.0.1:12345"; never NULL for a connection */
     int fd;

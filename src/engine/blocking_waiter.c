@@ -43,30 +43,12 @@ void waiter_free(struct waiter *waiter)
     mem_free(waiter);
 }
 
-/* In one block. */
-static struct bytes *copy_args(const struct bytes *args, int arg_count)
-{
-    size_t size = (size_t)arg_count * sizeof(*args);
-    struct bytes *copy;
-    char *at;
-
-    for (int i = 0; i < arg_count; i++)
-        size += args[i].size;
-    copy = mem_alloc(size);
-    at = (char *)(copy + arg_count);
-    for (int i = 0; i < arg_count; i++) {
-        memcpy(at, args[i].data, args[i].size);
-        copy[i] = bytes_of(at, args[i].size);
-        at += args[i].size;
-    }
-    return copy;
-}
-
 void blocking_register(struct call *call, struct worker *worker)
 {
     struct blocking *blocking = call->engine->blocking;
     const struct call_wait *wait = call->wait;
     struct client *client = call->client;
+    size_t args_size;
     struct waiter *waiter = mem_zalloc(sizeof(*waiter));
 
     CHECK(client->waiter == NULL);
@@ -83,7 +65,7 @@ void blocking_register(struct call *call, struct worker *worker)
         .wakes_on_removal = wait->wakes_on_removal,
         .deadline_us = wait->deadline_us,
         .command = call->command,
-        .args = copy_args(wait->args, wait->arg_count),
+        .args = mem_copy_array(wait->args, wait->arg_count, &args_size),
         .arg_count = wait->arg_count,
         .places = mem_alloc((size_t)wait->key_count * sizeof(struct place)),
         .client = client,

@@ -18,6 +18,7 @@
 #include "persist/aof.h"
 #include "persist/identity.h"
 
+struct acl;
 struct blocking;
 struct client_ids;
 struct engine;
@@ -61,6 +62,7 @@ struct engine {
     struct worker **workers;
     int worker_count;
     struct job_pool *jobs;
+    struct acl *acl;                /* users: acl/acl.h; NULL: unit tests without them */
     struct blocking *blocking;      /* engine/blocking.h */
     struct watch_table *watches;    /* engine/watch.h */
     struct running_scripts *running_scripts;        /* engine/running_scripts.h */

@@ -379,7 +379,7 @@ static bool must_run_again(struct call *call, struct worker *worker, enum reside
     if ((must_queue || residency == OWNED) && client->flags & CLIENT_PROXY)
         client->flags |= CLIENT_HELD_BACK;
     else if (residency == OWNED)
-        execute_give_pins(call, worker);
+        execute_give_pins(call->client, worker);
     else if (must_queue && call->unit != NULL)
         execute_wait_in_queue(call, worker);
     else if (residency == SHORT && !(client->flags & CLIENT_REPLAY))

@@ -116,20 +116,6 @@ void script_start_release(struct script_start *start)
     *start = (struct script_start){ .source = NULL };
 }
 
-/* As if the call had these flags. */
-static bool passes_memory_gate(struct call *call, struct worker *worker)
-{
-    const struct command *own = call->command;
-    struct command as_write = *own;
-    bool passed;
-
-    as_write.flags |= COMMAND_WRITE | COMMAND_DENYOOM;
-    call->command = &as_write;
-    passed = execute_pass_memory_gate(call, worker);
-    call->command = own;
-    return passed;
-}
-
 /* The error that was replied is taken back. */
 static void take_back(struct call *call)
 {
@@ -137,30 +123,13 @@ static void take_back(struct call *call)
     call->failed = false;
 }
 
-static bool disks_allow(struct call *call)
-{
-    struct engine *engine = call->engine;
-    struct aof *aof = engine->aof;
-    const struct command *own = call->command;
-    struct command as_write = *own;
-    bool allowed;
-
-    if (!engine->save_failed && (aof == NULL || aof_error(aof) == STATUS_OK))
-        return true;
-    as_write.flags |= COMMAND_WRITE;
-    call->command = &as_write;
-    allowed = execute_disks_allow(call, aof);
-    call->command = own;
-    return allowed;
-}
-
 static bool has_room(struct call *call, struct worker *worker, struct script_start *start)
 {
     if (start->reads_only || call->client->waits != NULL)
         return true;
-    if (!(start->flags & SCRIPT_COMPATIBLE) && !disks_allow(call))
+    if (!(start->flags & SCRIPT_COMPATIBLE) && !execute_disks_allow(call, COMMAND_WRITE))
         return false;
-    if (start->flags & SCRIPT_ALLOW_OOM || passes_memory_gate(call, worker))
+    if (start->flags & SCRIPT_ALLOW_OOM || execute_pass_memory_gate(call, worker, call->command->flags | COMMAND_WRITE | COMMAND_DENYOOM))
         return true;
     if (call->parked || !(start->flags & SCRIPT_COMPATIBLE))
         return false;
@@ -233,7 +202,7 @@ static void host_call(void *opaque, const struct bytes *args, int arg_count, str
         return;
     }
     if (call.command->flags & COMMAND_WRITE) {
-        if (!context->has_written && !disks_allow(&call))
+        if (!context->has_written && !execute_disks_allow(&call, COMMAND_WRITE))
             return;
         context->has_written = unit->has_written = true;
     }

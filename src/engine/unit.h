@@ -22,10 +22,10 @@
 #include "base/fiber.h"
 #include "call/call.h"
 #include "engine/engine.h"
-#include "keyspace/owners.h"
 #include "engine/event_list.h"
 #include "engine/publish.h"
 #include "engine/script_start.h"
+#include "keyspace/owners.h"
 #include "persist/aof.h"
 
 struct noted_key;

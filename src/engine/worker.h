@@ -83,6 +83,8 @@ void worker_measure_clients(struct worker *worker);
 
 /* Runs the client's parked request again. Whatever wakes a client calls this. On the worker. */
 void worker_resume(struct worker *worker, struct client *client);
+/* Of the loads, the memory and the job that it was parked for nothing is missing. */
+bool worker_has_all(const struct client *client);
 
 void worker_add_client(struct worker *worker, struct client *client);
 /* Unpins, forgets its job. Returns true if the memory may go now; else `discard` is called later. */

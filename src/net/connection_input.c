@@ -171,12 +171,14 @@ static enum run_end run_requests(struct connection *connection, const char *data
     return RUN_NEEDS_MORE;
 }
 
-static void set_reading(struct connection *connection, bool wanted)
+void connection_set_reading(struct connection *connection, bool wanted)
 {
     if (connection->reading == wanted)
         return;
     connection->reading = wanted;
-    if (wanted)
+    if (connection->tls != NULL)
+        connection_tls_reading_changed(connection);
+    else if (wanted)
         uv_read_start(&connection->uv.stream, connection_on_alloc, connection_on_read);
     else
         uv_read_stop(&connection->uv.stream);
@@ -203,7 +205,7 @@ bool connection_let_in(struct connection *connection)
     if (!receive_large(connection))
         return false;
     loop_leave_room(connection);
-    set_reading(connection, true);
+    connection_set_reading(connection, true);
     return true;
 }
 
@@ -235,11 +237,11 @@ static void settle(struct connection *connection, enum run_end end)
         return;
     }
     if (end == RUN_NEEDS_MORE && request_large_wanted(&connection->parser) > 0 && !receive_large(connection)) {
-        set_reading(connection, false);
+        connection_set_reading(connection, false);
         loop_wait_for_room(connection);
         return;
     }
-    set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < connection->loop->read_size));
+    connection_set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < connection->loop->read_size));
     connection_count_memory(connection);
 }
 
@@ -269,6 +271,8 @@ void connection_go_on(struct connection *connection)
         settle(connection, RUN_WAITS);
     else
         connection_process(connection);
+    if (connection->tls != NULL && !connection->closing)
+        connection_tls_go_on(connection);
     if (!connection->closing)
         connection_mark_dirty(connection);
 }
@@ -349,31 +353,39 @@ static bool is_owed_replies(const struct connection *connection)
 static void end_after_replies(struct connection *connection)
 {
     connection->has_ended = true;
-    set_reading(connection, false);
+    connection_set_reading(connection, false);
     if (!has_requests(connection))
         connection->client.flags |= CLIENT_CLOSE_AFTER_REPLY;
     connection_mark_dirty(connection);
 }
 
+void connection_input_ended(struct connection *connection, ssize_t error)
+{
+    if (error == UV_EOF && is_owed_replies(connection))
+        end_after_replies(connection);
+    else
+        connection_close(connection);
+}
+
 void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
 {
     struct connection *connection = stream->data;
+
+    if (got < 0)
+        connection_input_ended(connection, got);
+    else if (got > 0 && !connection->closing)
+        connection_received(connection, (size_t)got, buffer);
+}
+
+void connection_received(struct connection *connection, size_t got, const uv_buf_t *buffer)
+{
     struct client *client = &connection->client;
     struct loop *loop = connection->loop;
 
-    if (got < 0) {
-        if (got == UV_EOF && is_owed_replies(connection))
-            end_after_replies(connection);
-        else
-            connection_close(connection);
-        return;
-    }
-    if (got == 0 || connection->closing)
-        return;
     loop_enter_turn(loop);
     client->active_ms = loop->worker.turn.now_ms;
-    client->net_input += (uint64_t)got;
-    turn_count(&loop->worker.turn, STAT_NET_INPUT, (uint64_t)got);
+    client->net_input += got;
+    turn_count(&loop->worker.turn, STAT_NET_INPUT, got);
     turn_count(&loop->worker.turn, STAT_READS_PROCESSED, 1);
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
         return;                     /* whatever it says now, it is on its way out */
@@ -382,14 +394,14 @@ void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer
         size_t done = 0;
 
         if (!client->parked)
-            end = run_requests(connection, buffer->base, (size_t)got, &done);
-        buffer_append(&connection->query, buffer->base + done, (size_t)got - done);     /* what was not run */
+            end = run_requests(connection, buffer->base, got, &done);
+        buffer_append(&connection->query, buffer->base + done, got - done);     /* what was not run */
         settle(connection, end);
     } else if (buffer->base < connection->query.data || buffer->base >= connection->query.data + connection->query.capacity) {
-        if (request_large_add(&connection->parser, (size_t)got))
+        if (request_large_add(&connection->parser, got))
             connection_process(connection);
     } else {
-        connection->query.size += (size_t)got;
+        connection->query.size += got;
         if (connection->output_full)
             settle(connection, RUN_OUTPUT_FULL);
         else if (client->parked)
@@ -401,8 +413,8 @@ void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer
         return;
     connection_mark_dirty(connection);
     /* libuv would read on as long as there is something: others first. */
-    if (connection->reading && (size_t)got == buffer->len) {
-        set_reading(connection, false);
+    if (connection->reading && got == buffer->len) {
+        connection_set_reading(connection, false);
         loop_queue(connection);
     }
     end_long_turn(loop);

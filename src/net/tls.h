@@ -16,7 +16,7 @@ void tls_destroy(struct tls *tls);
 
 /* Makes a context of the tls-* directives as they are now. False: the reason was logged, and the former context, if any, stays. */
 bool tls_configure(struct tls *tls);
-/* From now on, CONFIG SET of a tls-* directive makes a new context, if there is one. */
+/* From now on, CONFIG SET of a tls-* directive makes a new context while tls-port is set. When it can not, the value is refused. */
 void tls_watch_config(struct tls *tls);
 
 /* The current one, held for the caller; NULL: there is none. */

@@ -19,7 +19,7 @@ enum tls_verify { TLS_VERIFY_NO, TLS_VERIFY_YES, TLS_VERIFY_OPTIONAL };     /* t
 /* The directives without their `tls-`. Strings are never NULL; "" is: not set. */
 struct tls_settings {
     char *cert_file, *key_file, *key_file_pass;
-    char *client_cert_file, *client_key_file, *client_key_file_pass;    /* "": the ones above */
+    char *client_cert_file, *client_key_file, *client_key_file_pass;    /* both files, or the ones above */
     char *ca_cert_file, *ca_cert_dir;
     char *dh_params_file;
     char *protocols;                /* "TLSv1.2 TLSv1.3" in any case; "": these two */
@@ -42,7 +42,7 @@ void tls_context_drop(struct tls_context *context);         /* frees it with the
 /* NULL if there is no memory. The context is held by the caller for as long as the SSL lives. */
 struct ssl_st *tls_context_new_server(const struct tls_context *context);
 struct ssl_st *tls_context_new_client(const struct tls_context *context);
-/* How the SSLs of this context read and write: see net/tls_stream.c, which defines it. */
+/* How the SSLs of this context read and write (net/tls_bio.h). */
 const struct bio_method_st *tls_context_bio(const struct tls_context *context);
 
 #endif

@@ -5,7 +5,8 @@
  *   nothing          read on; a visit runs a bounded number of requests, and the rest has its turn after the other clients (loop->backlog)
  *   memory, a key    (parked) read on until a small buffer is full, then not any more: the client's own writes block
  *   its own output   (more than loop->output_max is pending) read on, not run, so that a client that writes a whole pipeline before
- *                    it reads a reply does not block for ever; within the memory that all clients may take (loop_relieve)
+ *                    it reads a reply does not block for ever; within the memory that all clients may take (loop_relieve).
+ *                    Before AUTH it is not read on
  */
 #include "net/connection_private.h"
 
@@ -17,7 +18,6 @@
 enum {
     INLINE_MAX = 64 * 1024,
     QUERY_KEEP = 16 * 1024,         /* room a connection keeps when it is idle */
-    READ_UNAUTHENTICATED = 4 * 1024,
     UNAUTHENTICATED_MAX = 16 * 1024 + 256,      /* of a request before AUTH: a password of 16 KiB, and the words around it */
     BIG_READ = 256 * 1024,          /* most that is read at once into a connection's own buffer */
     VISIT_REQUESTS = 1024,          /* and bytes: what one client may run before the others have their turn */
@@ -124,6 +124,7 @@ static enum run_end run_requests(struct connection *connection, const char *data
 {
     struct loop *loop = connection->loop;
     struct client *client = &connection->client;
+    uint64_t output_max = connection_output_max(connection);
     size_t at = 0;
     bool more = true;
     int run = 0;
@@ -147,7 +148,7 @@ static enum run_end run_requests(struct connection *connection, const char *data
                 protocol_error(connection);
                 return RUN_CLOSING;
             }
-            if (connection_output_pending(connection) > loop->output_max)
+            if (connection_output_pending(connection) > output_max)
                 end = RUN_OUTPUT_FULL;
             else if (run++ >= VISIT_REQUESTS || ahead->begins > VISIT_BYTES)
                 end = RUN_VISIT_OVER;
@@ -241,7 +242,8 @@ static void settle(struct connection *connection, enum run_end end)
         loop_wait_for_room(connection);
         return;
     }
-    connection_set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < connection->loop->read_size));
+    connection_set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < connection->loop->read_size) &&
+        (end != RUN_OUTPUT_FULL || client->authenticated));
     connection_count_memory(connection);
 }
 
@@ -282,7 +284,7 @@ void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer
     struct connection *connection = handle->data;
     struct buffer *query = &connection->query;
     struct loop *loop = connection->loop;
-    size_t room, most = connection->client.authenticated ? loop->read_size : READ_UNAUTHENTICATED;
+    size_t room, most = connection->client.authenticated ? loop->read_size : CONNECTION_READ_UNAUTHENTICATED;
 
     char *large = request_large_room(&connection->parser, &room);
 

@@ -219,7 +219,7 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
     connection_count_memory(connection);
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY && !connection->write_busy)
         connection_close(connection);
-    else if (connection->output_full && connection_output_pending(connection) <= connection->loop->output_max / 2)
+    else if (connection->output_full && connection_output_pending(connection) <= connection_output_max(connection) / 2)
         loop_queue(connection);     /* the client reads: it may ask for more */
     return true;
 }

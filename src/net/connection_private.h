@@ -27,10 +27,22 @@ enum { CONNECTION_PIECES_MAX = 64 };                                /* of one wr
 unsigned connection_collect(const struct reply *reply, uint64_t from, uv_buf_t pieces[CONNECTION_PIECES_MAX]);
 void connection_count_output(struct connection *connection, size_t size);
 void connection_writing_is_done(struct connection *connection);     /* all of `writing` was sent */
+/* Before AUTH a client gets 16 KiB for a request, a little more for the words around it, and this for replies. */
+enum {
+    CONNECTION_READ_UNAUTHENTICATED = 4 * 1024,                     /* that is read at once */
+    CONNECTION_OUTPUT_UNAUTHENTICATED = 1024,
+};
+
 /* Bytes of replies that are not sent yet. */
 static inline uint64_t connection_output_pending(const struct connection *connection)
 {
     return reply_size(&connection->client.reply) + connection->writing_size - connection->written;
+}
+
+/* When more are pending, its next request waits. */
+static inline uint64_t connection_output_max(const struct connection *connection)
+{
+    return connection->client.authenticated ? connection->loop->output_max : CONNECTION_OUTPUT_UNAUTHENTICATED;
 }
 
 /* connection_tls.c: connections with connection->tls. */

@@ -15,7 +15,6 @@
 #include "net/tls_stream.h"
 
 enum {
-    READ_UNAUTHENTICATED = 4 * 1024,
     PARTS_AT_ONCE = 16,             /* parts of a reply that are written before the others have their turn */
     OUT_MAX = 64 * 1024,            /* ciphertext that reading has produced (key updates) before reading waits until it is sent */
     HANDSHAKE_MS_MAX = 10000,
@@ -228,7 +227,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
     (void)suggested;
     if (loop->tls_read_buffer == NULL)
         loop->tls_read_buffer = mem_alloc(LOOP_READ_SIZE);
-    *buffer = uv_buf_init(loop->tls_read_buffer, (unsigned)(connection->client.authenticated ? loop->read_size : READ_UNAUTHENTICATED));
+    *buffer = uv_buf_init(loop->tls_read_buffer, (unsigned)(connection->client.authenticated ? loop->read_size : CONNECTION_READ_UNAUTHENTICATED));
 }
 
 /* False: it was closed, because TLS is off by now or there is no memory. */

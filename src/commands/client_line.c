@@ -2,6 +2,7 @@
  * does not have (transactions, reply lists) are zero. */
 #include "commands/client_line.h"
 
+#include "acl/acl.h"
 #include "base/mem.h"
 #include "call/command.h"
 #include "engine/delivery.h"
@@ -82,7 +83,9 @@ void client_line(struct buffer *out, const struct client *client, uint64_t calle
     buffer_append_format(out, " qbuf=%llu qbuf-free=%llu argv-mem=%llu multi-mem=%zu rbs=%zu rbp=%zu obl=%zu oll=0 omem=0 tot-mem=%zu",
         (unsigned long long)client->query_size, (unsigned long long)query_free, (unsigned long long)client->arguments_size, queued,
         replies->capacity, replies->size, replies->size, total);
-    buffer_append_format(out, " events=%s cmd=%s user=default redir=%lld resp=%d lib-name=%s lib-ver=%s\n",
-        replies->size > 0 && client->id != caller ? "rw" : "r", client->last_command == NULL ? "NULL" : client->last_command->name,
+    buffer_append_format(out, " events=%s cmd=%s user=", replies->size > 0 && client->id != caller ? "rw" : "r",
+        client->last_command == NULL ? "NULL" : client->last_command->name);
+    buffer_append_bytes(out, client->user == NULL ? BYTES("default") : acl_user_name(client->user));
+    buffer_append_format(out, " redir=%lld resp=%d lib-name=%s lib-ver=%s\n",
         tracking_mode(client) & TRACKING_ON ? (long long)tracking_redirect(client) : -1, client->reply.protocol, text_or_empty(client->lib_name), text_or_empty(client->lib_version));
 }

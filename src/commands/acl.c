@@ -1,6 +1,7 @@
 /* ACL: what changes users, and what concerns commands. commands/acl_show.c shows users, commands/acl_store.c has the file. */
-#include "acl/acl.h"
+#include "commands/acl.h"
 
+#include "acl/acl.h"
 #include "acl/acl_file.h"
 #include "acl/change.h"
 #include "base/random.h"
@@ -8,7 +9,6 @@
 #include "call/command_category.h"
 #include "call/command_keys.h"
 #include "call/command_table.h"
-#include "commands/acl.h"
 #include "commands/handlers.h"
 #include "engine/access.h"
 #include "engine/engine.h"

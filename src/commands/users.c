@@ -19,7 +19,7 @@ static bool channels_by_default(const struct engine *engine)
     return config_number(engine->config, CONFIG_ACL_PUBSUB_DEFAULT) == CONFIG_PUBSUB_DEFAULT_ALL;
 }
 
-/* Before there are clients, or of an ACL that nobody else knows. */
+/* Before there are clients, or of an ACL that is not in use. */
 static void apply(struct acl_change *change)
 {
     acl_change_publish(change);

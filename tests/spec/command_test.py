@@ -16,7 +16,7 @@ FIELD_TIMES = {"hexpire", "hpexpire", "hexpireat", "hpexpireat", "httl", "hpttl"
 
 DEPRECATED_SINCE_7_2 = {"quit"}
 # Commands that Kelvin does not have, see docs/differences.md. With them and their subcommands, Kelvin's list is that of the oracle.
-NOT_HERE = {"migrate", "restore-asking", "acl", "module", "failover", "psync", "sync", "replconf", "cluster", "asking", "readonly", "readwrite"}
+NOT_HERE = {"migrate", "restore-asking", "module", "failover", "psync", "sync", "replconf", "cluster", "asking", "readonly", "readwrite"}
 
 # ... and those that accept more arguments since then.
 ARGUMENTS_SINCE_7_2 = {b"zrank", b"zrevrank"}

@@ -47,6 +47,8 @@ enum command_flag {
     COMMAND_NOT_QUEUED = 1 << 29,       /* runs at once after MULTI */
     COMMAND_WHOLE = 1 << 30,            /* shows or needs keys that it does not name: in a unit it needs all partitions */
     COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */
+    COMMAND_OWNS_KEYS = 1 << 22,        /* runs as a unit that owns the partitions of its keys while its jobs run (MIGRATE) */
+    COMMAND_TOUCHES = 1 << 21,          /* adds heat even for a client with CLIENT NO-TOUCH: TOUCH */
     COMMAND_SUBSCRIBED = 1 << 23,       /* allowed to clients that speak RESP2 and have a subscription */
 };
 
@@ -87,6 +89,7 @@ enum key_flag {
      * (SETNX, RENAMENX). */
     KEY_RESIDENT = 1 << 24,
     KEY_CHANGED = 1 << 25,      /* changed although it is RO (XREADGROUP) */
+    KEY_BY_OPTIONS = 1 << 26,   /* the flags of a call depend on its options, and clients are not shown that (MSETEX) */
 };
 
 /* step 0: this language cannot express where the keys are (SORT's STORE); call/command_keys.c knows, and clients see "unknown". */

@@ -7,6 +7,7 @@
 #include "config/config.h"
 #include "engine/engine.h"
 #include "stats/error_stats.h"
+#include "stats/waits.h"
 
 struct found {
     struct call *call;
@@ -67,6 +68,7 @@ void config_resetstat_command(struct call *call)
     engine_reset_stats(call->engine);
     error_stats_reset(call->engine->errors);
     acl_log_reset_totals(call->engine->acl_log);
+    waits_reset(call->engine->waits);
     reply_ok(call->reply);
 }
 

@@ -40,15 +40,6 @@
 
 enum { JOB_THREADS = 2 };
 
-static void rename_one(void *context, const struct bytes *words, int count)
-{
-    struct server *server = context;
-
-    if (count == 2 && command_rename(server->engine.commands, words[0], words[1]) != STATUS_OK)
-        log_write(server->engine.log, LOG_LEVEL_WARNING, "rename-command: there is no command '%.*s', or the new name is taken",
-            (int)words[0].size, words[0].data);
-}
-
 static void ring_worker(void *context, int worker)
 {
     struct engine *engine = context;
@@ -60,10 +51,11 @@ static void make_engine(struct server *server, struct hash_seed seed)
 {
     struct engine *engine = &server->engine;
     struct config *config = engine->config;
+    struct message message = { "" };
 
     engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), (int)config_number(config, CONFIG_DATABASES), seed);
     engine->commands = command_table_create(families_of_commands());
-    config_lines(config, CONFIG_RENAME_COMMAND, rename_one, server);
+    CHECK(families_rename(engine->commands, config, &message));      /* server_check has passed */
     engine->lazy_free = lazy_free_create(engine->meter);
     engine->jobs = job_pool_create(engine, JOB_THREADS);
     engine->watches = watch_table_create(engine);
@@ -312,6 +304,15 @@ static bool open_tier(struct server *server, struct hash_seed *seed)
     };
 
     return opening_tier(&server->opening, &needs, seed);
+}
+
+bool server_check(struct config *config, struct message *message)
+{
+    struct command_table *table = command_table_create(families_of_commands());
+    bool good = families_rename(table, config, message);
+
+    command_table_destroy(table);
+    return good;
 }
 
 int server_run(struct config *config, const char *executable, const char *restore)

@@ -53,6 +53,7 @@ struct call_wait {
     enum call_wait_end end;
     bool wakes_on_removal;          /* run again also when a key was removed or has another type */
     int64_t deadline_us;            /* monotonic clock; 0: none */
+    int64_t retry_ms;               /* wall clock: run again then, too, although no key has changed; within 100 ms. 0: never */
     const struct bytes *args;       /* run then in place of the call's own arguments */
     int arg_count;
 };

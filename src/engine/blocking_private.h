@@ -31,6 +31,7 @@ struct waiter {
     struct engine *engine;
     struct worker *worker;          /* the client's. Immutable, as all up to `places` */
     uint64_t client_id;
+    struct acl_user *user;          /* held, or NULL */
     char *address;
     uint32_t flags;
     int db, protocol;
@@ -44,6 +45,7 @@ struct waiter {
     struct place *places;
     int place_count;
 
+    int64_t retry_ms;               /* `serving`: its command is run again at this time; 0: only when a key changes, for good */
     bool is_done;                   /* `serving`; up to the message, then its worker */
     enum blocking_end how;
     struct buffer reply;            /* if it was served */
@@ -80,6 +82,7 @@ struct blocking {
     struct noted_key *stalled;      /* `serving` */
     struct noted_key *removed;      /* `registry`: keys that no command removed */
     _Atomic bool any_stalled;
+    _Atomic uint64_t with_retry;    /* waiters with a retry_ms */
     _Atomic uint64_t key_count;     /* written under any partition's lock */
     _Atomic uint64_t removal_key_count;    /* the same: keys with waiters that their absence serves */
     _Atomic uint64_t waiting_count;

@@ -2,10 +2,10 @@
 #include "base/mutex.h"
 #include "engine/blocking_private.h"
 
-#include "engine/synced.h"
-
+#include "acl/acl.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "engine/synced.h"
 #include "engine/tracking.h"
 #include "stats/error_stats.h"
 
@@ -19,6 +19,8 @@ static void registry_add(struct blocking *blocking, struct waiter *waiter)
     mutex_unlock(&blocking->registry);
     if (waiter->deadline_us > 0)
         blocking->with_deadline++;
+    if (waiter->retry_ms != 0)
+        blocking->with_retry++;
 }
 
 static void registry_remove(struct blocking *blocking, struct waiter *waiter)
@@ -33,12 +35,15 @@ static void registry_remove(struct blocking *blocking, struct waiter *waiter)
     mutex_unlock(&blocking->registry);
     if (waiter->deadline_us > 0)
         blocking->with_deadline--;
+    if (waiter->retry_ms != 0)
+        blocking->with_retry--;
 }
 
 void waiter_free(struct waiter *waiter)
 {
     registry_remove(waiter->engine->blocking, waiter);
     buffer_release(&waiter->reply);
+    acl_user_release(waiter->user);
     mem_free(waiter->address);
     mem_free(waiter->places);
     mem_free(waiter->args);
@@ -66,12 +71,16 @@ void blocking_register(struct call *call, struct worker *worker)
         .end = wait->end,
         .wakes_on_removal = wait->wakes_on_removal,
         .deadline_us = wait->deadline_us,
+        .user = client->user,
+        .retry_ms = wait->retry_ms,
         .command = call->command,
         .args = mem_copy_array(wait->args, wait->arg_count, &args_size),
         .arg_count = wait->arg_count,
         .places = mem_alloc((size_t)wait->key_count * sizeof(struct place)),
         .client = client,
     };
+    if (waiter->user != NULL)
+        acl_user_hold(waiter->user);
     client->waiter = waiter;
     deadline_add(worker, waiter);
     synced_add(worker, waiter);

@@ -101,6 +101,26 @@ class NamesTest(RenameCase):
         ours, theirs = ({line.split(":")[0] for line in client.must("INFO", "commandstats").decode().split("\r\n")} for client in (self.c, self.r))
         self.assertEqual(ours & {"cmdstat_set", "cmdstat_set-it", "cmdstat_config|get"}, theirs & {"cmdstat_set", "cmdstat_set-it", "cmdstat_config|get"})
 
+    def test_acl_rules_use_the_own_names(self):
+        if isinstance(self.c.call("ACL", "WHOAMI"), Error):
+            self.skipTest("there is no ACL yet")
+        self.addCleanup(self.c.call, "ACL", "DELUSER", "u")
+        self.addCleanup(self.r.call, "ACL", "DELUSER", "u")
+        self.both("""
+            ACL SETUSER u on nopass ~* +set +incr +config|get +acl|whoami
+            ACL SETUSER u +set-it
+            ACL SETUSER u +inkr
+            ACL SETUSER u +config-secret|get
+            ACL DRYRUN u set-it a 1
+            ACL DRYRUN u set a 1
+            ACL DRYRUN u inkr a
+            AUTH u x
+            set-it a 1
+            inkr a
+            CONFIG-SECRET GET maxmemory
+            AUTH default x
+        """)
+
     def test_monitor_and_the_slow_log_show_what_was_sent(self):
         shown = []
         for client, server in ((self.c, self.server), (self.r, self.oracle)):

@@ -118,7 +118,7 @@ int main(int count, char **arguments)
     if (count > 1 && arguments[1][0] != '-')
         good = config_load_file(config, arguments[at++], &message);
     good = good && read_options(config, arguments + at, count - at, &restore, &message) && config_check(config, &message) &&
-           config_check_absent(config, &message);
+           config_check_absent(config, &message) && server_check(config, &message);
     if (!good) {
         fprintf(stderr, "\n*** FATAL CONFIG FILE ERROR (Kelvin %s) ***\n%s\n", KELVIN_VERSION, message.text);
         config_destroy(config);

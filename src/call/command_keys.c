@@ -198,6 +198,30 @@ static bool add_spec(const struct command *command, const struct key_spec *spec,
     return true;
 }
 
+static bool is_migrate(const struct command *command)
+{
+    return command->flags & COMMAND_OWNS_KEYS && strcmp(command->name, "migrate") == 0;
+}
+
+/* The keys of MIGRATE are after the word KEYS; the argument for the one key has to be empty then. */
+static int add_migrate_keys(struct found *found, uint32_t flags, const struct bytes *args, int arg_count)
+{
+    enum { ONE_KEY = 3, OPTIONS = 6 };
+
+    for (int i = OPTIONS; i < arg_count; i++) {
+        if (bytes_is(args[i], "keys")) {
+            for (int arg = i + 1; arg < arg_count; arg++)
+                add_key(found, arg, flags);
+            return args[ONE_KEY].size == 0 ? found->count : INVALID;
+        }
+        i += bytes_is(args[i], "auth") ? 1 : bytes_is(args[i], "auth2") ? 2 : 0;
+    }
+    if (arg_count <= ONE_KEY)
+        return INVALID;
+    add_key(found, ONE_KEY, flags);
+    return found->count;
+}
+
 int command_keys(const struct command *command, const struct bytes *args, int arg_count, struct call_key *keys, int capacity)
 {
     const struct key_spec *spec = command->keys;
@@ -214,6 +238,8 @@ int command_keys(const struct command *command, const struct bytes *args, int ar
         keys->flags = spec->flags;
         return 1;
     }
+    if (is_migrate(command))
+        return add_migrate_keys(&found, spec->flags, args, arg_count);
     for (; spec->flags != 0; spec++) {
         if (!add_spec(command, spec, args, arg_count, &found))
             return INVALID;

@@ -85,6 +85,9 @@ void blocking_deliver(struct worker *worker);
 /* The worker's alarm rang (worker.h): waiters whose time is up are finished, and the alarm is set for the next. */
 void blocking_alarm(struct worker *worker);
 
+/* The worker was rung, possibly because the log has been synced: clients that wait for that are served. On the worker. */
+void blocking_check_synced(struct worker *worker);
+
 /* CLIENT UNBLOCK: ends a client's waiting as if its time were up, or with an error. False if it does not wait. On any worker, without
  * locks. */
 enum blocking_end { BLOCKING_SERVED, BLOCKING_TIMED_OUT, BLOCKING_UNBLOCKED };

@@ -3,6 +3,7 @@
 #include "engine/blocking_private.h"
 
 #include "base/mem.h"
+#include "engine/access.h"
 
 enum presence { ABSENT, PRESENT, UNREADABLE };
 
@@ -81,10 +82,12 @@ static enum service serve(struct blocking *blocking, struct worker *worker, stru
         .flags = waiter->flags | CLIENT_PROXY,
         .db = waiter->db,
         .authenticated = true,
+        .user = waiter->user,
         .address = waiter->address,
         .fd = -1,
     };
 
+    proxy.checks_acl = access_is_limited(&proxy);
     reply_init(&proxy.reply, waiter->protocol);
     if (engine_run(worker, &proxy, waiter->args, waiter->arg_count) == RUN_PARKED) {
         reply_release(&proxy.reply);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "call/command_keys.h"
+#include "engine/access.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
 #include "engine/delivery.h"
@@ -51,12 +52,10 @@ static bool is_allowed(struct call *call)
     struct aof *aof = engine->aof;
     uint32_t flags = call->command->flags;
 
+    if (UNLIKELY(call->client->checks_acl) && !access_allows(call, ACCESS_TOP))
+        return false;
     if (call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY))
         return true;
-    if (!call->client->authenticated && !(flags & COMMAND_NO_AUTH)) {
-        reply_errorf(call, "NOAUTH Authentication required.");
-        return false;
-    }
     if (engine->state == ENGINE_LOADING && !(flags & COMMAND_LOADING)) {
         reply_error(call, ERR_NOT_LOADED);
         return false;
@@ -172,6 +171,8 @@ static void finish_call(struct call *call, struct worker *worker, int64_t starte
 
     worker->clock_ns = now_ns;
     account(call, worker, UNLIKELY(call->ran_ns != 0) ? call->ran_ns : now_ns - started_ns);
+    if (UNLIKELY(call->client->has_waited))
+        execute_note_waits(call);
     count_changes(call);
 }
 
@@ -263,8 +264,10 @@ static int64_t begin_call(struct worker *worker, struct client *client)
         if (client->owned.claim != NULL)
             owners_forget(&worker->engine->partitions->owners, &client->owned);
         atomic_fetch_sub_explicit(&worker->engine->blocked_count, 1, memory_order_relaxed);
+        execute_note_resumed(client, started_ns / 1000);
     } else {
         client->began_us = started_ns / 1000;
+        client->has_waited = false;
     }
     worker->turn.now_ms = (started_ns + worker->wall_offset_ns) / 1000000;
     arena_reset(&worker->arena);
@@ -282,7 +285,7 @@ static enum attempt try_to_run(struct call *call, struct worker *worker)
     }
     if (!pass_memory_gate(call, worker, call->command->flags))
         return call->parked ? PARKED : REFUSED;
-    if (UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE)) && !(call->client->flags & CLIENT_REPLAY))
+    if (UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE | COMMAND_OWNS_KEYS)) && !(call->client->flags & CLIENT_REPLAY))
         return execute_unit(call, worker);
     return run_locked(call, worker) == RUN_PARKED ? PARKED : RAN;
 }
@@ -318,6 +321,8 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
         execute_notify_monitors(call, worker);
     }
     client->parked = true;
+    if (client->waiter == NULL)
+        execute_note_parked(client);
     atomic_fetch_add_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
     serve_waiters(worker, client);      /* of a key that was found to have expired */
     return RUN_PARKED;
@@ -330,6 +335,9 @@ static enum run_result end_done(struct call *call, struct worker *worker, bool r
     if (ran)
         execute_notify_monitors(call, worker);
     serve_waiters(worker, call->client);
+    /* A waiter that could not be served because the unit owned a partition of its command. */
+    if (ran && UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE)))
+        blocking_retry(worker);
     return RUN_DONE;
 }
 

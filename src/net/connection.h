@@ -32,7 +32,6 @@ struct connection {
     bool queued;                    /* in loop->backlog */
     bool waits_for_room;            /* in loop->room, in the middle of a request */
     struct connection *prev_queued, *next_queued;   /* in the one or the other */
-    uint64_t counted;               /* bytes of its buffers, as they are in the worker's sum */
     bool in_dirty;
     struct connection *next_dirty;
     bool closing;

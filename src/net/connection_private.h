@@ -16,14 +16,16 @@ void connection_trim_input(struct connection *connection);
 void connection_check_output(struct connection *connection);        /* client-output-buffer-limit: may close it */
 void connection_check_stalled(struct connection *connection);       /* about once a second */
 void connection_trim_output(struct connection *connection);
+/* Its output waits for the log. */
+bool connection_waits_for_log(const struct connection *connection);
 /* Bytes of replies that are not sent yet. */
 static inline uint64_t connection_output_pending(const struct connection *connection)
 {
     return reply_size(&connection->client.reply) + connection->writing_size - connection->written;
 }
 
-/* connection.c. After anything that may have changed what its buffers take: keeps the loop's sum, and closes a client when all of them
- * together take too much (loop_relieve). */
+/* connection.c. After anything that may have changed what it takes: closes clients, perhaps this one, when all of them together take too
+ * much (engine/client_memory.h). */
 void connection_count_memory(struct connection *connection);
 void connection_free_if_done(struct connection *connection);
 

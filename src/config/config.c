@@ -234,7 +234,7 @@ static bool call_watcher(struct config *config, const struct change *change, str
 static void changes_exchange(struct config *config, int count, struct change *changes)
 {
     for (int i = 0; i < count; i++) {
-        changes[i].differs =
+        changes[i].differs = changes[i].row->flags & CONFIG_FLAG_NAMES_FILE ||
             !config_value_equal(&changes[i].value, &config->more->values[changes[i].row->id]);
         config_exchange(config, changes[i].row->id, &changes[i].value);
     }

@@ -132,7 +132,7 @@ static void log_denied(struct call *call, enum acl_verdict verdict, int argument
     struct buffer line = { 0 };
 
     if (engine->describe_client != NULL)
-        engine->describe_client(&line, call->requester);
+        engine->describe_client(&line, call);
     acl_log_note(engine->acl_log, (size_t)config_number(engine->config, CONFIG_ACLLOG_MAX_LEN), &(struct acl_log_event){
         .reason = log_reason(verdict),
         .context = log_context(call, context),

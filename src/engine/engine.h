@@ -67,7 +67,7 @@ struct engine {
     struct job_pool *jobs;
     struct acl *acl;                /* users: acl/acl.h; NULL: unit tests without them */
     struct acl_log *acl_log;        /* acl/acl_log.h; the same */
-    void (*describe_client)(struct buffer *out, const struct client *client);   /* the line of CLIENT INFO; NULL: unit tests */
+    void (*describe_client)(struct buffer *out, const struct call *call);   /* the line of CLIENT INFO; NULL: unit tests */
     struct blocking *blocking;      /* engine/blocking.h */
     struct watch_table *watches;    /* engine/watch.h */
     struct running_scripts *running_scripts;        /* engine/running_scripts.h */

@@ -52,6 +52,7 @@ static void release_memory(struct connection *connection)
 {
     struct client *client = &connection->client;
 
+    connection_tls_release(connection);
     request_release(&connection->parser);
     buffer_release(&connection->query);
     reply_release(&connection->writing);
@@ -94,6 +95,9 @@ void connection_close(struct connection *connection)
     connection->closing = true;
     loop_unqueue(connection);
     loop_leave_room(connection);
+    loop_leave_handshakes(connection);
+    if (connection->tls != NULL)
+        connection_tls_close(connection);
     memory_end_large(connection->loop->engine, &connection->client);
     atomic_fetch_sub(&connection->loop->engine->client_count, 1);
     connection->removed = worker_remove_client(&connection->loop->worker, &connection->client);
@@ -142,6 +146,8 @@ void connection_count_memory(struct connection *connection)
     client->output_memory = connection->write_busy ? writing_memory(&connection->writing) : 0;
     client->output_parts = connection->write_busy ? 1 + connection->writing.share_count : 0;
     buffers = connection->query.capacity + replies_memory(connection) + writing_memory(&connection->writing) + transaction_size(client);
+    if (connection->tls != NULL)
+        buffers += connection_tls_memory(connection);
     client_memory_set(client, sizeof(*connection) + buffers - transaction_size(client) + request_memory(parser), buffers);
 }
 
@@ -168,6 +174,8 @@ void connection_check(struct connection *connection, int64_t now_ms)
         connection_trim_output(connection);
     }
     connection_count_memory(connection);
+    if (!connection->closing && connection->tls != NULL)
+        connection_tls_check(connection, now_ms);
     if (!connection->closing)
         connection_check_input(connection);
     if (!connection->closing)
@@ -188,7 +196,7 @@ static void set_options(struct connection *connection, int fd, bool is_unix)
         uv_tcp_keepalive(&connection->uv.tcp, 1, (unsigned)keepalive_s);
 }
 
-static void refuse_protected(struct connection *connection)
+void connection_refuse_protected(struct connection *connection)
 {
     reply_error_text(&connection->client.reply,
         BYTES("DENIED Kelvin is running in protected mode because protected mode is enabled and no password is set for the "
@@ -226,7 +234,7 @@ void connection_open(struct loop *loop, struct accepted accepted)
     connection->uv.handle.data = connection;
     worker_add_client(&loop->worker, client);
     access_begin(client);
-    turn_count(&loop->worker.turn, STAT_CONNECTIONS, 1);
+    turn_count(&loop->worker.turn, STAT_CONNECTIONS, accepted.is_tls ? 0 : 1);       /* with TLS: after its handshake */
     if (failed != 0 || loop->stopping) {
         if (failed != 0)
             close(accepted.fd);
@@ -234,8 +242,12 @@ void connection_open(struct loop *loop, struct accepted accepted)
         return;
     }
     set_options(connection, accepted.fd, accepted.is_unix);
+    if (accepted.is_tls) {
+        connection_tls_open(connection, accepted.is_denied);
+        return;
+    }
     if (accepted.is_denied) {
-        refuse_protected(connection);
+        connection_refuse_protected(connection);
         connection_mark_dirty(connection);
     }
     connection->reading = true;

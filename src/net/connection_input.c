@@ -5,7 +5,8 @@
  *   nothing          read on; a visit runs a bounded number of requests, and the rest has its turn after the other clients (loop->backlog)
  *   memory, a key    (parked) read on until a small buffer is full, then not any more: the client's own writes block
  *   its own output   (more than loop->output_max is pending) read on, not run, so that a client that writes a whole pipeline before
- *                    it reads a reply does not block for ever; within the memory that all clients may take (loop_relieve)
+ *                    it reads a reply does not block for ever; within the memory that all clients may take.
+ *                    Before AUTH it is not read on
  */
 #include "net/connection_private.h"
 
@@ -18,7 +19,6 @@
 enum {
     INLINE_MAX = 64 * 1024,
     QUERY_KEEP = 16 * 1024,         /* room a connection keeps when it is idle */
-    READ_UNAUTHENTICATED = 4 * 1024,
     UNAUTHENTICATED_MAX = 16 * 1024 + 256,      /* of a request before AUTH: a password of 16 KiB, and the words around it */
     BIG_READ = 256 * 1024,          /* most that is read at once into a connection's own buffer */
     VISIT_REQUESTS = 1024,          /* and bytes: what one client may run before the others have their turn */
@@ -107,16 +107,16 @@ enum run_end {
 };
 
 /* More than a step of output is pending: a client that does not read waits, or only for its next turn, so that its memory is counted. */
-static enum run_end pause_for_output(const struct connection *connection, uint64_t pending_before)
+static enum run_end pause_for_output(const struct connection *connection, uint64_t pending_before, uint64_t output_max)
 {
     const struct loop *loop = connection->loop;
     uint64_t pending = connection_output_pending(connection);
 
-    if (LIKELY(pending <= loop->output_max))
+    if (LIKELY(pending <= output_max))
         return RUN_NEEDS_MORE;
-    if (!loop->closes_large || connection_waits_for_log(connection))
+    if (!loop->closes_large || connection_waits_for_log(connection) || !connection->client.authenticated)
         return RUN_OUTPUT_FULL;
-    return pending - pending_before > loop->output_max ? RUN_VISIT_OVER : RUN_NEEDS_MORE;
+    return pending - pending_before > output_max ? RUN_VISIT_OVER : RUN_NEEDS_MORE;
 }
 
 /* What its last request has left in memory besides replies counts before the next one runs. */
@@ -147,6 +147,7 @@ static enum run_end run_requests(struct connection *connection, const char *data
 {
     struct loop *loop = connection->loop;
     struct client *client = &connection->client;
+    uint64_t output_max = connection_output_max(connection);
     size_t at = 0;
     uint64_t pending_before = connection_output_pending(connection);
     bool more = true;
@@ -171,7 +172,7 @@ static enum run_end run_requests(struct connection *connection, const char *data
                 protocol_error(connection);
                 return RUN_CLOSING;
             }
-            end = pause_for_output(connection, pending_before);
+            end = pause_for_output(connection, pending_before, output_max);
             if (end != RUN_NEEDS_MORE)
                 ;
             else if (run++ >= VISIT_REQUESTS || ahead->begins > VISIT_BYTES)
@@ -197,12 +198,14 @@ static enum run_end run_requests(struct connection *connection, const char *data
     return RUN_NEEDS_MORE;
 }
 
-static void set_reading(struct connection *connection, bool wanted)
+void connection_set_reading(struct connection *connection, bool wanted)
 {
     if (connection->reading == wanted)
         return;
     connection->reading = wanted;
-    if (wanted)
+    if (connection->tls != NULL)
+        connection_tls_reading_changed(connection);
+    else if (wanted)
         uv_read_start(&connection->uv.stream, connection_on_alloc, connection_on_read);
     else
         uv_read_stop(&connection->uv.stream);
@@ -238,7 +241,7 @@ bool connection_let_in(struct connection *connection)
     if (!receive_large(connection))
         return false;
     loop_leave_room(connection);
-    set_reading(connection, true);
+    connection_set_reading(connection, true);
     connection_count_memory(connection);
     return true;
 }
@@ -270,11 +273,12 @@ static void settle(struct connection *connection, enum run_end end)
         return;
     }
     if (end == RUN_NEEDS_MORE && request_large_wanted(&connection->parser) > 0 && !receive_large(connection)) {
-        set_reading(connection, false);
+        connection_set_reading(connection, false);
         loop_wait_for_room(connection);
         return;
     }
-    set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < connection->loop->read_size));
+    connection_set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < connection->loop->read_size) &&
+        (end != RUN_OUTPUT_FULL || client->authenticated));
 }
 
 void connection_process(struct connection *connection)
@@ -303,6 +307,8 @@ void connection_go_on(struct connection *connection)
         settle(connection, RUN_WAITS);
     else
         connection_process(connection);
+    if (connection->tls != NULL && !connection->closing)
+        connection_tls_go_on(connection);
     if (!connection->closing)
         connection_mark_dirty(connection);
 }
@@ -312,7 +318,7 @@ void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer
     struct connection *connection = handle->data;
     struct buffer *query = &connection->query;
     struct loop *loop = connection->loop;
-    size_t room, most = connection->client.authenticated ? loop->read_size : READ_UNAUTHENTICATED;
+    size_t room, most = connection->client.authenticated ? loop->read_size : CONNECTION_READ_UNAUTHENTICATED;
 
     char *large = request_large_room(&connection->parser, &room);
 
@@ -383,31 +389,39 @@ static bool is_owed_replies(const struct connection *connection)
 static void end_after_replies(struct connection *connection)
 {
     connection->has_ended = true;
-    set_reading(connection, false);
+    connection_set_reading(connection, false);
     if (!has_requests(connection))
         connection->client.flags |= CLIENT_CLOSE_AFTER_REPLY;
     connection_mark_dirty(connection);
 }
 
+void connection_input_ended(struct connection *connection, ssize_t error)
+{
+    if (error == UV_EOF && is_owed_replies(connection))
+        end_after_replies(connection);
+    else
+        connection_close(connection);
+}
+
 void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
 {
     struct connection *connection = stream->data;
+
+    if (got < 0)
+        connection_input_ended(connection, got);
+    else if (got > 0 && !connection->closing)
+        connection_received(connection, (size_t)got, buffer);
+}
+
+void connection_received(struct connection *connection, size_t got, const uv_buf_t *buffer)
+{
     struct client *client = &connection->client;
     struct loop *loop = connection->loop;
 
-    if (got < 0) {
-        if (got == UV_EOF && is_owed_replies(connection))
-            end_after_replies(connection);
-        else
-            connection_close(connection);
-        return;
-    }
-    if (got == 0 || connection->closing)
-        return;
     loop_enter_turn(loop);
     client->active_ms = loop->worker.turn.now_ms;
-    client->net_input += (uint64_t)got;
-    turn_count(&loop->worker.turn, STAT_NET_INPUT, (uint64_t)got);
+    client->net_input += got;
+    turn_count(&loop->worker.turn, STAT_NET_INPUT, got);
     turn_count(&loop->worker.turn, STAT_READS_PROCESSED, 1);
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
         return;                     /* whatever it says now, it is on its way out */
@@ -416,17 +430,17 @@ void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer
         size_t done = 0;
 
         if (!client->parked)
-            end = run_requests(connection, buffer->base, (size_t)got, &done);
-        buffer_append(&connection->query, buffer->base + done, (size_t)got - done);     /* what was not run */
+            end = run_requests(connection, buffer->base, got, &done);
+        buffer_append(&connection->query, buffer->base + done, got - done);     /* what was not run */
         settle(connection, end);
     } else if (buffer->base < connection->query.data || buffer->base >= connection->query.data + connection->query.capacity) {
-        bool is_complete = request_large_add(&connection->parser, (size_t)got);
+        bool is_complete = request_large_add(&connection->parser, got);
 
         note_large(connection);
         if (is_complete)
             connection_process(connection);
     } else {
-        connection->query.size += (size_t)got;
+        connection->query.size += got;
         if (connection->output_full)
             settle(connection, RUN_OUTPUT_FULL);
         else if (client->parked)
@@ -438,8 +452,8 @@ void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer
         return;
     connection_mark_dirty(connection);
     /* libuv would read on as long as there is something: others first. */
-    if (connection->reading && (size_t)got == buffer->len) {
-        set_reading(connection, false);
+    if (connection->reading && got == buffer->len) {
+        connection_set_reading(connection, false);
         loop_queue(connection);
     }
     end_long_turn(loop);

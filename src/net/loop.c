@@ -19,7 +19,11 @@
 #include "engine/unit.h"
 #include "net/connection.h"
 
-enum { READ_SIZE_MIN = 4 * 1024, OUTPUT_MAX_MIN = 16 * 1024 };
+enum {
+    READ_SIZE_MIN = 4 * 1024,
+    OUTPUT_MAX_MIN = 16 * 1024,
+    HANDSHAKES_US = 1000,           /* of one turn: then clients that are connected have their turn */
+};
 
 static void on_visit(uv_idle_t *handle);
 static void pace_soon(void *context);
@@ -149,6 +153,38 @@ void loop_leave_room(struct connection *connection)
         loop->engine->memory_wanted = 0;
 }
 
+void loop_queue_handshake(struct connection *connection)
+{
+    struct loop *loop = connection->loop;
+
+    if (connection->waits_for_handshake || connection->closing)
+        return;
+    connection->waits_for_handshake = true;
+    link_last(&loop->handshakes, &loop->handshakes_last, connection);
+    if (!uv_is_closing((uv_handle_t *)&loop->visit))
+        uv_idle_start(&loop->visit, on_visit);
+}
+
+void loop_leave_handshakes(struct connection *connection)
+{
+    if (!connection->waits_for_handshake)
+        return;
+    connection->waits_for_handshake = false;
+    unlink_from(&connection->loop->handshakes, &connection->loop->handshakes_last, connection);
+}
+
+static void shake_hands(struct loop *loop)
+{
+    int64_t began_us = clock_mono_us();
+
+    while (loop->handshakes != NULL && clock_mono_us() - began_us < HANDSHAKES_US) {
+        struct connection *connection = loop->handshakes;
+
+        loop_leave_handshakes(connection);
+        connection_shake_hands(connection);
+    }
+}
+
 /* Before the loop looks for new input: one visit to each of those that were in the backlog. */
 static void on_visit(uv_idle_t *handle)
 {
@@ -162,7 +198,9 @@ static void on_visit(uv_idle_t *handle)
         connection_go_on(connection);
         loop_enter_turn(loop);
     }
-    if (loop->backlog == NULL)
+    if (loop->handshakes != NULL)
+        shake_hands(loop);
+    if (loop->backlog == NULL && loop->handshakes == NULL)
         uv_idle_stop(handle);
 }
 
@@ -358,6 +396,8 @@ void loop_destroy(struct loop *loop)
     CHECK(uv_loop_close(&loop->uv) == 0);
     close(loop->bell_fd);
     worker_release(&loop->worker);
+    buffer_release(&loop->tls_out);
+    mem_free(loop->tls_read_buffer);
     mem_free(loop);
 }
 

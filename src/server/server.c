@@ -29,6 +29,7 @@
 #include "lifecycle/shutdown.h"
 #include "net/connection.h"
 #include "net/listener.h"
+#include "net/tls.h"
 #include "script/registry.h"
 #include "pubsub/hub.h"
 #include "server/families.h"
@@ -55,9 +56,11 @@ static void rename_one(void *context, const struct bytes *words, int count)
 }
 
 /* Without the end of the line. */
-static void describe_client(struct buffer *out, const struct client *client)
+static void describe_client(struct buffer *out, const struct call *call)
 {
-    client_line(out, client, client->id, client->worker->turn.now_ms);
+    struct line_caller caller = line_caller_of(call);
+
+    client_line(out, call->requester, &caller, call->turn->now_ms);
     out->size--;
 }
 
@@ -96,6 +99,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->active_expire = true;
     engine->started_ms = clock_wall_ms();
     engine->last_save_ms = engine->started_ms;
+    server->tls = tls_create(config, engine->log);
     server->loop_count = (int)config_number(config, CONFIG_IO_THREADS);
     server->loops = mem_zalloc((size_t)server->loop_count * sizeof(*server->loops));
     engine->workers = mem_zalloc((size_t)server->loop_count * sizeof(*engine->workers));
@@ -105,6 +109,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->tracking = tracking_create(engine);
     for (int i = 0; i < server->loop_count; i++) {
         server->loops[i] = loop_create(engine, i);
+        server->loops[i]->tls = server->tls;
         engine->workers[i] = &server->loops[i]->worker;
     }
 }
@@ -156,6 +161,8 @@ static void say_ready(struct server *server)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Ready to accept connections tcp");
     if (path[0] != '\0')
         log_write(engine->log, LOG_LEVEL_NOTICE, "Ready to accept connections unix");
+    if (config_number(engine->config, CONFIG_TLS_PORT) != 0)
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Ready to accept connections tls");
     mem_free(path);
     process_tell_supervisor(engine->config, "READY=1\nSTATUS=Ready to accept connections\n");
 }
@@ -301,6 +308,7 @@ static void take_down(struct server *server)
     lifecycle_destroy(engine);
     for (int i = 0; i < server->loop_count; i++)
         loop_destroy(server->loops[i]);
+    tls_destroy(server->tls);
     blocking_destroy(engine->blocking);
     watch_table_destroy(engine->watches);
     tracking_destroy(engine->tracking, server->loop_count);
@@ -322,6 +330,24 @@ static void take_down(struct server *server)
     waits_destroy(engine->waits);
     mem_free(engine->workers);
     mem_free(server->loops);
+}
+
+static void open_sockets(struct server *server)
+{
+    struct engine *engine = &server->engine;
+    struct message message = { "" };
+
+    if (config_number(engine->config, CONFIG_TLS_PORT) != 0 && !tls_configure(server->tls)) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "Failed to configure TLS. Check logs for more info.");
+        return;
+    }
+    server->listener = listener_open(server->loops[0], server->loops, server->loop_count, &message);
+    if (server->listener == NULL) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);
+        return;
+    }
+    tls_watch_config(server->tls);
+    listener_watch_config(server->listener);
 }
 
 static bool open_tier(struct server *server, struct hash_seed *seed)
@@ -373,9 +399,7 @@ int server_run(struct config *config, const char *executable, const char *restor
         tier_start(engine->tier, engine->partitions);
     if (opening_restore_image(&server->opening)) {
         watch_signals(server);
-        server->listener = listener_open(server->loops[0], server->loops, server->loop_count, &message);
-        if (server->listener == NULL)
-            log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);
+        open_sockets(server);
     }
     if (server->listener != NULL) {
         pidfile = process_write_pidfile(config);

@@ -191,8 +191,6 @@ void tuning_apply(struct engine *engine)
     config_on_change(engine->config, CONFIG_NOTIFY_KEYSPACE_EVENTS, events_changed, engine);
     config_on_change(engine->config, CONFIG_APPENDONLY, appendonly_changed, engine);
     config_on_change(engine->config, CONFIG_MAXMEMORY_CLIENTS, clients_changed, engine);
-    config_on_change(engine->config, CONFIG_PORT, only_at_start, engine);
-    config_on_change(engine->config, CONFIG_BIND, only_at_start, engine);
     config_on_change(engine->config, CONFIG_DIR, only_at_start, engine);
     config_refuse_absent(engine->config);
 }

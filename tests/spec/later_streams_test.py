@@ -358,6 +358,38 @@ class StreamTest(LaterCase):
                 if name == group:
                     self.assertEqual(owners[reply[0][1][0][0]], (consumer.encode(), 2))
 
+    def test_consumers_that_fail_now_and_then(self):
+        """Each entry is acknowledged and deleted exactly once, although consumers forget a third of what they get."""
+        seed, count = seed_new(), scaled(600)
+        self.call("XGROUP", "CREATE", "s", "g", 0, "MKSTREAM")
+        done, problems, lock = [], [], threading.Lock()
+
+        def consume(number):
+            rng = random.Random(seed + number)
+            with self.server.client(protocol=self.protocol) as client:
+                while len(done) < count and not problems:
+                    reply = plain(client.call("XREADGROUP", "GROUP", "g", "c%d" % number, "COUNT", 5, "BLOCK", 200, "CLAIM", 30, "STREAMS", "s", ">"))
+                    for entry, _, idle, deliveries in (reply or [[None, []]])[0][1]:
+                        if (deliveries > 0) != (idle >= 30):
+                            problems.append((entry, idle, deliveries))
+                        if rng.random() < 0.66:
+                            outcome = client.call("XACKDEL", "s", "g", rng.choice(["ACKED", "KEEPREF", "DELREF"]), "IDS", 1, entry)
+                            with lock:
+                                done.extend([entry] * (outcome == [1]))
+                                problems.extend([(entry, outcome)] * (outcome not in ([1], [-1])))
+
+        threads = [threading.Thread(target=consume, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for i in range(count):
+            self.call("XADD", "s", "%d-0" % (i + 1), "n", i)
+        for thread in threads:
+            thread.join()
+        self.assertEqual(problems, [], seed)
+        self.assertEqual(sorted(map(number_of, done)), list(range(1, count + 1)), seed)
+        self.assertEqual((self.call("XLEN", "s"), self.call("XPENDING", "s", "g")[0]), (0, 0), seed)
+        self.check_log()
+
     def test_a_wait_in_a_transaction_ends_at_once(self):
         self.call("XADD", "s", "1-0", "a", "b")
         self.call("XGROUP", "CREATE", "s", "g", "$")

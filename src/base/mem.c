@@ -67,3 +67,22 @@ char *mem_string(struct bytes bytes)
     string[bytes.size] = '\0';
     return string;
 }
+
+struct bytes *mem_copy_array(const struct bytes *items, int count, size_t *size)
+{
+    struct bytes *copy;
+    char *at;
+
+    *size = (size_t)count * sizeof(*items);
+    for (int i = 0; i < count; i++)
+        *size += items[i].size;
+    copy = mem_alloc(*size);
+    at = (char *)(copy + count);
+    for (int i = 0; i < count; i++) {
+        if (items[i].size > 0)
+            memcpy(at, items[i].data, items[i].size);
+        copy[i] = bytes_of(at, items[i].size);
+        at += items[i].size;
+    }
+    return copy;
+}

@@ -42,5 +42,7 @@ static inline size_t mem_class(size_t size)
 
 /* A copy followed by a NUL, as a C string. Freed with mem_free. */
 char *mem_string(struct bytes bytes);
+/* A copy of an array and of what it refers to, in one block of `*size` bytes. */
+struct bytes *mem_copy_array(const struct bytes *items, int count, size_t *size);
 
 #endif

@@ -87,6 +87,7 @@ struct client {
     struct unit *unit;                      /* its request runs as a unit and is suspended (engine/unit.h); or NULL */
     struct owner_waiter owned;              /* it waits until a partition's owner leaves */
     struct transaction *transaction;        /* after MULTI or WATCH: engine/transaction.h; or NULL */
+    int64_t retry_ms;                       /* of the wait that its call has asked for: see call_wait */
     int64_t began_us;                       /* monotonic clock: when the request that is parked or runs was run for the first time */
     void *job;                              /* struct job of engine/job.h: background work of the parked call */
     struct listener *listener;              /* it gets messages or pushes: engine/delivery.h; or NULL */

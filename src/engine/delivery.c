@@ -138,6 +138,11 @@ bool delivery_first(const struct client *client, enum topic_kind kind, struct by
     return client->listener != NULL && subscriber_first(client->listener->subscriber, kind, name);
 }
 
+bool delivery_all(const struct client *client, bool (*test)(void *context, enum topic_kind kind, struct bytes name), void *context)
+{
+    return client->listener == NULL || subscriber_all(client->listener->subscriber, test, context);
+}
+
 size_t delivery_count(const struct client *client, enum topic_kind kind)
 {
     return client->listener == NULL ? 0 : subscriber_count(client->listener->subscriber, kind);

@@ -32,6 +32,8 @@ void delivery_unsubscribe_all(struct client *client);
 /* The name of one of the client's subscriptions of that kind, the oldest; false: there is none. Borrowed until it ends. */
 bool delivery_first(const struct client *client, enum topic_kind kind, struct bytes *name);
 size_t delivery_count(const struct client *client, enum topic_kind kind);
+/* True if the test holds for each of the client's subscriptions. */
+bool delivery_all(const struct client *client, bool (*test)(void *context, enum topic_kind kind, struct bytes name), void *context);
 
 /* Appends all that was sent so far to the client's output. */
 void delivery_catch_up(struct client *client);

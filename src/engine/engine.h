@@ -19,6 +19,7 @@
 #include "persist/identity.h"
 
 struct acl;
+struct acl_log;
 struct blocking;
 struct client_ids;
 struct engine;
@@ -33,6 +34,7 @@ struct save;
 struct shutdown;
 struct tasks;
 struct tracking;
+struct hot_keys;
 struct slowlog;
 struct latency;
 struct error_stats;
@@ -63,6 +65,8 @@ struct engine {
     int worker_count;
     struct job_pool *jobs;
     struct acl *acl;                /* users: acl/acl.h; NULL: unit tests without them */
+    struct acl_log *acl_log;        /* acl/acl_log.h; the same */
+    void (*describe_client)(struct buffer *out, const struct client *client);   /* the line of CLIENT INFO; NULL: unit tests */
     struct blocking *blocking;      /* engine/blocking.h */
     struct watch_table *watches;    /* engine/watch.h */
     struct running_scripts *running_scripts;        /* engine/running_scripts.h */
@@ -77,6 +81,7 @@ struct engine {
     struct shutdown *shutdown;      /* lifecycle/shutdown.h */
     struct engine_upper upper;
     struct slowlog *slowlog;        /* stats/slowlog.h */
+    struct hot_keys *hot_keys;      /* stats/hot_keys.h; NULL: unit tests without it */
     struct latency *latency;        /* stats/latency.h */
     struct error_stats *errors;     /* stats/error_stats.h */
     struct rates *rates;            /* stats/rates.h; noted by the first worker */

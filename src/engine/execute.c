@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "call/command_keys.h"
+#include "engine/access.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
 #include "engine/delivery.h"
@@ -13,6 +14,7 @@
 #include "engine/monitor.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
+#include "stats/hot_keys.h"
 
 enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_PACED = 8 };
 
@@ -50,12 +52,10 @@ static bool is_allowed(struct call *call)
     struct aof *aof = engine->aof;
     uint32_t flags = call->command->flags;
 
+    if (UNLIKELY(call->client->checks_acl) && !access_allows(call, ACCESS_TOP))
+        return false;
     if (call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY))
         return true;
-    if (!call->client->authenticated && !(flags & COMMAND_NO_AUTH)) {
-        reply_errorf(call, "NOAUTH Authentication required.");
-        return false;
-    }
     if (engine->state == ENGINE_LOADING && !(flags & COMMAND_LOADING)) {
         reply_error(call, ERR_NOT_LOADED);
         return false;
@@ -67,7 +67,7 @@ static bool is_allowed(struct call *call)
         return false;
     }
     if (__builtin_expect(engine->save_failed || (aof != NULL && aof_error(aof) != STATUS_OK), 0))
-        return execute_disks_allow(call, aof);
+        return execute_disks_allow(call, flags);
     return true;
 }
 
@@ -89,26 +89,26 @@ static inline __attribute__((always_inline)) void find_keys(struct call *call, s
 }
 
 /* Memory first, pins later (tier rule 7). True if the call may go on. */
-static inline __attribute__((always_inline)) bool pass_memory_gate(struct call *call, struct worker *worker)
+static inline __attribute__((always_inline)) bool pass_memory_gate(struct call *call, struct worker *worker, uint32_t flags)
 {
     struct engine *engine = call->engine;
     bool is_replay = call->client->flags & CLIENT_REPLAY;
 
-    if (call->client->flags & CLIENT_PROXY || (!(call->command->flags & (COMMAND_DENYOOM | COMMAND_WRITE)) && call->key_count == 0))
+    if (call->client->flags & CLIENT_PROXY || (!(flags & (COMMAND_DENYOOM | COMMAND_WRITE)) && call->key_count == 0))
         return true;
     if (++worker->writes_since_check >= (is_replay || call->turn->memory_fill >= 0 ? MEMORY_CHECK_PACED : MEMORY_CHECK_WRITES)) {
         pace_check(worker);
         call->turn->over_reserve = memory_reserve_is_used_up(engine);
     }
-    if (__builtin_expect(call->turn->over_reserve, 0) && !execute_wait_for_reserve(call, worker))
+    if (__builtin_expect(call->turn->over_reserve, 0) && !execute_wait_for_reserve(call, worker, flags))
         return false;
     if (__builtin_expect(call->turn->memory_fill < 0 && !call->turn->over_memory, 1) ||
-        (!(call->command->flags & COMMAND_DENYOOM) && !is_replay))
+        (!(flags & COMMAND_DENYOOM) && !is_replay))
         return true;
     return execute_make_room(call, worker);
 }
 
-static inline __attribute__((always_inline)) bool is_paused(struct call *call)
+static inline __attribute__((always_inline)) bool is_paused(struct call *call, uint32_t flags)
 {
     struct engine *engine = call->engine;
     int64_t until = engine->pause_until_ms;
@@ -117,7 +117,7 @@ static inline __attribute__((always_inline)) bool is_paused(struct call *call)
         return false;
     if (call->turn->now_ms >= until || call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY))
         return false;
-    if (engine->pause_writes_only && !(call->command->flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE)))
+    if (engine->pause_writes_only && !(flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE)))
         return false;
     return bytes_of_string(call->command->name).size < 6 || memcmp(call->command->name, "client", 6) != 0;
 }
@@ -159,6 +159,8 @@ static inline __attribute__((always_inline)) void account(struct call *call, str
     if (call->failed)
         atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
     execute_note_call(call, taken_ns / 1000);
+    if (UNLIKELY(hot_keys_are_tracked(call->engine->hot_keys)))
+        execute_note_keys(call, taken_ns);
     turn_count(&worker->turn, STAT_COMMANDS, 1);
     call->client->commands++;
 }
@@ -270,16 +272,16 @@ static int64_t begin_call(struct worker *worker, struct client *client)
 
 static enum attempt try_to_run(struct call *call, struct worker *worker)
 {
-    bool paused = is_paused(call);
+    bool paused = is_paused(call, call->command->flags);
 
     note_paused(call->client, call->engine, paused);
     if (paused) {
         execute_park(call, worker);         /* the cron resumes it */
         return PARKED;
     }
-    if (!pass_memory_gate(call, worker))
+    if (!pass_memory_gate(call, worker, call->command->flags))
         return call->parked ? PARKED : REFUSED;
-    if (UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE)) && !(call->client->flags & CLIENT_REPLAY))
+    if (UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE | COMMAND_OWNS_KEYS)) && !(call->client->flags & CLIENT_REPLAY))
         return execute_unit(call, worker);
     return run_locked(call, worker) == RUN_PARKED ? PARKED : RAN;
 }
@@ -327,6 +329,9 @@ static enum run_result end_done(struct call *call, struct worker *worker, bool r
     if (ran)
         execute_notify_monitors(call, worker);
     serve_waiters(worker, call->client);
+    /* A waiter that could not be served because the unit owned a partition of its command. */
+    if (ran && UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE)))
+        blocking_retry(worker);
     return RUN_DONE;
 }
 
@@ -391,8 +396,12 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
 
 bool execute_find(struct call *call) { return find_command(call); }
 void execute_find_keys(struct call *call, struct worker *worker) { find_keys(call, worker); }
-bool execute_is_paused(struct call *call) { return is_paused(call); }
-bool execute_pass_memory_gate(struct call *call, struct worker *worker) { return pass_memory_gate(call, worker); }
+bool execute_is_paused(struct call *call, uint32_t flags) { return is_paused(call, flags); }
+bool execute_pass_memory_gate(struct call *call, struct worker *worker, uint32_t flags)
+{
+    return pass_memory_gate(call, worker, flags);
+}
+
 void execute_account(struct call *call, struct worker *worker, int64_t taken_ns) { account(call, worker, taken_ns); }
 
 void engine_prefetch(struct worker *worker, const struct client *client, const struct bytes *args, int arg_count, int stage)

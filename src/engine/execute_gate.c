@@ -8,12 +8,12 @@
 
 enum { KEY_WEIGHT = 32, WEIGHT_MAX = 64 * 1024 };
 
-void execute_give_pins(struct call *call, struct worker *worker)
+void execute_give_pins(struct client *client, struct worker *worker)
 {
-    if (call->client->waits == NULL)
+    if (client->waits == NULL)
         return;
-    tier_submit(call->engine->tier, &worker->loads);
-    tier_release(call->engine->tier, call->client);
+    tier_submit(worker->engine->tier, &worker->loads);
+    tier_release(worker->engine->tier, client);
 }
 
 void execute_wait_in_queue(struct call *call, struct worker *worker)
@@ -25,7 +25,7 @@ void execute_wait_in_queue(struct call *call, struct worker *worker)
 /* A client holds no pins while it waits here: the call starts from the top, and loads again what has been demoted by then (tier rule 7). */
 void execute_park(struct call *call, struct worker *worker)
 {
-    execute_give_pins(call, worker);
+    execute_give_pins(call->client, worker);
     memory_queue_add(worker, call->client);
     call->parked = true;
 }
@@ -52,11 +52,11 @@ static uint64_t request_weight(const struct call *call)
 }
 
 /* Old values that a checkpoint still has to write take memory, too: changes wait until some are written. */
-bool execute_wait_for_reserve(struct call *call, struct worker *worker)
+bool execute_wait_for_reserve(struct call *call, struct worker *worker, uint32_t flags)
 {
     struct engine *engine = call->engine;
 
-    if (!(call->command->flags & COMMAND_WRITE) || call->command->flags & COMMAND_EXCLUSIVE || call->client->flags & CLIENT_REPLAY)
+    if (!(flags & COMMAND_WRITE) || flags & COMMAND_EXCLUSIVE || call->client->flags & CLIENT_REPLAY)
         return true;
     call->turn->over_reserve = memory_reserve_is_used_up(engine);
     if (!call->turn->over_reserve)

@@ -49,6 +49,7 @@ enum run_result execute_once(struct call *call, struct worker *worker);
 /* execute_note.c: slow log, latency events, error statistics. */
 
 void execute_note_call(struct call *call, int64_t us);
+void execute_note_keys(struct call *call, int64_t ns);      /* for HOTKEYS */
 void execute_note_error(struct call *call);
 
 /* execute_refuse.c */
@@ -59,25 +60,27 @@ void execute_reply_unknown_child(struct call *call, const struct command *contai
 void execute_reply_busy(struct call *call, bool is_function);
 /* Asked for monitors and clients that get messages; these are caught up. False: the call is refused, with an error. */
 bool execute_allows_listener(struct call *call);
-/* Asked when a dump or the log has failed. False: the call is refused, with an error. */
-bool execute_disks_allow(struct call *call, struct aof *aof);
+/* Whether a dump and the log can be written, or are not needed. False: the call is refused, with an error. */
+bool execute_disks_allow(struct call *call, uint32_t flags);
 
-/* execute_gate.c. Without locks. */
+/* Gates. Without locks. `flags` are those of the call's command, or of all that it will run. */
 
 /* No call waits for others while keys are pinned for it. */
-void execute_give_pins(struct call *call, struct worker *worker);
+void execute_give_pins(struct client *client, struct worker *worker);
 /* A unit's call waits in place; its client is woken as those are that wait for memory. */
 void execute_wait_in_queue(struct call *call, struct worker *worker);
 /* True if the call may go on; else it is parked, or was refused. */
-bool execute_pass_memory_gate(struct call *call, struct worker *worker);
+bool execute_pass_memory_gate(struct call *call, struct worker *worker, uint32_t flags);
 /* CLIENT PAUSE. */
-bool execute_is_paused(struct call *call);
+bool execute_is_paused(struct call *call, uint32_t flags);
+
+/* execute_gate.c */
 
 /* Until memory came. */
 void execute_park(struct call *call, struct worker *worker);
 void execute_park_paced(struct call *call, struct worker *worker);
 /* Asked when the reserve for a checkpoint's old values seemed used up. False: the call is parked. */
-bool execute_wait_for_reserve(struct call *call, struct worker *worker);
+bool execute_wait_for_reserve(struct call *call, struct worker *worker, uint32_t flags);
 /* Asked when memory is over the high watermark, or short. True if the call may go on; else it is parked, or was refused. */
 bool execute_make_room(struct call *call, struct worker *worker);
 

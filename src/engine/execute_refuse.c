@@ -70,11 +70,12 @@ bool execute_allows_listener(struct call *call)
 }
 
 /* A dump or the log cannot be written: writes are refused, and so is PING, so that monitoring notices. */
-bool execute_disks_allow(struct call *call, struct aof *aof)
+bool execute_disks_allow(struct call *call, uint32_t flags)
 {
     struct engine *engine = call->engine;
+    struct aof *aof = engine->aof;
 
-    if (!(call->command->flags & COMMAND_WRITE) && strcmp(call->command->name, "ping") != 0)
+    if (!(flags & COMMAND_WRITE) && strcmp(call->command->name, "ping") != 0)
         return true;
     if (engine->save_failed && engine->upper.denies_writes != NULL && engine->upper.denies_writes(engine)) {
         reply_errorf(call, "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. "

@@ -22,36 +22,22 @@ void execute_discard(struct call *call)
 /* What is queued takes memory, whatever the command. */
 bool execute_may_queue(struct call *call, struct worker *worker)
 {
-    const struct command *own = call->command;
-    struct command queued = *own;
-    bool passed;
-
-    queued.flags |= COMMAND_DENYOOM;
-    call->command = &queued;
-    passed = execute_pass_memory_gate(call, worker);
-    call->command = own;
-    return passed;
+    return execute_pass_memory_gate(call, worker, call->command->flags | COMMAND_DENYOOM);
 }
 
 /* As if the call did what its commands do. */
 static bool pass_gates(struct call *call, struct worker *worker)
 {
-    struct engine *engine = call->engine;
-    const struct command *own = call->command;
-    struct command all = *own;
-    bool passed;
+    uint32_t flags = unit_flags(call);
 
-    all.flags = unit_flags(call);
-    call->command = &all;
-    passed = !(engine->save_failed || (engine->aof != NULL && aof_error(engine->aof) != STATUS_OK)) || execute_disks_allow(call, engine->aof);
-    if (passed && execute_is_paused(call)) {
+    if (!execute_disks_allow(call, flags))
+        return false;
+    if (execute_is_paused(call, flags)) {
         execute_park(call, worker);
-        passed = false;
+        return false;
     }
     /* Nothing waits for memory with keys pinned: how much they take is judged by unit_load. */
-    passed = passed && (call->client->waits != NULL || execute_pass_memory_gate(call, worker));
-    call->command = own;
-    return passed;
+    return call->client->waits != NULL || execute_pass_memory_gate(call, worker, flags);
 }
 
 static enum attempt refuse(struct call *call)

@@ -17,26 +17,6 @@ void transaction_begin(struct client *client)
     client->flags |= CLIENT_MULTI;
 }
 
-/* In one block, the array first. */
-static struct bytes *copy_args(const struct bytes *args, int arg_count, size_t *size)
-{
-    struct bytes *copy;
-    char *at;
-
-    *size = (size_t)arg_count * sizeof(*args);
-    for (int i = 0; i < arg_count; i++)
-        *size += args[i].size;
-    copy = mem_alloc(*size);
-    at = (char *)(copy + arg_count);
-    for (int i = 0; i < arg_count; i++) {
-        if (args[i].size > 0)
-            memcpy(at, args[i].data, args[i].size);
-        copy[i] = bytes_of(at, args[i].size);
-        at += args[i].size;
-    }
-    return copy;
-}
-
 static void append(struct transaction *transaction, struct call *call)
 {
     struct queued *queued;
@@ -48,7 +28,7 @@ static void append(struct transaction *transaction, struct call *call)
     }
     queued = &transaction->queue[transaction->count++];
     queued->command = call->command;
-    queued->args = copy_args(call->args, call->arg_count, &size);
+    queued->args = mem_copy_array(call->args, call->arg_count, &size);
     queued->arg_count = call->arg_count;
     transaction->size += size + sizeof(*queued);
     transaction->flags |= call->command->flags;

@@ -143,14 +143,17 @@ void unit_note_busy(struct unit *unit, int64_t ran_ns)
 {
     struct engine *engine = unit->worker->engine;
 
-    if (unit->claim.busy || ran_ns / 1000000 < config_number(engine->config, CONFIG_BUSY_REPLY_THRESHOLD))
+    if (ran_ns / 1000000 < config_number(engine->config, CONFIG_BUSY_REPLY_THRESHOLD))
         return;
-    unit->claim.busy = running_script_publish(unit) ? UNIT_BUSY_WITH_FUNCTION : UNIT_BUSY_WITH_SCRIPT;
-    unit->counts_as_busy = unit->owns_all;
-    engine->busy_with_function = unit->claim.busy == UNIT_BUSY_WITH_FUNCTION;
-    if (unit->counts_as_busy)
+    if (!unit->claim.busy) {
+        unit->claim.busy = running_script_publish(unit) ? UNIT_BUSY_WITH_FUNCTION : UNIT_BUSY_WITH_SCRIPT;
+        owners_wake(&engine->partitions->owners, &unit->claim);
+    }
+    if (unit->owns_all && !unit->counts_as_busy) {
+        unit->counts_as_busy = true;
+        engine->busy_with_function = unit->claim.busy == UNIT_BUSY_WITH_FUNCTION;
         engine->busy_count++;
-    owners_wake(&engine->partitions->owners, &unit->claim);
+    }
 }
 
 static void send_messages(struct unit *unit)
@@ -176,9 +179,8 @@ static void commit(struct unit *unit)
 
     if (aof != NULL && unit->group.count > 0)
         lsn = aof_append_group(aof, &unit->group);
-    if (lsn > 0) {
+    if (lsn > 0)
         client->lsn_needed = client->lsn_written = lsn;
-    }
     if (client->lsn_needed > worker->turn.lsn_seen)
         worker->turn.lsn_seen = client->lsn_needed;
     send_messages(unit);
@@ -208,12 +210,24 @@ static void start_over(struct unit *unit, struct call *call)
     unit->claim.wants_token = true;
 }
 
+/* It is suspended in the middle of the call, and its client may go meanwhile. */
+static void keep_args(struct unit *unit, struct call *call)
+{
+    struct bytes *args = arena_alloc(&unit->arena, (size_t)unit->arg_count * sizeof(*args));
+
+    for (int i = 0; i < unit->arg_count; i++)
+        args[i] = arena_copy(&unit->arena, unit->args[i]);
+    call->args = args;
+}
+
 /* The fiber's function: runs the request's command. */
 static void main_of_unit(void *context)
 {
     struct unit *unit = context;
     struct call call = unit_new_call(unit, unit->client, &unit->reply, unit->args, unit->arg_count);
 
+    if (unit->command->flags & COMMAND_OWNS_KEYS)
+        keep_args(unit, &call);
     call.command = unit->command;
     if (unit->command->flags & COMMAND_UNIT)
         unit->command->run(&call);
@@ -271,12 +285,7 @@ static bool enter(struct unit *unit)
 /* What it waits for has come. */
 static bool may_enter(const struct unit *unit)
 {
-    const struct client *client = unit->client;
-    const struct job *job = client->job;
-
-    if (unit->wait == UNIT_WAITS_FOR_OWNERS)
-        return !unit->claim.is_waiting;
-    return !client->waits_for_memory && client->pending == 0 && (job == NULL || job->done);
+    return unit->wait == UNIT_WAITS_FOR_OWNERS ? !unit->claim.is_waiting : worker_has_all(unit->client);
 }
 
 /* Hands the unit's reply to its client. */
@@ -306,15 +315,10 @@ static enum run_result finish(struct unit *unit, struct call *call)
 /* Claims what the unit wants to begin with. False: it waits. */
 static bool claim(struct unit *unit, struct worker *worker)
 {
-    struct client *client = unit->client;
-
     if (owners_claim(&worker->engine->partitions->owners, &unit->claim) == CLAIM_GRANTED)
         return true;
     unit->wait = UNIT_WAITS_FOR_OWNERS;
-    if (client->waits != NULL) {            /* no client waits for an owner with keys pinned */
-        tier_submit(worker->engine->tier, &worker->loads);
-        tier_release(worker->engine->tier, client);
-    }
+    execute_give_pins(unit->client, worker);
     return false;
 }
 

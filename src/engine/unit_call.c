@@ -97,21 +97,13 @@ static void reset_call(struct call *call)
 }
 
 /* Its client is woken by whatever the call has asked for. */
-static void wait_for_client(struct unit *unit, struct call *call)
+static void wait_for_client(struct unit *unit)
 {
     struct worker *worker = unit->worker;
 
-    (void)call;
     if (worker->loads.first != NULL)
         tier_submit(worker->engine->tier, &worker->loads);
     suspend(unit, UNIT_WAITS_FOR_CLIENT);
-}
-
-static bool has_come(const struct client *client)
-{
-    const struct job *job = client->job;
-
-    return client->pending == 0 && !client->waits_for_memory && (job == NULL || job->done);
 }
 
 static bool run(struct unit *unit, struct call *call)
@@ -131,8 +123,8 @@ static bool run(struct unit *unit, struct call *call)
         }
         if (result == RUN_DONE)
             return true;
-        while (!has_come(unit->client) && unit->stop == UNIT_GOES_ON)
-            wait_for_client(unit, call);
+        while (!worker_has_all(unit->client) && unit->stop == UNIT_GOES_ON)
+            wait_for_client(unit);
         if (unit->stop != UNIT_GOES_ON)
             return false;
         reset_call(call);

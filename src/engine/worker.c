@@ -97,14 +97,18 @@ uint64_t worker_end_turn(struct worker *worker)
     return worker_covered(worker);
 }
 
+bool worker_has_all(const struct client *client)
+{
+    const struct job *job = client->job;
+
+    return client->pending == 0 && !client->waits_for_memory && (job == NULL || job->done);
+}
+
 /* What it was parked for has come. A wake-up may be left from a call that returned without waiting for all it had asked for; the client
  * may wait for something else by now. */
 static bool is_ready(const struct client *client)
 {
-    const struct job *job = client->job;
-
-    return client->parked && !client->waits_for_memory && client->pending == 0 && (job == NULL || job->done) &&
-        (client->waiter == NULL || blocking_is_over(client->waiter));
+    return client->parked && worker_has_all(client) && (client->waiter == NULL || blocking_is_over(client->waiter));
 }
 
 void worker_read_mail(struct worker *worker)
@@ -127,6 +131,8 @@ void worker_read_mail(struct worker *worker)
     }
     if (delivery.memory_came)
         memory_queue_resume(worker);
+    if (worker->synced_first != NULL)
+        blocking_check_synced(worker);
 }
 
 void worker_resume(struct worker *worker, struct client *client)

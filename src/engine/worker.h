@@ -37,6 +37,7 @@ struct worker {
     struct subscribers *subscribers;        /* this worker: of its clients (engine/delivery.h); NULL: there were none yet */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
+    struct waiter *synced_first;    /* this worker: those of its clients that wait for the log to be synced (WAITAOF) */
     struct registry_view *scripts;  /* this worker: engine/scripts.h; NULL until it needs an interpreter */
     _Atomic uint64_t script_memory; /* bytes of that interpreter */
     struct fiber_pool fibers;       /* this worker: of its units */
@@ -83,6 +84,8 @@ void worker_measure_clients(struct worker *worker);
 
 /* Runs the client's parked request again. Whatever wakes a client calls this. On the worker. */
 void worker_resume(struct worker *worker, struct client *client);
+/* Of the loads, the memory and the job that it was parked for nothing is missing. */
+bool worker_has_all(const struct client *client);
 
 void worker_add_client(struct worker *worker, struct client *client);
 /* Unpins, forgets its job. Returns true if the memory may go now; else `discard` is called later. */

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "engine/access.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 #include "engine/transaction.h"
@@ -56,6 +57,7 @@ static void release_memory(struct connection *connection)
     buffer_release(&connection->query);
     reply_release(&connection->writing);
     reply_release(&client->reply);
+    access_set_user(client, NULL);
     mem_free(client->name);
     mem_free(client->lib_name);
     mem_free(client->lib_version);
@@ -188,7 +190,6 @@ void connection_open(struct loop *loop, struct accepted accepted)
     struct engine *engine = loop->engine;
     struct connection *connection = mem_zalloc(sizeof(*connection));
     struct client *client = &connection->client;
-    char *password = config_string(engine->config, CONFIG_REQUIREPASS);
     int failed;
 
     loop_enter_turn(loop);
@@ -200,11 +201,9 @@ void connection_open(struct loop *loop, struct accepted accepted)
     client->id = accepted.id;
     client->fd = accepted.fd;
     client->flags = accepted.is_unix ? CLIENT_UNIX_SOCKET : 0;
-    client->authenticated = password[0] == '\0';
     client->created_ms = client->active_ms = loop->worker.turn.now_ms;
     client->address = socket_address(accepted.fd, accepted.is_unix, true);
     client->local_address = socket_address(accepted.fd, accepted.is_unix, false);
-    mem_free(password);
     if (accepted.is_unix) {
         uv_pipe_init(&loop->uv, &connection->uv.pipe, 0);
         failed = uv_pipe_open(&connection->uv.pipe, accepted.fd);
@@ -214,6 +213,7 @@ void connection_open(struct loop *loop, struct accepted accepted)
     }
     connection->uv.handle.data = connection;
     worker_add_client(&loop->worker, client);
+    access_begin(client);
     turn_count(&loop->worker.turn, STAT_CONNECTIONS, 1);
     if (failed != 0 || loop->stopping) {
         if (failed != 0)

@@ -260,3 +260,14 @@ bool subscriber_first(const struct subscriber *subscriber, enum topic_kind kind,
     *name = topic_name(subscription->topic);
     return true;
 }
+
+bool subscriber_all(const struct subscriber *subscriber, subscriber_test *test, void *context)
+{
+    for (int kind = 0; kind < TOPIC_KINDS; kind++) {
+        for (const struct subscription *at = subscriber->of[kind].first; at != NULL; at = at->next_of_subscriber) {
+            if (!test(context, (enum topic_kind)kind, topic_name(at->topic)))
+                return false;
+        }
+    }
+    return true;
+}

@@ -44,6 +44,10 @@ size_t subscriber_count(const struct subscriber *subscriber, enum topic_kind kin
 /* The name of its oldest subscription of that kind; false: it has none. Borrowed until that ends. */
 bool subscriber_first(const struct subscriber *subscriber, enum topic_kind kind, struct bytes *name);
 
+/* True if the test holds for each of its subscriptions. */
+typedef bool subscriber_test(void *context, enum topic_kind kind, struct bytes name);
+bool subscriber_all(const struct subscriber *subscriber, subscriber_test *test, void *context);
+
 /* Delivers all that was posted so far to one subscriber. */
 void subscriber_catch_up(struct subscribers *subscribers, struct subscriber *subscriber);
 

@@ -180,7 +180,7 @@ bench: deps-test
 clients: deps-test
 	@$(MAKE) --no-print-directory server
 	@tests/clients/run $(BUILD) $(SUITES)
-# The user brings the source tree: nothing of it is here. FILES selects files of the suite: unit/type, unit/expire ...
+# The user brings the source tree: this project has no part of it. FILES selects files of the suite: unit/type, unit/expire ...
 redis-suite:
 	@$(MAKE) --no-print-directory server
 	@tests/redis-suite/run --build $(BUILD) --suite "$(SUITE)" $(FILES)

@@ -126,6 +126,7 @@ void call_wait(struct call *call, const struct call_wait *wait)
     copy = arena_alloc(call->arena, sizeof(*copy));
     *copy = *wait;
     call->wait = copy;
+    call->client->retry_ms = wait->retry_ms;
 }
 
 /* `ms` after the time at which the request first ran. False: an error was replied. */

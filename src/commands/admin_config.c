@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "engine/engine.h"
 #include "stats/error_stats.h"
+#include "stats/waits.h"
 
 struct found {
     struct call *call;
@@ -64,6 +65,7 @@ void config_resetstat_command(struct call *call)
 {
     engine_reset_stats(call->engine);
     error_stats_reset(call->engine->errors);
+    waits_reset(call->engine->waits);
     reply_ok(call->reply);
 }
 

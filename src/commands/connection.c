@@ -94,14 +94,14 @@ void reset_command(struct call *call)
     struct client *client = call->client;
 
     client->flags &= ~(uint32_t)(CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_NO_TOUCH | CLIENT_NO_EVICT);
+    client_memory_note_exempt(client);
     transaction_end(client);
     monitor_end(client);
     delivery_unsubscribe_all(client);
     tracking_turn_off(client);
     client->db = 0;
     client->authenticated = !needs_password(call);
-    mem_free(client->name);
-    client->name = NULL;
+    client_set_text(client, &client->name, bytes_of(NULL, 0));
     call->reply->protocol = 2;
     reply_status(call->reply, BYTES("RESET"));
 }
@@ -181,7 +181,7 @@ void hello_command(struct call *call)
         return;
     }
     if (hello.name != NULL)
-        client_set_text(&call->client->name, *hello.name);
+        client_set_text(call->client, &call->client->name, *hello.name);
     if (hello.protocol != 0)
         call->reply->protocol = (int)hello.protocol;
     reply_hello(call);

@@ -48,7 +48,15 @@ enum run_result execute_once(struct call *call, struct worker *worker);
 
 /* execute_note.c: slow log, latency events, error statistics. */
 
+/* The client's call is parked, and not by a blocking command. */
+void execute_note_parked(struct client *client);
+/* It runs again. */
+void execute_note_resumed(struct client *client, int64_t now_us);
+/* The client's call has ended that had waited. */
+void execute_note_waits(struct call *call);
+
 void execute_note_call(struct call *call, int64_t us);
+void execute_note_keys(struct call *call, int64_t ns);      /* for HOTKEYS */
 void execute_note_error(struct call *call);
 
 /* execute_refuse.c */

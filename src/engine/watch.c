@@ -93,6 +93,7 @@ void watch_add(struct call *call, const struct key *key)
         table->client_count++;
     transaction->watches = watch;
     transaction->watch_count++;
+    transaction->watch_size += sizeof(*watch) + watch->size;
     table->watch_count++;
     link_watch(watch, &table->lists[partition->index]);
     event_count_listener(call->engine, 1);
@@ -125,6 +126,7 @@ void watch_end(struct client *client)
         mem_free(watch);
     }
     transaction->watch_count = 0;
+    transaction->watch_size = 0;
     transaction->is_broken = false;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "engine/access.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 #include "engine/transaction.h"
@@ -17,7 +18,6 @@
 enum {
     ADDRESS_SIZE = 128,
     IDLE_MS = 2000,
-    COUNTED_SMALL = 16 * 1024,      /* a client is not closed for the growth of buffers smaller than this */
 };
 
 static char *socket_address(int fd, bool is_unix, bool peer)
@@ -57,6 +57,7 @@ static void release_memory(struct connection *connection)
     buffer_release(&connection->query);
     reply_release(&connection->writing);
     reply_release(&client->reply);
+    access_set_user(client, NULL);
     mem_free(client->name);
     mem_free(client->lib_name);
     mem_free(client->lib_version);
@@ -92,8 +93,6 @@ void connection_close(struct connection *connection)
     if (connection->closing)
         return;
     connection->closing = true;
-    worker_count_buffers(&connection->loop->worker, -(int64_t)connection->counted);
-    connection->counted = 0;
     loop_unqueue(connection);
     loop_leave_room(connection);
     loop_leave_handshakes(connection);
@@ -117,24 +116,39 @@ static uint64_t shares_alone(const struct reply *reply)
     return size;
 }
 
+/* What waits for the log alone is not the client's doing. */
+static uint64_t replies_memory(const struct connection *connection)
+{
+    const struct reply *reply = &connection->client.reply;
+    uint64_t size = 0;
+
+    if (reply->out.size == 0 || !connection_waits_for_log(connection))
+        size += reply->out.capacity;
+    if (reply->share_count > 0 && !connection_waits_for_log(connection))
+        size += shares_alone(reply);
+    return size;
+}
+
+/* Of replies that were given to the kernel. */
+static uint64_t writing_memory(const struct reply *writing)
+{
+    return writing->out.capacity + (writing->share_count > 0 ? shares_alone(writing) : 0);
+}
+
 void connection_count_memory(struct connection *connection)
 {
-    const struct reply *reply = &connection->client.reply, *writing = &connection->writing;
-    uint64_t now = connection->query.capacity + reply->out.capacity + writing->out.capacity, before = connection->counted;
+    struct client *client = &connection->client;
+    const struct request_parser *parser = &connection->parser;
+    uint64_t buffers;
 
     if (connection->closing)
         return;
-    now += transaction_size(&connection->client);
+    client->output_memory = connection->write_busy ? writing_memory(&connection->writing) : 0;
+    client->output_parts = connection->write_busy ? 1 + connection->writing.share_count : 0;
+    buffers = connection->query.capacity + replies_memory(connection) + writing_memory(&connection->writing) + transaction_size(client);
     if (connection->tls != NULL)
-        now += connection_tls_memory(connection);
-    if (reply->share_count + writing->share_count > 0)
-        now += shares_alone(reply) + shares_alone(writing);
-    if (now == before)
-        return;
-    connection->counted = now;
-    worker_count_buffers(&connection->loop->worker, (int64_t)(now - before));
-    if (now > before && now > COUNTED_SMALL)
-        loop_relieve(connection->loop);
+        buffers += connection_tls_memory(connection);
+    client_memory_set(client, sizeof(*connection) + buffers - transaction_size(client) + request_memory(parser), buffers);
 }
 
 void connection_mark_dirty(struct connection *connection)
@@ -196,7 +210,6 @@ void connection_open(struct loop *loop, struct accepted accepted)
     struct engine *engine = loop->engine;
     struct connection *connection = mem_zalloc(sizeof(*connection));
     struct client *client = &connection->client;
-    char *password = config_string(engine->config, CONFIG_REQUIREPASS);
     int failed;
 
     loop_enter_turn(loop);
@@ -208,11 +221,9 @@ void connection_open(struct loop *loop, struct accepted accepted)
     client->id = accepted.id;
     client->fd = accepted.fd;
     client->flags = accepted.is_unix ? CLIENT_UNIX_SOCKET : 0;
-    client->authenticated = password[0] == '\0';
     client->created_ms = client->active_ms = loop->worker.turn.now_ms;
     client->address = socket_address(accepted.fd, accepted.is_unix, true);
     client->local_address = socket_address(accepted.fd, accepted.is_unix, false);
-    mem_free(password);
     if (accepted.is_unix) {
         uv_pipe_init(&loop->uv, &connection->uv.pipe, 0);
         failed = uv_pipe_open(&connection->uv.pipe, accepted.fd);
@@ -222,6 +233,7 @@ void connection_open(struct loop *loop, struct accepted accepted)
     }
     connection->uv.handle.data = connection;
     worker_add_client(&loop->worker, client);
+    access_begin(client);
     turn_count(&loop->worker.turn, STAT_CONNECTIONS, accepted.is_tls ? 0 : 1);       /* with TLS: after its handshake */
     if (failed != 0 || loop->stopping) {
         if (failed != 0)

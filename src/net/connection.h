@@ -34,7 +34,6 @@ struct connection {
     bool waits_for_room;            /* in loop->room, in the middle of a request */
     bool waits_for_handshake;       /* in loop->handshakes */
     struct connection *prev_queued, *next_queued;   /* in one of the three */
-    uint64_t counted;               /* bytes of its buffers, as they are in the worker's sum */
     bool in_dirty;
     struct connection *next_dirty;
     bool closing;

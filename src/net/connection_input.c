@@ -5,7 +5,7 @@
  *   nothing          read on; a visit runs a bounded number of requests, and the rest has its turn after the other clients (loop->backlog)
  *   memory, a key    (parked) read on until a small buffer is full, then not any more: the client's own writes block
  *   its own output   (more than loop->output_max is pending) read on, not run, so that a client that writes a whole pipeline before
- *                    it reads a reply does not block for ever; within the memory that all clients may take (loop_relieve).
+ *                    it reads a reply does not block for ever; within the memory that all clients may take.
  *                    Before AUTH it is not read on
  */
 #include "net/connection_private.h"
@@ -13,6 +13,7 @@
 #include <poll.h>
 
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 
@@ -107,6 +108,28 @@ enum run_end {
     RUN_CLOSING,
 };
 
+/* More than a step of output is pending: a client that does not read waits, or only for its next turn, so that its memory is counted. */
+static enum run_end pause_for_output(const struct connection *connection, uint64_t pending_before, uint64_t output_max)
+{
+    const struct loop *loop = connection->loop;
+    uint64_t pending = connection_output_pending(connection);
+
+    if (LIKELY(pending <= output_max))
+        return RUN_NEEDS_MORE;
+    if (!loop->closes_large || connection_waits_for_log(connection) || !connection->client.authenticated)
+        return RUN_OUTPUT_FULL;
+    return pending - pending_before > output_max ? RUN_VISIT_OVER : RUN_NEEDS_MORE;
+}
+
+/* What its last request has left in memory besides replies counts before the next one runs. */
+static void count_state(struct connection *connection)
+{
+    const struct client *client = &connection->client;
+
+    if (UNLIKELY(connection->loop->closes_large) && (client->transaction != NULL || client->listener != NULL || client->tracker != NULL))
+        connection_count_memory(connection);
+}
+
 static bool is_leaving(const struct connection *connection)
 {
     return connection->closing || connection->client.flags & (CLIENT_CLOSE_AFTER_REPLY | CLIENT_CLOSE_NOW);
@@ -128,6 +151,7 @@ static enum run_end run_requests(struct connection *connection, const char *data
     struct client *client = &connection->client;
     uint64_t output_max = connection_output_max(connection);
     size_t at = 0;
+    uint64_t pending_before = connection_output_pending(connection);
     bool more = true;
     int run = 0;
 
@@ -144,14 +168,15 @@ static enum run_end run_requests(struct connection *connection, const char *data
             struct ahead *ahead = &loop->ahead[i];
             bool is_long = ahead->arg_count > LOOP_BATCH_ARGS || connection->parser.inline_text.size > 0;
             const struct bytes *args = is_long && i == count - 1 ? connection->parser.args : ahead->args;
-            enum run_end end = RUN_NEEDS_MORE;
+            enum run_end end;
 
             if (ahead->arg_count < 0) {
                 protocol_error(connection);
                 return RUN_CLOSING;
             }
-            if (connection_output_pending(connection) > output_max)
-                end = RUN_OUTPUT_FULL;
+            end = pause_for_output(connection, pending_before, output_max);
+            if (end != RUN_NEEDS_MORE)
+                ;
             else if (run++ >= VISIT_REQUESTS || ahead->begins > VISIT_BYTES)
                 end = RUN_VISIT_OVER;
             else if (engine_run(&loop->worker, client, args, ahead->arg_count) == RUN_PARKED)
@@ -166,6 +191,7 @@ static enum run_end run_requests(struct connection *connection, const char *data
             }
             if (client->large_count > 0)
                 end_large(connection);
+            count_state(connection);
             if (is_leaving(connection))
                 return RUN_CLOSING;
         }
@@ -193,6 +219,16 @@ void connection_set_reading(struct connection *connection, bool wanted)
         uv_read_stop(&connection->uv.stream);
 }
 
+/* While a large argument is being received it is the query, as in Redis. */
+static void note_large(struct connection *connection)
+{
+    struct client *client = &connection->client;
+    size_t room, received = request_large_received(&connection->parser, &room);
+
+    client->query_size = received;
+    client->arguments_size = connection->parser.large_size - received - room;
+}
+
 /* A large argument counts against the memory there is before it is read: it gets memory of its own, of just its size. False: it has to
  * wait for that. */
 static bool receive_large(struct connection *connection)
@@ -204,8 +240,7 @@ static bool receive_large(struct connection *connection)
         return false;
     query->size = connection->query_at +
         request_large_begin(parser, query->data + connection->query_at, query->size - connection->query_at);
-    connection->client.query_size = query->size - connection->query_at;
-    connection->client.arguments_size = parser->large_size;
+    note_large(connection);
     return true;
 }
 
@@ -215,6 +250,7 @@ bool connection_let_in(struct connection *connection)
         return false;
     loop_leave_room(connection);
     connection_set_reading(connection, true);
+    connection_count_memory(connection);
     return true;
 }
 
@@ -242,7 +278,6 @@ static void settle(struct connection *connection, enum run_end end)
         if (end == RUN_NEEDS_MORE || client->waiter != NULL)
             client->flags |= CLIENT_CLOSE_AFTER_REPLY;
         connection_mark_dirty(connection);
-        connection_count_memory(connection);
         return;
     }
     if (end == RUN_NEEDS_MORE && request_large_wanted(&connection->parser) > 0 && !receive_large(connection)) {
@@ -252,7 +287,6 @@ static void settle(struct connection *connection, enum run_end end)
     }
     connection_set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < read_size(connection)) &&
         (end != RUN_OUTPUT_FULL || client->authenticated));
-    connection_count_memory(connection);
 }
 
 /* Moves what has not run yet to the buffer's begin. */
@@ -349,7 +383,7 @@ static bool is_over_query_limit(struct connection *connection)
         connection_mark_dirty(connection);
         return true;
     }
-    if (client->query_size + client->arguments_size <= (uint64_t)config_number(loop->engine->config, CONFIG_CLIENT_QUERY_BUFFER_LIMIT))
+    if (connection->query.size - connection->query_at + connection->parser.large_size <= (uint64_t)config_number(loop->engine->config, CONFIG_CLIENT_QUERY_BUFFER_LIMIT))
         return false;
     log_write(loop->engine->log, LOG_LEVEL_WARNING, "Closing client that reached max query buffer length: id=%llu addr=%s",
         (unsigned long long)client->id, client->address);
@@ -434,7 +468,10 @@ void connection_received(struct connection *connection, size_t got, const uv_buf
         buffer_append(&connection->query, buffer->base + done, got - done);     /* what was not run */
         settle(connection, end);
     } else if (buffer->base < connection->query.data || buffer->base >= connection->query.data + connection->query.capacity) {
-        if (request_large_add(&connection->parser, got))
+        bool is_complete = request_large_add(&connection->parser, got);
+
+        note_large(connection);
+        if (is_complete)
             connection_process(connection);
     } else {
         connection->query.size += got;

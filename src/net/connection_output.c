@@ -196,6 +196,20 @@ static uint64_t lsn_to_wait_for(const struct client *client, bool log_failing)
     return client->lsn_written > client->lsn_delivered ? client->lsn_written : client->lsn_delivered;
 }
 
+bool connection_waits_for_log(const struct connection *connection)
+{
+    return connection->client.lsn_needed > worker_covered(&connection->loop->worker);
+}
+
+/* Requests that waited because of its output. */
+static bool may_go_on(const struct connection *connection)
+{
+    if (!connection->output_full)
+        return false;
+    return connection_output_pending(connection) <= connection_output_max(connection) / 2 ||
+           (connection->loop->closes_large && connection->client.authenticated && !connection_waits_for_log(connection));
+}
+
 bool connection_flush(struct connection *connection, uint64_t covered, bool log_failing)
 {
     struct client *client = &connection->client;
@@ -204,22 +218,23 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
         connection_free_if_done(connection);
         return true;
     }
-    if (client->reply.out.size > 0 && lsn_to_wait_for(client, log_failing) > covered)
-        return false;
-    if (connection->write_busy) {
+    if (client->reply.out.size > client->reply_peak)
+        client->reply_peak = client->reply.out.size;
+    if (client->reply.out.size > 0 && lsn_to_wait_for(client, log_failing) > covered) {
         connection_count_memory(connection);
-        if (!connection->closing)
-            connection_check_output(connection);
-        return true;                /* on_written comes back to it */
+        return connection->closing;
     }
-    if (client->reply.out.size > 0)
-        send_replies(connection);
+    if (client->reply.out.size > 0 && !connection->write_busy)
+        send_replies(connection);   /* else on_written comes back to it */
     if (connection->closing)
         return true;
+    connection_check_output(connection);        /* first: another client need not be closed for the memory of this one */
     connection_count_memory(connection);
+    if (connection->closing)
+        return true;
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY && !connection->write_busy)
         connection_close(connection);
-    else if (connection->output_full && connection_output_pending(connection) <= connection_output_max(connection) / 2)
+    else if (may_go_on(connection))
         loop_queue(connection);     /* the client reads: it may ask for more */
     return true;
 }
@@ -244,6 +259,7 @@ void connection_check_stalled(struct connection *connection)
 
 void connection_trim_output(struct connection *connection)
 {
+    connection->client.reply_peak = 0;
     if (connection->client.reply.out.size == 0)
         buffer_release(&connection->client.reply.out);
     if (!connection->write_busy)

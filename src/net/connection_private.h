@@ -24,6 +24,8 @@ void connection_trim_input(struct connection *connection);
 void connection_check_output(struct connection *connection);        /* client-output-buffer-limit: may close it */
 void connection_check_stalled(struct connection *connection);       /* about once a second */
 void connection_trim_output(struct connection *connection);
+/* Its output waits for the log. */
+bool connection_waits_for_log(const struct connection *connection);
 enum { CONNECTION_PIECES_MAX = 64 };                                /* of one write */
 /* The pieces of what `reply` has to send after its first `from` bytes. Returns their number. */
 unsigned connection_collect(const struct reply *reply, uint64_t from, uv_buf_t pieces[CONNECTION_PIECES_MAX]);
@@ -59,8 +61,8 @@ size_t connection_tls_memory(const struct connection *connection);
 
 /* connection.c */
 void connection_refuse_protected(struct connection *connection);    /* the error of protected mode */
-/* After anything that may have changed what its buffers take: keeps the loop's sum, and closes a client when all of them
- * together take too much (loop_relieve). */
+/* After anything that may have changed what it takes: closes clients, perhaps this one, when all of them together take too
+ * much (engine/client_memory.h). */
 void connection_count_memory(struct connection *connection);
 void connection_free_if_done(struct connection *connection);
 

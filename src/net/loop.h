@@ -47,6 +47,8 @@ struct loop {
     /* As of this turn's begin, by how many clients share the memory: */
     size_t read_size;               /* bytes that are read from a client at once */
     uint64_t output_max;            /* a client's next request waits while more of its output is pending */
+    bool closes_large;              /* maxmemory-clients is given: it waits only for the log and for other clients' turns, and the largest
+                                     * clients are closed */
     uint64_t turn_output;           /* bytes of replies that this turn has gathered, about */
     struct ahead ahead[LOOP_BATCH];
     int64_t next_client_check_ms;
@@ -98,9 +100,6 @@ void loop_leave_handshakes(struct connection *connection);
 void loop_wait_for_room(struct connection *connection);
 void loop_leave_room(struct connection *connection);
 
-/* While the buffers of all clients of the server take more than maxmemory-clients says, closes the client with the largest ones; or
- * asks the loop whose clients take most to do it. A single large reply is not enough for that. */
-void loop_relieve(struct loop *loop);
 /* Closes it because there is no memory: logged and counted. */
 void loop_evict(struct connection *connection, const char *why);
 

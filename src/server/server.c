@@ -7,17 +7,20 @@
 #include <sys/syslog.h>
 #include <unistd.h>
 
+#include "acl/acl.h"
+#include "acl/acl_log.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/version.h"
+#include "commands/client_line.h"
 #include "engine/blocking.h"
-#include "engine/running_scripts.h"
-#include "engine/watch.h"
 #include "engine/client_ids.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
+#include "engine/running_scripts.h"
 #include "engine/tracking.h"
+#include "engine/watch.h"
 #include "lifecycle/import.h"
 #include "lifecycle/lifecycle.h"
 #include "lifecycle/provenance.h"
@@ -37,7 +40,9 @@
 #include "server/tuning.h"
 #include "stats/error_stats.h"
 #include "stats/latency.h"
+#include "stats/hot_keys.h"
 #include "stats/slowlog.h"
+#include "stats/waits.h"
 
 enum { JOB_THREADS = 2 };
 
@@ -48,6 +53,15 @@ static void rename_one(void *context, const struct bytes *words, int count)
     if (count == 2 && command_rename(server->engine.commands, words[0], words[1]) != STATUS_OK)
         log_write(server->engine.log, LOG_LEVEL_WARNING, "rename-command: there is no command '%.*s', or the new name is taken",
             (int)words[0].size, words[0].data);
+}
+
+/* Without the end of the line. */
+static void describe_client(struct buffer *out, const struct call *call)
+{
+    struct line_caller caller = line_caller_of(call);
+
+    client_line(out, call->requester, &caller, call->turn->now_ms);
+    out->size--;
 }
 
 static void ring_worker(void *context, int worker)
@@ -65,6 +79,9 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), (int)config_number(config, CONFIG_DATABASES), seed);
     engine->commands = command_table_create(families_of_commands());
     config_lines(config, CONFIG_RENAME_COMMAND, rename_one, server);
+    engine->acl = acl_create(engine->commands);
+    engine->acl_log = acl_log_create();
+    engine->describe_client = describe_client;
     engine->lazy_free = lazy_free_create(engine->meter);
     engine->jobs = job_pool_create(engine, JOB_THREADS);
     engine->watches = watch_table_create(engine);
@@ -73,8 +90,10 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->running_scripts = running_scripts_create();
     engine->reply_running_script = running_scripts_reply;
     engine->slowlog = slowlog_create();
+    engine->hot_keys = hot_keys_create(&engine->partitions->seed);
     engine->latency = latency_create();
     engine->errors = error_stats_create();
+    engine->waits = waits_create();
     lifecycle_create(engine);
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
@@ -298,13 +317,17 @@ static void take_down(struct server *server)
     lazy_free_destroy(engine->lazy_free);
     running_scripts_destroy(engine->running_scripts);
     registry_destroy(engine->scripts);
+    acl_destroy(engine->acl);
+    acl_log_destroy(engine->acl_log);
     tier_close(engine->tier);
     partitions_destroy(engine->partitions);
     command_table_destroy(engine->commands);
     info_stop(engine);
     slowlog_destroy(engine->slowlog);
+    hot_keys_destroy(engine->hot_keys);
     latency_destroy(engine->latency);
     error_stats_destroy(engine->errors);
+    waits_destroy(engine->waits);
     mem_free(engine->workers);
     mem_free(server->loops);
 }

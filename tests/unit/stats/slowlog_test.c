@@ -45,7 +45,7 @@ static void note(struct slowlog *slowlog, size_t max_len, const char *word, int6
 {
     struct bytes args[] = { bytes_of_string(word) };
 
-    slowlog_note(slowlog, max_len, args, 1, us, 1000, "1.2.3.4:5", NULL);
+    slowlog_note(slowlog, max_len, &(struct slow_call){ args, 1, us, 1000, "1.2.3.4:5", NULL, bytes_of(NULL, 0) });
 }
 
 static void the_newest_is_first_and_the_oldest_is_dropped(void **state)
@@ -106,7 +106,7 @@ static void long_arguments_are_truncated_with_a_note(void **state)
 
     memset(full, 'x', sizeof(full));
     memset(more, 'y', sizeof(more));
-    slowlog_note(slowlog, 8, args, 4, 5, 6, "a", "the name");
+    slowlog_note(slowlog, 8, &(struct slow_call){ args, 4, 5, 6, "a", "the name", bytes_of(NULL, 0) });
     slowlog_each(slowlog, 8, see, seen);
     assert_int_equal(seen->entries[0].arg_count, 4);
     snprintf(expected, sizeof(expected), "%.128s", full);
@@ -126,8 +126,8 @@ static void many_arguments_are_truncated_with_their_number(void **state)
 
     for (int i = 0; i < 33; i++)
         args[i] = BYTES("w");
-    slowlog_note(slowlog, 8, args, 33, 5, 6, NULL, NULL);
-    slowlog_note(slowlog, 8, args, 32, 5, 6, NULL, NULL);
+    slowlog_note(slowlog, 8, &(struct slow_call){ args, 33, 5, 6, NULL, NULL, bytes_of(NULL, 0) });
+    slowlog_note(slowlog, 8, &(struct slow_call){ args, 32, 5, 6, NULL, NULL, bytes_of(NULL, 0) });
     slowlog_each(slowlog, 8, see, seen);
     assert_int_equal(seen->entries[0].arg_count, 32);
     assert_string_equal(seen->args[0][31], "w");

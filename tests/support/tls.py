@@ -191,8 +191,7 @@ class RawClient:
         self.function("SSL_set_bio", None)(self.tls, self.incoming, self.outgoing)
         self.function("SSL_set_connect_state", None)(self.tls)
         self.socket = socket.socket()
-        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):             # small, so that they are soon full
-            self.socket.setsockopt(socket.SOL_SOCKET, option, 32768)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)        # small, so that it is soon full
         self.socket.settimeout(30)
         self.socket.connect(("127.0.0.1", port))
         self.buffer = ctypes.create_string_buffer(1 << 17)

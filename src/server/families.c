@@ -21,6 +21,7 @@ const struct command *const *families_of_commands(void)
         stream_commands,
         keys_commands,
         connection_commands,
+        acl_commands,
         client_commands,
         command_commands,
         transaction_commands,

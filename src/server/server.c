@@ -14,6 +14,7 @@
 #include "base/message.h"
 #include "base/version.h"
 #include "commands/client_line.h"
+#include "commands/users.h"
 #include "engine/blocking.h"
 #include "engine/client_ids.h"
 #include "engine/lazy_free.h"
@@ -398,7 +399,7 @@ int server_run(struct config *config, const char *executable, const char *restor
     info_start(engine);
     if (engine->tier != NULL)
         tier_start(engine->tier, engine->partitions);
-    if (opening_restore_image(&server->opening)) {
+    if (users_load(engine) && opening_restore_image(&server->opening)) {
         watch_signals(server);
         open_sockets(server);
     }

@@ -19,7 +19,6 @@ struct acl *acl_create(const struct command_table *commands)
 
     mutex_init(&acl->lock);
     acl->commands = commands;
-    acl->log = acl_log_create();
     acl->first = user_create(BYTES("default"), rules_create_unlimited(commands));
     acl->users = mem_alloc(sizeof(*acl->users));
     acl->users[0] = acl->first;
@@ -34,14 +33,8 @@ void acl_destroy(struct acl *acl)
     for (size_t i = 0; i < acl->user_count; i++)
         acl_user_release(acl->users[i]);
     mem_free(acl->users);
-    acl_log_destroy(acl->log);
     mutex_release(&acl->lock);
     mem_free(acl);
-}
-
-struct acl_log *acl_log_of(struct acl *acl)
-{
-    return acl->log;
 }
 
 size_t acl_place(const struct acl *acl, struct bytes name, bool *found)

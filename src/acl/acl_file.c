@@ -1,10 +1,16 @@
 #include "acl/acl_file.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "acl/acl_private.h"
 #include "acl/describe.h"
+#include "base/file.h"
 #include "base/mem.h"
+#include "base/random.h"
 
 struct reading {
     struct acl *acl;
@@ -216,4 +222,24 @@ void acl_file_print(struct buffer *out, struct acl *acl)
         acl_user_release(users[i]);
     }
     mem_free(users);
+}
+
+int acl_file_write(const char *path, struct bytes text)
+{
+    struct buffer aside = { 0 };
+    struct stat old;
+    struct file_replacement place = { .dir = AT_FDCWD, .path = path, .mode = stat(path, &old) == 0 ? old.st_mode & 07777 : 0 };
+    enum status status;
+    uint32_t unique;        /* several clients may save at once */
+    bool renamed;
+    int error;
+
+    random_system(&unique, sizeof(unique));
+    buffer_append_format(&aside, "%s.temp-%d-%u", path, (int)getpid(), unique);
+    buffer_append_u8(&aside, 0);
+    place.aside = aside.data;
+    status = file_replace(disk_system(), &place, text, &renamed);
+    error = errno;
+    buffer_release(&aside);
+    return status == STATUS_OK ? 0 : error != 0 ? error : EIO;
 }

@@ -18,10 +18,13 @@
 bool acl_file_read(struct acl *acl, const char *file_name, struct bytes text, bool channels_by_default, struct acl_user ***users,
     size_t *count, struct buffer *error);
 
+/* Replaces the file, which keeps its mode; see file_replace. Returns 0 or an errno value. */
+int acl_file_write(const char *path, struct bytes text);
+
 /* Appends the whole file for the users as they are now. */
 void acl_file_print(struct buffer *out, struct acl *acl);
 
-/* What is wrong with a name; NULL: nothing. */
+/* No white space, no NUL. */
 bool acl_name_is_valid(struct bytes name);
 
 #endif

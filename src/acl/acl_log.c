@@ -18,6 +18,7 @@ struct acl_log {
     struct node *newest, *oldest;   /* lock, like the fields below */
     size_t count;
     uint64_t next_id;
+    uint64_t totals[ACL_LOG_AUTH + 1];
 };
 
 struct acl_log *acl_log_create(void)
@@ -113,6 +114,7 @@ void acl_log_note(struct acl_log *log, size_t max_len, const struct acl_log_even
     struct node *node;
 
     mutex_lock(&log->lock);
+    log->totals[event->reason]++;
     node = find_alike(log, event);
     if (node != NULL)
         unlink_node(log, node);
@@ -145,6 +147,27 @@ size_t acl_log_each(struct acl_log *log, size_t count_max, acl_log_visit *visit,
     }
     mutex_unlock(&log->lock);
     return count;
+}
+
+uint64_t acl_log_total(struct acl_log *log, enum acl_log_reason reason)
+{
+    uint64_t total;
+
+    if (log == NULL)
+        return 0;
+    mutex_lock(&log->lock);
+    total = log->totals[reason];
+    mutex_unlock(&log->lock);
+    return total;
+}
+
+void acl_log_reset_totals(struct acl_log *log)
+{
+    if (log == NULL)
+        return;
+    mutex_lock(&log->lock);
+    memset(log->totals, 0, sizeof(log->totals));
+    mutex_unlock(&log->lock);
 }
 
 const char *acl_log_reason_name(enum acl_log_reason reason)

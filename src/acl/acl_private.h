@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "acl/acl.h"
-#include "acl/acl_log.h"
 #include "acl/rules_private.h"
 #include "base/mutex.h"
 
@@ -19,7 +18,6 @@ struct acl_user {
 
 struct acl {
     const struct command_table *commands;
-    struct acl_log *log;
     struct acl_user *first;                 /* `default`; immutable */
     struct mutex lock;
     struct acl_user **users;                /* lock; held, in the order of their names */

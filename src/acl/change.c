@@ -1,8 +1,12 @@
 #include "acl/change.h"
 
+#include <errno.h>
+#include <fcntl.h>
+
 #include "acl/acl_file.h"
 #include "acl/acl_private.h"
 #include "base/check.h"
+#include "base/file.h"
 #include "base/mem.h"
 
 enum kind { SET_USER, REMOVE_USERS, LOAD_USERS };
@@ -127,6 +131,19 @@ struct acl_change *acl_change_load(struct acl *acl, const char *file_name, struc
     return NULL;
 }
 
+struct acl_change *acl_change_load_file(struct acl *acl, const char *path, bool channels_by_default, struct buffer *error)
+{
+    struct buffer text = { 0 };
+    struct acl_change *change = NULL;
+
+    if (file_read_all(disk_system(), AT_FDCWD, path, SIZE_MAX, &text) == STATUS_OK)
+        change = acl_change_load(acl, path, buffer_bytes(&text), channels_by_default, error);
+    else
+        buffer_append_format(error, "Error loading ACLs, opening file '%s': %s", path, strerror(errno));
+    buffer_release(&text);
+    return change;
+}
+
 /* ---- publishing */
 
 static struct acl_rules *replace_rules(struct acl_user *user, struct acl_rules *rules)
@@ -245,6 +262,11 @@ void acl_change_publish(struct acl_change *change)
         publish_load(change);
     change->published = true;
     mutex_unlock(&acl->lock);
+}
+
+size_t acl_change_removed(const struct acl_change *change)
+{
+    return change->user_count;
 }
 
 bool acl_change_closes(const struct acl_change *change, const struct acl_user *user)

@@ -31,11 +31,16 @@ struct acl_change *acl_change_remove(struct acl *acl, const struct bytes *names,
  * it one that may do everything, as in Redis. */
 struct acl_change *acl_change_load(struct acl *acl, const char *file_name, struct bytes text, bool channels_by_default,
     struct buffer *error);
+/* The same, after reading the file. NULL: `error` may also have the reason why it can't be read. Not on a worker: it waits for the disk. */
+struct acl_change *acl_change_load_file(struct acl *acl, const char *path, bool channels_by_default, struct buffer *error);
 /* requirepass: the default user's only password; an empty one means none is needed. */
 struct acl_change *acl_change_require_password(struct acl *acl, struct bytes password);
 
 void acl_change_publish(struct acl_change *change);
 void acl_change_release(struct acl_change *change);                 /* NULL is fine */
+
+/* DELUSER: the number of users. */
+size_t acl_change_removed(const struct acl_change *change);
 
 /* After publishing: clients of this user are to be closed. The same as acl_user_is_removed. */
 bool acl_change_closes(const struct acl_change *change, const struct acl_user *user);

@@ -102,7 +102,7 @@ static bool allows_command(const struct selector *selector, const struct acl_req
     return false;
 }
 
-/* EXISTS, TYPE and others look at a key but read and write nothing of its value: any pattern will do. */
+/* EXISTS, TYPE and others look at a key but neither read nor write its value: any pattern will do. */
 static uint8_t needed_flags(uint32_t key_flags)
 {
     return (uint8_t)((key_flags & KEY_ACCESS ? PATTERN_READ : 0) |

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "acl/acl.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include "commands/client_line.h"
@@ -16,7 +17,8 @@ struct filter {
     int64_t *ids;                   /* NULL: any; else the IDs that LIST ID names */
     size_t id_count;
     char *address, *local_address;  /* NULL: any */
-    bool matches_none;              /* no client matches: a type or user that has none */
+    struct acl_user *user;          /* held; NULL: any */
+    bool matches_none;              /* no client matches: a type that has none */
     uint32_t type_mask, type_flags; /* the flags of a client in the mask must be these */
     int64_t age_s_min;              /* MAXAGE; 0: any */
     bool spare_caller;
@@ -60,6 +62,7 @@ static void filter_release(struct filter *filter)
     mem_free(filter->ids);
     mem_free(filter->address);
     mem_free(filter->local_address);
+    acl_user_release(filter->user);
 }
 
 static void survey_release(struct job *job)
@@ -91,6 +94,8 @@ static bool is_meant(const struct survey *survey, const struct client *client, i
     if (filter->matches_none || (filter->id != 0 && (uint64_t)filter->id != client->id))
         return false;
     if ((client->flags & filter->type_mask) != filter->type_flags)
+        return false;
+    if (filter->user != NULL && client->user != filter->user)
         return false;
     if (filter->ids != NULL && !is_listed(filter, client->id))
         return false;
@@ -338,7 +343,9 @@ static bool parse_kill_option(struct call *call, int arg, struct filter *filter)
         return true;
     }
     if (arg_is(call, arg, "user")) {
-        if (bytes_equal(value, BYTES("default")))
+        acl_user_release(filter->user);
+        filter->user = acl_find(call->engine->acl, value);
+        if (filter->user != NULL)
             return true;
         reply_errorf(call, "ERR No such user '%.*s'", (int)value.size, value.data);
         return false;

@@ -1,6 +1,7 @@
 /* The line of a client in CLIENT LIST and CLIENT INFO. The fields are those of Redis 7.2, in its order. */
 #include "commands/client_line.h"
 
+#include "acl/acl.h"
 #include "base/text.h"
 #include "call/command.h"
 #include "engine/delivery.h"
@@ -110,8 +111,10 @@ void client_line(struct buffer *out, const struct client *client, const struct l
 
     append_identity(out, client, caller, now_ms);
     append_memory(out, client, caller);
-    buffer_append_format(out, " events=%s cmd=%s user=default redir=%lld resp=%d lib-name=%s lib-ver=%s\n", is_written ? "rw" : "r",
-        client->last_command == NULL ? "NULL" : client->last_command->name,
+    buffer_append_format(out, " events=%s cmd=%s user=", is_written ? "rw" : "r",
+        client->last_command == NULL ? "NULL" : client->last_command->name);
+    buffer_append_bytes(out, client->user == NULL ? BYTES("default") : acl_user_name(client->user));
+    buffer_append_format(out, " redir=%lld resp=%d lib-name=%s lib-ver=%s\n",
         tracking_mode(client) & TRACKING_ON ? (long long)tracking_redirect(client) : -1, client->reply.protocol,
         text_or_empty(client->lib_name), text_or_empty(client->lib_version));
 }

@@ -271,6 +271,11 @@ bool access_is_published(struct call *call)
     return call_job(call) != NULL;
 }
 
+const struct acl_change *access_change(struct call *call)
+{
+    return ((const struct publication *)call_job(call))->change;
+}
+
 bool access_publish(struct call *call, struct acl_change *change)
 {
     struct engine *engine = call->engine;

@@ -45,6 +45,7 @@ void access_begin(struct client *client);
  *   reply_ok(call->reply);
  */
 bool access_is_published(struct call *call);
+const struct acl_change *access_change(struct call *call);     /* which is published; only if it is */
 /* Publishes the change and takes it over. True: it is in effect everywhere. */
 bool access_publish(struct call *call, struct acl_change *change);
 /* The same without waiting (requirepass): takes effect at once for new requests. Any worker. */

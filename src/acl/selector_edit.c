@@ -123,7 +123,7 @@ static bool has_first_arg(const struct selector *selector, const struct command 
 /* "+select|0": `bar` is the index of the last "|" in the name. */
 static const char *allow_first_arg(struct selector *selector, const struct command_table *commands, struct bytes name, size_t bar)
 {
-    const struct command *command = command_find_full(commands, bytes_of(name.data, bar));
+    const struct command *command = command_find_own_full(commands, bytes_of(name.data, bar));
     struct bytes word = bytes_of(name.data + bar + 1, name.size - bar - 1);
 
     if (command == NULL)
@@ -157,7 +157,7 @@ static size_t last_bar(struct bytes name)
 /* `name` is in lower case. */
 static const char *apply_command(struct selector *selector, const struct command_table *commands, struct bytes name, bool allowed)
 {
-    const struct command *command = command_find_full(commands, name);
+    const struct command *command = command_find_own_full(commands, name);
     size_t bar = last_bar(name);
 
     if (command == NULL)

@@ -113,6 +113,9 @@ void reply_errorf(struct call *call, const char *format, ...) __attribute__((for
 /* "ERR wrong number of arguments for 'x' command" */
 void reply_wrong_arity(struct call *call);
 
+/* The command's name as the client has sent it, in upper case. */
+struct bytes call_upper_name(struct call *call);
+
 /* Replies the lines of a container's HELP, which end with NULL. */
 void reply_help(struct call *call, const char *const *lines);
 

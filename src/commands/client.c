@@ -184,7 +184,7 @@ void client_help_command(struct call *call)
         "    Closes the connection from that address.",
         "KILL <option> <value> [<option> <value> ...]",
         "    Closes all connections that match all of these options:",
-        "    ADDR <ip:port>, LADDR <ip:port>, ID <client-id>, USER <username>,",
+        "    ADDR <ip:port>, LADDR <ip:port>, ID <client-id>, USER <username>, MAXAGE <seconds>: at least that old,",
         "    TYPE (NORMAL|MASTER|REPLICA|PUBSUB), SKIPME (YES|NO): not this connection, which is the default.",
         "LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <client-id> ...]",
         "    Returns one line for each client.",

@@ -58,7 +58,9 @@ uint64_t client_memory_max(const struct engine *engine)
 
     if (given > 0)
         return given;
-    return memory > 0 ? memory / 2 : UINT64_MAX;
+    if (memory == 0)
+        return UINT64_MAX;
+    return memory / 2 > LIMIT_MIN ? memory / 2 : LIMIT_MIN;
 }
 
 uint64_t client_memory_state(const struct client *client)

@@ -8,7 +8,7 @@
  * largest clients of the server are found without looking at the others, and each is closed by its own worker.
  *
  * maxmemory-clients given: the clients with most memory are closed until all together are within it, as in Redis. 0: the bound is half
- * of maxmemory, and only buffers count; clients wait before they reach it (net/connection_input.c).
+ * of maxmemory, but at least 128 KiB, and only buffers count; clients wait before they reach it (net/connection_input.c).
  */
 #ifndef KELVIN_ENGINE_CLIENT_MEMORY_H
 #define KELVIN_ENGINE_CLIENT_MEMORY_H

@@ -21,7 +21,8 @@ enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_PACED = 8 };
 static inline __attribute__((always_inline)) bool find_command(struct call *call)
 {
     struct engine *engine = call->engine;
-    const struct command *command = command_find(engine->commands, call->args[0]);
+    const struct command *command = LIKELY(!(call->client->flags & CLIENT_REPLAY)) ? command_find(engine->commands, call->args[0])
+        : command_find_logged(engine->commands, call->args[0]);
 
     if (command == NULL) {
         execute_reply_unknown(call);
@@ -32,7 +33,7 @@ static inline __attribute__((always_inline)) bool find_command(struct call *call
         const struct command *child = command_find_child(command, call->args[1]);
 
         if (child == NULL) {
-            execute_reply_unknown_child(call, command);
+            execute_reply_unknown_child(call);
             return false;
         }
         call->command = child;
@@ -402,7 +403,15 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
 
 bool execute_find(struct call *call) { return find_command(call); }
 void execute_find_keys(struct call *call, struct worker *worker) { find_keys(call, worker); }
-bool execute_is_paused(struct call *call, uint32_t flags) { return is_paused(call, flags); }
+
+bool execute_is_paused(struct call *call, uint32_t flags)
+{
+    bool paused = is_paused(call, flags);
+
+    note_paused(call->client, call->engine, paused);
+    return paused;
+}
+
 bool execute_pass_memory_gate(struct call *call, struct worker *worker, uint32_t flags)
 {
     return pass_memory_gate(call, worker, flags);

@@ -62,7 +62,7 @@ void execute_note_error(struct call *call);
 /* execute_refuse.c */
 
 void execute_reply_unknown(struct call *call);
-void execute_reply_unknown_child(struct call *call, const struct command *container);
+void execute_reply_unknown_child(struct call *call);
 /* A script, or a function, runs for too long. */
 void execute_reply_busy(struct call *call, bool is_function);
 /* Asked for monitors and clients that get messages; these are caught up. False: the call is refused, with an error. */

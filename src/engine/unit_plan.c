@@ -229,6 +229,15 @@ static bool visit_load(void *context, const struct planned *key)
     return loading->posted < LOADS_A_ROUND && loading->result != UNIT_CANT_LOAD;
 }
 
+/* One key that is as large can be read by other commands, too. */
+static bool is_too_much(const struct loading *loading)
+{
+    bool is_transaction = loading->call->command->flags & COMMAND_RUNS_QUEUE;
+
+    return loading->limit > 0 && loading->pinned_bytes > loading->limit && needs_all_loaded(loading->call) &&
+           (is_transaction || loading->seen > 1);
+}
+
 enum unit_loading unit_load(struct call *call, struct worker *worker)
 {
     struct loading loading = { .call = call, .worker = worker, .result = UNIT_IS_RESIDENT };
@@ -239,7 +248,7 @@ enum unit_loading unit_load(struct call *call, struct worker *worker)
     visit_keys(call, visit_load, &loading);
     if (loading.result == UNIT_CANT_LOAD) {
         reply_error(call, ERR_TIER_READ);
-    } else if (loading.limit > 0 && loading.pinned_bytes > loading.limit && needs_all_loaded(call)) {
+    } else if (is_too_much(&loading)) {
         loading.result = UNIT_CANT_LOAD;
         reply_errorf(call, "ERR the cold keys of this %s need more than a quarter of maxmemory at once",
             call->command->flags & COMMAND_RUNS_QUEUE ? "transaction" : "call");

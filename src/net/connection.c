@@ -126,7 +126,7 @@ static uint64_t replies_memory(const struct connection *connection)
         size += reply->out.capacity;
     if (reply->share_count > 0 && !connection_waits_for_log(connection))
         size += shares_alone(reply);
-    return size;
+    return size + reply->share_capacity * sizeof(struct reply_share);
 }
 
 /* Of replies that were given to the kernel. */

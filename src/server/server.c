@@ -47,15 +47,6 @@
 
 enum { JOB_THREADS = 2 };
 
-static void rename_one(void *context, const struct bytes *words, int count)
-{
-    struct server *server = context;
-
-    if (count == 2 && command_rename(server->engine.commands, words[0], words[1]) != STATUS_OK)
-        log_write(server->engine.log, LOG_LEVEL_WARNING, "rename-command: there is no command '%.*s', or the new name is taken",
-            (int)words[0].size, words[0].data);
-}
-
 /* Without the end of the line. */
 static void describe_client(struct buffer *out, const struct call *call)
 {
@@ -76,10 +67,11 @@ static void make_engine(struct server *server, struct hash_seed seed)
 {
     struct engine *engine = &server->engine;
     struct config *config = engine->config;
+    struct message message = { "" };
 
     engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), (int)config_number(config, CONFIG_DATABASES), seed);
     engine->commands = command_table_create(families_of_commands());
-    config_lines(config, CONFIG_RENAME_COMMAND, rename_one, server);
+    CHECK(families_rename(engine->commands, config, &message));      /* server_check has passed */
     engine->acl = acl_create(engine->commands);
     engine->acl_log = acl_log_create();
     engine->describe_client = describe_client;
@@ -255,7 +247,7 @@ static void say_hello(struct server *server)
     struct engine *engine = &server->engine;
     char *points;
 
-    log_write(engine->log, LOG_LEVEL_NOTICE, "Kelvin %s (%s build) is starting, pid %d, as Redis %s to its clients", KELVIN_VERSION, KELVIN_BUILD,
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Kelvin %s (%s build) is starting, PID: %d, as Redis %s to its clients", KELVIN_VERSION, KELVIN_BUILD,
         (int)getpid(), REDIS_VERSION);
     if (config_file(engine->config) != NULL)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Configuration loaded from %s", config_file(engine->config));
@@ -360,6 +352,15 @@ static bool open_tier(struct server *server, struct hash_seed *seed)
     };
 
     return opening_tier(&server->opening, &needs, seed);
+}
+
+bool server_check(struct config *config, struct message *message)
+{
+    struct command_table *table = command_table_create(families_of_commands());
+    bool good = families_rename(table, config, message);
+
+    command_table_destroy(table);
+    return good;
 }
 
 int server_run(struct config *config, const char *executable, const char *restore)

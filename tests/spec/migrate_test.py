@@ -210,6 +210,24 @@ class ThereAndBackTest(MigrateCase):
         with other.client() as client:
             self.assertGreater(client.must("HPTTL", "h", "FIELDS", 1, "f")[0], 0)
 
+    @kelvin_only
+    def test_cold_keys_that_are_much_of_the_memory(self):
+        """One key may be as large as other commands can read; many at once are refused before anything is sent."""
+        server = Server({**TIER, "maxmemory": "96mb", "io-threads": 2})
+        self.addCleanup(server.stop)
+        with server.client(timeout=60) as client:
+            client.must("SET", "large", "x" * 30000000)
+            keys = ["k%d" % i for i in range(10)]
+            for key in keys:
+                client.must("SET", key, "x" * 4000000)
+            client.must("TIER", "DEMOTE", "large", *keys)
+            self.assertEqual(client.call("MIGRATE", "127.0.0.1", self.redis.port, "large", 0, PATIENCE), OK)
+            client.must("TIER", "DEMOTE", *keys)
+            self.assertEqual(client.call("MIGRATE", "127.0.0.1", self.redis.port, "", 0, PATIENCE, "KEYS", *keys),
+                             Error(b"ERR the cold keys of this call need more than a quarter of maxmemory at once"))
+            self.assertEqual((client.must("DBSIZE"), self.r.must("DBSIZE")), (10, 1))
+            self.assertEqual(client.call("MIGRATE", "127.0.0.1", self.redis.port, "", 0, PATIENCE, "KEYS", *keys[:3]), OK)
+
     def test_copy_and_replace(self):
         self.c.must("MSET", "a", 1, "b", 2, "c", 3)
         self.assertEqual(self.migrate("COPY", key="a"), OK)

@@ -25,8 +25,8 @@ def canonical(reply):
     text = bytes(reply) if isinstance(reply, bytes) else reply
     if not isinstance(text, bytes):
         return text
-    text = re.sub(rb"^(NOPERM )?(User \S+ has|[Tt]his user has) no permissions to ", rb"\1This user has no permissions to ", text)
-    return re.sub(rb"^NOPERM [Tt]his user has no permissions to access (one of the keys|one of the channels) used as arguments",
+    text = re.sub(rb"^(NOPERM )?(User \S+|\S+ user) has no permissions to ", rb"\1A user has no permissions to ", text)
+    return re.sub(rb"^NOPERM A user has no permissions to access (one of the keys|one of the channels) used as arguments",
                   lambda match: b"NOPERM No permissions to access a " + (b"key" if b"keys" in match.group(1) else b"channel"), text)
 
 

@@ -53,7 +53,8 @@ static bool may_block(struct call *call, const struct read *read)
 {
     if (!(call->client->flags & CLIENT_SCRIPT))
         return true;
-    reply_errorf(call, "ERR %s command is not allowed with BLOCK option from scripts", read->kind == OF_GROUP ? "XREADGROUP" : "XREAD");
+    reply_errorf(call, "ERR %s command is not allowed with BLOCK option from scripts",
+        call_format(call, "%.*s", (int)call->args[0].size, call->args[0].data).data);
     return false;
 }
 

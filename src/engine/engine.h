@@ -115,6 +115,7 @@ struct engine {
     _Atomic uint64_t imported_keys, imported_expired;       /* of an RDB file at the start: put in, and dropped */
     struct pace pace;               /* of requests that take memory; thread-safe */
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
+    _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
     _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
     _Atomic int64_t paused_count;   /* clients whose requests it holds back */

@@ -403,7 +403,15 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
 
 bool execute_find(struct call *call) { return find_command(call); }
 void execute_find_keys(struct call *call, struct worker *worker) { find_keys(call, worker); }
-bool execute_is_paused(struct call *call, uint32_t flags) { return is_paused(call, flags); }
+
+bool execute_is_paused(struct call *call, uint32_t flags)
+{
+    bool paused = is_paused(call, flags);
+
+    note_paused(call->client, call->engine, paused);
+    return paused;
+}
+
 bool execute_pass_memory_gate(struct call *call, struct worker *worker, uint32_t flags)
 {
     return pass_memory_gate(call, worker, flags);

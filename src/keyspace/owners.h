@@ -129,5 +129,8 @@ void owners_claim_all(struct partitions *all, struct claim *claim);
  * the caller's, for both. */
 void partitions_lock_all_unowned(struct partitions *all, struct claim *claim) UNCHECKED_LOCKS;
 void partitions_unlock_all_unowned(struct partitions *all, struct claim *claim) UNCHECKED_LOCKS;
+/* In its place: unlocks them, and the claim goes on to own them all, as a unit does (their owner fields are set), until partitions_give_all. */
+void partitions_unlock_all_owned(struct partitions *all, struct claim *claim) UNCHECKED_LOCKS;
+void partitions_give_all(struct partitions *all, struct claim *claim);
 
 #endif

@@ -12,7 +12,10 @@
 #include "net/sockets.h"
 #include "net/tls.h"
 
-enum { ACCEPT_A_TURN = 1000, PAUSE_MS = 100 };
+enum {
+    ACCEPT_A_TURN = 100,            /* new connections, each some 20 us of work: then clients that are connected have their turn */
+    PAUSE_MS = 100,
+};
 
 enum listen_kind { LISTEN_TCP, LISTEN_TLS, LISTEN_UNIX };
 

@@ -247,7 +247,7 @@ static void say_hello(struct server *server)
     struct engine *engine = &server->engine;
     char *points;
 
-    log_write(engine->log, LOG_LEVEL_NOTICE, "Kelvin %s (%s build) is starting, pid %d, as Redis %s to its clients", KELVIN_VERSION, KELVIN_BUILD,
+    log_write(engine->log, LOG_LEVEL_NOTICE, "Kelvin %s (%s build) is starting, PID: %d, as Redis %s to its clients", KELVIN_VERSION, KELVIN_BUILD,
         (int)getpid(), REDIS_VERSION);
     if (config_file(engine->config) != NULL)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Configuration loaded from %s", config_file(engine->config));

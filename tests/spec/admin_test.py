@@ -30,7 +30,7 @@ class DebugTest(PairCase):
 
     @kelvin_only
     def test_unsupported_subcommands_return_errors(self):
-        for name in ("RELOAD", "SEGFAULT", "PANIC", "LOADAOF", "POPULATE"):
+        for name in ("RESTART", "CRASH-AND-RECOVER", "CHANGE-REPL-ID", "HTSTATS", "REPLYBUFFER", "QUICKLIST-PACKED-THRESHOLD"):
             reply = self.c.call("DEBUG", name)
             self.assertIsInstance(reply, Error)
             self.assertIn(b"not supported", reply)

@@ -386,7 +386,7 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         if (UNLIKELY(client->flags & CLIENT_MULTI) && !(call.command->flags & COMMAND_NOT_QUEUED))
             return end_queued(&call, worker);
         client->last_command = call.command;
-        if (call.command->keys != NULL)
+        if (call.command->keys != NULL && LIKELY(call.keys == NULL))
             find_keys(&call, worker);
         attempt = try_to_run(&call, worker);
     }
@@ -403,7 +403,15 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
 
 bool execute_find(struct call *call) { return find_command(call); }
 void execute_find_keys(struct call *call, struct worker *worker) { find_keys(call, worker); }
-bool execute_is_paused(struct call *call, uint32_t flags) { return is_paused(call, flags); }
+
+bool execute_is_paused(struct call *call, uint32_t flags)
+{
+    bool paused = is_paused(call, flags);
+
+    note_paused(call->client, call->engine, paused);
+    return paused;
+}
+
 bool execute_pass_memory_gate(struct call *call, struct worker *worker, uint32_t flags)
 {
     return pass_memory_gate(call, worker, flags);

@@ -15,12 +15,20 @@ static const char *key_sign(uint8_t flags)
     return flags == PATTERN_READ_WRITE ? "~" : flags == PATTERN_READ ? "%R~" : "%W~";
 }
 
+/* Redis prints "~*" also for "%RW~*" before other patterns, and then refuses to load its own text: nothing may follow "~*". */
 static void print_keys(struct buffer *out, const struct selector *selector)
 {
+    const struct pattern_list *keys = &selector->keys;
+
     if (selector->all_keys)
         buffer_append_string(out, "~*");
-    for (size_t i = 0; i < selector->keys.count; i++)
-        append_pattern(out, key_sign(selector->keys.items[i].flags), selector->keys.items[i].text, i);
+    for (size_t i = 0; i < keys->count; i++) {
+        const char *sign = key_sign(keys->items[i].flags);
+
+        if (i + 1 < keys->count && sign[0] == '~' && bytes_equal(keys->items[i].text, BYTES("*")))
+            sign = "%RW~";
+        append_pattern(out, sign, keys->items[i].text, i);
+    }
 }
 
 static void print_channels(struct buffer *out, const struct selector *selector)

@@ -87,6 +87,7 @@ bool acl_rules_need_no_password(const struct acl_rules *rules)
 enum acl_verdict acl_check(const struct acl_rules *rules, const struct acl_request *request, int *argument)
 {
     enum acl_verdict worst = ACL_DENIED_COMMAND;
+    int furthest = 0;
 
     *argument = 0;
     for (size_t i = 0; i < rules->selector_count; i++) {
@@ -95,11 +96,12 @@ enum acl_verdict acl_check(const struct acl_rules *rules, const struct acl_reque
 
         if (verdict == ACL_ALLOWED)
             return verdict;
-        if (verdict > worst || (verdict == worst && denied > *argument)) {
+        if (verdict > worst || (verdict == worst && denied > furthest)) {
             worst = verdict;
-            *argument = denied;
+            furthest = denied;
         }
     }
+    *argument = furthest;
     return worst;
 }
 

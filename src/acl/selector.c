@@ -80,7 +80,8 @@ static bool pattern_matches(const struct pattern *pattern, struct bytes text)
     case PATTERN_LITERAL:
         return bytes_equal(pattern->text, text);
     case PATTERN_PREFIX:
-        return text.size >= size - 1 && memcmp(text.data, pattern->text.data, size - 1) == 0;
+        /* A star does not match an empty text, as in Redis' matcher. */
+        return text.size > 0 && text.size >= size - 1 && memcmp(text.data, pattern->text.data, size - 1) == 0;
     case PATTERN_ANY:
         break;
     }

@@ -256,10 +256,11 @@ static const char *apply_key_rule(struct selector *selector, struct bytes rule)
             "Try 'resetkeys' to start with an empty list of patterns";
     while (rule.data[0] == '%' && at < rule.size && rule.data[at] != '~') {
         char letter = (char)toupper((unsigned char)rule.data[at++]);
+        uint8_t flag = letter == 'R' ? PATTERN_READ : letter == 'W' ? PATTERN_WRITE : 0;
 
-        if (letter != 'R' && letter != 'W')
+        if (flag == 0 || flags & flag)
             return SYNTAX;
-        flags |= letter == 'R' ? PATTERN_READ : PATTERN_WRITE;
+        flags |= flag;
     }
     if (flags == 0)
         return SYNTAX;

@@ -20,9 +20,10 @@ bool acl_channels_by_default(const struct call *call)
     return config_number(call->engine->config, CONFIG_ACL_PUBSUB_DEFAULT) == CONFIG_PUBSUB_DEFAULT_ALL;
 }
 
-void acl_reply_usage(struct call *call, const char *name)
+void acl_reply_usage(struct call *call)
 {
-    reply_errorf(call, "ERR unknown subcommand or wrong number of arguments for '%s'. Try ACL HELP.", name);
+    reply_errorf(call, "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try ACL HELP.", (int)call->args[1].size,
+        call->args[1].data);
 }
 
 /* ACL SETUSER name [rule ...] */
@@ -85,7 +86,7 @@ void acl_genpass_command(struct call *call)
     size_t size;
 
     if (call->arg_count > 3) {
-        acl_reply_usage(call, "genpass");
+        acl_reply_usage(call);
         return;
     }
     if (call->arg_count == 3 && !arg_integer(call, 2, &bits))
@@ -134,7 +135,7 @@ void acl_cat_command(struct call *call)
     uint32_t category;
 
     if (call->arg_count > 3) {
-        acl_reply_usage(call, "cat");
+        acl_reply_usage(call);
         return;
     }
     if (call->arg_count == 2) {

@@ -10,7 +10,7 @@
 command_prepare acl_load_prepare;
 
 bool acl_channels_by_default(const struct call *call);          /* acl-pubsub-default is allchannels */
-/* Replies that the subcommand is unknown or was given too many arguments. `name` is in lower case. */
-void acl_reply_usage(struct call *call, const char *name);
+/* Replies that the subcommand was given too many arguments. */
+void acl_reply_usage(struct call *call);
 
 #endif

@@ -138,7 +138,7 @@ void acl_log_command(struct call *call)
     struct reply_later later;
 
     if (call->arg_count > 3) {
-        acl_reply_usage(call, "log");
+        acl_reply_usage(call);
         return;
     }
     if (call->arg_count == 3 && arg_is(call, 2, "reset")) {

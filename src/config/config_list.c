@@ -237,8 +237,8 @@ static bool lines_read(const struct config_row *row, const struct bytes *words, 
     if (row->kind == CONFIG_OBSOLETE_KIND)
         return true;
     if (row->id == CONFIG_USER && base && has_user(base, words[0]))
-        return config_refuse(message, "Error in user declaration '%.100s': Duplicate user found. A user can only be defined once in config files",
-            words[0].data);
+        return config_refuse(message, "Error in user declaration '%.*s': Duplicate user found. A user can only be defined once in config files",
+            (int)(words[0].size < 100 ? words[0].size : 100), words[0].data);
     if (base && *base) {
         buffer_append_string(&out, base);
         buffer_append_u8(&out, '\n');

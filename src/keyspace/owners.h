@@ -34,7 +34,7 @@ struct partition_bits {
 /* A client or a thread that found a partition owned, and is to be woken when the owner leaves. `claim` is under the owners' lock. */
 struct owner_waiter {
     struct owner_waiter *prev, *next;
-    struct claim *claim;                            /* it waits for; NULL: for none */
+    struct claim *_Atomic claim;                    /* it waits for; NULL: for none. Set under the lock; its client's worker also reads it without */
     void (*wake)(struct owner_waiter *waiter);      /* called with the owners' lock held: leaf locks only */
 };
 

@@ -12,6 +12,7 @@
 
 #include <poll.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
@@ -19,7 +20,8 @@
 enum {
     INLINE_MAX = 64 * 1024,
     QUERY_KEEP = 16 * 1024,         /* room a connection keeps when it is idle */
-    UNAUTHENTICATED_MAX = 16 * 1024 + 256,      /* of a request before AUTH: a password of 16 KiB, and the words around it */
+    UNAUTHENTICATED_MAX = 16 * 1024,            /* of a request before AUTH, and of the buffer for it */
+    SMALL_BEGINNING = 1024,
     BIG_READ = 256 * 1024,          /* most that is read at once into a connection's own buffer */
     VISIT_REQUESTS = 1024,          /* and bytes: what one client may run before the others have their turn */
     VISIT_BYTES = 1024 * 1024,
@@ -198,6 +200,12 @@ static enum run_end run_requests(struct connection *connection, const char *data
     return RUN_NEEDS_MORE;
 }
 
+/* Bytes that are read at once, and that are read ahead of a request that waits. */
+static size_t read_size(const struct connection *connection)
+{
+    return connection->client.authenticated ? connection->loop->read_size : CONNECTION_READ_UNAUTHENTICATED;
+}
+
 void connection_set_reading(struct connection *connection, bool wanted)
 {
     if (connection->reading == wanted)
@@ -277,8 +285,18 @@ static void settle(struct connection *connection, enum run_end end)
         loop_wait_for_room(connection);
         return;
     }
-    connection_set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < connection->loop->read_size) &&
+    connection_set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < read_size(connection)) &&
         (end != RUN_OUTPUT_FULL || client->authenticated));
+}
+
+/* Moves what has not run yet to the buffer's begin. */
+static void drop_done(struct connection *connection)
+{
+    struct buffer *query = &connection->query;
+
+    memmove(query->data, query->data + connection->query_at, query->size - connection->query_at);
+    query->size -= connection->query_at;
+    connection->query_at = 0;
 }
 
 void connection_process(struct connection *connection)
@@ -290,11 +308,8 @@ void connection_process(struct connection *connection)
     if (query->size > connection->query_at) {
         end = run_requests(connection, query->data + connection->query_at, query->size - connection->query_at, &done);
         connection->query_at += done;
-        if (connection->query_at < query->size && connection->query_at > query->size / 2) {
-            memmove(query->data, query->data + connection->query_at, query->size - connection->query_at);
-            query->size -= connection->query_at;
-            connection->query_at = 0;
-        }
+        if (connection->query_at < query->size && connection->query_at > query->size / 2)
+            drop_done(connection);
     }
     settle(connection, end);
 }
@@ -313,12 +328,20 @@ void connection_go_on(struct connection *connection)
         connection_mark_dirty(connection);
 }
 
+/* The buffer never takes more than the largest request: is_over_query_limit closes the connection when it is full. */
+static void reserve_unauthenticated(struct buffer *query, size_t most)
+{
+    size_t left = UNAUTHENTICATED_MAX > query->size ? UNAUTHENTICATED_MAX - query->size : 1;
+
+    buffer_reserve_exact(query, left < most ? left : most);
+}
+
 void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 {
     struct connection *connection = handle->data;
     struct buffer *query = &connection->query;
     struct loop *loop = connection->loop;
-    size_t room, most = connection->client.authenticated ? loop->read_size : CONNECTION_READ_UNAUTHENTICATED;
+    size_t room, most = read_size(connection);
 
     char *large = request_large_room(&connection->parser, &room);
 
@@ -331,12 +354,19 @@ void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer
         *buffer = uv_buf_init(loop->read_buffer, (unsigned)most);
         return;
     }
+    if (!connection->client.authenticated)
+        drop_done(connection);
+    /* The beginning of a small request gets a buffer that it may keep: thousands of clients that send little at a time stay cheap. */
+    if (query->size < SMALL_BEGINNING && most > QUERY_KEEP)
+        most = QUERY_KEEP;
     room = query->capacity - query->size;
     if (room < most / 4) {
-        if (connection->client.authenticated)
-            buffer_reserve(query, query->size < BIG_READ ? most : BIG_READ);
+        if (!connection->client.authenticated)
+            reserve_unauthenticated(query, most);
+        else if (most == QUERY_KEEP)
+            buffer_reserve_exact(query, QUERY_KEEP - query->size);
         else
-            buffer_reserve_exact(query, most);
+            buffer_reserve(query, query->size < BIG_READ ? most : BIG_READ);
         room = query->capacity - query->size;
     }
     *buffer = uv_buf_init(query->data + query->size, (unsigned)(room < BIG_READ ? room : BIG_READ));
@@ -347,7 +377,7 @@ static bool is_over_query_limit(struct connection *connection)
     struct loop *loop = connection->loop;
     struct client *client = &connection->client;
 
-    if (!client->authenticated && client->query_size > UNAUTHENTICATED_MAX) {
+    if (!client->authenticated && client->query_size >= UNAUTHENTICATED_MAX) {
         reply_error_text(&client->reply, BYTES("ERR Protocol error: unauthenticated request too big"));
         client->flags |= CLIENT_CLOSE_AFTER_REPLY;
         connection_mark_dirty(connection);
@@ -362,10 +392,12 @@ static bool is_over_query_limit(struct connection *connection)
     return true;
 }
 
-/* A turn that has become long, or has gathered much output, ends here; the next one begins with the next client. */
-static void end_long_turn(struct loop *loop)
+void connection_end_long_turn(struct loop *loop)
 {
-    if (loop->worker.clock_ns / 1000 - loop->worker.turn.now_us > TURN_US_MAX || loop->turn_output > TURN_OUTPUT_MAX)
+    uint64_t clock_ns = loop->worker.clock_ns;
+    int64_t now_us = clock_ns != 0 ? (int64_t)(clock_ns / 1000) : clock_mono_us();
+
+    if (loop->in_turn && (now_us - (int64_t)loop->worker.turn.now_us > TURN_US_MAX || loop->turn_output > TURN_OUTPUT_MAX))
         loop_end_turn(loop);
 }
 
@@ -401,6 +433,8 @@ void connection_input_ended(struct connection *connection, ssize_t error)
         end_after_replies(connection);
     else
         connection_close(connection);
+    connection->loop->worker.clock_ns = 0;
+    connection_end_long_turn(connection->loop);     /* thousands that leave at once are a long turn as well */
 }
 
 void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
@@ -456,7 +490,7 @@ void connection_received(struct connection *connection, size_t got, const uv_buf
         connection_set_reading(connection, false);
         loop_queue(connection);
     }
-    end_long_turn(loop);
+    connection_end_long_turn(loop);
 }
 
 /* One that waits for a key and is not read any more has no other way to learn that its client has gone. */

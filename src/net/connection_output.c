@@ -228,7 +228,9 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
         send_replies(connection);   /* else on_written comes back to it */
     if (connection->closing)
         return true;
-    connection_check_output(connection);        /* first: another client need not be closed for the memory of this one */
+    /* First: another client need not be closed for the memory of this one. */
+    if (connection->write_busy || connection->over_soft_limit_ms != 0)
+        connection_check_output(connection);
     connection_count_memory(connection);
     if (connection->closing)
         return true;

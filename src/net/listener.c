@@ -7,12 +7,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "acl/acl.h"
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "net/sockets.h"
 #include "net/tls.h"
 
-enum { ACCEPT_A_TURN = 1000, PAUSE_MS = 100 };
+enum {
+    ACCEPT_A_TURN = 100,            /* new connections, each some 20 us of work: then clients that are connected have their turn */
+    PAUSE_MS = 100,
+};
 
 enum listen_kind { LISTEN_TCP, LISTEN_TLS, LISTEN_UNIX };
 
@@ -54,18 +58,12 @@ static bool is_loopback(const struct sockaddr_storage *peer)
     return true;
 }
 
+/* On a worker's thread, as acl_user_rules wants it. */
 static bool is_denied(struct listener *listener, const struct sockaddr_storage *peer)
 {
-    struct config *config = listener->engine->config;
-    char *password;
-    bool open;
-
-    if (!config_number(config, CONFIG_PROTECTED_MODE) || is_loopback(peer))
+    if (!config_number(listener->engine->config, CONFIG_PROTECTED_MODE) || is_loopback(peer))
         return false;
-    password = config_string(config, CONFIG_REQUIREPASS);
-    open = password[0] == '\0';
-    mem_free(password);
-    return open;
+    return acl_rules_need_no_password(acl_user_rules(acl_default(listener->engine->acl)));
 }
 
 /* A client with TLS could not read clear text: it is closed without a reason. */

@@ -15,7 +15,7 @@ int sockets_listen_unix(const char *path, mode_t mode, int backlog, struct messa
 
 /* It stops listening, and its address is free; the descriptor stays open, and polling it reports an event. TCP only. */
 void sockets_retire(int fd);
-/* It listens again. */
+/* It listens again, unless its port was 0. */
 bool sockets_revive(int fd, int backlog);
 
 /* After a failed sockets_listen_tcp: the address does not exist on this machine, which an optional one may. */

@@ -147,6 +147,7 @@ class StreamTest(LaterCase):
             XLEN s = 0
             EXISTS s = 1
         """)
+        self.check_log()
 
     def pending(self, ids):
         """XPENDING's reply with its idle times, as they are now."""
@@ -176,6 +177,7 @@ class StreamTest(LaterCase):
             XPENDING s h = [0, None, None, None]
             XRANGE s - + = [[b"4-0", [b"a", b"b"]]]
         """)
+        self.check_log()
 
     def test_trimming_with_an_option_about_references(self):
         def fill(*options):
@@ -255,6 +257,20 @@ class StreamTest(LaterCase):
         self.assertEqual(len(self.call("XREADGROUP", "GROUP", "g", "one", "NOACK", "CLAIM", 0, "STREAMS", "s", ">")[0][1]), 5)
         self.assertEqual(self.call("XPENDING", "s", "g")[0], 5)
         self.check_log()
+
+    def test_claiming_one_after_another(self):
+        """A search that ends at COUNT leaves the others to be found, also by shorter and longer idle times."""
+        for i in range(1, 7):
+            self.call("XADD", "s", "%d-0" % i, "a", "b")
+        self.call("XGROUP", "CREATE", "s", "g", 0)
+        self.call("XREADGROUP", "GROUP", "g", "one", "STREAMS", "s", ">")
+        now = int(time.time() * 1000)
+        for i in range(1, 7):
+            self.call("XCLAIM", "s", "g", "one", 0, "%d-0" % i, "TIME", now - 100000 * i, "JUSTID")
+        for idle, count, wanted in ((700000, 1, []), (300000, 1, [6]), (450000, 9, [5]), (450000, 9, []), (300000, 1, [4]), (50000, 2, [3, 2]),
+                                    (150000, 1, []), (50000, 5, [1]), (50000, 5, [])):
+            reply = self.call("XREADGROUP", "GROUP", "g", "two", "COUNT", count, "CLAIM", idle, "STREAMS", "s", ">")
+            self.assertEqual([number_of(entry[0]) for entry in (reply or [[None, []]])[0][1]], wanted, (idle, count))
 
     def test_claiming_what_was_deleted(self):
         """Entries that are not in the stream any more are not pending afterwards, and do not count."""

@@ -80,6 +80,7 @@ class StringTest(LaterCase):
             SET s GET IFEQ ifeq = OK
             GET s = b"GET"
         """)
+        self.check_log()
 
     def test_errors_of_comparisons(self):
         self.lines("""
@@ -131,6 +132,7 @@ class StringTest(LaterCase):
             DELEX d IFDEQ b6acb9d84a38FF74 = 1
             DBSIZE = 0
         """)
+        self.check_log()
 
     def test_msetex(self):
         numbers, pairs = b"ERR invalid numkeys value", b"ERR wrong number of key-value pairs"
@@ -167,6 +169,7 @@ class StringTest(LaterCase):
             MSETEX 1 gone 1 EXAT 1 = 1
             GET gone = None
         """)
+        self.check_log()
 
     def test_expired_keys_are_absent(self):
         self.call("DEBUG", "SET-ACTIVE-EXPIRE", 0)
@@ -184,7 +187,7 @@ class StringTest(LaterCase):
         rng = random.Random(seed)
         model = {}
         for step in range(scaled(1500)):
-            key, value = rng.choice("abc"), rng.choice(["", "1", "2", "x" * 80])
+            key, value = rng.choice("abcdefgh"), rng.choice(["", "1", "2", "x" * 80])
             other = rng.choice(["", "1", "2", "x" * 80])
             words = rng.choice(["IFEQ", "IFNE", "IFDEQ", "IFDNE", ""])
             digest = self.digest_of(other)
@@ -208,7 +211,7 @@ class StringTest(LaterCase):
                 if wanted:
                     del model[key]
             else:
-                second = rng.choice("abc")
+                second = rng.choice("abcdefgh")
                 test = rng.choice([[], ["NX"], ["XX"]])
                 wanted = int(not test or all((each in model) == (test == ["XX"]) for each in (key, second)))
                 reply = self.call("MSETEX", 2, key, value, second, other, *(test + times if rng.random() < 0.5 else times + test))
@@ -324,6 +327,7 @@ class BitopTest(LaterCase):
             BITOP ONE l a = 3
             GET l = b"\xf0\x00\xf0"
         """)
+        self.check_log()
 
     def test_errors(self):
         for operation in ("DIFF", "DIFF1", "ANDOR"):

@@ -1,4 +1,6 @@
 """TLS for the tests: certificates made with the program `openssl`, and a client whose ciphertext a test can cut anywhere."""
+import ctypes
+import ctypes.util
 import os
 import random
 import select
@@ -172,3 +174,76 @@ class TlsClient:
             except ConnectionError:
                 return True
         return False
+
+
+class RawClient:
+    """OpenSSL without Python's module, which can't update keys. TLS 1.3."""
+
+    def __init__(self, port, authority):
+        self.lib = ctypes.CDLL(ctypes.util.find_library("ssl"))
+        self.crypto = ctypes.CDLL(ctypes.util.find_library("crypto"))
+        self.context = self.function("SSL_CTX_new")(self.function("TLS_client_method")())
+        for name, file in (("SSL_CTX_use_certificate_file", "client.crt"), ("SSL_CTX_use_PrivateKey_file", "client.key")):
+            assert self.function(name, int)(self.context, authority.path(file).encode(), 1) == 1
+        self.tls = self.function("SSL_new")(self.context)
+        memory = self.function("BIO_s_mem")()
+        self.incoming, self.outgoing = self.function("BIO_new")(memory), self.function("BIO_new")(memory)
+        self.function("SSL_set_bio", None)(self.tls, self.incoming, self.outgoing)
+        self.function("SSL_set_connect_state", None)(self.tls)
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)        # small, so that it is soon full
+        self.socket.settimeout(30)
+        self.socket.connect(("127.0.0.1", port))
+        self.buffer = ctypes.create_string_buffer(1 << 17)
+        while self.function("SSL_do_handshake", int)(self.tls) != 1:
+            self.push()
+            self.pull()
+        self.push()
+
+    def function(self, name, kind=ctypes.c_void_p):
+        found = getattr(self.lib if name.startswith(("SSL", "TLS")) else self.crypto, name)
+        found.restype = ctypes.c_int if kind is int else kind
+
+        def call(*args):
+            return found(*[ctypes.c_void_p(arg) if isinstance(arg, int) and arg > 1 << 31 else arg for arg in args])
+        return call
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+        self.function("SSL_free", None)(self.tls)
+        self.function("SSL_CTX_free", None)(self.context)
+
+    def push(self):
+        while (size := self.function("BIO_read", int)(self.outgoing, self.buffer, len(self.buffer))) > 0:
+            self.socket.sendall(self.buffer.raw[:size])
+
+    def pull(self):
+        data = self.socket.recv(len(self.buffer))
+        if not data:
+            raise Closed("the server closed the connection")
+        self.function("BIO_write", int)(self.incoming, data, len(data))
+
+    def send(self, data):
+        assert self.function("SSL_write", int)(self.tls, data, len(data)) == len(data)
+        self.push()
+
+    def read(self, size):
+        got = bytearray()
+        while len(got) < size:
+            part = self.function("SSL_read", int)(self.tls, self.buffer, len(self.buffer))
+            if part > 0:
+                got += self.buffer.raw[:part]
+                continue
+            assert self.function("SSL_get_error", int)(self.tls, part) == 2, "not SSL_ERROR_WANT_READ"
+            self.pull()
+        return got
+
+    def update_key(self, push=True):
+        """Updates its own key, and asks for an update of the server's."""
+        assert self.function("SSL_key_update", int)(self.tls, 1) == 1
+        assert self.function("SSL_do_handshake", int)(self.tls) == 1
+        if push:
+            self.push()

@@ -56,8 +56,10 @@ void rules_destroy(struct acl_rules *rules)
 void rules_finish(struct acl_rules *rules)
 {
     rules->allow_all = false;
-    for (size_t i = 0; i < rules->selector_count; i++)
+    for (size_t i = 0; i < rules->selector_count; i++) {
+        selector_finish(&rules->selectors[i]);
         rules->allow_all |= rules->enabled && selector_allows_all(&rules->selectors[i], rules->commands);
+    }
 }
 
 bool rules_accept_password(const struct acl_rules *rules, const unsigned char digest[SHA256_SIZE])
@@ -84,12 +86,11 @@ bool acl_rules_need_no_password(const struct acl_rules *rules)
     return rules->needs_no_password;
 }
 
-enum acl_verdict acl_check(const struct acl_rules *rules, const struct acl_request *request, int *argument)
+static __attribute__((noinline)) enum acl_verdict check_all(const struct acl_rules *rules, const struct acl_request *request, int *argument)
 {
     enum acl_verdict worst = ACL_DENIED_COMMAND;
     int furthest = 0;
 
-    *argument = 0;
     for (size_t i = 0; i < rules->selector_count; i++) {
         int denied;
         enum acl_verdict verdict = selector_check(&rules->selectors[i], request, &denied);
@@ -103,6 +104,12 @@ enum acl_verdict acl_check(const struct acl_rules *rules, const struct acl_reque
     }
     *argument = furthest;
     return worst;
+}
+
+enum acl_verdict acl_check(const struct acl_rules *rules, const struct acl_request *request, int *argument)
+{
+    *argument = 0;
+    return selector_allows_plainly(rules->selectors, request) ? ACL_ALLOWED : check_all(rules, request, argument);
 }
 
 bool acl_rules_read_every_key(const struct acl_rules *rules, const struct acl_request *request)

@@ -72,9 +72,27 @@ bool selector_allows_all(const struct selector *selector, const struct command_t
     return true;
 }
 
-static bool pattern_matches(const struct pattern *pattern, struct bytes text)
+static void finish_patterns(struct pattern_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        struct bytes text = list->items[i].text;
+
+        list->items[i].first = text.size > 0 && strchr("*?[\\", text.data[0]) == NULL ? text.data[0] : 0;
+    }
+}
+
+void selector_finish(struct selector *selector)
+{
+    finish_patterns(&selector->keys);
+    finish_patterns(&selector->channels);
+}
+
+static inline bool pattern_matches(const struct pattern *pattern, struct bytes text)
 {
     size_t size = pattern->text.size;
+
+    if (pattern->first != 0 && (text.size == 0 || text.data[0] != pattern->first))
+        return false;
 
     switch ((enum pattern_form)pattern->form) {
     case PATTERN_LITERAL:
@@ -104,17 +122,17 @@ static bool allows_command(const struct selector *selector, const struct acl_req
 }
 
 /* EXISTS, TYPE and others look at a key but neither read nor write its value: any pattern will do. */
-static uint8_t needed_flags(uint32_t key_flags)
+static inline uint8_t needed_flags(uint32_t key_flags)
 {
     return (uint8_t)((key_flags & KEY_ACCESS ? PATTERN_READ : 0) |
         (key_flags & (KEY_INSERT | KEY_DELETE | KEY_UPDATE) ? PATTERN_WRITE : 0));
 }
 
-static bool allows_key(const struct selector *selector, struct bytes key, uint8_t needed)
+static inline bool allows_key(const struct selector *selector, struct bytes key, uint8_t needed)
 {
-    for (size_t i = 0; i < selector->keys.count; i++) {
-        const struct pattern *pattern = &selector->keys.items[i];
+    const struct pattern *end = selector->keys.items + selector->keys.count;
 
+    for (const struct pattern *pattern = selector->keys.items; pattern < end; pattern++) {
         if ((pattern->flags & needed) == needed && pattern_matches(pattern, key))
             return true;
     }
@@ -144,6 +162,17 @@ static int denied_key(const struct selector *selector, const struct acl_request 
             return key->arg;
     }
     return 0;
+}
+
+bool selector_allows_keys(const struct selector *selector, const struct acl_request *request)
+{
+    const struct call_key *end = request->keys + request->key_count;
+
+    for (const struct call_key *key = request->keys; key < end; key++) {
+        if (!allows_key(selector, request->args[key->arg], needed_flags(key->flags)))
+            return false;
+    }
+    return true;
 }
 
 static int denied_channel(const struct selector *selector, const struct acl_request *request)

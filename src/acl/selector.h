@@ -22,6 +22,7 @@ struct pattern {
     struct bytes text;          /* owned, followed by a NUL */
     uint8_t flags;              /* enum pattern_flag; of a channel: both */
     uint8_t form;
+    char first;                 /* all texts that match begin with it; 0: they differ. Set by selector_finish */
 };
 
 struct pattern_list {
@@ -52,6 +53,8 @@ void selector_init(struct selector *selector, const struct command_table *comman
 void selector_copy(struct selector *selector, const struct selector *from);
 void selector_release(struct selector *selector);
 
+/* It is complete: prepares what checks need. */
+void selector_finish(struct selector *selector);
 bool selector_allows_all(const struct selector *selector, const struct command_table *commands);
 enum acl_verdict selector_check(const struct selector *selector, const struct acl_request *request, int *argument);
 bool selector_reads_every_key(const struct selector *selector);
@@ -66,6 +69,15 @@ const char *selector_apply(struct selector *selector, const struct command_table
 static inline bool selector_has(const struct selector *selector, uint32_t id)
 {
     return selector->commands[id / 64] >> (id % 64) & 1;
+}
+
+bool selector_allows_keys(const struct selector *selector, const struct acl_request *request);
+
+/* True: the request is allowed, like most. False: selector_check knows. */
+static inline bool selector_allows_plainly(const struct selector *selector, const struct acl_request *request)
+{
+    return selector_has(selector, request->command->id) && (selector->all_channels || request->command->channels == CHANNELS_NONE) &&
+        (selector->all_keys || selector_allows_keys(selector, request));
 }
 
 #endif

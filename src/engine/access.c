@@ -3,6 +3,7 @@
 #include "acl/acl.h"
 #include "acl/acl_log.h"
 #include "acl/change.h"
+#include "base/compiler.h"
 #include "base/mem.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
@@ -140,28 +141,32 @@ static void log_denied(struct call *call, enum acl_verdict verdict, int argument
     buffer_release(&line);
 }
 
+static __attribute__((noinline)) bool deny(struct call *call, const struct acl_request *request, enum acl_verdict verdict, int argument,
+    enum access_context context)
+{
+    log_denied(call, verdict, argument, context);
+    reply_denied(call, request, verdict, argument, context);
+    if (context != ACCESS_TOP)
+        execute_count_rejected(call);
+    return false;
+}
+
 bool access_allows(struct call *call, enum access_context context)
 {
     struct client *client = call->client;
     struct acl_request request;
     enum acl_verdict verdict;
-    int argument = 0;
+    int argument;
 
-    if (context == ACCESS_TOP && must_authenticate(client) && !(call->command->flags & COMMAND_NO_AUTH)) {
+    if (UNLIKELY(!client->authenticated) && context == ACCESS_TOP && must_authenticate(client) && !(call->command->flags & COMMAND_NO_AUTH)) {
         reply_errorf(call, "NOAUTH Authentication required.");
         return false;
     }
-    if (!access_is_limited(client))
+    if (client->user == NULL)
         return true;
     request = request_of(call);
     verdict = acl_check(acl_user_rules(client->user), &request, &argument);
-    if (verdict == ACL_ALLOWED)
-        return true;
-    log_denied(call, verdict, argument, context);
-    reply_denied(call, &request, verdict, argument, context);
-    if (context != ACCESS_TOP)
-        execute_count_rejected(call);
-    return false;
+    return LIKELY(verdict == ACL_ALLOWED) || deny(call, &request, verdict, argument, context);
 }
 
 bool access_would_allow(struct call *call)

@@ -632,7 +632,7 @@ class SecretTest(ServerCase):
         self.c.must("ACL", "SETUSER", "s", "on", ">password", "+get", "~a")
         self.c.must("ACL", "GETUSER", "s")
         entries = [entry[3] for entry in self.c.must("SLOWLOG", "GET", 2)]
-        self.assertEqual([[bytes(word) for word in entry] for entry in entries],
+        self.assertEqual([[bytes(word) for word in entry if not word.startswith(b"(waited")] for entry in entries],
                          [[b"ACL", b"GETUSER", b"(redacted)"], [b"ACL", b"SETUSER"] + [b"(redacted)"] * 5])
         other = self.client()
         other.call("AUTH", "s", "wrong")

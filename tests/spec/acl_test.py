@@ -461,6 +461,13 @@ class FileTest(ServerCase):
         with self.server.client() as client:
             self.assertEqual(client.must("ACL", "LIST"), lines)
 
+    def test_requirepass_beside_a_file(self):
+        with open(self.path, "w") as file:
+            file.write("user alice on\n")
+        with Server({"aclfile": self.path, "requirepass": "secret"}) as server, server.client() as client:
+            self.assertIn(b"on nopass ", client.must("ACL", "LIST")[1])
+            self.assertIn(b"requirepass has no effect", server.log())
+
     def test_all_or_nothing(self):
         before = self.c.must("ACL", "LIST")
         path = "users.acl"

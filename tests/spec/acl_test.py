@@ -8,6 +8,7 @@ import random
 import re
 import stat
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, ServerCase, kelvin_only, main                                    # noqa: E402
@@ -629,6 +630,60 @@ class ConfigurationTest(ServerCase):
         client.must("CONFIG", "REWRITE")
         with open(os.path.join(server.folder, "test.conf")) as file:
             self.assertNotIn("user x", file.read())
+
+
+@kelvin_only
+class ManyAtOnceTest(ServerCase):
+    """Changes of users from several clients while others log in and run commands, on four workers."""
+
+    options = {"io-threads": "4"}
+
+    def setUp(self):
+        super().setUp()
+        self.stops = False
+        self.problems = []
+
+    def admin(self, number):
+        pick = random.Random(number)
+        with self.server.client() as client:
+            for _ in range(scaled(150)):
+                user = "w%d" % pick.randrange(3)
+                line = pick.choice((("ACL", "SETUSER", user, "on", ">p", "+@all", "~*", "&*"), ("ACL", "SETUSER", user, "on", ">p", "-get"),
+                                    ("ACL", "SETUSER", user, "reset"), ("ACL", "DELUSER", user, "w9"), ("ACL", "LIST"), ("CONFIG", "SET", "requirepass", ""),
+                                    ("MULTI",)))
+                reply = client.call(*line)
+                if line == ("MULTI",):
+                    client.must("ACL", "SETUSER", user, "on", "+get", "~k*")
+                    client.must("ACL", "DELUSER", "w9")
+                    reply = client.must("EXEC")[1]
+                if isinstance(reply, Error):
+                    self.problems.append((line, reply))
+
+    def worker(self, number):
+        pick = random.Random(number)
+        while not self.stops:
+            try:
+                with self.server.client() as client:
+                    client.call("AUTH", "w%d" % pick.randrange(3), "p")
+                    for line in ("GET k", "SET k v", "SUBSCRIBE c", "UNSUBSCRIBE", "ACL WHOAMI", "GET k", "RESET", "PING"):
+                        client.call(*line.split())
+            except (Closed, OSError):
+                pass            # its user was removed
+
+    def test_changes_and_logins(self):
+        workers = [threading.Thread(target=self.worker, args=(number,)) for number in range(4)]
+        admins = [threading.Thread(target=self.admin, args=(number,)) for number in range(3)]
+        for thread in workers + admins:
+            thread.start()
+        for thread in admins:
+            thread.join()
+        self.stops = True
+        for thread in workers:
+            thread.join()
+        self.assertEqual(self.problems, [])
+        self.c.must("ACL", "DELUSER", "w0", "w1", "w2")
+        until(lambda: b"user=w" not in self.c.must("CLIENT", "LIST"))
+        self.assertEqual(self.c.must("ACL", "LIST"), [b"user default on nopass sanitize-payload ~* &* +@all"])
 
 
 @kelvin_only

@@ -4,7 +4,6 @@
 #include "acl/acl_log.h"
 #include "acl/change.h"
 #include "base/mem.h"
-#include "call/command_keys.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/execute_private.h"
@@ -71,21 +70,18 @@ void access_begin(struct client *client)
     note_limits(client);
 }
 
+/* Also finds the call's keys, which it needs anyway if it may run. */
 static struct acl_request request_of(struct call *call)
 {
-    struct acl_request request = { .command = call->command, .args = call->args, .arg_count = call->arg_count };
-    struct call_key *keys;
-    int count;
-
-    if (call->command->keys == NULL)
-        return request;
-    count = command_keys(call->command, call->args, call->arg_count, NULL, 0);
-    if (count <= 0)
-        return request;         /* invalid arguments have no keys: the handler replies the error */
-    keys = arena_alloc(call->arena, (size_t)count * sizeof(*keys));
-    request.keys = keys;
-    request.key_count = command_keys(call->command, call->args, call->arg_count, keys, count);
-    return request;
+    if (call->command->keys != NULL && call->keys == NULL)
+        execute_find_keys(call, call->requester->worker);
+    return (struct acl_request){
+        .command = call->command,
+        .args = call->args,
+        .arg_count = call->arg_count,
+        .keys = call->keys,
+        .key_count = call->key_count,
+    };
 }
 
 static const char *reason_at_exec(enum acl_verdict verdict)

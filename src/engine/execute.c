@@ -329,7 +329,7 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
     return RUN_PARKED;
 }
 
-static enum run_result end_done(struct call *call, struct worker *worker, bool ran)
+static inline __attribute__((always_inline)) enum run_result end_done(struct call *call, struct worker *worker, bool ran)
 {
     end_client_options(call);
     end_waiting(call->engine, call->client);
@@ -386,7 +386,7 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         if (UNLIKELY(client->flags & CLIENT_MULTI) && !(call.command->flags & COMMAND_NOT_QUEUED))
             return end_queued(&call, worker);
         client->last_command = call.command;
-        if (call.command->keys != NULL)
+        if (call.command->keys != NULL && LIKELY(call.keys == NULL))
             find_keys(&call, worker);
         attempt = try_to_run(&call, worker);
     }

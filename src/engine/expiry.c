@@ -8,7 +8,7 @@
 
 enum {
     BUCKETS_A_STEP = 512,
-    STEPS_FREE = 32,                /* so many are done in any tick: where few keys expire, each tick looks at all of them */
+    STEPS_FREE = 32,                /* the number that any tick does: where few keys expire, each tick looks at all of them */
     TICK_BUDGET_US = 2000,          /* per tick, times active-expire-effort; the next tick continues */
 };
 

@@ -1,6 +1,7 @@
 """rename-command: what clients see, compared with redis-server; what the log has, and a restart under other names."""
 import glob
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -218,6 +219,7 @@ class RestartTest(RenameCase):
         """Redis logs the names that clients have sent. With the same rename-command lines, Kelvin takes these as well."""
         config = "rename-command SET set-it\nrename-command INCR inkr\n"
         folder = tempfile.mkdtemp(prefix="kelvin-test-")
+        self.addCleanup(shutil.rmtree, folder, True)
         redis = Server({"appendonly": "yes"}, binary=REDIS, config=config, folder=folder)
         with redis.client() as client:
             client.must("set-it", "a", 1)

@@ -1,15 +1,17 @@
 """WAITAOF. The oracle, Redis 7.0, does not have it: the replies here were compared with those of a later redis-server by hand."""
 import os
+import shutil
 import sys
 import tempfile
 import threading
 import time
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import ServerCase, kelvin_only, main                                              # noqa: E402
 from support.disk import DELAY, Disk                                                                # noqa: E402
 from support.resp import Error, Status, encode                                                      # noqa: E402
-from support.server import Server, scaled, until                                                    # noqa: E402
+from support.server import Server, scaled, under_test, until                                                  # noqa: E402
 
 OFF = Error(b"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
 REACHED, NOT_REACHED = [1, 0], [0, 0]
@@ -153,9 +155,12 @@ class PolicyTest(WaitAofCase):
             thread.join()
         self.assertEqual(failures, [])
 
+    @unittest.skipIf("/asan/" in under_test(), "AddressSanitizer has to be loaded before the disk's shim")
     def test_it_returns_after_the_fsync_and_not_before(self):
         folder = tempfile.mkdtemp(prefix="kelvin-test-")
         disk = Disk(folder)
+        self.addCleanup(shutil.rmtree, folder, True)
+        self.addCleanup(disk.remove)
         server = Server({"appendonly": "yes", "appendfsync": "everysec"}, folder=folder, environment=disk.environment)
         self.addCleanup(server.stop)
         with server.client() as client:

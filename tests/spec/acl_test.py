@@ -514,6 +514,22 @@ class FileTest(ServerCase):
         with self.assertRaises((Closed, OSError)):
             admin.call("PING")
 
+    def test_one_that_takes_its_own_rights_gets_its_reply(self):
+        """On several workers the reply comes later than the change."""
+        with Server({"aclfile": self.path, "io-threads": "4"}) as server:
+            with server.client() as default:
+                for line, ends in (("ACL LOAD", True), ("ACL DELUSER me", True), ("ACL SETUSER me -@all", False), ("ACL SETUSER me reset", False)):
+                    for _ in range(20):
+                        default.must("ACL", "SETUSER", "me", "reset", "on", ">p", "+@all")
+                        with server.client() as me:
+                            me.must("AUTH", "me", "p")
+                            self.assertNotIsInstance(me.call(*line.split()), Error, line)
+                            if ends:
+                                with self.assertRaises((Closed, OSError)):
+                                    me.call("PING")
+                            else:
+                                self.assertIsInstance(me.call("PING"), Error)
+
     def test_load_and_save_in_a_transaction(self):
         self.c.must("MULTI")
         for line in (("ACL", "SETUSER", "t", "on", "+get"), ("ACL", "SAVE"), ("ACL", "DELUSER", "t"), ("ACL", "LOAD"), ("ACL", "USERS")):

@@ -141,7 +141,7 @@ void migrate_command(struct call *call)
         fill_round(call, migration);
     if (migration->sent_count > 0) {
         call->unit->claim.slow = true;      /* no claim has to wait for one that waits for this */
-        call_start_job_in(call, JOB_REMOTE, &migration->job);
+        call_start_job(call, &migration->job);
         return;
     }
     if (!migration->copies)

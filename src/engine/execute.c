@@ -331,7 +331,7 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
     return RUN_PARKED;
 }
 
-static enum run_result end_done(struct call *call, struct worker *worker, bool ran)
+static inline __attribute__((always_inline)) enum run_result end_done(struct call *call, struct worker *worker, bool ran)
 {
     end_client_options(call);
     end_waiting(call->engine, call->client);

@@ -6,7 +6,7 @@
 #include "base/mutex.h"
 #include "engine/engine.h"
 
-enum { REMOTE_THREADS_MAX = 64 };
+enum { OWNER_THREADS_MAX = 64 };
 
 struct lane {
     struct job_pool *pool;
@@ -106,8 +106,8 @@ struct job_pool *job_pool_create(struct engine *engine, int thread_count)
 
     pool->engine = engine;
     mutex_init(&pool->lock);
-    init_lane(pool, JOB_LOCAL, thread_count, thread_count);
-    init_lane(pool, JOB_REMOTE, 1, REMOTE_THREADS_MAX);
+    init_lane(pool, JOB_PLAIN, thread_count, thread_count);
+    init_lane(pool, JOB_OF_OWNER, 1, OWNER_THREADS_MAX);
     return pool;
 }
 
@@ -193,10 +193,10 @@ static void add_thread_if_needed(struct job_pool *pool, struct lane *lane)
         (void)add_thread(lane);         /* else the job waits for one of the others */
 }
 
-void call_start_job_in(struct call *call, enum job_lane which, struct job *job)
+void call_start_job(struct call *call, struct job *job)
 {
     struct job_pool *pool = call->engine->jobs;
-    struct lane *lane = &pool->lanes[which];
+    struct lane *lane = &pool->lanes[call->unit != NULL ? JOB_OF_OWNER : JOB_PLAIN];
 
     call_wait_job(call, job);
     mutex_lock(&pool->lock);
@@ -209,11 +209,6 @@ void call_start_job_in(struct call *call, enum job_lane which, struct job *job)
     lane->queued_count++;
     condition_signal(&lane->filled);
     mutex_unlock(&pool->lock);
-}
-
-void call_start_job(struct call *call, struct job *job)
-{
-    call_start_job_in(call, JOB_LOCAL, job);
 }
 
 bool job_must_end(const struct engine *engine)

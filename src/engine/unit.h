@@ -16,7 +16,7 @@
  *
  * A command with COMMAND_OWNS_KEYS (MIGRATE) owns the partitions of its keys from its first run to its last, and waits for jobs in between. It
  * never claims more, so it needs no token: while it owns something it waits for its job, which waits for no owner and has a thread of its
- * own (JOB_REMOTE), for loads, and for memory, none of which wait for owners.
+ * own (JOB_OF_OWNER), for loads, and for memory, none of which wait for owners.
  *
  * Owner: its worker, but for what is atomic.
  */

@@ -419,7 +419,7 @@ class PasswordTest(PairCase):
 
 
 @kelvin_only
-class FileTest(ServerCase):
+class AclFileTest(ServerCase):
     """aclfile, ACL LOAD and SAVE. The errors are those of Redis, as observed."""
 
     WARNING = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed"

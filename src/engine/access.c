@@ -271,15 +271,12 @@ static struct publication *publish(struct engine *engine, struct acl_change *cha
     return publication;
 }
 
-/* To all workers but `here`, which may be NULL. */
-static void post(struct engine *engine, struct publication *publication, const struct worker *here)
+/* To all workers, the caller's among them: its command has all partitions locked, and to close a client may need one of them. */
+static void post(struct engine *engine, struct publication *publication)
 {
     for (int i = 0; i < engine->worker_count; i++) {
-        struct publication_mail *mail;
+        struct publication_mail *mail = mem_zalloc(sizeof(*mail));
 
-        if (engine->workers[i] == here)
-            continue;
-        mail = mem_zalloc(sizeof(*mail));
         mail->mail.run = run_mail;
         mail->publication = publication;
         mailbox_post(&engine->workers[i]->mailbox, &mail->mail);
@@ -301,26 +298,16 @@ const struct acl_change *access_change(struct call *call)
     return published_by(call)->change;
 }
 
-bool access_publish(struct call *call, struct acl_change *change)
+void access_publish(struct call *call, struct acl_change *change)
 {
-    struct engine *engine = call->engine;
-    struct worker *here = call->requester->worker;
-    struct publication *publication = publish(engine, change);
+    struct publication *publication = publish(call->engine, change);
 
     publication->caller = call->requester->id;
-    if (engine->worker_count == 1) {
-        look_at_own_clients(publication, here);
-        close_caller(publication, call->requester);
-        publication_release(&publication->job);
-        return true;
-    }
     call_wait_job(call, &publication->job);
-    post(engine, publication, here);
-    pass(publication, here);
-    return false;
+    post(call->engine, publication);
 }
 
 void access_publish_soon(struct engine *engine, struct acl_change *change)
 {
-    post(engine, publish(engine, change), NULL);
+    post(engine, publish(engine, change));
 }

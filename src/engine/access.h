@@ -39,15 +39,15 @@ void access_begin(struct client *client);
  *
  *   if (!access_is_published(call)) {
  *       change = ...;                          checks the arguments, replies errors
- *       if (!access_publish(call, change))
- *           return;                            parked: the call runs again when all workers have passed a call boundary
+ *       access_publish(call, change);          parked: the call runs again when all workers have passed a call boundary
+ *       return;
  *   }
  *   reply_ok(call->reply);
  */
 bool access_is_published(struct call *call);
 const struct acl_change *access_change(struct call *call);     /* which is published; only if it is */
-/* Publishes the change and takes it over. True: it is in effect everywhere. */
-bool access_publish(struct call *call, struct acl_change *change);
+/* Publishes the change and takes it over. */
+void access_publish(struct call *call, struct acl_change *change);
 /* The same without waiting (requirepass): takes effect at once for new requests. Any worker. */
 void access_publish_soon(struct engine *engine, struct acl_change *change);
 

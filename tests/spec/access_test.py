@@ -48,6 +48,28 @@ class ChangeTest(ServerCase):
         else:
             self.assertEqual(client.receive(), Error(expected % command if b"%s" in expected else expected))
 
+    def test_waiting_clients_of_all_workers_are_closed(self):
+        """Those of the caller's worker too, which has all partitions locked while it runs the command."""
+        for threads in (1, 4):
+            for change in (("ACL", "DELUSER", "worker"), ("ACL", "LOAD")):
+                with self.subTest(threads=threads, change=change):
+                    server = Server({"io-threads": threads, "aclfile": "users.acl"}, start=False)
+                    self.addCleanup(server.stop)
+                    with open(os.path.join(server.folder, "users.acl"), "w") as file:
+                        file.write("user worker on nopass ~* &* +@all\n")
+                    server.start()
+                    caller, clients = server.client(), [server.client() for _ in range(5)]
+                    for client in clients:
+                        client.must("AUTH", "worker", "x")
+                        client.send(encode(["BLPOP", "queue", "0"]))
+                        self.assertTrue(waits(client))
+                    self.assertIn(caller.call(*change), (1, OK))
+                    for client in clients:
+                        with self.assertRaises(ConnectionError):
+                            client.receive()
+                        client.close()
+                    caller.close()
+
     def test_clients_that_wait_for_a_key(self):
         for change, expected in CHANGES:
             with self.subTest(change=change):

@@ -136,7 +136,7 @@ static void db_close(struct store *store)
     store->overlay.reset();
 }
 
-/* Whether a level has so much data that LevelDB moves some of it to the next one. The figures are LevelDB's (it has no option for them); the
+/* Whether a level has so much data that LevelDB moves some of it to the next one. The limits are those of LevelDB (it has no option for them); the
  * sizes in its statistics are in MiB, rounded. */
 static bool merge_is_due(leveldb::DB *db)
 {

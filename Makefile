@@ -29,7 +29,7 @@ CFLAGS  := -std=c11 $(OPT) $(WARN) -Wstrict-prototypes -Wmissing-prototypes $(DE
 CXXFLAGS := -std=c++17 $(OPT) $(WARN) -fno-rtti $(DEFS)
 # Sanitizers bring their own malloc; everything else runs on jemalloc.
 MALLOC  := $(if $(filter asan tsan fuzz,$(MODE)),,-ljemalloc)
-LDLIBS  := -luv -lleveldb -llzf -lisal -llua5.1 -lcrypto $(MALLOC) -lpthread -lm
+LDLIBS  := -luv -lleveldb -llzf -lisal -lxxhash -llua5.1 -lssl -lcrypto $(MALLOC) -lpthread -lm
 LDFLAGS := $(OPT)
 
 SOURCES := $(filter-out src/main.c,$(wildcard src/*/*.c)) $(wildcard src/*/*.cc)
@@ -47,7 +47,7 @@ BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/tests/bench/%,$(wildcard tests/be
 TOOLS   := $(BUILD)/kelvin-benchmark $(BUILD)/kelvin-check
 
 .PHONY: all server tools shim units fuzzers benches checked run test debug asan tsan clang unit spec crash crash-long lint clang-check cover \
-	compile_commands.json bench clients fuzz soak install deps deps-test help clean
+	compile_commands.json bench clients redis-suite fuzz soak install deps deps-test help clean
 
 all: deps
 	@$(MAKE) --no-print-directory server tools
@@ -67,6 +67,7 @@ help:
 	@echo "make bench      micro-benchmarks        make fuzz    fuzz targets, SECONDS each (60)"
 	@echo "make soak       HOURS (1) of random load and kills"
 	@echo "make clients    applications' own test suites, from the package registries"
+	@echo "make redis-suite SUITE=<tree>           the test suite of a Redis source tree, in spawn mode"
 	@echo "make cover      which lines the unit tests and some others run: build/cover/html"
 	@echo "make compile_commands.json              for clangd and other tools that read C"
 	@echo "make install    into PREFIX ($(PREFIX)), below DESTDIR if given"
@@ -179,6 +180,10 @@ bench: deps-test
 clients: deps-test
 	@$(MAKE) --no-print-directory server
 	@tests/clients/run $(BUILD) $(SUITES)
+# The user brings the source tree: this project has no part of it. FILES selects files of the suite: unit/type, unit/expire ...
+redis-suite:
+	@$(MAKE) --no-print-directory server
+	@tests/redis-suite/run --build $(BUILD) --suite "$(SUITE)" $(FILES)
 soak: deps-test
 	@$(MAKE) --no-print-directory server tools shim
 	@tests/run soak $(BUILD)

@@ -11,8 +11,6 @@
 #include "config/config.h"
 #include "server/server.h"
 
-enum { WORDS_MAX = 64 };
-
 /* Read by jemalloc as it starts: freed pages go back to the machine soon, by a thread of its own, and few arenas keep what is
  * free together. */
 extern const char *const malloc_conf;
@@ -61,38 +59,69 @@ static bool read_restore(const char *path, char **restore, struct message *messa
     return *restore != NULL;
 }
 
-/* --name value value ... up to the next --name. A value that itself begins with -- has to be given in a file. */
+static bool is_option(const char *argument)
+{
+    return strncmp(argument, "--", 2) == 0;
+}
+
+/* Adds a word to a line of configuration, in quotes. */
+static void add_word(struct buffer *line, const char *word)
+{
+    buffer_append_string(line, " \"");
+    for (; *word != '\0'; word++) {
+        unsigned char byte = (unsigned char)*word;
+
+        if (byte == '"' || byte == '\\' || byte < ' ')
+            buffer_append_format(line, "\\x%02x", byte);
+        else
+            buffer_append_u8(line, byte);
+    }
+    buffer_append_u8(line, '"');
+}
+
+/* Takes one option with its values off the arguments, as a line of configuration, and returns how many they were: --name value value ... up
+ * to the next --name. The first value may begin with -- itself, but for --save, which may be without one. Name and values may be one
+ * argument: "--save 60 1000". */
+static int take_option(char **arguments, int count, struct buffer *line)
+{
+    const char *name = arguments[0] + (is_option(arguments[0]) ? 2 : 0);
+    bool is_save = strcmp(name, "save") == 0, has_values = strpbrk(name, " \t") != NULL;
+    int at = 1;
+
+    buffer_append_string(line, name);
+    if (at < count && !has_values && (!is_option(arguments[at]) || !is_save) && strcmp(arguments[at], "-") != 0)
+        add_word(line, arguments[at++]);
+    else if (is_save)
+        add_word(line, "");
+    while (at < count && !is_option(arguments[at]) && strcmp(arguments[at], "-") != 0)
+        add_word(line, arguments[at++]);
+    return at;
+}
+
 static bool read_options(struct config *config, char **arguments, int count, char **restore, struct message *message)
 {
     int at = 0;
 
     while (at < count) {
-        struct bytes words[WORDS_MAX];
-        int word_count = 0;
+        struct buffer line = { 0 };
+        bool good;
 
         if (strcmp(arguments[at], "-") == 0) {
-            if (!read_stdin(config, message))
-                return false;
+            good = read_stdin(config, message);
             at++;
-            continue;
-        }
-        if (strcmp(arguments[at], "--restore") == 0) {
-            if (!read_restore(at + 1 < count ? arguments[at + 1] : NULL, restore, message))
-                return false;
+        } else if (strcmp(arguments[at], "--restore") == 0) {
+            good = read_restore(at + 1 < count ? arguments[at + 1] : NULL, restore, message);
             at += 2;
-            continue;
-        }
-        if (strncmp(arguments[at], "--", 2) != 0) {
+        } else if (arguments[at][0] == '-' && !is_option(arguments[at])) {
             message_set(message, "'%.100s' is not an option: options begin with --", arguments[at]);
-            return false;
+            good = false;
+        } else {
+            at += take_option(arguments + at, count - at, &line);
+            good = config_load_text(config, "command line", buffer_bytes(&line), message);
         }
-        words[word_count++] = bytes_of_string(arguments[at++] + 2);
-        while (at < count && word_count < WORDS_MAX && strncmp(arguments[at], "--", 2) != 0 && strcmp(arguments[at], "-") != 0)
-            words[word_count++] = bytes_of_string(arguments[at++]);
-        if (!config_load(config, words, word_count, message)) {
-            message_set(message, "--%.*s: %.160s", (int)(words[0].size < 60 ? words[0].size : 60), words[0].data, message->text);
+        buffer_release(&line);
+        if (!good)
             return false;
-        }
     }
     return true;
 }
@@ -118,7 +147,7 @@ int main(int count, char **arguments)
     if (count > 1 && arguments[1][0] != '-')
         good = config_load_file(config, arguments[at++], &message);
     good = good && read_options(config, arguments + at, count - at, &restore, &message) && config_check(config, &message) &&
-           config_check_absent(config, &message);
+           config_check_absent(config, &message) && server_check(config, &message);
     if (!good) {
         fprintf(stderr, "\n*** FATAL CONFIG FILE ERROR (Kelvin %s) ***\n%s\n", KELVIN_VERSION, message.text);
         config_destroy(config);

@@ -17,7 +17,6 @@
 #include "call/command_table.h"
 
 struct acl;
-struct acl_log;
 struct acl_user;
 
 /* With one user, `default`, that may do everything and needs no password. The table of commands has to live as long. */
@@ -27,8 +26,6 @@ void acl_destroy(struct acl *acl);                                  /* NULL is f
 /* Held, or NULL: no such user. Names are compared byte by byte. */
 struct acl_user *acl_find(struct acl *acl, struct bytes name);
 struct acl_user *acl_default(struct acl *acl);                      /* borrowed: it is never removed */
-
-struct acl_log *acl_log_of(struct acl *acl);                        /* borrowed: acl/acl_log.h */
 
 void acl_user_hold(struct acl_user *user);
 void acl_user_release(struct acl_user *user);                       /* NULL is fine */

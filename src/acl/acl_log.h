@@ -43,6 +43,10 @@ void acl_log_reset(struct acl_log *log);
 typedef void acl_log_visit(void *context, const struct acl_log_entry *entry);
 size_t acl_log_each(struct acl_log *log, size_t count_max, acl_log_visit *visit, void *context);
 
+/* How many events of each kind were noted since the start, or the last reset. NULL: none. */
+uint64_t acl_log_total(struct acl_log *log, enum acl_log_reason reason);
+void acl_log_reset_totals(struct acl_log *log);
+
 const char *acl_log_reason_name(enum acl_log_reason reason);
 const char *acl_log_context_name(enum acl_log_context context);
 

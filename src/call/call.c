@@ -1,10 +1,12 @@
 #include "call/call.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/check.h"
+#include "call/command_table.h"
 #include "resp/request.h"
 
 static const char *const error_texts[ERR_COUNT] = {
@@ -61,6 +63,25 @@ void reply_wrong_arity(struct call *call)
     reply_errorf(call, "ERR wrong number of arguments for '%s' command", call->command->name);
 }
 
+struct bytes call_upper_name(struct call *call)
+{
+    struct bytes name = arena_copy(call->arena, call->args[0]);
+    char *text = (char *)name.data;
+
+    for (size_t i = 0; i < name.size; i++)
+        text[i] = (char)toupper((unsigned char)text[i]);
+    return name;
+}
+
+/* The first line of a help begins with the name. */
+static struct bytes help_head(struct call *call, const char *line)
+{
+    const char *rest = strchr(line, ' ');
+    struct bytes name = call_upper_name(call);
+
+    return rest != NULL ? call_format(call, "%.*s%s", (int)name.size, name.data, rest) : bytes_of_string(line);
+}
+
 void reply_help(struct call *call, const char *const *lines)
 {
     size_t count = 0;
@@ -69,7 +90,13 @@ void reply_help(struct call *call, const char *const *lines)
         count++;
     reply_array(call->reply, count);
     for (size_t i = 0; i < count; i++)
-        reply_status(call->reply, bytes_of_string(lines[i]));
+        reply_status(call->reply, i == 0 && call->command->renamed ? help_head(call, lines[0]) : bytes_of_string(lines[i]));
+}
+
+/* A command that is logged with other arguments under the name that the client has sent. */
+static bool is_sent_name(const struct call *call, struct bytes name)
+{
+    return call->command->renamed && name.data == call->args[0].data;
 }
 
 void call_propagate(struct call *call, const struct bytes *args, int arg_count)
@@ -87,6 +114,8 @@ void call_propagate(struct call *call, const struct bytes *args, int arg_count)
 
         propagation->args[i] = is_large ? args[i] : arena_copy(call->arena, args[i]);
     }
+    if (is_sent_name(call, args[0]))
+        propagation->args[0] = command_own_name(call->command);
     if (call->last != NULL)
         call->last->next = propagation;
     else
@@ -126,6 +155,7 @@ void call_wait(struct call *call, const struct call_wait *wait)
     copy = arena_alloc(call->arena, sizeof(*copy));
     *copy = *wait;
     call->wait = copy;
+    call->client->retry_ms = wait->retry_ms;
 }
 
 /* `ms` after the time at which the request first ran. False: an error was replied. */

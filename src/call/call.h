@@ -42,8 +42,9 @@ struct propagation {
     int arg_count;
 };
 
-/* The reply when the time is up. */
-enum call_wait_end { CALL_WAIT_NULL_ARRAY, CALL_WAIT_ZERO };
+/* The reply when the time is up. The last ones are WAITAOF's (engine/synced.h): what has been reached by then; the command waits for no
+ * disk, for the disk of this server, for that and others. */
+enum call_wait_end { CALL_WAIT_NULL_ARRAY, CALL_WAIT_ZERO, CALL_WAIT_SYNCED, CALL_WAIT_SYNCED_HERE, CALL_WAIT_SYNCED_HERE_AND_THERE };
 
 /* What a call waits for that cannot be served now: see call_wait. */
 struct call_wait {
@@ -52,6 +53,7 @@ struct call_wait {
     enum call_wait_end end;
     bool wakes_on_removal;          /* run again also when a key was removed or has another type */
     int64_t deadline_us;            /* monotonic clock; 0: none */
+    int64_t retry_ms;               /* wall clock: run again then, too, although no key has changed; within 100 ms. 0: never */
     const struct bytes *args;       /* run then in place of the call's own arguments */
     int arg_count;
 };
@@ -111,6 +113,9 @@ void reply_errorf(struct call *call, const char *format, ...) __attribute__((for
 /* "ERR wrong number of arguments for 'x' command" */
 void reply_wrong_arity(struct call *call);
 
+/* The command's name as the client has sent it, in upper case. */
+struct bytes call_upper_name(struct call *call);
+
 /* Replies the lines of a container's HELP, which end with NULL. */
 void reply_help(struct call *call, const char *const *lines);
 
@@ -131,7 +136,7 @@ void call_ask_for_keys(struct call *call, const struct bytes *names, int count);
  * nothing, and returns; what it has changed (XREADGROUP creates a consumer) is logged. If the client must not wait
  * (CLIENT_NO_BLOCKING), wait->end is replied at once. */
 void call_wait(struct call *call, const struct call_wait *wait);
-void reply_wait_end(struct reply *reply, enum call_wait_end end);
+void reply_wait_end(struct reply *reply, enum call_wait_end end);       /* not for CALL_WAIT_SYNCED ... */
 /* The argument as seconds after the time at which the request first ran: a deadline for call_wait. */
 bool arg_timeout(struct call *call, int index, int64_t *deadline_us);
 bool arg_timeout_ms(struct call *call, int index, int64_t *deadline_us);        /* in whole milliseconds */

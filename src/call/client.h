@@ -48,6 +48,23 @@ enum client_flag {
     CLIENT_PUSHES_HELD = 1 << 21,       /* its output is a part of a reply: messages wait (delivery_hold) */
 };
 
+/* What a parked call waits for. */
+enum wait_reason {
+    WAIT_COLD,                  /* keys that are loaded */
+    WAIT_MEMORY,                /* memory, or a value that is held for a checkpoint */
+    WAIT_OWNER,                 /* a transaction or script that owns its partitions; in a unit: to be run on */
+    WAIT_PAUSE,                 /* CLIENT PAUSE */
+    WAIT_JOB,                   /* work on other threads: a SCAN of cold keys, CLIENT LIST ... */
+    WAIT_REASONS
+};
+
+/* What a client takes of the memory (engine/client_memory.h). Owner: its worker. */
+struct client_size {
+    uint64_t all, buffers;                  /* bytes: of everything; of its buffers only */
+    int class;                              /* 1 + the index of the list that it is in; 0: none */
+    struct client *prev, *next;             /* in that list */
+};
+
 struct client {
     uint64_t id;
     struct worker *worker;
@@ -58,11 +75,15 @@ struct client {
     bool checks_acl;                        /* it is not authenticated, or its user may not do everything: its calls are checked (engine/access.h) */
     struct acl_user *user;                  /* held; NULL: may do everything (the replay of the log, unit tests) */
     char *name, *lib_name, *lib_version;    /* NULL: none. Freed with mem_free */
+    size_t names_size;                      /* bytes of these three */
     char *address, *local_address;          /* "127.0.0.1:12345"; never NULL for a connection */
     int fd;
     int64_t created_ms, active_ms;          /* wall clock */
     const struct command *last_command;
-    uint64_t query_size, query_room, arguments_size;    /* bytes, updated by net for CLIENT LIST */
+    /* Bytes, updated by net: what it has sent and was not run yet, room for that, complete arguments of the next request; the memory of
+     * replies that the socket does not take, their parts, the most that replies of a turn have taken lately. */
+    uint64_t query_size, query_room, arguments_size, output_memory, output_parts, reply_peak;
+    struct client_size size;                /* engine/client_memory.h */
     uint64_t net_input, net_output, commands;           /* totals */
     const struct request_large *large;      /* large arguments of the running request, which need not be copied. Set by net */
     int large_count;
@@ -87,6 +108,13 @@ struct client {
     struct unit *unit;                      /* its request runs as a unit and is suspended (engine/unit.h); or NULL */
     struct owner_waiter owned;              /* it waits until a partition's owner leaves */
     struct transaction *transaction;        /* after MULTI or WATCH: engine/transaction.h; or NULL */
+    int64_t retry_ms;                       /* of the wait that its call has asked for: see call_wait */
+    /* Of the request that is parked or runs: whether it has waited, when it was parked last and for what, and how long it has waited. Not
+     * of one that waits for a key to be filled. */
+    bool has_waited;
+    enum wait_reason parked_for;
+    int64_t parked_us;                      /* monotonic clock */
+    int64_t waited_us[WAIT_REASONS];
     int64_t began_us;                       /* monotonic clock: when the request that is parked or runs was run for the first time */
     void *job;                              /* struct job of engine/job.h: background work of the parked call */
     struct listener *listener;              /* it gets messages or pushes: engine/delivery.h; or NULL */

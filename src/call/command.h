@@ -47,6 +47,8 @@ enum command_flag {
     COMMAND_NOT_QUEUED = 1 << 29,       /* runs at once after MULTI */
     COMMAND_WHOLE = 1 << 30,            /* shows or needs keys that it does not name: in a unit it needs all partitions */
     COMMAND_NO_TOUCH = 1 << 25,         /* adds no heat: TTL, TYPE, OBJECT ... */
+    COMMAND_OWNS_KEYS = 1 << 22,        /* runs as a unit that owns the partitions of its keys while its jobs run (MIGRATE) */
+    COMMAND_TOUCHES = 1 << 21,          /* adds heat even for a client with CLIENT NO-TOUCH: TOUCH */
     COMMAND_SUBSCRIBED = 1 << 23,       /* allowed to clients that speak RESP2 and have a subscription */
 };
 
@@ -74,6 +76,9 @@ enum command_category {     /* read, write, fast, slow, admin, dangerous, blocki
     CAT_SCRIPTING = 1 << 20,
 };
 
+/* Which arguments are names of channels that the user has to be allowed (acl/rules.h). */
+enum command_channels { CHANNELS_NONE, CHANNELS_FIRST, CHANNELS_ALL, CHANNELS_ALL_PATTERNS };
+
 /* What is done to a key, as COMMAND INFO shows it. The first four decide what the executor does: RO and RW keys are made resident
  * first; OW keys need no load unless they are RESIDENT; RM keys are made resident (DEL has to count them). */
 enum key_flag {
@@ -84,6 +89,7 @@ enum key_flag {
      * (SETNX, RENAMENX). */
     KEY_RESIDENT = 1 << 24,
     KEY_CHANGED = 1 << 25,      /* changed although it is RO (XREADGROUP) */
+    KEY_BY_OPTIONS = 1 << 26,   /* the flags of a call depend on its options, and clients are not shown that (MSETEX) */
 };
 
 /* step 0: this language cannot express where the keys are (SORT's STORE); call/command_keys.c knows, and clients see "unknown". */
@@ -111,8 +117,10 @@ struct command {
     const char *group, *since, *complexity, *summary, *arguments;
     const char *tips;                               /* hints for clients and proxies, separated by spaces; or NULL */
     const char *deprecated_since, *replaced_by;     /* or NULL */
+    enum command_channels channels;
     bool for_developers;    /* for developers of the server; clients see "syscmd" */
     uint32_t id;            /* assigned by the table: index of its statistics */
+    bool renamed;           /* by rename-command, or its container was: its name is not the one that clients use */
     struct command *parent;     /* container, or NULL */
     struct command **children;  /* subcommands, NULL-terminated; or NULL */
 };

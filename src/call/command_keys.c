@@ -19,20 +19,52 @@ static void add_key(struct found *found, int arg, uint32_t flags)
     found->count++;
 }
 
-/* NX, XX and KEEPTTL need to know whether there is an old value; GET returns it. */
+/* IFEQ, IFNE, IFDEQ, IFDNE compare the old value. */
+static bool is_comparison(struct bytes word)
+{
+    return (word.size == 4 && (bytes_is(word, "ifeq") || bytes_is(word, "ifne"))) ||
+           (word.size == 5 && (bytes_is(word, "ifdeq") || bytes_is(word, "ifdne")));
+}
+
+/* NX, XX and KEEPTTL need to know whether there is an old value. */
+static bool needs_presence(struct bytes word)
+{
+    return (word.size == 2 && (bytes_is(word, "nx") || bytes_is(word, "xx"))) || (word.size == 7 && bytes_is(word, "keepttl"));
+}
+
+/* GET returns the old value. */
 static uint32_t set_flags(const struct bytes *args, int arg_count)
 {
     uint32_t flags = KEY_OW | KEY_UPDATE;
 
     for (int i = 3; i < arg_count; i++) {
-        if (args[i].size == 2 && (bytes_is(args[i], "nx") || bytes_is(args[i], "xx")))
-            flags |= KEY_RESIDENT;
-        else if (args[i].size == 3 && bytes_is(args[i], "get"))
+        if ((args[i].size == 3 && bytes_is(args[i], "get")) || is_comparison(args[i]))
             return KEY_RW | KEY_ACCESS | KEY_UPDATE;
-        else if (args[i].size == 7 && bytes_is(args[i], "keepttl"))
+        if (needs_presence(args[i]))
             flags |= KEY_RESIDENT;
     }
     return flags;
+}
+
+/* The options follow the pairs. An invalid number of them is the handler's error. */
+static uint32_t msetex_flags(const struct bytes *args, int arg_count)
+{
+    uint32_t flags = KEY_OW | KEY_UPDATE;
+    int64_t count;
+
+    if (!text_to_int(args[1], &count) || count < 1 || count > arg_count)
+        return flags;
+    for (int64_t i = 2 + count * 2; i < arg_count; i++) {
+        if (needs_presence(args[i]))
+            flags |= KEY_RESIDENT;
+    }
+    return flags;
+}
+
+/* Without a condition the value does not matter. */
+static uint32_t delex_flags(int arg_count)
+{
+    return arg_count == 2 ? KEY_RM | KEY_DELETE : KEY_RW | KEY_DELETE;
 }
 
 static uint32_t bitfield_flags(const struct bytes *args, int arg_count)
@@ -50,12 +82,16 @@ static uint32_t bitfield_flags(const struct bytes *args, int arg_count)
 
 static uint32_t variable_flags(const struct command *command, const struct bytes *args, int arg_count, uint32_t flags)
 {
-    if (!(flags & KEY_VARIABLE_FLAGS))
+    if (!(flags & (KEY_VARIABLE_FLAGS | KEY_BY_OPTIONS)))
         return flags;
     if (strcmp(command->name, "set") == 0)
         return set_flags(args, arg_count);
     if (strcmp(command->name, "bitfield") == 0)
         return bitfield_flags(args, arg_count);
+    if (strcmp(command->name, "delex") == 0)
+        return delex_flags(arg_count);
+    if (strcmp(command->name, "msetex") == 0)
+        return msetex_flags(args, arg_count);
     return flags & ~(uint32_t)KEY_VARIABLE_FLAGS;
 }
 
@@ -162,6 +198,30 @@ static bool add_spec(const struct command *command, const struct key_spec *spec,
     return true;
 }
 
+static bool is_migrate(const struct command *command)
+{
+    return command->flags & COMMAND_OWNS_KEYS && strcmp(command->name, "migrate") == 0;
+}
+
+/* The keys of MIGRATE are after the word KEYS; the argument for the one key has to be empty then. */
+static int add_migrate_keys(struct found *found, uint32_t flags, const struct bytes *args, int arg_count)
+{
+    enum { ONE_KEY = 3, OPTIONS = 6 };
+
+    for (int i = OPTIONS; i < arg_count; i++) {
+        if (bytes_is(args[i], "keys")) {
+            for (int arg = i + 1; arg < arg_count; arg++)
+                add_key(found, arg, flags);
+            return args[ONE_KEY].size == 0 ? found->count : INVALID;
+        }
+        i += bytes_is(args[i], "auth") ? 1 : bytes_is(args[i], "auth2") ? 2 : 0;
+    }
+    if (arg_count <= ONE_KEY)
+        return INVALID;
+    add_key(found, ONE_KEY, flags);
+    return found->count;
+}
+
 int command_keys(const struct command *command, const struct bytes *args, int arg_count, struct call_key *keys, int capacity)
 {
     const struct key_spec *spec = command->keys;
@@ -178,6 +238,8 @@ int command_keys(const struct command *command, const struct bytes *args, int ar
         keys->flags = spec->flags;
         return 1;
     }
+    if (is_migrate(command))
+        return add_migrate_keys(&found, spec->flags, args, arg_count);
     for (; spec->flags != 0; spec++) {
         if (!add_spec(command, spec, args, arg_count, &found))
             return INVALID;

@@ -8,8 +8,8 @@
  * more than the capacity: call again with enough room. -1: the arguments are invalid (numkeys is not a number, or too large); the
  * handler, run without keys, replies the error.
  *
- * The flags are those of this very call: a SET is KEY_OW, with NX, XX or KEEPTTL also KEY_RESIDENT, and with GET KEY_RW; a
- * BITFIELD with only GETs is KEY_RO.
+ * The flags are those of this very call: a SET or MSETEX is KEY_OW, with NX, XX or KEEPTTL also KEY_RESIDENT; a SET with GET or a
+ * comparison is KEY_RW; a DELEX without one is KEY_RM; a BITFIELD with only GETs is KEY_RO.
  */
 int command_keys(const struct command *command, const struct bytes *args, int arg_count, struct call_key *keys, int capacity);
 

@@ -13,14 +13,20 @@ struct slot {
     struct command *command;    /* NULL: renamed away */
 };
 
+/* Open addressing, at most a quarter full. */
+struct name_index {
+    struct slot *slots;             /* NULL: there is no index */
+    size_t mask;
+};
+
 struct command_table {
     struct command *rows;
     struct command_stats *stats;    /* by id */
     size_t row_count;
     struct command **sorted;        /* top-level commands that have a name */
     size_t sorted_count;
-    struct slot *slots;             /* open addressing, at most a quarter full */
-    size_t slot_mask;
+    struct name_index names;        /* as clients use them */
+    struct name_index own;          /* as the rows have them; none until a command is renamed */
 };
 
 /* Turns the upper-case letters among eight bytes to lower case. */
@@ -81,19 +87,19 @@ static bool slot_holds(const struct slot *slot, struct bytes name)
 }
 
 /* The slot of the name, or the free one where it would be added. */
-static struct slot *slot_find(const struct command_table *table, struct bytes name)
+static struct slot *slot_find(const struct name_index *names, struct bytes name)
 {
     for (size_t index = name_hash(name);; index++) {
-        struct slot *slot = &table->slots[index & table->slot_mask];
+        struct slot *slot = &names->slots[index & names->mask];
 
         if (slot->words == NULL || slot_holds(slot, name))
             return slot;
     }
 }
 
-static void slot_fill(struct command_table *table, struct bytes name, struct command *command)
+static void slot_fill(struct name_index *names, struct bytes name, struct command *command)
 {
-    struct slot *slot = slot_find(table, name);
+    struct slot *slot = slot_find(names, name);
 
     CHECK(slot->command == NULL);       /* two rows have the same name */
     if (slot->words == NULL) {
@@ -130,22 +136,38 @@ static void copy_rows(struct command_table *table, const struct command *const *
     }
 }
 
-static void index_top_level(struct command_table *table)
+static bool is_top_level(const struct command *row)
+{
+    return strchr(row->name, '|') == NULL;
+}
+
+static void index_names(const struct command_table *table, struct name_index *names)
 {
     size_t slot_count = 16;
 
     while (slot_count < table->row_count * 4)
         slot_count *= 2;
-    table->slots = mem_zalloc(slot_count * sizeof(*table->slots));
-    table->slot_mask = slot_count - 1;
+    names->slots = mem_zalloc(slot_count * sizeof(*names->slots));
+    names->mask = slot_count - 1;
+    for (size_t i = 0; i < table->row_count; i++) {
+        if (is_top_level(&table->rows[i]))
+            slot_fill(names, bytes_of_string(table->rows[i].name), &table->rows[i]);
+    }
+}
+
+static void release_names(struct name_index *names)
+{
+    for (size_t i = 0; names->slots != NULL && i <= names->mask; i++)
+        mem_free(names->slots[i].words);
+    mem_free(names->slots);
+}
+
+static void sort_top_level(struct command_table *table)
+{
     table->sorted = mem_alloc((table->row_count + 1) * sizeof(*table->sorted));
     for (size_t i = 0; i < table->row_count; i++) {
-        struct command *row = &table->rows[i];
-
-        if (strchr(row->name, '|') == NULL) {
-            slot_fill(table, bytes_of_string(row->name), row);
-            table->sorted[table->sorted_count++] = row;
-        }
+        if (is_top_level(&table->rows[i]))
+            table->sorted[table->sorted_count++] = &table->rows[i];
     }
     qsort(table->sorted, table->sorted_count, sizeof(*table->sorted), compare_names);
 }
@@ -171,9 +193,10 @@ struct command_table *command_table_create(const struct command *const *families
     struct command_table *table = mem_zalloc(sizeof(*table));
 
     copy_rows(table, families);
-    index_top_level(table);
+    index_names(table, &table->names);
+    sort_top_level(table);
     for (size_t i = 0; i < table->row_count; i++) {
-        if (strchr(table->rows[i].name, '|') != NULL)
+        if (!is_top_level(&table->rows[i]))
             link_child(table, &table->rows[i]);
     }
     return table;
@@ -187,18 +210,44 @@ void command_table_destroy(struct command_table *table)
         mem_free(table->rows[i].children);
         mem_free(atomic_load(&table->stats[i].latency));
     }
-    for (size_t i = 0; i <= table->slot_mask; i++)
-        mem_free(table->slots[i].words);
-    mem_free(table->slots);
+    release_names(&table->names);
+    release_names(&table->own);
     mem_free(table->sorted);
     mem_free(table->stats);
     mem_free(table->rows);
     mem_free(table);
 }
 
+static struct command *find(const struct name_index *names, struct bytes name)
+{
+    return slot_find(names, name)->command;
+}
+
+static const struct name_index *own_names(const struct command_table *table)
+{
+    return table->own.slots != NULL ? &table->own : &table->names;
+}
+
 struct command *command_find(const struct command_table *table, struct bytes name)
 {
-    return slot_find(table, name)->command;
+    return find(&table->names, name);
+}
+
+struct command *command_find_own(const struct command_table *table, struct bytes name)
+{
+    return find(own_names(table), name);
+}
+
+struct command *command_find_logged(const struct command_table *table, struct bytes name)
+{
+    struct command *command = command_find_own(table, name);
+
+    return command != NULL ? command : command_find(table, name);
+}
+
+struct bytes command_own_name(const struct command *command)
+{
+    return bytes_of_string(command->parent != NULL ? command->parent->name : command->name);
 }
 
 struct command *command_find_child(const struct command *container, struct bytes name)
@@ -214,18 +263,28 @@ struct command *command_find_child(const struct command *container, struct bytes
     return NULL;
 }
 
-struct command *command_find_full(const struct command_table *table, struct bytes full_name)
+static struct command *find_full(const struct name_index *names, struct bytes full_name)
 {
     const char *bar = full_name.size > 0 ? memchr(full_name.data, '|', full_name.size) : NULL;
     struct command *container;
     size_t size;
 
     if (bar == NULL)
-        return command_find(table, full_name);
+        return find(names, full_name);
     size = (size_t)(bar - full_name.data);
-    container = command_find(table, bytes_of(full_name.data, size));
+    container = find(names, bytes_of(full_name.data, size));
     return container == NULL ? NULL
         : command_find_child(container, bytes_of(bar + 1, full_name.size - size - 1));
+}
+
+struct command *command_find_full(const struct command_table *table, struct bytes full_name)
+{
+    return find_full(&table->names, full_name);
+}
+
+struct command *command_find_own_full(const struct command_table *table, struct bytes full_name)
+{
+    return find_full(own_names(table), full_name);
 }
 
 size_t command_count(const struct command_table *table)
@@ -261,26 +320,42 @@ static void remove_from_sorted(struct command_table *table, const struct command
     table->sorted_count = kept;
 }
 
+/* A used slot is never free again, because searches probe across it. */
+static bool has_free_slots(const struct name_index *names)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i <= names->mask; i++)
+        used += names->slots[i].words != NULL;
+    return used < names->mask;
+}
+
+static void mark_renamed(struct command *command)
+{
+    command->renamed = true;
+    for (size_t i = 0; command->children != NULL && command->children[i] != NULL; i++)
+        command->children[i]->renamed = true;
+}
+
 enum status command_rename(struct command_table *table, struct bytes from, struct bytes to)
 {
-    struct slot *slot = slot_find(table, from);
-    struct command *command = slot->command;
+    struct slot *slot = slot_find(&table->names, from);
+    struct command *command = slot->command, *other = to.size > 0 ? command_find(table, to) : NULL;
 
     if (command == NULL)
         return STATUS_NOT_FOUND;
-    if (to.size > 0) {
-        /* Each rename may use one more slot; a used slot is never free again, because searches probe across it. */
-        size_t used = 0;
-
-        for (size_t i = 0; i <= table->slot_mask; i++)
-            used += table->slots[i].words != NULL;
-        if (slot_find(table, to)->command != NULL || used >= table->slot_mask)
-            return STATUS_INVALID;
-        slot_fill(table, to, command);
-    } else {
-        remove_from_sorted(table, command);
-    }
+    if (other != NULL && other != command)
+        return STATUS_INVALID;
+    if (to.size > 0 && !has_free_slots(&table->names))
+        return STATUS_INVALID;
+    if (table->own.slots == NULL)
+        index_names(table, &table->own);
     slot->command = NULL;
+    if (to.size > 0)
+        slot_fill(&table->names, to, command);
+    else
+        remove_from_sorted(table, command);
+    mark_renamed(command);
     return STATUS_OK;
 }
 

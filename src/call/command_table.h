@@ -23,7 +23,7 @@ struct command_table;
 struct command_table *command_table_create(const struct command *const *families);
 void command_table_destroy(struct command_table *table);
 
-/* By name, in upper or lower case; NULL if there is none. A subcommand is found in its container: "list" of "client". */
+/* By the name that clients use, in upper or lower case; NULL if there is none. A subcommand is found in its container: "list" of "client". */
 struct command *command_find(const struct command_table *table, struct bytes name);
 struct command *command_find_child(const struct command *container, struct bytes name);
 /* "client|list" or "get". */
@@ -35,6 +35,14 @@ struct command *command_at(const struct command_table *table, size_t index);
 /* All rows, subcommands too: for statistics. */
 size_t command_row_count(const struct command_table *table);
 struct command *command_row_at(const struct command_table *table, size_t index);
+
+/* By the names of the rows, whatever rename-command says: for ACL. The second one also finds "client|list". */
+struct command *command_find_own(const struct command_table *table, struct bytes name);
+struct command *command_find_own_full(const struct command_table *table, struct bytes full_name);
+/* Of a command in a log: that has the rows' names. One that was written by Redis, or by an older Kelvin, has the names of clients. */
+struct command *command_find_logged(const struct command_table *table, struct bytes name);
+/* The row's name, without a subcommand: what the log has in place of the name that the client has sent. */
+struct bytes command_own_name(const struct command *command);
 
 /* Renames a command, or removes it (empty name): rename-command. Only at start. Its row keeps the old name, which COMMAND, errors
  * and statistics show. STATUS_NOT_FOUND: no such command; STATUS_INVALID: the new name is used. */

@@ -1,6 +1,7 @@
 #include "call/key.h"
 
 #include "base/check.h"
+#include "base/compiler.h"
 #include "call/witness.h"
 #include "resp/request.h"
 #include "value/hash.h"
@@ -208,7 +209,7 @@ static void touch_entry(struct key *key, struct entry *entry, enum key_access ac
         turn_count(call->turn, STAT_COLD_HITS, 1);
     else
         turn_count(call->turn, STAT_HOT_HITS, 1);
-    if (call->client->flags & CLIENT_NO_TOUCH)
+    if (UNLIKELY(call->client->flags & CLIENT_NO_TOUCH) && !(call->command->flags & COMMAND_TOUCHES))
         return;
     heat_touch(&call->turn->heat, entry, call->turn->minutes, &call->turn->random);
     /* The access that caused the load is the first touch; the next one shows that the key is worth its memory. */

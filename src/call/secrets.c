@@ -13,7 +13,7 @@ static bool is_secret_parameter(struct bytes name)
     return false;
 }
 
-enum secrecy { NOTHING_SECRET, ALL_SECRET, SECRET_BEHIND_AUTH, SECRET_PARAMETERS };
+enum secrecy { NOTHING_SECRET, ALL_SECRET, ALL_OF_SUBCOMMAND, SECRET_BEHIND_AUTH, SECRET_OF_MIGRATE, SECRET_PARAMETERS };
 
 static enum secrecy secrecy_of(const struct command *command)
 {
@@ -21,7 +21,24 @@ static enum secrecy secrecy_of(const struct command *command)
         return ALL_SECRET;
     if (strcmp(command->name, "hello") == 0)
         return SECRET_BEHIND_AUTH;
+    if (strcmp(command->name, "acl|setuser") == 0 || strcmp(command->name, "acl|deluser") == 0 || strcmp(command->name, "acl|getuser") == 0)
+        return ALL_OF_SUBCOMMAND;
+    if (strcmp(command->name, "migrate") == 0)
+        return SECRET_OF_MIGRATE;
     return strcmp(command->name, "config|set") == 0 ? SECRET_PARAMETERS : NOTHING_SECRET;
+}
+
+/* AUTH password, AUTH2 user password: options up to the keys. */
+static bool is_secret_of_migrate(const struct call *call, int arg)
+{
+    for (int i = 6; i < arg && !arg_is(call, i, "keys"); i++) {
+        int count = arg_is(call, i, "auth") ? 1 : arg_is(call, i, "auth2") ? 2 : 0;
+
+        if (arg <= i + count)
+            return true;
+        i += count;
+    }
+    return false;
 }
 
 static bool is_secret(const struct call *call, enum secrecy secrecy, int arg)
@@ -31,8 +48,12 @@ static bool is_secret(const struct call *call, enum secrecy secrecy, int arg)
         return false;
     case ALL_SECRET:
         return arg >= 1;
+    case ALL_OF_SUBCOMMAND:
+        return arg >= 2;
     case SECRET_BEHIND_AUTH:
         return (arg >= 3 && arg_is(call, arg - 1, "auth")) || (arg >= 4 && arg_is(call, arg - 2, "auth"));
+    case SECRET_OF_MIGRATE:
+        return is_secret_of_migrate(call, arg);
     case SECRET_PARAMETERS:
         return arg >= 3 && arg % 2 == 1 && is_secret_parameter(call->args[arg - 1]);
     }

@@ -31,7 +31,7 @@ enum statistic {
     STAT_THROTTLED,             /* calls that had to wait for memory */
     STAT_READS_PROCESSED, STAT_WRITES_PROCESSED,
     STAT_QUERY_BUFFER_LIMIT, STAT_OUTPUT_BUFFER_LIMIT,  /* clients closed because of it */
-    STAT_EVICTED_CLIENTS,       /* closed because the buffers of all clients used too much */
+    STAT_EVICTED_CLIENTS,       /* closed because all clients used too much memory */
     STAT_TURNS, STAT_TURN_US,   /* turns of the loop, and microseconds spent in them */
     STAT_EXPIRE_US, STAT_EXPIRE_CUT,    /* active expiry: microseconds, and steps that used up their time */
     STAT_EXPIRED_FIELDS,        /* of hashes */

@@ -1,10 +1,13 @@
 /* CONFIG: config/config.h does the work. */
+#include "acl/acl_log.h"
 #include "base/message.h"
 #include "commands/admin.h"
 #include "commands/handlers.h"
+#include "commands/users.h"
 #include "config/config.h"
 #include "engine/engine.h"
 #include "stats/error_stats.h"
+#include "stats/waits.h"
 
 struct found {
     struct call *call;
@@ -64,6 +67,8 @@ void config_resetstat_command(struct call *call)
 {
     engine_reset_stats(call->engine);
     error_stats_reset(call->engine->errors);
+    acl_log_reset_totals(call->engine->acl_log);
+    waits_reset(call->engine->waits);
     reply_ok(call->reply);
 }
 
@@ -75,6 +80,7 @@ static bool rewrite_config(struct engine *engine, struct message *message)
 /* CONFIG REWRITE syncs a file, so it is a job. */
 void config_rewrite_command(struct call *call)
 {
+    users_note(call->engine);
     admin_errand(call, rewrite_config);
 }
 

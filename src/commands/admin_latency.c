@@ -7,6 +7,7 @@
 #include "commands/handlers.h"
 #include "engine/engine.h"
 #include "stats/latency.h"
+#include "stats/waits.h"
 
 enum { GRAPH_LINES = 24, GRAPH_WIDTH = 50, HISTOGRAM_STEPS = 24 };
 
@@ -120,17 +121,35 @@ static void describe_event(struct buffer *out, const struct latency_event *event
         deviation / (int64_t)event->count, event->worst_ms);
 }
 
+static bool has_event(const struct latency_event *events, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(events[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void advise_about_waits(struct buffer *out, const struct latency_event *events, size_t count)
+{
+    if (has_event(events, count, wait_name(WAIT_COLD)))
+        buffer_append_string(out, "- Calls waited for cold keys: see tier_hit_ratio, tier_load_usec_p99 and tier_loads_waiting in INFO tiering. "
+            "More maxmemory, more tier-load-threads, or a faster disk.\n");
+    if (has_event(events, count, wait_name(WAIT_MEMORY)))
+        buffer_append_string(out, "- Calls waited for memory: demotion does not keep up with the writes. A faster disk, or more maxmemory.\n");
+    if (has_event(events, count, wait_name(WAIT_OWNER)))
+        buffer_append_string(out, "- Calls waited for a transaction or a script of another client: shorter ones, and keys that scripts declare.\n");
+    if (has_event(events, count, wait_name(WAIT_PAUSE)))
+        buffer_append_string(out, "- Calls waited for the end of CLIENT PAUSE.\n");
+}
+
 static void append_advice(struct buffer *out, const struct engine *engine, const struct latency_event *events, size_t count)
 {
     const struct config *config = engine->config;
     int64_t threshold_us = config_number(config, CONFIG_LATENCY_MONITOR_THRESHOLD) * 1000;
     int64_t slow_us = config_number(config, CONFIG_SLOWLOG_LOG_SLOWER_THAN);
-    bool commands = false, fast = false;
+    bool commands = has_event(events, count, "command"), fast = has_event(events, count, "fast-command");
 
-    for (size_t i = 0; i < count; i++) {
-        commands = commands || strcmp(events[i].name, "command") == 0;
-        fast = fast || strcmp(events[i].name, "fast-command") == 0;
-    }
     buffer_append_string(out, "\nAdvice:\n");
     if (commands) {
         buffer_append_string(out, "- SLOWLOG GET shows which commands were slow. Large keys are the most expensive: read "
@@ -144,7 +163,7 @@ static void append_advice(struct buffer *out, const struct engine *engine, const
             "busy programs, swapping, a virtual machine without enough CPU time, or raise io-threads.\n");
     if (engine->aof != NULL && config_number(config, CONFIG_APPENDFSYNC) == CONFIG_FSYNC_ALWAYS)
         buffer_append_string(out, "- With appendfsync always each write waits for the disk; with everysec it does not.\n");
-    buffer_append_string(out, "- These times do not include waiting for cold keys; see tier_load_usec_p99 in INFO tiering.\n");
+    advise_about_waits(out, events, count);
 }
 
 /* LATENCY DOCTOR */
@@ -179,10 +198,8 @@ static uint64_t step_end_us(int step)
     return ((UINT64_C(1024) << step) + (UINT64_C(8) << step) - 1) / 1000;
 }
 
-static bool reply_histogram(struct call *call, const struct command *command)
+static bool reply_histogram(struct call *call, const char *name, const _Atomic uint64_t *latency)
 {
-    struct command_stats *stats = command_stats_of(call->engine->commands, command);
-    const _Atomic uint64_t *latency = atomic_load_explicit(&stats->latency, memory_order_acquire);
     uint64_t seen = 0, reported = 0, total = 0, counts[LATENCY_BUCKETS];
     struct reply_later later;
     size_t pairs = 0;
@@ -192,7 +209,7 @@ static bool reply_histogram(struct call *call, const struct command *command)
         total = histogram_load(latency, LATENCY_BUCKETS, counts);
     if (total == 0)
         return false;
-    reply_bulk_string(call->reply, command->name);
+    reply_bulk_string(call->reply, name);
     reply_map(call->reply, 2);
     reply_bulk_string(call->reply, "calls");
     reply_integer(call->reply, (int64_t)total);
@@ -213,6 +230,21 @@ static bool reply_histogram(struct call *call, const struct command *command)
     return true;
 }
 
+static bool reply_command(struct call *call, const struct command *command)
+{
+    struct command_stats *stats = command_stats_of(call->engine->commands, command);
+
+    return reply_histogram(call, command->name, atomic_load_explicit(&stats->latency, memory_order_acquire));
+}
+
+/* Of a name that is no command: what calls have waited for. It is not among those of all commands. */
+static bool reply_wait(struct call *call, struct bytes name)
+{
+    enum wait_reason reason = wait_find(name);
+
+    return reason < WAIT_REASONS && reply_histogram(call, wait_name(reason), waits_histogram(call->engine->waits, reason));
+}
+
 /* LATENCY HISTOGRAM [command ...]: a container selects its subcommands. */
 void latency_histogram_command(struct call *call)
 {
@@ -222,16 +254,18 @@ void latency_histogram_command(struct call *call)
 
     if (call->arg_count == 2) {
         for (size_t i = 0; i < command_row_count(table); i++)
-            count += reply_histogram(call, command_row_at(table, i));
+            count += reply_command(call, command_row_at(table, i));
     }
     for (int i = 2; i < call->arg_count; i++) {
         const struct command *command = command_find_full(table, call->args[i]);
 
-        if (command == NULL)
+        if (command == NULL) {
+            count += reply_wait(call, call->args[i]);
             continue;
-        count += reply_histogram(call, command);
+        }
+        count += reply_command(call, command);
         for (struct command **child = command->children; child != NULL && *child != NULL; child++)
-            count += reply_histogram(call, *child);
+            count += reply_command(call, *child);
     }
     reply_later_map(call->reply, later, count);
 }
@@ -251,7 +285,8 @@ void latency_help_command(struct call *call)
         "RESET [<event> ...]",
         "    Deletes the samples of the events, or of all events.",
         "HISTOGRAM [<command> ...]",
-        "    Returns how many calls took up to how many microseconds, for the commands or for all.",
+        "    Returns how many calls took up to how many microseconds, for the commands or for all. The names of",
+        "    waits are cold-wait, memory-wait, owner-wait, pause-wait and job-wait.",
         "HELP",
         "    Returns this text.",
         NULL,

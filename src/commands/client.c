@@ -25,7 +25,7 @@ void client_setname_command(struct call *call)
         reply_errorf(call, CLIENT_NAME_ERROR);
         return;
     }
-    client_set_text(&call->client->name, call->args[2]);
+    client_set_text(call->client, &call->client->name, call->args[2]);
     reply_ok(call->reply);
 }
 
@@ -46,15 +46,16 @@ void client_setinfo_command(struct call *call)
         reply_errorf(call, "ERR %.*s cannot contain spaces, newlines or special characters.", (int)option.size, option.data);
         return;
     }
-    client_set_text(field, call->args[3]);
+    client_set_text(call->client, field, call->args[3]);
     reply_ok(call->reply);
 }
 
 void client_info_command(struct call *call)
 {
+    struct line_caller caller = line_caller_of(call);
     struct buffer line = { 0 };
 
-    client_line(&line, call->client, call->client->id, call->turn->now_ms);
+    client_line(&line, call->client, &caller, call->turn->now_ms);
     reply_verbatim(call->reply, "txt", buffer_bytes(&line));
     buffer_release(&line);
 }
@@ -75,6 +76,7 @@ static void switch_flag(struct call *call, uint32_t flag)
 void client_noevict_command(struct call *call)
 {
     switch_flag(call, CLIENT_NO_EVICT);
+    client_memory_note_exempt(call->client);
 }
 
 void client_notouch_command(struct call *call)
@@ -182,7 +184,7 @@ void client_help_command(struct call *call)
         "    Closes the connection from that address.",
         "KILL <option> <value> [<option> <value> ...]",
         "    Closes all connections that match all of these options:",
-        "    ADDR <ip:port>, LADDR <ip:port>, ID <client-id>, USER <username>,",
+        "    ADDR <ip:port>, LADDR <ip:port>, ID <client-id>, USER <username>, MAXAGE <seconds>: at least that old,",
         "    TYPE (NORMAL|MASTER|REPLICA|PUBSUB), SKIPME (YES|NO): not this connection, which is the default.",
         "LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)] [ID <client-id> ...]",
         "    Returns one line for each client.",

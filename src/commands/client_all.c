@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "acl/acl.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include "commands/client_line.h"
@@ -16,8 +17,10 @@ struct filter {
     int64_t *ids;                   /* NULL: any; else the IDs that LIST ID names */
     size_t id_count;
     char *address, *local_address;  /* NULL: any */
-    bool matches_none;              /* no client matches: a type or user that has none */
+    struct acl_user *user;          /* held; NULL: any */
+    bool matches_none;              /* no client matches: a type that has none */
     uint32_t type_mask, type_flags; /* the flags of a client in the mask must be these */
+    int64_t age_s_min;              /* MAXAGE; 0: any */
     bool spare_caller;
 };
 
@@ -42,7 +45,7 @@ struct survey {
     struct job job;
     enum purpose purpose;
     struct filter filter;
-    uint64_t caller;
+    struct line_caller caller;
     struct job_pool *jobs;
     struct part *parts;             /* one for each worker */
     int part_count;
@@ -59,6 +62,7 @@ static void filter_release(struct filter *filter)
     mem_free(filter->ids);
     mem_free(filter->address);
     mem_free(filter->local_address);
+    acl_user_release(filter->user);
 }
 
 static void survey_release(struct job *job)
@@ -83,7 +87,7 @@ static bool is_listed(const struct filter *filter, uint64_t id)
     return false;
 }
 
-static bool is_meant(const struct survey *survey, const struct client *client)
+static bool is_meant(const struct survey *survey, const struct client *client, int64_t now_ms)
 {
     const struct filter *filter = &survey->filter;
 
@@ -91,20 +95,24 @@ static bool is_meant(const struct survey *survey, const struct client *client)
         return false;
     if ((client->flags & filter->type_mask) != filter->type_flags)
         return false;
+    if (filter->user != NULL && client->user != filter->user)
+        return false;
     if (filter->ids != NULL && !is_listed(filter, client->id))
         return false;
     if (filter->address != NULL && (client->address == NULL || strcmp(filter->address, client->address) != 0))
         return false;
     if (filter->local_address != NULL && (client->local_address == NULL || strcmp(filter->local_address, client->local_address) != 0))
         return false;
-    return !(filter->spare_caller && client->id == survey->caller);
+    if (filter->age_s_min > 0 && (now_ms - client->created_ms) / 1000 < filter->age_s_min)
+        return false;
+    return !(filter->spare_caller && client->id == survey->caller.id);
 }
 
 static void note_line(struct survey *survey, struct part *part, const struct client *client, int64_t now_ms)
 {
     size_t offset = part->text.size;
 
-    client_line(&part->text, client, survey->caller, now_ms);
+    client_line(&part->text, client, &survey->caller, now_ms);
     if (part->line_count == part->line_room) {
         part->line_room = part->line_room == 0 ? 16 : part->line_room * 2;
         part->lines = mem_realloc(part->lines, part->line_room * sizeof(*part->lines));
@@ -116,7 +124,7 @@ static void note_line(struct survey *survey, struct part *part, const struct cli
 static void kill_one(struct survey *survey, struct part *part, struct worker *worker, struct client *client)
 {
     part->killed++;
-    if (client->id == survey->caller)
+    if (client->id == survey->caller.id)
         part->caller_killed = true;
     else
         worker->close(client);
@@ -129,7 +137,7 @@ static void look_at_own_clients(struct survey *survey, struct worker *worker)
 
     for (struct client *client = worker->clients; client != NULL; client = next) {
         next = client->next;        /* closing removes it from the list */
-        if (!is_meant(survey, client))
+        if (!is_meant(survey, client, worker->turn.now_ms))
             continue;
         if (survey->purpose == LIST_CLIENTS)
             note_line(survey, part, client, worker->turn.now_ms);
@@ -169,7 +177,7 @@ static struct survey *survey_all(struct call *call, enum purpose purpose, struct
     survey->job.release = survey_release;
     survey->purpose = purpose;
     survey->filter = *filter;
-    survey->caller = call->client->id;
+    survey->caller = line_caller_of(call);
     survey->jobs = engine->jobs;
     survey->part_count = engine->worker_count;
     survey->parts = mem_zalloc((size_t)engine->worker_count * sizeof(*survey->parts));
@@ -306,6 +314,16 @@ static void set_address(char **field, struct bytes text)
     *field = mem_string(text);
 }
 
+static bool parse_age(struct call *call, int arg, int64_t *age_s)
+{
+    if (!arg_integer_between(call, arg, INT64_MIN, INT64_MAX, "ERR maxage is not an integer or out of range", age_s))
+        return false;
+    if (*age_s > 0)
+        return true;
+    reply_errorf(call, "ERR maxage should be greater than 0");
+    return false;
+}
+
 static bool parse_kill_option(struct call *call, int arg, struct filter *filter)
 {
     struct bytes value = call->args[arg + 1];
@@ -314,6 +332,8 @@ static bool parse_kill_option(struct call *call, int arg, struct filter *filter)
         return arg_integer_between(call, arg + 1, 1, INT64_MAX, "ERR client-id should be greater than 0", &filter->id);
     if (arg_is(call, arg, "type"))
         return parse_type(call, arg + 1, filter);
+    if (arg_is(call, arg, "maxage"))
+        return parse_age(call, arg + 1, &filter->age_s_min);
     if (arg_is(call, arg, "addr")) {
         set_address(&filter->address, value);
         return true;
@@ -323,7 +343,9 @@ static bool parse_kill_option(struct call *call, int arg, struct filter *filter)
         return true;
     }
     if (arg_is(call, arg, "user")) {
-        if (bytes_equal(value, BYTES("default")))
+        acl_user_release(filter->user);
+        filter->user = acl_find(call->engine->acl, value);
+        if (filter->user != NULL)
             return true;
         reply_errorf(call, "ERR No such user '%.*s'", (int)value.size, value.data);
         return false;

@@ -1,8 +1,8 @@
-/* The line of a client in CLIENT LIST and CLIENT INFO. The fields are those of Redis 7.2, in its order; fields about what Kelvin
- * does not have (transactions, reply lists) are zero. */
+/* The line of a client in CLIENT LIST and CLIENT INFO. The fields are those of Redis 7.2, in its order. */
 #include "commands/client_line.h"
 
-#include "base/mem.h"
+#include "acl/acl.h"
+#include "base/text.h"
 #include "call/command.h"
 #include "engine/delivery.h"
 #include "engine/tracking.h"
@@ -46,11 +46,6 @@ static void flag_letters(char *letters, const struct client *client, uint64_t ca
     *next = '\0';
 }
 
-static size_t text_size(const char *text)
-{
-    return text == NULL ? 0 : mem_size(text);
-}
-
 static const char *text_or_empty(const char *text)
 {
     return text == NULL ? "" : text;
@@ -61,28 +56,65 @@ static int64_t seconds_since(int64_t then_ms, int64_t now_ms)
     return now_ms > then_ms ? (now_ms - then_ms) / 1000 : 0;
 }
 
-void client_line(struct buffer *out, const struct client *client, uint64_t caller, int64_t now_ms)
+static size_t header_size(size_t number)
 {
-    const struct buffer *replies = &client->reply.out;
-    uint64_t query_free = client->query_room > client->query_size ? client->query_room - client->query_size : 0;
-    size_t total = sizeof(*client) + client->query_size + query_free + client->arguments_size + replies->capacity +
-        text_size(client->name) + text_size(client->lib_name) + text_size(client->lib_version) + text_size(client->address) +
-        text_size(client->local_address) + tracking_memory(client);
-    size_t queued = transaction_size(client);
+    char digits[TEXT_INT_SIZE];
+
+    return 3 + (size_t)text_of_int((int64_t)number, digits);       /* the type, and the line's end */
+}
+
+struct line_caller line_caller_of(const struct call *call)
+{
+    struct line_caller caller = { .id = call->client->id, .request_size = header_size((size_t)call->arg_count) };
+
+    for (int i = 0; i < call->arg_count; i++) {
+        caller.arguments_size += call->args[i].size;
+        caller.request_size += header_size(call->args[i].size) + call->args[i].size + 2;
+    }
+    return caller;
+}
+
+static void append_identity(struct buffer *out, const struct client *client, const struct line_caller *caller, int64_t now_ms)
+{
     char flags[FLAGS_MAX];
 
-    total += queued;
-    flag_letters(flags, client, caller);
+    flag_letters(flags, client, caller->id);
     buffer_append_format(out, "id=%llu addr=%s laddr=%s fd=%d name=%s age=%lld idle=%lld flags=%s db=%d",
         (unsigned long long)client->id, text_or_empty(client->address), text_or_empty(client->local_address), client->fd,
         text_or_empty(client->name), (long long)seconds_since(client->created_ms, now_ms),
         (long long)seconds_since(client->active_ms, now_ms), flags, client->db);
     buffer_append_format(out, " sub=%zu psub=%zu ssub=%zu multi=%d", delivery_count(client, TOPIC_CHANNEL),
         delivery_count(client, TOPIC_PATTERN), delivery_count(client, TOPIC_SHARD), transaction_count(client));
-    buffer_append_format(out, " qbuf=%llu qbuf-free=%llu argv-mem=%llu multi-mem=%zu rbs=%zu rbp=%zu obl=%zu oll=0 omem=0 tot-mem=%zu",
-        (unsigned long long)client->query_size, (unsigned long long)query_free, (unsigned long long)client->arguments_size, queued,
-        replies->capacity, replies->size, replies->size, total);
-    buffer_append_format(out, " events=%s cmd=%s user=default redir=%lld resp=%d lib-name=%s lib-ver=%s\n",
-        replies->size > 0 && client->id != caller ? "rw" : "r", client->last_command == NULL ? "NULL" : client->last_command->name,
-        tracking_mode(client) & TRACKING_ON ? (long long)tracking_redirect(client) : -1, client->reply.protocol, text_or_empty(client->lib_name), text_or_empty(client->lib_version));
+}
+
+/* rbs, rbp, obl: replies that were not given to the socket yet; oll, omem: those that it does not take. */
+static void append_memory(struct buffer *out, const struct client *client, const struct line_caller *caller)
+{
+    const struct buffer *replies = &client->reply.out;
+    bool is_caller = client->id == caller->id;
+    uint64_t query_size = client->query_size, arguments_size = client->arguments_size;
+    uint64_t query_free = client->query_room > query_size ? client->query_room - query_size : 0;
+
+    if (is_caller && query_size < caller->request_size)
+        query_size = caller->request_size;
+    if (is_caller && arguments_size < caller->arguments_size)
+        arguments_size = caller->arguments_size;
+    buffer_append_format(out, " qbuf=%llu qbuf-free=%llu argv-mem=%llu multi-mem=%zu rbs=%zu rbp=%llu obl=%zu oll=%llu omem=%llu tot-mem=%llu",
+        (unsigned long long)query_size, (unsigned long long)query_free, (unsigned long long)arguments_size, transaction_size(client),
+        replies->capacity, (unsigned long long)client->reply_peak, is_caller ? 0 : replies->size, (unsigned long long)client->output_parts,
+        (unsigned long long)client->output_memory, (unsigned long long)client->size.all);
+}
+
+void client_line(struct buffer *out, const struct client *client, const struct line_caller *caller, int64_t now_ms)
+{
+    bool is_written = client->output_parts > 0 || (client->reply.out.size > 0 && client->id != caller->id);
+
+    append_identity(out, client, caller, now_ms);
+    append_memory(out, client, caller);
+    buffer_append_format(out, " events=%s cmd=%s user=", is_written ? "rw" : "r",
+        client->last_command == NULL ? "NULL" : client->last_command->name);
+    buffer_append_bytes(out, client->user == NULL ? BYTES("default") : acl_user_name(client->user));
+    buffer_append_format(out, " redir=%lld resp=%d lib-name=%s lib-ver=%s\n",
+        tracking_mode(client) & TRACKING_ON ? (long long)tracking_redirect(client) : -1, client->reply.protocol,
+        text_or_empty(client->lib_name), text_or_empty(client->lib_version));
 }

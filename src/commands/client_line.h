@@ -3,9 +3,18 @@
 #define KELVIN_COMMANDS_CLIENT_LINE_H
 
 #include "base/buffer.h"
-#include "call/client.h"
+#include "call/call.h"
 
-/* Appends the client's line, with the newline. `caller` is the ID of the client that runs the command. On the client's own worker. */
-void client_line(struct buffer *out, const struct client *client, uint64_t caller, int64_t now_ms);
+/* The call that asks for the line: its request was run from the loop's buffer, but is still a part of its client's. */
+struct line_caller {
+    uint64_t id;            /* the client's */
+    size_t request_size;    /* bytes, as they were sent */
+    size_t arguments_size;
+};
+
+struct line_caller line_caller_of(const struct call *call);
+
+/* Appends the client's line, with the newline. On the client's own worker. */
+void client_line(struct buffer *out, const struct client *client, const struct line_caller *caller, int64_t now_ms);
 
 #endif

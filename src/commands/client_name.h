@@ -8,7 +8,7 @@
 bool client_name_is_valid(struct bytes name);
 #define CLIENT_NAME_ERROR "ERR Client names cannot contain spaces, newlines or special characters."
 
-/* Replaces the text by a copy; empty: NULL. */
-void client_set_text(char **field, struct bytes text);
+/* Replaces one of the client's names by a copy of the text; empty: NULL. */
+void client_set_text(struct client *client, char **field, struct bytes text);
 
 #endif

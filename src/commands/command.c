@@ -1,6 +1,7 @@
 /* COMMAND: lists of commands, and the keys of a given one. */
 #include "base/text.h"
 #include "call/call.h"
+#include "call/command_category.h"
 #include "call/command_keys.h"
 #include "commands/command_docs.h"
 #include "commands/command_info.h"

@@ -137,9 +137,11 @@ static struct node *parse_words(struct parser *parser)
         CHECK(node->token.data == NULL);
         node->token = word;
     } else {
+        bool empty = bytes_equal(word, BYTES("\"\""));
+
         node = node_create(parser, NODE_TOKEN);
-        node->name = lower_case(parser, word);
-        node->token = word;
+        node->name = empty ? BYTES("empty-string") : lower_case(parser, word);
+        node->token = empty ? BYTES("") : word;
     }
     return node;
 }

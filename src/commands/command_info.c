@@ -1,7 +1,9 @@
 /* COMMAND INFO: a row in the terms that clients know. */
 #include "commands/command_info.h"
 
-#include "base/text.h"
+#include <stdio.h>
+
+#include "call/command_category.h"
 
 struct flag_name {
     uint32_t flag;
@@ -16,16 +18,6 @@ static const struct flag_name command_flag_names[] = {
     { COMMAND_NO_ASYNC_LOADING, "no_async_loading" }, { COMMAND_NO_AUTH, "no_auth" },
     { COMMAND_NO_MANDATORY_KEYS, "no_mandatory_keys" }, { COMMAND_NO_MULTI, "no_multi" },
     { COMMAND_ALLOW_BUSY, "allow_busy" }, { COMMAND_MOVABLE_KEYS, "movablekeys" }, { 0, NULL },
-};
-
-/* The names of ACL categories, without the "@". */
-static const struct flag_name category_names[] = {
-    { CAT_KEYSPACE, "@keyspace" }, { CAT_READ, "@read" }, { CAT_WRITE, "@write" }, { CAT_SET, "@set" },
-    { CAT_SORTEDSET, "@sortedset" }, { CAT_LIST, "@list" }, { CAT_HASH, "@hash" }, { CAT_STRING, "@string" },
-    { CAT_BITMAP, "@bitmap" }, { CAT_HYPERLOGLOG, "@hyperloglog" }, { CAT_GEO, "@geo" }, { CAT_STREAM, "@stream" },
-    { CAT_PUBSUB, "@pubsub" }, { CAT_ADMIN, "@admin" }, { CAT_FAST, "@fast" }, { CAT_SLOW, "@slow" },
-    { CAT_BLOCKING, "@blocking" }, { CAT_DANGEROUS, "@dangerous" }, { CAT_CONNECTION, "@connection" },
-    { CAT_TRANSACTION, "@transaction" }, { CAT_SCRIPTING, "@scripting" }, { 0, NULL },
 };
 
 static const struct flag_name key_flag_names[] = {
@@ -52,36 +44,15 @@ void command_key_flags_reply(struct reply *reply, uint32_t flags)
     reply_flags(reply, key_flag_names, flags);
 }
 
-uint32_t command_category_of(struct bytes name)
+static void reply_categories(struct reply *reply, uint32_t categories)
 {
-    for (const struct flag_name *row = category_names; row->name != NULL; row++) {
-        if (bytes_is(name, row->name + 1))
-            return row->flag;
+    reply_set(reply, (size_t)__builtin_popcount(categories));
+    for (int i = 0; i < COMMAND_CATEGORY_COUNT; i++) {
+        char name[32];
+
+        if (categories & command_category_flag(i))
+            reply_status(reply, bytes_of(name, (size_t)snprintf(name, sizeof(name), "@%s", command_category_name(i))));
     }
-    return 0;
-}
-
-/* Commands that run scripts, which have keys, are neither readers nor writers: scripts may do both. */
-uint32_t command_categories(const struct command *command)
-{
-    uint32_t flags = command->flags, categories = command->categories;
-    bool runs_scripts = categories & CAT_SCRIPTING && command->keys != NULL;
-
-    if (flags & COMMAND_WRITE && !runs_scripts)
-        categories |= CAT_WRITE;
-    if (flags & COMMAND_READONLY && !runs_scripts)
-        categories |= CAT_READ;
-    if (flags & COMMAND_ADMIN)
-        categories |= CAT_ADMIN | CAT_DANGEROUS;
-    if (flags & COMMAND_PUBSUB)
-        categories |= CAT_PUBSUB;
-    if (flags & COMMAND_BLOCKING)
-        categories |= CAT_BLOCKING;
-    if (flags & COMMAND_FAST)
-        categories |= CAT_FAST;
-    else if (!(categories & CAT_FAST))
-        categories |= CAT_SLOW;
-    return categories;
 }
 
 static bool is_plain_range(const struct key_spec *spec)
@@ -203,7 +174,7 @@ void command_info_reply(struct reply *reply, const struct command *command)
     reply_integer(reply, places.first);
     reply_integer(reply, places.last);
     reply_integer(reply, places.step);
-    reply_flags(reply, category_names, command_categories(command));
+    reply_categories(reply, command_categories(command));
     reply_tips(reply, command->tips);
     reply_key_specs(reply, command->keys);
     if (child_count == 0)

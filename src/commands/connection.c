@@ -1,8 +1,11 @@
+#include "acl/acl.h"
+#include "acl/acl_log.h"
 #include "base/mem.h"
 #include "base/version.h"
 #include "call/call.h"
 #include "commands/client_name.h"
 #include "commands/handlers.h"
+#include "engine/access.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/monitor.h"
@@ -42,51 +45,50 @@ void quit_command(struct call *call)
     reply_ok(call->reply);
 }
 
-/* Compares in a time that does not depend on where the two differ, so that a password cannot be guessed byte by byte. */
-static bool is_password(struct bytes password, struct bytes given)
+static void log_refusal(struct call *call, struct bytes user)
 {
-    unsigned char differs = password.size != given.size;
+    struct engine *engine = call->engine;
+    struct buffer line = { 0 };
 
-    for (size_t i = 0; i < given.size; i++)
-        differs |= (unsigned char)(given.data[i] ^ (i < password.size ? password.data[i] : 0));
-    return differs == 0;
+    if (engine->describe_client != NULL)
+        engine->describe_client(&line, call);
+    acl_log_note(engine->acl_log, (size_t)config_number(engine->config, CONFIG_ACLLOG_MAX_LEN), &(struct acl_log_event){
+        .reason = ACL_LOG_AUTH,
+        .context = call->client->flags & CLIENT_MULTI ? ACL_LOG_MULTI : ACL_LOG_TOPLEVEL,
+        .object = call->args[0],
+        .user = user,
+        .client = buffer_bytes(&line),
+        .now_ms = call->turn->now_ms,
+    });
+    buffer_release(&line);
 }
 
-/* A user without a password accepts any. */
-static bool authenticate(struct call *call, struct bytes user, struct bytes given)
+/* False: the error was replied, and logged. */
+static bool authenticate(struct call *call, struct bytes name, struct bytes password)
 {
-    char *password = config_string(call->engine->config, CONFIG_REQUIREPASS);
-    bool is_right = bytes_equal(user, BYTES("default")) && (password[0] == '\0' || is_password(bytes_of_string(password), given));
+    struct acl_user *user = acl_authenticate(call->engine->acl, name, password);
 
-    mem_free(password);
-    if (is_right)
-        call->client->authenticated = true;
-    return is_right;
-}
-
-static bool needs_password(struct call *call)
-{
-    char *password = config_string(call->engine->config, CONFIG_REQUIREPASS);
-    bool needs = password[0] != '\0';
-
-    mem_free(password);
-    return needs;
+    if (user == NULL) {
+        log_refusal(call, name);
+        reply_errorf(call, WRONG_PASSWORD);
+        return false;
+    }
+    access_set_user(call->client, user);
+    acl_user_release(user);
+    return true;
 }
 
 void auth_command(struct call *call)
 {
     bool with_user = call->arg_count == 3;
 
-    if (call->arg_count > 3) {
+    if (call->arg_count > 3)
         reply_error(call, ERR_SYNTAX);
-    } else if (!with_user && !needs_password(call)) {
+    else if (!with_user && acl_rules_need_no_password(acl_user_rules(acl_default(call->engine->acl))))
         reply_errorf(call, "ERR AUTH <password> called without any password configured for the default user. "
             "Are you sure your configuration is correct?");
-    } else if (authenticate(call, with_user ? call->args[1] : BYTES("default"), call->args[with_user ? 2 : 1])) {
+    else if (authenticate(call, with_user ? call->args[1] : BYTES("default"), call->args[with_user ? 2 : 1]))
         reply_ok(call->reply);
-    } else {
-        reply_errorf(call, WRONG_PASSWORD);
-    }
 }
 
 void reset_command(struct call *call)
@@ -94,14 +96,14 @@ void reset_command(struct call *call)
     struct client *client = call->client;
 
     client->flags &= ~(uint32_t)(CLIENT_REPLY_OFF | CLIENT_REPLY_SKIP | CLIENT_REPLY_SKIP_NEXT | CLIENT_NO_TOUCH | CLIENT_NO_EVICT);
+    client_memory_note_exempt(client);
     transaction_end(client);
     monitor_end(client);
     delivery_unsubscribe_all(client);
     tracking_turn_off(client);
     client->db = 0;
-    client->authenticated = !needs_password(call);
-    mem_free(client->name);
-    client->name = NULL;
+    access_begin(client);
+    client_set_text(client, &client->name, bytes_of(NULL, 0));
     call->reply->protocol = 2;
     reply_status(call->reply, BYTES("RESET"));
 }
@@ -171,17 +173,15 @@ void hello_command(struct call *call)
 
     if (!parse_hello(call, &hello))
         return;
-    if (hello.user != NULL && !authenticate(call, *hello.user, *hello.password)) {
-        reply_errorf(call, WRONG_PASSWORD);
+    if (hello.user != NULL && !authenticate(call, *hello.user, *hello.password))
         return;
-    }
     if (!call->client->authenticated) {
         reply_errorf(call, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> "
             "<pass> option can be used to authenticate the client and select the RESP protocol version at the same time");
         return;
     }
     if (hello.name != NULL)
-        client_set_text(&call->client->name, *hello.name);
+        client_set_text(call->client, &call->client->name, *hello.name);
     if (hello.protocol != 0)
         call->reply->protocol = (int)hello.protocol;
     reply_hello(call);

@@ -22,6 +22,7 @@
 #include "commands/stream.def"
 #include "commands/keys.def"
 #include "commands/connection.def"
+#include "commands/acl.def"
 #include "commands/client.def"
 #include "commands/command.def"
 #include "commands/transaction.def"

@@ -1,4 +1,4 @@
-/* HSCAN key cursor [MATCH pattern] [COUNT count] */
+/* HSCAN key cursor [MATCH pattern] [COUNT count] [NOVALUES] */
 #include "commands/collection_scan.h"
 #include "commands/handlers.h"
 #include "value/hash.h"
@@ -10,8 +10,11 @@ static void add_pair(void *context, struct bytes field, struct bytes value)
     if (!scan_options_match(&scan->options, field))
         return;
     reply_bulk(&scan->elements, field);
+    scan->count++;
+    if (scan->options.no_values)
+        return;
     reply_bulk(&scan->elements, value);
-    scan->count += 2;
+    scan->count++;
 }
 
 static uint64_t scan_step(struct collection_scan *scan)

@@ -5,6 +5,7 @@
 #include "base/version.h"
 #include "call/call.h"
 #include "commands/handlers.h"
+#include "engine/synced.h"
 #include "engine/unit.h"
 
 void time_command(struct call *call)
@@ -26,6 +27,40 @@ void wait_command(struct call *call)
         return;
     if (count <= 0)
         reply_integer(call->reply, 0);
+    else
+        call_wait(call, &wait);
+}
+
+/* How it ends depends on what it waits for: there are no replicas, so a number of them above 0 is never reached. */
+static enum call_wait_end synced_end(int64_t here, int64_t there)
+{
+    if (here == 0)
+        return CALL_WAIT_SYNCED;
+    return there == 0 ? CALL_WAIT_SYNCED_HERE : CALL_WAIT_SYNCED_HERE_AND_THERE;
+}
+
+static bool must_not_wait(const struct client *client)
+{
+    return client->flags & (CLIENT_NO_BLOCKING | CLIENT_REPLAY);
+}
+
+void waitaof_command(struct call *call)
+{
+    struct call_wait wait = { .args = call->args, .arg_count = call->arg_count };
+    int64_t here, there;
+    const char *error;
+
+    if (!arg_integer(call, 1, &here) ||
+        !arg_integer_between(call, 1, 0, 1, "ERR value is out of range, value must between 0 and 1", &here) ||
+        !arg_integer_between(call, 2, 0, INT64_MAX, "ERR value is out of range, must be positive", &there) ||
+        !arg_timeout_ms(call, 3, &wait.deadline_us))
+        return;
+    wait.end = synced_end(here, there);
+    error = synced_error(call->engine, wait.end);
+    if (error != NULL)
+        reply_errorf(call, "%s", error);
+    else if (must_not_wait(call->client) || (there == 0 && (here == 0 || synced_is_here(call->engine, call->requester))))
+        synced_reply(call->engine, call->requester, call->reply);
     else
         call_wait(call, &wait);
 }

@@ -1,5 +1,6 @@
 #include "commands/rows.h"
 
+#include "commands/acl.h"
 #include "commands/function.h"
 #include "commands/handlers.h"
 
@@ -58,6 +59,11 @@ const struct command keys_commands[] = {
 
 const struct command connection_commands[] = {
 #include "commands/connection.def"
+    { .name = NULL },
+};
+
+const struct command acl_commands[] = {
+#include "commands/acl.def"
     { .name = NULL },
 };
 

@@ -15,6 +15,7 @@ extern const struct command geo_commands[];
 extern const struct command stream_commands[];
 extern const struct command keys_commands[];
 extern const struct command connection_commands[];
+extern const struct command acl_commands[];
 extern const struct command client_commands[];
 extern const struct command command_commands[];
 extern const struct command transaction_commands[];

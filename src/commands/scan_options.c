@@ -50,18 +50,21 @@ static bool parse_count(struct call *call, int arg, struct scan_options *options
     return false;
 }
 
-bool scan_options_parse(struct call *call, int arg, enum scan_type_option type, struct scan_options *options)
+bool scan_options_parse(struct call *call, int arg, enum scan_own_option own, struct scan_options *options)
 {
     for (; arg < call->arg_count; arg += 2) {
         bool has_value = arg + 1 < call->arg_count;
 
-        if (has_value && arg_is(call, arg, "count")) {
+        if (own == SCAN_WITH_NOVALUES && arg_is(call, arg, "novalues")) {
+            options->no_values = true;
+            arg--;
+        } else if (has_value && arg_is(call, arg, "count")) {
             if (!parse_count(call, arg + 1, options))
                 return false;
         } else if (has_value && arg_is(call, arg, "match")) {
             options->pattern = call->args[arg + 1];
             options->has_pattern = !bytes_equal(options->pattern, BYTES("*"));
-        } else if (has_value && type == SCAN_WITH_TYPE && arg_is(call, arg, "type")) {
+        } else if (has_value && own == SCAN_WITH_TYPE && arg_is(call, arg, "type")) {
             options->type = call->args[arg + 1];
             options->has_type = true;
         } else {

@@ -1,4 +1,5 @@
-/* Scan options: the arguments of SCAN, HSCAN, SSCAN and ZSCAN after the key: cursor [MATCH pattern] [COUNT count] [TYPE type].
+/* Scan options: the arguments of SCAN, HSCAN, SSCAN and ZSCAN after the key: cursor [MATCH pattern] [COUNT count] [TYPE type]
+ * [NOVALUES].
  *
  * They are parsed in two steps, because Redis looks up the key in between: a bad cursor is always an error, a bad option only if
  * the key exists. Each function returns false after it has replied an error.
@@ -24,14 +25,15 @@ struct scan_options {
     int64_t count;              /* at least 1 */
     bool has_type;
     struct bytes type;
+    bool no_values;
 };
 
 /* Argument `arg` is the cursor; all options get their defaults. */
 bool scan_options_cursor(struct call *call, int arg, struct scan_options *options);
 
-/* Parses all arguments from `arg` on as options. TYPE is one of them only with SCAN_WITH_TYPE. */
-enum scan_type_option { SCAN_WITHOUT_TYPE, SCAN_WITH_TYPE };
-bool scan_options_parse(struct call *call, int arg, enum scan_type_option type, struct scan_options *options);
+/* Parses all arguments from `arg` on as options. TYPE and NOVALUES are options only of the command that has them. */
+enum scan_own_option { SCAN_WITH_NONE, SCAN_WITH_TYPE, SCAN_WITH_NOVALUES };
+bool scan_options_parse(struct call *call, int arg, enum scan_own_option own, struct scan_options *options);
 
 /* Whether the name matches MATCH. */
 bool scan_options_match(const struct scan_options *options, struct bytes name);

@@ -9,6 +9,7 @@
 #include "commands/handlers.h"
 #include "commands/sort_order.h"
 #include "commands/sort_pattern.h"
+#include "engine/access.h"
 #include "value/list.h"
 #include "value/set.h"
 #include "value/zset.h"
@@ -35,6 +36,15 @@ struct sort {
 enum sort_kind { SORT_WRITES, SORT_READS };
 
 /* False: the error was replied. */
+static bool may_use(struct call *call, const char *option)
+{
+    if (access_reads_every_key(call))
+        return true;
+    reply_errorf(call, "ERR %s option of SORT denied due to insufficient ACL permissions.", option);
+    return false;
+}
+
+/* The same. */
 static bool parse_option(struct sort *sort, int *arg, enum sort_kind kind)
 {
     struct call *call = sort->call;
@@ -55,10 +65,12 @@ static bool parse_option(struct sort *sort, int *arg, enum sort_kind kind)
     } else if (arg_is(call, option, "by") && left >= 1) {
         sort->by_pattern = sort_pattern_of(call->args[++*arg]);
         sort->has_by = sort->by_pattern.has_star;
-        if (!sort->has_by)
-            sort->keeps_order = true;
+        if (sort->has_by)
+            return may_use(call, "BY");
+        sort->keeps_order = true;
     } else if (arg_is(call, option, "get") && left >= 1) {
         sort->gets[sort->get_count++] = sort_pattern_of(call->args[++*arg]);
+        return may_use(call, "GET");
     } else {
         reply_error(call, ERR_SYNTAX);
         return false;

@@ -4,11 +4,14 @@
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "commands/stream_id.h"
+#include "commands/stream_refs.h"
 #include "value/stream.h"
 
 /* What precedes XADD's ID, and all of XTRIM's options. */
 struct options {
     bool trims, no_create;
+    bool has_refs;
+    enum stream_refs refs;
     struct stream_trim trim;
     int next;                   /* argument after the options; XADD's ID */
 };
@@ -96,6 +99,8 @@ static bool read_options(struct call *call, enum options_of of, struct options *
                 return false;
             }
             has_limit = true;
+        } else if (!options->has_refs && arg_stream_refs(call, arg, &options->refs)) {
+            options->has_refs = true;
         } else if (of == OF_XADD && arg_is(call, arg, "nomkstream")) {
             options->no_create = true;
         } else if (of == OF_XADD) {
@@ -136,6 +141,24 @@ static bool next_id(struct call *call, int arg, struct stream_id last, struct st
     return stream_id_compare(*id, last) > 0;
 }
 
+/* Without groups the option about references has no effect. */
+static void forget_refs(struct options *options, const struct stream *stream)
+{
+    if (stream->group_count == 0)
+        options->refs = REFS_KEPT;
+}
+
+/* What goes with the trim is logged: XACKs of references, XDELs. The trim of the other kinds is not. */
+static uint64_t trim(struct call *call, const struct options *options, struct stream *stream)
+{
+    switch (options->refs) {
+    case REFS_KEPT: break;
+    case REFS_REMOVED: return stream_trim_with_refs(call, 1, stream, &options->trim);
+    case REFS_RESPECTED: return stream_trim_respecting(call, 1, stream, &options->trim);
+    }
+    return stream_trim(stream, &options->trim);
+}
+
 /* The log gets the ID that was assigned and the length that was left, because clock and limits may differ in a replay. */
 static void log_add(struct call *call, const struct options *options, struct stream_id id, uint64_t length)
 {
@@ -144,7 +167,7 @@ static void log_add(struct call *call, const struct options *options, struct str
 
     words[count++] = BYTES("XADD");
     words[count++] = call->args[1];
-    if (options->trims) {
+    if (options->trims && options->refs != REFS_RESPECTED) {
         words[count++] = BYTES("MAXLEN");
         words[count++] = BYTES("=");
         words[count++] = call_integer(call, (int64_t)length);
@@ -217,8 +240,9 @@ void xadd_command(struct call *call)
     }
     if (!key.present)
         key_replace(&key, value);
+    forget_refs(&options, stream_of(&value));
     if (options.trims)
-        trimmed = stream_trim(stream_of(&value), &options.trim);
+        trimmed = trim(call, &options, stream_of(&value));
     key_changed(&key, EVENT_XADD);
     if (trimmed > 0)
         key_event(&key, EVENT_XTRIM);
@@ -237,7 +261,8 @@ void xtrim_command(struct call *call)
         reply_integer(call->reply, 0);
         return;
     }
-    trimmed = stream_trim(stream_of(&key.value), &options.trim);
+    forget_refs(&options, stream_of(&key.value));
+    trimmed = trim(call, &options, stream_of(&key.value));
     if (trimmed > 0) {
         const struct bytes words[] = {
             BYTES("XTRIM"), call->args[1], BYTES("MAXLEN"), BYTES("="), call_integer(call, (int64_t)stream_of(&key.value)->length)
@@ -245,7 +270,7 @@ void xtrim_command(struct call *call)
 
         key_changed(&key, EVENT_XTRIM);
         call->change_count += trimmed - 1;
-        if (options.trim.approximate)
+        if (options.refs != REFS_RESPECTED && (options.trim.approximate || options.has_refs))
             call_propagate(call, words, 5);
     }
     reply_integer(call->reply, (int64_t)trimmed);

@@ -191,10 +191,9 @@ static void claim_entry(struct claiming *claim, struct stream_id id, struct stre
     struct call *call = claim->call;
     bool is_new = pending == NULL;
 
-    pending = stream_pending_assign(claim->group, id, claim->consumer);
+    pending = stream_pending_assign(claim->group, id, claim->consumer, claim->delivered_ms);
     if (is_new)
         pending->deliveries = 1;
-    pending->delivered_ms = claim->delivered_ms;
     if (claim->deliveries >= 0)
         pending->deliveries = (uint64_t)claim->deliveries;
     else if (!claim->just_ids && pending->deliveries < STREAM_DELIVERIES_MAX)

@@ -6,11 +6,10 @@
 #include "commands/stream_id.h"
 #include "value/stream.h"
 
-void reply_stream_entry(struct call *call, struct stream_iterator *iterator, struct stream_id id, size_t pair_count)
+static void reply_id_and_pairs(struct call *call, struct stream_iterator *iterator, struct stream_id id, size_t pair_count)
 {
     struct bytes field, value;
 
-    reply_array(call->reply, 2);
     reply_stream_id(call->reply, id);
     reply_array(call->reply, pair_count * 2);
     for (; pair_count > 0; pair_count--) {
@@ -18,6 +17,21 @@ void reply_stream_entry(struct call *call, struct stream_iterator *iterator, str
         reply_bulk(call->reply, field);
         reply_bulk(call->reply, value);
     }
+}
+
+void reply_stream_entry(struct call *call, struct stream_iterator *iterator, struct stream_id id, size_t pair_count)
+{
+    reply_array(call->reply, 2);
+    reply_id_and_pairs(call, iterator, id, pair_count);
+}
+
+void reply_stream_delivery(struct call *call, struct stream_iterator *iterator, struct stream_id id, size_t pair_count, int64_t idle_ms,
+    uint64_t deliveries)
+{
+    reply_array(call->reply, 4);
+    reply_id_and_pairs(call, iterator, id, pair_count);
+    reply_integer(call->reply, idle_ms);
+    reply_integer(call->reply, (int64_t)deliveries);
 }
 
 void reply_stream_range(struct call *call, const struct stream *stream, struct stream_id start, struct stream_id end, uint64_t count_max,

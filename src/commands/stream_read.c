@@ -1,9 +1,11 @@
 /* XREAD and XREADGROUP: entries of several streams after given IDs. For a group: entries that were not delivered yet, which then
- * are pending for the consumer; or, with an ID, the consumer's pending entries. */
+ * are pending for the consumer; or, with an ID, the consumer's pending entries. With CLAIM, entries that are pending for too long come
+ * before the new ones. */
 #include "base/check.h"
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "commands/stream_id.h"
+#include "commands/stream_idle.h"
 #include "commands/stream_log.h"
 #include "commands/stream_range.h"
 #include "value/stream.h"
@@ -13,13 +15,16 @@ enum read_kind { OF_ANYONE, OF_GROUP };
 
 struct read {
     enum read_kind kind;
-    bool no_ack, blocks;
+    bool no_ack, blocks, claims;
+    int64_t idle_min_ms;        /* if it claims */
+    int64_t retry_ms;           /* when an entry may be idle at the earliest; INT64_MAX: it does not claim */
     int64_t deadline_us;        /* if it blocks */
     uint64_t count_max;         /* 0: no limit */
     int group_arg;              /* the next argument is the consumer's name */
     int keys, stream_count;     /* argument: the first key; the IDs follow the keys */
     struct stream_id *after;    /* for each stream: entries after this ID are returned. A full history begins after 0-0 */
     bool *is_new;               /* for each stream: ">" was given, or the highest ID */
+    bool *is_last;              /* for each stream: "+" was given: the last entry, whatever its ID is */
 };
 
 static bool read_streams(struct call *call, int arg, struct read *read)
@@ -48,7 +53,8 @@ static bool may_block(struct call *call, const struct read *read)
 {
     if (!(call->client->flags & CLIENT_SCRIPT))
         return true;
-    reply_errorf(call, "ERR %s command is not allowed with BLOCK option from scripts", read->kind == OF_GROUP ? "XREADGROUP" : "XREAD");
+    reply_errorf(call, "ERR %s command is not allowed with BLOCK option from scripts",
+        call_format(call, "%.*s", (int)call->args[0].size, call->args[0].data).data);
     return false;
 }
 
@@ -77,6 +83,11 @@ static bool read_options(struct call *call, struct read *read)
                 return false;
             read->group_arg = arg + 1;
             arg += 2;
+        } else if (more >= 1 && arg_is(call, arg, "claim")) {
+            if (!only_of_groups(call, read, "CLAIM") || !arg_integer_between(call, ++arg, 0, INT64_MAX,
+                "ERR min-idle-time must be a positive integer", &read->idle_min_ms))
+                return false;
+            read->claims = true;
         } else if (arg_is(call, arg, "noack")) {
             if (!only_of_groups(call, read, "NOACK"))
                 return false;
@@ -96,8 +107,11 @@ static bool read_options(struct call *call, struct read *read)
     return false;
 }
 
-static const char dollar_error[] = "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer "
-    "by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.";
+static void reply_meaningless_id(struct call *call, const char *id)
+{
+    reply_errorf(call, "ERR The %s ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer "
+        "by specifying a proper ID, or use the > ID to get new messages. The %s ID would just return an empty result set.", id, id);
+}
 
 /* Finds where reading of the i-th stream begins. Its key and, for a group, its group exist. */
 static bool read_position(struct call *call, struct read *read, int i)
@@ -105,7 +119,7 @@ static bool read_position(struct call *call, struct read *read, int i)
     int key_arg = read->keys + i, id_arg = key_arg + read->stream_count;
     struct key key;
 
-    read->is_new[i] = false;
+    read->is_new[i] = read->is_last[i] = false;
     if (!key_open_as(call, key_arg, KEY_FOR_READING, VALUE_STREAM, &key))
         return false;
     if (read->kind == OF_GROUP &&
@@ -119,7 +133,14 @@ static bool read_position(struct call *call, struct read *read, int i)
         read->after[i] = key.present ? stream_of(&key.value)->last_id : (struct stream_id){ 0, 0 };
         if (read->kind == OF_ANYONE)
             return true;
-        reply_errorf(call, "%s", dollar_error);
+        reply_meaningless_id(call, "$");
+        return false;
+    }
+    if (bytes_equal(call->args[id_arg], BYTES("+"))) {
+        read->is_last[i] = true;
+        if (read->kind == OF_ANYONE)
+            return true;
+        reply_meaningless_id(call, "+");
         return false;
     }
     if (bytes_equal(call->args[id_arg], BYTES(">"))) {
@@ -163,18 +184,21 @@ static void read_stream(struct call *call, const struct read *read, int i, struc
     if (!key.present)
         return;
     stream = stream_of(&key.value);
-    if (stream->length == 0 || stream_id_compare(stream_last_live_id(stream), start) <= 0)
+    if (stream->length == 0 || (!read->is_last[i] && stream_id_compare(stream_last_live_id(stream), start) <= 0))
         return;
-    stream_id_increment(&start);        /* there are entries after it */
     begin_stream(call, streams, read->keys + i);
+    if (read->is_last[i]) {
+        reply_stream_range(call, stream, stream_last_live_id(stream), STREAM_ID_MAX, 1, STREAM_UP);
+        return;
+    }
+    stream_id_increment(&start);        /* there are entries after it */
     reply_stream_range(call, stream, start, STREAM_ID_MAX, read->count_max, STREAM_UP);
 }
 
-/* Delivers entries that are new to the group. */
-static void deliver_new(struct call *call, const struct read *read, int key_arg, struct stream *stream, struct stream_group *group,
-    struct stream_consumer *consumer)
+/* Delivers entries that are new to the group, `count_max` at most; 0: all. Returns how many. */
+static size_t deliver_new(struct call *call, const struct read *read, int key_arg, struct stream *stream, struct stream_group *group,
+    struct stream_consumer *consumer, uint64_t count_max)
 {
-    struct reply_later later = reply_later_begin(call->reply);
     struct stream_id start = group->last_id, id;
     struct stream_iterator iterator;
     struct claim_log log;
@@ -183,21 +207,36 @@ static void deliver_new(struct call *call, const struct read *read, int key_arg,
     stream_id_increment(&start);
     claim_log_begin(&log, call, key_arg, group, consumer);
     stream_iterate(&iterator, stream, start, STREAM_ID_MAX, STREAM_UP);
-    while ((read->count_max == 0 || count < read->count_max) && stream_next(&iterator, &id, &pair_count)) {
+    while ((count_max == 0 || count < count_max) && stream_next(&iterator, &id, &pair_count)) {
         stream_group_advance(stream, group, id);
-        reply_stream_entry(call, &iterator, id, pair_count);
+        if (read->claims)
+            reply_stream_delivery(call, &iterator, id, pair_count, 0, 0);
+        else
+            reply_stream_entry(call, &iterator, id, pair_count);
         count++;
         if (!read->no_ack) {
-            struct stream_pending *pending = stream_pending_assign(group, id, consumer);
+            struct stream_pending *pending = stream_pending_assign(group, id, consumer, call->turn->now_ms);
 
-            pending->delivered_ms = call->turn->now_ms;
             pending->deliveries = 1;
             claim_log_add(&log, id, pending);
         }
     }
-    consumer->active_ms = call->turn->now_ms;
     claim_log_end(&log);
     log_group_position(call, key_arg, group);
+    return count;
+}
+
+/* Replies idle entries and, unless there are COUNT of them, new ones. */
+static void deliver(struct call *call, const struct read *read, int key_arg, struct stream *stream, struct stream_group *group,
+    struct stream_consumer *consumer, const struct stream_idle *idle, bool has_news)
+{
+    struct reply_later later = reply_later_begin(call->reply);
+    size_t count = idle->count;
+
+    stream_idle_claim(call, key_arg, stream, group, consumer, idle);
+    if (has_news)
+        count += deliver_new(call, read, key_arg, stream, group, consumer, read->count_max > 0 ? read->count_max - idle->count : 0);
+    consumer->active_ms = call->turn->now_ms;
     reply_later_array(call->reply, later, count);
 }
 
@@ -223,7 +262,7 @@ static bool deliver_again(struct call *call, const struct read *read, int i, con
             reply_null_array(call->reply);
             continue;
         }
-        pending->delivered_ms = call->turn->now_ms;
+        stream_pending_assign(group, id, consumer, call->turn->now_ms);
         if (pending->deliveries < STREAM_DELIVERIES_MAX)
             pending->deliveries++;
         claim_log_add(&log, id, pending);
@@ -234,11 +273,43 @@ static bool deliver_again(struct call *call, const struct read *read, int i, con
     return changed;
 }
 
-static void read_for_group(struct call *call, const struct read *read, int i, struct streams *streams)
+/* The consumer that reads, created if needed: then `*changed` is set. */
+static struct stream_consumer *open_consumer(struct call *call, const struct key *key, int key_arg, struct stream_group *group,
+    struct bytes name, bool *changed)
+{
+    struct stream_consumer *consumer = stream_consumer_find(group, name);
+
+    if (consumer == NULL) {
+        consumer = stream_consumer_create(group, name, call->turn->now_ms);
+        log_consumer_created(call, key_arg, group, consumer);
+        key_event(key, EVENT_XGROUP_CREATECONSUMER);
+        *changed = true;
+    }
+    consumer->seen_ms = call->turn->now_ms;
+    return consumer;
+}
+
+/* Idle entries, if they are to be claimed. Notes when to look again. */
+static struct stream_idle find_idle(struct call *call, struct read *read, int i, const struct stream *stream, struct stream_group *group)
+{
+    struct stream_idle idle = { .count = 0 };
+    int64_t next_ms;
+
+    if (!read->claims || !read->is_new[i])
+        return idle;
+    idle = stream_idle_find(call, read->keys + i, stream, group, read->idle_min_ms, read->count_max);
+    next_ms = stream_idle_next_ms(group, read->idle_min_ms, call->turn->now_ms);
+    if (next_ms < read->retry_ms)
+        read->retry_ms = next_ms;
+    return idle;
+}
+
+static void read_for_group(struct call *call, struct read *read, int i, struct streams *streams)
 {
     int key_arg = read->keys + i;
     struct stream_consumer *consumer;
     struct stream_group *group;
+    struct stream_idle idle;
     struct stream *stream;
     bool changed = false, has_news;
     struct key key;
@@ -247,22 +318,17 @@ static void read_for_group(struct call *call, const struct read *read, int i, st
     key_count_read(&key);
     stream = stream_of(&key.value);
     group = stream_group_find(stream, call->args[read->group_arg]);
-    consumer = stream_consumer_find(group, call->args[read->group_arg + 1]);
-    if (consumer == NULL) {
-        consumer = stream_consumer_create(group, call->args[read->group_arg + 1], call->turn->now_ms);
-        log_consumer_created(call, key_arg, group, consumer);
-        key_event(&key, EVENT_XGROUP_CREATECONSUMER);
-        changed = true;
-    }
-    consumer->seen_ms = call->turn->now_ms;
-    has_news = read->is_new[i] && stream->length > 0 && stream_id_compare(stream_last_live_id(stream), group->last_id) > 0;
-    if (has_news || !read->is_new[i])
+    consumer = open_consumer(call, &key, key_arg, group, call->args[read->group_arg + 1], &changed);
+    idle = find_idle(call, read, i, stream, group);
+    has_news = read->is_new[i] && stream->length > 0 && stream_id_compare(stream_last_live_id(stream), group->last_id) > 0 &&
+               (read->count_max == 0 || idle.count < read->count_max);
+    if (has_news || idle.count > 0 || !read->is_new[i])
         begin_stream(call, streams, key_arg);
-    if (has_news)
-        deliver_new(call, read, key_arg, stream, group, consumer);
+    if (has_news || idle.count > 0)
+        deliver(call, read, key_arg, stream, group, consumer, &idle, has_news);
     else if (!read->is_new[i] && deliver_again(call, read, i, stream, group, consumer))
         changed = true;
-    if (changed || has_news)
+    if (changed || has_news || idle.count > 0 || idle.dropped)
         key_changed(&key, EVENT_DELIVERED);
     else
         key_recode(&key);       /* the time at which the consumer was seen */
@@ -279,27 +345,31 @@ static void wait_for_entries(struct call *call, const struct read *read)
         .key_count = read->stream_count,
         .wakes_on_removal = read->kind == OF_GROUP,
         .deadline_us = read->deadline_us,
+        .retry_ms = read->retry_ms == INT64_MAX ? 0 : read->retry_ms,
         .args = words,
         .arg_count = call->arg_count,
     };
 
     memcpy(words, call->args, (size_t)call->arg_count * sizeof(*words));
     if (read->kind == OF_ANYONE) {
-        for (int i = 0; i < read->stream_count; i++)
-            words[read->keys + read->stream_count + i] = call_stream_id(call, read->after[i]);
+        for (int i = 0; i < read->stream_count; i++) {
+            if (!read->is_last[i])
+                words[read->keys + read->stream_count + i] = call_stream_id(call, read->after[i]);
+        }
     }
     call_wait(call, &wait);
 }
 
 static void run_read(struct call *call, enum read_kind kind)
 {
-    struct read read = { .kind = kind };
+    struct read read = { .kind = kind, .retry_ms = INT64_MAX };
     struct streams streams = { .stream_count = 0 };
 
     if (!read_options(call, &read))
         return;
     read.after = arena_alloc(call->arena, (size_t)read.stream_count * sizeof(*read.after));
     read.is_new = arena_alloc(call->arena, (size_t)read.stream_count * sizeof(*read.is_new));
+    read.is_last = arena_alloc(call->arena, (size_t)read.stream_count * sizeof(*read.is_last));
     for (int i = 0; i < read.stream_count; i++) {
         if (!read_position(call, &read, i))
             return;

@@ -1,14 +1,21 @@
 #include "commands/string_options.h"
 
-enum { OPTIONS_OF_EXPIRY = OPTION_KEEPTTL | OPTION_PERSIST | OPTION_TIMES };
+enum {
+    OPTIONS_OF_EXPIRY = OPTION_KEEPTTL | OPTION_PERSIST | OPTION_TIMES,
+    CONDITIONS = OPTION_NX | OPTION_XX | OPTION_COMPARISONS,
+};
 
 static const struct {
     const char *word;
     enum string_option option;
     uint32_t rivals;            /* options that exclude it */
 } words[] = {
-    { "NX", OPTION_NX, OPTION_XX },
-    { "XX", OPTION_XX, OPTION_NX },
+    { "NX", OPTION_NX, CONDITIONS },
+    { "XX", OPTION_XX, CONDITIONS },
+    { "IFEQ", OPTION_IFEQ, CONDITIONS },
+    { "IFNE", OPTION_IFNE, CONDITIONS },
+    { "IFDEQ", OPTION_IFDEQ, CONDITIONS },
+    { "IFDNE", OPTION_IFDNE, CONDITIONS },
     { "GET", OPTION_GET, 0 },
     { "KEEPTTL", OPTION_KEEPTTL, OPTIONS_OF_EXPIRY },
     { "PERSIST", OPTION_PERSIST, OPTIONS_OF_EXPIRY },
@@ -41,10 +48,10 @@ bool string_options_read(struct call *call, int from, uint32_t allowed, struct s
         if (!(option & allowed) || options->given & words[word].rivals & ~option)
             goto refuse;
         options->given |= option;
-        if (option & OPTION_TIMES) {
+        if (option & (OPTION_TIMES | OPTION_COMPARISONS)) {
             if (++i == call->arg_count)
                 goto refuse;
-            options->time_arg = i;
+            *(option & OPTION_TIMES ? &options->time_arg : &options->compared_arg) = i;
         }
     }
     return true;

@@ -7,14 +7,15 @@
 #include "call/key.h"
 #include "commands/handlers.h"
 #include "commands/string_access.h"
+#include "commands/string_compare.h"
 #include "commands/string_options.h"
 
 /* These options need to know the old value. */
-enum { OPTIONS_THAT_LOOK = OPTION_NX | OPTION_XX | OPTION_GET | OPTION_KEEPTTL };
+enum { OPTIONS_THAT_LOOK = OPTION_NX | OPTION_XX | OPTION_GET | OPTION_KEEPTTL | OPTION_COMPARISONS };
 
-static void propagate_set(struct call *call, struct bytes value, int64_t expire_ms, bool keeps_expiry)
+static void propagate_set_of(struct call *call, int key_arg, struct bytes value, int64_t expire_ms, bool keeps_expiry)
 {
-    struct bytes words[5] = { BYTES("SET"), call->args[1], value };
+    struct bytes words[5] = { BYTES("SET"), call->args[key_arg], value };
     int count = 3;
 
     if (expire_ms >= 0) {
@@ -24,6 +25,11 @@ static void propagate_set(struct call *call, struct bytes value, int64_t expire_
         words[count++] = BYTES("KEEPTTL");
     }
     call_propagate(call, words, count);
+}
+
+static void propagate_set(struct call *call, struct bytes value, int64_t expire_ms, bool keeps_expiry)
+{
+    propagate_set_of(call, 1, value, expire_ms, keeps_expiry);
 }
 
 /* Writes the value without reading the old one: no allocation unless it is a large one. */
@@ -39,16 +45,26 @@ static void overwrite_value(struct call *call, int key_arg, int value_arg, int64
         key_event(&key, EVENT_EXPIRE);
 }
 
-/* False if the options forbid the change, or an error was replied. */
-static bool may_set(struct call *call, const struct key *key, uint32_t given)
+/* The old value, if the options need one, is a string. False: WRONGTYPE was replied. */
+static bool old_value_fits(struct call *call, const struct key *key, uint32_t given)
 {
+    if (!(given & (OPTION_GET | OPTION_COMPARISONS)) || !key->present || key->value.type == VALUE_STRING)
+        return true;
+    reply_error(call, ERR_WRONG_TYPE);
+    return false;
+}
+
+/* False if the options forbid the change, or an error was replied. */
+static bool may_set(struct call *call, const struct key *key, const struct string_options *options)
+{
+    uint32_t given = options->given;
     bool forbidden = (given & OPTION_NX && key->present) || (given & OPTION_XX && !key->present);
 
+    if (!old_value_fits(call, key, given))
+        return false;
+    if (given & OPTION_COMPARISONS)
+        forbidden = !string_comparison_holds(call, key, options);
     if (given & OPTION_GET) {
-        if (key->present && key->value.type != VALUE_STRING) {
-            reply_error(call, ERR_WRONG_TYPE);
-            return false;
-        }
         key_count_read(key);
         if (key->present)
             reply_string(call->reply, &key->value);
@@ -60,12 +76,13 @@ static bool may_set(struct call *call, const struct key *key, uint32_t given)
     return !forbidden;
 }
 
-static void set_looking(struct call *call, uint32_t given, int64_t expire_ms)
+static void set_looking(struct call *call, const struct string_options *options, int64_t expire_ms)
 {
+    uint32_t given = options->given;
     struct key key;
 
     key_open(call, 1, KEY_FOR_WRITING, &key);
-    if (!may_set(call, &key, given))
+    if (!may_set(call, &key, options))
         return;
     key_set_string(&key, call->args[2]);
     if (!(given & OPTION_KEEPTTL))
@@ -73,7 +90,7 @@ static void set_looking(struct call *call, uint32_t given, int64_t expire_ms)
     key_changed(&key, EVENT_SET);
     if (expire_ms >= 0)
         key_event(&key, EVENT_EXPIRE);
-    if (expire_ms >= 0 || given & (OPTION_XX | OPTION_GET))
+    if (expire_ms >= 0 || given & (OPTION_XX | OPTION_GET | OPTION_COMPARISONS))
         propagate_set(call, call->args[2], expire_ms, given & OPTION_KEEPTTL);
     if (!(given & OPTION_GET))
         reply_ok(call->reply);
@@ -89,10 +106,11 @@ void set_command(struct call *call)
         reply_ok(call->reply);
         return;
     }
-    if (!string_options_read(call, 3, OPTIONS_OF_SET, &options) || !string_options_expire_ms(call, &options, &expire_ms))
+    if (!string_options_read(call, 3, OPTIONS_OF_SET, &options) || !string_options_expire_ms(call, &options, &expire_ms) ||
+        !string_comparison_check(call, &options))
         return;
     if (options.given & OPTIONS_THAT_LOOK) {
-        set_looking(call, options.given, expire_ms);
+        set_looking(call, &options, expire_ms);
         return;
     }
     overwrite_value(call, 1, 2, expire_ms);
@@ -137,10 +155,11 @@ void setnx_command(struct call *call)
 
 void getset_command(struct call *call)
 {
+    const struct string_options options = { .given = OPTION_GET };
     struct key key;
 
     key_open(call, 1, KEY_FOR_WRITING, &key);
-    if (!may_set(call, &key, OPTION_GET))
+    if (!may_set(call, &key, &options))
         return;
     key_set_string(&key, call->args[2]);
     key.expire_ms = -1;
@@ -219,5 +238,78 @@ void msetnx_command(struct call *call)
         }
     for (int i = 1; i < call->arg_count; i += 2)
         overwrite_value(call, i, i + 1, -1);
+    reply_integer(call->reply, 1);
+}
+
+/* The arguments of MSETEX: the pairs begin at argument 2. False: an error was replied. */
+static bool read_pairs(struct call *call, int *pair_count, struct string_options *options)
+{
+    int64_t count;
+
+    if (!text_to_int(call->args[1], &count) || count < 1 || count > INT32_MAX) {
+        reply_errorf(call, "ERR invalid numkeys value");
+        return false;
+    }
+    if (count > (call->arg_count - 2) / 2) {
+        reply_errorf(call, "ERR wrong number of key-value pairs");
+        return false;
+    }
+    *pair_count = (int)count;
+    return string_options_read(call, 2 + *pair_count * 2, OPTIONS_OF_MSETEX, options);
+}
+
+/* NX: none of the keys may exist; XX: all of them must. */
+static bool condition_holds(struct call *call, int pair_count, uint32_t given)
+{
+    struct key key;
+
+    if (!(given & (OPTION_NX | OPTION_XX)))
+        return true;
+    for (int i = 0; i < pair_count; i++) {
+        if (key_open(call, 2 + i * 2, KEY_FOR_WRITING, &key) != (bool)(given & OPTION_XX))
+            return false;
+    }
+    return true;
+}
+
+static void overwrite_keeping_expiry(struct call *call, int key_arg)
+{
+    struct key key;
+
+    key_open(call, key_arg, KEY_FOR_WRITING, &key);
+    key_set_string(&key, call->args[key_arg + 1]);
+    key_changed(&key, EVENT_SET);
+}
+
+/* MSETEX numkeys key value ... [NX|XX] [expiry]. It is logged as MSET if that does the same, or else as a SET of each key. */
+void msetex_command(struct call *call)
+{
+    struct string_options options;
+    struct bytes *words;
+    int64_t expire_ms;
+    int pair_count;
+    bool keeps;
+
+    if (!read_pairs(call, &pair_count, &options) || !string_options_expire_ms(call, &options, &expire_ms))
+        return;
+    if (!condition_holds(call, pair_count, options.given)) {
+        reply_integer(call->reply, 0);
+        return;
+    }
+    keeps = options.given & OPTION_KEEPTTL;
+    for (int arg = 2; arg < 2 + pair_count * 2; arg += 2) {
+        if (keeps)
+            overwrite_keeping_expiry(call, arg);
+        else
+            overwrite_value(call, arg, arg + 1, expire_ms);
+        if (keeps || expire_ms >= 0)
+            propagate_set_of(call, arg, call->args[arg + 1], expire_ms, keeps);
+    }
+    if (!keeps && expire_ms < 0) {
+        words = arena_alloc(call->arena, (size_t)(1 + pair_count * 2) * sizeof(*words));
+        words[0] = BYTES("MSET");
+        memcpy(words + 1, call->args + 2, (size_t)pair_count * 2 * sizeof(*words));
+        call_propagate(call, words, 1 + pair_count * 2);
+    }
     reply_integer(call->reply, 1);
 }

@@ -2,6 +2,7 @@
 #include "engine/transaction.h"
 
 #include "commands/handlers.h"
+#include "engine/access.h"
 #include "engine/unit.h"
 #include "engine/watch.h"
 
@@ -62,6 +63,8 @@ static bool run_queued(struct call *exec, const struct queued *queued, bool was_
     bool goes_on = true;
 
     call.command = queued->command;
+    if (access_is_limited(exec->client) && !access_allows(&call, ACCESS_EXEC))
+        return true;
     if (call.command->flags & COMMAND_UNIT)
         unit_run_inner(exec->unit, &call);
     else

@@ -68,6 +68,9 @@ void config_destroy(struct config *config)
     }
     mutex_release(&config->more->changing);
     mutex_release(&config->more->reading);
+    for (int i = 0; i < config->more->place_count; i++)
+        mem_free(config->more->places[i].file);
+    mem_free(config->more->places);
     mem_free(config->more->home);
     mem_free(config->more->file);
     mem_free(config->more);
@@ -159,6 +162,50 @@ void config_lines(struct config *config, enum config_id id, config_line *line, v
     mem_free(lines);
 }
 
+void config_line_place(struct config *config, enum config_id id, int index, struct buffer *place)
+{
+    const struct config_private *more = config->more;
+
+    mutex_lock(&config->more->changing);
+    for (int i = 0; i < more->place_count; i++) {
+        if (more->places[i].id != id || index-- > 0)
+            continue;
+        if (more->places[i].file == NULL)
+            buffer_append_string(place, "the command line");
+        else
+            buffer_append_format(place, "%s:%d", more->places[i].file, more->places[i].line);
+        break;
+    }
+    mutex_unlock(&config->more->changing);
+}
+
+void config_set_lines(struct config *config, enum config_id id, struct bytes lines)
+{
+    struct config_value value = { 0 };
+    struct buffer text = { 0 };
+    struct bytes line;
+
+    while (config_line_next(&lines, &line)) {
+        struct config_words words;
+
+        if (text.size > 0)
+            buffer_append_u8(&text, '\n');
+        config_words_list(line, &words);
+        for (int i = 0; i < words.count; i++) {
+            if (i > 0)
+                buffer_append_u8(&text, ' ');
+            config_words_quote(&text, words.items[i]);
+        }
+        config_words_release(&words);
+    }
+    value.text = mem_string(buffer_bytes(&text));
+    buffer_release(&text);
+    mutex_lock(&config->more->changing);
+    config_exchange(config, id, &value);
+    mutex_unlock(&config->more->changing);
+    config_value_release(&value);
+}
+
 /* -- CONFIG SET -- */
 
 struct change {
@@ -234,7 +281,7 @@ static bool call_watcher(struct config *config, const struct change *change, str
 static void changes_exchange(struct config *config, int count, struct change *changes)
 {
     for (int i = 0; i < count; i++) {
-        changes[i].differs =
+        changes[i].differs = changes[i].row->flags & CONFIG_FLAG_NAMES_FILE ||
             !config_value_equal(&changes[i].value, &config->more->values[changes[i].row->id]);
         config_exchange(config, changes[i].row->id, &changes[i].value);
     }
@@ -319,6 +366,8 @@ bool config_check(struct config *config, struct message *message)
 {
     if (config_number(config, CONFIG_TIER_LOW_WATERMARK) > config_number(config, CONFIG_TIER_HIGH_WATERMARK))
         return config_refuse(message, "tier-low-watermark must not be above tier-high-watermark");
+    if (config->more->values[CONFIG_USER].text[0] != '\0' && config->more->values[CONFIG_ACLFILE].text[0] != '\0')
+        return config_refuse(message, "users are defined by user lines and by aclfile: use one of the two");
     return true;
 }
 

@@ -56,6 +56,7 @@ enum config_policy {
     CONFIG_POLICY_ALLKEYS_RANDOM,
     CONFIG_POLICY_NOEVICTION,
 };
+enum config_pubsub_default { CONFIG_PUBSUB_DEFAULT_ALL, CONFIG_PUBSUB_DEFAULT_NONE };    /* acl-pubsub-default */
 /* shutdown-on-sigint, shutdown-on-sigterm: a combination of these flags; 0 is the default behaviour. */
 enum config_shutdown {
     CONFIG_SHUTDOWN_SAVE = 1,
@@ -104,6 +105,11 @@ const char *config_name(enum config_id id);
 /* rename-command, user, loadmodule: calls `line` for each line of the directive, in order, without the directive's name. */
 typedef void config_line(void *context, const struct bytes *words, int count);
 void config_lines(struct config *config, enum config_id id, config_line *line, void *context);
+
+/* Where the index-th of these lines was: "kelvin.conf:12", or "the command line". */
+void config_line_place(struct config *config, enum config_id id, int index, struct buffer *place);
+/* Replaces all lines of the directive, for CONFIG REWRITE. Without its name; words are separated by single spaces, lines by line ends. */
+void config_set_lines(struct config *config, enum config_id id, struct bytes lines);
 
 /* Loads one line of a file or one --option: name and values. On failure `message` has the reason, and nothing has changed.
  * Directives that may be repeated (save, rename-command, loadmodule, user ...) accumulate while loading. No callbacks are

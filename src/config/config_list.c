@@ -211,6 +211,22 @@ static bool replicaof_read(const struct bytes *words, int count, char **text, st
     return true;
 }
 
+/* A user is defined once. */
+static bool has_user(const char *lines, struct bytes name)
+{
+    struct bytes rest = bytes_of_string(lines), line;
+    bool found = false;
+
+    while (!found && config_line_next(&rest, &line)) {
+        struct config_words words;
+
+        CHECK(config_words_split(line, &words));
+        found = bytes_equal(words.items[0], name);
+        config_words_release(&words);
+    }
+    return found;
+}
+
 static bool lines_read(const struct config_row *row, const struct bytes *words, int count, const char *base, char **text,
     struct message *message)
 {
@@ -220,6 +236,9 @@ static bool lines_read(const struct config_row *row, const struct bytes *words, 
         return config_refuse(message, "Bad directive or wrong number of arguments");
     if (row->kind == CONFIG_OBSOLETE_KIND)
         return true;
+    if (row->id == CONFIG_USER && base && has_user(base, words[0]))
+        return config_refuse(message, "Error in user declaration '%.*s': Duplicate user found. A user can only be defined once in config files",
+            (int)(words[0].size < 100 ? words[0].size : 100), words[0].data);
     if (base && *base) {
         buffer_append_string(&out, base);
         buffer_append_u8(&out, '\n');
@@ -294,6 +313,11 @@ void config_list_print_lines(const struct config_row *row, const struct config_v
         save_print_lines(value->text, initial == NULL, out);
     } else if (row->kind == CONFIG_OUTPUT_LIMITS_KIND) {
         output_limits_print_lines(value->text, initial ? initial->text : NULL, out);
+    } else if (row->kind == CONFIG_LINES_KIND) {
+        struct bytes rest = bytes_of_string(value->text), line;
+
+        while (config_line_next(&rest, &line))
+            buffer_append_format(out, "%s %.*s\n", row->name, (int)line.size, line.data);
     } else {
         config_value_print(row, value, &text);
         if (row->kind == CONFIG_REPLICAOF_KIND && text.size == 0)

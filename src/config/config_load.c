@@ -76,6 +76,19 @@ static const char *base_of(const struct config_private *more, const struct confi
     return NULL;
 }
 
+/* For messages about a line that is only understood later. */
+static void note_place(struct config_private *more, const struct config_row *row)
+{
+    struct config_place place = { .id = row->id, .line = more->loading_line };
+
+    if (row->kind != CONFIG_LINES_KIND)
+        return;
+    if (more->loading_file != NULL)
+        place.file = mem_string(bytes_of_string(more->loading_file));
+    more->places = mem_realloc(more->places, (size_t)(more->place_count + 1) * sizeof(place));
+    more->places[more->place_count++] = place;
+}
+
 bool config_load_words(struct config *config, const struct bytes *words, int count, int depth, struct message *message)
 {
     struct config_private *more = config->more;
@@ -94,6 +107,7 @@ bool config_load_words(struct config *config, const struct bytes *words, int cou
     config_exchange(config, row->id, &value);
     config_value_release(&value);
     more->given[row->id] = true;
+    note_place(more, row);
     return true;
 }
 
@@ -134,7 +148,10 @@ bool config_load_lines(struct config *config, const char *name, struct bytes tex
             continue;
         if (!config_words_split(line, &words))
             return line_refuse(name, number, line, "Unbalanced quotes in configuration line", message);
+        config->more->loading_file = name;
+        config->more->loading_line = number;
         done = config_load_words(config, words.items, words.count, depth, &reason);
+        config->more->loading_file = NULL;
         if (!done && bytes_is(words.items[0], "include") && strstr(reason.text, ", line "))
             config_refuse(message, "%s", reason.text);
         else if (!done)

@@ -12,6 +12,13 @@ struct config_watcher {
     void *context;
 };
 
+/* Where a line of a directive of kind LINES was. */
+struct config_place {
+    enum config_id id;
+    char *file;
+    int line;
+};
+
 /* Lock order: `changing`, then `reading`. */
 struct config_private {
     struct mutex changing;                       /* one load, set or rewrite at a time; held during callbacks */
@@ -20,6 +27,10 @@ struct config_private {
     struct config_value initial[CONFIG_COUNT];      /* the defaults; immutable */
     bool given[CONFIG_COUNT];                       /* set by file, option or CONFIG SET; guarded by `changing` */
     struct config_watcher watchers[CONFIG_COUNT];   /* guarded by `changing` */
+    struct config_place *places;                    /* in the order of loading; guarded by `changing` */
+    int place_count;
+    const char *loading_file;                       /* while one is loaded; guarded by `changing` */
+    int loading_line;
     char *home;                                     /* working directory at startup; immutable */
     char *file;                                     /* set while loading at startup, immutable afterwards */
 };

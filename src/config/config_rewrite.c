@@ -35,8 +35,8 @@ static bool compare(struct rewrite *rewrite, struct bytes text, bool *same, stru
 
     *same = true;
     for (int id = 0; id < CONFIG_COUNT && done; id++) {
-        /* Directives that exist in files only cannot have changed since, and the users of the ACL are not written here. */
-        rewrite->differs[id] = config_row_is_parameter(config_row(id)) &&
+        /* Other directives that exist in files only cannot have changed since. */
+        rewrite->differs[id] = (config_row_is_parameter(config_row(id)) || id == CONFIG_USER) &&
                                !config_value_equal(&more->values[id], &restarted->more->values[id]);
         *same &= !rewrite->differs[id];
     }

@@ -44,6 +44,7 @@ enum config_flag {
     CONFIG_FLAG_UNUSED = 8,
     CONFIG_FLAG_POWER_OF_TWO = 16,
     CONFIG_FLAG_ABSENT = 32,
+    CONFIG_FLAG_NAMES_FILE = 64,
 };
 
 struct config_row {

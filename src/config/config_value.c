@@ -340,7 +340,7 @@ void config_value_print_lines(const struct config_row *row, const struct config_
 {
     struct buffer text = { 0 };
 
-    if (is_list(row->kind) || row->kind == CONFIG_REPLICAOF_KIND) {
+    if (is_list(row->kind) || row->kind == CONFIG_REPLICAOF_KIND || row->kind == CONFIG_LINES_KIND) {
         config_list_print_lines(row, value, initial, out);
         return;
     }

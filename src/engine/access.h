@@ -18,12 +18,17 @@ struct acl_user;
 struct engine;
 
 /* Where a command is checked: what the error says, and the log of denied calls. */
-enum access_context { ACCESS_TOP, ACCESS_QUEUED, ACCESS_EXEC, ACCESS_SCRIPT };
+enum access_context { ACCESS_TOP, ACCESS_EXEC, ACCESS_SCRIPT };
 
 /* The client's user may not do everything: its calls are to be checked with access_allows. */
 bool access_is_limited(const struct client *client);
 /* `call` has its command and arguments. False: the error was replied and logged. */
 bool access_allows(struct call *call, enum access_context context);
+/* The same without a reply or an entry in the log. */
+bool access_would_allow(struct call *call);
+
+/* In a handler, for keys that the arguments do not name (SORT's BY and GET). */
+bool access_reads_every_key(struct call *call);
 
 /* Makes a client act as a user. The user is held; the client's earlier one is released. On the client's worker. NULL: it has none any more. */
 void access_set_user(struct client *client, struct acl_user *user);
@@ -40,6 +45,7 @@ void access_begin(struct client *client);
  *   reply_ok(call->reply);
  */
 bool access_is_published(struct call *call);
+const struct acl_change *access_change(struct call *call);     /* which is published; only if it is */
 /* Publishes the change and takes it over. True: it is in effect everywhere. */
 bool access_publish(struct call *call, struct acl_change *change);
 /* The same without waiting (requirepass): takes effect at once for new requests. Any worker. */

@@ -62,7 +62,8 @@ void blocking_drop_kept_notes(struct unit *unit);
 void blocking_promise_noted(struct worker *worker, struct unit *unit);
 /* After a call, without locks: serves the waiters of the keys that the worker's calls have noted. */
 void blocking_serve(struct worker *worker);
-/* Serves keys that could not be served because writes were held back. About ten times a second, on the first worker. */
+/* Serves keys that could not be served because writes were held back, and waiters that wait for a time (retry_ms), too. About ten times a
+ * second, on the first worker. */
 void blocking_retry(struct worker *worker);
 /* A note on a key of this partition, which is locked, has not been served yet. Cheap to ask only after partitions->obstacle_count is above 0. */
 bool blocking_is_promised(const struct engine *engine, uint32_t partition);
@@ -83,6 +84,9 @@ void blocking_deliver(struct worker *worker);
 
 /* The worker's alarm rang (worker.h): waiters whose time is up are finished, and the alarm is set for the next. */
 void blocking_alarm(struct worker *worker);
+
+/* The worker was rung, possibly because the log has been synced: clients that wait for that are served. On the worker. */
+void blocking_check_synced(struct worker *worker);
 
 /* CLIENT UNBLOCK: ends a client's waiting as if its time were up, or with an error. False if it does not wait. On any worker, without
  * locks. */

@@ -72,23 +72,13 @@ void deadline_add(struct worker *worker, struct waiter *waiter)
 
 void blocking_alarm(struct worker *worker)
 {
-    struct blocking *blocking = worker->engine->blocking;
     int64_t now_us = clock_mono_us();
 
     while (worker->deadline_count > 0 && worker->deadlines[0]->deadline_us <= now_us) {
         struct waiter *waiter = worker->deadlines[0];
-        bool was_served;
 
         deadline_remove(worker, waiter);
-        mutex_lock(&blocking->serving);
-        was_served = waiter->is_done;           /* just before: the message is on its way */
-        if (!was_served)
-            waiter_finish(blocking, waiter, BLOCKING_TIMED_OUT);
-        mutex_unlock(&blocking->serving);
-        if (was_served)
-            continue;
-        waiter->is_delivered = true;
-        worker_resume(worker, waiter->client);
+        waiter_end_in_time(worker, waiter);
     }
     set_alarm(worker);
 }

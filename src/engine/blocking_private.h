@@ -31,6 +31,7 @@ struct waiter {
     struct engine *engine;
     struct worker *worker;          /* the client's. Immutable, as all up to `places` */
     uint64_t client_id;
+    struct acl_user *user;          /* held, or NULL */
     char *address;
     uint32_t flags;
     int db, protocol;
@@ -44,6 +45,7 @@ struct waiter {
     struct place *places;
     int place_count;
 
+    int64_t retry_ms;               /* `serving`: its command is run again at this time; 0: only when a key changes, for good */
     bool is_done;                   /* `serving`; up to the message, then its worker */
     enum blocking_end how;
     struct buffer reply;            /* if it was served */
@@ -52,6 +54,7 @@ struct waiter {
     bool is_delivered;             /* its worker: the message has run, or is not needed */
     int deadline_at;                /* its worker: place in the heap, -1: none */
     struct waiter *prev, *next;     /* `registry` */
+    struct waiter *synced_prev, *synced_next;       /* its worker: in worker->synced_first, if `end` is one of WAITAOF's */
 };
 
 /* A key that has changed and may serve a waiter: in a list of its worker, or in the list of those that cannot be served now. */
@@ -79,6 +82,7 @@ struct blocking {
     struct noted_key *stalled;      /* `serving` */
     struct noted_key *removed;      /* `registry`: keys that no command removed */
     _Atomic bool any_stalled;
+    _Atomic uint64_t with_retry;    /* waiters with a retry_ms */
     _Atomic uint64_t key_count;     /* written under any partition's lock */
     _Atomic uint64_t removal_key_count;    /* the same: keys with waiters that their absence serves */
     _Atomic uint64_t waiting_count;
@@ -105,6 +109,10 @@ void queue_leave(struct blocking *blocking, struct place *place);
 void deadline_add(struct worker *worker, struct waiter *waiter);
 void deadline_remove(struct worker *worker, struct waiter *waiter);
 
+/* blocking_synced.c. On the waiter's worker. For others than WAITAOF's waiters they do nothing. */
+void synced_add(struct worker *worker, struct waiter *waiter);
+void synced_remove(struct worker *worker, struct waiter *waiter);
+
 /* blocking_notes.c */
 
 /* Appends a note to the worker's list, unless the last one is of the same key; returns it. On the worker. */
@@ -114,6 +122,9 @@ void promise_end(struct blocking *blocking, struct noted_key *noted);
 
 /* blocking_waiter.c */
 
+/* On its worker, of one whose time is up, or for which nothing more is to come: it is finished, and its client resumed, unless it was
+ * finished before. */
+void waiter_end_in_time(struct worker *worker, struct waiter *waiter);
 /* It does not wait any more, and leaves its queues. */
 void waiter_finish(struct blocking *blocking, struct waiter *waiter, enum blocking_end how);
 /* Delivers a finished waiter to its worker. `worker` is the one that the caller runs on. */

@@ -3,6 +3,7 @@
 #include "engine/blocking_private.h"
 
 #include "base/mem.h"
+#include "engine/access.h"
 
 enum presence { ABSENT, PRESENT, UNREADABLE };
 
@@ -81,13 +82,17 @@ static enum service serve(struct blocking *blocking, struct worker *worker, stru
         .flags = waiter->flags | CLIENT_PROXY,
         .db = waiter->db,
         .authenticated = true,
+        .user = waiter->user,
         .address = waiter->address,
         .fd = -1,
     };
 
+    proxy.checks_acl = access_is_limited(&proxy);
     reply_init(&proxy.reply, waiter->protocol);
     if (engine_run(worker, &proxy, waiter->args, waiter->arg_count) == RUN_PARKED) {
         reply_release(&proxy.reply);
+        if (waiter->retry_ms != 0 && proxy.retry_ms != 0)
+            waiter->retry_ms = proxy.retry_ms;
         return proxy.flags & CLIENT_HELD_BACK ? HELD_BACK : NOT_SERVED;
     }
     waiter->reply = proxy.reply.out;
@@ -154,14 +159,33 @@ static void renote(struct worker *worker, struct noted_key **list)
     }
 }
 
+/* The keys of waiters whose commands are to be run again now. */
+static void note_retries(struct blocking *blocking, struct worker *worker)
+{
+    if (blocking->with_retry == 0)
+        return;
+    mutex_lock(&blocking->registry);
+    for (const struct waiter *waiter = blocking->waiters; waiter != NULL; waiter = waiter->next) {
+        if (waiter->is_done || waiter->retry_ms == 0 || waiter->retry_ms > worker->turn.now_ms)
+            continue;
+        for (int i = 0; i < waiter->place_count; i++) {
+            const struct waited *waited = waiter->places[i].waited;
+
+            noted_add(worker, waited->db, waited->hash, waited->key);
+        }
+    }
+    mutex_unlock(&blocking->registry);
+}
+
 void blocking_retry(struct worker *worker)
 {
     struct blocking *blocking = worker->engine->blocking;
     struct noted_key *removed;
 
-    if (blocking == NULL || !blocking->any_stalled || worker->engine->frozen)
+    if (blocking == NULL || (!blocking->any_stalled && blocking->with_retry == 0) || worker->engine->frozen)
         return;
     mutex_lock(&blocking->serving);
+    note_retries(blocking, worker);
     blocking->any_stalled = false;
     renote(worker, &blocking->stalled);
     mutex_lock(&blocking->registry);

@@ -2,8 +2,10 @@
 #include "base/mutex.h"
 #include "engine/blocking_private.h"
 
+#include "acl/acl.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "engine/synced.h"
 #include "engine/tracking.h"
 #include "stats/error_stats.h"
 
@@ -17,6 +19,8 @@ static void registry_add(struct blocking *blocking, struct waiter *waiter)
     mutex_unlock(&blocking->registry);
     if (waiter->deadline_us > 0)
         blocking->with_deadline++;
+    if (waiter->retry_ms != 0)
+        blocking->with_retry++;
 }
 
 static void registry_remove(struct blocking *blocking, struct waiter *waiter)
@@ -31,12 +35,15 @@ static void registry_remove(struct blocking *blocking, struct waiter *waiter)
     mutex_unlock(&blocking->registry);
     if (waiter->deadline_us > 0)
         blocking->with_deadline--;
+    if (waiter->retry_ms != 0)
+        blocking->with_retry--;
 }
 
 void waiter_free(struct waiter *waiter)
 {
     registry_remove(waiter->engine->blocking, waiter);
     buffer_release(&waiter->reply);
+    acl_user_release(waiter->user);
     mem_free(waiter->address);
     mem_free(waiter->places);
     mem_free(waiter->args);
@@ -64,14 +71,19 @@ void blocking_register(struct call *call, struct worker *worker)
         .end = wait->end,
         .wakes_on_removal = wait->wakes_on_removal,
         .deadline_us = wait->deadline_us,
+        .user = client->user,
+        .retry_ms = wait->retry_ms,
         .command = call->command,
         .args = mem_copy_array(wait->args, wait->arg_count, &args_size),
         .arg_count = wait->arg_count,
         .places = mem_alloc((size_t)wait->key_count * sizeof(struct place)),
         .client = client,
     };
+    if (waiter->user != NULL)
+        acl_user_hold(waiter->user);
     client->waiter = waiter;
     deadline_add(worker, waiter);
+    synced_add(worker, waiter);
     for (int i = 0; i < wait->key_count; i++) {
         struct bytes key = call->args[wait->key_first + i];
 
@@ -90,6 +102,22 @@ void waiter_finish(struct blocking *blocking, struct waiter *waiter, enum blocki
     waiter->how = how;
     waiter->is_done = true;
     blocking->waiting_count--;
+}
+
+void waiter_end_in_time(struct worker *worker, struct waiter *waiter)
+{
+    struct blocking *blocking = worker->engine->blocking;
+    bool was_served;
+
+    mutex_lock(&blocking->serving);
+    was_served = waiter->is_done;           /* just before: the message is on its way */
+    if (!was_served)
+        waiter_finish(blocking, waiter, BLOCKING_TIMED_OUT);
+    mutex_unlock(&blocking->serving);
+    if (was_served)
+        return;
+    waiter->is_delivered = true;
+    worker_resume(worker, waiter->client);
 }
 
 /* On the waiter's worker. */
@@ -139,43 +167,68 @@ bool blocking_is_over(const struct waiter *waiter)
 
 static const char unblocked_error[] = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 
-static void note_end(struct worker *worker, struct waiter *waiter)
+/* The error with which it ends; NULL: it ends with another reply. */
+static const char *error_of(const struct waiter *waiter)
+{
+    switch (waiter->how) {
+    case BLOCKING_SERVED: return NULL;
+    case BLOCKING_TIMED_OUT: return synced_error(waiter->engine, waiter->end);
+    case BLOCKING_UNBLOCKED: return unblocked_error;
+    }
+    return NULL;
+}
+
+static void note_end(struct worker *worker, const struct waiter *waiter, const char *error)
 {
     struct command_stats *stats = command_stats_of(waiter->engine->commands, waiter->command);
 
     if (waiter->how == BLOCKING_SERVED)
         return;                         /* the proxy's call was counted */
     atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
-    if (waiter->how != BLOCKING_UNBLOCKED)
+    if (error == NULL)
         return;
     atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
     turn_count(&worker->turn, STAT_ERROR_REPLIES, 1);
-    error_stats_note(waiter->engine->errors, bytes_of_string(unblocked_error));
+    error_stats_note(waiter->engine->errors, bytes_of_string(error));
+}
+
+static void reply_in_time(struct client *client, const struct waiter *waiter)
+{
+    if (waiter->end >= CALL_WAIT_SYNCED)
+        synced_reply(waiter->engine, client, &client->reply);
+    else
+        reply_wait_end(&client->reply, waiter->end);
+}
+
+static void take_served(struct worker *worker, struct client *client, const struct waiter *waiter)
+{
+    buffer_append_bytes(&client->reply.out, buffer_bytes(&waiter->reply));
+    if (waiter->lsn > client->lsn_needed)
+        client->lsn_needed = waiter->lsn;
+    if (waiter->lsn_written > client->lsn_written)
+        client->lsn_written = waiter->lsn_written;
+    if (waiter->lsn > worker->turn.lsn_seen)
+        worker->turn.lsn_seen = waiter->lsn;
+    if (client->flags & CLIENT_TRACKING)
+        tracking_disown(client, waiter->command, waiter->args, waiter->arg_count, waiter->lsn);
 }
 
 void blocking_take_reply(struct worker *worker, struct client *client)
 {
     struct waiter *waiter = client->waiter;
+    const char *error = error_of(waiter);
 
     CHECK(waiter->is_delivered);
-    switch (waiter->how) {
-    case BLOCKING_SERVED:
-        buffer_append_bytes(&client->reply.out, buffer_bytes(&waiter->reply));
-        if (waiter->lsn > client->lsn_needed)
-            client->lsn_needed = waiter->lsn;
-        if (waiter->lsn_written > client->lsn_written)
-            client->lsn_written = waiter->lsn_written;
-        if (waiter->lsn > worker->turn.lsn_seen)
-            worker->turn.lsn_seen = waiter->lsn;
-        if (client->flags & CLIENT_TRACKING)
-            tracking_disown(client, waiter->command, waiter->args, waiter->arg_count, waiter->lsn);
-        break;
-    case BLOCKING_TIMED_OUT: reply_wait_end(&client->reply, waiter->end); break;
-    case BLOCKING_UNBLOCKED: reply_error_text(&client->reply, bytes_of_string(unblocked_error)); break;
-    }
-    note_end(worker, waiter);
+    if (error != NULL)
+        reply_error_text(&client->reply, bytes_of_string(error));
+    else if (waiter->how == BLOCKING_SERVED)
+        take_served(worker, client, waiter);
+    else
+        reply_in_time(client, waiter);
+    note_end(worker, waiter, error);
     client->waiter = NULL;
     deadline_remove(worker, waiter);
+    synced_remove(worker, waiter);
     waiter_free(waiter);
 }
 
@@ -187,6 +240,7 @@ void blocking_forget(struct client *client)
     client->waiter = NULL;
     waiter->client = NULL;
     deadline_remove(waiter->worker, waiter);
+    synced_remove(waiter->worker, waiter);
     mutex_lock(&blocking->serving);
     if (!waiter->is_done) {
         waiter_finish(blocking, waiter, BLOCKING_TIMED_OUT);

@@ -42,6 +42,8 @@ void cron_tick(struct worker *worker)
     struct engine *engine = worker->engine;
     int64_t pause = engine->pause_until_ms;
 
+    if (engine->cron_is_paused)
+        return;
     if (worker->memory_first != NULL && (pause != 0 || !memory_is_short(engine) || !memory_may_come(engine)))
         mailbox_note_memory(&worker->mailbox);
     scripts_refresh(worker);

@@ -23,15 +23,6 @@ uint64_t database_table_size(struct engine *engine, int db)
     return size;
 }
 
-static uint64_t client_memory(const struct engine *engine)
-{
-    uint64_t memory = 0;
-
-    for (int i = 0; i < engine->worker_count; i++)
-        memory += engine->workers[i]->clients_memory;
-    return memory;
-}
-
 static void add_scripts(const struct engine *engine, struct memory_stats *stats)
 {
     struct registry_stats registry;
@@ -50,7 +41,7 @@ void memory_stats(struct engine *engine, struct memory_stats *stats)
         .used = memory_used(engine),
         .startup = engine->memory_startup,
         .resident = meter_resident(),
-        .clients = client_memory(engine),
+        .clients = client_memory_used(engine),
     };
     if (stats->used > engine->memory_peak)
         engine->memory_peak = stats->used;

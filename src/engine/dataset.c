@@ -252,10 +252,9 @@ bool dataset_random(struct call *call, bool *found, struct bytes *key)
     return true;
 }
 
-static void flush(struct call *call, int db)
+void dataset_empty(struct engine *engine, int db)
 {
-    struct engine *engine = call->engine;
-    struct partitions *all = call->partitions;
+    struct partitions *all = engine->partitions;
     struct keyspace **old = mem_zalloc(all->count * sizeof(*old));
 
     partitions_flush(all, db, old);
@@ -272,7 +271,7 @@ static void flush(struct call *call, int db)
 void dataset_flush(struct call *call, int db)
 {
     event_note_flush(call, db);
-    flush(call, db);
+    dataset_empty(call->engine, db);
     call->change_count++;
 }
 
@@ -280,7 +279,7 @@ void dataset_flush_all(struct call *call)
 {
     for (int db = 0; db < call->partitions->db_count; db++) {
         event_note_flush(call, db);
-        flush(call, db);
+        dataset_empty(call->engine, db);
     }
     call->change_count++;
 }

@@ -28,4 +28,7 @@ void dataset_flush(struct call *call, int db);
 void dataset_flush_all(struct call *call);
 void dataset_swap(struct call *call, int a, int b);
 
+/* All partitions are locked: what these do without a call, of which no client is notified, and which nothing logs. */
+void dataset_empty(struct engine *engine, int db);
+
 #endif

@@ -148,6 +148,15 @@ size_t delivery_count(const struct client *client, enum topic_kind kind)
     return client->listener == NULL ? 0 : subscriber_count(client->listener->subscriber, kind);
 }
 
+size_t delivery_memory(const struct client *client)
+{
+    const struct listener *listener = client->listener;
+
+    if (listener == NULL)
+        return 0;
+    return sizeof(*listener) + subscriber_size(listener->subscriber) + (client->flags & CLIENT_PUSHES_HELD ? listener->held.out.capacity : 0);
+}
+
 void delivery_catch_up(struct client *client)
 {
     if (client->listener != NULL)

@@ -34,6 +34,8 @@ bool delivery_first(const struct client *client, enum topic_kind kind, struct by
 size_t delivery_count(const struct client *client, enum topic_kind kind);
 /* True if the test holds for each of the client's subscriptions. */
 bool delivery_all(const struct client *client, bool (*test)(void *context, enum topic_kind kind, struct bytes name), void *context);
+/* Bytes that its subscriptions take, and the messages that are held. */
+size_t delivery_memory(const struct client *client);
 
 /* Appends all that was sent so far to the client's output. */
 void delivery_catch_up(struct client *client);

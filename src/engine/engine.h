@@ -19,6 +19,7 @@
 #include "persist/identity.h"
 
 struct acl;
+struct acl_log;
 struct blocking;
 struct client_ids;
 struct engine;
@@ -33,9 +34,11 @@ struct save;
 struct shutdown;
 struct tasks;
 struct tracking;
+struct hot_keys;
 struct slowlog;
 struct latency;
 struct error_stats;
+struct waits;
 struct info_section;
 struct rates;
 
@@ -63,6 +66,8 @@ struct engine {
     int worker_count;
     struct job_pool *jobs;
     struct acl *acl;                /* users: acl/acl.h; NULL: unit tests without them */
+    struct acl_log *acl_log;        /* acl/acl_log.h; the same */
+    void (*describe_client)(struct buffer *out, const struct call *call);   /* the line of CLIENT INFO; NULL: unit tests */
     struct blocking *blocking;      /* engine/blocking.h */
     struct watch_table *watches;    /* engine/watch.h */
     struct running_scripts *running_scripts;        /* engine/running_scripts.h */
@@ -77,8 +82,10 @@ struct engine {
     struct shutdown *shutdown;      /* lifecycle/shutdown.h */
     struct engine_upper upper;
     struct slowlog *slowlog;        /* stats/slowlog.h */
+    struct hot_keys *hot_keys;      /* stats/hot_keys.h; NULL: unit tests without it */
     struct latency *latency;        /* stats/latency.h */
     struct error_stats *errors;     /* stats/error_stats.h */
+    struct waits *waits;            /* stats/waits.h */
     struct rates *rates;            /* stats/rates.h; noted by the first worker */
     const struct info_section *info;    /* stats/info.h; their context is the engine */
     uint64_t memory_startup;        /* bytes in use before there was any data */
@@ -108,6 +115,7 @@ struct engine {
     _Atomic uint64_t imported_keys, imported_expired;       /* of an RDB file at the start: put in, and dropped */
     struct pace pace;               /* of requests that take memory; thread-safe */
     _Atomic bool active_expire;     /* DEBUG SET-ACTIVE-EXPIRE */
+    _Atomic bool cron_is_paused;    /* DEBUG PAUSE-CRON */
     _Atomic int64_t pause_until_ms; /* CLIENT PAUSE; 0: no */
     _Atomic bool pause_writes_only;
     _Atomic int64_t paused_count;   /* clients whose requests it holds back */

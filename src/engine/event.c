@@ -86,6 +86,8 @@ void event_tell(struct engine *engine, struct call *call, struct keyspace *keysp
     uint8_t effects = event_kind(event)->effects;
 
     ASSERT_LOCKED(keyspace->partition);
+    if (call != NULL && call->client->flags & CLIENT_REPLAY)
+        return;                 /* what the replay of the log does while the server runs is one change (lifecycle/reload.h) */
     if (effects & EVENT_FEEDS && call != NULL)
         blocking_note(engine, call, keyspace, hash, key);
     else if (effects & EVENT_FEEDS)
@@ -114,12 +116,16 @@ static void note_database(struct call *call, int db)
 
 void event_note_flush(struct call *call, int db)
 {
+    if (call->client->flags & CLIENT_REPLAY)
+        return;
     watch_touch_database(call->engine, db);
     note_database(call, db);
 }
 
 void event_note_swap(struct call *call, int a, int b)
 {
+    if (call->client->flags & CLIENT_REPLAY)
+        return;
     if (a != b)
         watch_touch_swapped(call->engine, a, b);
     note_database(call, a);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "call/command_keys.h"
+#include "engine/access.h"
 #include "engine/big_call.h"
 #include "engine/blocking.h"
 #include "engine/delivery.h"
@@ -13,13 +14,15 @@
 #include "engine/monitor.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
+#include "stats/hot_keys.h"
 
 enum { MEMORY_CHECK_WRITES = 64, MEMORY_CHECK_PACED = 8 };
 
 static inline __attribute__((always_inline)) bool find_command(struct call *call)
 {
     struct engine *engine = call->engine;
-    const struct command *command = command_find(engine->commands, call->args[0]);
+    const struct command *command = LIKELY(!(call->client->flags & CLIENT_REPLAY)) ? command_find(engine->commands, call->args[0])
+        : command_find_logged(engine->commands, call->args[0]);
 
     if (command == NULL) {
         execute_reply_unknown(call);
@@ -30,7 +33,7 @@ static inline __attribute__((always_inline)) bool find_command(struct call *call
         const struct command *child = command_find_child(command, call->args[1]);
 
         if (child == NULL) {
-            execute_reply_unknown_child(call, command);
+            execute_reply_unknown_child(call);
             return false;
         }
         call->command = child;
@@ -50,12 +53,10 @@ static bool is_allowed(struct call *call)
     struct aof *aof = engine->aof;
     uint32_t flags = call->command->flags;
 
+    if (UNLIKELY(call->client->checks_acl) && !access_allows(call, ACCESS_TOP))
+        return false;
     if (call->client->flags & (CLIENT_REPLAY | CLIENT_PROXY))
         return true;
-    if (!call->client->authenticated && !(flags & COMMAND_NO_AUTH)) {
-        reply_errorf(call, "NOAUTH Authentication required.");
-        return false;
-    }
     if (engine->state == ENGINE_LOADING && !(flags & COMMAND_LOADING)) {
         reply_error(call, ERR_NOT_LOADED);
         return false;
@@ -159,6 +160,8 @@ static inline __attribute__((always_inline)) void account(struct call *call, str
     if (call->failed)
         atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
     execute_note_call(call, taken_ns / 1000);
+    if (UNLIKELY(hot_keys_are_tracked(call->engine->hot_keys)))
+        execute_note_keys(call, taken_ns);
     turn_count(&worker->turn, STAT_COMMANDS, 1);
     call->client->commands++;
 }
@@ -169,6 +172,8 @@ static void finish_call(struct call *call, struct worker *worker, int64_t starte
 
     worker->clock_ns = now_ns;
     account(call, worker, UNLIKELY(call->ran_ns != 0) ? call->ran_ns : now_ns - started_ns);
+    if (UNLIKELY(call->client->has_waited))
+        execute_note_waits(call);
     count_changes(call);
 }
 
@@ -260,8 +265,10 @@ static int64_t begin_call(struct worker *worker, struct client *client)
         if (client->owned.claim != NULL)
             owners_forget(&worker->engine->partitions->owners, &client->owned);
         atomic_fetch_sub_explicit(&worker->engine->blocked_count, 1, memory_order_relaxed);
+        execute_note_resumed(client, started_ns / 1000);
     } else {
         client->began_us = started_ns / 1000;
+        client->has_waited = false;
     }
     worker->turn.now_ms = (started_ns + worker->wall_offset_ns) / 1000000;
     arena_reset(&worker->arena);
@@ -279,7 +286,7 @@ static enum attempt try_to_run(struct call *call, struct worker *worker)
     }
     if (!pass_memory_gate(call, worker, call->command->flags))
         return call->parked ? PARKED : REFUSED;
-    if (UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE)) && !(call->client->flags & CLIENT_REPLAY))
+    if (UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE | COMMAND_OWNS_KEYS)) && !(call->client->flags & CLIENT_REPLAY))
         return execute_unit(call, worker);
     return run_locked(call, worker) == RUN_PARKED ? PARKED : RAN;
 }
@@ -315,18 +322,23 @@ static enum run_result end_parked(struct call *call, struct worker *worker)
         execute_notify_monitors(call, worker);
     }
     client->parked = true;
+    if (client->waiter == NULL)
+        execute_note_parked(client);
     atomic_fetch_add_explicit(&call->engine->blocked_count, 1, memory_order_relaxed);
     serve_waiters(worker, client);      /* of a key that was found to have expired */
     return RUN_PARKED;
 }
 
-static enum run_result end_done(struct call *call, struct worker *worker, bool ran)
+static inline __attribute__((always_inline)) enum run_result end_done(struct call *call, struct worker *worker, bool ran)
 {
     end_client_options(call);
     end_waiting(call->engine, call->client);
     if (ran)
         execute_notify_monitors(call, worker);
     serve_waiters(worker, call->client);
+    /* A waiter that could not be served because the unit owned a partition of its command. */
+    if (ran && UNLIKELY(call->command->flags & (COMMAND_UNIT | COMMAND_EXCLUSIVE)))
+        blocking_retry(worker);
     return RUN_DONE;
 }
 
@@ -374,7 +386,7 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         if (UNLIKELY(client->flags & CLIENT_MULTI) && !(call.command->flags & COMMAND_NOT_QUEUED))
             return end_queued(&call, worker);
         client->last_command = call.command;
-        if (call.command->keys != NULL)
+        if (call.command->keys != NULL && LIKELY(call.keys == NULL))
             find_keys(&call, worker);
         attempt = try_to_run(&call, worker);
     }
@@ -391,7 +403,15 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
 
 bool execute_find(struct call *call) { return find_command(call); }
 void execute_find_keys(struct call *call, struct worker *worker) { find_keys(call, worker); }
-bool execute_is_paused(struct call *call, uint32_t flags) { return is_paused(call, flags); }
+
+bool execute_is_paused(struct call *call, uint32_t flags)
+{
+    bool paused = is_paused(call, flags);
+
+    note_paused(call->client, call->engine, paused);
+    return paused;
+}
+
 bool execute_pass_memory_gate(struct call *call, struct worker *worker, uint32_t flags)
 {
     return pass_memory_gate(call, worker, flags);

@@ -170,6 +170,19 @@ static enum residency look_up(struct call *call, struct worker *worker)
     return result;
 }
 
+/* The log has the rows' names, so that it can be replayed under other names. */
+static const struct bytes *logged_args(struct call *call)
+{
+    struct bytes *args;
+
+    if (LIKELY(!call->command->renamed))
+        return call->args;
+    args = arena_alloc(call->arena, (size_t)call->arg_count * sizeof(*args));
+    memcpy(args, call->args, (size_t)call->arg_count * sizeof(*args));
+    args[0] = command_own_name(call->command);
+    return args;
+}
+
 static inline uint64_t log_one(struct call *call, struct aof *aof, int db, const struct bytes *args, int arg_count)
 {
     if (__builtin_expect(call->client->large_count > 0, 0))
@@ -212,7 +225,7 @@ static void propagate_in_unit(struct call *call)
     if (call->first != NULL)
         add_to_group(group, call->first);
     else
-        aof_group_add(group, call->db, call->args, call->arg_count);
+        aof_group_add(group, call->db, logged_args(call), call->arg_count);
 }
 
 /* With the partitions still locked, so that the log's order is an order of execution. */
@@ -229,7 +242,7 @@ static void propagate(struct call *call, const struct partition_set *set, bool e
         if (call->first != NULL)
             lsn = log_list(call, call->engine->aof, call->first);
         else
-            lsn = log_one(call, call->engine->aof, call->db, call->args, call->arg_count);
+            lsn = log_one(call, call->engine->aof, call->db, logged_args(call), call->arg_count);
     }
     if (lsn == 0)
         return;
@@ -253,7 +266,8 @@ static void check_failed_call(const struct call *call)
 {
     char text[128];
 
-    if (!call->failed || (!call->changed && call->change_count == 0 && witness_agrees(call)))
+    if (!call->failed || call->command->flags & COMMAND_OWNS_KEYS ||       /* it logs what it has done, not itself */
+        (!call->changed && call->change_count == 0 && witness_agrees(call)))
         return;
     snprintf(text, sizeof(text), "'%s' has changed something and then replied an error", call->command->name);
     check_failed(__FILE__, __LINE__, text);

@@ -48,13 +48,21 @@ enum run_result execute_once(struct call *call, struct worker *worker);
 
 /* execute_note.c: slow log, latency events, error statistics. */
 
+/* The client's call is parked, and not by a blocking command. */
+void execute_note_parked(struct client *client);
+/* It runs again. */
+void execute_note_resumed(struct client *client, int64_t now_us);
+/* The client's call has ended that had waited. */
+void execute_note_waits(struct call *call);
+
 void execute_note_call(struct call *call, int64_t us);
+void execute_note_keys(struct call *call, int64_t ns);      /* for HOTKEYS */
 void execute_note_error(struct call *call);
 
 /* execute_refuse.c */
 
 void execute_reply_unknown(struct call *call);
-void execute_reply_unknown_child(struct call *call, const struct command *container);
+void execute_reply_unknown_child(struct call *call);
 /* A script, or a function, runs for too long. */
 void execute_reply_busy(struct call *call, bool is_function);
 /* Asked for monitors and clients that get messages; these are caught up. False: the call is refused, with an error. */

@@ -1,8 +1,6 @@
 /* Errors for calls that are refused. */
 #include "engine/execute_private.h"
 
-#include <ctype.h>
-
 #include "engine/delivery.h"
 
 enum { ARGS_SHOWN_MAX = 128 };
@@ -25,21 +23,12 @@ void execute_reply_unknown(struct call *call)
     buffer_release(&text);
 }
 
-/* "CLIENT" for client: the call's. */
-static const char *upper_name(struct call *call, const struct command *command)
+void execute_reply_unknown_child(struct call *call)
 {
-    struct bytes name = arena_copy(call->arena, bytes_of_string(command->name));
-    char *text = (char *)name.data;
+    struct bytes name = call_upper_name(call);
 
-    for (size_t i = 0; i < name.size; i++)
-        text[i] = (char)toupper((unsigned char)text[i]);
-    return text;
-}
-
-void execute_reply_unknown_child(struct call *call, const struct command *container)
-{
-    reply_errorf(call, "ERR unknown subcommand '%.128s'. Try %s HELP.", call_format(call, "%.*s",
-        (int)call->args[1].size, call->args[1].data).data, upper_name(call, container));
+    reply_errorf(call, "ERR unknown subcommand '%.128s'. Try %.*s HELP.",
+        call_format(call, "%.*s", (int)call->args[1].size, call->args[1].data).data, (int)name.size, name.data);
 }
 
 void execute_reply_busy(struct call *call, bool is_function)

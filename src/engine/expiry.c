@@ -8,6 +8,7 @@
 
 enum {
     BUCKETS_A_STEP = 512,
+    STEPS_FREE = 32,                /* the number that any tick does: where few keys expire, each tick looks at all of them */
     TICK_BUDGET_US = 2000,          /* per tick, times active-expire-effort; the next tick continues */
 };
 
@@ -89,7 +90,7 @@ static void expire_entry(void *context, struct keyspace *keyspace, uint64_t hash
     expiry->count++;
 }
 
-/* Looks at each bucket about once a second, within a budget of time per tick. */
+/* Looks at each bucket about once a second, within a budget of time per tick; at all of them in each tick if they are few. */
 static void expire_keys(struct worker *worker)
 {
     struct engine *engine = worker->engine;
@@ -98,9 +99,9 @@ static void expire_keys(struct worker *worker)
     int64_t began_us = clock_mono_us();
     int64_t effort = config_number(engine->config, CONFIG_ACTIVE_EXPIRE_EFFORT);
     int hz = (int)config_number(engine->config, CONFIG_HZ);
-    uint32_t share = all->count / (uint32_t)(hz > 0 ? hz : 10) + 1;
+    uint32_t share = all->count / (uint32_t)(hz > 0 ? hz : 10) + 1, steps = 0;
 
-    for (uint32_t i = 0; i < share || i < all->count / 10; i++) {
+    for (uint32_t i = 0; i < share || i < all->count / 10 || (i < all->count && steps < STEPS_FREE); i++) {
         struct partition *partition = &all->partitions[worker->expire_next];
         bool done = true;
 
@@ -112,6 +113,7 @@ static void expire_keys(struct worker *worker)
             keyspace = partition_keyspace_if(partition, db);
             if (keyspace != NULL && partition->owner == NULL && (keyspace->expiring_count > 0 || keyspace->may_have_times)) {
                 keyspace_assert_locked(keyspace);
+                steps++;
                 round = keyspace_expire_step(keyspace, worker->turn.now_ms, BUCKETS_A_STEP, expire_entry, &expiry);
             }
             partition_unlock(partition);

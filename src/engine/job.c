@@ -6,14 +6,23 @@
 #include "base/mutex.h"
 #include "engine/engine.h"
 
-struct job_pool {
-    struct engine *engine;
-    struct mutex lock;           /* leaf */
+enum { OWNER_THREADS_MAX = 64 };
+
+struct lane {
+    struct job_pool *pool;
     struct condition filled;
     struct job *first, *last;
-    bool stopping;
+    int queued_count;
+    int idle_count;                 /* threads that wait for a job */
     pthread_t *threads;
-    int thread_count;
+    int thread_count, thread_max;
+};
+
+struct job_pool {
+    struct engine *engine;
+    struct mutex lock;              /* leaf; of all that is in the lanes */
+    struct lane lanes[JOB_LANE_COUNT];
+    bool stopping;
 };
 
 void job_finish(struct job_pool *pool, struct job *job)
@@ -30,24 +39,37 @@ void job_finish(struct job_pool *pool, struct job *job)
         job->release(job);
 }
 
+/* NULL: the pool is stopping. */
+static struct job *take_job(struct job_pool *pool, struct lane *lane) REQUIRES(pool->lock);
+static struct job *take_job(struct job_pool *pool, struct lane *lane)
+{
+    struct job *job;
+
+    while (lane->first == NULL && !pool->stopping) {
+        lane->idle_count++;
+        condition_wait(&lane->filled, &pool->lock);
+        lane->idle_count--;
+    }
+    if (pool->stopping)
+        return NULL;
+    job = lane->first;
+    lane->first = job->next;
+    if (lane->first == NULL)
+        lane->last = NULL;
+    lane->queued_count--;
+    return job;
+}
+
 static void *job_main(void *context)
 {
-    struct job_pool *pool = context;
+    struct lane *lane = context;
+    struct job_pool *pool = lane->pool;
+    struct job *job;
 
     pthread_setname_np(pthread_self(), "kelvin-job");
     meter_join(pool->engine->meter);
     mutex_lock(&pool->lock);
-    for (;;) {
-        struct job *job;
-
-        while (pool->first == NULL && !pool->stopping)
-            condition_wait(&pool->filled, &pool->lock);
-        job = pool->first;
-        if (job == NULL || pool->stopping)
-            break;
-        pool->first = job->next;
-        if (pool->first == NULL)
-            pool->last = NULL;
+    while ((job = take_job(pool, lane)) != NULL) {
         mutex_unlock(&pool->lock);
         job->run(job, pool->engine);
         job_finish(pool, job);
@@ -58,18 +80,49 @@ static void *job_main(void *context)
     return NULL;
 }
 
+static bool add_thread(struct lane *lane)
+{
+    if (pthread_create(&lane->threads[lane->thread_count], NULL, job_main, lane) != 0)
+        return false;
+    lane->thread_count++;
+    return true;
+}
+
+static void init_lane(struct job_pool *pool, enum job_lane which, int thread_count, int thread_max)
+{
+    struct lane *lane = &pool->lanes[which];
+
+    lane->pool = pool;
+    condition_init(&lane->filled);
+    lane->threads = mem_zalloc((size_t)thread_max * sizeof(pthread_t));
+    lane->thread_max = thread_max;
+    for (int i = 0; i < thread_count; i++)
+        CHECK(add_thread(lane));
+}
+
 struct job_pool *job_pool_create(struct engine *engine, int thread_count)
 {
     struct job_pool *pool = mem_zalloc(sizeof(*pool));
 
     pool->engine = engine;
     mutex_init(&pool->lock);
-    condition_init(&pool->filled);
-    pool->threads = mem_zalloc((size_t)thread_count * sizeof(pthread_t));
-    pool->thread_count = thread_count;
-    for (int i = 0; i < thread_count; i++)
-        CHECK(pthread_create(&pool->threads[i], NULL, job_main, pool) == 0);
+    init_lane(pool, JOB_PLAIN, thread_count, thread_count);
+    init_lane(pool, JOB_OF_OWNER, 1, OWNER_THREADS_MAX);
     return pool;
+}
+
+static void release_lane(struct lane *lane)
+{
+    while (lane->first != NULL) {
+        struct job *job = lane->first;
+
+        lane->first = job->next;
+        if (job->client != NULL)
+            job->client->job = NULL;
+        job->release(job);
+    }
+    condition_release(&lane->filled);
+    mem_free(lane->threads);
 }
 
 void job_pool_destroy(struct job_pool *pool)
@@ -78,21 +131,16 @@ void job_pool_destroy(struct job_pool *pool)
         return;
     mutex_lock(&pool->lock);
     pool->stopping = true;
-    condition_broadcast(&pool->filled);
+    for (int i = 0; i < JOB_LANE_COUNT; i++)
+        condition_broadcast(&pool->lanes[i].filled);
     mutex_unlock(&pool->lock);
-    for (int i = 0; i < pool->thread_count; i++)
-        pthread_join(pool->threads[i], NULL);
-    while (pool->first != NULL) {
-        struct job *job = pool->first;
-
-        pool->first = job->next;
-        if (job->client != NULL)
-            job->client->job = NULL;
-        job->release(job);
+    /* The workers have ended, so no thread is added. */
+    for (int i = 0; i < JOB_LANE_COUNT; i++) {
+        for (int n = 0; n < pool->lanes[i].thread_count; n++)
+            pthread_join(pool->lanes[i].threads[n], NULL);
+        release_lane(&pool->lanes[i]);
     }
     mutex_release(&pool->lock);
-    condition_release(&pool->filled);
-    mem_free(pool->threads);
     mem_free(pool);
 }
 
@@ -101,6 +149,19 @@ void *call_job(struct call *call)
     struct job *job = call->requester->job;
 
     return job != NULL && job->done ? job : NULL;
+}
+
+void *call_take_job(struct call *call)
+{
+    struct job_pool *pool = call->engine->jobs;
+    struct job *job = call_job(call);
+
+    if (job == NULL)
+        return NULL;
+    mutex_lock(&pool->lock);            /* its thread may be about to leave job_finish */
+    call->requester->job = NULL;
+    mutex_unlock(&pool->lock);
+    return job;
 }
 
 void call_wait_job(struct call *call, struct job *job)
@@ -124,19 +185,35 @@ void call_end_wait(struct call *call)
     job->release(job);
 }
 
+static void add_thread_if_needed(struct job_pool *pool, struct lane *lane) REQUIRES(pool->lock);
+static void add_thread_if_needed(struct job_pool *pool, struct lane *lane)
+{
+    (void)pool;
+    if (lane->queued_count >= lane->idle_count && lane->thread_count < lane->thread_max)
+        (void)add_thread(lane);         /* else the job waits for one of the others */
+}
+
 void call_start_job(struct call *call, struct job *job)
 {
     struct job_pool *pool = call->engine->jobs;
+    struct lane *lane = &pool->lanes[call->unit != NULL ? JOB_OF_OWNER : JOB_PLAIN];
 
     call_wait_job(call, job);
     mutex_lock(&pool->lock);
-    if (pool->last != NULL)
-        pool->last->next = job;
+    add_thread_if_needed(pool, lane);
+    if (lane->last != NULL)
+        lane->last->next = job;
     else
-        pool->first = job;
-    pool->last = job;
-    condition_signal(&pool->filled);
+        lane->first = job;
+    lane->last = job;
+    lane->queued_count++;
+    condition_signal(&lane->filled);
     mutex_unlock(&pool->lock);
+}
+
+bool job_must_end(const struct engine *engine)
+{
+    return engine->state == ENGINE_STOPPING || engine->frozen;
 }
 
 void job_forget(struct job_pool *pool, struct client *client)

@@ -31,11 +31,24 @@ struct job {
 
 struct job_pool;
 
+/* Where a job runs. */
+enum job_lane {
+    JOB_PLAIN,      /* on one of a few threads. It may wait for owners of partitions */
+    JOB_OF_OWNER,   /* of a unit, which may own partitions meanwhile: must not queue after jobs that wait for owners. Threads are added as
+                     * they are needed. It has to end soon when job_must_end */
+    JOB_LANE_COUNT,
+};
+
 struct job_pool *job_pool_create(struct engine *engine, int thread_count);
 void job_pool_destroy(struct job_pool *pool);       /* waits for the jobs that run; the others are released */
 
 void *call_job(struct call *call);                  /* the finished job, or NULL */
+/* The same, and it is the call's from now on: to start it again, or to release it. */
+void *call_take_job(struct call *call);
+/* In the lane of owners if the call belongs to a unit. */
 void call_start_job(struct call *call, struct job *job);
+/* The server ends, or is about to. Any thread. */
+bool job_must_end(const struct engine *engine);
 /* For work that other threads than the pool's do (each worker its part): parks the call as call_start_job does; the last of those threads
  * calls job_finish. `run` is not called. */
 void call_wait_job(struct call *call, struct job *job);

@@ -20,24 +20,6 @@ uint64_t memory_used(const struct engine *engine)
     return meter_used(engine->meter) + segment_pool_used(engine->partitions->pool);
 }
 
-uint64_t memory_of_clients(const struct engine *engine)
-{
-    uint64_t sum = 0;
-
-    for (int i = 0; i < engine->worker_count; i++)
-        sum += atomic_load_explicit(&engine->workers[i]->buffer_bytes, memory_order_relaxed);
-    return sum;
-}
-
-uint64_t memory_of_clients_max(const struct engine *engine)
-{
-    int64_t given = config_number(engine->config, CONFIG_MAXMEMORY_CLIENTS), limit = config_number(engine->config, CONFIG_MAXMEMORY);
-
-    if (given > 0)
-        return (uint64_t)given;
-    return limit > 0 ? (uint64_t)limit / 2 : UINT64_MAX;
-}
-
 bool memory_admit_large(struct engine *engine, struct client *client, uint64_t size)
 {
     uint64_t limit = (uint64_t)config_number(engine->config, CONFIG_MAXMEMORY), most = limit / 100 * LARGE_PERCENT_MAX;

@@ -15,10 +15,6 @@ void memory_wait(struct engine *engine);
 /* Too many old values wait to be written by a running checkpoint: changes have to wait. */
 bool memory_reserve_is_used_up(const struct engine *engine);
 
-/* Bytes that the buffers of all clients take, and the most they may take: maxmemory-clients; if that is 0, half of maxmemory, or no limit. */
-uint64_t memory_of_clients(const struct engine *engine);
-uint64_t memory_of_clients_max(const struct engine *engine);
-
 /* A request of `size` bytes and more may be received: it fits into maxmemory, or it is the only one for which no room can be made. False:
  * ask again soon; room is being made. On the client's worker. memory_end_large when the request has run or its client is gone. */
 bool memory_admit_large(struct engine *engine, struct client *client, uint64_t size);

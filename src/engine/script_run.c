@@ -1,6 +1,7 @@
 #include "engine/script_run.h"
 
 #include "base/check.h"
+#include "engine/access.h"
 #include "engine/execute_private.h"
 #include "engine/monitor.h"
 #include "engine/running_scripts.h"
@@ -154,8 +155,6 @@ static const char *refusal_of(struct script_context *context, struct call *call)
     const struct script_start *start = context->start;
     uint32_t flags = call->command->flags;
 
-    if (flags & (COMMAND_NOSCRIPT | COMMAND_UNIT))
-        return "ERR This Redis command is not allowed from script";
     if (flags & (COMMAND_WRITE | COMMAND_MAY_REPLICATE) && start->reads_only)
         return "ERR Write commands are not allowed from read-only scripts.";
     if (flags & COMMAND_DENYOOM && start->lacks_memory && !context->has_written)
@@ -195,6 +194,10 @@ static void host_call(void *opaque, const struct bytes *args, int arg_count, str
     struct call call = unit_new_call(unit, &context->client, reply, args, arg_count);
     const char *error = find_command(&call);
 
+    if (error == NULL && call.command->flags & (COMMAND_NOSCRIPT | COMMAND_UNIT))
+        error = "ERR This Redis command is not allowed from script";
+    if (error == NULL && access_is_limited(&context->client) && !access_allows(&call, ACCESS_SCRIPT))
+        return;
     if (error == NULL)
         error = refusal_of(context, &call);
     if (error != NULL) {
@@ -227,15 +230,19 @@ static void host_log(void *opaque, enum script_log_level level, struct bytes tex
     log_write(context->unit->worker->engine->log, levels[level], "%.*s", (int)text.size, text.data);
 }
 
-/* There are no users yet: what exists is allowed. */
 static enum script_acl host_acl_check(void *opaque, const struct bytes *args, int arg_count)
 {
     struct script_context *context = opaque;
-    const struct command *command = command_find(context->unit->worker->engine->commands, args[0]);
+    struct reply reply = { 0 };         /* stays empty */
+    struct call call = unit_new_call(context->unit, &context->client, &reply, args, arg_count);
+    const struct command *command = command_find(call.engine->commands, args[0]);
 
     if (command != NULL && command->children != NULL && arg_count > 1)
         command = command_find_child(command, args[1]);
-    return command == NULL ? SCRIPT_ACL_UNKNOWN_COMMAND : SCRIPT_ACL_ALLOWED;
+    if (command == NULL)
+        return SCRIPT_ACL_UNKNOWN_COMMAND;
+    call.command = command;
+    return access_would_allow(&call) ? SCRIPT_ACL_ALLOWED : SCRIPT_ACL_DENIED;
 }
 
 static void host_set_replication(void *opaque, enum script_replication replication)
@@ -254,6 +261,7 @@ static struct client client_of_script(const struct call *call)
         .flags = CLIENT_SCRIPT | CLIENT_NO_BLOCKING | (call->client->flags & CLIENT_NO_TOUCH),
         .db = call->client->db,
         .authenticated = true,
+        .user = call->client->user,
         .address = "lua",
         .fd = -1,
     };

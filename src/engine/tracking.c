@@ -47,6 +47,7 @@ static void drop_prefixes(struct tracker *tracker)
     mem_free(tracker->prefixes);
     tracker->prefixes = NULL;
     tracker->prefix_count = 0;
+    tracker->prefix_size = 0;
 }
 
 void tracker_release(struct tracker *tracker)
@@ -113,6 +114,7 @@ static void add_prefix(struct tracking *tracking, struct tracker *tracker, struc
     memmove(tracker->prefixes + place + 1, tracker->prefixes + place, (size_t)(tracker->prefix_count - place) * sizeof(struct bytes));
     tracker->prefixes[place] = bytes_of(mem_string(name), name.size);
     tracker->prefix_count++;
+    tracker->prefix_size += sizeof(struct bytes) + name.size;
     tracking_prefixes_add(&tracking->prefixes, tracker, name);
 }
 
@@ -195,14 +197,7 @@ struct bytes tracking_prefix(const struct client *client, int index)
 
 uint64_t tracking_memory(const struct client *client)
 {
-    const struct tracker *tracker = client->tracker;
-    uint64_t size = 0;
-
-    if (tracker == NULL)
-        return 0;
-    for (int i = 0; i < tracker->prefix_count; i++)
-        size += mem_size(tracker->prefixes[i].data);
-    return size + sizeof(*tracker) + (tracker->prefixes == NULL ? 0 : mem_size(tracker->prefixes));
+    return client->tracker == NULL ? 0 : sizeof(*client->tracker) + client->tracker->prefix_size;
 }
 
 /* OPTIN and OPTOUT: what CLIENT CACHING said before this call. */

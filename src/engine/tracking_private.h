@@ -21,6 +21,7 @@ struct tracker {
     struct tracker *prev, *next;    /* in the list of those that are on: its lock */
     int prefix_count;               /* the client's worker */
     struct bytes *prefixes;         /* the same: ascending, each with memory of its own */
+    uint64_t prefix_size;           /* the same: bytes of all prefixes */
 };
 
 static inline struct tracker *tracker_hold(struct tracker *tracker)

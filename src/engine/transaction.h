@@ -23,6 +23,7 @@ struct transaction {
     bool has_failed;                /* a command was refused: EXEC will be, too */
     struct watch *watches;          /* engine/watch.h */
     int watch_count;
+    size_t watch_size;              /* bytes of the watches */
     _Atomic bool is_broken;         /* a watched key has changed */
 };
 
@@ -48,6 +49,12 @@ static inline int transaction_count(const struct client *client)
 static inline size_t transaction_size(const struct client *client)
 {
     return client->transaction != NULL ? client->transaction->size : 0;
+}
+
+/* Bytes that its queue and its watches take. */
+static inline size_t transaction_memory(const struct client *client)
+{
+    return client->transaction != NULL ? sizeof(*client->transaction) + client->transaction->size + client->transaction->watch_size : 0;
 }
 
 #endif

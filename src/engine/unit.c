@@ -210,12 +210,24 @@ static void start_over(struct unit *unit, struct call *call)
     unit->claim.wants_token = true;
 }
 
+/* It is suspended in the middle of the call, and its client may go meanwhile. */
+static void keep_args(struct unit *unit, struct call *call)
+{
+    struct bytes *args = arena_alloc(&unit->arena, (size_t)unit->arg_count * sizeof(*args));
+
+    for (int i = 0; i < unit->arg_count; i++)
+        args[i] = arena_copy(&unit->arena, unit->args[i]);
+    call->args = args;
+}
+
 /* The fiber's function: runs the request's command. */
 static void main_of_unit(void *context)
 {
     struct unit *unit = context;
     struct call call = unit_new_call(unit, unit->client, &unit->reply, unit->args, unit->arg_count);
 
+    if (unit->command->flags & COMMAND_OWNS_KEYS)
+        keep_args(unit, &call);
     call.command = unit->command;
     if (unit->command->flags & COMMAND_UNIT)
         unit->command->run(&call);

@@ -14,6 +14,10 @@
  * wait while it owns something. A unit that may write has the token from the start if it may need partitions that are not known in advance.
  * Others start again from the beginning, with the token: they have changed nothing.
  *
+ * A command with COMMAND_OWNS_KEYS (MIGRATE) owns the partitions of its keys from its first run to its last, and waits for jobs in between. It
+ * never claims more, so it needs no token: while it owns something it waits for its job, which waits for no owner and has a thread of its
+ * own (JOB_OF_OWNER), for loads, and for memory, none of which wait for owners.
+ *
  * Owner: its worker, but for what is atomic.
  */
 #ifndef KELVIN_ENGINE_UNIT_H

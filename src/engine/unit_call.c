@@ -214,7 +214,7 @@ bool unit_call_uncounted(struct unit *unit, struct call *call)
 {
     struct worker *worker = unit->worker;
 
-    if (call->command->keys != NULL)
+    if (call->command->keys != NULL && call->keys == NULL)
         execute_find_keys(call, worker);
     if (!run(unit, call))
         return false;

@@ -162,7 +162,7 @@ void unit_want(struct unit *unit, struct call *call)
     visit_keys(call, want_key, &wanting);
     if (call->command->flags & COMMAND_RUNS_QUEUE)
         watch_add_partitions(call->client, &unit->claim.wanted);
-    else
+    else if (call->command->flags & COMMAND_UNIT)
         unit->claim.wants_token = !unit->start.reads_only;
 }
 
@@ -202,6 +202,12 @@ static void load_key(struct loading *loading, struct keyspace *keyspace, const s
     }
 }
 
+/* A script's declared keys are a hint: the first of them are loaded, the others when they are used. */
+static bool needs_all_loaded(const struct call *call)
+{
+    return call->command->flags & (COMMAND_RUNS_QUEUE | COMMAND_OWNS_KEYS);
+}
+
 static bool visit_load(void *context, const struct planned *key)
 {
     struct loading *loading = context;
@@ -209,7 +215,7 @@ static bool visit_load(void *context, const struct planned *key)
     struct partition *partition = &all->partitions[partition_index(all, key->hash)];
     struct keyspace *keyspace;
 
-    if (loading->seen++ >= LOADS_A_ROUND && !(loading->call->command->flags & COMMAND_RUNS_QUEUE))
+    if (loading->seen++ >= LOADS_A_ROUND && !needs_all_loaded(loading->call))
         return false;
     if (key->flags & KEY_NOT_KEY || (key->flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW)
         return true;
@@ -223,7 +229,15 @@ static bool visit_load(void *context, const struct planned *key)
     return loading->posted < LOADS_A_ROUND && loading->result != UNIT_CANT_LOAD;
 }
 
-/* A script's declared keys are a hint: the first of them are loaded, the others when they are used. */
+/* One key that is as large can be read by other commands, too. */
+static bool is_too_much(const struct loading *loading)
+{
+    bool is_transaction = loading->call->command->flags & COMMAND_RUNS_QUEUE;
+
+    return loading->limit > 0 && loading->pinned_bytes > loading->limit && needs_all_loaded(loading->call) &&
+           (is_transaction || loading->seen > 1);
+}
+
 enum unit_loading unit_load(struct call *call, struct worker *worker)
 {
     struct loading loading = { .call = call, .worker = worker, .result = UNIT_IS_RESIDENT };
@@ -234,9 +248,10 @@ enum unit_loading unit_load(struct call *call, struct worker *worker)
     visit_keys(call, visit_load, &loading);
     if (loading.result == UNIT_CANT_LOAD) {
         reply_error(call, ERR_TIER_READ);
-    } else if (loading.limit > 0 && loading.pinned_bytes > loading.limit && call->command->flags & COMMAND_RUNS_QUEUE) {
+    } else if (is_too_much(&loading)) {
         loading.result = UNIT_CANT_LOAD;
-        reply_errorf(call, "ERR the cold keys of this transaction need more than a quarter of maxmemory at once");
+        reply_errorf(call, "ERR the cold keys of this %s need more than a quarter of maxmemory at once",
+            call->command->flags & COMMAND_RUNS_QUEUE ? "transaction" : "call");
     }
     return loading.result;
 }

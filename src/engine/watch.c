@@ -1,5 +1,6 @@
 #include "engine/watch.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/event.h"
 #include "engine/transaction.h"
@@ -93,6 +94,7 @@ void watch_add(struct call *call, const struct key *key)
         table->client_count++;
     transaction->watches = watch;
     transaction->watch_count++;
+    transaction->watch_size += sizeof(*watch) + watch->size;
     table->watch_count++;
     link_watch(watch, &table->lists[partition->index]);
     event_count_listener(call->engine, 1);
@@ -125,6 +127,7 @@ void watch_end(struct client *client)
         mem_free(watch);
     }
     transaction->watch_count = 0;
+    transaction->watch_size = 0;
     transaction->is_broken = false;
 }
 
@@ -154,17 +157,24 @@ void watch_touch_database(struct engine *engine, int db)
     }
 }
 
-/* The record map knows only that a key may exist: that counts as if it did. */
+static bool has_come(int64_t at_ms, int64_t now_ms)
+{
+    return at_ms >= 0 && at_ms <= now_ms;
+}
+
+/* What has expired does not exist. The record map knows only that a key may exist: that counts as if it did. */
 static bool may_exist(struct engine *engine, const struct watch *watch, int db)
 {
     struct keyspace *keyspace;
+    uint32_t handle;
 
     partition_assert_locked(watch->partition);
     keyspace = partition_keyspace_if(watch->partition, db);
     if (keyspace == NULL)
         return false;
-    if (keyspace_find(keyspace, watch->hash, key_of(watch)) != 0)
-        return true;
+    handle = keyspace_find(keyspace, watch->hash, key_of(watch));
+    if (handle != 0)
+        return !has_come(entry_death_ms(keyspace_entry(keyspace, handle)), clock_wall_ms());
     return engine->tier != NULL && tier_may_be_cold(engine->tier, keyspace, watch->hash, key_of(watch));
 }
 
@@ -180,11 +190,6 @@ void watch_touch_swapped(struct engine *engine, int a, int b)
                 watch->transaction->is_broken = true;
         }
     }
-}
-
-static bool has_come(int64_t at_ms, int64_t now_ms)
-{
-    return at_ms >= 0 && at_ms <= now_ms;
 }
 
 bool watch_is_broken(const struct client *client, int64_t now_ms)

@@ -131,6 +131,8 @@ void worker_read_mail(struct worker *worker)
     }
     if (delivery.memory_came)
         memory_queue_resume(worker);
+    if (worker->synced_first != NULL)
+        blocking_check_synced(worker);
 }
 
 void worker_resume(struct worker *worker, struct client *client)
@@ -141,24 +143,16 @@ void worker_resume(struct worker *worker, struct client *client)
         worker->resume(client);
 }
 
-void worker_count_buffers(struct worker *worker, int64_t by)
-{
-    atomic_store_explicit(&worker->buffer_bytes, atomic_load_explicit(&worker->buffer_bytes, memory_order_relaxed) + (uint64_t)by,
-        memory_order_relaxed);
-}
-
 void worker_measure_clients(struct worker *worker)
 {
-    uint64_t memory = 0, input_max = 0, output_max = 0;
+    uint64_t input_max = 0, output_max = 0;
 
     for (const struct client *client = worker->clients; client != NULL; client = client->next) {
         uint64_t input = client->query_room + client->arguments_size, output = client->reply.out.capacity;
 
-        memory += sizeof(*client) + input + output;
         input_max = input > input_max ? input : input_max;
         output_max = output > output_max ? output : output_max;
     }
-    worker->clients_memory = memory;
     worker->input_buffer_max = input_max;
     worker->output_buffer_max = output_max;
 }
@@ -194,6 +188,7 @@ bool worker_remove_client(struct worker *worker, struct client *client)
     if (client->next != NULL)
         client->next->prev = client->prev;
     worker->client_count--;
+    client_memory_forget(client);
     monitor_end(client);
     client->dead = true;
     tracking_forget(client);

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/fiber.h"
 #include "call/call.h"
+#include "engine/client_memory.h"
 #include "engine/event_list.h"
 #include "engine/mail.h"
 #include "tier/tier.h"
@@ -37,16 +38,17 @@ struct worker {
     struct subscribers *subscribers;        /* this worker: of its clients (engine/delivery.h); NULL: there were none yet */
     struct waiter **deadlines;      /* this worker: those of its clients that wait with a deadline; a heap */
     int deadline_count, deadline_capacity;
+    struct waiter *synced_first;    /* this worker: those of its clients that wait for the log to be synced (WAITAOF) */
     struct registry_view *scripts;  /* this worker: engine/scripts.h; NULL until it needs an interpreter */
     _Atomic uint64_t script_memory; /* bytes of that interpreter */
     struct fiber_pool fibers;       /* this worker: of its units */
     struct unit *units;             /* this worker: those that are suspended on a fiber */
     struct unit *unit_spare;        /* this worker: memory for the next unit; or NULL */
     uint32_t expire_next;           /* partition where the active expiry goes on */
-    /* Bytes, measured about once a second: all memory of its clients' buffers; the largest of each kind. Atomic. */
-    _Atomic uint64_t clients_memory, input_buffer_max, output_buffer_max;
+    /* Bytes, measured about once a second: the largest buffer of each kind. Atomic. */
+    _Atomic uint64_t input_buffer_max, output_buffer_max;
 
-    _Atomic uint64_t buffer_bytes;  /* of all its clients' buffers, exactly. Changed by this worker */
+    struct client_sizes sizes;      /* what its clients take: engine/client_memory.h */
 
     _Atomic int monitor_count;      /* of its clients: engine/monitor.h. Changed by this worker */
 
@@ -76,8 +78,6 @@ uint64_t worker_covered(const struct worker *worker);
 /* Empties the mailbox: resumes clients, runs mail. On the worker, when it was rung. */
 void worker_read_mail(struct worker *worker);
 
-/* The buffers of its clients have grown by `by` bytes. On the worker. */
-void worker_count_buffers(struct worker *worker, int64_t by);
 /* Measures the clients' buffers. On the worker. */
 void worker_measure_clients(struct worker *worker);
 

@@ -387,3 +387,21 @@ void partitions_unlock_all_unowned(struct partitions *all, struct claim *claim)
     partitions_unlock_all(all);
     owners_give(&all->owners, claim);
 }
+
+void partitions_unlock_all_owned(struct partitions *all, struct claim *claim)
+{
+    all->obstacle_count += all->count;
+    for (uint32_t i = 0; i < all->count; i++)
+        all->partitions[i].owner = claim;
+    partitions_unlock_all(all);
+}
+
+void partitions_give_all(struct partitions *all, struct claim *claim)
+{
+    partitions_lock_all(all);
+    for (uint32_t i = 0; i < all->count; i++)
+        all->partitions[i].owner = NULL;
+    all->obstacle_count -= all->count;
+    partitions_unlock_all(all);
+    owners_give(&all->owners, claim);
+}

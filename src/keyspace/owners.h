@@ -34,7 +34,7 @@ struct partition_bits {
 /* A client or a thread that found a partition owned, and is to be woken when the owner leaves. `claim` is under the owners' lock. */
 struct owner_waiter {
     struct owner_waiter *prev, *next;
-    struct claim *claim;                            /* it waits for; NULL: for none */
+    struct claim *_Atomic claim;                    /* it waits for; NULL: for none. Set under the lock; its client's worker also reads it without */
     void (*wake)(struct owner_waiter *waiter);      /* called with the owners' lock held: leaf locks only */
 };
 
@@ -129,5 +129,8 @@ void owners_claim_all(struct partitions *all, struct claim *claim);
  * the caller's, for both. */
 void partitions_lock_all_unowned(struct partitions *all, struct claim *claim) UNCHECKED_LOCKS;
 void partitions_unlock_all_unowned(struct partitions *all, struct claim *claim) UNCHECKED_LOCKS;
+/* In its place: unlocks them, and the claim goes on to own them all, as a unit does (their owner fields are set), until partitions_give_all. */
+void partitions_unlock_all_owned(struct partitions *all, struct claim *claim) UNCHECKED_LOCKS;
+void partitions_give_all(struct partitions *all, struct claim *claim);
 
 #endif

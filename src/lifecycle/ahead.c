@@ -15,7 +15,7 @@ enum {
 
 static const struct command *find(const struct engine *engine, const struct bytes *args, int arg_count)
 {
-    const struct command *command = command_find(engine->commands, args[0]);
+    const struct command *command = command_find_logged(engine->commands, args[0]);
 
     if (command != NULL && command->children != NULL && arg_count > 1)
         command = command_find_child(command, args[1]);

@@ -181,7 +181,7 @@ static bool create_log(struct aof_switch *aof_switch, struct message *message)
         .dir = path, .name = name, .fsync = fsync_policy(engine->config), .load_truncated = true, .first_lsn = first_number(aof_switch),
         .meter = engine->meter,
     };
-    struct checkpoint_data data = { engine->tier, engine->partitions, engine->scripts };
+    struct checkpoint_data data = { .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts };
     struct identity identity = engine->identity;
     struct aof *aof = NULL;
     bool good = false;

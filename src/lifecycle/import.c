@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/text.h"
+#include "engine/delete_key.h"
 #include "engine/engine.h"
 #include "engine/evict.h"
 #include "engine/memory.h"
@@ -35,7 +36,7 @@ struct import {
     struct worker worker;
     struct rdb_reader *reader;
     struct scripts_load functions;
-    enum import_expired expired;
+    const struct import_rules *rules;
     aof_import_progress *progress;
     void *context;
     struct import_result *result;
@@ -113,24 +114,40 @@ static void set_heat(const struct import *import, struct entry *entry, const str
     }
 }
 
-/* Whether the key is there already, hot or cold. The record map says no for nearly all; else the store is asked, under the lock (tier rule
+/* STATUS_LOCKED: the entry's value is being written to the store, and must not change; it is to be tried again. */
+static enum status remove_twin(struct import *import, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
+    REQUIRES(keyspace->partition->lock);
+static enum status remove_twin(struct import *import, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
+{
+    if (entry_is_held(keyspace, keyspace_entry(keyspace, handle)))
+        return STATUS_LOCKED;
+    delete_key(import->engine, keyspace, hash, handle, EVENT_DEL);
+    return STATUS_OK;
+}
+
+/* Whether the key is there already, hot or cold. The record map says no for nearly all; else the store is read, under the lock (tier rule
  * 8), as a key that is there twice must not pass for one. */
-static enum status look_for_twin(struct import *import, struct keyspace *keyspace, uint64_t hash, const struct rdb_part *part,
-    enum record_state record)
+static enum status look_for_twin(struct import *import, struct keyspace *keyspace, uint64_t hash, const struct rdb_part *part)
+    REQUIRES(keyspace->partition->lock);
+static enum status look_for_twin(struct import *import, struct keyspace *keyspace, uint64_t hash, const struct rdb_part *part)
 {
     struct tier *tier = import->engine->tier;
+    uint32_t handle = keyspace_find(keyspace, hash, part->name);
 
-    if (record != RECORD_NONE && tier != NULL && keyspace_find(keyspace, hash, part->name) == 0) {
+    if (handle == 0 && tier != NULL) {
         enum status status = tier_load_in_place(tier, keyspace, hash, part->name);
 
         if (status != STATUS_OK)
             return fail(import, status, "The store can't be read while importing the key '%.*s': %s", shown(part->name), part->name.data,
                 status_name(status));
+        handle = keyspace_find(keyspace, hash, part->name);
     }
-    if (keyspace_find(keyspace, hash, part->name) != 0)
-        return fail(import, STATUS_CORRUPT, "The key '%.*s' is there twice, the second time at offset %" PRIu64, shown(part->name),
-            part->name.data, part->offset);
-    return STATUS_OK;
+    if (handle == 0)
+        return STATUS_OK;
+    if (import->rules->twins == IMPORT_REPLACES_TWINS)
+        return remove_twin(import, keyspace, hash, handle);
+    return fail(import, STATUS_CORRUPT, "The key '%.*s' is there twice, the second time at offset %" PRIu64, shown(part->name),
+        part->name.data, part->offset);
 }
 
 /* A new entry, as key_changed makes them. The value's object is the entry's afterwards, or still the caller's on failure. */
@@ -147,11 +164,11 @@ static enum status put_in(struct import *import, const struct rdb_part *part, co
 
     partition_lock(partition);
     keyspace = partition_keyspace(partition, (int)part->db);
-    if (watch->record_of_new != NULL)
-        record = watch->record_of_new(watch->context, keyspace, hash, part->name);
-    status = look_for_twin(import, keyspace, hash, part, record);
+    keyspace_assert_locked(keyspace);
+    status = look_for_twin(import, keyspace, hash, part);
     if (status == STATUS_OK) {
-        keyspace_assert_locked(keyspace);
+        if (watch->record_of_new != NULL)
+            record = watch->record_of_new(watch->context, keyspace, hash, part->name);
         handle = keyspace_insert(keyspace, hash, part->name, value, part->expire_ms, record, import->worker.turn.now_ms);
         CHECK(handle != 0);
         set_heat(import, keyspace_entry(keyspace, handle), part);
@@ -191,6 +208,7 @@ static bool is_empty(struct bytes payload)
 
 static enum status take_key(struct import *import, const struct rdb_part *part)
 {
+    static const struct timespec pause = { 0, 1000000 };
     struct value value;
     enum status status;
 
@@ -200,7 +218,7 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
     if (part->payload.size == 0)
         return fail(import, STATUS_VERSION, "The key '%.*s' in database %" PRIu64 " is a %s (RDB type %u, at offset %" PRIu64 "), which this "
             "version of Kelvin does not have", shown(part->name), part->name.data, part->db, rdb_type_name(part->type), part->type, part->offset);
-    if (import->expired == IMPORT_DROPS_EXPIRED && part->expire_ms >= 0 && part->expire_ms <= import->worker.turn.now_ms) {
+    if (import->rules->expired == IMPORT_DROPS_EXPIRED && part->expire_ms >= 0 && part->expire_ms <= import->worker.turn.now_ms) {
         import->result->expired++;
         return STATUS_OK;
     }
@@ -213,7 +231,8 @@ static enum status take_key(struct import *import, const struct rdb_part *part)
     if (status != STATUS_OK)
         return fail(import, STATUS_CORRUPT, "The value of the key '%.*s' is damaged (RDB type %u, at offset %" PRIu64 ")", shown(part->name),
             part->name.data, part->type, part->offset);
-    status = put_in(import, part, &value);
+    while ((status = put_in(import, part, &value)) == STATUS_LOCKED)
+        nanosleep(&pause, NULL);
     if (status != STATUS_OK && value_is_object(&value))
         value_free(&value);
     if (status == STATUS_OK)
@@ -248,10 +267,11 @@ static enum status take_function(struct import *import, const struct rdb_part *p
 /* All at once: a library may use names that another one has only as long as that one is not there. */
 static enum status publish_functions(struct import *import)
 {
+    enum registry_how how = import->rules->twins == IMPORT_REPLACES_TWINS ? REGISTRY_REPLACES : REGISTRY_ADDS;
     struct buffer error = { 0 };
     enum status status = STATUS_OK;
 
-    if (import->functions.load.count > 0 && !registry_load_publish(&import->functions.load, REGISTRY_ADDS, &error))
+    if (import->functions.load.count > 0 && !registry_load_publish(&import->functions.load, how, &error))
         status = fail(import, STATUS_CORRUPT, "The RDB file's functions can't be loaded: %.*s", (int)error.size, error.data);
     buffer_release(&error);
     return status;
@@ -275,10 +295,10 @@ static enum status take_part(struct import *import, const struct rdb_part *part)
     return STATUS_OK;
 }
 
-enum status import_rdb(struct engine *engine, int fd, enum import_expired expired, aof_import_progress *progress, void *context,
+enum status import_rdb(struct engine *engine, int fd, const struct import_rules *rules, aof_import_progress *progress, void *context,
     struct import_result *result, struct message *message)
 {
-    struct import import = { .engine = engine, .expired = expired, .progress = progress, .context = context, .result = result, .message = message };
+    struct import import = { .engine = engine, .rules = rules, .progress = progress, .context = context, .result = result, .message = message };
     struct rdb_part part;
     enum status status;
 
@@ -332,6 +352,7 @@ static void dump_progress(void *context, uint64_t done)
 
 enum status import_dump(struct engine *engine, const char *path, struct message *message)
 {
+    static const struct import_rules rules = { IMPORT_DROPS_EXPIRED, IMPORT_REFUSES_TWINS };
     struct dump dump = { engine, clock_mono_us() / 1000 };
     struct import_result result;
     enum status status;
@@ -345,16 +366,32 @@ enum status import_dump(struct engine *engine, const char *path, struct message 
     engine->loading_total = fstat(fd, &info) == 0 ? (uint64_t)info.st_size : 0;
     engine->loading_done = 0;
     engine->loading_started_ms = clock_wall_ms();
-    status = import_rdb(engine, fd, IMPORT_DROPS_EXPIRED, dump_progress, &dump, &result, message);
+    status = import_rdb(engine, fd, &rules, dump_progress, &dump, &result, message);
     engine->loading_done = result.size;
+    close(fd);
+    return status;
+}
+
+enum status import_again(struct engine *engine, const char *path, const struct import_rules *rules, struct message *message)
+{
+    struct import_result result;
+    enum status status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        message_set(message, "Can't open '%.150s': %s", path, strerror(errno));
+        return status_of_errno(errno);
+    }
+    status = import_rdb(engine, fd, rules, NULL, NULL, &result, message);
     close(fd);
     return status;
 }
 
 enum status import_base(void *engine, int fd, aof_import_progress *progress, void *context, uint64_t *size, struct message *message)
 {
+    static const struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REFUSES_TWINS };
     struct import_result result;
-    enum status status = import_rdb(engine, fd, IMPORT_KEEPS_EXPIRED, progress, context, &result, message);
+    enum status status = import_rdb(engine, fd, &rules, progress, context, &result, message);
 
     *size = result.size;
     return status;

@@ -23,6 +23,17 @@ enum import_expired {
     IMPORT_KEEPS_EXPIRED,       /* as it loads a log's base: what follows may count on them; they go by the clock later */
 };
 
+/* A key that is there already: hot or cold, or twice in the file. */
+enum import_twins {
+    IMPORT_REFUSES_TWINS,
+    IMPORT_REPLACES_TWINS,      /* and libraries of the same names; needs appendonly no, as the change is not logged */
+};
+
+struct import_rules {
+    enum import_expired expired;
+    enum import_twins twins;
+};
+
 struct import_result {
     uint64_t keys, expired;     /* put in, and dropped */
     uint64_t empty;             /* left out: collections without an element */
@@ -30,13 +41,16 @@ struct import_result {
 };
 
 /* From the file's beginning to the RDB's end. `progress` (may be NULL) is called with the bytes done every now and then. On the calling thread, which
- * has joined the meter and holds no lock; while the state is ENGINE_LOADING. STATUS_CLOSED: the server is to end meanwhile.
+ * has joined the meter and holds no lock; while the state is ENGINE_LOADING, or no client can reach a key (lifecycle/reload.h). STATUS_CLOSED: the server is to end meanwhile.
  * `message` says what went wrong and where; what was put in until then stays. */
-enum status import_rdb(struct engine *engine, int fd, enum import_expired expired, aof_import_progress *progress, void *context,
+enum status import_rdb(struct engine *engine, int fd, const struct import_rules *rules, aof_import_progress *progress, void *context,
     struct import_result *result, struct message *message);
 
 /* A dump: all of the file at `path`, with progress in the log and in engine->loading_*. */
 enum status import_dump(struct engine *engine, const char *path, struct message *message);
+
+/* A dump into the data set of a server that runs. */
+enum status import_again(struct engine *engine, const char *path, const struct import_rules *rules, struct message *message);
 
 /* For aof_on_import: the base of a log. The context is the engine. */
 enum status import_base(void *engine, int fd, aof_import_progress *progress, void *context, uint64_t *size, struct message *message);

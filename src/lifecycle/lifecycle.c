@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 #include "lifecycle/aof_switch.h"
 #include "lifecycle/backups.h"
+#include "lifecycle/reload.h"
 #include "lifecycle/rewrite.h"
 #include "lifecycle/save.h"
 #include "lifecycle/shutdown.h"
@@ -35,6 +36,7 @@ void lifecycle_create(struct engine *engine)
 void lifecycle_stop(struct engine *engine)
 {
     shutdown_destroy(engine->shutdown);
+    reload_stop(engine);
     backups_destroy(engine->backups);
     aof_switch_stop(engine->aof_switch);
     save_destroy(engine->save);

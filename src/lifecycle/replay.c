@@ -91,7 +91,9 @@ static void replay_progress(void *context, uint64_t done, uint64_t total)
         (double)total / 1e6);
 }
 
-enum status replay_log(struct engine *engine, struct message *message)
+typedef enum status replay_from(struct aof *aof, aof_run *run, aof_progress *progress, void *context, struct message *message);
+
+static enum status replay_all(struct engine *engine, replay_from *from, struct message *message)
 {
     struct worker worker;
     struct replay replay = { .engine = engine, .worker = &worker, .ahead = { .engine = engine } };
@@ -103,8 +105,7 @@ enum status replay_log(struct engine *engine, struct message *message)
     engine->loading_started_ms = clock_wall_ms();
     worker_begin_turn(replay.worker);
     replay.worker->turn.clock_stopped = true;
-    aof_on_ahead(engine->aof, replay_see);
-    status = aof_replay(engine->aof, replay_run, replay_progress, &replay, message);
+    status = from(engine->aof, replay_run, replay_progress, &replay, message);
     if (status == STATUS_INVALID && replay.error[0] != '\0')
         message_append(message, "%s%s", message_is_empty(message) ? "" : ": ", replay.error);
     ahead_submit(&replay.ahead);
@@ -112,4 +113,15 @@ enum status replay_log(struct engine *engine, struct message *message)
     worker_release(&worker);
     engine->dirty = 0;
     return status;
+}
+
+enum status replay_log(struct engine *engine, struct message *message)
+{
+    aof_on_ahead(engine->aof, replay_see);
+    return replay_all(engine, aof_replay, message);
+}
+
+enum status replay_log_again(struct engine *engine, struct message *message)
+{
+    return replay_all(engine, aof_replay_again, message);
 }

@@ -43,7 +43,7 @@ static void *rewrite_main(void *context)
     struct rewrite *rewrite = context;
     struct engine *engine = rewrite->engine;
     struct aof *aof = rewrite->aof;
-    struct checkpoint_data data = { engine->tier, engine->partitions, engine->scripts };
+    struct checkpoint_data data = { .tier = engine->tier, .partitions = engine->partitions, .registry = engine->scripts };
     char *dir, *name;
     struct message message = { "" };
     enum status status;

@@ -26,7 +26,7 @@ enum { RETRY_MS = 5000, PATH_SIZE = 4096, AUX_COUNT = 2 };
 struct save {
     struct engine *engine;
     struct mutex lock;
-    bool closed;                    /* lock: the server is about to end */
+    _Atomic bool closed;            /* changed with the lock: the server is about to end */
     struct save_wait *wait;         /* the one that runs */
     _Atomic bool scheduled;
     _Atomic bool abandoned;         /* save_cancel was called: no last dump either */
@@ -82,7 +82,7 @@ static void clean_folder(struct engine *engine, const char *folder)
         snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         if (is_temporary(entry->d_name, ".image"))
             tree_remove(path);
-        else if (is_temporary(entry->d_name, ".rdb"))
+        else if (is_temporary(entry->d_name, ".rdb") || is_temporary(entry->d_name, ".reload"))
             unlink(path);
         else
             continue;
@@ -150,11 +150,11 @@ static void explain(struct engine *engine, enum status status, struct message *m
 
 /* What changes while it runs counts for the next one: the number is taken before the instant of the image, so it may count a little
  * twice, but never forgets. */
-static enum status save_now(struct save *save, struct message *message)
+static enum status save_now(struct save *save, struct claim *owner, struct message *message)
 {
     struct engine *engine = save->engine;
     char folder[PATH_SIZE], image[PATH_SIZE + 64];
-    struct checkpoint_data data = { engine->tier, engine->partitions, engine->scripts };
+    struct checkpoint_data data = { engine->tier, engine->partitions, engine->scripts, owner };
     uint64_t changes = engine->dirty;
     int64_t taken_us = clock_wall_us();
     enum status status;
@@ -166,6 +166,8 @@ static enum status save_now(struct save *save, struct message *message)
     if (status == STATUS_OK) {
         status = dump(save, image, taken_us, message);
         tree_remove(image);
+        if (status != STATUS_OK && owner != NULL)
+            partitions_give_all(engine->partitions, owner);
     }
     if (status == STATUS_OK) {
         atomic_fetch_sub(&engine->dirty, changes);
@@ -203,7 +205,7 @@ static void *save_main(void *context)
 
     pthread_setname_np(pthread_self(), "kelvin-save");
     meter_join(engine->meter);
-    status = save_now(save, &message);
+    status = save_now(save, NULL, &message);
     if (wait == NULL)
         end_background(save, status, message.text);
     else if (status != STATUS_OK)
@@ -318,7 +320,24 @@ bool save_last(struct save *save, bool wanted, struct message *message)
     CHECK(task_claim(tasks, TASK_SAVE));
     begin_save(save);
     mutex_unlock(&save->lock);
-    good = save_now(save, message) == STATUS_OK;
+    good = save_now(save, NULL, message) == STATUS_OK;
+    task_end(tasks, TASK_SAVE);
+    return good;
+}
+
+bool save_and_own(struct save *save, struct claim *owner, struct message *message)
+{
+    struct tasks *tasks = save->engine->tasks;
+    bool good;
+
+    while (!save_claim(save)) {
+        if (save->closed) {
+            message_set(message, "the server is about to end");
+            return false;
+        }
+        task_await_end(tasks, TASK_SAVE);
+    }
+    good = save_now(save, owner, message) == STATUS_OK;
     task_end(tasks, TASK_SAVE);
     return good;
 }

@@ -19,6 +19,7 @@
 #include "config/config.h"
 #include "engine/job.h"
 
+struct claim;
 struct engine;
 struct save;
 
@@ -49,6 +50,9 @@ void save_consider(struct save *save);
  * no other save can be claimed. `wanted` false: only cancels. Blocks. */
 bool save_last(struct save *save, bool wanted, struct message *message);
 void save_reopen(struct save *save);
+/* A dump on the calling thread, after the one that runs. True: `owner` owns all partitions from the dump's instant on; the caller ends that
+ * with partitions_give_all. False: it owns nothing, and `message` says why. Blocks; not on a worker, and no lock held. */
+bool save_and_own(struct save *save, struct claim *owner, struct message *message);
 /* The one that runs, the last one too, ends as a failure as soon as possible. */
 void save_cancel(struct save *save);
 

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "engine/access.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 #include "engine/transaction.h"
@@ -17,7 +18,6 @@
 enum {
     ADDRESS_SIZE = 128,
     IDLE_MS = 2000,
-    COUNTED_SMALL = 16 * 1024,      /* a client is not closed for the growth of buffers smaller than this */
 };
 
 static char *socket_address(int fd, bool is_unix, bool peer)
@@ -52,10 +52,12 @@ static void release_memory(struct connection *connection)
 {
     struct client *client = &connection->client;
 
+    connection_tls_release(connection);
     request_release(&connection->parser);
     buffer_release(&connection->query);
     reply_release(&connection->writing);
     reply_release(&client->reply);
+    access_set_user(client, NULL);
     mem_free(client->name);
     mem_free(client->lib_name);
     mem_free(client->lib_version);
@@ -91,10 +93,11 @@ void connection_close(struct connection *connection)
     if (connection->closing)
         return;
     connection->closing = true;
-    worker_count_buffers(&connection->loop->worker, -(int64_t)connection->counted);
-    connection->counted = 0;
     loop_unqueue(connection);
     loop_leave_room(connection);
+    loop_leave_handshakes(connection);
+    if (connection->tls != NULL)
+        connection_tls_close(connection);
     memory_end_large(connection->loop->engine, &connection->client);
     atomic_fetch_sub(&connection->loop->engine->client_count, 1);
     connection->removed = worker_remove_client(&connection->loop->worker, &connection->client);
@@ -113,22 +116,39 @@ static uint64_t shares_alone(const struct reply *reply)
     return size;
 }
 
+/* What waits for the log alone is not the client's doing. */
+static uint64_t replies_memory(const struct connection *connection)
+{
+    const struct reply *reply = &connection->client.reply;
+    uint64_t size = 0;
+
+    if (reply->out.size == 0 || !connection_waits_for_log(connection))
+        size += reply->out.capacity;
+    if (reply->share_count > 0 && !connection_waits_for_log(connection))
+        size += shares_alone(reply);
+    return size + reply->share_capacity * sizeof(struct reply_share);
+}
+
+/* Of replies that were given to the kernel. */
+static uint64_t writing_memory(const struct reply *writing)
+{
+    return writing->out.capacity + (writing->share_count > 0 ? shares_alone(writing) : 0);
+}
+
 void connection_count_memory(struct connection *connection)
 {
-    const struct reply *reply = &connection->client.reply, *writing = &connection->writing;
-    uint64_t now = connection->query.capacity + reply->out.capacity + writing->out.capacity, before = connection->counted;
+    struct client *client = &connection->client;
+    const struct request_parser *parser = &connection->parser;
+    uint64_t buffers;
 
     if (connection->closing)
         return;
-    now += transaction_size(&connection->client);
-    if (reply->share_count + writing->share_count > 0)
-        now += shares_alone(reply) + shares_alone(writing);
-    if (now == before)
-        return;
-    connection->counted = now;
-    worker_count_buffers(&connection->loop->worker, (int64_t)(now - before));
-    if (now > before && now > COUNTED_SMALL)
-        loop_relieve(connection->loop);
+    client->output_memory = connection->write_busy ? writing_memory(&connection->writing) : 0;
+    client->output_parts = connection->write_busy ? 1 + connection->writing.share_count : 0;
+    buffers = connection->query.capacity + replies_memory(connection) + writing_memory(&connection->writing) + transaction_size(client);
+    if (connection->tls != NULL)
+        buffers += connection_tls_memory(connection);
+    client_memory_set(client, sizeof(*connection) + buffers - transaction_size(client) + request_memory(parser), buffers);
 }
 
 void connection_mark_dirty(struct connection *connection)
@@ -154,6 +174,8 @@ void connection_check(struct connection *connection, int64_t now_ms)
         connection_trim_output(connection);
     }
     connection_count_memory(connection);
+    if (!connection->closing && connection->tls != NULL)
+        connection_tls_check(connection, now_ms);
     if (!connection->closing)
         connection_check_input(connection);
     if (!connection->closing)
@@ -174,7 +196,7 @@ static void set_options(struct connection *connection, int fd, bool is_unix)
         uv_tcp_keepalive(&connection->uv.tcp, 1, (unsigned)keepalive_s);
 }
 
-static void refuse_protected(struct connection *connection)
+void connection_refuse_protected(struct connection *connection)
 {
     reply_error_text(&connection->client.reply,
         BYTES("DENIED Kelvin is running in protected mode because protected mode is enabled and no password is set for the "
@@ -188,7 +210,6 @@ void connection_open(struct loop *loop, struct accepted accepted)
     struct engine *engine = loop->engine;
     struct connection *connection = mem_zalloc(sizeof(*connection));
     struct client *client = &connection->client;
-    char *password = config_string(engine->config, CONFIG_REQUIREPASS);
     int failed;
 
     loop_enter_turn(loop);
@@ -200,11 +221,9 @@ void connection_open(struct loop *loop, struct accepted accepted)
     client->id = accepted.id;
     client->fd = accepted.fd;
     client->flags = accepted.is_unix ? CLIENT_UNIX_SOCKET : 0;
-    client->authenticated = password[0] == '\0';
     client->created_ms = client->active_ms = loop->worker.turn.now_ms;
     client->address = socket_address(accepted.fd, accepted.is_unix, true);
     client->local_address = socket_address(accepted.fd, accepted.is_unix, false);
-    mem_free(password);
     if (accepted.is_unix) {
         uv_pipe_init(&loop->uv, &connection->uv.pipe, 0);
         failed = uv_pipe_open(&connection->uv.pipe, accepted.fd);
@@ -214,7 +233,8 @@ void connection_open(struct loop *loop, struct accepted accepted)
     }
     connection->uv.handle.data = connection;
     worker_add_client(&loop->worker, client);
-    turn_count(&loop->worker.turn, STAT_CONNECTIONS, 1);
+    access_begin(client);
+    turn_count(&loop->worker.turn, STAT_CONNECTIONS, accepted.is_tls ? 0 : 1);       /* with TLS: after its handshake */
     if (failed != 0 || loop->stopping) {
         if (failed != 0)
             close(accepted.fd);
@@ -222,8 +242,12 @@ void connection_open(struct loop *loop, struct accepted accepted)
         return;
     }
     set_options(connection, accepted.fd, accepted.is_unix);
+    if (accepted.is_tls) {
+        connection_tls_open(connection, accepted.is_denied);
+        return;
+    }
     if (accepted.is_denied) {
-        refuse_protected(connection);
+        connection_refuse_protected(connection);
         connection_mark_dirty(connection);
     }
     connection->reading = true;

@@ -17,12 +17,13 @@ struct connection {
         uv_tcp_t tcp;
         uv_pipe_t pipe;
     } uv;
+    struct connection_tls *tls;     /* NULL: it sends and receives plain text */
     struct request_parser parser;
     struct buffer query;            /* received, not run: begins with the current request at `query_at` */
     size_t query_at;
     struct reply writing;           /* handed to the kernel: `writing_size` bytes, `written` of them are gone */
     uint64_t writing_size, written, write_part;
-    size_t queue_size;              /* of libuv, when it was looked at last */
+    size_t queue_size;              /* not written yet, when it was looked at last */
     int64_t progress_ms;            /* when it had become less since then */
     uv_write_t write;
     bool write_busy;
@@ -31,8 +32,8 @@ struct connection {
     bool has_ended;                 /* the client has sent its last byte: closed when all before is replied */
     bool queued;                    /* in loop->backlog */
     bool waits_for_room;            /* in loop->room, in the middle of a request */
-    struct connection *prev_queued, *next_queued;   /* in the one or the other */
-    uint64_t counted;               /* bytes of its buffers, as they are in the worker's sum */
+    bool waits_for_handshake;       /* in loop->handshakes */
+    struct connection *prev_queued, *next_queued;   /* in one of the three */
     bool in_dirty;
     struct connection *next_dirty;
     bool closing;
@@ -49,6 +50,8 @@ void connection_close(struct connection *connection);
 void connection_process(struct connection *connection);
 /* It waits in loop->room. True: it goes on. */
 bool connection_let_in(struct connection *connection);
+/* Its turn in loop->handshakes has come: the next step, which takes up to a few milliseconds. */
+void connection_shake_hands(struct connection *connection);
 /* Its turn in loop->backlog has come: reads and runs on. */
 void connection_go_on(struct connection *connection);
 /* Sends what may be sent: the log covers `covered`. While the log can't be written, only clients wait that changed something themselves:

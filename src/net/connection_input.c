@@ -5,20 +5,23 @@
  *   nothing          read on; a visit runs a bounded number of requests, and the rest has its turn after the other clients (loop->backlog)
  *   memory, a key    (parked) read on until a small buffer is full, then not any more: the client's own writes block
  *   its own output   (more than loop->output_max is pending) read on, not run, so that a client that writes a whole pipeline before
- *                    it reads a reply does not block for ever; within the memory that all clients may take (loop_relieve)
+ *                    it reads a reply does not block for ever; within the memory that all clients may take.
+ *                    Before AUTH it is not read on
  */
 #include "net/connection_private.h"
 
 #include <poll.h>
 
+#include "base/clock.h"
+#include "base/compiler.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 
 enum {
     INLINE_MAX = 64 * 1024,
     QUERY_KEEP = 16 * 1024,         /* room a connection keeps when it is idle */
-    READ_UNAUTHENTICATED = 4 * 1024,
-    UNAUTHENTICATED_MAX = 16 * 1024 + 256,      /* of a request before AUTH: a password of 16 KiB, and the words around it */
+    UNAUTHENTICATED_MAX = 16 * 1024,            /* of a request before AUTH, and of the buffer for it */
+    SMALL_BEGINNING = 1024,
     BIG_READ = 256 * 1024,          /* most that is read at once into a connection's own buffer */
     VISIT_REQUESTS = 1024,          /* and bytes: what one client may run before the others have their turn */
     VISIT_BYTES = 1024 * 1024,
@@ -105,6 +108,28 @@ enum run_end {
     RUN_CLOSING,
 };
 
+/* More than a step of output is pending: a client that does not read waits, or only for its next turn, so that its memory is counted. */
+static enum run_end pause_for_output(const struct connection *connection, uint64_t pending_before, uint64_t output_max)
+{
+    const struct loop *loop = connection->loop;
+    uint64_t pending = connection_output_pending(connection);
+
+    if (LIKELY(pending <= output_max))
+        return RUN_NEEDS_MORE;
+    if (!loop->closes_large || connection_waits_for_log(connection) || !connection->client.authenticated)
+        return RUN_OUTPUT_FULL;
+    return pending - pending_before > output_max ? RUN_VISIT_OVER : RUN_NEEDS_MORE;
+}
+
+/* What its last request has left in memory besides replies counts before the next one runs. */
+static void count_state(struct connection *connection)
+{
+    const struct client *client = &connection->client;
+
+    if (UNLIKELY(connection->loop->closes_large) && (client->transaction != NULL || client->listener != NULL || client->tracker != NULL))
+        connection_count_memory(connection);
+}
+
 static bool is_leaving(const struct connection *connection)
 {
     return connection->closing || connection->client.flags & (CLIENT_CLOSE_AFTER_REPLY | CLIENT_CLOSE_NOW);
@@ -124,7 +149,9 @@ static enum run_end run_requests(struct connection *connection, const char *data
 {
     struct loop *loop = connection->loop;
     struct client *client = &connection->client;
+    uint64_t output_max = connection_output_max(connection);
     size_t at = 0;
+    uint64_t pending_before = connection_output_pending(connection);
     bool more = true;
     int run = 0;
 
@@ -141,14 +168,15 @@ static enum run_end run_requests(struct connection *connection, const char *data
             struct ahead *ahead = &loop->ahead[i];
             bool is_long = ahead->arg_count > LOOP_BATCH_ARGS || connection->parser.inline_text.size > 0;
             const struct bytes *args = is_long && i == count - 1 ? connection->parser.args : ahead->args;
-            enum run_end end = RUN_NEEDS_MORE;
+            enum run_end end;
 
             if (ahead->arg_count < 0) {
                 protocol_error(connection);
                 return RUN_CLOSING;
             }
-            if (connection_output_pending(connection) > loop->output_max)
-                end = RUN_OUTPUT_FULL;
+            end = pause_for_output(connection, pending_before, output_max);
+            if (end != RUN_NEEDS_MORE)
+                ;
             else if (run++ >= VISIT_REQUESTS || ahead->begins > VISIT_BYTES)
                 end = RUN_VISIT_OVER;
             else if (engine_run(&loop->worker, client, args, ahead->arg_count) == RUN_PARKED)
@@ -163,6 +191,7 @@ static enum run_end run_requests(struct connection *connection, const char *data
             }
             if (client->large_count > 0)
                 end_large(connection);
+            count_state(connection);
             if (is_leaving(connection))
                 return RUN_CLOSING;
         }
@@ -171,15 +200,33 @@ static enum run_end run_requests(struct connection *connection, const char *data
     return RUN_NEEDS_MORE;
 }
 
-static void set_reading(struct connection *connection, bool wanted)
+/* Bytes that are read at once, and that are read ahead of a request that waits. */
+static size_t read_size(const struct connection *connection)
+{
+    return connection->client.authenticated ? connection->loop->read_size : CONNECTION_READ_UNAUTHENTICATED;
+}
+
+void connection_set_reading(struct connection *connection, bool wanted)
 {
     if (connection->reading == wanted)
         return;
     connection->reading = wanted;
-    if (wanted)
+    if (connection->tls != NULL)
+        connection_tls_reading_changed(connection);
+    else if (wanted)
         uv_read_start(&connection->uv.stream, connection_on_alloc, connection_on_read);
     else
         uv_read_stop(&connection->uv.stream);
+}
+
+/* While a large argument is being received it is the query, as in Redis. */
+static void note_large(struct connection *connection)
+{
+    struct client *client = &connection->client;
+    size_t room, received = request_large_received(&connection->parser, &room);
+
+    client->query_size = received;
+    client->arguments_size = connection->parser.large_size - received - room;
 }
 
 /* A large argument counts against the memory there is before it is read: it gets memory of its own, of just its size. False: it has to
@@ -193,8 +240,7 @@ static bool receive_large(struct connection *connection)
         return false;
     query->size = connection->query_at +
         request_large_begin(parser, query->data + connection->query_at, query->size - connection->query_at);
-    connection->client.query_size = query->size - connection->query_at;
-    connection->client.arguments_size = parser->large_size;
+    note_large(connection);
     return true;
 }
 
@@ -203,7 +249,8 @@ bool connection_let_in(struct connection *connection)
     if (!receive_large(connection))
         return false;
     loop_leave_room(connection);
-    set_reading(connection, true);
+    connection_set_reading(connection, true);
+    connection_count_memory(connection);
     return true;
 }
 
@@ -231,16 +278,25 @@ static void settle(struct connection *connection, enum run_end end)
         if (end == RUN_NEEDS_MORE || client->waiter != NULL)
             client->flags |= CLIENT_CLOSE_AFTER_REPLY;
         connection_mark_dirty(connection);
-        connection_count_memory(connection);
         return;
     }
     if (end == RUN_NEEDS_MORE && request_large_wanted(&connection->parser) > 0 && !receive_large(connection)) {
-        set_reading(connection, false);
+        connection_set_reading(connection, false);
         loop_wait_for_room(connection);
         return;
     }
-    set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < connection->loop->read_size));
-    connection_count_memory(connection);
+    connection_set_reading(connection, end != RUN_VISIT_OVER && (end != RUN_WAITS || client->query_size < read_size(connection)) &&
+        (end != RUN_OUTPUT_FULL || client->authenticated));
+}
+
+/* Moves what has not run yet to the buffer's begin. */
+static void drop_done(struct connection *connection)
+{
+    struct buffer *query = &connection->query;
+
+    memmove(query->data, query->data + connection->query_at, query->size - connection->query_at);
+    query->size -= connection->query_at;
+    connection->query_at = 0;
 }
 
 void connection_process(struct connection *connection)
@@ -252,11 +308,8 @@ void connection_process(struct connection *connection)
     if (query->size > connection->query_at) {
         end = run_requests(connection, query->data + connection->query_at, query->size - connection->query_at, &done);
         connection->query_at += done;
-        if (connection->query_at < query->size && connection->query_at > query->size / 2) {
-            memmove(query->data, query->data + connection->query_at, query->size - connection->query_at);
-            query->size -= connection->query_at;
-            connection->query_at = 0;
-        }
+        if (connection->query_at < query->size && connection->query_at > query->size / 2)
+            drop_done(connection);
     }
     settle(connection, end);
 }
@@ -269,8 +322,18 @@ void connection_go_on(struct connection *connection)
         settle(connection, RUN_WAITS);
     else
         connection_process(connection);
+    if (connection->tls != NULL && !connection->closing)
+        connection_tls_go_on(connection);
     if (!connection->closing)
         connection_mark_dirty(connection);
+}
+
+/* The buffer never takes more than the largest request: is_over_query_limit closes the connection when it is full. */
+static void reserve_unauthenticated(struct buffer *query, size_t most)
+{
+    size_t left = UNAUTHENTICATED_MAX > query->size ? UNAUTHENTICATED_MAX - query->size : 1;
+
+    buffer_reserve_exact(query, left < most ? left : most);
 }
 
 void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
@@ -278,7 +341,7 @@ void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer
     struct connection *connection = handle->data;
     struct buffer *query = &connection->query;
     struct loop *loop = connection->loop;
-    size_t room, most = connection->client.authenticated ? loop->read_size : READ_UNAUTHENTICATED;
+    size_t room, most = read_size(connection);
 
     char *large = request_large_room(&connection->parser, &room);
 
@@ -291,12 +354,19 @@ void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer
         *buffer = uv_buf_init(loop->read_buffer, (unsigned)most);
         return;
     }
+    if (!connection->client.authenticated)
+        drop_done(connection);
+    /* The beginning of a small request gets a buffer that it may keep: thousands of clients that send little at a time stay cheap. */
+    if (query->size < SMALL_BEGINNING && most > QUERY_KEEP)
+        most = QUERY_KEEP;
     room = query->capacity - query->size;
     if (room < most / 4) {
-        if (connection->client.authenticated)
-            buffer_reserve(query, query->size < BIG_READ ? most : BIG_READ);
+        if (!connection->client.authenticated)
+            reserve_unauthenticated(query, most);
+        else if (most == QUERY_KEEP)
+            buffer_reserve_exact(query, QUERY_KEEP - query->size);
         else
-            buffer_reserve_exact(query, most);
+            buffer_reserve(query, query->size < BIG_READ ? most : BIG_READ);
         room = query->capacity - query->size;
     }
     *buffer = uv_buf_init(query->data + query->size, (unsigned)(room < BIG_READ ? room : BIG_READ));
@@ -307,13 +377,13 @@ static bool is_over_query_limit(struct connection *connection)
     struct loop *loop = connection->loop;
     struct client *client = &connection->client;
 
-    if (!client->authenticated && client->query_size > UNAUTHENTICATED_MAX) {
+    if (!client->authenticated && client->query_size >= UNAUTHENTICATED_MAX) {
         reply_error_text(&client->reply, BYTES("ERR Protocol error: unauthenticated request too big"));
         client->flags |= CLIENT_CLOSE_AFTER_REPLY;
         connection_mark_dirty(connection);
         return true;
     }
-    if (client->query_size + client->arguments_size <= (uint64_t)config_number(loop->engine->config, CONFIG_CLIENT_QUERY_BUFFER_LIMIT))
+    if (connection->query.size - connection->query_at + connection->parser.large_size <= (uint64_t)config_number(loop->engine->config, CONFIG_CLIENT_QUERY_BUFFER_LIMIT))
         return false;
     log_write(loop->engine->log, LOG_LEVEL_WARNING, "Closing client that reached max query buffer length: id=%llu addr=%s",
         (unsigned long long)client->id, client->address);
@@ -322,10 +392,12 @@ static bool is_over_query_limit(struct connection *connection)
     return true;
 }
 
-/* A turn that has become long, or has gathered much output, ends here; the next one begins with the next client. */
-static void end_long_turn(struct loop *loop)
+void connection_end_long_turn(struct loop *loop)
 {
-    if (loop->worker.clock_ns / 1000 - loop->worker.turn.now_us > TURN_US_MAX || loop->turn_output > TURN_OUTPUT_MAX)
+    uint64_t clock_ns = loop->worker.clock_ns;
+    int64_t now_us = clock_ns != 0 ? (int64_t)(clock_ns / 1000) : clock_mono_us();
+
+    if (loop->in_turn && (now_us - (int64_t)loop->worker.turn.now_us > TURN_US_MAX || loop->turn_output > TURN_OUTPUT_MAX))
         loop_end_turn(loop);
 }
 
@@ -349,31 +421,41 @@ static bool is_owed_replies(const struct connection *connection)
 static void end_after_replies(struct connection *connection)
 {
     connection->has_ended = true;
-    set_reading(connection, false);
+    connection_set_reading(connection, false);
     if (!has_requests(connection))
         connection->client.flags |= CLIENT_CLOSE_AFTER_REPLY;
     connection_mark_dirty(connection);
 }
 
+void connection_input_ended(struct connection *connection, ssize_t error)
+{
+    if (error == UV_EOF && is_owed_replies(connection))
+        end_after_replies(connection);
+    else
+        connection_close(connection);
+    connection->loop->worker.clock_ns = 0;
+    connection_end_long_turn(connection->loop);     /* thousands that leave at once are a long turn as well */
+}
+
 void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
 {
     struct connection *connection = stream->data;
+
+    if (got < 0)
+        connection_input_ended(connection, got);
+    else if (got > 0 && !connection->closing)
+        connection_received(connection, (size_t)got, buffer);
+}
+
+void connection_received(struct connection *connection, size_t got, const uv_buf_t *buffer)
+{
     struct client *client = &connection->client;
     struct loop *loop = connection->loop;
 
-    if (got < 0) {
-        if (got == UV_EOF && is_owed_replies(connection))
-            end_after_replies(connection);
-        else
-            connection_close(connection);
-        return;
-    }
-    if (got == 0 || connection->closing)
-        return;
     loop_enter_turn(loop);
     client->active_ms = loop->worker.turn.now_ms;
-    client->net_input += (uint64_t)got;
-    turn_count(&loop->worker.turn, STAT_NET_INPUT, (uint64_t)got);
+    client->net_input += got;
+    turn_count(&loop->worker.turn, STAT_NET_INPUT, got);
     turn_count(&loop->worker.turn, STAT_READS_PROCESSED, 1);
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY)
         return;                     /* whatever it says now, it is on its way out */
@@ -382,14 +464,17 @@ void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer
         size_t done = 0;
 
         if (!client->parked)
-            end = run_requests(connection, buffer->base, (size_t)got, &done);
-        buffer_append(&connection->query, buffer->base + done, (size_t)got - done);     /* what was not run */
+            end = run_requests(connection, buffer->base, got, &done);
+        buffer_append(&connection->query, buffer->base + done, got - done);     /* what was not run */
         settle(connection, end);
     } else if (buffer->base < connection->query.data || buffer->base >= connection->query.data + connection->query.capacity) {
-        if (request_large_add(&connection->parser, (size_t)got))
+        bool is_complete = request_large_add(&connection->parser, got);
+
+        note_large(connection);
+        if (is_complete)
             connection_process(connection);
     } else {
-        connection->query.size += (size_t)got;
+        connection->query.size += got;
         if (connection->output_full)
             settle(connection, RUN_OUTPUT_FULL);
         else if (client->parked)
@@ -401,11 +486,11 @@ void connection_on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer
         return;
     connection_mark_dirty(connection);
     /* libuv would read on as long as there is something: others first. */
-    if (connection->reading && (size_t)got == buffer->len) {
-        set_reading(connection, false);
+    if (connection->reading && got == buffer->len) {
+        connection_set_reading(connection, false);
         loop_queue(connection);
     }
-    end_long_turn(loop);
+    connection_end_long_turn(loop);
 }
 
 /* One that waits for a key and is not read any more has no other way to learn that its client has gone. */

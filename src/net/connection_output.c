@@ -7,10 +7,9 @@
 enum {
     OUT_KEEP = 16 * 1024,           /* room a connection keeps when nothing is pending */
     STALLED_MS = 10000,
-    PIECES_MAX = 64,                /* of one write */
 };
 
-static void count_output(struct connection *connection, size_t size)
+void connection_count_output(struct connection *connection, size_t size)
 {
     connection->client.net_output += size;
     /* One that has waited long for a key is not idle as soon as it has its reply. */
@@ -47,8 +46,7 @@ void connection_check_output(struct connection *connection)
     connection_close(connection);
 }
 
-/* The pieces of what `reply` has to send after its first `from` bytes; at most PIECES_MAX. */
-static unsigned collect(const struct reply *reply, uint64_t from, uv_buf_t pieces[PIECES_MAX])
+unsigned connection_collect(const struct reply *reply, uint64_t from, uv_buf_t pieces[CONNECTION_PIECES_MAX])
 {
     unsigned count = 0;
     size_t at = 0;
@@ -67,7 +65,7 @@ static unsigned collect(const struct reply *reply, uint64_t from, uv_buf_t piece
                 from -= parts[n].size;
                 continue;
             }
-            if (count == PIECES_MAX)
+            if (count == CONNECTION_PIECES_MAX)
                 return count;
             pieces[count++] = (uv_buf_t){ .base = (char *)parts[n].data + from, .len = parts[n].size - from };
             from = 0;
@@ -94,7 +92,7 @@ static void tell_waiting(struct engine *engine)
         mailbox_note_memory(&engine->workers[i]->mailbox);
 }
 
-static void writing_is_done(struct connection *connection)
+void connection_writing_is_done(struct connection *connection)
 {
     bool held = connection->writing.share_count > 0;
 
@@ -110,13 +108,13 @@ static void on_written(uv_write_t *write, int status);
 /* Gives the kernel what is left of `writing`, or a part of it. */
 static void write_rest(struct connection *connection)
 {
-    uv_buf_t pieces[PIECES_MAX];
-    unsigned count = collect(&connection->writing, connection->written, pieces);
+    uv_buf_t pieces[CONNECTION_PIECES_MAX];
+    unsigned count = connection_collect(&connection->writing, connection->written, pieces);
 
     connection->write.data = connection;
     connection->write_busy = true;
     connection->write_part = size_of(pieces, count);
-    count_output(connection, connection->write_part);
+    connection_count_output(connection, connection->write_part);
     if (uv_write(&connection->write, &connection->uv.stream, pieces, count, on_written) != 0)
         connection_close(connection);
 }
@@ -137,9 +135,24 @@ static void on_written(uv_write_t *write, int status)
         write_rest(connection);
         return;
     }
-    writing_is_done(connection);
+    connection_writing_is_done(connection);
     loop_enter_turn(connection->loop);
     connection_mark_dirty(connection);
+}
+
+/* What was replied so far is to be written, `written` bytes of it already were. */
+static void take_replies(struct connection *connection, uint64_t written)
+{
+    struct reply *reply = &connection->client.reply, spare = connection->writing;
+    uint64_t size = reply_size(reply);
+
+    connection->writing = *reply;
+    spare.protocol = reply->protocol;
+    spare.may_share = reply->may_share;
+    spare.held = reply->held;
+    *reply = spare;
+    connection->writing_size = size;
+    connection->written = written;
 }
 
 /* Sends what the socket takes at once; the rest is written when it takes more. */
@@ -147,17 +160,21 @@ static void send_replies(struct connection *connection)
 {
     struct reply *reply = &connection->client.reply;
     uint64_t size = reply_size(reply);
-    uv_buf_t pieces[PIECES_MAX];
-    struct reply spare;
+    uv_buf_t pieces[CONNECTION_PIECES_MAX];
     int sent;
 
-    sent = uv_try_write(&connection->uv.stream, pieces, collect(reply, 0, pieces));
+    if (connection->tls != NULL) {
+        take_replies(connection, 0);
+        connection_tls_write(connection);
+        return;
+    }
+    sent = uv_try_write(&connection->uv.stream, pieces, connection_collect(reply, 0, pieces));
     if (sent < 0 && sent != UV_EAGAIN) {
         connection_close(connection);
         return;
     }
     if (sent > 0)
-        count_output(connection, (size_t)sent);
+        connection_count_output(connection, (size_t)sent);
     if (sent >= 0 && (uint64_t)sent == size) {
         bool held = reply->share_count > 0;
 
@@ -167,14 +184,7 @@ static void send_replies(struct connection *connection)
         buffer_shrink(&reply->out, OUT_KEEP);
         return;
     }
-    spare = connection->writing;
-    connection->writing = *reply;
-    spare.protocol = reply->protocol;
-    spare.may_share = reply->may_share;
-    spare.held = reply->held;
-    *reply = spare;
-    connection->writing_size = size;
-    connection->written = sent > 0 ? (uint64_t)sent : 0;
+    take_replies(connection, sent > 0 ? (uint64_t)sent : 0);
     write_rest(connection);
 }
 
@@ -186,6 +196,20 @@ static uint64_t lsn_to_wait_for(const struct client *client, bool log_failing)
     return client->lsn_written > client->lsn_delivered ? client->lsn_written : client->lsn_delivered;
 }
 
+bool connection_waits_for_log(const struct connection *connection)
+{
+    return connection->client.lsn_needed > worker_covered(&connection->loop->worker);
+}
+
+/* Requests that waited because of its output. */
+static bool may_go_on(const struct connection *connection)
+{
+    if (!connection->output_full)
+        return false;
+    return connection_output_pending(connection) <= connection_output_max(connection) / 2 ||
+           (connection->loop->closes_large && connection->client.authenticated && !connection_waits_for_log(connection));
+}
+
 bool connection_flush(struct connection *connection, uint64_t covered, bool log_failing)
 {
     struct client *client = &connection->client;
@@ -194,22 +218,25 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
         connection_free_if_done(connection);
         return true;
     }
-    if (client->reply.out.size > 0 && lsn_to_wait_for(client, log_failing) > covered)
-        return false;
-    if (connection->write_busy) {
+    if (client->reply.out.size > client->reply_peak)
+        client->reply_peak = client->reply.out.size;
+    if (client->reply.out.size > 0 && lsn_to_wait_for(client, log_failing) > covered) {
         connection_count_memory(connection);
-        if (!connection->closing)
-            connection_check_output(connection);
-        return true;                /* on_written comes back to it */
+        return connection->closing;
     }
-    if (client->reply.out.size > 0)
-        send_replies(connection);
+    if (client->reply.out.size > 0 && !connection->write_busy)
+        send_replies(connection);   /* else on_written comes back to it */
     if (connection->closing)
         return true;
+    /* First: another client need not be closed for the memory of this one. */
+    if (connection->write_busy || connection->over_soft_limit_ms != 0)
+        connection_check_output(connection);
     connection_count_memory(connection);
+    if (connection->closing)
+        return true;
     if (client->flags & CLIENT_CLOSE_AFTER_REPLY && !connection->write_busy)
         connection_close(connection);
-    else if (connection->output_full && connection_output_pending(connection) <= connection->loop->output_max / 2)
+    else if (may_go_on(connection))
         loop_queue(connection);     /* the client reads: it may ask for more */
     return true;
 }
@@ -219,7 +246,7 @@ void connection_check_stalled(struct connection *connection)
 {
     struct engine *engine = connection->loop->engine;
     int64_t now_ms = connection->loop->worker.turn.now_ms;
-    size_t left = uv_stream_get_write_queue_size(&connection->uv.stream);
+    size_t left = uv_stream_get_write_queue_size(&connection->uv.stream) + (size_t)(connection->writing_size - connection->written);
 
     if (!connection->write_busy || left != connection->queue_size || connection->writing.share_count == 0) {
         connection->queue_size = left;
@@ -234,6 +261,7 @@ void connection_check_stalled(struct connection *connection)
 
 void connection_trim_output(struct connection *connection)
 {
+    connection->client.reply_peak = 0;
     if (connection->client.reply.out.size == 0)
         buffer_release(&connection->client.reply.out);
     if (!connection->write_busy)

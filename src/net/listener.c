@@ -1,27 +1,36 @@
 #include "net/listener.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "acl/acl.h"
 #include "base/mem.h"
-#include "base/message.h"
+#include "base/mutex.h"
+#include "net/sockets.h"
+#include "net/tls.h"
 
-enum { SOCKETS_MAX = 17, ACCEPT_A_TURN = 1000, PAUSE_MS = 100 };
+enum {
+    ACCEPT_A_TURN = 100,            /* new connections, each some 20 us of work: then clients that are connected have their turn */
+    PAUSE_MS = 100,
+};
+
+enum listen_kind { LISTEN_TCP, LISTEN_TLS, LISTEN_UNIX };
 
 struct listening {
-    uv_poll_t poll;
+    uv_poll_t poll;                 /* main loop */
     struct listener *listener;
+    enum listen_kind kind;
     int fd;
-    bool is_unix;
+    char *host;                     /* as in `bind`, without '-'; of a Unix socket its path */
+    int port;
+    bool kept;                      /* lock: wanted by the change that is being made */
+    struct listening *next;         /* lock: in listener->sockets, or in the list of a change */
+    _Atomic bool retired;           /* no longer in listener->sockets: the main loop closes it */
+    struct listening *next_polled;  /* main loop */
 };
 
 struct listener {
@@ -29,12 +38,12 @@ struct listener {
     struct loop *main_loop;
     struct loop **loops;
     int loop_count, next_loop;
-    struct listening sockets[SOCKETS_MAX];
-    int count;
+    struct mutex lock;              /* held while sockets are opened and exchanged; not to accept */
+    struct listening *sockets;      /* lock: all that listen */
+    struct listening *polled;       /* main loop: the same, once its mail has been read */
+    bool closed;                    /* lock */
     uv_timer_t pause;               /* runs while no connection is accepted, because there are no descriptors or no memory */
     int spare_fd;                   /* given up for a moment to write the log when there is no other; -1: none */
-    int port;
-    char *unix_path;
 };
 
 static bool is_loopback(const struct sockaddr_storage *peer)
@@ -49,26 +58,24 @@ static bool is_loopback(const struct sockaddr_storage *peer)
     return true;
 }
 
+/* On a worker's thread, as acl_user_rules wants it. */
 static bool is_denied(struct listener *listener, const struct sockaddr_storage *peer)
 {
-    struct config *config = listener->engine->config;
-    char *password;
-    bool open;
-
-    if (!config_number(config, CONFIG_PROTECTED_MODE) || is_loopback(peer))
+    if (!config_number(listener->engine->config, CONFIG_PROTECTED_MODE) || is_loopback(peer))
         return false;
-    password = config_string(config, CONFIG_REQUIREPASS);
-    open = password[0] == '\0';
-    mem_free(password);
-    return open;
+    return acl_rules_need_no_password(acl_user_rules(acl_default(listener->engine->acl)));
 }
 
-static void refuse(struct listener *listener, int fd)
+/* A client with TLS could not read clear text: it is closed without a reason. */
+static void refuse(struct listener *listener, enum listen_kind kind, int fd)
 {
     static const char text[] = "-ERR max number of clients reached\r\n";
-    ssize_t ignored = write(fd, text, sizeof(text) - 1);
 
-    (void)ignored;
+    if (kind != LISTEN_TLS) {
+        ssize_t ignored = write(fd, text, sizeof(text) - 1);
+
+        (void)ignored;
+    }
     atomic_fetch_add(&listener->main_loop->worker.turn.stats[STAT_REJECTED_CONNECTIONS], 1);
     close(fd);
 }
@@ -86,15 +93,15 @@ static void on_pause_over(uv_timer_t *timer)
     struct listener *listener = timer->data;
 
     take_spare(listener);
-    for (int i = 0; i < listener->count; i++)
-        uv_poll_start(&listener->sockets[i].poll, UV_READABLE, on_knock);
+    for (struct listening *at = listener->polled; at != NULL; at = at->next_polled)
+        uv_poll_start(&at->poll, UV_READABLE, on_knock);
 }
 
 /* The sockets stay readable: polling them would spin, and use the CPU that the other clients need to finish and give descriptors back. */
 static void pause_accepting(struct listener *listener, int error)
 {
-    for (int i = 0; i < listener->count; i++)
-        uv_poll_stop(&listener->sockets[i].poll);
+    for (struct listening *at = listener->polled; at != NULL; at = at->next_polled)
+        uv_poll_stop(&at->poll);
     uv_timer_start(&listener->pause, on_pause_over, PAUSE_MS, 0);
     if (listener->spare_fd >= 0)
         close(listener->spare_fd);
@@ -125,138 +132,343 @@ static void on_knock(uv_poll_t *poll, int status, int events)
         if (fd < 0) {
             if (is_shortage(errno))
                 pause_accepting(listener, errno);
-            else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+            else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED && !listening->retired)
                 log_write(engine->log, LOG_LEVEL_WARNING, "Accepting client connection: %s", strerror(errno));
             return;
         }
         if (engine->client_count >= config_number(engine->config, CONFIG_MAXCLIENTS)) {
-            refuse(listener, fd);
+            refuse(listener, listening->kind, fd);
             continue;
         }
         engine->client_count++;
         loop = listener->loops[listener->next_loop];
         listener->next_loop = (listener->next_loop + 1) % listener->loop_count;
-        loop_accept(loop, (struct accepted){ fd, ++engine->client_last_id, listening->is_unix, !listening->is_unix && is_denied(listener, &peer) });
+        loop_accept(loop, (struct accepted){
+            .fd = fd,
+            .id = ++engine->client_last_id,
+            .is_unix = listening->kind == LISTEN_UNIX,
+            .is_tls = listening->kind == LISTEN_TLS,
+            .is_denied = listening->kind != LISTEN_UNIX && is_denied(listener, &peer),
+        });
     }
 }
 
-static void add_socket(struct listener *listener, int fd, bool is_unix)
-{
-    struct listening *listening = &listener->sockets[listener->count++];
+/* -- The sockets that are polled: main loop -- */
 
-    listening->listener = listener;
-    listening->fd = fd;
-    listening->is_unix = is_unix;
-    uv_poll_init(&listener->main_loop->uv, &listening->poll, fd);
-    listening->poll.data = listening;
-    uv_poll_start(&listening->poll, UV_READABLE, on_knock);
+static void free_listening(struct listening *listening)
+{
+    mem_free(listening->host);
+    mem_free(listening);
 }
+
+static void on_closed(uv_handle_t *handle)
+{
+    free_listening(handle->data);
+}
+
+static void stop_polling(struct listening *listening)
+{
+    uv_poll_stop(&listening->poll);
+    uv_close((uv_handle_t *)&listening->poll, on_closed);
+    close(listening->fd);
+    if (listening->kind == LISTEN_UNIX)
+        unlink(listening->host);
+}
+
+static void start_polling(struct listener *listener, struct listening *listening)
+{
+    uv_poll_init(&listener->main_loop->uv, &listening->poll, listening->fd);
+    listening->poll.data = listening;
+    listening->next_polled = listener->polled;
+    listener->polled = listening;
+    if (!uv_is_active((uv_handle_t *)&listener->pause))
+        uv_poll_start(&listening->poll, UV_READABLE, on_knock);
+}
+
+static void drop_retired(struct listener *listener)
+{
+    struct listening **at = &listener->polled;
+
+    while (*at != NULL) {
+        struct listening *listening = *at;
+
+        if (!listening->retired) {
+            at = &listening->next_polled;
+            continue;
+        }
+        *at = listening->next_polled;
+        stop_polling(listening);
+    }
+}
+
+struct change_mail {
+    struct mail mail;
+    struct listener *listener;
+    struct listening *opened;       /* a list by next_polled, for `next` belongs to the lock */
+};
+
+static void run_change(struct mail *mail, struct worker *worker)
+{
+    struct change_mail *change = (struct change_mail *)mail;
+    struct listener *listener = change->listener;
+
+    (void)worker;
+    while (change->opened != NULL) {
+        struct listening *listening = change->opened;
+
+        change->opened = listening->next_polled;
+        if (uv_is_closing((uv_handle_t *)&listener->pause)) {
+            close(listening->fd);
+            free_listening(listening);
+        } else {
+            start_polling(listener, listening);
+        }
+    }
+    drop_retired(listener);
+    mem_free(change);
+}
+
+/* -- The addresses: any worker, under the lock -- */
 
 static int listen_backlog(const struct listener *listener)
 {
     return (int)config_number(listener->engine->config, CONFIG_TCP_BACKLOG);
 }
 
-/* Returns false with errno if it can't be bound. */
-static bool listen_tcp(struct listener *listener, const char *host, int port, struct message *message)
-{
-    struct addrinfo hints = { .ai_family = strchr(host, ':') != NULL ? AF_INET6 : AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
-    struct addrinfo *found = NULL;
-    char service[16];
-    int fd, one = 1, error;
+/* A change of the sockets, before it is certain. */
+struct change {
+    struct listener *listener;
+    bool opens;                     /* false: only marks what is there already */
+    struct listening *opened;       /* by `next` */
+    struct message *message;
+    int error;                      /* errno of the address that could not be opened last */
+};
 
-    snprintf(service, sizeof(service), "%d", port);
-    error = getaddrinfo(host, service, &hints, &found);
-    if (error != 0) {
-        message_set(message, "Could not create server TCP listening socket %s:%d: %s", host, port, gai_strerror(error));
-        errno = EADDRNOTAVAIL;
+static struct listening *find_socket(const struct listener *listener, enum listen_kind kind, const char *host, int port)
+{
+    struct listening *at = listener->sockets;
+
+    while (at != NULL && !(at->kind == kind && at->port == port && strcmp(at->host, host) == 0))
+        at = at->next;
+    return at;
+}
+
+static void add_opened(struct change *change, enum listen_kind kind, const char *host, int port, int fd)
+{
+    struct listening *listening = mem_zalloc(sizeof(*listening));
+
+    listening->listener = change->listener;
+    listening->kind = kind;
+    listening->host = mem_string(bytes_of_string(host));
+    listening->port = port;
+    listening->fd = fd;
+    listening->next = change->opened;
+    change->opened = listening;
+}
+
+static bool want_address(struct change *change, enum listen_kind kind, const char *host, int port)
+{
+    struct listening *old = find_socket(change->listener, kind, host, port);
+    int fd;
+
+    if (old != NULL)
+        old->kept = true;
+    if (old != NULL || !change->opens)
+        return true;
+    fd = sockets_listen_tcp(host, port, listen_backlog(change->listener), change->message);
+    if (fd < 0) {
+        change->error = errno;
         return false;
     }
-    fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd >= 0) {
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-        if (found->ai_family == AF_INET6)
-            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-    }
-    if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, listen_backlog(listener)) != 0) {
-        error = errno;
-        message_set(message, "Could not create server TCP listening socket %s:%d: bind: %s", host, port, strerror(error));
-        if (fd >= 0)
-            close(fd);
-        freeaddrinfo(found);
-        errno = error;
-        return false;
-    }
-    freeaddrinfo(found);
-    add_socket(listener, fd, false);
+    add_opened(change, kind, host, port, fd);
     return true;
 }
 
-static bool listen_all_tcp(struct listener *listener, struct message *message)
+/* Every address of `bind` with this port; 0: none. */
+static bool want_port(struct change *change, enum listen_kind kind, int port)
 {
-    char *bind_list = config_string(listener->engine->config, CONFIG_BIND), *rest = NULL;
+    char *list = config_string(change->listener->engine->config, CONFIG_BIND), *rest = NULL;
     bool good = true;
 
-    for (char *word = strtok_r(bind_list, " ", &rest); word != NULL && good; word = strtok_r(NULL, " ", &rest)) {
+    for (char *word = strtok_r(list, " ", &rest); word != NULL && good && port != 0; word = strtok_r(NULL, " ", &rest)) {
         bool optional = word[0] == '-';
-        const char *host = optional ? word + 1 : word;
 
-        if (listener->count == SOCKETS_MAX - 1)
-            break;
-        if (strcmp(host, "*") == 0)
-            host = "0.0.0.0";
-        if (strcmp(host, "::*") == 0)
-            host = "::";
-        if (!listen_tcp(listener, host, listener->port, message))
-            good = optional && (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT || errno == EPROTONOSUPPORT || errno == ENOPROTOOPT);
+        good = want_address(change, kind, optional ? word + 1 : word, port) || (optional && sockets_is_missing_address(change->error));
     }
-    mem_free(bind_list);
+    mem_free(list);
     return good;
 }
 
-static bool listen_unix(struct listener *listener, struct message *message)
+static void close_opened(struct change *change)
 {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int64_t mode = config_number(listener->engine->config, CONFIG_UNIXSOCKETPERM);
-    int fd;
+    while (change->opened != NULL) {
+        struct listening *listening = change->opened;
 
-    if (strlen(listener->unix_path) >= sizeof(address.sun_path)) {
-        message_set(message, "Failed opening Unix socket: the path is too long");
+        change->opened = listening->next;
+        close(listening->fd);
+        free_listening(listening);
+    }
+}
+
+/* Walks all addresses that the configuration asks for. */
+static bool want_all(struct change *change)
+{
+    const struct config *config = change->listener->engine->config;
+
+    if (want_port(change, LISTEN_TCP, (int)config_number(config, CONFIG_PORT)) &&
+        want_port(change, LISTEN_TLS, (int)config_number(config, CONFIG_TLS_PORT)))
+        return true;
+    close_opened(change);
+    return false;
+}
+
+static void retire_unwanted(const struct listener *listener)
+{
+    for (struct listening *at = listener->sockets; at != NULL; at = at->next) {
+        if (!at->kept)
+            sockets_retire(at->fd);
+    }
+}
+
+static void revive_unwanted(const struct listener *listener)
+{
+    for (struct listening *at = listener->sockets; at != NULL; at = at->next) {
+        if (!at->kept && !sockets_revive(at->fd, listen_backlog(listener)))
+            log_write(listener->engine->log, LOG_LEVEL_WARNING, "Can't listen at %s:%d again: %s", at->host, at->port, strerror(errno));
+    }
+}
+
+/* Opens what is missing. An old socket may be in the way of a new one: one address of all, or TLS instead of TCP. Then the unwanted ones stop
+ * listening first, and begin again if that was of no use. */
+static bool open_missing(struct change *change)
+{
+    struct listener *listener = change->listener;
+
+    for (struct listening *at = listener->sockets; at != NULL; at = at->next)
+        at->kept = at->kind == LISTEN_UNIX;
+    change->opens = false;
+    want_all(change);
+    change->opens = true;
+    if (want_all(change))
+        return true;
+    if (change->error != EADDRINUSE)
+        return false;
+    retire_unwanted(listener);
+    if (want_all(change))
+        return true;
+    revive_unwanted(listener);
+    return false;
+}
+
+/* The unwanted sockets leave the list, the opened ones join it, and the main loop is notified of both. */
+static void exchange(struct change *change)
+{
+    struct listener *listener = change->listener;
+    struct change_mail *mail;
+    bool changes = change->opened != NULL;
+
+    for (struct listening **at = &listener->sockets; *at != NULL;) {
+        struct listening *listening = *at;
+
+        if (listening->kept) {
+            at = &listening->next;
+            continue;
+        }
+        sockets_retire(listening->fd);          /* at once: the reply to CONFIG SET means that it no longer listens */
+        *at = listening->next;
+        listening->retired = true;              /* from here on it belongs to the main loop */
+        changes = true;
+    }
+    if (!changes)
+        return;
+    mail = mem_zalloc(sizeof(*mail));
+    while (change->opened != NULL) {
+        struct listening *listening = change->opened;
+
+        change->opened = listening->next;
+        listening->next = listener->sockets;
+        listener->sockets = listening;
+        listening->next_polled = mail->opened;
+        mail->opened = listening;
+    }
+    mail->mail.run = run_change;
+    mail->listener = listener;
+    mailbox_post(&listener->main_loop->worker.mailbox, &mail->mail);
+}
+
+/* Makes the sockets what the configuration says, or leaves them as they are. */
+static bool apply_config(struct listener *listener, struct message *message)
+{
+    struct change change = { .listener = listener, .message = message };
+    bool done;
+
+    mutex_lock(&listener->lock);
+    done = !listener->closed && open_missing(&change);
+    if (done)
+        exchange(&change);
+    mutex_unlock(&listener->lock);
+    return done;
+}
+
+static bool addresses_changed(void *context, enum config_id id, struct message *message)
+{
+    struct listener *listener = context;
+    struct message reason = { "" };
+
+    if (id == CONFIG_TLS_PORT && config_number(listener->engine->config, id) != 0 && !tls_configure(listener->main_loop->tls)) {
+        message_set(message, "Unable to update TLS configuration. Check server logs.");
         return false;
     }
-    strcpy(address.sun_path, listener->unix_path);
-    unlink(listener->unix_path);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(fd, listen_backlog(listener)) != 0) {
-        message_set(message, "Failed opening Unix socket: bind: %s", strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return false;
+    if (apply_config(listener, &reason))
+        return true;
+    log_write(listener->engine->log, LOG_LEVEL_WARNING, "%s", reason.text);
+    message_set(message, "%s", id == CONFIG_BIND ? "Failed to bind to specified addresses." : "Unable to listen on this port. Check server logs.");
+    return false;
+}
+
+void listener_watch_config(struct listener *listener)
+{
+    config_on_change(listener->engine->config, CONFIG_BIND, addresses_changed, listener);
+    config_on_change(listener->engine->config, CONFIG_PORT, addresses_changed, listener);
+    config_on_change(listener->engine->config, CONFIG_TLS_PORT, addresses_changed, listener);
+}
+
+/* -- Start and end: main loop -- */
+
+static bool open_unix(struct listener *listener, struct message *message)
+{
+    struct config *config = listener->engine->config;
+    char *path = config_string(config, CONFIG_UNIXSOCKET);
+    struct change change = { .listener = listener };
+    int fd = 0;
+
+    if (path[0] != '\0')
+        fd = sockets_listen_unix(path, (mode_t)config_number(config, CONFIG_UNIXSOCKETPERM), listen_backlog(listener), message);
+    if (fd > 0) {
+        add_opened(&change, LISTEN_UNIX, path, 0, fd);
+        listener->sockets = change.opened;
+        start_polling(listener, change.opened);
     }
-    if (mode != 0 && chmod(listener->unix_path, (mode_t)mode) != 0)
-        log_write(listener->engine->log, LOG_LEVEL_WARNING, "Could not set the permissions of the Unix socket: %s", strerror(errno));
-    add_socket(listener, fd, true);
-    return true;
+    mem_free(path);
+    return fd >= 0;
 }
 
 struct listener *listener_open(struct loop *main_loop, struct loop **loops, int loop_count, struct message *message)
 {
     struct listener *listener = mem_zalloc(sizeof(*listener));
-    struct config *config = main_loop->engine->config;
 
     listener->engine = main_loop->engine;
     listener->main_loop = main_loop;
     listener->loops = loops;
     listener->loop_count = loop_count;
-    listener->port = (int)config_number(config, CONFIG_PORT);
-    listener->unix_path = config_string(config, CONFIG_UNIXSOCKET);
     listener->spare_fd = -1;
+    mutex_init(&listener->lock);
     take_spare(listener);
     uv_timer_init(&main_loop->uv, &listener->pause);
     listener->pause.data = listener;
-    if ((listener->port != 0 && !listen_all_tcp(listener, message)) || (listener->unix_path[0] != '\0' && !listen_unix(listener, message)))
+    if (!open_unix(listener, message) || !apply_config(listener, message))
         goto failed;
-    if (listener->count == 0) {
+    if (listener->sockets == NULL) {
         message_set(message, "Configured to not listen anywhere, exiting.");
         goto failed;
     }
@@ -270,16 +482,16 @@ failed:
 
 void listener_close(struct listener *listener)
 {
-    for (int i = 0; i < listener->count; i++) {
-        struct listening *listening = &listener->sockets[i];
+    mutex_lock(&listener->lock);
+    listener->closed = true;
+    listener->sockets = NULL;
+    mutex_unlock(&listener->lock);
+    while (listener->polled != NULL) {
+        struct listening *listening = listener->polled;
 
-        uv_poll_stop(&listening->poll);
-        uv_close((uv_handle_t *)&listening->poll, NULL);
-        close(listening->fd);
-        if (listening->is_unix)
-            unlink(listener->unix_path);
+        listener->polled = listening->next_polled;
+        stop_polling(listening);
     }
-    listener->count = 0;
     uv_close((uv_handle_t *)&listener->pause, NULL);
     if (listener->spare_fd >= 0)
         close(listener->spare_fd);
@@ -288,11 +500,6 @@ void listener_close(struct listener *listener)
 
 void listener_destroy(struct listener *listener)
 {
-    mem_free(listener->unix_path);
+    mutex_release(&listener->lock);
     mem_free(listener);
-}
-
-int listener_port(const struct listener *listener)
-{
-    return listener->port;
 }

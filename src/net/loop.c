@@ -19,7 +19,11 @@
 #include "engine/unit.h"
 #include "net/connection.h"
 
-enum { READ_SIZE_MIN = 4 * 1024, OUTPUT_MAX_MIN = 16 * 1024 };
+enum {
+    READ_SIZE_MIN = 4 * 1024,
+    OUTPUT_MAX_MIN = 16 * 1024,
+    HANDSHAKES_US = 1000,           /* of one turn: then clients that are connected have their turn */
+};
 
 static void on_visit(uv_idle_t *handle);
 static void pace_soon(void *context);
@@ -64,11 +68,12 @@ void loop_end_turn(struct loop *loop)
 static void share_memory(struct loop *loop)
 {
     struct engine *engine = loop->engine;
-    uint64_t clients = (uint64_t)atomic_load_explicit(&engine->client_count, memory_order_relaxed), share = memory_of_clients_max(engine) / 4;
+    uint64_t clients = (uint64_t)atomic_load_explicit(&engine->client_count, memory_order_relaxed), share = client_memory_max(engine) / 4;
     uint64_t most = (uint64_t)config_number(engine->config, CONFIG_CLIENT_OUTPUT_PENDING_MAX);
 
     share = clients > 1 ? share / clients : share;
     loop->read_size = share >= LOOP_READ_SIZE ? LOOP_READ_SIZE : share < READ_SIZE_MIN ? READ_SIZE_MIN : (size_t)share;
+    loop->closes_large = client_memory_limit(engine) > 0;
     loop->output_max = most == 0 ? UINT64_MAX : share >= most ? most : share < OUTPUT_MAX_MIN ? OUTPUT_MAX_MIN : share;
 }
 
@@ -148,6 +153,38 @@ void loop_leave_room(struct connection *connection)
         loop->engine->memory_wanted = 0;
 }
 
+void loop_queue_handshake(struct connection *connection)
+{
+    struct loop *loop = connection->loop;
+
+    if (connection->waits_for_handshake || connection->closing)
+        return;
+    connection->waits_for_handshake = true;
+    link_last(&loop->handshakes, &loop->handshakes_last, connection);
+    if (!uv_is_closing((uv_handle_t *)&loop->visit))
+        uv_idle_start(&loop->visit, on_visit);
+}
+
+void loop_leave_handshakes(struct connection *connection)
+{
+    if (!connection->waits_for_handshake)
+        return;
+    connection->waits_for_handshake = false;
+    unlink_from(&connection->loop->handshakes, &connection->loop->handshakes_last, connection);
+}
+
+static void shake_hands(struct loop *loop)
+{
+    int64_t began_us = clock_mono_us();
+
+    while (loop->handshakes != NULL && clock_mono_us() - began_us < HANDSHAKES_US) {
+        struct connection *connection = loop->handshakes;
+
+        loop_leave_handshakes(connection);
+        connection_shake_hands(connection);
+    }
+}
+
 /* Before the loop looks for new input: one visit to each of those that were in the backlog. */
 static void on_visit(uv_idle_t *handle)
 {
@@ -161,7 +198,9 @@ static void on_visit(uv_idle_t *handle)
         connection_go_on(connection);
         loop_enter_turn(loop);
     }
-    if (loop->backlog == NULL)
+    if (loop->handshakes != NULL)
+        shake_hands(loop);
+    if (loop->backlog == NULL && loop->handshakes == NULL)
         uv_idle_stop(handle);
 }
 
@@ -307,54 +346,6 @@ static void output_came(struct client *client)
         connection_mark_dirty(connection);
 }
 
-/* The client of this loop with the largest buffers, except those that are not to be evicted. */
-static struct connection *find_largest(struct loop *loop)
-{
-    struct connection *found = NULL;
-
-    for (struct client *client = loop->worker.clients; client != NULL; client = client->next) {
-        struct connection *connection = (struct connection *)client;
-
-        if (!connection->closing && !(client->flags & CLIENT_NO_EVICT) && (found == NULL || connection->counted > found->counted))
-            found = connection;
-    }
-    return found;
-}
-
-struct relief {
-    struct mail mail;
-    struct loop *loop;
-};
-
-static void run_relief(struct mail *mail, struct worker *worker)
-{
-    struct relief *relief = (struct relief *)mail;
-
-    (void)worker;
-    loop_relieve(relief->loop);
-    mem_free(relief);
-}
-
-/* The clients of another loop take more than those of this one. */
-static bool pass_on(struct loop *loop)
-{
-    struct engine *engine = loop->engine;
-    struct worker *most = &loop->worker;
-    struct relief *relief;
-
-    for (int i = 0; i < engine->worker_count; i++) {
-        if (engine->workers[i]->buffer_bytes > most->buffer_bytes)
-            most = engine->workers[i];
-    }
-    if (most == &loop->worker)
-        return false;
-    relief = mem_zalloc(sizeof(*relief));
-    relief->mail.run = run_relief;
-    relief->loop = most->loop;
-    mailbox_post(&most->mailbox, &relief->mail);
-    return true;
-}
-
 void loop_evict(struct connection *connection, const char *why)
 {
     struct loop *loop = connection->loop;
@@ -363,23 +354,6 @@ void loop_evict(struct connection *connection, const char *why)
         connection->client.address, why);
     turn_count(&loop->worker.turn, STAT_EVICTED_CLIENTS, 1);
     connection_close(connection);
-}
-
-void loop_relieve(struct loop *loop)
-{
-    struct engine *engine = loop->engine;
-    uint64_t most = memory_of_clients_max(engine), all;
-    char why[160];
-
-    while ((all = memory_of_clients(engine)) > most && !pass_on(loop)) {
-        struct connection *largest = find_largest(loop);
-
-        if (largest == NULL || (largest->query.capacity + transaction_size(&largest->client) <= LOOP_READ_SIZE && all - largest->counted <= most))
-            return;
-        snprintf(why, sizeof(why), "has buffers of %llu bytes, and all clients together %llu, more than maxmemory-clients allows",
-            (unsigned long long)largest->counted, (unsigned long long)all);
-        loop_evict(largest, why);
-    }
 }
 
 struct loop *loop_create(struct engine *engine, int index)
@@ -422,6 +396,8 @@ void loop_destroy(struct loop *loop)
     CHECK(uv_loop_close(&loop->uv) == 0);
     close(loop->bell_fd);
     worker_release(&loop->worker);
+    buffer_release(&loop->tls_out);
+    mem_free(loop->tls_read_buffer);
     mem_free(loop);
 }
 

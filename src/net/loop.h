@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 
 struct connection;
+struct tls;
 
 enum { LOOP_READ_SIZE = 64 * 1024, LOOP_BATCH = 16, LOOP_BATCH_ARGS = 8 };
 
@@ -39,17 +40,25 @@ struct loop {
     struct connection *dirty;       /* have output, or wait for the log */
     struct connection *backlog, *backlog_last;      /* have more to run or to read, one visit each and turn by turn */
     size_t backlog_count;
+    struct connection *handshakes, *handshakes_last;        /* of TLS: have received something */
     struct connection *room, *room_last;            /* wait to be let in with a large request, in order */
     uv_idle_t visit;                /* runs while there is a backlog */
     uv_timer_t pace;                /* lets clients go on that memory's pace held back */
     /* As of this turn's begin, by how many clients share the memory: */
     size_t read_size;               /* bytes that are read from a client at once */
     uint64_t output_max;            /* a client's next request waits while more of its output is pending */
+    bool closes_large;              /* maxmemory-clients is given: it waits only for the log and for other clients' turns, and the largest
+                                     * clients are closed */
     uint64_t turn_output;           /* bytes of replies that this turn has gathered, about */
     struct ahead ahead[LOOP_BATCH];
     int64_t next_client_check_ms;
     void (*on_cron)(struct loop *loop, void *context);      /* main loop only; may be NULL */
     void *cron_context;
+    struct tls *tls;                /* of the server; set before the loop runs */
+    struct buffer tls_out;          /* lent to the connection that encrypts */
+    char *tls_read_buffer;          /* LOOP_READ_SIZE; NULL: none was needed yet */
+    int64_t tls_logged_ms;          /* when a failed handshake was logged last ... */
+    uint64_t tls_unlogged;          /* ... and how many were not since then */
     char read_buffer[LOOP_READ_SIZE];
 };
 
@@ -68,7 +77,7 @@ void loop_sweep(struct loop *loop);
 struct accepted {
     int fd;
     uint64_t id;                            /* the client's: given in the order of arrival */
-    bool is_unix;
+    bool is_unix, is_tls;
     bool is_denied;                         /* protected mode: gets an error and is closed */
 };
 void loop_accept(struct loop *loop, struct accepted accepted);
@@ -83,13 +92,14 @@ void loop_end_turn(struct loop *loop);
 void loop_queue(struct connection *connection);
 void loop_unqueue(struct connection *connection);
 
+/* The next step of its handshake is made when those of others that came before it are; a turn makes some, for about a millisecond. */
+void loop_queue_handshake(struct connection *connection);
+void loop_leave_handshakes(struct connection *connection);
+
 /* The connection waits until there is room for a large request (connection_let_in), after others that do. */
 void loop_wait_for_room(struct connection *connection);
 void loop_leave_room(struct connection *connection);
 
-/* While the buffers of all clients of the server take more than maxmemory-clients says, closes the client with the largest ones; or
- * asks the loop whose clients take most to do it. A single large reply is not enough for that. */
-void loop_relieve(struct loop *loop);
 /* Closes it because there is no memory: logged and counted. */
 void loop_evict(struct connection *connection, const char *why);
 

@@ -21,7 +21,7 @@
 #include "persist/aof_private.h"
 #include "persist/aof_replay.h"
 
-enum { TICK_US = 1000000 };
+enum { TICK_US = 1000000, WRITE_TRIES = 20000 };
 
 /* Opening */
 
@@ -230,6 +230,63 @@ enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, vo
     aof_manifest_release(&alone);
     aof->replayed = status == STATUS_OK;
     return status;
+}
+
+/* The tail is written; the files do not change as nothing is appended, but for what replaces a file after a failed fsync. */
+static enum status write_all(struct aof *aof, struct message *message)
+{
+    struct timespec pause = { 0, 2000000 };
+    uint64_t end = aof_appended(aof);
+
+    for (int i = 0; i < WRITE_TRIES; i++) {
+        if (aof_flush(aof, end))
+            return STATUS_OK;
+        if (aof_error(aof) != STATUS_OK)
+            break;
+        aof_request_sync(aof, end);
+        nanosleep(&pause, NULL);
+    }
+    message_set(message, "The AOF's end can't be written to its file");
+    return STATUS_IO;
+}
+
+enum status aof_replay_again(struct aof *aof, aof_run *run, aof_progress *progress, void *context, struct message *message)
+{
+    struct aof_manifest manifest;
+    struct aof_replay replay = {
+        .dir_fd = aof->dir_fd,
+        .manifest = &manifest,
+        .disk = aof->disk,
+        .run = run,
+        .import = aof->import,
+        .import_context = aof->import_context,
+        .ahead = aof->ahead,
+        .progress = progress,
+        .context = context,
+    };
+    enum status status = write_all(aof, message);
+
+    CHECK(aof->started);
+    if (status != STATUS_OK)
+        return status;
+    mutex_lock(&aof->files_lock);
+    aof_manifest_copy(&manifest, &aof->manifest);
+    mutex_unlock(&aof->files_lock);
+    status = aof_replay_files(&replay, message);
+    aof_manifest_release(&manifest);
+    return status;
+}
+
+char *aof_base_copy(struct aof *aof)
+{
+    const char *base;
+    char *copy;
+
+    mutex_lock(&aof->files_lock);
+    base = aof_base(aof);
+    copy = base != NULL ? mem_string(bytes_of_string(base)) : NULL;
+    mutex_unlock(&aof->files_lock);
+    return copy;
 }
 
 const char *aof_base(struct aof *aof)

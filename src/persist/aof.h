@@ -77,6 +77,10 @@ typedef bool aof_run(void *context, const struct bytes *args, int arg_count);
 typedef void aof_progress(void *context, uint64_t done, uint64_t total);
 enum status aof_replay(struct aof *aof, aof_run *run, aof_progress *progress, void *context, struct message *message);
 
+/* The same after aof_start, for all that was appended. Nothing is appended meanwhile, and no step of a checkpoint is taken. A torn end is an
+ * error. */
+enum status aof_replay_again(struct aof *aof, aof_run *run, aof_progress *progress, void *context, struct message *message);
+
 /* Loads the RDB at the beginning of the file, from offset 0, and sets *size to its size in bytes. `progress` is to be called with the
  * bytes done. */
 typedef void aof_import_progress(void *context, uint64_t done);
@@ -92,6 +96,8 @@ void aof_on_ahead(struct aof *aof, aof_ahead *ahead);
 /* The name of the base if it is Kelvin's own (the name ends in ".base.image"), else NULL. To be called before aof_start: from then on the
  * flusher's thread may change it. */
 const char *aof_base(struct aof *aof);
+/* The same at any time; mem_free. */
+char *aof_base_copy(struct aof *aof);
 
 /* Messages to the operator: one when writes begin to fail (with the reason), one when they succeed again, and one when the log is lost.
  * `notice` is called on any thread that writes, with locks held: it must not call functions of the log. To be set before aof_start;

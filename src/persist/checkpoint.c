@@ -186,15 +186,16 @@ static enum status take_image(const struct checkpoint_data *data, const struct c
     struct buffer dataset = { 0 };
     uint64_t number = 0;
     enum status status;
-    struct claim claim;
+    struct claim own, *claim = data->owner != NULL ? data->owner : &own;
+    bool is_owned = false;
 
     tier_image_begin(tier);
     status = tier_clean(tier, message);
     if (status != STATUS_OK)
         goto out;
-    partitions_lock_all_unowned(partitions, &claim);        /* a cut through a transaction would keep half of it */
+    partitions_lock_all_unowned(partitions, claim);        /* a cut through a transaction would keep half of it */
     if (!tier_may_cut(tier)) {
-        partitions_unlock_all_unowned(partitions, &claim);
+        partitions_unlock_all_unowned(partitions, claim);
         message_set(message, "the last one failed, and the store has not recovered from it yet");
         status = STATUS_LOCKED;
         goto out;
@@ -207,7 +208,11 @@ static enum status take_image(const struct checkpoint_data *data, const struct c
         libraries = registry_libraries(data->registry);
     print_databases(partitions, libraries != NULL && libraries->count > 0, &dataset);
     tier_cut(tier);
-    partitions_unlock_all_unowned(partitions, &claim);
+    is_owned = data->owner != NULL;
+    if (is_owned)
+        partitions_unlock_all_owned(partitions, claim);
+    else
+        partitions_unlock_all_unowned(partitions, claim);
     status = tier_image(tier, path, &number, message);
     if (status == STATUS_OK && libraries != NULL && libraries->count > 0)
         status = write_functions(path, libraries);
@@ -215,6 +220,8 @@ static enum status take_image(const struct checkpoint_data *data, const struct c
         status = write_dataset(path, &dataset, number);
 out:
     tier_image_end(tier);
+    if (is_owned && status != STATUS_OK)
+        partitions_give_all(partitions, claim);
     library_set_release(libraries);
     buffer_release(&dataset);
     if (status != STATUS_OK && message_is_empty(message))

@@ -23,6 +23,8 @@ struct checkpoint_data {
     struct tier *tier;
     struct partitions *partitions;
     struct registry *registry;      /* NULL: there are no functions */
+    struct claim *owner;            /* NULL, or comes to own all partitions at the cut, and keeps them if an image was made: no client changes
+                                     * what is in it until partitions_give_all */
 };
 
 /* One at a time; blocks until it is done; not on a worker, no lock held. `dir` and `name` are the log's. */

@@ -133,6 +133,12 @@ static void topic_destroy(struct subscribers *subscribers, struct topic *topic)
     mem_free(topic);
 }
 
+/* Counted in full for each subscriber, although those of a topic share its name. */
+static size_t size_of(const struct subscription *subscription)
+{
+    return sizeof(*subscription) + sizeof(struct topic) + subscription->topic->size + sizeof(struct pair) + sizeof(void *);
+}
+
 static void link_subscription(struct subscription *subscription)
 {
     struct topic *topic = subscription->topic;
@@ -151,6 +157,7 @@ static void link_subscription(struct subscription *subscription)
         own->first = subscription;
     own->last = subscription;
     own->count++;
+    subscription->subscriber->size += size_of(subscription);
 }
 
 static void unlink_subscription(struct subscription *subscription)
@@ -175,6 +182,7 @@ static void unlink_subscription(struct subscription *subscription)
     else
         own->last = subscription->prev_of_subscriber;
     own->count--;
+    subscription->subscriber->size -= size_of(subscription);
 }
 
 static void subscription_create(struct subscribers *subscribers, struct topic *topic, struct subscriber *subscriber)
@@ -244,6 +252,11 @@ void subscriber_destroy(struct subscribers *subscribers, struct subscriber *subs
     }
     dict_remove(subscribers->ids, bytes_of((const char *)&subscriber->id, sizeof(subscriber->id)));
     mem_free(subscriber);
+}
+
+size_t subscriber_size(const struct subscriber *subscriber)
+{
+    return sizeof(*subscriber) + subscriber->size;
 }
 
 size_t subscriber_count(const struct subscriber *subscriber, enum topic_kind kind)

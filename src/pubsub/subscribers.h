@@ -41,6 +41,8 @@ bool subscriber_add(struct subscribers *subscribers, struct subscriber *subscrib
 /* True: there was one. What was posted before has been delivered then. */
 bool subscriber_remove(struct subscribers *subscribers, struct subscriber *subscriber, enum topic_kind kind, struct bytes name);
 size_t subscriber_count(const struct subscriber *subscriber, enum topic_kind kind);
+/* Bytes that its subscriptions take. */
+size_t subscriber_size(const struct subscriber *subscriber);
 /* The name of its oldest subscription of that kind; false: it has none. Borrowed until that ends. */
 bool subscriber_first(const struct subscriber *subscriber, enum topic_kind kind, struct bytes *name);
 

@@ -35,6 +35,7 @@ struct subscriber {
     void *owner;
     uint64_t id;
     uint64_t seen;                      /* what has a greater number is still to be considered */
+    size_t size;                        /* bytes of its subscriptions */
     struct subscriptions of[TOPIC_KINDS];
 };
 

@@ -161,9 +161,9 @@ size_t request_large_begin(struct request_parser *parser, const char *data, size
     return parser->scanned;
 }
 
-static struct buffer *filling_buffer(struct request_parser *parser)
+static struct buffer *filling_buffer(const struct request_parser *parser)
 {
-    struct request_large *last = parser->large_count > 0 ? &parser->large[parser->large_count - 1] : NULL;
+    const struct request_large *last = parser->large_count > 0 ? &parser->large[parser->large_count - 1] : NULL;
 
     return last != NULL && last->arg == parser->arg_count && parser->args_expected >= 0 ? &last->blob->buffer : NULL;
 }
@@ -176,6 +176,19 @@ char *request_large_room(struct request_parser *parser, size_t *room)
         return NULL;
     *room = buffer->capacity - buffer->size;
     return buffer->data + buffer->size;
+}
+
+size_t request_large_received(const struct request_parser *parser, size_t *room)
+{
+    const struct buffer *buffer = filling_buffer(parser);
+
+    *room = buffer == NULL ? 0 : buffer->capacity - buffer->size;
+    return buffer == NULL ? 0 : buffer->size;
+}
+
+size_t request_memory(const struct request_parser *parser)
+{
+    return (size_t)parser->arg_capacity * sizeof(struct bytes) + parser->inline_text.capacity + parser->large_size;
 }
 
 bool request_large_add(struct request_parser *parser, size_t size)

@@ -74,6 +74,10 @@ size_t request_large_begin(struct request_parser *parser, const char *data, size
  * argument is complete. */
 char *request_large_room(struct request_parser *parser, size_t *room);
 bool request_large_add(struct request_parser *parser, size_t size);
+/* How much of a large argument has been received, and in `*room` how much is missing; 0 and 0: none is being received. */
+size_t request_large_received(const struct request_parser *parser, size_t *room);
+/* Bytes that the parser has allocated. */
+size_t request_memory(const struct request_parser *parser);
 /* Makes the next call return the completed request once more, with the same data: request_restart for a request with
  * large arguments. `size` is what request_parse returned in `*consumed`. */
 void request_again(struct request_parser *parser, const char *data, size_t size);

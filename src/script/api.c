@@ -104,6 +104,7 @@ static int call_command(lua_State *lua, enum on_error on_error)
         return on_error == ON_ERROR_RAISE ? lua_error(lua) : 1;
     }
     run_command(lua, run, count);
+    lua_settop(lua, 0);             /* as many arguments as Lua allows leave no room for the reply */
     if (convert_push_reply(lua, buffer_bytes(&run->reply.out)) == CONVERT_ERROR && on_error == ON_ERROR_RAISE)
         return lua_error(lua);
     return 1;

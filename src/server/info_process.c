@@ -41,21 +41,29 @@ static const char *supervisor(const struct config *config)
     }
 }
 
-/* "listener0:name=tcp,bind=127.0.0.1,port=6379" */
-static void write_listeners(struct buffer *out, struct config *config)
+/* "listener0:name=tcp,bind=127.0.0.1,port=6379", if the port is not 0. */
+static void write_listener(struct buffer *out, struct config *config, enum config_id port, const char *name, int *number)
 {
-    char *bind = config_string(config, CONFIG_BIND), *path = config_string(config, CONFIG_UNIXSOCKET);
-    int number = 0;
+    char *bind = config_string(config, CONFIG_BIND);
 
-    if (config_number(config, CONFIG_PORT) != 0) {
-        buffer_append_format(out, "listener%d:name=tcp", number++);
+    if (config_number(config, port) != 0) {
+        buffer_append_format(out, "listener%d:name=%s", (*number)++, name);
         for (char *rest = bind, *word = strtok_r(rest, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
             buffer_append_format(out, ",bind=%s", word);
-        buffer_append_format(out, ",port=%" PRId64 "\r\n", config_number(config, CONFIG_PORT));
+        buffer_append_format(out, ",port=%" PRId64 "\r\n", config_number(config, port));
     }
-    if (path[0] != '\0')
-        buffer_append_format(out, "listener%d:name=unix,bind=%s\r\n", number, path);
     mem_free(bind);
+}
+
+static void write_listeners(struct buffer *out, struct config *config)
+{
+    char *path = config_string(config, CONFIG_UNIXSOCKET);
+    int number = 0;
+
+    write_listener(out, config, CONFIG_PORT, "tcp", &number);
+    if (path[0] != '\0')
+        buffer_append_format(out, "listener%d:name=unix,bind=%s\r\n", number++, path);
+    write_listener(out, config, CONFIG_TLS_PORT, "tls", &number);
     mem_free(path);
 }
 
@@ -82,7 +90,7 @@ void info_server(struct buffer *out, void *context)
     info_number(out, "process_id", getpid());
     info_text(out, "process_supervised", supervisor(engine->config));
     info_text(out, "run_id", engine->run_id);
-    info_number(out, "tcp_port", config_number(engine->config, CONFIG_PORT));
+    info_number(out, "tcp_port", config_number(engine->config, config_number(engine->config, CONFIG_PORT) != 0 ? CONFIG_PORT : CONFIG_TLS_PORT));
     info_number(out, "server_time_usec", now_us);
     info_number(out, "uptime_in_seconds", up_s);
     info_number(out, "uptime_in_days", up_s / (24 * 3600));

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "acl/acl_log.h"
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "base/mem.h"
@@ -34,20 +35,6 @@ static double stale_percent(struct engine *engine)
         expired += expiry.expired;
     }
     return 100 * info_ratio((double)expired, (double)sampled);
-}
-
-static void count_refused(void *context, struct bytes code, uint64_t count)
-{
-    if (bytes_is(code, "WRONGPASS"))
-        *(uint64_t *)context += count;
-}
-
-static uint64_t refused_logins(const struct engine *engine)
-{
-    uint64_t count = 0;
-
-    error_stats_each(engine->errors, count_refused, &count);
-    return count;
 }
 
 static uint64_t time_in_commands_us(const struct engine *engine)
@@ -160,10 +147,10 @@ void info_stats(struct buffer *out, void *context)
     info_number(out, "instantaneous_eventloop_cycles_per_sec", (int64_t)rates_of(engine->rates, RATE_TURNS));
     info_number(out, "instantaneous_eventloop_duration_usec",
         (int64_t)info_ratio(rates_of(engine->rates, RATE_TURN_US), rates_of(engine->rates, RATE_TURNS)));
-    info_number(out, "acl_access_denied_auth", (int64_t)refused_logins(engine));
-    info_number(out, "acl_access_denied_cmd", 0);
-    info_number(out, "acl_access_denied_key", 0);
-    info_number(out, "acl_access_denied_channel", 0);
+    info_number(out, "acl_access_denied_auth", (int64_t)acl_log_total(engine->acl_log, ACL_LOG_AUTH));
+    info_number(out, "acl_access_denied_cmd", (int64_t)acl_log_total(engine->acl_log, ACL_LOG_COMMAND));
+    info_number(out, "acl_access_denied_key", (int64_t)acl_log_total(engine->acl_log, ACL_LOG_KEY));
+    info_number(out, "acl_access_denied_channel", (int64_t)acl_log_total(engine->acl_log, ACL_LOG_CHANNEL));
 }
 
 void info_command_stats(struct buffer *out, void *context)

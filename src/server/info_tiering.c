@@ -1,7 +1,10 @@
 /* INFO's section Tiering; docs/operating.md explains each field. TIER STATS returns the same. */
+#include <inttypes.h>
+
 #include "engine/engine.h"
 #include "lifecycle/backups.h"
 #include "server/info_rows.h"
+#include "stats/waits.h"
 
 static const char *const states[] = {
     [TIER_OFF] = "off", [TIER_OK] = "ok", [TIER_FULL] = "full", [TIER_ERROR] = "error",
@@ -42,6 +45,15 @@ static void write_backups(struct buffer *out, struct engine *engine)
     info_number(out, "tier_last_backup_copied_bytes", (int64_t)stats.last_copied_bytes);
 }
 
+static void write_waits(struct buffer *out, const struct engine *engine, enum wait_reason reason, const char *prefix)
+{
+    struct waits_summary summary = waits_summarize(engine->waits, reason);
+
+    buffer_append_format(out, "%s_calls:%" PRIu64 "\r\n", prefix, summary.calls);
+    buffer_append_format(out, "%s_usec_p50:%" PRIu64 "\r\n", prefix, summary.p50_us);
+    buffer_append_format(out, "%s_usec_p99:%" PRIu64 "\r\n", prefix, summary.p99_us);
+}
+
 void info_tiering(struct buffer *out, void *context)
 {
     struct engine *engine = context;
@@ -69,6 +81,8 @@ void info_tiering(struct buffer *out, void *context)
     info_number(out, "tier_loads_waiting", (int64_t)stats.loads_waiting);
     info_number(out, "tier_load_usec_p50", (int64_t)stats.load_p50_us);
     info_number(out, "tier_load_usec_p99", (int64_t)stats.load_p99_us);
+    write_waits(out, engine, WAIT_COLD, "tier_cold_wait");
+    write_waits(out, engine, WAIT_MEMORY, "tier_memory_wait");
     info_number(out, "tier_false_maybes", (int64_t)stats.false_maybes);
     info_number(out, "tier_store_bytes", (int64_t)stats.store_bytes);
     info_number(out, "tier_store_memory", (int64_t)stats.store_memory);

@@ -7,17 +7,21 @@
 #include <sys/syslog.h>
 #include <unistd.h>
 
+#include "acl/acl.h"
+#include "acl/acl_log.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/version.h"
+#include "commands/client_line.h"
+#include "commands/users.h"
 #include "engine/blocking.h"
-#include "engine/running_scripts.h"
-#include "engine/watch.h"
 #include "engine/client_ids.h"
 #include "engine/lazy_free.h"
 #include "engine/memory.h"
+#include "engine/running_scripts.h"
 #include "engine/tracking.h"
+#include "engine/watch.h"
 #include "lifecycle/import.h"
 #include "lifecycle/lifecycle.h"
 #include "lifecycle/provenance.h"
@@ -26,6 +30,7 @@
 #include "lifecycle/shutdown.h"
 #include "net/connection.h"
 #include "net/listener.h"
+#include "net/tls.h"
 #include "script/registry.h"
 #include "pubsub/hub.h"
 #include "server/families.h"
@@ -36,17 +41,19 @@
 #include "server/tuning.h"
 #include "stats/error_stats.h"
 #include "stats/latency.h"
+#include "stats/hot_keys.h"
 #include "stats/slowlog.h"
+#include "stats/waits.h"
 
 enum { JOB_THREADS = 2 };
 
-static void rename_one(void *context, const struct bytes *words, int count)
+/* Without the end of the line. */
+static void describe_client(struct buffer *out, const struct call *call)
 {
-    struct server *server = context;
+    struct line_caller caller = line_caller_of(call);
 
-    if (count == 2 && command_rename(server->engine.commands, words[0], words[1]) != STATUS_OK)
-        log_write(server->engine.log, LOG_LEVEL_WARNING, "rename-command: there is no command '%.*s', or the new name is taken",
-            (int)words[0].size, words[0].data);
+    client_line(out, call->requester, &caller, call->turn->now_ms);
+    out->size--;
 }
 
 static void ring_worker(void *context, int worker)
@@ -60,10 +67,14 @@ static void make_engine(struct server *server, struct hash_seed seed)
 {
     struct engine *engine = &server->engine;
     struct config *config = engine->config;
+    struct message message = { "" };
 
     engine->partitions = partitions_create((uint32_t)config_number(config, CONFIG_PARTITIONS), (int)config_number(config, CONFIG_DATABASES), seed);
     engine->commands = command_table_create(families_of_commands());
-    config_lines(config, CONFIG_RENAME_COMMAND, rename_one, server);
+    CHECK(families_rename(engine->commands, config, &message));      /* server_check has passed */
+    engine->acl = acl_create(engine->commands);
+    engine->acl_log = acl_log_create();
+    engine->describe_client = describe_client;
     engine->lazy_free = lazy_free_create(engine->meter);
     engine->jobs = job_pool_create(engine, JOB_THREADS);
     engine->watches = watch_table_create(engine);
@@ -72,13 +83,16 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->running_scripts = running_scripts_create();
     engine->reply_running_script = running_scripts_reply;
     engine->slowlog = slowlog_create();
+    engine->hot_keys = hot_keys_create(&engine->partitions->seed);
     engine->latency = latency_create();
     engine->errors = error_stats_create();
+    engine->waits = waits_create();
     lifecycle_create(engine);
     engine->hooks = hooks_of_keys(engine);
     engine->active_expire = true;
     engine->started_ms = clock_wall_ms();
     engine->last_save_ms = engine->started_ms;
+    server->tls = tls_create(config, engine->log);
     server->loop_count = (int)config_number(config, CONFIG_IO_THREADS);
     server->loops = mem_zalloc((size_t)server->loop_count * sizeof(*server->loops));
     engine->workers = mem_zalloc((size_t)server->loop_count * sizeof(*engine->workers));
@@ -88,6 +102,7 @@ static void make_engine(struct server *server, struct hash_seed seed)
     engine->tracking = tracking_create(engine);
     for (int i = 0; i < server->loop_count; i++) {
         server->loops[i] = loop_create(engine, i);
+        server->loops[i]->tls = server->tls;
         engine->workers[i] = &server->loops[i]->worker;
     }
 }
@@ -139,6 +154,8 @@ static void say_ready(struct server *server)
         log_write(engine->log, LOG_LEVEL_NOTICE, "Ready to accept connections tcp");
     if (path[0] != '\0')
         log_write(engine->log, LOG_LEVEL_NOTICE, "Ready to accept connections unix");
+    if (config_number(engine->config, CONFIG_TLS_PORT) != 0)
+        log_write(engine->log, LOG_LEVEL_NOTICE, "Ready to accept connections tls");
     mem_free(path);
     process_tell_supervisor(engine->config, "READY=1\nSTATUS=Ready to accept connections\n");
 }
@@ -254,6 +271,9 @@ static void serve(struct server *server)
 {
     for (int i = 1; i < server->loop_count; i++)
         loop_start(server->loops[i]);
+    /* Redis' test suite waits for the PID, in these words, and then connects. */
+    log_write(server->engine.log, LOG_LEVEL_NOTICE, "Running mode=standalone, port=%d, PID: %d",
+        (int)config_number(server->engine.config, CONFIG_PORT), (int)getpid());
     log_write(server->engine.log, LOG_LEVEL_NOTICE, "Server initialized");
     server->engine.memory_base = program_size(&server->engine);
     tuning_look_at_memory(&server->engine);
@@ -284,6 +304,7 @@ static void take_down(struct server *server)
     lifecycle_destroy(engine);
     for (int i = 0; i < server->loop_count; i++)
         loop_destroy(server->loops[i]);
+    tls_destroy(server->tls);
     blocking_destroy(engine->blocking);
     watch_table_destroy(engine->watches);
     tracking_destroy(engine->tracking, server->loop_count);
@@ -292,15 +313,38 @@ static void take_down(struct server *server)
     lazy_free_destroy(engine->lazy_free);
     running_scripts_destroy(engine->running_scripts);
     registry_destroy(engine->scripts);
+    acl_destroy(engine->acl);
+    acl_log_destroy(engine->acl_log);
     tier_close(engine->tier);
     partitions_destroy(engine->partitions);
     command_table_destroy(engine->commands);
     info_stop(engine);
     slowlog_destroy(engine->slowlog);
+    hot_keys_destroy(engine->hot_keys);
     latency_destroy(engine->latency);
     error_stats_destroy(engine->errors);
+    waits_destroy(engine->waits);
     mem_free(engine->workers);
     mem_free(server->loops);
+}
+
+static void open_sockets(struct server *server)
+{
+    struct engine *engine = &server->engine;
+    struct message message = { "" };
+
+    if (config_number(engine->config, CONFIG_TLS_PORT) != 0 && !tls_configure(server->tls)) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "Failed to configure TLS. Check logs for more info.");
+        return;
+    }
+    server->listener = listener_open(server->loops[0], server->loops, server->loop_count, &message);
+    if (server->listener == NULL) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);
+        log_write(engine->log, LOG_LEVEL_WARNING, "Failed listening on port %d (tcp), aborting.", (int)config_number(engine->config, CONFIG_PORT));
+        return;
+    }
+    tls_watch_config(server->tls);
+    listener_watch_config(server->listener);
 }
 
 static bool open_tier(struct server *server, struct hash_seed *seed)
@@ -312,6 +356,15 @@ static bool open_tier(struct server *server, struct hash_seed *seed)
     };
 
     return opening_tier(&server->opening, &needs, seed);
+}
+
+bool server_check(struct config *config, struct message *message)
+{
+    struct command_table *table = command_table_create(families_of_commands());
+    bool good = families_rename(table, config, message);
+
+    command_table_destroy(table);
+    return good;
 }
 
 int server_run(struct config *config, const char *executable, const char *restore)
@@ -350,11 +403,9 @@ int server_run(struct config *config, const char *executable, const char *restor
     info_start(engine);
     if (engine->tier != NULL)
         tier_start(engine->tier, engine->partitions);
-    if (opening_restore_image(&server->opening)) {
+    if (users_load(engine) && opening_restore_image(&server->opening)) {
         watch_signals(server);
-        server->listener = listener_open(server->loops[0], server->loops, server->loop_count, &message);
-        if (server->listener == NULL)
-            log_write(engine->log, LOG_LEVEL_WARNING, "%s", message.text);
+        open_sockets(server);
     }
     if (server->listener != NULL) {
         pidfile = process_write_pidfile(config);

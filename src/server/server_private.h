@@ -15,6 +15,7 @@ struct server {
     struct engine engine;
     struct loop **loops;
     int loop_count;
+    struct tls *tls;
     struct listener *listener;
     struct descriptors descriptors;
     uv_signal_t on_term, on_int;

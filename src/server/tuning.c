@@ -106,8 +106,10 @@ static bool tier_changed(void *context, enum config_id id, struct message *messa
         tier_rest(engine);
         tier_nudge(engine->tier);
     }
-    if (id == CONFIG_MAXMEMORY)
+    if (id == CONFIG_MAXMEMORY) {
         tuning_look_at_memory(engine);
+        client_memory_relieve_all(engine);
+    }
     return true;
 }
 
@@ -157,6 +159,14 @@ static bool appendonly_changed(void *context, enum config_id id, struct message 
     return false;
 }
 
+static bool clients_changed(void *context, enum config_id id, struct message *message)
+{
+    (void)id;
+    (void)message;
+    client_memory_relieve_all(context);
+    return true;
+}
+
 static bool events_changed(void *context, enum config_id id, struct message *message)
 {
     (void)id;
@@ -180,8 +190,7 @@ void tuning_apply(struct engine *engine)
     event_configure(engine);
     config_on_change(engine->config, CONFIG_NOTIFY_KEYSPACE_EVENTS, events_changed, engine);
     config_on_change(engine->config, CONFIG_APPENDONLY, appendonly_changed, engine);
-    config_on_change(engine->config, CONFIG_PORT, only_at_start, engine);
-    config_on_change(engine->config, CONFIG_BIND, only_at_start, engine);
+    config_on_change(engine->config, CONFIG_MAXMEMORY_CLIENTS, clients_changed, engine);
     config_on_change(engine->config, CONFIG_DIR, only_at_start, engine);
     config_refuse_absent(engine->config);
 }

@@ -75,11 +75,20 @@ static struct bytes copy_arg(char **at, struct bytes arg)
     return bytes_of(copy, (size_t)(*at - copy));
 }
 
-static struct node *make_node(const struct bytes *args, int arg_count, struct bytes address, struct bytes name)
+static struct bytes text_of(const char *text)
 {
+    return bytes_of_string(text != NULL ? text : "");
+}
+
+static struct node *make_node(const struct slow_call *call)
+{
+    struct bytes address = text_of(call->address), name = text_of(call->name);
+    const struct bytes *args = call->args;
+    int arg_count = call->arg_count;
     int shown = arg_count <= SLOWLOG_ARGS_MAX ? arg_count : SLOWLOG_ARGS_MAX - 1;
     int kept = arg_count <= SLOWLOG_ARGS_MAX ? arg_count : SLOWLOG_ARGS_MAX;
-    size_t size = sizeof(struct node) + (size_t)kept * sizeof(struct bytes) + address.size + name.size;
+    int noted = call->note.size > 0 ? 1 : 0;
+    size_t size = sizeof(struct node) + (size_t)(kept + noted) * sizeof(struct bytes) + address.size + name.size + call->note.size;
     struct node *node;
     char *at;
 
@@ -87,7 +96,7 @@ static struct node *make_node(const struct bytes *args, int arg_count, struct by
         size += args[i].size <= SLOWLOG_ARG_SIZE_MAX ? args[i].size : SLOWLOG_ARG_SIZE_MAX + WORDS_SIZE_MAX;
     /* The NUL that sprintf writes after the last one needs space too. */
     node = mem_alloc(size + WORDS_SIZE_MAX);
-    at = (char *)&node->args[kept];
+    at = (char *)&node->args[kept + noted];
     for (int i = 0; i < shown; i++)
         node->args[i] = copy_arg(&at, args[i]);
     if (kept > shown) {
@@ -96,20 +105,20 @@ static struct node *make_node(const struct bytes *args, int arg_count, struct by
         node->args[shown] = bytes_of(at, (size_t)words);
         at += words;
     }
-    node->entry = (struct slowlog_entry){ .arg_count = kept, .args = node->args };
+    if (noted > 0)
+        node->args[kept] = copy_to(&at, call->note);
+    node->entry = (struct slowlog_entry){ .arg_count = kept + noted, .args = node->args };
     node->entry.address = copy_to(&at, address);
     node->entry.name = copy_to(&at, name);
     return node;
 }
 
-void slowlog_note(struct slowlog *slowlog, size_t max_len, const struct bytes *args, int arg_count, int64_t us,
-    int64_t time_s, const char *address, const char *name)
+void slowlog_note(struct slowlog *slowlog, size_t max_len, const struct slow_call *call)
 {
-    struct node *node = make_node(args, arg_count, bytes_of_string(address != NULL ? address : ""),
-        bytes_of_string(name != NULL ? name : ""));
+    struct node *node = make_node(call);
 
-    node->entry.us = us;
-    node->entry.time_s = time_s;
+    node->entry.us = call->us;
+    node->entry.time_s = call->time_s;
     mutex_lock(&slowlog->lock);
     node->entry.id = slowlog->next_id++;
     node->newer = NULL;

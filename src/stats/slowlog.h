@@ -28,9 +28,16 @@ struct slowlog_entry {
 struct slowlog *slowlog_create(void);
 void slowlog_destroy(struct slowlog *slowlog);          /* NULL is fine */
 
-/* Adds an entry, and drops the oldest beyond `max_len`. Everything is copied. `address` and `name` may be NULL. */
-void slowlog_note(struct slowlog *slowlog, size_t max_len, const struct bytes *args, int arg_count, int64_t us,
-    int64_t time_s, const char *address, const char *name);
+struct slow_call {
+    const struct bytes *args;
+    int arg_count;
+    int64_t us, time_s;
+    const char *address, *name;     /* NULL: none */
+    struct bytes note;              /* follows the arguments as if it were one more; empty: none */
+};
+
+/* Adds an entry, and drops the oldest beyond `max_len`. Everything is copied. */
+void slowlog_note(struct slowlog *slowlog, size_t max_len, const struct slow_call *call);
 
 size_t slowlog_count(struct slowlog *slowlog);
 void slowlog_reset(struct slowlog *slowlog);

@@ -238,6 +238,8 @@ static bool read_pending(struct bytes *input, struct stream_group *group)
             return false;
         if (pending->deliveries > STREAM_DELIVERIES_MAX)
             pending->deliveries = STREAM_DELIVERIES_MAX;
+        if (pending->delivered_ms < group->oldest_ms)
+            group->oldest_ms = pending->delivered_ms;
     }
     return true;
 }

@@ -80,6 +80,7 @@ struct stream_group *stream_group_create(struct stream *stream, struct bytes nam
     group = named_alloc(sizeof(*group), name);
     group->last_id = last_id;
     group->entries_read = entries_read;
+    group->oldest_ms = INT64_MAX;
     idmap_init(&group->pending, sizeof(struct stream_pending));
     stream->groups = named_insert(stream->groups, &stream->group_count, &stream->group_room, index, group);
     return group;
@@ -156,11 +157,15 @@ void stream_consumer_destroy(struct stream_group *group, struct stream_consumer 
 
 /* Pending entries */
 
-struct stream_pending *stream_pending_assign(struct stream_group *group, struct stream_id id, struct stream_consumer *consumer)
+struct stream_pending *stream_pending_assign(struct stream_group *group, struct stream_id id, struct stream_consumer *consumer,
+    int64_t delivered_ms)
 {
     bool is_new;
     struct stream_pending *pending = idmap_put(&group->pending, id, &is_new);
 
+    pending->delivered_ms = delivered_ms;
+    if (delivered_ms < group->oldest_ms)
+        group->oldest_ms = delivered_ms;
     if (pending->consumer == consumer)
         return pending;
     if (!is_new)
@@ -243,6 +248,7 @@ static void group_copy(struct stream *to, const struct stream_group *from)
     struct stream_group *group = stream_group_create(to, from->name, from->last_id, from->entries_read);
     struct idmap_place place;
 
+    group->oldest_ms = from->oldest_ms;
     idmap_copy(&group->pending, &from->pending);
     for (uint32_t i = 0; i < from->consumer_count; i++) {
         const struct stream_consumer *old = from->consumers[i];
@@ -312,7 +318,7 @@ void stream_groups_verify(const struct stream *stream)
             for (bool more = idmap_first(&consumer->pending, &place); more; more = idmap_next(&consumer->pending, &place)) {
                 const struct stream_pending *pending = idmap_find(&group->pending, idmap_id(&consumer->pending, place));
 
-                CHECK(pending != NULL && pending->consumer == consumer);
+                CHECK(pending != NULL && pending->consumer == consumer && pending->delivered_ms >= group->oldest_ms);
             }
         }
         CHECK(count == group->pending.count);

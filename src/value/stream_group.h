@@ -21,6 +21,7 @@ struct stream_group {
     struct stream_id last_id;       /* last delivered */
     /* How many entries the stream had had up to last_id; or STREAM_ENTRIES_READ_UNKNOWN. Wraps, as in Redis. */
     int64_t entries_read;
+    int64_t oldest_ms;              /* no pending entry was delivered before this time, so a search for older ones may be skipped */
     struct idmap pending;           /* ID -> struct stream_pending */
     struct stream_consumer **consumers;         /* ordered by name */
     uint32_t consumer_count, consumer_room;
@@ -43,8 +44,9 @@ struct stream_consumer *stream_consumer_create(struct stream_group *group, struc
 /* Its pending entries are removed, too. */
 void stream_consumer_destroy(struct stream_group *group, struct stream_consumer *consumer);
 
-/* Assigns a pending entry to the consumer, whichever had it before. A new one has no time and no deliveries. */
-struct stream_pending *stream_pending_assign(struct stream_group *group, struct stream_id id, struct stream_consumer *consumer);
+/* Assigns a pending entry to the consumer, whichever had it before. A new one has no deliveries. */
+struct stream_pending *stream_pending_assign(struct stream_group *group, struct stream_id id, struct stream_consumer *consumer,
+    int64_t delivered_ms);
 /* False if it was not pending. */
 bool stream_pending_remove(struct stream_group *group, struct stream_id id);
 

@@ -44,7 +44,7 @@ static struct value random_stream(struct fuzz_input *input, size_t size)
         if (consumer == NULL)
             consumer = stream_consumer_create(group, name, 5);
         if (fuzz_below(input, 2))
-            stream_pending_assign(group, id, consumer)->deliveries = fuzz_below(input, 100);
+            stream_pending_assign(group, id, consumer, 0)->deliveries = fuzz_below(input, 100);
         if (fuzz_below(input, 5) == 0)
             stream_delete(stream, id);
     }

@@ -288,5 +288,32 @@ class ShutdownTest(unittest.TestCase):
         self.assertRegex(log, rb"Ready to accept connections")
 
 
+class CommandLineTest(unittest.TestCase):
+    """As redis-server reads its arguments."""
+
+    def start(self, *args):
+        server = Server({}, args=args)
+        self.addCleanup(server.discard)
+        client = server.client()
+        self.addCleanup(client.close)
+        return client
+
+    def test_name_and_values_may_be_one_argument(self):
+        client = self.start("--maxmemory 700mb", "--loglevel 'verbose'", "--hz", "20")
+        for name, value in (("maxmemory", b"734003200"), ("loglevel", b"verbose"), ("hz", b"20")):
+            self.assertEqual(client.must("CONFIG", "GET", name)[1], value)
+
+    def test_a_value_may_begin_like_an_option(self):
+        client = self.start("--requirepass", "--secret", "--loglevel", "verbose")
+        self.assertEqual(client.must("AUTH", "--secret"), OK)
+        self.assertEqual(client.must("CONFIG", "GET", "loglevel")[1], b"verbose")
+
+    def test_save_may_be_without_a_value(self):
+        for args in (["--save", "--loglevel", "verbose"], ["--loglevel", "verbose", "--save"], ["--loglevel", "verbose", "--save", ""]):
+            client = self.start(*args)
+            self.assertEqual(client.must("CONFIG", "GET", "save")[1], b"")
+            self.assertEqual(client.must("CONFIG", "GET", "loglevel")[1], b"verbose")
+
+
 if __name__ == "__main__":
     main()

@@ -27,7 +27,9 @@ NOT_RANDOM = {"restore", "migrate", "restore-asking", "object", "memory", "debug
               "spop", "watch", "spublish", "ssubscribe", "sunsubscribe", "eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro",
               # The oracle does not have them; hash_expire_test.py has its own model.
               "hexpire", "hpexpire", "hexpireat", "hpexpireat", "httl", "hpttl", "hexpiretime", "hpexpiretime", "hpersist",
-              "hgetex", "hsetex", "hgetdel"}
+              "hgetex", "hsetex", "hgetdel",
+              # The same, with models in later_versions_test.py and later_streams_test.py.
+              "digest", "delex", "msetex", "xackdel", "xdelex"}
 FILLER_DATABASE = 15
 
 

@@ -255,7 +255,6 @@ class HashTest(PairCase):
             HSCAN h 0 MATCH
             HSCAN h 0 foo bar
             HSCAN h 0 TYPE string
-            HSCAN h 0 NOVALUES
             HSCAN h 0 MATCH a* foo
             HSCAN h 0 foo COUNT abc
             HSCAN h 0 COUNT abc foo

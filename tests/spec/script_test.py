@@ -136,7 +136,7 @@ class CallTest(LuaCase):
         self.each([SHOW + "return show(redis.pcall(%s))" % arguments for arguments in ("", "nil", "'NOSUCH'", "'GET'", "'GET', {}")])
 
     def test_many_arguments(self):
-        self.each(["local t = {}; for i = 1, %d do t[i] = i end; return redis.call('RPUSH', 'l%d', unpack(t))" % (count, count) for count in (100, 1000, 7000)])
+        self.each(["local t = {}; for i = 1, %d do t[i] = i end; return redis.call('RPUSH', 'l%d', unpack(t))" % (count, count) for count in (100, 1000, 7000, 7990, 7999)])
         self.each(["local t = {}; for i = 1, 9000 do t[i] = i end; return redis.call('RPUSH', 'l', unpack(t))",
                    "local t = {}; for i = 1, 100000 do t[i] = i end; return redis.call('RPUSH', 'l', unpack(t))"])
 

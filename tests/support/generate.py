@@ -185,6 +185,9 @@ class Generator:
     def next(self):
         if not self.coming:
             args = self.command()
+            # The last entry, since 7.4: the oracle does not know that.
+            if args[0].lower() in (b"xread", b"xreadgroup"):
+                args = [b"-" if word == b"+" else word for word in args]
             # Groups are created often: without a group, these commands only return NOGROUP.
             if args[0].lower() in NEED_GROUP and len(args) > 3 and self.chance(0.8):
                 keys = args[args.index(b"STREAMS") + 1:-1] if b"STREAMS" in args else [args[1]]

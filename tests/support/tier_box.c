@@ -18,6 +18,7 @@
 #include "stats/error_stats.h"
 #include "stats/latency.h"
 #include "stats/slowlog.h"
+#include "stats/waits.h"
 #include "support/seed.h"
 #include "tier/grave.h"
 #include "tier/purge.h"
@@ -215,6 +216,7 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
+    engine->waits = waits_create();
     engine->hooks = (struct key_hooks){ box, hook_event, hook_free_later, hook_load_in_place, hook_unlatch };
     engine->active_expire = true;
     engine->state = ENGINE_READY;
@@ -259,6 +261,7 @@ void tier_box_destroy(struct tier_box *box)
     slowlog_destroy(engine->slowlog);
     latency_destroy(engine->latency);
     error_stats_destroy(engine->errors);
+    waits_destroy(engine->waits);
     meter_destroy(engine->meter);
     config_destroy(engine->config);
     mem_free(engine->workers);

@@ -27,6 +27,8 @@ static const struct command sort = { .name = "sort",
     .keys = KEYS(KEY_RANGE(1, 0, 1, RO), { .flags = KEY_RO | KEY_ACCESS }, { .flags = OW }) };
 static const struct command spublish = { .name = "spublish", .keys = KEYS(KEY_RANGE(1, 0, 1, KEY_NOT_KEY)) };
 static const struct command set = { .name = "set", .keys = KEYS(KEY_RANGE(1, 0, 1, RW | KEY_VARIABLE_FLAGS)) };
+static const struct command delex = { .name = "delex", .keys = KEYS(KEY_RANGE(1, 0, 1, KEY_RW | KEY_DELETE | KEY_VARIABLE_FLAGS)) };
+static const struct command msetex = { .name = "msetex", .keys = KEYS(KEY_NUMBERED(1, 2, OW | KEY_BY_OPTIONS)) };
 static const struct command bitfield = { .name = "bitfield", .keys = KEYS(KEY_RANGE(1, 0, 1, RW | KEY_VARIABLE_FLAGS)) };
 static const struct command ping = { .name = "ping", .keys = NO_KEYS };
 
@@ -133,6 +135,17 @@ static void set_needs_the_old_value_only_when_an_option_asks_for_it(void **state
     assert_keys(&set, "set k v KeepTTL", 1, ARGS(1), FLAGS(OW | KEY_RESIDENT));
     assert_keys(&set, "set k v get", 1, ARGS(1), FLAGS(RW));
     assert_keys(&set, "set k v nx get", 1, ARGS(1), FLAGS(RW));
+    assert_keys(&set, "set k v IFEQ w", 1, ARGS(1), FLAGS(RW));
+    assert_keys(&set, "set k v EX 5 ifdne w", 1, ARGS(1), FLAGS(RW));
+    assert_keys(&delex, "delex k", 1, ARGS(1), FLAGS(KEY_RM | KEY_DELETE));
+    assert_keys(&delex, "delex k IFNE v", 1, ARGS(1), FLAGS(KEY_RW | KEY_DELETE));
+    assert_keys(&msetex, "msetex 2 a 1 b 2", 2, ARGS(2, 4), FLAGS(OW, OW));
+    assert_keys(&msetex, "msetex 2 a nx b xx EX 5", 2, ARGS(2, 4), FLAGS(OW, OW));
+    assert_keys(&msetex, "msetex 2 a 1 b 2 EX 5 nx", 2, ARGS(2, 4), FLAGS(OW | KEY_RESIDENT, OW | KEY_RESIDENT));
+    assert_keys(&msetex, "msetex 1 a 1 KEEPTTL", 1, ARGS(2), FLAGS(OW | KEY_RESIDENT));
+    assert_keys(&msetex, "msetex 3 a 1 b 2", -1, NULL, NULL);
+    assert_keys(&msetex, "msetex 0 a 1", -1, NULL, NULL);
+    assert_keys(&msetex, "msetex x a 1", -1, NULL, NULL);
 }
 
 static void bitfield_reads_only_when_it_does_nothing_but_get(void **state)

@@ -150,6 +150,27 @@ static void a_renamed_command_is_found_by_its_new_name_only(void **state)
     assert_ptr_equal(find(*state, "get"), get);
 }
 
+static void the_log_and_acl_know_commands_by_their_rows(void **state)
+{
+    struct command *get = find(*state, "get"), *set = find(*state, "set"), *config = find(*state, "config");
+
+    assert_ptr_equal(command_find_own(*state, BYTES("GET")), get);
+    assert_false(get->renamed);
+    assert_int_equal(command_rename(*state, BYTES("get"), BYTES("fetch")), STATUS_OK);
+    assert_int_equal(command_rename(*state, BYTES("set"), BYTES("get")), STATUS_OK);
+    assert_int_equal(command_rename(*state, BYTES("config"), BYTES("")), STATUS_OK);
+    assert_ptr_equal(command_find_own(*state, BYTES("GET")), get);
+    assert_ptr_equal(find(*state, "get"), set);
+    assert_ptr_equal(command_find_logged(*state, BYTES("get")), get);
+    assert_ptr_equal(command_find_logged(*state, BYTES("fetch")), get);
+    assert_null(command_find_own(*state, BYTES("fetch")));
+    assert_ptr_equal(command_find_own_full(*state, BYTES("config|get")), config->children[0]);
+    assert_true(get->renamed && config->children[0]->renamed);
+    assert_string_equal(command_own_name(config->children[0]).data, "config");
+    assert_int_equal(command_rename(*state, BYTES("fetch"), BYTES("FETCH")), STATUS_OK);
+    assert_ptr_equal(find(*state, "fetch"), get);
+}
+
 static void a_removed_command_is_not_found(void **state)
 {
     assert_int_equal(command_rename(*state, BYTES("config"), BYTES("")), STATUS_OK);
@@ -233,6 +254,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(top_level_commands_are_sorted, create, destroy),
         cmocka_unit_test_setup_teardown(a_renamed_command_is_found_by_its_new_name_only, create, destroy),
         cmocka_unit_test_setup_teardown(a_removed_command_is_not_found, create, destroy),
+        cmocka_unit_test_setup_teardown(the_log_and_acl_know_commands_by_their_rows, create, destroy),
         cmocka_unit_test_setup_teardown(too_many_renames_are_refused, create, destroy),
         cmocka_unit_test_setup_teardown(a_latency_is_counted_in_the_bucket_that_contains_it, create, destroy),
         cmocka_unit_test_setup_teardown(no_latency_is_lost_between_threads, create, destroy),

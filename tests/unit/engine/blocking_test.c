@@ -15,6 +15,7 @@
 #include "stats/error_stats.h"
 #include "stats/latency.h"
 #include "stats/slowlog.h"
+#include "stats/waits.h"
 
 enum { CLIENTS = 4 };
 
@@ -97,6 +98,7 @@ static struct box *box_create(void)
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
+    engine->waits = waits_create();
     engine->blocking = blocking_create(engine);
     engine->state = ENGINE_READY;
     engine->hooks = (struct key_hooks){ box, note, free_at_once, load_nothing, unlatch };
@@ -135,6 +137,7 @@ static void box_destroy(struct box *box)
     slowlog_destroy(engine->slowlog);
     latency_destroy(engine->latency);
     error_stats_destroy(engine->errors);
+    waits_destroy(engine->waits);
     config_destroy(engine->config);
     mem_free(box);
 }

@@ -20,6 +20,7 @@
 #include "stats/error_stats.h"
 #include "stats/latency.h"
 #include "stats/slowlog.h"
+#include "stats/waits.h"
 #include "value/hash.h"
 
 #ifdef KELVIN_DEBUG
@@ -125,6 +126,7 @@ static int box_open(void **state)
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
+    engine->waits = waits_create();
     engine->blocking = blocking_create(engine);
     engine->state = ENGINE_READY;
     engine->hooks = (struct key_hooks){ .context = box, .event = note, .free_later = free_at_once };
@@ -154,6 +156,7 @@ static int box_close(void **state)
     slowlog_destroy(engine->slowlog);
     latency_destroy(engine->latency);
     error_stats_destroy(engine->errors);
+    waits_destroy(engine->waits);
     config_destroy(engine->config);
     mem_free(box);
     return 0;

@@ -20,6 +20,7 @@
 #include "stats/error_stats.h"
 #include "stats/latency.h"
 #include "stats/slowlog.h"
+#include "stats/waits.h"
 
 #define PUSH_OF_K ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n"
 
@@ -72,6 +73,7 @@ static struct box *box_create(void)
     engine->slowlog = slowlog_create();
     engine->latency = latency_create();
     engine->errors = error_stats_create();
+    engine->waits = waits_create();
     engine->blocking = blocking_create(engine);
     engine->state = ENGINE_READY;
     engine->hooks = (struct key_hooks){ .context = engine, .event = note_event, .free_later = free_at_once };
@@ -113,6 +115,7 @@ static void box_destroy(struct box *box)
     hub_destroy(engine->hub);
     blocking_destroy(engine->blocking);
     error_stats_destroy(engine->errors);
+    waits_destroy(engine->waits);
     latency_destroy(engine->latency);
     slowlog_destroy(engine->slowlog);
     command_table_destroy(engine->commands);

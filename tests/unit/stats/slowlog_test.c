@@ -13,7 +13,7 @@
 struct seen {
     int count;
     struct slowlog_entry entries[8];
-    char args[8][SLOWLOG_ARGS_MAX][SLOWLOG_ARG_SIZE_MAX + 64];
+    char args[8][SLOWLOG_ARGS_MAX + 1][SLOWLOG_ARG_SIZE_MAX + 64];
     char client[8][64];
 };
 
@@ -45,7 +45,7 @@ static void note(struct slowlog *slowlog, size_t max_len, const char *word, int6
 {
     struct bytes args[] = { bytes_of_string(word) };
 
-    slowlog_note(slowlog, max_len, args, 1, us, 1000, "1.2.3.4:5", NULL);
+    slowlog_note(slowlog, max_len, &(struct slow_call){ args, 1, us, 1000, "1.2.3.4:5", NULL, bytes_of(NULL, 0) });
 }
 
 static void the_newest_is_first_and_the_oldest_is_dropped(void **state)
@@ -106,7 +106,7 @@ static void long_arguments_are_truncated_with_a_note(void **state)
 
     memset(full, 'x', sizeof(full));
     memset(more, 'y', sizeof(more));
-    slowlog_note(slowlog, 8, args, 4, 5, 6, "a", "the name");
+    slowlog_note(slowlog, 8, &(struct slow_call){ args, 4, 5, 6, "a", "the name", bytes_of(NULL, 0) });
     slowlog_each(slowlog, 8, see, seen);
     assert_int_equal(seen->entries[0].arg_count, 4);
     snprintf(expected, sizeof(expected), "%.128s", full);
@@ -126,8 +126,8 @@ static void many_arguments_are_truncated_with_their_number(void **state)
 
     for (int i = 0; i < 33; i++)
         args[i] = BYTES("w");
-    slowlog_note(slowlog, 8, args, 33, 5, 6, NULL, NULL);
-    slowlog_note(slowlog, 8, args, 32, 5, 6, NULL, NULL);
+    slowlog_note(slowlog, 8, &(struct slow_call){ args, 33, 5, 6, NULL, NULL, bytes_of(NULL, 0) });
+    slowlog_note(slowlog, 8, &(struct slow_call){ args, 32, 5, 6, NULL, NULL, bytes_of(NULL, 0) });
     slowlog_each(slowlog, 8, see, seen);
     assert_int_equal(seen->entries[0].arg_count, 32);
     assert_string_equal(seen->args[0][31], "w");
@@ -164,6 +164,26 @@ static void threads_add_entries_concurrently(void **state)
     mem_free(seen);
 }
 
+static void a_note_follows_the_arguments(void **state)
+{
+    struct slowlog *slowlog = *state;
+    struct seen *seen = mem_zalloc(sizeof(*seen));
+    struct bytes args[33];
+
+    for (int i = 0; i < 33; i++)
+        args[i] = BYTES("w");
+    slowlog_note(slowlog, 8, &(struct slow_call){ args, 33, 5, 6, NULL, NULL, BYTES("(a note)") });
+    slowlog_note(slowlog, 8, &(struct slow_call){ args, 2, 5, 6, "a", "n", BYTES("(a note)") });
+    slowlog_each(slowlog, 8, see, seen);
+    assert_int_equal(seen->entries[0].arg_count, 3);
+    assert_string_equal(seen->args[0][1], "w");
+    assert_string_equal(seen->args[0][2], "(a note)");
+    assert_string_equal(seen->client[0], "a n");
+    assert_int_equal(seen->entries[1].arg_count, 33);
+    assert_string_equal(seen->args[1][32], "(a note)");
+    mem_free(seen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +191,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_reset_does_not_reset_the_ids, open_log, close_log),
         cmocka_unit_test_setup_teardown(long_arguments_are_truncated_with_a_note, open_log, close_log),
         cmocka_unit_test_setup_teardown(many_arguments_are_truncated_with_their_number, open_log, close_log),
+        cmocka_unit_test_setup_teardown(a_note_follows_the_arguments, open_log, close_log),
         cmocka_unit_test_setup_teardown(threads_add_entries_concurrently, open_log, close_log),
     };
 

@@ -1,0 +1,157 @@
+#include "commands/migrate_link.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/job.h"
+
+enum { CHUNK = 64 * 1024, LOOK_MS = 100 };
+
+void link_init(struct link *link, int64_t timeout_ms)
+{
+    link->fd = -1;
+    link->timeout_ms = timeout_ms;
+    link->from = link->to = 0;
+}
+
+void link_close(struct link *link)
+{
+    if (link->fd >= 0)
+        close(link->fd);
+    link->fd = -1;
+}
+
+static int64_t deadline_of(const struct link *link)
+{
+    return clock_mono_us() / 1000 + link->timeout_ms;
+}
+
+/* False: the time is up, or the server ends. An error of the socket counts as ready: what is done next reports it. */
+static bool wait_until_ready(const struct link *link, short events, int64_t deadline_ms)
+{
+    struct pollfd poller = { .fd = link->fd, .events = events };
+
+    while (!job_must_end(link->engine)) {
+        int64_t left_ms = deadline_ms - clock_mono_us() / 1000;
+        int count;
+
+        if (left_ms <= 0)
+            return false;
+        count = poll(&poller, 1, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
+        if (count > 0)
+            return true;
+        if (count < 0 && errno != EINTR)
+            return false;
+    }
+    return false;
+}
+
+static enum link_result connect_to(struct link *link, const struct addrinfo *address)
+{
+    int error = 0, one = 1;
+    socklen_t size = sizeof(error);
+
+    link->fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (link->fd < 0)
+        return LINK_NO_CONNECTION;
+    (void)setsockopt(link->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (connect(link->fd, address->ai_addr, address->ai_addrlen) == 0)
+        return LINK_OK;
+    if (errno == EINPROGRESS) {
+        if (!wait_until_ready(link, POLLOUT, deadline_of(link)))
+            return LINK_NO_CONNECTION;
+        if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0)
+            return LINK_OK;
+    }
+    return LINK_WRITE_FAILED;
+}
+
+enum link_result link_open(struct link *link, const struct engine *engine, const char *host, const char *port)
+{
+    struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV }, *found;
+    enum link_result result = LINK_NO_CONNECTION;
+
+    link->engine = engine;
+    if (getaddrinfo(host, port, &hints, &found) != 0)
+        return LINK_NO_CONNECTION;
+    for (const struct addrinfo *address = found; address != NULL; address = address->ai_next) {
+        result = connect_to(link, address);
+        if (result == LINK_OK)
+            break;
+        link_close(link);
+    }
+    freeaddrinfo(found);
+    return result;
+}
+
+/* Writes what the socket takes now. False: it has failed. */
+static bool write_some(const struct link *link, struct bytes *bytes)
+{
+    ssize_t count = send(link->fd, bytes->data, bytes->size < CHUNK ? bytes->size : CHUNK, MSG_NOSIGNAL);
+
+    if (count < 0)
+        return errno == EAGAIN || errno == EINTR;
+    *bytes = bytes_of(bytes->data + count, bytes->size - (size_t)count);
+    return true;
+}
+
+enum link_result link_write(struct link *link, struct bytes bytes)
+{
+    while (bytes.size > 0) {
+        size_t goal = bytes.size > CHUNK ? bytes.size - CHUNK : 0;
+        int64_t deadline_ms = deadline_of(link);
+
+        while (bytes.size > goal) {
+            if (!wait_until_ready(link, POLLOUT, deadline_ms) || !write_some(link, &bytes))
+                return LINK_WRITE_FAILED;
+        }
+    }
+    return LINK_OK;
+}
+
+/* Takes the line off what was read. False: its end has not come yet. */
+static bool take_line(struct link *link, struct bytes *line)
+{
+    const char *begin = link->in + link->from, *end = memchr(begin, '\n', link->to - link->from);
+    size_t size;
+
+    if (end == NULL)
+        return false;
+    size = (size_t)(end - begin);
+    link->from += size + 1;
+    *line = bytes_of(begin, size > 0 && begin[size - 1] == '\r' ? size - 1 : size);
+    return true;
+}
+
+static bool read_some(struct link *link)
+{
+    ssize_t count;
+
+    memmove(link->in, link->in + link->from, link->to - link->from);
+    link->to -= link->from;
+    link->from = 0;
+    if (link->to == sizeof(link->in))
+        return false;                   /* no server replies lines that long */
+    count = recv(link->fd, link->in + link->to, sizeof(link->in) - link->to, 0);
+    if (count < 0)
+        return errno == EAGAIN || errno == EINTR;
+    link->to += (size_t)count;
+    return count > 0;
+}
+
+enum link_result link_read_line(struct link *link, struct bytes *line)
+{
+    int64_t deadline_ms = deadline_of(link);
+
+    while (!take_line(link, line)) {
+        if (!wait_until_ready(link, POLLIN, deadline_ms) || !read_some(link))
+            return LINK_READ_FAILED;
+    }
+    return LINK_OK;
+}

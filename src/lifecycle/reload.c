@@ -1,0 +1,214 @@
+#include "lifecycle/reload.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "engine/dataset.h"
+#include "engine/engine.h"
+#include "engine/tracking.h"
+#include "engine/watch.h"
+#include "lifecycle/import.h"
+#include "lifecycle/replay.h"
+#include "lifecycle/save.h"
+#include "lifecycle/task.h"
+#include "persist/rdb_save.h"
+#include "script/registry.h"
+
+enum { PATH_SIZE = 4096, RELOADED_SIZE = 64 };
+
+/* All watched keys change, if they are there: before what is there goes, and after what is new has come. */
+static void touch_all(struct engine *engine)
+{
+    for (int db = 0; db < engine->partitions->db_count; db++)
+        watch_touch_database(engine, db);
+}
+
+static void empty_all(struct engine *engine)
+{
+    for (int db = 0; db < engine->partitions->db_count; db++)
+        dataset_empty(engine, db);
+    registry_publish(engine->scripts, library_set_empty());
+}
+
+static void empty(const struct reload *reload)
+{
+    struct engine *engine = reload->engine;
+
+    partitions_lock_all(engine->partitions);
+    touch_all(engine);
+    if (!reload->options.without_flush)
+        empty_all(engine);
+    partitions_unlock_all(engine->partitions);
+}
+
+static void note_loaded(struct engine *engine)
+{
+    struct tracking_list list = { 0 };
+
+    partitions_lock_all(engine->partitions);
+    touch_all(engine);
+    if (tracking_is_on(engine))
+        tracking_note_all(engine, &list);
+    partitions_unlock_all(engine->partitions);
+    tracking_send(engine, NULL, &list, partitions_last_lsn(engine->partitions));
+}
+
+static bool load_dump(struct reload *reload)
+{
+    struct engine *engine = reload->engine;
+    struct import_rules rules = {
+        .expired = engine->aof != NULL ? IMPORT_KEEPS_EXPIRED : IMPORT_DROPS_EXPIRED,
+        .twins = reload->options.merges ? IMPORT_REPLACES_TWINS : IMPORT_REFUSES_TWINS,
+    };
+    char *path = config_string(engine->config, CONFIG_DBFILENAME);
+    bool good = import_again(engine, path, &rules, &reload->message) == STATUS_OK;
+
+    mem_free(path);
+    return good;
+}
+
+/* The log's base if that is an image: by way of an RDB file, as an image can only become a store that is empty. */
+static bool load_image(struct reload *reload, const char *image)
+{
+    static const struct import_rules rules = { IMPORT_KEEPS_EXPIRED, IMPORT_REFUSES_TWINS };
+    struct rdb_save_progress progress = { 0 };
+    char path[RELOADED_SIZE];
+    struct rdb_save_options options = { .image = image, .path = path, .without_checksum = true };
+    bool good;
+
+    snprintf(path, sizeof(path), "temp-%d.reload", (int)getpid());
+    good = rdb_save(&options, &progress, &reload->message) == STATUS_OK &&
+           import_again(reload->engine, path, &rules, &reload->message) == STATUS_OK;
+    unlink(path);
+    return good;
+}
+
+static bool load_base(struct reload *reload)
+{
+    char *name = aof_base_copy(reload->engine->aof), *dir, path[PATH_SIZE];
+    bool good;
+
+    if (name == NULL)
+        return true;
+    dir = config_string(reload->engine->config, CONFIG_APPENDDIRNAME);
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    good = load_image(reload, path);
+    mem_free(dir);
+    mem_free(name);
+    return good;
+}
+
+static bool load_log(struct reload *reload)
+{
+    return load_base(reload) && replay_log_again(reload->engine, &reload->message) == STATUS_OK;
+}
+
+/* What was loaded in part is not what the log says. */
+static void recover(struct reload *reload)
+{
+    struct engine *engine = reload->engine;
+    struct message message = reload->message;
+
+    log_write(engine->log, LOG_LEVEL_WARNING, "The reload failed: %s. The AOF is loaded in its place.", message.text);
+    partitions_lock_all(engine->partitions);
+    empty_all(engine);
+    partitions_unlock_all(engine->partitions);
+    if (!load_log(reload)) {
+        log_write(engine->log, LOG_LEVEL_WARNING, "The AOF can't be loaded: %s. Exiting.", reload->message.text);
+        engine->end(engine->end_context, 1);
+    }
+    reload->message = message;
+}
+
+static void await_turn(struct tasks *tasks)
+{
+    for (;;) {
+        uint64_t version = tasks_version(tasks);
+
+        if (!task_must_wait(tasks, TASK_RELOAD))
+            return;
+        tasks_wait(tasks, version, -1);
+    }
+}
+
+/* From here on no client reaches a key. */
+static bool own_all(struct reload *reload, struct claim *claim)
+{
+    struct engine *engine = reload->engine;
+
+    if (!reload->options.from_log && !reload->options.without_save)
+        return save_and_own(engine->save, claim, &reload->message);
+    partitions_lock_all_unowned(engine->partitions, claim);
+    partitions_unlock_all_owned(engine->partitions, claim);
+    return true;
+}
+
+/* What the options need of the log; it may have been switched since they were checked. */
+static bool is_possible(struct reload *reload)
+{
+    const struct reload_options *options = &reload->options;
+    bool has_log = reload->engine->aof != NULL;
+
+    if (options->from_log && !has_log)
+        message_set(&reload->message, "DEBUG LOADAOF needs appendonly yes");
+    else if (has_log && (options->without_save || options->without_flush || options->merges))
+        message_set(&reload->message, "the options of DEBUG RELOAD need appendonly no: the log would not have what is loaded");
+    else
+        return true;
+    return false;
+}
+
+static bool run(struct reload *reload)
+{
+    struct engine *engine = reload->engine;
+    struct claim claim;
+    bool good;
+
+    await_turn(engine->tasks);
+    if (!is_possible(reload) || !own_all(reload, &claim))
+        return false;
+    empty(reload);
+    good = reload->options.from_log ? load_log(reload) : load_dump(reload);
+    if (!good && engine->aof != NULL && engine->state != ENGINE_STOPPING)
+        recover(reload);
+    note_loaded(engine);
+    partitions_give_all(engine->partitions, &claim);
+    return good;
+}
+
+static void *reload_main(void *context)
+{
+    struct reload *reload = context;
+    struct engine *engine = reload->engine;
+
+    pthread_setname_np(pthread_self(), "kelvin-reload");
+    meter_join(engine->meter);
+    reload->good = run(reload);
+    if (reload->good)
+        log_write(engine->log, LOG_LEVEL_NOTICE, "DB reloaded from the %s", reload->options.from_log ? "AOF" : "dump");
+    else
+        log_write(engine->log, LOG_LEVEL_WARNING, "The DB could not be reloaded: %s", reload->message.text);
+    meter_leave(engine->meter);
+    task_end(engine->tasks, TASK_RELOAD);
+    job_finish(engine->jobs, &reload->job);
+    return NULL;
+}
+
+enum reload_start reload_start(struct reload *reload)
+{
+    struct tasks *tasks = reload->engine->tasks;
+
+    if (!task_claim(tasks, TASK_RELOAD))
+        return RELOAD_BUSY;
+    if (task_run(tasks, TASK_RELOAD, reload_main, reload) == 0)
+        return RELOAD_STARTED;
+    task_end(tasks, TASK_RELOAD);
+    return RELOAD_NO_THREAD;
+}
+
+void reload_stop(struct engine *engine)
+{
+    task_join(engine->tasks, TASK_RELOAD);
+}

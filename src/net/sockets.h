@@ -1,0 +1,24 @@
+/* Sockets: creates listening sockets. Any thread. */
+#ifndef KELVIN_NET_SOCKETS_H
+#define KELVIN_NET_SOCKETS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/message.h"
+
+/* Both return a descriptor that listens, non-blocking, or -1 with errno and the reason in `message`, as Redis words it.
+ * `host` is an address as in the directive `bind`, without its '-': "*" and "::*" are all of IPv4 and IPv6. */
+int sockets_listen_tcp(const char *host, int port, int backlog, struct message *message);
+/* Replaces what is at `path`. `mode` 0: as the umask says. */
+int sockets_listen_unix(const char *path, mode_t mode, int backlog, struct message *message);
+
+/* It stops listening, and its address is free; the descriptor stays open, and polling it reports an event. TCP only. */
+void sockets_retire(int fd);
+/* It listens again, unless its port was 0. */
+bool sockets_revive(int fd, int backlog);
+
+/* After a failed sockets_listen_tcp: the address does not exist on this machine, which an optional one may. */
+bool sockets_is_missing_address(int error);
+
+#endif

@@ -1,0 +1,66 @@
+#include "stats/waits.h"
+
+#include "base/histogram.h"
+#include "base/mem.h"
+
+struct waits {
+    _Atomic uint64_t counts[WAIT_REASONS][LATENCY_BUCKETS];
+};
+
+static const char *const names[WAIT_REASONS] = {
+    [WAIT_COLD] = "cold-wait", [WAIT_MEMORY] = "memory-wait", [WAIT_OWNER] = "owner-wait", [WAIT_PAUSE] = "pause-wait", [WAIT_JOB] = "job-wait",
+};
+
+struct waits *waits_create(void)
+{
+    return mem_zalloc(sizeof(struct waits));
+}
+
+void waits_destroy(struct waits *waits)
+{
+    mem_free(waits);
+}
+
+void waits_note(struct waits *waits, enum wait_reason reason, int64_t us)
+{
+    histogram_count(waits->counts[reason], LATENCY_BUCKETS, LATENCY_STEP_BITS, us < 0 ? 0 : (uint64_t)us * 1000);
+}
+
+void waits_reset(struct waits *waits)
+{
+    for (int reason = 0; reason < WAIT_REASONS; reason++)
+        histogram_clear(waits->counts[reason], LATENCY_BUCKETS);
+}
+
+const _Atomic uint64_t *waits_histogram(const struct waits *waits, enum wait_reason reason)
+{
+    return waits->counts[reason];
+}
+
+static uint64_t percentile_us(const uint64_t counts[LATENCY_BUCKETS], uint64_t total, double percent)
+{
+    if (total == 0)
+        return 0;
+    return histogram_bucket_max(histogram_percentile_bucket(counts, LATENCY_BUCKETS, total, percent), LATENCY_STEP_BITS) / 1000;
+}
+
+struct waits_summary waits_summarize(const struct waits *waits, enum wait_reason reason)
+{
+    uint64_t counts[LATENCY_BUCKETS], total = histogram_load(waits->counts[reason], LATENCY_BUCKETS, counts);
+
+    return (struct waits_summary){ total, percentile_us(counts, total, 50), percentile_us(counts, total, 99) };
+}
+
+const char *wait_name(enum wait_reason reason)
+{
+    return names[reason];
+}
+
+enum wait_reason wait_find(struct bytes name)
+{
+    enum wait_reason reason = 0;
+
+    while (reason < WAIT_REASONS && !bytes_is(name, names[reason]))
+        reason++;
+    return reason;
+}

@@ -22,6 +22,7 @@ struct acl {
     struct mutex lock;
     struct acl_user **users;                /* lock; held, in the order of their names */
     size_t user_count;                      /* lock */
+    uint64_t version;                       /* lock: the number of changes that were published */
 };
 
 /* Held once. Takes the rules. */

@@ -16,13 +16,13 @@ struct acl_change {
     enum kind kind;
     bool published;
 
-    /* SET_USER. `rules` were made from `base`. */
+    /* SET_USER. `rules` were made when the users were at `version`. */
     struct bytes name;                  /* owned */
     struct bytes *words;                /* owned, one block */
     int word_count;
     bool channels_by_default;
     struct acl_rules *rules;            /* before publishing: the new ones; after: those that were replaced, or NULL */
-    const struct acl_rules *base;       /* NULL: there was no such user */
+    uint64_t version;
 
     /* REMOVE_USERS, before publishing: those to be removed; LOAD_USERS, before: the new ones, held. After publishing: those that were
      * removed, held, with `old_rules` as they had them. */
@@ -42,16 +42,17 @@ static struct acl_change *change_create(struct acl *acl, enum kind kind)
     return change;
 }
 
-/* The lock is held, so that `base` is not replaced while it is being copied. */
-static bool prepare_rules(struct acl_change *change, struct buffer *error) REQUIRES(change->acl->lock)
+/* The lock is held, so that the rules are not replaced while they are being copied. */
+static bool prepare_rules(struct acl *acl, struct acl_change *change, struct buffer *error) REQUIRES(acl->lock);
+static bool prepare_rules(struct acl *acl, struct acl_change *change, struct buffer *error)
 {
     size_t place;
     bool found;
 
-    place = acl_place(change->acl, change->name, &found);
-    change->base = found ? acl_user_rules(change->acl->users[place]) : NULL;
-    change->rules = found ? rules_copy(change->base, change->channels_by_default)
-        : rules_create(change->acl->commands, change->channels_by_default);
+    place = acl_place(acl, change->name, &found);
+    change->version = acl->version;
+    change->rules = found ? rules_copy(acl_user_rules(acl->users[place]), change->channels_by_default)
+        : rules_create(acl->commands, change->channels_by_default);
     if (!rules_apply(change->rules, change->words, change->word_count, error))
         return false;
     rules_finish(change->rules);
@@ -70,7 +71,7 @@ struct acl_change *acl_change_set_user(struct acl *acl, struct bytes name, const
     change->word_count = word_count;
     change->channels_by_default = channels_by_default;
     mutex_lock(&acl->lock);
-    done = prepare_rules(change, error);
+    done = prepare_rules(acl, change, error);
     mutex_unlock(&acl->lock);
     if (done)
         return change;
@@ -160,7 +161,8 @@ static struct acl_rules *remove_user(struct acl *acl, struct acl_user *user)
     return replace_rules(user, nothing);
 }
 
-static void insert_user(struct acl *acl, size_t place, struct acl_user *user) REQUIRES(acl->lock)
+static void insert_user(struct acl *acl, size_t place, struct acl_user *user) REQUIRES(acl->lock);
+static void insert_user(struct acl *acl, size_t place, struct acl_user *user)
 {
     acl->users = mem_realloc(acl->users, (acl->user_count + 1) * sizeof(*acl->users));
     memmove(&acl->users[place + 1], &acl->users[place], (acl->user_count - place) * sizeof(*acl->users));
@@ -168,25 +170,26 @@ static void insert_user(struct acl *acl, size_t place, struct acl_user *user) RE
     acl->user_count++;
 }
 
-static void delete_place(struct acl *acl, size_t place) REQUIRES(acl->lock)
+static void delete_place(struct acl *acl, size_t place) REQUIRES(acl->lock);
+static void delete_place(struct acl *acl, size_t place)
 {
     acl->user_count--;
     memmove(&acl->users[place], &acl->users[place + 1], (acl->user_count - place) * sizeof(*acl->users));
 }
 
-static void publish_user(struct acl_change *change) REQUIRES(change->acl->lock)
+static void publish_user(struct acl *acl, struct acl_change *change) REQUIRES(acl->lock);
+static void publish_user(struct acl *acl, struct acl_change *change)
 {
-    struct acl *acl = change->acl;
     size_t place;
     bool found;
 
     place = acl_place(acl, change->name, &found);
-    if ((found ? acl_user_rules(acl->users[place]) : NULL) != change->base) {
+    if (acl->version != change->version) {
         struct buffer error = { 0 };
         bool done;
 
         rules_destroy(change->rules);
-        done = prepare_rules(change, &error);
+        done = prepare_rules(acl, change, &error);
         buffer_release(&error);
         if (!done)
             return;             /* two changes met, and the words of this one no longer fit */
@@ -200,9 +203,9 @@ static void publish_user(struct acl_change *change) REQUIRES(change->acl->lock)
 }
 
 /* Users that another change has removed meanwhile stay in the list, without old rules. */
-static void publish_removal(struct acl_change *change) REQUIRES(change->acl->lock)
+static void publish_removal(struct acl *acl, struct acl_change *change) REQUIRES(acl->lock);
+static void publish_removal(struct acl *acl, struct acl_change *change)
 {
-    struct acl *acl = change->acl;
 
     change->old_rules = mem_zalloc((change->user_count + 1) * sizeof(*change->old_rules));
     for (size_t i = 0; i < change->user_count; i++) {
@@ -220,9 +223,9 @@ static void publish_removal(struct acl_change *change) REQUIRES(change->acl->loc
 }
 
 /* The user that the file has for `default` is only there for its rules. */
-static void publish_load(struct acl_change *change) REQUIRES(change->acl->lock)
+static void publish_load(struct acl *acl, struct acl_change *change) REQUIRES(acl->lock);
+static void publish_load(struct acl *acl, struct acl_change *change)
 {
-    struct acl *acl = change->acl;
     struct acl_user **old = acl->users;
     size_t old_count = acl->user_count;
 
@@ -255,12 +258,13 @@ void acl_change_publish(struct acl_change *change)
     CHECK(!change->published);
     mutex_lock(&acl->lock);
     if (change->kind == SET_USER)
-        publish_user(change);
+        publish_user(acl, change);
     else if (change->kind == REMOVE_USERS)
-        publish_removal(change);
+        publish_removal(acl, change);
     else
-        publish_load(change);
+        publish_load(acl, change);
     change->published = true;
+    acl->version++;
     mutex_unlock(&acl->lock);
 }
 

@@ -154,15 +154,31 @@ static size_t last_bar(struct bytes name)
     return bar;
 }
 
+/* A command of Redis 7.2 that is not here, or a subcommand of one. Files of users made for Redis name them, and they have to load. */
+static bool is_absent(struct bytes name)
+{
+    static const char *const absent[] = { "asking", "cluster", "failover", "module", "psync", "readonly", "readwrite", "replconf", "restore-asking",
+        "sync" };
+    const char *bar = name.size > 0 ? memchr(name.data, '|', name.size) : NULL;
+    struct bytes first = bytes_of(name.data, bar != NULL ? (size_t)(bar - name.data) : name.size);
+
+    for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
+        if (bytes_is(first, absent[i]))
+            return true;
+    }
+    return false;
+}
+
 /* `name` is in lower case. */
 static const char *apply_command(struct selector *selector, const struct command_table *commands, struct bytes name, bool allowed)
 {
     const struct command *command = command_find_own_full(commands, name);
     size_t bar = last_bar(name);
 
-    if (command == NULL)
+    if (command != NULL)
+        set_command(selector, command, allowed);
+    else if (!is_absent(name))
         return bar < name.size && allowed ? allow_first_arg(selector, commands, name, bar) : SELECTOR_UNKNOWN;
-    set_command(selector, command, allowed);
     note_rule(selector, name, allowed);
     return NULL;
 }
@@ -227,7 +243,8 @@ static const char *add_pattern(struct pattern_list *list, struct bytes text, uin
         }
     }
     list->items = mem_realloc(list->items, (list->count + 1) * sizeof(*list->items));
-    list->items[list->count++] = (struct pattern){ bytes_of(mem_string(text), text.size), flags, (uint8_t)form_of(text) };
+    list->items[list->count++] = (struct pattern){
+        .text = bytes_of(mem_string(text), text.size), .flags = flags, .form = (uint8_t)form_of(text) };
     return NULL;
 }
 

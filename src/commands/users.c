@@ -94,6 +94,17 @@ static bool password_changed(void *context, enum config_id id, struct message *m
     return true;
 }
 
+/* As in Redis, requirepass does not count when there is a file; but an open server should not come as a surprise. */
+static void warn_if_open(struct engine *engine)
+{
+    char *password = config_string(engine->config, CONFIG_REQUIREPASS);
+
+    if (password[0] != '\0' && acl_rules_need_no_password(acl_user_rules(acl_default(engine->acl))))
+        log_write(engine->log, LOG_LEVEL_WARNING, "requirepass has no effect: by the ACL file the default user needs no password. "
+            "Add a line for it to the file.");
+    mem_free(password);
+}
+
 static bool load_file(struct engine *engine, const char *path)
 {
     struct buffer error = { 0 };
@@ -104,6 +115,8 @@ static bool load_file(struct engine *engine, const char *path)
     else
         log_write(engine->log, LOG_LEVEL_WARNING, "The server does not start because of ACL errors: %.*s", (int)error.size, error.data);
     buffer_release(&error);
+    if (change != NULL)
+        warn_if_open(engine);
     return change != NULL;
 }
 

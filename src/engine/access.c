@@ -15,6 +15,7 @@ struct publication {
     struct acl_change *change;
     struct job_pool *jobs;
     uint64_t caller;                /* its client's ID; 0: none waits */
+    bool closes_caller;             /* the caller's worker only */
     _Atomic int left;               /* workers that have not passed a call boundary */
 };
 
@@ -22,6 +23,22 @@ struct publication_mail {
     struct mail mail;
     struct publication *publication;
 };
+
+static void publication_release(struct job *job)
+{
+    struct publication *publication = (struct publication *)job;
+
+    acl_change_release(publication->change);
+    mem_free(publication);
+}
+
+/* The change that the call has published; NULL: none yet. */
+static struct publication *published_by(struct call *call)
+{
+    struct job *job = call_job(call);
+
+    return job != NULL && job->release == publication_release ? (struct publication *)job : NULL;
+}
 
 bool access_is_limited(const struct client *client)
 {
@@ -144,6 +161,8 @@ static void log_denied(struct call *call, enum acl_verdict verdict, int argument
 static __attribute__((noinline)) bool deny(struct call *call, const struct acl_request *request, enum acl_verdict verdict, int argument,
     enum access_context context)
 {
+    if (context == ACCESS_TOP)
+        call->client->last_command = call->command;     /* the log shows the client with it, as in Redis */
     log_denied(call, verdict, argument, context);
     reply_denied(call, request, verdict, argument, context);
     if (context != ACCESS_TOP)
@@ -166,7 +185,9 @@ bool access_allows(struct call *call, enum access_context context)
         return true;
     request = request_of(call);
     verdict = acl_check(acl_user_rules(client->user), &request, &argument);
-    return LIKELY(verdict == ACL_ALLOWED) || deny(call, &request, verdict, argument, context);
+    if (LIKELY(verdict == ACL_ALLOWED) || published_by(call) != NULL)
+        return true;            /* what has published a change was allowed: now it gets its reply, whatever it has done to its own user */
+    return deny(call, &request, verdict, argument, context);
 }
 
 bool access_would_allow(struct call *call)
@@ -198,8 +219,8 @@ static bool is_to_close(const struct publication *publication, const struct clie
         !delivery_all(client, may_hear, (void *)acl_user_rules(client->user));
 }
 
-/* The calling client is closed only after the reply. */
-static void look_at_own_clients(const struct publication *publication, struct worker *worker)
+/* The calling client is closed only after the reply: see access_is_published. */
+static void look_at_own_clients(struct publication *publication, struct worker *worker)
 {
     struct client *next;
 
@@ -211,10 +232,16 @@ static void look_at_own_clients(const struct publication *publication, struct wo
         if (!is_to_close(publication, client))
             continue;
         if (client->id == publication->caller)
-            client->flags |= CLIENT_CLOSE_AFTER_REPLY;
+            publication->closes_caller = true;
         else
             worker->close(client);
     }
+}
+
+static void close_caller(const struct publication *publication, struct client *caller)
+{
+    if (publication->closes_caller)
+        caller->flags |= CLIENT_CLOSE_AFTER_REPLY;
 }
 
 static void pass(struct publication *publication, struct worker *worker)
@@ -230,14 +257,6 @@ static void run_mail(struct mail *mail, struct worker *worker)
 
     mem_free(mail);
     pass(publication, worker);
-}
-
-static void publication_release(struct job *job)
-{
-    struct publication *publication = (struct publication *)job;
-
-    acl_change_release(publication->change);
-    mem_free(publication);
 }
 
 static struct publication *publish(struct engine *engine, struct acl_change *change)
@@ -269,12 +288,17 @@ static void post(struct engine *engine, struct publication *publication, const s
 
 bool access_is_published(struct call *call)
 {
-    return call_job(call) != NULL;
+    struct publication *publication = published_by(call);
+
+    if (publication == NULL)
+        return false;
+    close_caller(publication, call->requester);
+    return true;
 }
 
 const struct acl_change *access_change(struct call *call)
 {
-    return ((const struct publication *)call_job(call))->change;
+    return published_by(call)->change;
 }
 
 bool access_publish(struct call *call, struct acl_change *change)
@@ -286,6 +310,7 @@ bool access_publish(struct call *call, struct acl_change *change)
     publication->caller = call->requester->id;
     if (engine->worker_count == 1) {
         look_at_own_clients(publication, here);
+        close_caller(publication, call->requester);
         publication_release(&publication->job);
         return true;
     }

@@ -277,7 +277,9 @@ static int64_t begin_call(struct worker *worker, struct client *client)
 
 static enum attempt try_to_run(struct call *call, struct worker *worker)
 {
-    bool paused = is_paused(call, call->command->flags);
+    uint32_t flags = call->command->flags;
+    /* What a script may do is not known yet: script_pass_gates asks again. */
+    bool paused = is_paused(call, flags & COMMAND_UNIT ? flags & ~(uint32_t)(COMMAND_WRITE | COMMAND_MAY_REPLICATE) : flags);
 
     note_paused(call->client, call->engine, paused);
     if (paused) {

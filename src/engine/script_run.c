@@ -141,6 +141,10 @@ static bool has_room(struct call *call, struct worker *worker, struct script_sta
 
 bool script_pass_gates(struct call *call, struct worker *worker, struct script_start *start)
 {
+    if (execute_is_paused(call, start->reads_only ? 0 : COMMAND_WRITE)) {
+        execute_park(call, worker);
+        return false;
+    }
     if (!has_room(call, worker, start))
         return false;
     if (!is_read_only(call) || start->reads_only)

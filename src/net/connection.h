@@ -32,6 +32,7 @@ struct connection {
     bool has_ended;                 /* the client has sent its last byte: closed when all before is replied */
     bool queued;                    /* in loop->backlog */
     bool waits_for_room;            /* in loop->room, in the middle of a request */
+    bool reads_much;                /* its last read has brought QUERY_KEEP bytes or more */
     bool waits_for_handshake;       /* in loop->handshakes */
     struct connection *prev_queued, *next_queued;   /* in one of the three */
     bool in_dirty;

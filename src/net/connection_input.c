@@ -356,8 +356,9 @@ void connection_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer
     }
     if (!connection->client.authenticated)
         drop_done(connection);
-    /* The beginning of a small request gets a buffer that it may keep: thousands of clients that send little at a time stay cheap. */
-    if (query->size < SMALL_BEGINNING && most > QUERY_KEEP)
+    /* The beginning of a small request gets a buffer that it may keep: thousands of clients that send little at a time stay cheap. One in a
+     * pipeline does not, as the buffer would have to grow soon. */
+    if (query->size < SMALL_BEGINNING && most > QUERY_KEEP && !connection->reads_much)
         most = QUERY_KEEP;
     room = query->capacity - query->size;
     if (room < most / 4) {
@@ -454,6 +455,7 @@ void connection_received(struct connection *connection, size_t got, const uv_buf
 
     loop_enter_turn(loop);
     client->active_ms = loop->worker.turn.now_ms;
+    connection->reads_much = got >= QUERY_KEEP;
     client->net_input += got;
     turn_count(&loop->worker.turn, STAT_NET_INPUT, got);
     turn_count(&loop->worker.turn, STAT_READS_PROCESSED, 1);

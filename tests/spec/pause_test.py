@@ -38,6 +38,37 @@ class PauseTest(PairCase):
         client.send(encode(command))
         self.wait(watcher, before + 1)
 
+    def test_scripts_that_only_read_go_on(self):
+        def scenario(watcher, client, other):
+            watcher.must("SET", "x", "y")
+            watcher.must("FUNCTION", "LOAD", "REPLACE", "#!lua name=one\nredis.register_function{function_name='f', "
+                         "callback=function() return 'from f' end, flags={'no-writes'}}")
+            watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
+            for _ in range(2):
+                self.assertEqual(client.must("EVAL", "#!lua flags=no-writes\nreturn redis.call('GET', KEYS[1])", 1, "x"), b"y")
+            self.assertEqual(client.must("EVAL_RO", "return redis.call('GET', KEYS[1])", 1, "x"), b"y")
+            self.assertEqual(client.must("FCALL", "f", 0), b"from f")
+            self.hold(watcher, client, "EVAL", "#!lua\nreturn 'may write'", 0)
+            self.hold(watcher, other, "EVAL", "return 'may write, too'", 0)
+            watcher.must("CLIENT", "UNPAUSE")
+            self.assertEqual([client.receive(), other.receive()], [b"may write", b"may write, too"])
+
+        self.each(scenario)
+
+    def test_a_transaction_that_writes_counts_as_blocked(self):
+        def scenario(watcher, client, other):
+            for each, command in ((client, ["SET", "x", "y"]), (other, ["GET", "x"])):
+                each.must("MULTI")
+                each.must(*command)
+            watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
+            self.hold(watcher, client, "EXEC")
+            other.must("EXEC")
+            watcher.must("CLIENT", "UNPAUSE")
+            self.assertEqual(client.receive(), [OK])
+            self.wait(watcher, 0)
+
+        self.each(scenario)
+
     @staticmethod
     def line_of(watcher, client):
         port = client.socket.getsockname()[1]

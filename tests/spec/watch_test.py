@@ -344,6 +344,29 @@ class WatchTest(DialogCase):
         self.assertIsInstance(c.call("EXEC"), list)
 
 
+class ExpiredTest(DialogCase):
+    """What has expired and is still there does not exist."""
+
+    def test_databases_change_places(self):
+        for stale in (0, 1):
+            for client in (self.c, self.r):
+                client.must("FLUSHALL")
+                client.must("DEBUG", "SET-ACTIVE-EXPIRE", 0)
+            self.dialog("""
+                a SELECT %d
+                a SET k v PX 1
+                b DEBUG SLEEP 0.01
+                a SELECT 1
+                a WATCH k
+                a SWAPDB 0 1
+                a MULTI
+                a SET done 1
+                a EXEC
+            """ % stale)
+            for client in (self.c, self.r):
+                client.must("DEBUG", "SET-ACTIVE-EXPIRE", 1)
+
+
 @unittest.skipIf(is_redis(), "redis-server is the server under test")
 class ColdWatchTest(WatchTest):
     options = {"io-threads": "4"}

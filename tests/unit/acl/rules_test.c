@@ -171,6 +171,17 @@ static void text_keeps_the_order_without_what_is_covered(void **state)
     assert_string_equal(acl_box_set(box, "u", "-get|x"), "Error in ACL SETUSER modifier '-get|x': Unknown command or category name in ACL");
 }
 
+static void commands_of_redis_that_are_not_here_can_be_named(void **state)
+{
+    struct acl_box *box = *state;
+
+    SET("+psync +replconf +ping -cluster +cluster|info +get");
+    assert_string_equal(acl_box_line(box, "u"), "user u off sanitize-payload resetchannels -@all +psync +replconf +ping -cluster +cluster|info +get");
+    SET("+@all ~* &* on -psync");
+    SAYS("set a v", "ok");
+    assert_non_null(acl_box_set(box, "u", "+psyncx"));
+}
+
 static void a_rule_that_is_wrong_changes_nothing(void **state)
 {
     struct acl_box *box = *state;
@@ -213,6 +224,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(subcommands_and_first_arguments, setup, teardown),
         cmocka_unit_test_setup_teardown(sort_with_patterns_needs_all_keys_of_one_selector, setup, teardown),
         cmocka_unit_test_setup_teardown(text_keeps_the_order_without_what_is_covered, setup, teardown),
+        cmocka_unit_test_setup_teardown(commands_of_redis_that_are_not_here_can_be_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_rule_that_is_wrong_changes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(texts_can_be_applied_again, setup, teardown),
     };

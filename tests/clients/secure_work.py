@@ -91,7 +91,7 @@ def permissions():
 
 def passwords():
     refused(redis.exceptions.AuthenticationError, connect(password="wrong").get, "app:a")
-    refused(redis.exceptions.AuthenticationError, connect(user="nobody").get, "app:a")
+    refused(redis.exceptions.AuthenticationError, connect(user="missing").get, "app:a")
     control = admin()
     control.config_set("requirepass", "other")
     try:

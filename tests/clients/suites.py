@@ -253,6 +253,7 @@ ALL = [
     Go("redigo", "github.com/gomodule/redigo", "v1.8.9", ["./redis"]),
     Workload("celery", python_prepare, python_workload("celery_work.py")),
     Workload("redis-py-secure", python_prepare, python_workload("secure_work.py"), tls=True),
+    Workload("node-secure", node_prepare, node_workload("secure_work.js"), tls=True),
     Workload("bullmq", node_prepare, node_workload("bullmq_work.js")),
     Workload("node-redis", node_prepare, node_workload("node_redis_work.js")),
     Workload("jedis", java_prepare, java_workload("JedisWork")),

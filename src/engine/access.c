@@ -161,6 +161,8 @@ static void log_denied(struct call *call, enum acl_verdict verdict, int argument
 static __attribute__((noinline)) bool deny(struct call *call, const struct acl_request *request, enum acl_verdict verdict, int argument,
     enum access_context context)
 {
+    if (context == ACCESS_TOP)
+        call->client->last_command = call->command;     /* the log shows the client with it, as in Redis */
     log_denied(call, verdict, argument, context);
     reply_denied(call, request, verdict, argument, context);
     if (context != ACCESS_TOP)

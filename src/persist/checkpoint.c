@@ -186,7 +186,7 @@ static enum status take_image(const struct checkpoint_data *data, const struct c
     struct buffer dataset = { 0 };
     uint64_t number = 0;
     enum status status;
-    struct claim own, *claim = data->owner != NULL ? data->owner : &own;
+    struct claim own = { .has_token = false }, *claim = data->owner != NULL ? data->owner : &own;
     bool is_owned = false;
 
     tier_image_begin(tier);

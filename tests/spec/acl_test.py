@@ -311,6 +311,8 @@ class SessionTest(PairCase):
         entries = [[dict(zip(entry[::2], entry[1::2])) for entry in log] for log in logs]
         for name in (b"count", b"reason", b"context", b"object", b"username"):
             self.assertEqual([entry[name] for entry in entries[0]], [entry[name] for entry in entries[1]], name)
+        commands = [[re.search(rb" cmd=(\S+)", entry[b"client-info"])[1] for entry in log] for log in entries]
+        self.assertEqual(commands[0], commands[1])
         if not is_redis():
             newest = entries[0][0]
             self.assertEqual([bytes(name) for name in logs[0][0][::2]], b"count reason context object username age-seconds client-info entry-id timestamp-created "
@@ -419,7 +421,7 @@ class PasswordTest(PairCase):
 
 
 @kelvin_only
-class FileTest(ServerCase):
+class AclFileTest(ServerCase):
     """aclfile, ACL LOAD and SAVE. The errors are those of Redis, as observed."""
 
     WARNING = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed"

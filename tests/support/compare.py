@@ -202,7 +202,9 @@ def xinfo(ours, theirs, args):
 
 
 def xread(ours, theirs, args):
-    """7.2 has another error text."""
+    """7.2 has another error text. 7.0 does not know the ID `+`, the last entry."""
+    if b"+" in args and isinstance(theirs, Error) and theirs.startswith(b"ERR Invalid stream ID"):
+        return True
     if isinstance(ours, Error) and isinstance(theirs, Error) and ours.startswith(b"ERR Unbalanced"):
         return theirs.startswith(b"ERR Unbalanced")
     return ours == theirs

@@ -78,7 +78,7 @@ struct call {
     int asked_count;
     bool asks;                  /* this run has asked for keys */
     bool handles_stale;         /* a key was changed: call_key.handle is no longer valid */
-    bool keeps_expired;         /* expired keys are not deleted, as the log cannot take a DEL now: they only read as absent */
+    bool keeps_expired;         /* expired keys are not deleted, as the log cannot take a DEL now, or by CLIENT PAUSE: they only read as absent */
     struct call_copy *copies;   /* of hashes, without their expired fields; the executor frees them */
     struct arena *arena;
     struct event_list *events;  /* of its unit, which publishes them; NULL: they are published after the call (engine/event.h) */

@@ -43,8 +43,8 @@ void acl_setuser_command(struct call *call)
     change = acl_change_set_user(call->engine->acl, call->args[2], call->args + 3, call->arg_count - 3, acl_channels_by_default(call), &error);
     if (change == NULL)
         reply_errorf(call, "ERR %.*s", (int)error.size, error.data);
-    else if (access_publish(call, change))
-        reply_ok(call->reply);
+    else
+        access_publish(call, change);
     buffer_release(&error);
 }
 
@@ -65,8 +65,7 @@ void acl_deluser_command(struct call *call)
         }
     }
     change = acl_change_remove(call->engine->acl, call->args + 2, call->arg_count - 2, &count);
-    if (access_publish(call, change))
-        reply_integer(call->reply, (int64_t)count);
+    access_publish(call, change);
 }
 
 void acl_whoami_command(struct call *call)

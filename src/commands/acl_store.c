@@ -97,8 +97,7 @@ void acl_load_command(struct call *call)
     change = work->change;
     work->change = NULL;
     job_forget(call->engine->jobs, call->requester);
-    if (access_publish(call, change))
-        reply_ok(call->reply);
+    access_publish(call, change);
 }
 
 /* ---- SAVE */

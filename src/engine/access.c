@@ -161,8 +161,6 @@ static void log_denied(struct call *call, enum acl_verdict verdict, int argument
 static __attribute__((noinline)) bool deny(struct call *call, const struct acl_request *request, enum acl_verdict verdict, int argument,
     enum access_context context)
 {
-    if (context == ACCESS_TOP)
-        call->client->last_command = call->command;     /* the log shows the client with it, as in Redis */
     log_denied(call, verdict, argument, context);
     reply_denied(call, request, verdict, argument, context);
     if (context != ACCESS_TOP)
@@ -206,6 +204,23 @@ bool access_reads_every_key(struct call *call)
         return true;
     request = request_of(call);
     return acl_rules_read_every_key(acl_user_rules(call->client->user), &request);
+}
+
+bool access_allows_arguments(struct call *call, int first)
+{
+    int count = call->arg_count - first, argument;
+    struct acl_request request = { .command = call->command, .args = call->args, .arg_count = call->arg_count, .key_count = count };
+    struct call_key *keys;
+    enum acl_verdict verdict;
+
+    if (!access_is_limited(call->client))
+        return true;
+    keys = arena_alloc(call->arena, (size_t)count * sizeof(*keys));
+    for (int i = 0; i < count; i++)
+        keys[i] = (struct call_key){ .arg = first + i, .flags = KEY_RO };
+    request.keys = keys;
+    verdict = acl_check(acl_user_rules(call->client->user), &request, &argument);
+    return verdict == ACL_ALLOWED || deny(call, &request, verdict, argument, ACCESS_TOP);
 }
 
 static bool may_hear(void *context, enum topic_kind kind, struct bytes name)
@@ -271,15 +286,12 @@ static struct publication *publish(struct engine *engine, struct acl_change *cha
     return publication;
 }
 
-/* To all workers but `here`, which may be NULL. */
-static void post(struct engine *engine, struct publication *publication, const struct worker *here)
+/* To all workers, the caller's among them: its command has all partitions locked, and to close a client may need one of them. */
+static void post(struct engine *engine, struct publication *publication)
 {
     for (int i = 0; i < engine->worker_count; i++) {
-        struct publication_mail *mail;
+        struct publication_mail *mail = mem_zalloc(sizeof(*mail));
 
-        if (engine->workers[i] == here)
-            continue;
-        mail = mem_zalloc(sizeof(*mail));
         mail->mail.run = run_mail;
         mail->publication = publication;
         mailbox_post(&engine->workers[i]->mailbox, &mail->mail);
@@ -301,26 +313,16 @@ const struct acl_change *access_change(struct call *call)
     return published_by(call)->change;
 }
 
-bool access_publish(struct call *call, struct acl_change *change)
+void access_publish(struct call *call, struct acl_change *change)
 {
-    struct engine *engine = call->engine;
-    struct worker *here = call->requester->worker;
-    struct publication *publication = publish(engine, change);
+    struct publication *publication = publish(call->engine, change);
 
     publication->caller = call->requester->id;
-    if (engine->worker_count == 1) {
-        look_at_own_clients(publication, here);
-        close_caller(publication, call->requester);
-        publication_release(&publication->job);
-        return true;
-    }
     call_wait_job(call, &publication->job);
-    post(engine, publication, here);
-    pass(publication, here);
-    return false;
+    post(call->engine, publication);
 }
 
 void access_publish_soon(struct engine *engine, struct acl_change *change)
 {
-    post(engine, publish(engine, change), NULL);
+    post(engine, publish(engine, change));
 }

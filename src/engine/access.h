@@ -30,6 +30,10 @@ bool access_would_allow(struct call *call);
 /* In a handler, for keys that the arguments do not name (SORT's BY and GET). */
 bool access_reads_every_key(struct call *call);
 
+/* In a handler, for arguments from `first` on that are keys although the command's row does not say so, as the executor must not load them
+ * (TIER WHERE, TIER DEMOTE). Only whether they are there is looked at. False: the error was replied and logged. */
+bool access_allows_arguments(struct call *call, int first);
+
 /* Makes a client act as a user. The user is held; the client's earlier one is released. On the client's worker. NULL: it has none any more. */
 void access_set_user(struct client *client, struct acl_user *user);
 /* A new connection: it acts as the default user, and is authenticated if that needs no password. */
@@ -39,15 +43,15 @@ void access_begin(struct client *client);
  *
  *   if (!access_is_published(call)) {
  *       change = ...;                          checks the arguments, replies errors
- *       if (!access_publish(call, change))
- *           return;                            parked: the call runs again when all workers have passed a call boundary
+ *       access_publish(call, change);          parked: the call runs again when all workers have passed a call boundary
+ *       return;
  *   }
  *   reply_ok(call->reply);
  */
 bool access_is_published(struct call *call);
 const struct acl_change *access_change(struct call *call);     /* which is published; only if it is */
-/* Publishes the change and takes it over. True: it is in effect everywhere. */
-bool access_publish(struct call *call, struct acl_change *change);
+/* Publishes the change and takes it over. */
+void access_publish(struct call *call, struct acl_change *change);
 /* The same without waiting (requirepass): takes effect at once for new requests. Any worker. */
 void access_publish_soon(struct engine *engine, struct acl_change *change);
 

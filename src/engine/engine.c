@@ -28,5 +28,5 @@ void engine_set_active_expire(struct engine *engine, bool on)
 {
     engine->active_expire = on;
     if (engine->tier != NULL)
-        tier_set_expiry(engine->tier, on && !expiry_is_suspended(engine));
+        tier_set_expiry(engine->tier, on && !expiry_is_paused(engine));
 }

@@ -28,16 +28,14 @@ static inline __attribute__((always_inline)) bool find_command(struct call *call
         execute_reply_unknown(call);
         return false;
     }
-    call->command = command;
     if (command->children != NULL && call->arg_count > 1) {
-        const struct command *child = command_find_child(command, call->args[1]);
-
-        if (child == NULL) {
+        command = command_find_child(command, call->args[1]);
+        if (command == NULL) {
             execute_reply_unknown_child(call);
             return false;
         }
-        call->command = child;
     }
+    call->command = command;
     if ((call->command->arity > 0 && call->command->arity != call->arg_count) || call->arg_count < -call->command->arity ||
         call->command->run == NULL) {
         reply_wrong_arity(call);
@@ -358,6 +356,12 @@ static enum run_result end_queued(struct call *call, struct worker *worker)
     return end_done(call, worker, false);
 }
 
+/* After MULTI: it runs with EXEC. */
+static inline bool is_queued(const struct call *call)
+{
+    return call->client->flags & CLIENT_MULTI && !(call->command->flags & COMMAND_NOT_QUEUED);
+}
+
 enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)
 {
     struct engine *engine = worker->engine;
@@ -383,13 +387,17 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
     if (UNLIKELY(client->unit != NULL)) {
         attempt = unit_resume(&call, worker) == RUN_PARKED ? PARKED : RAN;
     } else {
-        if (!find_command(&call) || !is_allowed(&call))
+        bool is_known = find_command(&call);
+
+        client->last_command = call.command;            /* one that is refused, too: ACL LOG has it */
+        if (!is_known)
             return end_refused(&call);
-        if (UNLIKELY(client->flags & CLIENT_MULTI) && !(call.command->flags & COMMAND_NOT_QUEUED))
-            return end_queued(&call, worker);
-        client->last_command = call.command;
-        if (call.command->keys != NULL && LIKELY(call.keys == NULL))
+        if (call.command->keys != NULL && LIKELY(!is_queued(&call)))
             find_keys(&call, worker);
+        if (!is_allowed(&call))
+            return end_refused(&call);
+        if (UNLIKELY(is_queued(&call)))
+            return end_queued(&call, worker);
         attempt = try_to_run(&call, worker);
     }
     if (attempt == PARKED)

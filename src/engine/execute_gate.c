@@ -86,7 +86,7 @@ bool execute_make_room(struct call *call, struct worker *worker)
     if (!call->turn->over_memory)
         return true;
     if (evict_keys(engine, worker)) {
-        call->turn->over_memory = false;
+        call->turn->over_memory = memory_is_short(engine);
         return true;
     }
     reply_error(call, ERR_OOM);

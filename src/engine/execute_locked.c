@@ -418,7 +418,7 @@ enum run_result execute_once(struct call *call, struct worker *worker)
     uint64_t held_before = call->engine->reply_held;
 
     /* Calls that change something have been refused (execute_disks_allow), or have begun before the log was in error. */
-    call->keeps_expired = !(call->command->flags & COMMAND_WRITE) && expiry_is_suspended(call->engine);
+    call->keeps_expired = !(call->command->flags & COMMAND_WRITE) && expiry_is_paused(call->engine);
     set_init(&set, call->key_count);
     for (int i = 0; i < call->key_count && !exclusive; i++)
         set_add(&set, call->partitions, call->keys[i].hash);

@@ -136,7 +136,7 @@ static void expire_keys(struct worker *worker)
 void expiry_tick(struct worker *worker)
 {
     struct engine *engine = worker->engine;
-    bool expires = engine->active_expire && !expiry_is_suspended(engine);
+    bool expires = engine->active_expire && !expiry_is_paused(engine);
 
     if (engine->tier != NULL)
         tier_set_expiry(engine->tier, expires);

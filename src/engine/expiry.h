@@ -18,6 +18,12 @@ static inline bool expiry_is_suspended(const struct engine *engine)
     return aof != NULL && __builtin_expect(aof_error(aof) != STATUS_OK, 0);
 }
 
+/* The same for expiry alone, which CLIENT PAUSE suspends, too: a paused data set does not change. */
+static inline bool expiry_is_paused(const struct engine *engine)
+{
+    return expiry_is_suspended(engine) || __builtin_expect(engine->pause_until_ms != 0, 0);
+}
+
 /* Removes up to EXPIRY_FIELDS_A_STEP dead fields of a hash, logged as an HDEL. A hash with no field alive is deleted. Returns the number
  * of fields removed. The key's partition is locked, and the hash is not held. */
 size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, uint64_t hash, uint32_t handle, int64_t now_ms);

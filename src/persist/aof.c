@@ -58,6 +58,25 @@ static void find_old_style_log(struct aof *aof)
     mem_free(dir);
 }
 
+/* Redis moves a log from before Redis 7 in two steps: the manifest names it as the only file, then it is renamed into the directory. If
+ * that was interrupted between them the manifest is dropped from memory here, and the move begins again. */
+static void resume_interrupted_move(struct aof *aof)
+{
+    struct aof_manifest begun = aof->manifest;
+    struct stat info;
+
+    if (begun.count != 1 || begun.files[0].type != AOF_FILE_BASE || strcmp(begun.files[0].name, aof->name) != 0)
+        return;
+    if (fstatat(aof->dir_fd, aof->name, &info, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
+        return;
+    aof_manifest_init(&aof->manifest);
+    find_old_style_log(aof);
+    if (aof->adopted != NULL)
+        aof_manifest_release(&begun);
+    else
+        aof->manifest = begun;
+}
+
 /* Whether a file is one of the log's that does not exist without a manifest that names it. An empty increment may: a server was killed
  * between creating and naming it. */
 static bool is_orphan(const struct aof *aof, const char *name)
@@ -169,6 +188,8 @@ enum status aof_open(const struct aof_options *options, struct aof **result, str
         status = refuse_orphans(aof, message);
     if (status == STATUS_OK && aof->manifest.count == 0)
         find_old_style_log(aof);
+    else if (status == STATUS_OK)
+        resume_interrupted_move(aof);
     if (status != STATUS_OK) {
         aof_destroy(aof);
         return status;

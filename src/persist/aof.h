@@ -51,7 +51,8 @@ struct aof_options {
     int64_t tick_us;            /* for tests: instead of the second between syncs and between retries; 0: a second */
 };
 
-/* Reads the manifest. If there is none the log is empty, but an appendonly.aof from before Redis 7 next to the directory is adopted; and
+/* Reads the manifest. If there is none the log is empty, but an appendonly.aof from before Redis 7 next to the directory is adopted (also
+ * where Redis has begun to move it, and the manifest names only a file that is not yet there); and
  * files of the log without a manifest, or `<dir>.incomplete` of an interrupted backup or restore, are an error. Creates nothing yet.
  * STATUS_LOCKED: another process has the log open. `message` is set unless STATUS_OK is returned. */
 enum status aof_open(const struct aof_options *options, struct aof **aof, struct message *message);

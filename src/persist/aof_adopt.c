@@ -1,8 +1,9 @@
 /* A base from elsewhere: a dump, or a log from before Redis 7.
  *
  * It is linked into the log's directory, then the manifest names it together with the first increment, and only then an old log's own
- * name is removed. Until there is a manifest the file is found where it was; from then on the log is complete. The name in the directory
- * is not one that a base has otherwise: without a manifest such a file would be taken for the remains of a lost log.
+ * name is removed. Until there is a manifest the file is found where it was; from then on the log is complete. In the directory an old log
+ * keeps its name, as with Redis, unless that is taken. No name is one that a base has otherwise: without a manifest such a file would be
+ * taken for the remains of a lost log.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -81,6 +82,14 @@ static enum status link_or_copy(struct aof *aof, int fd, const char *name)
     return status;
 }
 
+/* The base's name in the directory; the first choice has seq 0. */
+static char *base_name(const struct aof *aof, uint64_t seq, bool is_rdb)
+{
+    if (seq == 0)
+        return mem_string(bytes_of_string(aof->name));
+    return aof_name_format(is_rdb ? ".imported.%" PRIu64 ".rdb" : ".imported.%" PRIu64 ".aof", aof->name, seq);
+}
+
 enum status aof_adopt_begin(struct aof *aof, struct message *message)
 {
     int fd = open(aof->adopted, O_RDONLY | O_CLOEXEC);
@@ -93,11 +102,11 @@ enum status aof_adopt_begin(struct aof *aof, struct message *message)
         goto out;
     }
     is_rdb = !aof->adopted_moves && pread(fd, head, sizeof(head), 0) == sizeof(head) && rdb_is_one(bytes_of(head, sizeof(head)));
-    for (uint64_t seq = 1;; seq++) {
-        name = aof_name_format(is_rdb ? ".imported.%" PRIu64 ".rdb" : ".imported.%" PRIu64 ".aof", aof->name, seq);
+    for (uint64_t seq = aof->adopted_moves ? 0 : 1;; seq++) {
+        name = base_name(aof, seq, is_rdb);
         status = link_or_copy(aof, fd, name);
         if (status == STATUS_OK)
-            aof_manifest_add(&aof->manifest, bytes_of_string(name), seq, AOF_FILE_BASE);
+            aof_manifest_add(&aof->manifest, bytes_of_string(name), seq > 0 ? seq : 1, AOF_FILE_BASE);
         if (status != STATUS_LOCKED)
             break;
         mem_free(name);

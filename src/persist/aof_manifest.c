@@ -150,6 +150,9 @@ static bool take_word(struct bytes *line, struct buffer *word, bool *bad)
     return true;
 }
 
+/* The errors begin as those of Redis do in its log, which people search for. */
+#define INVALID_FORMAT "Invalid AOF manifest file format"
+
 static const char *parse_line(struct aof_manifest *manifest, struct bytes line, struct buffer *name, struct buffer *word)
 {
     int64_t seq = 0, valid_size = -1, number;
@@ -164,7 +167,7 @@ static const char *parse_line(struct aof_manifest *manifest, struct bytes line, 
         buffer_init(word);
         if (!take_word(&line, word, &bad)) {
             buffer_release(&key);
-            return bad ? "unbalanced quotes" : "a key without a value";
+            return bad ? INVALID_FORMAT ", unbalanced quotes" : INVALID_FORMAT ", a key without a value";
         }
         text = buffer_bytes(word);
         if (bytes_is(buffer_bytes(&key), "file")) {
@@ -179,30 +182,30 @@ static const char *parse_line(struct aof_manifest *manifest, struct bytes line, 
         } else if (bytes_is(buffer_bytes(&key), "validsize")) {
             if (!text_to_int(text, &number) || number < 0) {
                 buffer_release(&key);
-                return "validsize is not a size";
+                return INVALID_FORMAT ", validsize is not a size";
             }
             valid_size = number;
         }
         buffer_release(&key);
     }
     if (bad)
-        return "unbalanced quotes";
+        return INVALID_FORMAT ", unbalanced quotes";
     if (!has_name || name->size == 0)
-        return "no file name";
+        return INVALID_FORMAT ", no file name";
     if (memchr(name->data, '/', name->size) != NULL || memchr(name->data, 0, name->size) != NULL
         || bytes_is(buffer_bytes(name), ".") || bytes_is(buffer_bytes(name), ".."))
-        return "a file name must be a plain name, not a path";
+        return INVALID_FORMAT ", a file name must be a plain name, not a path";
     if (seq <= 0)
-        return "no valid seq";
+        return INVALID_FORMAT ", no valid seq";
     if (type != AOF_FILE_BASE && type != AOF_FILE_HISTORY && type != AOF_FILE_INCREMENT)
-        return "the type is none of b, h and i";
+        return "Unknown AOF file type";
     if (type == AOF_FILE_BASE && aof_manifest_base(manifest) != NULL)
-        return "a second base";
+        return "Found duplicate base file information";
     if (type == AOF_FILE_INCREMENT && (uint64_t)seq <= aof_manifest_last_seq(manifest))
-        return "seq does not ascend";
+        return "Found a non-monotonic sequence number";
     for (int i = 0; i < manifest->count; i++)
         if (bytes_equal(bytes_of_string(manifest->files[i].name), buffer_bytes(name)))
-            return "a file that was named before";
+            return INVALID_FORMAT ", a file that was named before";
     aof_manifest_add(manifest, buffer_bytes(name), (uint64_t)seq, (enum aof_file_type)type);
     if (valid_size >= 0)
         manifest->files[manifest->count - 1].valid_size = (uint64_t)valid_size;
@@ -224,13 +227,13 @@ enum status aof_manifest_parse(struct aof_manifest *manifest, struct bytes text,
 
         number++;
         if (end == NULL) {
-            error = "it ends in the middle of a line";
+            error = INVALID_FORMAT ", it ends in the middle of a line";
             break;
         }
         line = bytes_of(text.data, (size_t)(end - text.data));
         text = bytes_of(end + 1, text.size - line.size - 1);
         if (line.size > LINE_SIZE_MAX)
-            error = "the line is too long";
+            error = "The AOF manifest file contains too long line";
         else if (line.size > 0 && line.data[0] == '#')
             continue;
         else
@@ -239,7 +242,7 @@ enum status aof_manifest_parse(struct aof_manifest *manifest, struct bytes text,
     buffer_release(&name);
     buffer_release(&word);
     if (error == NULL && manifest->count == 0)
-        error = "it names no file";
+        error = "Found an empty AOF manifest";
     if (error == NULL)
         return STATUS_OK;
     message_set(message, "Bad AOF manifest, line %d: %s", number, error);

@@ -1,6 +1,7 @@
 /* AOF name: the names of the log's files, all of which begin with appendfilename.
  *
  *   <name>.manifest    <name>.<n>.incr.aof    <name>.<us>.base.image    <name>.imported.<n>.rdb, .aof
+ *   <name>: a log from before Redis 7, until the first checkpoint
  */
 #ifndef KELVIN_PERSIST_AOF_NAME_H
 #define KELVIN_PERSIST_AOF_NAME_H

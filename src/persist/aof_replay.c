@@ -639,7 +639,7 @@ static enum status read_sizes(const struct aof_replay *replay, uint64_t *sizes, 
         if (!is_played(file))
             continue;
         if (fstatat(replay->dir_fd, file->name, &info, 0) != 0 || !S_ISREG(info.st_mode)) {
-            message_set(message, "The AOF manifest names %s, which can't be read: %s", file->name,
+            message_set(message, "The AOF file %s that the manifest names can't be read: %s", file->name,
                 errno == 0 ? "it is not a file" : strerror(errno));
             return errno == 0 ? STATUS_CORRUPT : status_of_errno(errno);
         }

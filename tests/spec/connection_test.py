@@ -169,6 +169,16 @@ class ClientCommandTest(PairCase):
         """)
         self.assertEqual(self.c.must("CLIENT", "LIST", "TYPE", "pubsub"), b"")
 
+    def test_the_last_command_may_have_been_refused(self):
+        for line in ("GET x", "NOSUCH a", "GET", "CLIENT NOSUCH", "CONFIG GET", "MULTI", "SET a b", "LPUSH a", "EXEC", "EVAL return(redis.call('get','x')) 0",
+                     "OBJECT", "SUBSCRIBE c"):
+            seen = []
+            for watcher, client in zip((self.c, self.r), self.clients()):
+                identity = client.must("CLIENT", "ID")
+                client.call(*line.split())
+                seen.append(fields(watcher.must("CLIENT", "LIST", "ID", identity).strip())["cmd"])
+            self.assertEqual(*seen, line)
+
     def test_kill(self):
         self.both("""
             CLIENT KILL 1.2.3.4:5

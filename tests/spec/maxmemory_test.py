@@ -1,5 +1,6 @@
 """maxmemory without a second tier: the policies work as in Redis."""
 import os
+import random
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -57,6 +58,19 @@ class MaxmemoryTest(ServerCase):
             self.assertTrue(1000 < size < 15000, (policy, size))
             # A few more may have been evicted between the two commands.
             self.assertAlmostEqual(int(self.server.info("stats")["evicted_keys"]) - evicted, 20000 - size, delta=300, msg=policy)
+            self.assertLessEqual(int(self.server.info("memory")["used_memory"]), limit * 1.05)
+
+    def test_small_keys_are_evicted_without_an_error(self):
+        """What they free is spread over blocks of memory that hold thousands of keys."""
+        for policy in ("allkeys-lru", "volatile-lru"):
+            self.c.must("FLUSHALL")
+            self.c.must("CONFIG", "SET", "maxmemory", 0)
+            limit = self.limit(policy, 2 << 20)
+            random.seed(1)
+            for _ in range(100):
+                replies = self.c.pipeline(["SETEX", "k%d" % random.randrange(1 << 60), 10000, "x" * 10] for _ in range(500))
+                self.assertEqual({reply for reply in replies if reply != OK}, set(), policy)
+            self.assertGreater(self.c.must("DBSIZE"), 10000)
             self.assertLessEqual(int(self.server.info("memory")["used_memory"]), limit * 1.05)
 
     def test_volatile_policies_evict_only_keys_with_a_time_to_live(self):

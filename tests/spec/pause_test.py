@@ -1,6 +1,8 @@
 """CLIENT PAUSE: the commands that it delays, and where the paused clients are shown. Redis' own tests wait for blocked_clients."""
 import os
+import re
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, main                                                             # noqa: E402
@@ -141,6 +143,28 @@ class PauseTest(PairCase):
             self.assertEqual([one.receive() for _ in range(4)], [OK] * 4)
             self.assertEqual(two.receive(), OK)
             self.wait(watcher, 0)
+        self.each(scenario)
+
+    def test_nothing_expires_meanwhile(self):
+        def expired(client):
+            return int(re.search(rb"expired_keys:(\d+)", client.must("INFO", "stats"))[1])
+
+        def scenario(watcher, client, other):
+            watcher.must("SET", "forever", "v")
+            before = expired(watcher)
+            watcher.must("MULTI")
+            watcher.must("SET", "a", "v", "PX", 10)
+            watcher.must("SET", "b", "v", "PX", 10)
+            watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
+            watcher.must("EXEC")
+            until(lambda: client.must("MGET", "a", "b") == [None, None], WAIT_S, "that both have expired")
+            time.sleep(0.5)             # cycles of the active expiry, which are what has to do nothing
+            self.assertEqual(expired(watcher), before)
+            self.assertEqual(watcher.must("DBSIZE"), 3)
+            watcher.must("CLIENT", "UNPAUSE")
+            self.assertEqual(watcher.must("GET", "a"), None)
+            until(lambda: expired(watcher) == before + 2, WAIT_S, "that both are deleted")
+            watcher.must("FLUSHALL")
         self.each(scenario)
 
 

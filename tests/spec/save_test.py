@@ -115,7 +115,6 @@ class RepliesTest(PairCase):
             BGREWRITEAOF x
             SHUTDOWN foo
             COMMAND INFO save bgsave lastsave bgrewriteaof shutdown
-            COMMAND GETKEYS SAVE
             CONFIG SET dbfilename a/b
             CONFIG SET save "1"
             CONFIG SET save "1 -1"

@@ -617,7 +617,7 @@ static void a_log_of_before_redis_7_is_adopted(void **state)
     assert_false(outside_exists(&bench, "appendonly.aof"));
     aof_append(bench.aof, 0, words, 1);
     text = file_get(&bench, MANIFEST);
-    assert_string_equal(text.data, "file appendonly.aof.imported.1.aof seq 1 type b\nfile " INCR1 " seq 1 type i\n");
+    assert_string_equal(text.data, "file appendonly.aof seq 1 type b\nfile " INCR1 " seq 1 type i\n");
     buffer_release(&text);
     assert_int_equal(bench_replay(&bench), STATUS_OK);
     replayed_is(&bench, "a\nb\nSELECT 0\nSELECT 0\nc\n");
@@ -626,6 +626,43 @@ static void a_log_of_before_redis_7_is_adopted(void **state)
     outside_put(&bench, "appendonly.aof", "*1\r\n$1\r\nx\r\n");
     assert_int_equal(bench_replay(&bench), STATUS_OK);
     replayed_is(&bench, "a\nb\nSELECT 0\nSELECT 0\nc\n");
+    assert_true(outside_exists(&bench, "appendonly.aof"));
+    bench_release(&bench);
+}
+
+static void a_move_that_redis_has_begun_is_completed(void **state)
+{
+    struct bench bench;
+    struct buffer text;
+
+    bench_init(&bench);
+    outside_put(&bench, "appendonly.aof", "*1\r\n$1\r\na\r\n");
+    file_put_string(&bench, MANIFEST, "file appendonly.aof seq 1 type b\n");
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    replayed_is(&bench, "a\n");
+    assert_int_equal(aof_start(bench.aof, &bench.message), STATUS_OK);
+    assert_false(outside_exists(&bench, "appendonly.aof"));
+    text = file_get(&bench, MANIFEST);
+    assert_string_equal(text.data, "file appendonly.aof seq 1 type b\nfile " INCR1 " seq 1 type i\n");
+    buffer_release(&text);
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    replayed_is(&bench, "a\nSELECT 0\n");
+    bench_release(&bench);
+}
+
+static void a_move_is_not_repeated_when_the_file_has_arrived_or_is_nowhere(void **state)
+{
+    struct bench bench;
+
+    bench_init(&bench);
+    file_put_string(&bench, MANIFEST, "file appendonly.aof seq 1 type b\n");
+    assert_int_not_equal(bench_replay(&bench), STATUS_OK);
+    assert_non_null(strstr(bench.message.text, "appendonly.aof that the manifest names can't be read"));
+    outside_put(&bench, "appendonly.aof", "*1\r\n$1\r\nx\r\n");
+    file_put_string(&bench, "appendonly.aof", "*1\r\n$1\r\na\r\n");
+    assert_int_equal(bench_replay(&bench), STATUS_OK);
+    replayed_is(&bench, "a\n");
+    assert_int_equal(aof_start(bench.aof, &bench.message), STATUS_OK);
     assert_true(outside_exists(&bench, "appendonly.aof"));
     bench_release(&bench);
 }
@@ -1360,6 +1397,8 @@ int main(void)
         cmocka_unit_test(an_empty_base_of_redis_is_accepted_a_full_one_is_not),
         cmocka_unit_test(an_rdb_is_imported_and_commands_after_it_are_run),
         cmocka_unit_test(a_log_of_before_redis_7_is_adopted),
+        cmocka_unit_test(a_move_that_redis_has_begun_is_completed),
+        cmocka_unit_test(a_move_is_not_repeated_when_the_file_has_arrived_or_is_nowhere),
         cmocka_unit_test(a_dump_is_adopted_and_stays_where_it_is),
         cmocka_unit_test(a_kill_while_a_base_is_adopted_loses_nothing),
         cmocka_unit_test(a_disk_that_fails_while_a_base_is_adopted_loses_nothing),

@@ -1,7 +1,10 @@
 #include "acl/selector.h"
 
+#include "base/compiler.h"
 #include "base/mem.h"
 #include "base/text.h"
+
+enum { PATTERN_HEAD = 8 };
 
 void selector_init(struct selector *selector, const struct command_table *commands, bool all_channels)
 {
@@ -72,13 +75,24 @@ bool selector_allows_all(const struct selector *selector, const struct command_t
     return true;
 }
 
+static void finish_pattern(struct pattern *pattern)
+{
+    char head[PATTERN_HEAD] = { 0 }, mask[PATTERN_HEAD] = { 0 };
+    size_t size = 0;
+
+    while (size < sizeof(head) && size < pattern->text.size && strchr("*?[\\", pattern->text.data[size]) == NULL) {
+        head[size] = pattern->text.data[size];
+        mask[size++] = (char)0xff;
+    }
+    memcpy(&pattern->head, head, sizeof(head));
+    memcpy(&pattern->head_mask, mask, sizeof(mask));
+    pattern->is_head = pattern->form == PATTERN_PREFIX && size == pattern->text.size - 1;
+}
+
 static void finish_patterns(struct pattern_list *list)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        struct bytes text = list->items[i].text;
-
-        list->items[i].first = text.size > 0 && strchr("*?[\\", text.data[0]) == NULL ? text.data[0] : 0;
-    }
+    for (size_t i = 0; i < list->count; i++)
+        finish_pattern(&list->items[i]);
 }
 
 void selector_finish(struct selector *selector)
@@ -90,9 +104,15 @@ void selector_finish(struct selector *selector)
 static inline bool pattern_matches(const struct pattern *pattern, struct bytes text)
 {
     size_t size = pattern->text.size;
+    uint64_t head;
 
-    if (pattern->first != 0 && (text.size == 0 || text.data[0] != pattern->first))
-        return false;
+    if (LIKELY(text.size >= PATTERN_HEAD)) {
+        memcpy(&head, text.data, sizeof(head));
+        if ((head ^ pattern->head) & pattern->head_mask)
+            return false;
+        if (pattern->is_head)
+            return true;
+    }
 
     switch ((enum pattern_form)pattern->form) {
     case PATTERN_LITERAL:

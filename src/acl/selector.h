@@ -22,7 +22,9 @@ struct pattern {
     struct bytes text;          /* owned, followed by a NUL */
     uint8_t flags;              /* enum pattern_flag; of a channel: both */
     uint8_t form;
-    char first;                 /* all texts that match begin with it; 0: they differ. Set by selector_finish */
+    bool is_head;               /* a PATTERN_PREFIX that is all in `head` */
+    uint64_t head, head_mask;   /* how each text of 8 bytes or more that matches begins; the mask has the bytes that are certain. Set, like
+                                 * is_head, by selector_finish */
 };
 
 struct pattern_list {

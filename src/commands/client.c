@@ -4,6 +4,7 @@
 #include "commands/client_name.h"
 #include "commands/handlers.h"
 #include "engine/blocking.h"
+#include "engine/barrier.h"
 #include "engine/engine.h"
 
 void client_id_command(struct call *call)
@@ -108,13 +109,18 @@ static void reply_too_many(struct call *call)
         call->args[1].data);
 }
 
-/* An active pause may be made longer and stricter, but not shorter or weaker. */
+/* An active pause may be made longer and stricter, but not shorter or weaker. The command is exclusive: when it replies nothing that the pause
+ * concerns is still running. */
 void client_pause_command(struct call *call)
 {
     struct engine *engine = call->engine;
     int64_t now_ms = call->turn->now_ms, timeout_ms, until = engine->pause_until_ms;
     bool writes_only = false;
 
+    if (barrier_is_passed(call)) {
+        reply_ok(call->reply);
+        return;
+    }
     if (call->arg_count > 4) {
         reply_too_many(call);
         return;
@@ -139,7 +145,7 @@ void client_pause_command(struct call *call)
     engine->pause_writes_only = writes_only && (until <= now_ms || engine->pause_writes_only);
     if (timeout_ms > 0 && now_ms + timeout_ms > until)
         engine->pause_until_ms = now_ms + timeout_ms;
-    reply_ok(call->reply);
+    barrier_wait(call);
 }
 
 void client_unpause_command(struct call *call)

@@ -161,8 +161,6 @@ static void log_denied(struct call *call, enum acl_verdict verdict, int argument
 static __attribute__((noinline)) bool deny(struct call *call, const struct acl_request *request, enum acl_verdict verdict, int argument,
     enum access_context context)
 {
-    if (context == ACCESS_TOP)
-        call->client->last_command = call->command;     /* the log shows the client with it, as in Redis */
     log_denied(call, verdict, argument, context);
     reply_denied(call, request, verdict, argument, context);
     if (context != ACCESS_TOP)
@@ -206,6 +204,23 @@ bool access_reads_every_key(struct call *call)
         return true;
     request = request_of(call);
     return acl_rules_read_every_key(acl_user_rules(call->client->user), &request);
+}
+
+bool access_allows_arguments(struct call *call, int first)
+{
+    int count = call->arg_count - first, argument;
+    struct acl_request request = { .command = call->command, .args = call->args, .arg_count = call->arg_count, .key_count = count };
+    struct call_key *keys;
+    enum acl_verdict verdict;
+
+    if (!access_is_limited(call->client))
+        return true;
+    keys = arena_alloc(call->arena, (size_t)count * sizeof(*keys));
+    for (int i = 0; i < count; i++)
+        keys[i] = (struct call_key){ .arg = first + i, .flags = KEY_RO };
+    request.keys = keys;
+    verdict = acl_check(acl_user_rules(call->client->user), &request, &argument);
+    return verdict == ACL_ALLOWED || deny(call, &request, verdict, argument, ACCESS_TOP);
 }
 
 static bool may_hear(void *context, enum topic_kind kind, struct bytes name)

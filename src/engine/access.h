@@ -30,6 +30,10 @@ bool access_would_allow(struct call *call);
 /* In a handler, for keys that the arguments do not name (SORT's BY and GET). */
 bool access_reads_every_key(struct call *call);
 
+/* In a handler, for arguments from `first` on that are keys although the command's row does not say so, as the executor must not load them
+ * (TIER WHERE, TIER DEMOTE). Only whether they are there is looked at. False: the error was replied and logged. */
+bool access_allows_arguments(struct call *call, int first);
+
 /* Makes a client act as a user. The user is held; the client's earlier one is released. On the client's worker. NULL: it has none any more. */
 void access_set_user(struct client *client, struct acl_user *user);
 /* A new connection: it acts as the default user, and is authenticated if that needs no password. */

@@ -356,6 +356,12 @@ static enum run_result end_queued(struct call *call, struct worker *worker)
     return end_done(call, worker, false);
 }
 
+/* After MULTI: it runs with EXEC. */
+static inline bool is_queued(const struct call *call)
+{
+    return call->client->flags & CLIENT_MULTI && !(call->command->flags & COMMAND_NOT_QUEUED);
+}
+
 enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)
 {
     struct engine *engine = worker->engine;
@@ -384,12 +390,14 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         bool is_known = find_command(&call);
 
         client->last_command = call.command;            /* one that is refused, too: ACL LOG has it */
-        if (!is_known || !is_allowed(&call))
+        if (!is_known)
             return end_refused(&call);
-        if (UNLIKELY(client->flags & CLIENT_MULTI) && !(call.command->flags & COMMAND_NOT_QUEUED))
-            return end_queued(&call, worker);
-        if (call.command->keys != NULL && LIKELY(call.keys == NULL))
+        if (call.command->keys != NULL && LIKELY(!is_queued(&call)))
             find_keys(&call, worker);
+        if (!is_allowed(&call))
+            return end_refused(&call);
+        if (UNLIKELY(is_queued(&call)))
+            return end_queued(&call, worker);
         attempt = try_to_run(&call, worker);
     }
     if (attempt == PARKED)

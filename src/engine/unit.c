@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/access.h"
 #include "engine/blocking.h"
 #include "engine/delivery.h"
 #include "engine/event.h"
@@ -328,6 +329,14 @@ static bool must_not_write(const struct unit *unit)
     return atomic_load_explicit(&unit->worker->engine->frozen, memory_order_relaxed) && unit_may_write(unit);
 }
 
+/* What was checked before the unit waited for its partitions may be different now: a pause has begun, the rules of its user have changed. */
+static bool must_start_again(const struct unit *unit, struct call *call, bool has_waited)
+{
+    if (must_not_write(unit) || execute_is_paused(call, unit_may_write(unit) ? COMMAND_WRITE : 0))
+        return true;
+    return has_waited && call->client->checks_acl && !access_would_allow(call);
+}
+
 /* The request runs again from the top when the cron resumes it. */
 static enum run_result put_off(struct unit *unit, struct call *call, struct worker *worker)
 {
@@ -352,10 +361,12 @@ static enum run_result go_on(struct unit *unit, struct call *call, struct worker
 {
     for (;;) {
         if (unit->fiber == NULL) {
+            bool has_waited = unit->wait == UNIT_WAITS_FOR_OWNERS;
+
             if (unit->wait == UNIT_RUNS && !claim(unit, worker))
                 return RUN_PARKED;
             unit_take_partitions(unit);
-            if (must_not_write(unit))
+            if (must_start_again(unit, call, has_waited))
                 return put_off(unit, call, worker);
             unit->client->flags |= CLIENT_NO_BLOCKING;
             hold_pushes(unit, call);

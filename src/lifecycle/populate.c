@@ -96,7 +96,7 @@ void populate_run(struct populate *populate, struct engine *engine)
     struct buffer name = { 0 }, value = { 0 };
     size_t unlooked = 0;
 
-    for (uint64_t i = 0; i < populate->count && populate->status == STATUS_OK; i++) {
+    for (uint64_t i = 0; i < populate->count && populate->status == STATUS_OK && !job_must_end(engine); i++) {
         name.size = 0;
         buffer_append_bytes(&name, buffer_bytes(&populate->prefix));
         buffer_append_format(&name, ":%" PRIu64, i);

@@ -132,7 +132,7 @@ static void on_knock(uv_poll_t *poll, int status, int events)
         if (fd < 0) {
             if (is_shortage(errno))
                 pause_accepting(listener, errno);
-            else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED && !listening->retired)
+            else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED && errno != EINVAL)     /* EINVAL: sockets_retire */
                 log_write(engine->log, LOG_LEVEL_WARNING, "Accepting client connection: %s", strerror(errno));
             return;
         }

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "commands/admin.h"
+#include "engine/access.h"
 #include "engine/engine.h"
 #include "lifecycle/backups.h"
 #include "server/info_rows.h"
@@ -123,6 +124,8 @@ static void tier_demote_command(struct call *call)
         reply_errorf(call, "ERR the cold tier is disabled (tier-enabled no)");
         return;
     }
+    if (!access_allows_arguments(call, 2))
+        return;
     done = job_of(call, run_demote);
     if (done == NULL)
         return;
@@ -156,8 +159,11 @@ static void run_where(struct job *base, struct engine *engine)
 
 static void tier_where_command(struct call *call)
 {
-    const struct tier_job *done = job_of(call, run_where);
+    const struct tier_job *done;
 
+    if (!access_allows_arguments(call, 2))
+        return;
+    done = job_of(call, run_where);
     if (done == NULL)
         return;
     if (done->place == TIER_UNREADABLE)

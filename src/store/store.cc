@@ -126,10 +126,38 @@ void store_set_message(struct message *message, const std::string &sentence)
 /* LevelDB's destructor waits for the work that it has scheduled, so work that is held must be released first. It then ends at once. */
 static void db_close(struct store *store)
 {
+    leveldb::DB *db = store->db.get();
+
     if (store->overlay != nullptr)
         store->overlay->release_work();
+    store->env->open_gate(db);
     store->db.reset();
+    store->env->remove_gate(db);
     store->overlay.reset();
+}
+
+/* Whether a level has so much data that LevelDB moves some of it to the next one. The limits are those of LevelDB (it has no option for them); the
+ * sizes in its statistics are in MiB, rounded. */
+static bool merge_is_due(leveldb::DB *db)
+{
+    enum { TABLES_OF_LEVEL_0 = 4, MIB_OF_LEVEL_1 = 10, GROWTH = 10, LEVEL_LAST = 6 };
+    std::string text;
+    double limit = MIB_OF_LEVEL_1;
+
+    if (db->GetProperty("leveldb.num-files-at-level0", &text) && atoi(text.c_str()) >= TABLES_OF_LEVEL_0)
+        return true;
+    if (!db->GetProperty("leveldb.stats", &text))
+        return true;
+    for (int level = 1; level < LEVEL_LAST; level++, limit *= GROWTH) {
+        std::string mark = "\n  " + std::to_string(level) + " ";
+        size_t at = text.find(mark);
+        int tables;
+        double mib;
+
+        if (at != std::string::npos && sscanf(text.c_str() + at + mark.size(), "%d %lf", &tables, &mib) == 2 && mib >= limit)
+            return true;
+    }
+    return false;
 }
 
 store::~store()
@@ -199,8 +227,10 @@ static enum status db_open(struct store *store, bool create, struct message *mes
     store->db.reset(db);
     if (status.ok())
         status = store->env->directory_status(store->dir);      /* LevelDB does not notice every failure */
-    if (status.ok())
+    if (status.ok()) {
+        store->env->set_gate(db, store->dir, [db] { return merge_is_due(db); });
         return STATUS_OK;
+    }
     store->db.reset();
     return report_error(store, status, "can't be opened", message);
 }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -83,7 +84,14 @@ struct store_env final : public leveldb::EnvWrapper {
     /* Background work waits while it is held: for a store that is only read, and closed soon. */
     void hold_work();
     void release_work();
-    bool has_work();                                        /* background work is running or scheduled. Any thread */
+    bool has_work();                                        /* background work is running, or will run soon. Any thread */
+    /* A gate for the background work of one LevelDB. It schedules compactions because of reads, too: they move nothing that has to be moved, and
+     * write more than the reads have read. With a gate, work runs only if a log was begun (so there is a memtable to write), if it is
+     * due, or while the gate is open. `is_due` is called on the background thread, without locks. `db` is known by its address. */
+    void set_gate(void *db, const std::string &directory, std::function<bool()> is_due);
+    void open_gate(void *db);                               /* nests; nothing if there is no gate */
+    void close_gate(void *db);
+    void remove_gate(void *db);                             /* after `db` was closed */
     void on_thread(void (*started)(void *context, const char *name), void *context);
     void hold_removal();
     void release_removal();
@@ -98,6 +106,8 @@ private:
     void start_thread();
     static void *thread_main(void *env);
     void run_work();
+    bool may_run(std::unique_lock<std::mutex> *lock, void (*function)(void *), void *db);
+    void note_new_log(const std::string &path);
 
     struct log_content {
         uint64_t size = 0;
@@ -117,6 +127,16 @@ private:
     std::deque<std::pair<void (*)(void *), void *>> work;
     pthread_t thread {};
     bool is_running = false, is_ending = false, work_waits = false, is_working = false;
+
+    struct gate {
+        std::string directory;
+        std::function<bool()> is_due;
+        int open_count = 0;
+        bool has_new_log = false;                           /* since its work last ran */
+        void (*held)(void *) = nullptr;                     /* the work that waits at the gate: LevelDB schedules one at a time */
+    };
+    void release_held(void *db, struct gate *its_gate);
+    std::map<void *, struct gate> gates;
 };
 
 #endif

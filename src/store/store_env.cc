@@ -145,6 +145,8 @@ Status store_env::NewWritableFile(const std::string &path, leveldb::WritableFile
         being_written.insert(path);
     }
     *file = file_writer(this, path, fd, std::move(parent));
+    if (file_is_log(path))
+        note_new_log(path);
     return Status::OK();
 }
 
@@ -485,6 +487,70 @@ bool store_env::has_work()
     return is_working || !work.empty();
 }
 
+/* Holds work_mutex. */
+void store_env::release_held(void *db, struct gate *its_gate)
+{
+    if (its_gate->held == nullptr)
+        return;
+    work.emplace_back(its_gate->held, db);
+    its_gate->held = nullptr;
+    work_there.notify_one();
+}
+
+void store_env::set_gate(void *db, const std::string &directory_path, std::function<bool()> is_due)
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+    struct gate &entry = gates[db];
+
+    entry.directory = directory_path;
+    entry.is_due = std::move(is_due);
+}
+
+void store_env::open_gate(void *db)
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+    auto found = gates.find(db);
+
+    if (found == gates.end())
+        return;
+    found->second.open_count++;
+    release_held(db, &found->second);
+}
+
+void store_env::close_gate(void *db)
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+    auto found = gates.find(db);
+
+    if (found == gates.end())
+        return;
+    CHECK(found->second.open_count > 0);
+    found->second.open_count--;
+}
+
+void store_env::remove_gate(void *db)
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+    auto found = gates.find(db);
+
+    if (found == gates.end())
+        return;
+    CHECK(found->second.held == nullptr);
+    gates.erase(found);
+}
+
+void store_env::note_new_log(const std::string &path)
+{
+    std::lock_guard<std::mutex> guard(work_mutex);
+
+    for (auto &entry : gates) {
+        if (entry.second.directory != path_directory(path))
+            continue;
+        entry.second.has_new_log = true;
+        release_held(entry.first, &entry.second);
+    }
+}
+
 void store_env::on_thread(void (*started)(void *context, const char *name), void *context)
 {
     std::lock_guard<std::mutex> guard(work_mutex);
@@ -526,6 +592,30 @@ void *store_env::thread_main(void *env)
     return nullptr;
 }
 
+/* False: the work waits at its gate. Only work changes whether work is due, so it can wait until one of the other reasons comes. */
+bool store_env::may_run(std::unique_lock<std::mutex> *lock, void (*function)(void *), void *db)
+{
+    auto found = gates.find(db);
+    std::function<bool()> is_due;
+    bool due = found == gates.end() || found->second.open_count > 0 || found->second.has_new_log;
+
+    if (!due) {
+        is_due = found->second.is_due;
+        lock->unlock();             /* LevelDB calls Schedule with its mutex held, which `is_due` needs */
+        due = is_due();
+        lock->lock();
+        found = gates.find(db);
+    }
+    if (found == gates.end())
+        return true;
+    if (due || found->second.open_count > 0 || found->second.has_new_log) {
+        found->second.has_new_log = false;
+        return true;
+    }
+    found->second.held = function;
+    return false;
+}
+
 void store_env::run_work()
 {
     std::unique_lock<std::mutex> lock(work_mutex);
@@ -536,6 +626,8 @@ void store_env::run_work()
             return;
         auto [function, argument] = work.front();
         work.pop_front();
+        if (!may_run(&lock, function, argument))
+            continue;
         is_working = true;
         lock.unlock();
         function(argument);

@@ -85,7 +85,7 @@ file_kind kind_of(const std::string &path)
 
     if (name.compare(0, 8, "MANIFEST") == 0)
         return file_kind::MANIFEST;
-    if (name.size() > 4 && name.compare(name.size() - 4, 4, ".log") == 0)
+    if (file_is_log(path))
         return file_kind::LOG;
     return file_kind::OTHER;
 }
@@ -237,6 +237,11 @@ private:
 };
 
 }  // namespace
+
+bool file_is_log(const std::string &path)
+{
+    return path.size() > 4 && path.compare(path.size() - 4, 4, ".log") == 0;
+}
 
 leveldb::SequentialFile *file_reader(struct store_env *env, const std::string &path, int fd)
 {

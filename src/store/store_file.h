@@ -9,6 +9,9 @@
 
 #include "store/store_disk.h"
 
+/* One of LevelDB's logs, by its name. */
+bool file_is_log(const std::string &path);
+
 /* Both own the descriptor from now on. */
 leveldb::SequentialFile *file_reader(struct store_env *env, const std::string &path, int fd);
 leveldb::RandomAccessFile *file_random_reader(struct store_env *env, const std::string &path, int fd);

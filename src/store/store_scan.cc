@@ -264,7 +264,9 @@ enum status store_compact_span(struct store *store, const struct store_span *spa
     pthread_rwlock_unlock(&store->lock);
     if (db == nullptr || !store->is_writable.load())
         return STATUS_CLOSED;
+    store->env->open_gate(db);
     db->CompactRange(&from_key, &until_key);
+    store->env->close_gate(db);
     /* CompactRange returns no status. But after a background error LevelDB refuses all writes, even an empty one. */
     status = db->Write(leveldb::WriteOptions(), &nothing);
     if (status.ok())

@@ -17,6 +17,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON_PACKAGES = ["redis==5.0.8", "rq==1.16.2", "celery==5.4.0", "kombu==5.4.0", "billiard==4.2.0", "vine==5.1.0", "huey==2.5.2", "pytest==8.3.3", "pytest-asyncio==0.23.8", "pytest-timeout==2.3.1", "mock", "psutil", "setuptools<80"]
 
 
+TLS_PORT = 6380
+
+
 def execute(command, cwd=None, limit_s=900, env=None, log=None, check=True):
     """Runs a command; its output goes to the file `log`, or into the error."""
     full = dict(os.environ, **(env or {}))
@@ -84,7 +87,7 @@ class Pytest:
         results = os.path.join(folder, "results.xml")
         if os.path.exists(results):
             os.unlink(results)
-        done = execute([os.path.join(bin_, "python"), "-m", "pytest", "-p", "no:cacheprovider", "-q", "--timeout", "60", "--disable-warnings", "--junitxml", results] + self.arguments,
+        done = execute([os.path.join(bin_, "python"), "-m", "pytest", "-p", "no:cacheprovider", "-q", "--tb=native", "--timeout", "60", "--disable-warnings", "--junitxml", results] + self.arguments,
                        cwd=folder, limit_s=self.limit_s, env={"PATH": bin_ + os.pathsep + os.environ["PATH"]}, check=False)
         print(done.stdout.decode("utf-8", "replace"))
         return read_junit(results)
@@ -180,8 +183,9 @@ class Go:
 class Workload:
     """A program in this folder that uses an application's library and prints `ok NAME` or `FAIL NAME: reason` for each check."""
 
-    def __init__(self, name, prepare, command, limit_s=300, options=None):
-        self.name, self.prepare, self.command, self.limit_s, self.options = name, prepare, command, limit_s, options or {}
+    def __init__(self, name, prepare, command, limit_s=300, options=None, tls=False):
+        """`tls`: the server listens on TLS_PORT, too, and the program finds the certificates in the folder KELVIN_TLS."""
+        self.name, self.prepare, self.command, self.limit_s, self.options, self.tls = name, prepare, command, limit_s, options or {}, tls
 
     def run(self, folder, chill):
         command, env, cwd = self.command(folder)
@@ -248,6 +252,8 @@ ALL = [
     Go("asynq", "github.com/hibiken/asynq", "v0.24.1", [".", "./internal/rdb", "./internal/base"]),
     Go("redigo", "github.com/gomodule/redigo", "v1.8.9", ["./redis"]),
     Workload("celery", python_prepare, python_workload("celery_work.py")),
+    Workload("redis-py-secure", python_prepare, python_workload("secure_work.py"), tls=True),
+    Workload("node-secure", node_prepare, node_workload("secure_work.js"), tls=True),
     Workload("bullmq", node_prepare, node_workload("bullmq_work.js")),
     Workload("node-redis", node_prepare, node_workload("node_redis_work.js")),
     Workload("jedis", java_prepare, java_workload("JedisWork")),

@@ -1,5 +1,7 @@
 """Users whose rules change: while their clients wait in every way in which a client can wait, and while they write with four workers."""
 import os
+import select
+import socket
 import sys
 import threading
 import time
@@ -21,14 +23,7 @@ CHANGES = [
 
 def waits(client):
     """A client that has sent a request and got no reply."""
-    client.socket.settimeout(0.2)
-    try:
-        client.receive()
-    except TimeoutError:
-        return True
-    finally:
-        client.socket.settimeout(60)
-    return False
+    return not select.select([client.socket], [], [], 0.2)[0]
 
 
 class ChangeTest(ServerCase):
@@ -69,6 +64,56 @@ class ChangeTest(ServerCase):
                             client.receive()
                         client.close()
                     caller.close()
+
+    def test_keys_of_tier_commands_are_checked(self):
+        self.c.must("SET", "secret", "x")
+        self.c.must(*USER, "resetkeys", "~own:*")
+        with self.client() as client:
+            client.must("AUTH", "worker", "x")
+            for command in (("TIER", "WHERE", "secret"), ("TIER", "DEMOTE", "own:1", "secret"), ("TIER", "PROMOTE", "secret")):
+                self.assertEqual(client.call(*command), Error(b"NOPERM No permissions to access a key"), command)
+            self.assertEqual(client.call("TIER", "WHERE", "own:1"), None)
+            self.assertEqual(client.call("TIER", "DEMOTE", "own:1"), 0)
+
+    def stalled_migrate(self):
+        """All partitions but one are free; a command that needs all of them waits until MIGRATE gives up."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        self.c.must("FLUSHALL")
+        self.c.must("MSET", "key", "x", "other", "y")
+        client = self.client(timeout=60)
+        client.send(encode(["MIGRATE", "127.0.0.1", str(listener.getsockname()[1]), "key", "0", "1500"]))
+        accepted = listener.accept()[0]
+        self.addCleanup(accepted.close)
+        accepted.recv(1)
+        return client
+
+    def test_a_command_that_waits_for_its_partitions_when_the_rules_change(self):
+        client, migrating = self.worker(), self.stalled_migrate()
+        self.c.send(encode(["ACL", "SETUSER", "worker", "-flushall"]))
+        time.sleep(0.2)
+        client.send(encode(["FLUSHALL"]))
+        self.assertEqual(self.c.receive(), OK)
+        self.assertEqual(client.receive(), Error(b"NOPERM User worker has no permissions to run the 'flushall' command"))
+        self.assertEqual(self.c.must("DBSIZE"), 2)
+        self.assertIsInstance(migrating.receive(), Error)
+
+    def test_nothing_is_written_after_the_reply_to_a_pause(self):
+        for first in ("FLUSHALL", "CLIENT PAUSE"):
+            with self.subTest(first=first):
+                migrating, writer = self.stalled_migrate(), self.client(timeout=60)
+                for command in sorted([["FLUSHALL"], ["CLIENT", "PAUSE", "3000", "WRITE"]], key=lambda words: " ".join(words[:2]) != first):
+                    (writer if command == ["FLUSHALL"] else self.c).send(encode(command))
+                    time.sleep(0.2)
+                self.assertEqual(self.c.receive(), OK)
+                time.sleep(0.2)
+                if waits(writer):
+                    time.sleep(2)
+                    self.assertTrue(waits(writer))
+                    self.c.must("CLIENT", "UNPAUSE")
+                    self.assertEqual(writer.receive(), OK)
+                self.c.must("CLIENT", "UNPAUSE")
+                self.assertIsInstance(migrating.receive(), Error)
 
     def test_clients_that_wait_for_a_key(self):
         for change, expected in CHANGES:

@@ -13,7 +13,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from support.case import PairCase, ServerCase, kelvin_only, main                                    # noqa: E402
 from support.generate import Generator                                                              # noqa: E402
-from support.resp import Closed, Error                                                              # noqa: E402
+from support.resp import Closed, Error, encode                                                              # noqa: E402
 from support.server import REDIS, Server, StartFailed, is_redis, scaled, until                      # noqa: E402
 
 HASH = "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8"       # of "password"
@@ -702,6 +702,60 @@ class ManyAtOnceTest(ServerCase):
         self.c.must("ACL", "DELUSER", "w0", "w1", "w2")
         until(lambda: b"user=w" not in self.c.must("CLIENT", "LIST"))
         self.assertEqual(self.c.must("ACL", "LIST"), [b"user default on nopass sanitize-payload ~* &* +@all"])
+
+
+class ClosedWhileWaitingTest(ServerCase):
+    """A change of users closes clients that wait in all ways, at the worker of the caller as well as at the others."""
+
+    waiting = ("BLPOP list 0", "BLMOVE list other LEFT RIGHT 0", "BZPOPMIN zset 0", "XREAD BLOCK 0 STREAMS stream $", "XREADGROUP GROUP g c BLOCK 0 STREAMS grouped >",
+               "WAIT 3 0", "SUBSCRIBE c", "MONITOR", "CLIENT TRACKING ON", "WATCH list")
+
+    def clients_of(self, user):
+        self.c.must("ACL", "SETUSER", user, "on", "nopass", "+@all", "~*", "&*")
+        found = [self.client() for _ in self.waiting * 2]
+        for client, line in zip(found, self.waiting * 2):
+            client.must("AUTH", user, "")
+            client.send(encode(line.split()))
+        until(lambda: sum(b" cmd=%s" % line.split()[0].lower().encode() in self.c.must("CLIENT", "LIST") for line in self.waiting) == len(self.waiting))
+        return found
+
+    def all_closed(self, clients):
+        for client in clients:
+            with self.assertRaises((Closed, ConnectionError)):
+                while True:
+                    client.receive()
+
+    def test_deluser(self):
+        self.c.must("XGROUP", "CREATE", "grouped", "g", "$", "MKSTREAM")
+        for callers in range(4):
+            clients = self.clients_of("gone")
+            with self.server.client() as caller:
+                self.assertEqual(caller.must("ACL", "DELUSER", "gone"), 1)
+            self.all_closed(clients)
+            clients = self.clients_of("gone")
+            self.c.must("MULTI")
+            self.c.must("ACL", "DELUSER", "gone")
+            self.assertEqual(self.c.must("EXEC"), [1])
+            self.all_closed(clients)
+        self.c.must("RPUSH", "list", "a")
+        self.assertEqual(self.c.must("LRANGE", "list", 0, -1), [b"a"])
+
+    def test_clients_that_wait_and_lose_a_channel(self):
+        self.c.must("ACL", "SETUSER", "deaf", "on", "nopass", "+@all", "~*", "&*")
+        clients = [self.client() for _ in range(8)]
+        for client in clients:
+            client.must("AUTH", "deaf", "")
+            client.must("HELLO", 3)
+            client.must("SUBSCRIBE", "c")
+            client.send(encode(("BLPOP", "list", "0")))
+        until(lambda: self.c.must("CLIENT", "LIST").count(b" cmd=blpop ") == 8)
+        self.c.must("ACL", "SETUSER", "deaf", "resetchannels")
+        self.all_closed(clients)
+
+
+@kelvin_only
+class ClosedWhileWaitingAtWorkersTest(ClosedWhileWaitingTest):
+    options = {"io-threads": "4"}
 
 
 @kelvin_only

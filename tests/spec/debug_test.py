@@ -306,6 +306,18 @@ class ReloadTest(unittest.TestCase):
                     self.assertEqual(server.process.wait(20), -ends_by)
 
 
+@kelvin_only
+class ShutdownTest(unittest.TestCase):
+    def test_a_populate_without_end(self):
+        server = Server()
+        self.addCleanup(server.discard)
+        with server.client() as client:
+            client.send(encode(["DEBUG", "POPULATE", str(10 ** 12), "key", "10"]))
+            with server.client() as other:
+                until(lambda: other.must("DBSIZE") > 0, 20, "the first key")
+            self.assertEqual(server.terminate(30), 0)
+
+
 class SameAsRedisTest(PairCase):
     def test_a_reload_keeps_values_and_their_ttl(self):
         self.both("""

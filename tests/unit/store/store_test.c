@@ -708,6 +708,25 @@ static void readers_continue_during_writes_and_reopenings(void **state)
     box_verify(box, box->store, STATUS_OK);
 }
 
+/* LevelDB counts the reads that look into several tables, and merges such tables, which would write while nothing was changed. */
+static void reads_write_nothing(void **state)
+{
+    struct box *box = *state;
+    uint64_t written;
+
+    box_write_many(box, 400);
+    assert_int_equal(store_compact(box->store, BOX_INCARNATION), STATUS_OK);
+    box_write_many(box, 30);        /* in tables above the others */
+    assert_int_equal(store_flush(box->store), STATUS_OK);
+    while (store_is_flushing(box->store))
+        usleep(1000);
+    written = store_env_stats(box->env).written_bytes;
+    for (int round = 0; round < 200; round++)
+        box_verify(box, box->store, STATUS_OK);
+    usleep(100 * 1000);             /* what might run on the background thread */
+    assert_int_equal(store_env_stats(box->env).written_bytes, written);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -732,6 +751,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_merging_tables_stay_as_they_are, setup, teardown),
         cmocka_unit_test_setup_teardown(a_store_without_current_is_not_taken_for_a_new_one, setup, teardown),
         cmocka_unit_test_setup_teardown(reopening_a_healthy_store_changes_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(reads_write_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(sizes_are_plausible, setup, teardown),
         cmocka_unit_test_setup_teardown(readers_continue_during_writes_and_reopenings, setup, teardown),
     };

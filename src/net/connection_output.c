@@ -1,12 +1,14 @@
 /* What a client is sent: replies of a turn leave in one write, with long strings straight from where they are kept. */
 #include "net/connection_private.h"
 
+#include "base/compiler.h"
 #include "engine/memory.h"
 #include "engine/monitor.h"
 
 enum {
     OUT_KEEP = 16 * 1024,           /* room a connection keeps when nothing is pending */
     STALLED_MS = 10000,
+    CHECKED_FIRST = 64 * 1024,      /* bytes of replies that are compared with the limits before they are sent */
 };
 
 void connection_count_output(struct connection *connection, size_t size)
@@ -224,7 +226,10 @@ bool connection_flush(struct connection *connection, uint64_t covered, bool log_
         connection_count_memory(connection);
         return connection->closing;
     }
-    if (client->reply.out.size > 0 && !connection->write_busy)
+    /* A single reply may be above the limit; what the kernel would take of it counts, as in Redis. */
+    if (UNLIKELY(client->reply.share_count > 0 || client->reply.out.size > CHECKED_FIRST))
+        connection_check_output(connection);
+    if (client->reply.out.size > 0 && !connection->write_busy && !connection->closing)
         send_replies(connection);   /* else on_written comes back to it */
     if (connection->closing)
         return true;

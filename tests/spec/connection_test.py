@@ -447,6 +447,20 @@ class NeighboursTest(ServerCase):
         finally:
             self.c.must("CONFIG", "SET", "client-output-buffer-limit", old)
 
+    def test_a_single_reply_over_the_limit_closes_the_client(self):
+        """Also one that reads at once, as in Redis."""
+        for server, control in ((self.server, self.c), (self.oracle, self.r)) if hasattr(self, "r") else ((self.server, self.c),):
+            old = control.must("CONFIG", "GET", "client-output-buffer-limit")[1]
+            control.must("SET", "big", "z" * 4000000)
+            control.must("CONFIG", "SET", "client-output-buffer-limit", "normal 3000000 0 0")
+            try:
+                with server.client() as reader, self.assertRaises(ConnectionError):
+                    reader.call("GET", "big")
+                with server.client() as reader:
+                    self.assertEqual(len(reader.must("GETRANGE", "big", "0", "1999999")), 2000000)
+            finally:
+                control.must("CONFIG", "SET", "client-output-buffer-limit", old)
+
     def test_a_query_buffer_over_its_limit_closes_the_client(self):
         self.c.must("CONFIG", "SET", "client-query-buffer-limit", 1048576)
         try:

@@ -34,6 +34,7 @@ class EvictionCase(ServerCase):
         super().setUp()
         self.c.must("CLIENT", "NO-EVICT", "on")
         self.c.must("CLIENT", "SETNAME", "control")
+        until(lambda: self.names() == [], 20, "the end of the last test's clients")
         self.c.must("CONFIG", "SET", "maxmemory-clients", self.options["maxmemory-clients"])
         self.evicted_before = self.evicted()
 

@@ -133,9 +133,8 @@ class PauseTest(PairCase):
     def test_a_pipeline_counts_once(self):
         def scenario(watcher, one, two):
             watcher.must("CLIENT", "PAUSE", LONG_MS, "WRITE")
-            one.send(encode(["SET", "k", "v"]))
+            self.hold(watcher, one, "SET", "k", "v")
             self.hold(watcher, two, "SET", "k", "v")
-            self.wait(watcher, 2)
             one.send(encode(["SET", "k", "w"]) * 3)
             watcher.must("PING")
             self.assertEqual(blocked(watcher), 2)

@@ -5,23 +5,17 @@
 #include "acl/change.h"
 #include "base/compiler.h"
 #include "base/mem.h"
+#include "engine/barrier.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/execute_private.h"
 
 /* A change on its way through all workers. */
 struct publication {
-    struct job job;
+    struct barrier barrier;
     struct acl_change *change;
-    struct job_pool *jobs;
     uint64_t caller;                /* its client's ID; 0: none waits */
     bool closes_caller;             /* the caller's worker only */
-    _Atomic int left;               /* workers that have not passed a call boundary */
-};
-
-struct publication_mail {
-    struct mail mail;
-    struct publication *publication;
 };
 
 static void publication_release(struct job *job)
@@ -235,8 +229,9 @@ static bool is_to_close(const struct publication *publication, const struct clie
 }
 
 /* The calling client is closed only after the reply: see access_is_published. */
-static void look_at_own_clients(struct publication *publication, struct worker *worker)
+static void look_at_clients(struct barrier *barrier, struct worker *worker)
 {
+    struct publication *publication = (struct publication *)barrier;
     struct client *next;
 
     for (struct client *client = worker->clients; client != NULL; client = next) {
@@ -259,43 +254,15 @@ static void close_caller(const struct publication *publication, struct client *c
         caller->flags |= CLIENT_CLOSE_AFTER_REPLY;
 }
 
-static void pass(struct publication *publication, struct worker *worker)
-{
-    look_at_own_clients(publication, worker);
-    if (atomic_fetch_sub(&publication->left, 1) == 1)
-        job_finish(publication->jobs, &publication->job);
-}
-
-static void run_mail(struct mail *mail, struct worker *worker)
-{
-    struct publication *publication = ((struct publication_mail *)mail)->publication;
-
-    mem_free(mail);
-    pass(publication, worker);
-}
-
-static struct publication *publish(struct engine *engine, struct acl_change *change)
+static struct publication *publish(struct acl_change *change)
 {
     struct publication *publication = mem_zalloc(sizeof(*publication));
 
-    publication->job.release = publication_release;
+    publication->barrier.job.release = publication_release;
+    publication->barrier.visit = look_at_clients;
     publication->change = change;
-    publication->jobs = engine->jobs;
-    publication->left = engine->worker_count;
     acl_change_publish(change);
     return publication;
-}
-
-/* To all workers, the caller's among them: its command has all partitions locked, and to close a client may need one of them. */
-static void post(struct engine *engine, struct publication *publication)
-{
-    for (int i = 0; i < engine->worker_count; i++) {
-        struct publication_mail *mail = mem_zalloc(sizeof(*mail));
-
-        mail->mail.run = run_mail;
-        mail->publication = publication;
-        mailbox_post(&engine->workers[i]->mailbox, &mail->mail);
-    }
 }
 
 bool access_is_published(struct call *call)
@@ -313,16 +280,17 @@ const struct acl_change *access_change(struct call *call)
     return published_by(call)->change;
 }
 
+/* The caller's worker gets mail as well: the command has all partitions locked, and to close a client may need one of them. */
 void access_publish(struct call *call, struct acl_change *change)
 {
-    struct publication *publication = publish(call->engine, change);
+    struct publication *publication = publish(change);
 
     publication->caller = call->requester->id;
-    call_wait_job(call, &publication->job);
-    post(call->engine, publication);
+    call_wait_job(call, &publication->barrier.job);
+    barrier_post(call->engine, &publication->barrier);
 }
 
 void access_publish_soon(struct engine *engine, struct acl_change *change)
 {
-    post(engine, publish(engine, change));
+    barrier_post(engine, &publish(change)->barrier);
 }

@@ -14,6 +14,16 @@
 #define KELVIN_ENGINE_BARRIER_H
 
 #include "call/call.h"
+#include "engine/job.h"
+
+struct barrier {
+    struct job job;
+    void (*visit)(struct barrier *barrier, struct worker *worker);      /* run on each worker, between two calls. NULL: nothing to do */
+    _Atomic int left;               /* workers that have not passed a call boundary */
+};
+
+/* Sends it to all workers, the caller's among them. The last one finishes the job: the call that waits for it is woken, or it is released. */
+void barrier_post(struct engine *engine, struct barrier *barrier);
 
 bool barrier_is_passed(struct call *call);
 void barrier_wait(struct call *call);

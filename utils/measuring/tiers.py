@@ -30,11 +30,8 @@ class Tiers:
         with contextlib.ExitStack() as stack:
             self.redis = stack.enter_context(self.bench.server("redis"))
             self.load_redis()
-            cgroup = self.cgroup(stack)
-            self.kelvin = stack.enter_context(self.bench.server(
-                "kelvin", {"maxmemory": self.maxmemory}, cgroup=cgroup))
-            if self.drop:
-                stack.enter_context(machine.Ticker(0.5, lambda: machine.page_cache_drop(self.kelvin.folder)))
+            self.kelvin, cgroup = self.bench.server_limited(stack, self.maxmemory)
+            self.data["page_cache_dropped"] = self.bench.drops_cache(cgroup)
             self.watch = stack.enter_context(machine.Watch(self.kelvin.process.pid))
             try:
                 self.check_promises()
@@ -57,32 +54,6 @@ class Tiers:
         self.report.note("%s keys of 16 bytes, values of %d: redis-server %s needs %s MB (used_memory; RSS %s MB). Kelvin gets "
                          "`maxmemory` %s MB.\n" % (count(self.keys), self.size, info["redis_version"], mb(info["used_memory"]),
                                                    mb(self.data["redis"]["rss"]), mb(self.maxmemory)))
-
-    def cgroup(self, stack):
-        """Returns None if no cgroup is wanted or possible."""
-        self.drop = self.options.drop_cache
-        if self.options.cgroup:
-            limit = self.maxmemory + self.maxmemory // 10 + (16 << 20)
-            try:
-                cgroup = machine.Cgroup(self.options.cgroup, limit)
-                stack.callback(cgroup.remove)
-                self.report.note("The server is in a memory cgroup (version %d) of %s MB, page cache included: maxmemory + 10 %% + "
-                                 "16 MB.\n" % (cgroup.version, mb(limit)))
-                return cgroup
-            except machine.Unavailable as error:
-                self.report.note("**No memory cgroup: %s.** Instead, the page cache is dropped twice per second for "
-                                 "the store's files (posix_fadvise): nearly all reads go to the disk, but memory is "
-                                 "limited only by the server.\n" % error)
-                self.drop = True
-                self.data["cgroup"] = {"error": str(error)}
-        elif self.drop:
-            self.report.note("The page cache is dropped twice per second for the store's files (posix_fadvise), so "
-                             "that nearly all reads go to the disk.\n")
-        else:
-            self.report.note("The page cache is not limited: reads of the store may be served from it instead of the disk "
-                             "(--cgroup, --drop-cache).\n")
-        self.data["page_cache_dropped"] = self.drop
-        return None
 
     # Guarantees
 

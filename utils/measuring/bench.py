@@ -161,6 +161,14 @@ class Bench:
     def load(self, server, keys, size, *more):
         return self.run(server, "--load", "-r", keys, "-d", size, *more, timeout=120 + keys / 5000)
 
+    def redis_memory(self, keys, size):
+        """Returns the memory that redis-server would use for these keys, extrapolated from a tenth of them."""
+        some = keys // 10
+        with self.server("redis") as redis:
+            empty = self.info(redis)["used_memory"]
+            self.load(redis, some, size)
+            return (self.info(redis)["used_memory"] - empty) * 10
+
     def info(self, server):
         """Returns all fields of INFO; those that look like numbers are numbers."""
         return {name: int(value) if value.isdigit() else value for name, value in server.info().items()}

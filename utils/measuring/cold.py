@@ -3,6 +3,7 @@ and for MGET of many cold keys; compared with redis-server with all data in RAM.
 import contextlib
 
 from . import machine
+from .account import Account, per
 from .bench import Failed, results_of
 from .report import count, mb, medians, ms, ratio_median
 from .shares import RECORD_OVERHEAD, Shares
@@ -11,38 +12,6 @@ WINDOW_MS = 1000
 FIRST_S = (1, 5)                    # the worst request of the first seconds after a load is shown for these
 MGET_KEYS = 100
 SETTLE_S = 60
-
-
-class Account:
-    """What a server used from its creation to `end`: bytes of /proc/PID/io, reads of the disk, CPU time of all threads, and INFO."""
-
-    def __init__(self, part, server):
-        self.part, self.server, self.pid = part, server, server.process.pid
-        self.io, self.device, self.cpu = self.now()
-        self.tier = part.tiering() if server is part.kelvin else None
-
-    def now(self):
-        return machine.io_counters(self.pid), machine.device_reads(self.server.folder), machine.cpu_seconds(self.pid)
-
-    def end(self):
-        """Returns the differences. `reads` are those of the disk that this server caused: other programs' are taken out by their share of
-        the bytes. None: unknown."""
-        io, device, cpu = self.now()
-        read = io["read_bytes"] - self.io["read_bytes"]
-        found = {"read_bytes": read, "write_bytes": io["write_bytes"] - self.io["write_bytes"], "cpu_s": cpu - self.cpu, "reads": None,
-                 "hot": 0, "cold": 0, "blind": 0}
-        if device and self.device and device[1] > self.device[1]:
-            ours = min(1.0, read / (device[1] - self.device[1]))
-            found["reads"] = (device[0] - self.device[0]) * ours
-        if self.tier:
-            now = self.part.tiering()
-            found.update({short: now[name] - self.tier[name] for short, name in (
-                ("hot", "tier_hot_hits"), ("cold", "tier_cold_hits"), ("blind", "tier_blind_writes"))})
-        return found
-
-
-def per(value, number, form="%.2f"):
-    return form % (value / number) if value is not None and number else "-"
 
 
 class Cold(Shares):
@@ -72,7 +41,7 @@ class Cold(Shares):
 
     def load(self, number):
         self.report.progress("cold: load %d of %d" % (number + 1, self.options.runs))
-        account = Account(self, self.kelvin)
+        account = Account(self.bench, self.kelvin)
         found = self.bench.load(self.kelvin, self.keys, self.size, "--series", WINDOW_MS)
         used = account.end()
         self.data["loads"].append({**results_of(found), "max": found["latency_us"]["max"], "series": found["series"],
@@ -83,7 +52,7 @@ class Cold(Shares):
         self.hot_keys = self.options.hot_set or max(1000, self.tiering()["tier_hot_keys"] // 4)
         for server in (self.kelvin, self.redis):
             self.report.progress("cold: after load %d of %d, %s" % (number + 1, self.options.runs, server.name))
-            account = Account(self, server)
+            account = Account(self.bench, server)
             found = self.request("get", "--duration", self.options.after_load, "--series", WINDOW_MS, "--seed", self.seed, server=server,
                                  timeout=self.options.after_load + 120)
             used = account.end()
@@ -116,7 +85,7 @@ class Cold(Shares):
             self.report.progress("cold: run %d of %d, %s, %g %% hot" % (number + 1, self.options.runs, test.upper(), aim))
             seed = self.seed + 1
             for server in self.turn(number):
-                account = Account(self, server)
+                account = Account(self.bench, server)
                 found, share = self.asked(server, test, percent, self.options.duration, seed=seed)
                 runs[server.name].append(self.result(server, account, found, share))
         self.data["runs"].append({"test": test, "aim_percent": aim, "asked_percent": percent, "runs": runs})
@@ -145,7 +114,7 @@ class Cold(Shares):
             self.seed += 1
             for server in self.turn(number):
                 self.report.progress("cold: run %d of %d, MGET, %s" % (number + 1, self.options.runs, server.name))
-                account = Account(self, server)
+                account = Account(self.bench, server)
                 found = self.bench.run(server, *words, "--seed", self.seed, "MGET", *["__key__"] * MGET_KEYS)
                 used = account.end()
                 if found["missing"]:

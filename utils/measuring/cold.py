@@ -12,6 +12,7 @@ WINDOW_MS = 1000
 FIRST_S = (1, 5)                    # the worst request of the first seconds after a load is shown for these
 MGET_KEYS = 100
 SETTLE_S = 60
+COLD_LEAST = 1000                   # cold GETs of a run: with fewer, reads per cold GET mean nothing
 
 
 class Cold(Shares):
@@ -101,26 +102,31 @@ class Cold(Shares):
         return {**results_of(found), "max": found["latency_us"]["max"], "hot_percent": share, "settle_s": settled or SETTLE_S,
                 "cpu_us_settled": 1e6 * total["cpu_s"] / requests, "read_bytes": used["read_bytes"] / requests,
                 "write_bytes": used["write_bytes"] / requests, "write_bytes_settled": total["write_bytes"] / requests,
-                "reads_per_cold": used["reads"] / used["cold"] if used["reads"] is not None and used["cold"] else 0,
-                "bytes_per_cold": used["read_bytes"] / used["cold"] if used["cold"] else 0}
+                "reads_per_cold": used["reads"] / used["cold"] if used["reads"] is not None and used["cold"] >= COLD_LEAST else 0,
+                "bytes_per_cold": used["read_bytes"] / used["cold"] if used["cold"] >= COLD_LEAST else 0}
 
     # Many cold keys in one request
 
     def mget(self):
         """MGETs of keys outside the hot set."""
-        words = ["--hot-percent", 0, "--hot-keys", self.hot_keys, "--duration", self.options.duration, "-c", self.options.mget_clients,
-                 "-r", self.keys, "-d", self.size]
         for number in range(self.options.runs):
-            self.seed += 1
-            for server in self.turn(number):
-                self.report.progress("cold: run %d of %d, MGET, %s" % (number + 1, self.options.runs, server.name))
-                account = Account(self.bench, server)
-                found = self.bench.run(server, *words, "--seed", self.seed, "MGET", *["__key__"] * MGET_KEYS)
-                used = account.end()
-                if found["missing"]:
-                    raise Failed("%s: MGET did not find %d keys" % (server.name, found["missing"]))
-                self.data["mget"].append({"server": server.name, **results_of(found), **used, "max": found["latency_us"]["max"]})
-                self.bench.settle(server)
+            for clients in self.options.mget_clients:
+                self.seed += 1
+                for server in self.turn(number):
+                    self.report.progress("cold: run %d of %d, MGET, %d connections, %s" % (
+                        number + 1, self.options.runs, clients, server.name))
+                    self.data["mget"].append(self.mget_of(server, clients))
+                    self.bench.settle(server)
+
+    def mget_of(self, server, clients):
+        words = ["--hot-percent", 0, "--hot-keys", self.hot_keys, "--duration", self.options.duration, "-c", clients, "-r", self.keys,
+                 "-d", self.size, "--seed", self.seed]
+        account = Account(self.bench, server)
+        found = self.bench.run(server, *words, "MGET", *["__key__"] * MGET_KEYS)
+        used = account.end()
+        if found["missing"]:
+            raise Failed("%s: MGET did not find %d keys" % (server.name, found["missing"]))
+        return {"server": server.name, "connections": clients, **results_of(found), **used, "max": found["latency_us"]["max"]}
 
     # After
 
@@ -188,16 +194,15 @@ class Cold(Shares):
                 "%.2f" % (ratio_median(row["runs"]["kelvin"], row["runs"]["redis"], "cpu_us") if kelvin else 1)]
 
     def print_mget(self):
-        self.report.note("MGET of %d keys outside the hot set, %d connections; *cold*: keys of a request that were not in RAM.\n" % (
-            MGET_KEYS, self.options.mget_clients))
+        self.report.note("MGET of %d keys outside the hot set; *cold*: keys of a request that were not in RAM.\n" % MGET_KEYS)
         rows = []
-        for name in ("kelvin", "redis"):
-            runs = [run for run in self.data["mget"] if run["server"] == name]
+        for clients, name in [(clients, name) for clients in self.options.mget_clients for name in ("kelvin", "redis")]:
+            runs = [run for run in self.data["mget"] if run["server"] == name and run["connections"] == clients]
             middle = medians([{key: value or 0 for key, value in run.items() if key != "server"} for run in runs])
-            rows.append(["MGET " + name, per(middle["cold"], middle["requests"], "%.1f"), count(middle["ops"]), "%.0f" % middle["cpu_us"],
+            rows.append(["MGET " + name, clients, per(middle["cold"], middle["requests"], "%.1f"), count(middle["ops"]), "%.0f" % middle["cpu_us"],
                          "%.2f" % (middle["cpu_us"] / MGET_KEYS), ms(middle["p50"]), ms(middle["p99"]), ms(middle["max"]),
                          per(middle["reads"], middle["cold"]), per(middle["read_bytes"], middle["cold"], "%.0f")])
-        self.report.table(["test", "cold", "ops/s", "CPU us/op", "CPU us/key", "p50 ms", "p99 ms", "max ms", "reads/cold", "read B/cold"], rows)
+        self.report.table(["test", "connections", "cold", "ops/s", "CPU us/op", "CPU us/key", "p50 ms", "p99 ms", "max ms", "reads/cold", "read B/cold"], rows)
 
 
 def measure(bench):

@@ -40,19 +40,19 @@ def key_of(number, letter=""):
     return "key:" + letter + str(number).zfill(KEY_SIZE - 4 - len(letter))
 
 
-def shut_down(side):
+def shut_down(side, limit_s=LIMIT_S):
     """Returns the seconds from SHUTDOWN to the end of the process."""
-    with side.server.client(timeout=LIMIT_S) as client:
+    with side.server.client(timeout=limit_s) as client:
         started = time.monotonic()
         client.send(b"SHUTDOWN\r\n" if side.log else b"SHUTDOWN SAVE\r\n")
-        code = side.server.process.wait(LIMIT_S)
+        code = side.server.process.wait(limit_s)
         seconds = time.monotonic() - started
     if code != 0:
         raise Failed("%s: SHUTDOWN ended with %s" % (side.label, code))
     return seconds
 
 
-def start(side, keys, size, drop_cache):
+def start(side, keys, size, drop_cache, limit_s=LIMIT_S):
     """Returns the seconds from the start of the process to the first GET that returns its value, and statistics at that time."""
     if drop_cache:
         machine.page_cache_drop(side.server.folder)
@@ -61,10 +61,10 @@ def start(side, keys, size, drop_cache):
     side.started = started
     side.server.launch()
     while True:
-        if side.server.process.poll() is not None or time.monotonic() - started > LIMIT_S:
+        if side.server.process.poll() is not None or time.monotonic() - started > limit_s:
             raise Failed("%s did not start:\n%s" % (side.label, side.server.log_tail(1000)))
         try:
-            with side.server.client(timeout=LIMIT_S) as client:
+            with side.server.client(timeout=limit_s) as client:
                 accepted = time.monotonic()
                 while True:
                     reply = client.call("GET", key)

@@ -17,7 +17,7 @@ WINDOW_MS = 1000
 STALL_MS = 100
 SCAN_COUNT = 1000
 SETTLE_S = 600
-LIMIT_S = 600
+LIMIT_S = 1800
 
 
 class Scale:
@@ -137,7 +137,7 @@ class Scale:
 
     def restarts(self):
         self.begin_log()
-        shutdown_s = shut_down(self)
+        shutdown_s = shut_down(self, LIMIT_S)
         self.restart("clean")
         sets = self.tail()
         self.server.kill9()
@@ -181,7 +181,7 @@ class Scale:
 
     def restart(self, after):
         self.report.progress("scale: restart after %s" % after)
-        found = start(self, self.keys, VALUE_SIZE, self.options.drop_cache)
+        found = start(self, self.keys, VALUE_SIZE, self.options.drop_cache, LIMIT_S)
         self.size_check("after a restart, %s" % after, self.keys)
         found["settle_s"] = self.bench.settle(self.server, SETTLE_S) or SETTLE_S
         self.data["restarts"][after] = found

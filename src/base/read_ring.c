@@ -264,7 +264,7 @@ static void submit(struct read_ring *ring)
 bool read_ring_submit(struct read_ring *ring)
 {
     submit(ring);
-    return ring->finished.first != NULL || (ring->has_uring && io_uring_cq_ready(&ring->uring) > 0);
+    return ring->finished.first != NULL;
 }
 
 /* --- completing --- */

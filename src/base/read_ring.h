@@ -54,8 +54,7 @@ unsigned read_ring_count(const struct read_ring *ring);
 /* Queues a read; no system call. */
 void read_ring_add(struct read_ring *ring, struct ring_read *read);
 /* Submits what is queued, up to the depth, in one system call; after the last read_ring_add of a batch. True: some reads have completed
- * already (from the page cache, or without the kernel's ring, which the descriptor does not show), so read_ring_completed is to be called
- * soon. */
+ * without the kernel's ring, which the descriptor does not show, so read_ring_completed is to be called soon. */
 bool read_ring_submit(struct read_ring *ring);
 /* The reads that have completed, in a list, in the order of their ends; NULL: none. Does not wait. Submits what waited for them, so it is
  * called until it returns NULL, or again when the descriptor is readable. */

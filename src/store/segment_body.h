@@ -31,7 +31,8 @@ struct segment {
     _Atomic uint64_t live;              /* weight of the live ones */
     _Atomic int pins;
     int64_t sealed_ms;
-    bool is_cut_due, is_suspect, is_spared;
+    bool is_suspect;                    /* a sync failed: what it has may be lost */
+    bool is_spared;
 };
 
 struct segments {

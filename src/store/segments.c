@@ -356,19 +356,8 @@ static enum status create_file(struct segments *segments, struct segment *segmen
     path_of(segments, segment, path);
     /* A file of this name is what an earlier attempt left. */
     (void)segments->disk->unlink(segments->disk->context, AT_FDCWD, path);
-    segment->fd = file_open(segments->disk, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_APPEND);
+    segment->fd = file_open(segments->disk, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL);
     return segment->fd >= 0 ? STATUS_OK : status_of_errno(errno);
-}
-
-/* After a failed write the file may have a part of it. */
-static enum status cut_file(struct segments *segments, struct segment *segment)
-{
-    if (!segment->is_cut_due)
-        return STATUS_OK;
-    if (segments->disk->ftruncate(segments->disk->context, segment->fd, (off_t)segment->written) != 0)
-        return status_of_errno(errno);
-    segment->is_cut_due = false;
-    return STATUS_OK;
 }
 
 static enum status write_segment(struct segments *segments, struct segment *segment)
@@ -376,15 +365,13 @@ static enum status write_segment(struct segments *segments, struct segment *segm
     struct bytes data = buffer_bytes(&segment->pending);
     enum status status = create_file(segments, segment);
 
+    /* After a failed write the file may have a part of it, which is written over. */
+    if (status == STATUS_OK && lseek(segment->fd, (off_t)segment->written, SEEK_SET) < 0)
+        status = status_of_errno(errno);
     if (status == STATUS_OK)
-        status = cut_file(segments, segment);
+        status = file_write_all(segments->disk, segment->fd, data);
     if (status != STATUS_OK)
         return status;
-    status = file_write_all(segments->disk, segment->fd, data);
-    if (status != STATUS_OK) {
-        segment->is_cut_due = true;
-        return status;
-    }
     /* The disk begins now, so that little is left when the segment is synced. A hint: errors show at the sync. */
     (void)sync_file_range(segment->fd, (off64_t)segment->written, (off64_t)data.size, SYNC_FILE_RANGE_WRITE);
     segment->written += data.size;

@@ -8,6 +8,7 @@
 
 enum {
     SEGMENT_SIZE_MAX = SEGMENT_UNIT << PLACE_UNIT_BITS,     /* where the last record may begin */
+    PLACE_SLOT_SHIFT = PLACE_UNIT_BITS + SEGMENT_KIND_BITS + PLACE_CLASS_BITS,
     SEGMENT_ALIGNMENT_MAX = 4096,
     PENDING_KEPT_MAX = 4 << 20,         /* bytes of the tail's buffer that are kept */
     SETTLE_MS = 1000,
@@ -51,6 +52,11 @@ struct segments {
 };
 
 /* The place of a record at `offset` that takes `size` bytes. */
-uint64_t segment_place(const struct segment *segment, uint64_t offset, uint64_t size);
+uint64_t segment_place(const struct segment *segment, uint64_t offset, unsigned kind, uint64_t size);
+
+static inline uint64_t place_offset(uint64_t place)
+{
+    return (place >> (PLACE_CLASS_BITS + SEGMENT_KIND_BITS) & ((1u << PLACE_UNIT_BITS) - 1)) * SEGMENT_UNIT;
+}
 
 #endif

@@ -27,7 +27,7 @@ char *segment_buffer_grow(struct segment_buffer *buffer, size_t size)
 
 struct segment *segments_pin(struct segments *segments, uint64_t place)
 {
-    uint64_t slot = place >> (PLACE_UNIT_BITS + PLACE_CLASS_BITS);
+    uint64_t slot = place >> PLACE_SLOT_SHIFT;
     struct segment *segment = slot < 1ull << PLACE_SLOT_BITS ? atomic_load_explicit(&segments->slots[slot], memory_order_acquire) : NULL;
 
     if (segment != NULL)
@@ -38,11 +38,6 @@ struct segment *segments_pin(struct segments *segments, uint64_t place)
 void segments_unpin(struct segment *segment)
 {
     CHECK(atomic_fetch_sub_explicit(&segment->pins, 1, memory_order_release) > 0);
-}
-
-static uint64_t offset_of(uint64_t place)
-{
-    return (place >> PLACE_CLASS_BITS & ((1u << PLACE_UNIT_BITS) - 1)) * SEGMENT_UNIT;
 }
 
 /* The smallest aligned range that has `size` bytes from `begin` on. */
@@ -62,7 +57,7 @@ void segment_span_of(const struct segment *segment, uint64_t place, enum segment
 {
     unsigned class = place & SEGMENT_CLASS_HUGE;
 
-    align_span(segment, access, offset_of(place), class == SEGMENT_CLASS_HUGE ? HUGE_FIRST_READ : 128ull << class, span);
+    align_span(segment, access, place_offset(place), class == SEGMENT_CLASS_HUGE ? HUGE_FIRST_READ : place_size(place), span);
 }
 
 enum status segment_value(struct bytes read, uint32_t skip, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes *value,
@@ -132,7 +127,7 @@ enum status segments_read(struct segments *segments, struct segment *segment, ui
         return status;
     status = segment_value(read, span.skip, incarnation, hash, key, &found, &size);
     if (status == STATUS_TRUNCATED && (place & SEGMENT_CLASS_HUGE) == SEGMENT_CLASS_HUGE)
-        return read_huge(segments, segment, offset_of(place), size, incarnation, hash, key, value);
+        return read_huge(segments, segment, place_offset(place), size, incarnation, hash, key, value);
     if (status == STATUS_OK)
         buffer_append_bytes(value, found);
     return status == STATUS_TRUNCATED ? STATUS_CORRUPT : status;
@@ -201,6 +196,6 @@ enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct
     walk->used += size < unread(walk).size ? size : unread(walk).size;
     if (segment_footer_parse(record, &weight, &count) == STATUS_OK)
         return STATUS_NOT_FOUND;
-    *place = segment_place(walk->segment, at, size);
+    *place = segment_place(walk->segment, at, record->kind, size);
     return STATUS_OK;
 }

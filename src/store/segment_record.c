@@ -1,5 +1,6 @@
 #include "store/segment_record.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/crc32c.h"
@@ -7,7 +8,7 @@
 enum { HEAD_CRC_AT = 20, LONG_SIZE = 8, FOOTER_NUMBERS = 16 };
 
 static const char magic[8] = "KSEG1\n";
-static const uint32_t size_is_long = UINT32_MAX;
+static const uint32_t size_is_long = UINT32_MAX >> SEGMENT_KIND_BITS;
 
 static uint64_t rounded(uint64_t size)
 {
@@ -30,10 +31,12 @@ static void append_zeros(struct buffer *out, size_t count)
     out->size += count;
 }
 
-void segment_record_append(struct buffer *out, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes value)
+void segment_record_append(struct buffer *out, uint32_t incarnation, uint64_t hash, unsigned kind, struct bytes key, struct bytes value)
 {
     size_t begin = out->size, size;
-    uint32_t crc = 0, key_size = (uint32_t)key.size, short_size = value.size < size_is_long ? (uint32_t)value.size : size_is_long;
+    bool is_long = value.size >= size_is_long;
+    uint32_t crc = 0, key_size = (uint32_t)key.size;
+    uint32_t short_size = (uint32_t)kind << (32 - SEGMENT_KIND_BITS) | (is_long ? size_is_long : (uint32_t)value.size);
     uint64_t long_size = value.size;
 
     buffer_reserve(out, segment_record_size(key.size, value.size));
@@ -42,7 +45,7 @@ void segment_record_append(struct buffer *out, uint32_t incarnation, uint64_t ha
     buffer_append(out, &hash, 8);
     buffer_append(out, &key_size, 4);
     buffer_append(out, &short_size, 4);
-    if (short_size == size_is_long)
+    if (is_long)
         buffer_append(out, &long_size, LONG_SIZE);
     buffer_append_bytes(out, key);
     buffer_append_bytes(out, value);
@@ -65,8 +68,9 @@ enum status segment_record_parse(struct bytes data, struct segment_record *recor
     memcpy(&record->hash, data.data + 8, 8);
     memcpy(&key_size, data.data + 16, 4);
     memcpy(&short_size, data.data + 20, 4);
-    value_size = short_size;
-    if (short_size == size_is_long) {
+    record->kind = short_size >> (32 - SEGMENT_KIND_BITS);
+    value_size = short_size & size_is_long;
+    if (value_size == size_is_long) {
         head += LONG_SIZE;
         if (data.size < head)
             return STATUS_TRUNCATED;
@@ -115,7 +119,7 @@ void segment_footer_append(struct buffer *out, uint64_t weight, uint64_t count)
 {
     uint64_t numbers[2] = { weight, count };
 
-    segment_record_append(out, 0, 0, bytes_of("", 0), bytes_of((const char *)numbers, FOOTER_NUMBERS));
+    segment_record_append(out, 0, 0, 0, bytes_of("", 0), bytes_of((const char *)numbers, FOOTER_NUMBERS));
 }
 
 enum status segment_footer_parse(const struct segment_record *record, uint64_t *weight, uint64_t *count)

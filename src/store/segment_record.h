@@ -1,10 +1,11 @@
 /* The bytes of a segment (docs/formats/segment.md): a head, then records, each at a multiple of SEGMENT_UNIT, the last one the footer.
  *
  *   head   = "KSEG1\n\0\0" | sequence u64 | slot u32 | CRC-32C of the 20 bytes before it u32 | zeros
- *   record = crc u32 | incarnation u32 | hash u64 | key size u32 | value size u32 | [value size u64] | key | value | zeros
+ *   record = crc u32 | incarnation u32 | hash u64 | key size u32 | kind and value size u32 | [value size u64] | key | value | zeros
  *   footer = a record of incarnation 0 without a key: weight u64 | count u64
  *
- * Little-endian. `crc` is the CRC-32C of what follows it, up to the end of the value. The second size is there if the first is 0xffffffff.
+ * Little-endian. `crc` is the CRC-32C of what follows it, up to the end of the value. The kind has the upper 3 bits of its number; the second
+ * size is there if all lower bits are 1.
  */
 #ifndef KELVIN_STORE_SEGMENT_RECORD_H
 #define KELVIN_STORE_SEGMENT_RECORD_H
@@ -25,10 +26,12 @@ enum {
     SEGMENT_HEAD_SIZE = 32,
     SEGMENT_RECORD_HEAD = 24,       /* bytes before the key, without the second size */
     SEGMENT_FOOTER_SIZE = 48,
+    SEGMENT_KIND_BITS = 3,
 };
 
 struct segment_record {
     uint32_t incarnation;           /* 0: the footer */
+    unsigned kind;                  /* the caller's, of SEGMENT_KIND_BITS: the type of the value */
     uint64_t hash;
     struct bytes key, value;        /* in the bytes that were parsed */
 };
@@ -36,7 +39,7 @@ struct segment_record {
 /* Bytes that a record takes in a segment. */
 uint64_t segment_record_size(size_t key_size, size_t value_size);
 
-void segment_record_append(struct buffer *out, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes value);
+void segment_record_append(struct buffer *out, uint32_t incarnation, uint64_t hash, unsigned kind, struct bytes key, struct bytes value);
 
 /* A record at the beginning of `data`. `*size` is set to the bytes that it takes. STATUS_TRUNCATED: `data` ends before the record does;
  * `*size` is the least number of bytes that are needed to know more. STATUS_CORRUPT: this is no record. */

@@ -30,14 +30,16 @@ static unsigned class_of(uint64_t size)
     return class;
 }
 
-uint64_t segment_place(const struct segment *segment, uint64_t offset, uint64_t size)
+uint64_t segment_place(const struct segment *segment, uint64_t offset, unsigned kind, uint64_t size)
 {
-    return ((uint64_t)segment->slot << PLACE_UNIT_BITS | offset / SEGMENT_UNIT) << PLACE_CLASS_BITS | class_of(size);
+    uint64_t unit = (uint64_t)segment->slot << PLACE_UNIT_BITS | offset / SEGMENT_UNIT;
+
+    return (unit << SEGMENT_KIND_BITS | kind) << PLACE_CLASS_BITS | class_of(size);
 }
 
 static uint32_t slot_of(uint64_t place)
 {
-    return (uint32_t)(place >> (PLACE_UNIT_BITS + PLACE_CLASS_BITS));
+    return (uint32_t)(place >> PLACE_SLOT_SHIFT);
 }
 
 static uint64_t weight_of(uint64_t place)
@@ -302,7 +304,7 @@ static struct segment *new_tail(struct segments *segments)
     return segment;
 }
 
-uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes value)
+uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t hash, unsigned kind, struct bytes key, struct bytes value)
 {
     uint64_t size = segment_record_size(key.size, value.size), place;
     unsigned class = class_of(size);
@@ -312,8 +314,8 @@ uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t 
     if (tail != NULL && (tail->size >= segments->size_max || class == SEGMENT_CLASS_HUGE))
         seal(segments, tail);
     tail = segments->tail != NULL ? segments->tail : new_tail(segments);
-    place = segment_place(tail, tail->size, size);
-    segment_record_append(&tail->pending, incarnation, hash, key, value);
+    place = segment_place(tail, tail->size, kind, size);
+    segment_record_append(&tail->pending, incarnation, hash, kind, key, value);
     segments->pending += size;
     tail->size += size;
     tail->count++;
@@ -329,7 +331,7 @@ uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t 
 void segments_take_back(struct segments *segments, uint64_t place)
 {
     struct segment *segment = segment_at(segments, place);
-    uint64_t offset = (place >> PLACE_CLASS_BITS & ((1u << PLACE_UNIT_BITS) - 1)) * SEGMENT_UNIT;
+    uint64_t offset = place_offset(place);
 
     segments_dead(segments, place);
     if (segment->state != SEGMENT_TAIL || offset < segment->written)

@@ -1,8 +1,9 @@
 /* Segments: the records of cold keys, in files of about 64 MiB that are only appended to (a log-structured value store). Where a record is
  * stands in the record map (tier/recordmap.h) as its place; the order of keys is LevelDB's.
  *
- *   place = slot 18 bits | unit 22 bits | class 4 bits          (0: not in a segment)
+ *   place = slot 18 bits | unit 22 bits | kind 3 bits | class 4 bits          (0: not in a segment)
  *   slot: which segment; reused after the segment was removed. unit: where the record begins, in units of SEGMENT_UNIT bytes.
+ *   kind: as in the record.
  *   class: the record takes at most 128 << class bytes in the segment; with SEGMENT_CLASS_HUGE it may be of any size.
  *
  * Life of a segment: the tail is written; it is sealed when it has `size_max` bytes, for an image, and around a huge record; settled when
@@ -43,6 +44,17 @@ enum {
 struct segments;
 struct segment;
 
+static inline unsigned place_kind(uint64_t place)
+{
+    return (unsigned)(place >> PLACE_CLASS_BITS) & ((1u << SEGMENT_KIND_BITS) - 1);
+}
+
+/* Bytes from the place on that have the whole record, unless it is huge. */
+static inline uint64_t place_size(uint64_t place)
+{
+    return 128ull << (place & ((1u << PLACE_CLASS_BITS) - 1));
+}
+
 struct segments_options {
     const char *dir;                /* exists; segments in it are opened, sealed and without live records */
     const struct disk *disk;
@@ -55,7 +67,7 @@ void segments_close(struct segments *segments);             /* nothing is pinned
 /* --- writing --- */
 
 /* Adds a record to what the next segments_write writes. Returns its place, which is live. */
-uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes value);
+uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t hash, unsigned kind, struct bytes key, struct bytes value);
 /* Takes back the record that was put last, and not written yet. */
 void segments_take_back(struct segments *segments, uint64_t place);
 /* Bytes that are put and not written. */

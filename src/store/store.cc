@@ -490,15 +490,17 @@ void store_batch_put(struct store_batch *batch, uint32_t incarnation, uint64_t h
     batch->batch.Put(batch_key(batch, incarnation, hash, key), Slice(record.data, record.size));
 }
 
-uint64_t store_batch_append(struct store *store, struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key,
-    struct bytes record, enum store_key_state state)
+uint64_t store_batch_append(struct store *store, struct store_batch *batch, uint32_t incarnation, uint64_t hash, unsigned kind,
+    struct bytes key, struct bytes record)
 {
-    if (state == STORE_KEY_NEW)
-        batch->batch.Put(batch_key(batch, incarnation, hash, key), Slice());
-    else
-        batch->count++;
+    batch->count++;
     batch->appended += key.size + record.size;
-    return segments_put(store->segments, incarnation, hash, key, record);
+    return segments_put(store->segments, incarnation, hash, kind, key, record);
+}
+
+void store_batch_index(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key)
+{
+    batch->batch.Put(batch_key(batch, incarnation, hash, key), Slice());
 }
 
 void store_batch_delete(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key)

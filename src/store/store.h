@@ -101,11 +101,11 @@ void store_batch_destroy(struct store_batch *batch);    /* NULL is fine */
 void store_batch_clear(struct store_batch *batch);
 /* Key and record together have at most STORE_RECORD_SIZE_MAX bytes. */
 void store_batch_put(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes record);
-/* The same into a segment: returns the record's place, which is read after store_write. STORE_KEY_NEW: the key is added to the index; otherwise
- * the index must have it already, with an empty value. A batch that is used like this is used with one store only. */
-enum store_key_state { STORE_KEY_NEW, STORE_KEY_INDEXED };
-uint64_t store_batch_append(struct store *store, struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key,
-    struct bytes record, enum store_key_state state);
+/* The same into a segment: returns the record's place (`kind`: see store/segments.h), which can be read after store_write. The key must be
+ * in the index with an empty value, or be put there with store_batch_index. A batch that is used like this is used with one store only. */
+uint64_t store_batch_append(struct store *store, struct store_batch *batch, uint32_t incarnation, uint64_t hash, unsigned kind,
+    struct bytes key, struct bytes record);
+void store_batch_index(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key);
 void store_batch_delete(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key);
 void store_batch_put_expiry(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key);
 void store_batch_delete_expiry(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key);

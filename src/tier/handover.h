@@ -11,6 +11,7 @@
 
 #include "base/buffer.h"
 #include "base/mutex.h"
+#include "value/value.h"
 #include "base/status.h"
 #include "tier/oversized.h"
 
@@ -25,6 +26,7 @@ struct handed {
     uint64_t hash;
     struct bytes key;
     int64_t expire_ms;
+    enum value_type type;
     bool unknown;               /* whether there is a record already is not known */
     struct buffer record;
 };

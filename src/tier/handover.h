@@ -11,9 +11,9 @@
 
 #include "base/buffer.h"
 #include "base/mutex.h"
-#include "value/value.h"
 #include "base/status.h"
 #include "tier/oversized.h"
+#include "value/value.h"
 
 struct batch;
 struct partition;

@@ -420,6 +420,11 @@ enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, 
     return result;
 }
 
+const struct disk *store_disk(const struct store *store)
+{
+    return store->env->disk;
+}
+
 struct segments *store_segments(struct store *store)
 {
     return store->segments;

@@ -1,5 +1,7 @@
 #include "tier/collect.h"
 
+#include <stdatomic.h>
+
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -37,16 +39,18 @@ struct collect {
     size_t count, capacity;
     struct buffer text;
     int64_t look_at_ms;
+    _Atomic bool is_counted;        /* it is known what is live; before, everything is kept */
 
     struct mutex lock;              /* leaf */
     struct dropped *dropped;        /* lock */
     struct dropped *dropping;
 };
 
-struct collect *collect_create(void)
+struct collect *collect_create(struct segments *segments)
 {
     struct collect *collect = mem_zalloc(sizeof(*collect));
 
+    collect->is_counted = segments_next(segments, NULL) == NULL;
     mutex_init(&collect->lock);
     return collect;
 }
@@ -144,6 +148,7 @@ bool collect_count_live(struct tier *tier)
         }
         partition_unlock(partition);
     }
+    tier->collect->is_counted = true;
     return are_there;
 }
 
@@ -283,7 +288,7 @@ bool collect_step(struct tier *tier, enum status *status)
         return true;
     if (collect->victim != NULL)
         return move_some(tier, status);
-    if (is_too_early(collect))
+    if (!collect->is_counted || is_too_early(collect))
         return false;
     *status = segments_tidy(segments);
     if (*status == STATUS_OK && segments_settle(segments) != STATUS_OK)

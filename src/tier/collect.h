@@ -17,9 +17,11 @@
 
 struct collect;
 struct recordmap;
+struct segments;
 struct tier;
 
-struct collect *collect_create(void);
+/* For the segments of a store that was just opened. */
+struct collect *collect_create(struct segments *segments);
 void collect_destroy(struct tier *tier);
 
 /* Moves some records. Returns whether there is more to do. */

@@ -67,7 +67,7 @@ enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, 
         grave_free(tier, part, grave);
         return unknown ? RECORD_UNKNOWN : RECORD_STALE;
     }
-    if (absent || !read_may_find(keyspace, hash, key))
+    if (absent || !reading_is_possible(keyspace, hash, key))
         return RECORD_NONE;
     count_note(tier, keyspace, hash, key);
     return RECORD_UNKNOWN;

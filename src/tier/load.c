@@ -124,7 +124,7 @@ static void load_post(struct tier *tier, struct load *load, struct load_batch *b
     load->in_flight++;
     load->batch_ticket = load->ticket;
     load->posted_us = clock_mono_us();
-    CHECK(read_begin(tier, load->keyspace, load->node.hash, load->node.key, &load->reading));
+    CHECK(reading_begin(tier, load->keyspace, load->node.hash, load->node.key, &load->reading));
     load_batch_add(batch, load);
     atomic_fetch_add_explicit(&tier->loads.waiting, 1, memory_order_relaxed);
 }
@@ -168,7 +168,7 @@ enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, ui
         return TIER_ABSENT;
     if (load != NULL && load->state == LOAD_FAILED)
         return TIER_FAILED;
-    if (!read_may_find(keyspace, hash, key))
+    if (!reading_is_possible(keyspace, hash, key))
         return TIER_ABSENT;
     if (load == NULL)
         load = load_create(keyspace, hash, key);
@@ -189,13 +189,13 @@ bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t has
     (void)tier;
     ASSERT_LOCKED(keyspace->partition);
     return keyspace->tier != NULL && grave_find(keyspace, hash, key) == NULL &&
-           read_may_find(keyspace, hash, key);
+           reading_is_possible(keyspace, hash, key);
 }
 
 void tier_preload(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct load_batch *batch)
 {
     ASSERT_LOCKED(keyspace->partition);
-    if (!read_may_find(keyspace, hash, key) || grave_find(keyspace, hash, key) != NULL || load_find(keyspace, hash, key) != NULL)
+    if (!reading_is_possible(keyspace, hash, key) || grave_find(keyspace, hash, key) != NULL || load_find(keyspace, hash, key) != NULL)
         return;
     load_post(tier, load_create(keyspace, hash, key), batch);
 }
@@ -323,7 +323,7 @@ void load_finish(struct tier *tier, struct loading *loading, const struct worker
     struct rings rings = { .self = self };
     bool is_taken = false;
 
-    read_end(&load->reading);
+    reading_end(&load->reading);
     partition_lock(partition);
     if (load->waits != NULL)
         note_latency(tier, clock_mono_us() - load->posted_us);
@@ -356,9 +356,9 @@ static enum status read_now(struct tier *tier, struct keyspace *keyspace, uint64
     struct reading_place reading;
     enum status status = STATUS_NOT_FOUND;
 
-    if (read_begin(tier, keyspace, hash, key, &reading)) {
-        status = read_at(tier, &reading, keyspace->incarnation, hash, key, bytes);
-        read_end(&reading);
+    if (reading_begin(tier, keyspace, hash, key, &reading)) {
+        status = reading_record(tier, &reading, keyspace->incarnation, hash, key, bytes);
+        reading_end(&reading);
     }
     statistics_count(&tier->statistics.unplanned_reads);
     if (status == STATUS_OK && record_decode(buffer_bytes(bytes), &limits, scratch, record) != STATUS_OK)
@@ -374,7 +374,7 @@ enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uin
     enum status status;
 
     ASSERT_LOCKED(keyspace->partition);
-    if (grave_find(keyspace, hash, key) != NULL || !read_may_find(keyspace, hash, key))
+    if (grave_find(keyspace, hash, key) != NULL || !reading_is_possible(keyspace, hash, key))
         return STATUS_OK;
     status = read_now(tier, keyspace, hash, key, &bytes, &scratch, &record);
     if (status == STATUS_OK) {

@@ -2,14 +2,14 @@
 
 #include "tier/tier_private.h"
 
-bool read_may_find(const struct keyspace *keyspace, uint64_t hash, struct bytes key)
+bool reading_is_possible(const struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
     uint64_t place;
 
     return recordmap_find(keyspace->tier->map, hash, key, &place);
 }
 
-bool read_begin(struct tier *tier, const struct keyspace *keyspace, uint64_t hash, struct bytes key, struct reading_place *reading)
+bool reading_begin(struct tier *tier, const struct keyspace *keyspace, uint64_t hash, struct bytes key, struct reading_place *reading)
 {
     ASSERT_LOCKED(keyspace->partition);
     *reading = (struct reading_place){ 0, NULL };
@@ -20,14 +20,14 @@ bool read_begin(struct tier *tier, const struct keyspace *keyspace, uint64_t has
     return true;
 }
 
-void read_end(struct reading_place *reading)
+void reading_end(struct reading_place *reading)
 {
     if (reading->segment != NULL)
         segments_unpin(reading->segment);
     reading->segment = NULL;
 }
 
-enum status read_at(struct tier *tier, const struct reading_place *reading, uint32_t incarnation, uint64_t hash, struct bytes key,
+enum status reading_record(struct tier *tier, const struct reading_place *reading, uint32_t incarnation, uint64_t hash, struct bytes key,
     struct buffer *record)
 {
     struct segment_buffer scratch = { 0 };
@@ -48,11 +48,11 @@ enum status read_record(struct tier *tier, struct partition *partition, uint32_t
     partition_lock(partition);
     keyspace = tier_keyspace_of(partition, incarnation);
     if (keyspace != NULL && keyspace->tier != NULL)
-        is_there = read_begin(tier, keyspace, hash, key, &reading);
+        is_there = reading_begin(tier, keyspace, hash, key, &reading);
     partition_unlock(partition);
     if (!is_there)
         return STATUS_NOT_FOUND;
-    status = read_at(tier, &reading, incarnation, hash, key, record);
-    read_end(&reading);
+    status = reading_record(tier, &reading, incarnation, hash, key, record);
+    reading_end(&reading);
     return status;
 }

@@ -364,7 +364,7 @@ enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
         expire_ms = entry_death_ms(keyspace_entry(keyspace, handle));
         place = TIER_HOT;
     } else if (keyspace != NULL && grave_find(keyspace, hash, key) == NULL &&
-               read_may_find(keyspace, hash, key)) {
+               reading_is_possible(keyspace, hash, key)) {
         incarnation = keyspace->incarnation;
     }
     partition_unlock(partition);

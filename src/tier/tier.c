@@ -58,7 +58,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     tier->settings.warmup = true;
     tier->state = TIER_OK;
     tier->purge = purge_create();
-    tier->collect = collect_create();
+    tier->collect = collect_create(store_segments(tier->store));
     tier->loaders = loaders_create();
     tier->writing = writing_create(options);
     tier->demotion = demotion_create(&tier->writing->batch);

@@ -193,7 +193,7 @@ static enum placing place_record(struct warm *warm, struct partition *partition,
         return NEEDLESS;
     if (load_find(keyspace, hash, warm->current.key) != NULL)
         return NEEDLESS;
-    if (!read_may_find(keyspace, hash, warm->current.key))
+    if (!reading_is_possible(keyspace, hash, warm->current.key))
         return NEEDLESS;
     if (is_outdated(warm, keyspace, place))
         return OUTDATED;
@@ -234,13 +234,13 @@ static enum status read_current(struct warm *warm, struct partition *partition, 
     partition_lock(partition);
     keyspace = living_keyspace(partition, incarnation);
     if (keyspace != NULL)
-        is_there = read_begin(warm->tier, keyspace, warm->current.hash, warm->current.key, &reading);
+        is_there = reading_begin(warm->tier, keyspace, warm->current.hash, warm->current.key, &reading);
     partition_unlock(partition);
     if (!is_there)
         return STATUS_NOT_FOUND;
     warm->bytes.size = 0;
-    status = read_at(warm->tier, &reading, incarnation, warm->current.hash, warm->current.key, &warm->bytes);
-    read_end(&reading);
+    status = reading_record(warm->tier, &reading, incarnation, warm->current.hash, warm->current.key, &warm->bytes);
+    reading_end(&reading);
     *place = reading.place;
     *record = buffer_bytes(&warm->bytes);
     return status;

@@ -75,7 +75,7 @@ static void note_put(struct batch *batch, struct keyspace *keyspace, uint64_t ha
     CHECK(grave_find(keyspace, hash, key) == NULL);      /* tier rule 1: one pending operation a key */
     /* Tier rule 1: the tag first. Rule 2: yes from the moment the put is queued. */
     if (entry_record(entry) == RECORD_NONE)
-        recordmap_add(keyspace->tier->map, hash);
+        recordmap_add(keyspace->tier->map, hash, key, 0);
     keyspace_set_record(keyspace, entry, RECORD_STALE);
     entry->flags |= ENTRY_WRITING;
     /* As of the last cut it is as good as written. */

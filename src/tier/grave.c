@@ -78,7 +78,7 @@ void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, stru
         CHECK(grave->applying && !grave->has_successor);
         grave->has_successor = true;
         grave->epoch = tier->epoch.number;
-        recordmap_remove(part->map, hash);        /* one grave, one tag: the other record's stays for this one */
+        recordmap_remove(part->map, hash, key, 0);        /* one grave, one tag: the other record's stays for this one */
         return;
     }
     grave = grave_create(tier, part, hash, key);
@@ -101,7 +101,7 @@ void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *g
     ASSERT_LOCKED(keyspace->partition);
     CHECK(grave->applying);
     if (!grave->has_successor) {
-        recordmap_remove(keyspace->tier->map, grave->node.hash);
+        recordmap_remove(keyspace->tier->map, grave->node.hash, grave->node.key, 0);
     } else {
         handle = keyspace_find(keyspace, grave->node.hash, grave->node.key);
         if (handle == 0) {              /* it waits for that record */

@@ -87,7 +87,7 @@ static void hand_over(struct tier *tier, struct keyspace *keyspace, uint64_t has
     handover->bytes += handed_size(handed);
     keyspace_assert_locked(keyspace);
     if (entry_record(entry) == RECORD_NONE) {
-        recordmap_add(keyspace->tier->map, hash);
+        recordmap_add(keyspace->tier->map, hash, key, 0);
         keyspace_set_record(keyspace, entry, RECORD_STALE);
     }
     mutex_lock(&handover->lock);
@@ -158,7 +158,7 @@ static bool settle_unknown(struct tier *tier, struct handed *handed)
 
         keyspace_assert_locked(keyspace);
         if (read == STATUS_NOT_FOUND)
-            recordmap_add(keyspace->tier->map, handed->hash);
+            recordmap_add(keyspace->tier->map, handed->hash, handed->key, 0);
         handle = keyspace_find(keyspace, handed->hash, handed->key);
         if (handle != 0 && entry_record(keyspace_entry(keyspace, handle)) == RECORD_UNKNOWN)
             keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), RECORD_STALE);

@@ -37,6 +37,7 @@ struct ring_read {
     int64_t result;                 /* bytes, less than `size` only at the end of the file; or -errno */
     struct ring_read *next;         /* in the list that read_ring_completed returns; NULL ends it */
     uint32_t done;                  /* bytes so far: short reads are continued by the ring */
+    bool was_cached;                /* it completed while it was submitted: a sign that the bytes were in the page cache */
 };
 
 /* `depth` is 1 to READ_RING_DEPTH_MAX. NULL: io_uring can't be used (old kernel, forbidden in this container or by kernel.io_uring_disabled,

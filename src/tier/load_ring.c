@@ -16,6 +16,7 @@ struct slot {
     struct ring_read read;              /* first: the read ring returns it */
     struct loading loading;
     uint32_t skip;                      /* bytes before the record */
+    bool is_counted;                    /* whether it was cached, for tier/access.h */
     struct slot *next_free;
 };
 
@@ -97,12 +98,14 @@ static bool is_read_here(const struct load *load)
 static void begin_read(struct load_ring *ring, struct load *load)
 {
     struct slot *slot = ring->free;
+    enum segment_access access = access_choose(&ring->tier->access);
     struct segment_span span;
 
     ring->free = slot->next_free;
     slot->loading.load = load;
     slot->loading.ticket = load->batch_ticket;
-    segment_span_of(load->reading.segment, load->reading.place, SEGMENT_DIRECT, &span);
+    segment_span_of(load->reading.segment, load->reading.place, access, &span);
+    slot->is_counted = access == SEGMENT_BUFFERED;
     slot->skip = span.skip;
     slot->read = (struct ring_read){ .fd = span.fd, .offset = span.offset, .size = span.size,
         .data = segment_buffer_grow(&slot->loading.aligned, span.size) };
@@ -170,6 +173,8 @@ static void end_read(struct load_ring *ring, struct slot *slot, const struct val
 {
     struct loading *loading = &slot->loading;
 
+    if (slot->is_counted)
+        access_note(&ring->tier->access, slot->read.was_cached);
     if (decode(ring, slot, limits, loading)) {
         load_finish(ring->tier, loading, ring->worker);
         loaders_note_end(ring->tier);

@@ -19,8 +19,7 @@ enum { EXTRA_MAX = 1 << 20, STORE_KEY_PREFIX_SIZE = 12, NAMED_MAX = 1000 };
 
 struct section {
     uint32_t incarnation, partition;
-    const uint8_t *tags;
-    uint64_t count;
+    struct tags_section tags;
     bool met;
 };
 
@@ -28,7 +27,7 @@ struct section {
 struct group {
     uint32_t incarnation, partition;
     uint64_t count;
-    uint8_t *tags;
+    struct recordmap_record *records;
 };
 
 struct extra {
@@ -121,12 +120,12 @@ static int compare_places(const void *a, const void *b)
     return first->partition < second->partition ? -1 : first->partition > second->partition;
 }
 
-static bool add_section(void *context, uint32_t incarnation, uint32_t partition, const uint8_t *tags, uint64_t count)
+static bool add_section(void *context, const struct tags_section *section)
 {
     struct stores *stores = context;
 
     stores->sections = mem_realloc(stores->sections, (stores->section_count + 1) * sizeof(stores->sections[0]));
-    stores->sections[stores->section_count++] = (struct section){ incarnation, partition, tags, count, false };
+    stores->sections[stores->section_count++] = (struct section){ section->incarnation, section->partition, *section, false };
     return true;
 }
 
@@ -149,29 +148,33 @@ static void add_extra(struct stores *stores, uint64_t tag)
 
 static void keep_group(struct stores *stores)
 {
-    uint8_t *tags = mem_alloc(stores->found_count * RECORDMAP_TAG_SIZE);
+    struct recordmap_record *records = mem_zalloc(stores->found_count * sizeof(records[0]));
 
-    for (size_t i = 0; i < stores->found_count; i++)
-        memcpy(tags + i * RECORDMAP_TAG_SIZE, &stores->found[i], RECORDMAP_TAG_SIZE);
+    for (size_t i = 0; i < stores->found_count; i++) {
+        records[i].tag = stores->found[i];
+        records[i].is_twin = i > 0 && stores->found[i] == stores->found[i - 1];
+    }
     if (stores->group_count == stores->group_capacity) {
         stores->group_capacity = stores->group_capacity * 2 + 64;
         stores->groups = mem_realloc(stores->groups, stores->group_capacity * sizeof(stores->groups[0]));
     }
-    stores->groups[stores->group_count++] = (struct group){ stores->incarnation, stores->partition, stores->found_count, tags };
+    stores->groups[stores->group_count++] = (struct group){ stores->incarnation, stores->partition, stores->found_count, records };
 }
 
 static void drop_groups(struct stores *stores)
 {
     for (size_t i = 0; i < stores->group_count; i++)
-        mem_free(stores->groups[i].tags);
+        mem_free(stores->groups[i].records);
     stores->group_count = 0;
 }
 
 static void compare_group(struct stores *stores)
 {
-    struct section wanted = { stores->incarnation, stores->partition, NULL, 0, false }, *section = NULL;
-    uint64_t at = 0;
+    struct section wanted = { stores->incarnation, stores->partition, { 0 }, false }, *section = NULL;
+    struct tags_reader reader;
+    struct recordmap_record record;
     size_t found = 0;
+    bool more;
 
     if (stores->section_count > 0)
         section = bsearch(&wanted, stores->sections, stores->section_count, sizeof(wanted), compare_places);
@@ -179,16 +182,19 @@ static void compare_group(struct stores *stores)
         section->met = true;
     else
         section = &wanted;
-    while (at < section->count || found < stores->found_count) {
-        uint64_t tag = at < section->count ? tags_number(section->tags + at * RECORDMAP_TAG_SIZE) : UINT64_MAX;
+    tags_reader_init(&reader, &section->tags);
+    more = tags_read(&reader, &record);
+    while (more || found < stores->found_count) {
+        uint64_t tag = more ? record.tag : UINT64_MAX;
         uint64_t there = found < stores->found_count ? stores->found[found] : UINT64_MAX;
 
         if (tag < there)
             stores->missing++;
         else if (there < tag)
             add_extra(stores, there);
-        at += tag <= there;
         found += there <= tag;
+        if (tag <= there)
+            more = tags_read(&reader, &record);
     }
 }
 
@@ -359,7 +365,7 @@ static void compare_tags(struct stores *stores)
         return;
     for (size_t i = 0; i < stores->section_count; i++) {
         if (!stores->sections[i].met && dataset_file_db_of(stores->dataset, stores->sections[i].incarnation) >= 0)
-            stores->missing += stores->sections[i].count;
+            stores->missing += stores->sections[i].tags.count;
     }
     if (stores->missing > 0)
         check_damage(stores->check, "tags", "%llu tags are of records that are not in the store", (unsigned long long)stores->missing);
@@ -545,7 +551,7 @@ bool stores_write_tags(struct stores *stores, const char *path, struct message *
     for (size_t i = 0; i < stores->group_count; i++) {
         const struct group *group = &stores->groups[i];
 
-        tags_add(&text, group->incarnation, group->partition, group->tags, group->count);
+        tags_add(&text, group->incarnation, group->partition, group->records, group->count);
     }
     tags_end(&text);
     good = tree_write_file(path, buffer_bytes(&text), message) == STATUS_OK;

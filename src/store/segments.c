@@ -42,11 +42,6 @@ static uint32_t slot_of(uint64_t place)
     return (uint32_t)(place >> PLACE_SLOT_SHIFT);
 }
 
-static uint64_t weight_of(uint64_t place)
-{
-    return 96ull << (place & SEGMENT_CLASS_HUGE);
-}
-
 static struct segment *segment_at(const struct segments *segments, uint64_t place)
 {
     uint32_t slot = slot_of(place);
@@ -319,10 +314,10 @@ uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t 
     segments->pending += size;
     tail->size += size;
     tail->count++;
-    tail->weight += weight_of(place);
-    segments->total_weight += weight_of(place);
-    atomic_fetch_add_explicit(&tail->live, weight_of(place), memory_order_relaxed);
-    atomic_fetch_add_explicit(&segments->live_weight, weight_of(place), memory_order_relaxed);
+    tail->weight += place_weight(place);
+    segments->total_weight += place_weight(place);
+    atomic_fetch_add_explicit(&tail->live, place_weight(place), memory_order_relaxed);
+    atomic_fetch_add_explicit(&segments->live_weight, place_weight(place), memory_order_relaxed);
     if (class == SEGMENT_CLASS_HUGE)
         seal(segments, tail);
     return place;
@@ -340,8 +335,8 @@ void segments_take_back(struct segments *segments, uint64_t place)
     segment->pending.size -= segment->size - offset;
     segment->size = offset;
     segment->count--;
-    segment->weight -= weight_of(place);
-    segments->total_weight -= weight_of(place);
+    segment->weight -= place_weight(place);
+    segments->total_weight -= place_weight(place);
 }
 
 size_t segments_pending(const struct segments *segments)
@@ -484,8 +479,8 @@ bool segments_alive(struct segments *segments, uint64_t place)
 
     if (segment == NULL)
         return false;
-    atomic_fetch_add_explicit(&segment->live, weight_of(place), memory_order_relaxed);
-    atomic_fetch_add_explicit(&segments->live_weight, weight_of(place), memory_order_relaxed);
+    atomic_fetch_add_explicit(&segment->live, place_weight(place), memory_order_relaxed);
+    atomic_fetch_add_explicit(&segments->live_weight, place_weight(place), memory_order_relaxed);
     return true;
 }
 
@@ -495,8 +490,13 @@ void segments_dead(struct segments *segments, uint64_t place)
 
     if (segment == NULL)
         return;                     /* of a segment that was damaged when it was opened */
-    atomic_fetch_sub_explicit(&segment->live, weight_of(place), memory_order_relaxed);
-    atomic_fetch_sub_explicit(&segments->live_weight, weight_of(place), memory_order_relaxed);
+    atomic_fetch_sub_explicit(&segment->live, place_weight(place), memory_order_relaxed);
+    atomic_fetch_sub_explicit(&segments->live_weight, place_weight(place), memory_order_relaxed);
+}
+
+uint64_t segments_live_weight(const struct segments *segments)
+{
+    return segments->live_weight;
 }
 
 void segments_measure(const struct segments *segments, struct segments_stats *stats)

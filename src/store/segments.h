@@ -120,6 +120,14 @@ enum status segments_read(struct segments *segments, struct segment *segment, ui
 
 /* --- live records: any thread --- */
 
+/* What a record counts as: about its bytes. */
+static inline uint64_t place_weight(uint64_t place)
+{
+    return 96ull << (place & ((1u << PLACE_CLASS_BITS) - 1));
+}
+/* The sum over all live records. */
+uint64_t segments_live_weight(const struct segments *segments);
+
 /* A map has the place: only for places that were in a map at the last image. False: there is no such segment. */
 bool segments_alive(struct segments *segments, uint64_t place);
 /* No map has the place any more. */

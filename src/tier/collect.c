@@ -74,6 +74,17 @@ void collect_drop_map(struct tier *tier, struct recordmap *map)
     mutex_unlock(&collect->lock);
 }
 
+bool collect_is_idle(struct tier *tier)
+{
+    struct collect *collect = tier->collect;
+    bool is_idle;
+
+    mutex_lock(&collect->lock);
+    is_idle = collect->dropped == NULL && collect->dropping == NULL && collect->count == 0;
+    mutex_unlock(&collect->lock);
+    return is_idle;
+}
+
 static struct dropped *take_dropped(struct collect *collect)
 {
     struct dropped *dropped;

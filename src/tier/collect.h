@@ -30,6 +30,9 @@ bool collect_step(struct tier *tier, enum status *status);
 /* The records of a flushed keyspace are dead: takes its map over. Any thread, also under a partition's lock. */
 void collect_drop_map(struct tier *tier, struct recordmap *map);
 
+/* No flushed keyspace, and no record that was moved, is left to be dealt with. By the writer, or while it is held. */
+bool collect_is_idle(struct tier *tier);
+
 /* After the record maps were loaded: counts what is live. False: a place is in a segment that is missing. */
 bool collect_count_live(struct tier *tier);
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/message.h"
+#include "support/image_records.h"
 #include "support/tier_box.h"
 #include "tier/batch.h"
 #include "tier/grave.h"
@@ -107,8 +108,14 @@ static bool has(struct rig *rig, struct store *store, const char *key, const cha
 {
     struct bytes name = bytes_of_string(key);
     struct buffer record = { 0 };
-    enum status status = store_get(store, 1, hash_bytes(&rig->box.partitions->seed, name), name, &record);
-    bool found = status == STATUS_OK && memmem(record.data, record.size, value, strlen(value)) != NULL;
+    struct image_records records;
+    enum status status;
+    bool found;
+
+    image_records_open(&records, rig->image, store);
+    status = image_records_get(&records, 1, hash_bytes(&rig->box.partitions->seed, name), name, &record);
+    image_records_close(&records);
+    found = status == STATUS_OK && memmem(record.data, record.size, value, strlen(value)) != NULL;
 
     buffer_release(&record);
     assert_true(status == STATUS_OK || status == STATUS_NOT_FOUND);

@@ -1,8 +1,8 @@
 /* Load: how a cold key comes back (tier rules 4 and 5).
  *
- * A key that is asked for gets a placeholder, the load, with a ticket. A loader (tier/loader.h) reads its record without any lock,
- * decodes it, and installs it under the partition's lock if the ticket is still the newest one. Overwriting the key voids the load. A load
- * is freed when no client has pinned it and no loader refers to it.
+ * A key that is asked for gets a placeholder, the load, with a ticket. Its reader, the worker (tier/load_ring.h) or a loader (tier/loader.h),
+ * reads its record without any lock, decodes it, and installs it under the partition's lock if the ticket is still the newest one.
+ * Overwriting the key voids the load. A load is freed when no client has pinned it and no reader refers to it.
  */
 #ifndef KELVIN_TIER_LOAD_H
 #define KELVIN_TIER_LOAD_H
@@ -16,7 +16,7 @@
 #include "tier/tier.h"
 
 enum load_state {
-    LOAD_READING,       /* a loader has it, or will */
+    LOAD_READING,       /* a reader has it, or will */
     LOAD_DONE,          /* installed, overwritten meanwhile, or voided: the clients that waited look again */
     LOAD_ABSENT,        /* a false maybe: there is no such record */
     LOAD_FAILED,
@@ -27,10 +27,10 @@ struct load {
     struct keyed_node node;         /* in its keyspace's `loads` while keyspace != NULL */
     struct partition *partition;    /* immutable */
     struct keyspace *keyspace;      /* NULL: it was flushed */
-    uint32_t incarnation;           /* immutable, for the loader */
+    uint32_t incarnation;           /* immutable, for the reader */
     enum load_state state;
     uint32_t ticket;                /* goes up with each time the load is posted */
-    int in_flight;                  /* loaders (or batches) that still refer to it */
+    int in_flight;                  /* readers (or batches) that still refer to it */
     int pins;                       /* waits that refer to it */
     struct tier_wait *waits;
     struct load *batch_next;

@@ -3,8 +3,8 @@
  * Where a key can be, looked up in this order under its partition's lock: its entry (hot), a grave (deleted, but its record is still in the
  * store), the record map (no: certainly absent; maybe: cold, or a false maybe).
  *
- * Threads: workers call tier_load, tier_release and the partitions' watch; loaders (tier/loader.c) read cold keys; the one writer
- * (tier/writer.c) changes the store. Settings are atomics and may change at any time.
+ * Threads: workers call tier_load, tier_release and the partitions' watch; workers (tier/load_ring.h) and loaders (tier/loader.h) read cold
+ * keys; the one writer (tier/writer.c) changes the store. Settings are atomics and may change at any time.
  */
 #ifndef KELVIN_TIER_TIER_H
 #define KELVIN_TIER_TIER_H

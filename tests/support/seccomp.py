@@ -1,7 +1,15 @@
-"""System calls that fail, for servers that tests start: a seccomp filter, which the process and all it starts keep."""
+"""Programs to which the kernel refuses io_uring, as in many containers: a seccomp filter, which a process and all it starts keep.
+
+    Server(prefix=WITHOUT_IO_URING)
+    /usr/bin/python3 tests/support/seccomp.py program argument ...
+"""
 import ctypes
 import errno as errors
+import os
 import struct
+import sys
+
+WITHOUT_IO_URING = [sys.executable, os.path.abspath(__file__)]
 
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
 SECCOMP_MODE_FILTER = 2
@@ -15,7 +23,7 @@ class Program(ctypes.Structure):
 
 
 def forbid(number, error=errors.EPERM):
-    """The system call fails with `error` from now on, in this process: for preexec_fn."""
+    """The system call fails with `error` from now on, in this process."""
     code = b"".join(struct.pack("=HBBI", *step) for step in (
         (LOAD_WORD, 0, 0, 0),           # the number of the call
         (JUMP_IF_EQUAL, 0, 1, number),
@@ -29,5 +37,6 @@ def forbid(number, error=errors.EPERM):
         raise OSError(ctypes.get_errno(), "prctl")
 
 
-def forbid_io_uring():
+if __name__ == "__main__":
     forbid(IO_URING_SETUP)
+    os.execv(sys.argv[1], sys.argv[1:])

@@ -140,6 +140,7 @@ enum status segments_read(struct segments *segments, struct segment *segment, ui
     uint64_t size;
     enum status status;
 
+    atomic_fetch_add_explicit(&segments->reads, 1, memory_order_relaxed);
     segment_span_of(segment, place, access, &span);
     status = read_span(segments, &span, segment_buffer_grow(scratch, span.size), &read, was_cached);
     if (status != STATUS_OK)

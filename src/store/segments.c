@@ -507,6 +507,7 @@ void segments_measure(const struct segments *segments, struct segments_stats *st
         .count = segments->count,
         .bytes = segments->bytes,
         .written_bytes = segments->written_bytes,
+        .reads = segments->reads,
     };
     if (weight > 0)
         stats->live_bytes = (uint64_t)((double)segments->bytes * (double)segments->live_weight / (double)weight);

@@ -137,6 +137,7 @@ struct segments_stats {
     uint64_t count, bytes;              /* of files, pending bytes not counted */
     uint64_t live_bytes;                /* estimated by classes */
     uint64_t written_bytes;             /* since the store was opened */
+    uint64_t reads;                     /* by segments_read, begun since the store was opened */
 };
 void segments_measure(const struct segments *segments, struct segments_stats *stats);         /* any thread */
 

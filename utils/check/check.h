@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/mapped.h"
 #include "base/message.h"
 #include "persist/aof_manifest.h"
 #include "persist/dataset_file.h"
@@ -45,13 +46,6 @@ void check_part(struct check *check, const char *part, uint64_t before, const ch
 /* A key as text: with escapes, cut when it is long. `text` has CHECK_KEY_SIZE bytes and is returned. */
 enum { CHECK_KEY_SIZE = 200 };
 const char *check_key(struct bytes key, char *text);
-
-/* A file mapped for reading. False: `message` says why. An empty file is fine. */
-struct mapped {
-    struct bytes bytes;
-};
-bool mapped_open(const char *path, struct mapped *mapped, struct message *message);
-void mapped_close(struct mapped *mapped);
 
 /* logs.c */
 void logs_check(struct check *check);

@@ -2,19 +2,19 @@
 
 #include <isa-l/crc.h>
 
-enum { PART = 1 << 30 };
+enum { STEP_MAX = 1 << 30 };        /* crc32_iscsi takes an int */
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t size)
 {
-    unsigned char *at = (unsigned char *)data;      /* it is not written to */
+    unsigned char *at = (unsigned char *)data;      /* crc32_iscsi only reads it */
 
     crc = ~crc;
     while (size > 0) {
-        int part = size < PART ? (int)size : PART;
+        size_t step = size < STEP_MAX ? size : STEP_MAX;
 
-        crc = crc32_iscsi(at, part, crc);
-        at += part;
-        size -= (size_t)part;
+        crc = crc32_iscsi(at, (int)step, crc);
+        at += step;
+        size -= step;
     }
     return ~crc;
 }

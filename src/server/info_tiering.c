@@ -85,6 +85,11 @@ void info_tiering(struct buffer *out, void *context)
     write_waits(out, engine, WAIT_MEMORY, "tier_memory_wait");
     info_number(out, "tier_false_maybes", (int64_t)stats.false_maybes);
     info_number(out, "tier_store_bytes", (int64_t)stats.store_bytes);
+    info_number(out, "tier_segments", (int64_t)stats.segments);
+    info_number(out, "tier_segment_bytes", (int64_t)stats.segment_bytes);
+    info_number(out, "tier_segment_live_bytes", (int64_t)stats.segment_live_bytes);
+    info_number(out, "tier_segment_written_bytes", (int64_t)stats.segment_written_bytes);
+    info_number(out, "tier_collected_bytes", (int64_t)stats.collected_bytes);
     info_number(out, "tier_store_memory", (int64_t)stats.store_memory);
     info_number(out, "tier_recordmap_bytes", (int64_t)stats.recordmap_bytes);
     info_number(out, "tier_graves", (int64_t)stats.graves);

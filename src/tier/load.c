@@ -124,6 +124,7 @@ static void load_post(struct tier *tier, struct load *load, struct load_batch *b
     load->batch_next = NULL;
     load->batch_ticket = load->ticket;
     load->posted_us = clock_mono_us();
+    CHECK(reading_begin(tier, load->keyspace, load->node.hash, load->node.key, &load->reading));
     if (batch->last != NULL)
         batch->last->batch_next = load;
     else
@@ -161,7 +162,6 @@ static void wait_for(struct load *load, struct client *client)
 enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
     struct load_batch *batch)
 {
-    struct tier_keyspace *part = keyspace->tier;
     struct load *load;
 
     ASSERT_LOCKED(keyspace->partition);
@@ -172,7 +172,7 @@ enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, ui
         return TIER_ABSENT;
     if (load != NULL && load->state == LOAD_FAILED)
         return TIER_FAILED;
-    if (!recordmap_maybe(part->map, hash))
+    if (!reading_is_possible(keyspace, hash, key))
         return TIER_ABSENT;
     if (load == NULL)
         load = load_create(keyspace, hash, key);
@@ -193,15 +193,13 @@ bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t has
     (void)tier;
     ASSERT_LOCKED(keyspace->partition);
     return keyspace->tier != NULL && grave_find(keyspace, hash, key) == NULL &&
-           recordmap_maybe(keyspace->tier->map, hash);
+           reading_is_possible(keyspace, hash, key);
 }
 
 void tier_preload(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct load_batch *batch)
 {
-    struct tier_keyspace *part = keyspace->tier;
-
     ASSERT_LOCKED(keyspace->partition);
-    if (!recordmap_maybe(part->map, hash) || grave_find(keyspace, hash, key) != NULL || load_find(keyspace, hash, key) != NULL)
+    if (!reading_is_possible(keyspace, hash, key) || grave_find(keyspace, hash, key) != NULL || load_find(keyspace, hash, key) != NULL)
         return;
     load_post(tier, load_create(keyspace, hash, key), batch);
 }
@@ -268,7 +266,8 @@ void load_read(struct tier *tier, struct loading *loading)
 
     loading->bytes.size = 0;
     loading->scratch.size = 0;
-    loading->status = store_get(tier->store, load->incarnation, load->node.hash, load->node.key, &loading->bytes);
+    loading->status = store_get_at(tier->store, load->reading.place, load->reading.segment, SEGMENT_DIRECT, load->incarnation,
+        load->node.hash, load->node.key, &loading->aligned, &loading->bytes);
     if (loading->status == STATUS_OK)
         loading->status = record_decode(buffer_bytes(&loading->bytes), &limits, &loading->scratch, &loading->record);
     if (loading->status != STATUS_OK && loading->status != STATUS_NOT_FOUND)
@@ -306,6 +305,7 @@ void load_finish(struct tier *tier, struct loading *loading)
     struct rings rings = { .count = 0 };
     bool is_taken = false;
 
+    reading_end(&load->reading);
     partition_lock(partition);
     if (load->waits != NULL)
         note_latency(tier, clock_mono_us() - load->posted_us);
@@ -335,8 +335,13 @@ static enum status read_now(struct tier *tier, struct keyspace *keyspace, uint64
     struct buffer *scratch, struct record *record)
 {
     struct value_limits limits = tier_limits(tier);
-    enum status status = store_get(tier->store, keyspace->incarnation, hash, key, bytes);
+    struct reading_place reading;
+    enum status status = STATUS_NOT_FOUND;
 
+    if (reading_begin(tier, keyspace, hash, key, &reading)) {
+        status = reading_record(tier, &reading, keyspace->incarnation, hash, key, bytes);
+        reading_end(&reading);
+    }
     statistics_count(&tier->statistics.unplanned_reads);
     if (status == STATUS_OK && record_decode(buffer_bytes(bytes), &limits, scratch, record) != STATUS_OK)
         status = STATUS_CORRUPT;
@@ -351,7 +356,7 @@ enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uin
     enum status status;
 
     ASSERT_LOCKED(keyspace->partition);
-    if (grave_find(keyspace, hash, key) != NULL || !recordmap_maybe(keyspace->tier->map, hash))
+    if (grave_find(keyspace, hash, key) != NULL || !reading_is_possible(keyspace, hash, key))
         return STATUS_OK;
     status = read_now(tier, keyspace, hash, key, &bytes, &scratch, &record);
     if (status == STATUS_OK) {

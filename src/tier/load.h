@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "tier/read.h"
 #include "tier/record.h"
 #include "tier/tier.h"
 
@@ -35,6 +36,7 @@ struct load {
     struct load *batch_next;
     uint32_t batch_ticket;
     int64_t posted_us;
+    struct reading_place reading;   /* of the record: set when the load is posted, until it has ended */
 };
 
 /* One client's interest in one load. */
@@ -70,6 +72,7 @@ struct loading {
     enum status status;
     struct buffer bytes;
     struct buffer scratch;
+    struct segment_buffer aligned;
     struct record record;
 };
 /* Reads and decodes the record. No lock is held. */

@@ -137,6 +137,7 @@ bool tier_loads_help(struct tier *tier, uint64_t ended)
         do_load(tier, &one);
         buffer_release(&one.bytes);
         buffer_release(&one.scratch);
+        segment_buffer_release(&one.aligned);
     }
     return is_progress;
 }
@@ -194,6 +195,8 @@ static void *loader_main(void *context)
             chunk[i].bytes.size = chunk[i].scratch.size = 0;
             buffer_shrink(&chunk[i].bytes, BUFFER_KEPT_MAX);
             buffer_shrink(&chunk[i].scratch, BUFFER_KEPT_MAX);
+            if (chunk[i].aligned.capacity > BUFFER_KEPT_MAX)
+                segment_buffer_release(&chunk[i].aligned);
         }
         mutex_lock(&loaders->lock);
         loaders->reading_count--;
@@ -204,6 +207,7 @@ static void *loader_main(void *context)
     for (int i = 0; i < LOADER_CHUNK_MAX; i++) {
         buffer_release(&chunk[i].bytes);
         buffer_release(&chunk[i].scratch);
+        segment_buffer_release(&chunk[i].aligned);
     }
     mem_free(chunk);
     if (tier->hooks.thread_ended != NULL)

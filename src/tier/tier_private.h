@@ -18,6 +18,7 @@
 #include "tier/stuck.h"
 #include "tier/tier.h"
 
+struct collect;
 struct demotion;
 struct loaders;
 struct purge;
@@ -47,6 +48,7 @@ struct tier {
     struct requests requests;
     struct latch latch;                 /* partition lock */
     struct purge *purge;
+    struct collect *collect;
     struct warm *_Atomic warm;          /* NULL: there is no warm-up. Set once */
 
     /* The checkpoint. */

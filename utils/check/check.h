@@ -8,7 +8,7 @@
  *   store_files.c  the files of the store in it, without LevelDB
  *   stores.c    that store as LevelDB reads it, record by record, compared with the tags
  *   rdb.c       an RDB file
- *   table_file, record_file, leveldb_sum    LevelDB's files without LevelDB
+ *   table_file, record_file, masked_crc    LevelDB's files without LevelDB
  *
  * Without --repair nothing is changed: the store is opened as a clone by links, in a scratch directory that is removed afterwards.
  */

@@ -1,10 +1,10 @@
-/* base/crc32c: the known values, and the sum of the bits of any bytes. */
 #include "base/crc32c.h"
 
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "base/bytes.h"
@@ -12,12 +12,24 @@
 #include "support/guarded.h"
 #include "support/seed.h"
 
+/* The vectors of RFC 3720, B.4. */
 static void crc32c_is_castagnolis(void **state)
 {
-    assert_true(crc32c(0, "", 0) == 0);
+    uint8_t bytes[32] = { 0 };
+
+    assert_true(crc32c(0, NULL, 0) == 0);
     assert_true(crc32c(0, "123456789", 9) == 0xe3069283);
     for (size_t cut = 0; cut <= 9; cut++)
         assert_true(crc32c(crc32c(0, "123456789", cut), &"123456789"[cut], 9 - cut) == 0xe3069283);
+    assert_true(crc32c(0, bytes, 32) == 0x8a9136aa);
+    memset(bytes, 0xff, 32);
+    assert_true(crc32c(0, bytes, 32) == 0x62a8ab43);
+    for (int i = 0; i < 32; i++)
+        bytes[i] = (uint8_t)i;
+    assert_true(crc32c(0, bytes, 32) == 0x46dd794e);
+    for (int i = 0; i < 32; i++)
+        bytes[i] = (uint8_t)(31 - i);
+    assert_true(crc32c(0, bytes, 32) == 0x113fdb5c);
 }
 
 static uint32_t bit_by_bit(uint32_t crc, struct bytes bytes)

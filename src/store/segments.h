@@ -65,6 +65,9 @@ static inline uint32_t place_unit(uint64_t place)
     return (uint32_t)(place >> (SEGMENT_KIND_BITS + PLACE_CLASS_BITS)) & ((1u << PLACE_UNIT_BITS) - 1);
 }
 
+/* The place of a record that takes `size` bytes from `offset` on. */
+uint64_t place_make(uint32_t slot, uint64_t offset, unsigned kind, uint64_t size);
+
 struct segments_options {
     const char *dir;                /* exists; segments in it are opened, sealed and without live records */
     const struct disk *disk;

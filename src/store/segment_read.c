@@ -1,5 +1,7 @@
 /* Reading segments: one record by its place, or all in order. */
+#include <errno.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "base/check.h"
 #include "base/file.h"
@@ -78,10 +80,27 @@ enum status segment_value(struct bytes read, uint32_t skip, uint32_t incarnation
     return STATUS_OK;
 }
 
-static enum status read_span(const struct segments *segments, const struct segment_span *span, char *data, struct bytes *read)
+ssize_t segment_read_cached(const struct segments *segments, const struct segment_span *span, char *data)
 {
-    ssize_t size = file_pread_all(segments->disk, span->fd, data, span->size, span->offset);
+    struct iovec part = { data, span->size };
 
+    if (segments->disk != disk_system()) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return preadv2(span->fd, &part, 1, (off_t)span->offset, RWF_NOWAIT);
+}
+
+static enum status read_span(const struct segments *segments, const struct segment_span *span, char *data, struct bytes *read, bool *was_cached)
+{
+    ssize_t size = -1;
+
+    if (was_cached != NULL) {
+        size = span->is_direct ? -1 : segment_read_cached(segments, span, data);
+        *was_cached = size == (ssize_t)span->size;
+    }
+    if (was_cached == NULL || !*was_cached)         /* a part of it: the end of the file, or of what is cached */
+        size = file_pread_all(segments->disk, span->fd, data, span->size, span->offset);
     if (size < 0)
         return STATUS_IO;
     *read = bytes_of(data, (size_t)size);
@@ -114,7 +133,7 @@ static enum status read_huge(const struct segments *segments, const struct segme
 }
 
 enum status segments_read(struct segments *segments, struct segment *segment, uint64_t place, enum segment_access access,
-    uint32_t incarnation, uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *value)
+    uint32_t incarnation, uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *value, bool *was_cached)
 {
     struct segment_span span;
     struct bytes read, found;
@@ -122,7 +141,7 @@ enum status segments_read(struct segments *segments, struct segment *segment, ui
     enum status status;
 
     segment_span_of(segment, place, access, &span);
-    status = read_span(segments, &span, segment_buffer_grow(scratch, span.size), &read);
+    status = read_span(segments, &span, segment_buffer_grow(scratch, span.size), &read, was_cached);
     if (status != STATUS_OK)
         return status;
     status = segment_value(read, span.skip, incarnation, hash, key, &found, &size);

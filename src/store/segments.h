@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -118,13 +119,17 @@ struct segment_span {
 };
 enum segment_access { SEGMENT_BUFFERED, SEGMENT_DIRECT };       /* direct where it is possible: the segment is settled, the file system can */
 void segment_span_of(const struct segment *segment, uint64_t place, enum segment_access access, struct segment_span *span);
+/* A read through the page cache that does not wait: the bytes that were there, or -1 with EAGAIN. Not for a direct span. With a disk for tests
+ * nothing is cached. */
+ssize_t segment_read_cached(const struct segments *segments, const struct segment_span *span, char *data);
 /* The record's value in what was read for a span. STATUS_NOT_FOUND: the record is another key's. STATUS_TRUNCATED: it is longer, and takes
  * `*size` bytes from its beginning on. */
 enum status segment_value(struct bytes read, uint32_t skip, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes *value,
     uint64_t *size);
-/* Reads the value at a place, with as many reads as it takes; appended to `value`. Returns as segment_value, or the read's error. */
+/* Reads the value at a place, with as many reads as it takes; appended to `value`. Returns as segment_value, or the read's error.
+ * `was_cached`: whether a read through the cache was a hit; NULL: the caller does not want to know. */
 enum status segments_read(struct segments *segments, struct segment *segment, uint64_t place, enum segment_access access,
-    uint32_t incarnation, uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *value);
+    uint32_t incarnation, uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *value, bool *was_cached);
 
 /* --- live records: any thread --- */
 

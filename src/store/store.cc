@@ -426,13 +426,13 @@ struct segments *store_segments(struct store *store)
 }
 
 enum status store_get_at(struct store *store, uint64_t place, struct segment *segment, enum segment_access access, uint32_t incarnation,
-    uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *record)
+    uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *record, bool *was_cached)
 {
     if (place == 0)
         return store_get(store, incarnation, hash, key, record);
     if (segment == nullptr)
         return STATUS_CORRUPT;
-    return segments_read(store->segments, segment, place, access, incarnation, hash, key, scratch, record);
+    return segments_read(store->segments, segment, place, access, incarnation, hash, key, scratch, record, was_cached);
 }
 
 /* ---- writing ---- */

@@ -89,9 +89,9 @@ enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, 
 /* The segments of the store. They are there as long as the store is open, also while LevelDB is reopened. */
 struct segments *store_segments(struct store *store);
 /* The same from the place of the record. `segment` is pinned for it, or NULL: then a place that is not 0 is of a segment that is missing,
- * STATUS_CORRUPT. Place 0: in LevelDB. `scratch`: see segments_read. */
+ * STATUS_CORRUPT. Place 0: in LevelDB. `scratch`, `was_cached`: see segments_read. */
 enum status store_get_at(struct store *store, uint64_t place, struct segment *segment, enum segment_access access, uint32_t incarnation,
-    uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *record);
+    uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *record, bool *was_cached);
 
 /* A batch: its operations are written all or none, in their order; the last operation on a key counts. Owner: the writer.
  * An expiry before 1970 is stored as 0. */

@@ -263,11 +263,15 @@ void load_read(struct tier *tier, struct loading *loading)
 {
     struct value_limits limits = tier_limits(tier);
     struct load *load = loading->load;
+    enum segment_access access = access_choose(&tier->access);
+    bool was_cached = false;
 
     loading->bytes.size = 0;
     loading->scratch.size = 0;
-    loading->status = store_get_at(tier->store, load->reading.place, load->reading.segment, SEGMENT_DIRECT, load->incarnation,
-        load->node.hash, load->node.key, &loading->aligned, &loading->bytes);
+    loading->status = store_get_at(tier->store, load->reading.place, load->reading.segment, access, load->incarnation, load->node.hash,
+        load->node.key, &loading->aligned, &loading->bytes, access == SEGMENT_BUFFERED ? &was_cached : NULL);
+    if (access == SEGMENT_BUFFERED && load->reading.segment != NULL)
+        access_note(&tier->access, was_cached);
     if (loading->status == STATUS_OK)
         loading->status = record_decode(buffer_bytes(&loading->bytes), &limits, &loading->scratch, &loading->record);
     if (loading->status != STATUS_OK && loading->status != STATUS_NOT_FOUND)

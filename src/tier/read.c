@@ -31,7 +31,8 @@ enum status reading_record(struct tier *tier, const struct reading_place *readin
     struct buffer *record)
 {
     struct segment_buffer scratch = { 0 };
-    enum status status = store_get_at(tier->store, reading->place, reading->segment, SEGMENT_BUFFERED, incarnation, hash, key, &scratch, record);
+    enum status status = store_get_at(tier->store, reading->place, reading->segment, SEGMENT_BUFFERED, incarnation, hash, key, &scratch, record,
+        NULL);
 
     segment_buffer_release(&scratch);
     return status;

@@ -32,7 +32,7 @@
 #include "tier/twins.h"
 
 enum {
-    LOAD_MIN = 192,             /* tags a run on average before another run is added, for stagger 0 */
+    LOAD_MIN = 96,              /* tags a run on average before another run is added, for stagger 0 */
     RUN_COUNT_MAX = 1 << 24,    /* so that a run's tags keep some bits of their own */
 };
 

@@ -239,7 +239,7 @@ static char *put_number(char *at, uint64_t number)
 /* `*last` is the tag of the record before, all bits set for none. */
 static void put_record(struct buffer *out, const struct recordmap_record *record, uint32_t place_size, uint64_t *last)
 {
-    char *begin = buffer_reserve(out, 20), *at = put_number(begin, record->tag - *last);
+    char *begin = buffer_reserve(out, 32), *at = put_number(begin, record->tag - *last);
 
     memcpy(at, &record->place, 8);
     at += place_size;

@@ -5,6 +5,7 @@
 #ifndef KELVIN_TIER_PRIVATE_H
 #define KELVIN_TIER_PRIVATE_H
 
+#include "tier/access.h"
 #include "tier/batch.h"
 #include "tier/count.h"
 #include "tier/epoch.h"
@@ -43,6 +44,7 @@ struct tier {
 
     /* Any thread. */
     struct loads loads;
+    struct access access;
     struct loaders *loaders;
     struct counting counting;
     struct requests requests;

@@ -103,7 +103,7 @@ static enum status read_at(struct fixture *fixture, uint64_t place, uint64_t num
         return STATUS_CORRUPT;
     value->size = 0;
     status = segments_read(fixture->segments, segment, place, access, INCARNATION, hash_of(number), key_of(number, text),
-        &fixture->scratch, value);
+        &fixture->scratch, value, NULL);
     segments_unpin(segment);
     return status;
 }
@@ -322,7 +322,7 @@ static void test_retire(void **state)
     assert_int_equal(stats.count, 1);           /* the tail */
     assert_int_equal(stats.live_bytes, 0);
     assert_int_equal(segments_read(fixture->segments, pinned, places[0], SEGMENT_BUFFERED, INCARNATION, hash_of(0), key_of(0, text),
-        &fixture->scratch, &value), STATUS_OK);
+        &fixture->scratch, &value, NULL), STATUS_OK);
     segments_unpin(pinned);
     assert_int_equal(segments_tidy(fixture->segments), STATUS_OK);
     assert_null(segments_pin(fixture->segments, places[0]));

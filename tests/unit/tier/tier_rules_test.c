@@ -128,12 +128,12 @@ static void commit(struct rig *rig)
 }
 
 /* A tag without a record: as if another key's hash were the same. */
-static void change_tag(struct rig *rig, const char *key, void change(struct recordmap *map, uint64_t hash))
+static void change_tag(struct rig *rig, const char *key, void change(struct recordmap *map, uint64_t hash, struct bytes key, uint64_t place))
 {
     uint64_t hash;
     struct keyspace *keyspace = lock_key(rig, key, &hash);
 
-    change(keyspace->tier->map, hash);
+    change(keyspace->tier->map, hash, bytes_of_string(key), 0);
     partition_unlock(keyspace->partition);
 }
 

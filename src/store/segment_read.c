@@ -219,3 +219,38 @@ enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct
     *place = segment_place(walk->segment, at, record->kind, size);
     return STATUS_OK;
 }
+
+void segment_walk_seek(struct segment_walk *walk, uint32_t unit)
+{
+    uint64_t offset = (uint64_t)unit * SEGMENT_UNIT;
+
+    if (offset < walk->at + walk->bytes.size) {
+        walk->used = (size_t)(offset - walk->at);
+        return;
+    }
+    walk->at = offset;
+    walk->bytes.size = walk->used = 0;
+    walk->is_at_end = false;
+}
+
+/* --- files --- */
+
+uint32_t segment_slot(const struct segment *segment)
+{
+    return segment->slot;
+}
+
+uint64_t segment_sequence(const struct segment *segment)
+{
+    return segment->sequence;
+}
+
+uint64_t segment_size(const struct segment *segment)
+{
+    return segment->size;
+}
+
+uint64_t segments_damaged_count(const struct segments *segments)
+{
+    return segments->damaged_count;
+}

@@ -48,7 +48,7 @@ struct segments {
     size_t alignment;
     bool without_direct;
     uint64_t damaged_count;
-    _Atomic uint64_t count, bytes, total_weight, live_weight, written_bytes;
+    _Atomic uint64_t count, bytes, total_weight, live_weight, written_bytes, reads;
 };
 
 /* The place of a record at `offset` that takes `size` bytes. */

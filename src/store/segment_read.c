@@ -140,6 +140,7 @@ enum status segments_read(struct segments *segments, struct segment *segment, ui
     uint64_t size;
     enum status status;
 
+    atomic_fetch_add_explicit(&segments->reads, 1, memory_order_relaxed);
     segment_span_of(segment, place, access, &span);
     status = read_span(segments, &span, segment_buffer_grow(scratch, span.size), &read, was_cached);
     if (status != STATUS_OK)
@@ -217,4 +218,39 @@ enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct
         return STATUS_NOT_FOUND;
     *place = segment_place(walk->segment, at, record->kind, size);
     return STATUS_OK;
+}
+
+void segment_walk_seek(struct segment_walk *walk, uint32_t unit)
+{
+    uint64_t offset = (uint64_t)unit * SEGMENT_UNIT;
+
+    if (offset < walk->at + walk->bytes.size) {
+        walk->used = (size_t)(offset - walk->at);
+        return;
+    }
+    walk->at = offset;
+    walk->bytes.size = walk->used = 0;
+    walk->is_at_end = false;
+}
+
+/* --- files --- */
+
+uint32_t segment_slot(const struct segment *segment)
+{
+    return segment->slot;
+}
+
+uint64_t segment_sequence(const struct segment *segment)
+{
+    return segment->sequence;
+}
+
+uint64_t segment_size(const struct segment *segment)
+{
+    return segment->size;
+}
+
+uint64_t segments_damaged_count(const struct segments *segments)
+{
+    return segments->damaged_count;
 }

@@ -30,11 +30,16 @@ static unsigned class_of(uint64_t size)
     return class;
 }
 
-uint64_t segment_place(const struct segment *segment, uint64_t offset, unsigned kind, uint64_t size)
+uint64_t place_make(uint32_t slot, uint64_t offset, unsigned kind, uint64_t size)
 {
-    uint64_t unit = (uint64_t)segment->slot << PLACE_UNIT_BITS | offset / SEGMENT_UNIT;
+    uint64_t unit = (uint64_t)slot << PLACE_UNIT_BITS | offset / SEGMENT_UNIT;
 
     return (unit << SEGMENT_KIND_BITS | kind) << PLACE_CLASS_BITS | class_of(size);
+}
+
+uint64_t segment_place(const struct segment *segment, uint64_t offset, unsigned kind, uint64_t size)
+{
+    return place_make(segment->slot, offset, kind, size);
 }
 
 static uint32_t slot_of(uint64_t place)
@@ -507,6 +512,7 @@ void segments_measure(const struct segments *segments, struct segments_stats *st
         .count = segments->count,
         .bytes = segments->bytes,
         .written_bytes = segments->written_bytes,
+        .reads = segments->reads,
     };
     if (weight > 0)
         stats->live_bytes = (uint64_t)((double)segments->bytes * (double)segments->live_weight / (double)weight);

@@ -56,6 +56,19 @@ static inline uint64_t place_size(uint64_t place)
     return 128ull << (place & ((1u << PLACE_CLASS_BITS) - 1));
 }
 
+static inline uint32_t place_slot(uint64_t place)
+{
+    return (uint32_t)(place >> (PLACE_UNIT_BITS + SEGMENT_KIND_BITS + PLACE_CLASS_BITS));
+}
+
+static inline uint32_t place_unit(uint64_t place)
+{
+    return (uint32_t)(place >> (SEGMENT_KIND_BITS + PLACE_CLASS_BITS)) & ((1u << PLACE_UNIT_BITS) - 1);
+}
+
+/* The place of a record that takes `size` bytes from `offset` on. */
+uint64_t place_make(uint32_t slot, uint64_t offset, unsigned kind, uint64_t size);
+
 struct segments_options {
     const char *dir;                /* exists; segments in it are opened, sealed and without live records */
     const struct disk *disk;
@@ -137,6 +150,7 @@ struct segments_stats {
     uint64_t count, bytes;              /* of files, pending bytes not counted */
     uint64_t live_bytes;                /* estimated by classes */
     uint64_t written_bytes;             /* since the store was opened */
+    uint64_t reads;                     /* by segments_read, begun since the store was opened */
 };
 void segments_measure(const struct segments *segments, struct segments_stats *stats);         /* any thread */
 
@@ -166,10 +180,17 @@ void segment_walk_begin(struct segments *segments, struct segment *segment, stru
 void segment_walk_end(struct segment_walk *walk);
 /* STATUS_NOT_FOUND: the end. STATUS_CORRUPT: some bytes are no record; the walk goes on after them. The record is valid until the next call. */
 enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct segment_record *record);
+/* The next record is the one at `unit`, which is not before what was read so far. What is skipped is not read. */
+void segment_walk_seek(struct segment_walk *walk, uint32_t unit);
 /* The segments in the order in which they were written: the one after `segment`; NULL: the first, and after the last. */
 struct segment *segments_next(struct segments *segments, const struct segment *segment);
 
 /* --- files --- */
+
+uint32_t segment_slot(const struct segment *segment);
+uint64_t segment_sequence(const struct segment *segment);           /* names the file */
+uint64_t segment_size(const struct segment *segment);               /* bytes; by the writer */
+uint64_t segments_damaged_count(const struct segments *segments);   /* files that were left out when it was opened: their heads are damaged */
 
 /* Whether a file, given by its name or path, is a segment. It never changes once it is sealed. */
 bool segment_is_file(const char *path);

@@ -8,13 +8,12 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/crc64.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "tier/tier_private.h"
 
-enum { VERSION = 2, VERSION_1_TAG_SIZE = 5, KEY_UNKNOWN = 0, REPORT_EVERY = 4096, REPORT_US = 2000000 };
+enum { VERSION = 2, VERSION_1_TAG_SIZE = 5, KEY_UNKNOWN = 0 };
 
 static const char magics[][8] = { "KTAGS1\n", "KTAGS2\n" };
 
@@ -477,44 +476,6 @@ enum status tags_load(struct tier *tier, struct partitions *partitions, const ch
         status = tags_walk(buffer_bytes(&data), &partition_count, load_section, partitions, NULL);
     buffer_release(&data);
     return status;
-}
-
-static void report_progress(struct tier *tier, uint64_t count, int64_t *reported_us)
-{
-    int64_t now_us = clock_mono_us();
-    char text[100];
-
-    if (now_us - *reported_us < REPORT_US || tier->hooks.notice == NULL)
-        return;
-    *reported_us = now_us;
-    snprintf(text, sizeof(text), "Reading the image's tags from its store: %llu keys so far", (unsigned long long)count);
-    tier->hooks.notice(tier->hooks.context, text);
-}
-
-enum status tags_rebuild(struct tier *tier, struct partitions *partitions)
-{
-    int64_t reported_us = clock_mono_us();
-    uint64_t count = 0;
-
-    for (int db = 0; db < partitions->db_count; db++) {
-        struct store_iterator *iterator = store_scan(tier->store, partitions->incarnations[db], 0);
-        struct store_record record;
-        enum status status;
-
-        while ((status = store_next(iterator, &record)) == STATUS_OK) {
-            struct partition *partition = &partitions->partitions[partition_index(partitions, record.hash)];
-
-            if (++count % REPORT_EVERY == 0)
-                report_progress(tier, count, &reported_us);
-            partition_lock(partition);
-            recordmap_add(partition_keyspace(partition, db)->tier->map, record.hash, record.key, 0);
-            partition_unlock(partition);
-        }
-        store_scan_close(iterator);
-        if (status != STATUS_NOT_FOUND)
-            return status;
-    }
-    return STATUS_OK;
 }
 
 enum status tags_counts(const char *dir, const uint32_t *incarnations, int count, uint64_t *counts)

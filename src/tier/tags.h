@@ -1,4 +1,4 @@
-/* Tags: the record maps on disk, beside an image. Rebuilt by a scan of the store when the file is missing or bad.
+/* Tags: the record maps on disk, beside an image. Rebuilt from the store when the file is missing or bad (tier/tags_rebuild.h).
  * docs/formats/tags.md has the format; version 2 is written, version 1 (no places, no keys) is read, too. */
 #ifndef KELVIN_TIER_TAGS_H
 #define KELVIN_TIER_TAGS_H
@@ -59,8 +59,6 @@ enum status tags_save(struct tier *tier, const char *dir);
 /* Into empty partitions, before anything runs. Keyspaces are created for what is found; incarnations that no database has are passed
  * over. STATUS_CORRUPT, STATUS_NOT_FOUND: nothing was loaded. */
 enum status tags_load(struct tier *tier, struct partitions *partitions, const char *dir);
-/* The same from the store itself. All places are 0. */
-enum status tags_rebuild(struct tier *tier, struct partitions *partitions);
 
 /* How many records of incarnations[i] there are: counts[i], as the file says, which is not verified. */
 enum status tags_counts(const char *dir, const uint32_t *incarnations, int count, uint64_t *counts);

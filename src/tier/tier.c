@@ -12,6 +12,7 @@
 #include "tier/loader.h"
 #include "tier/purge.h"
 #include "tier/tags.h"
+#include "tier/tags_rebuild.h"
 #include "tier/tier_private.h"
 #include "tier/warm.h"
 #include "tier/working_dir.h"
@@ -88,6 +89,7 @@ void tier_set_expiry(struct tier *tier, bool on)
 enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
 {
     struct partitions *partitions = tier->partitions;
+    struct message message = { "" };
     enum status status;
 
     if (store_number(tier->store) != number)
@@ -95,7 +97,9 @@ enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
     status = tags_load(tier, partitions, image);
     if (status != STATUS_OK) {
         tier->hooks.log(tier->hooks.context, "The image's tags are missing or damaged: they are read from the store.");
-        status = tags_rebuild(tier, partitions);
+        status = tags_rebuild(tier, partitions, &message);
+        if (!message_is_empty(&message))
+            tier->hooks.log(tier->hooks.context, message.text);
     }
     if (status == STATUS_OK && !collect_count_live(tier))
         tier->hooks.log(tier->hooks.context, "A segment of the image is missing or damaged: the keys in it can't be read.");

@@ -162,7 +162,8 @@ static void a_record_that_makes_no_sense_is_an_error_until_it_is_overwritten(voi
         put_record(rig, "k", records[i]);
         assert_string_equal(say(rig, "GET k"), UNREADABLE);
         assert_string_equal(say(rig, "EXISTS k"), UNREADABLE);
-        assert_string_equal(say(rig, "SCAN 0"), UNREADABLE);
+        if (records[i].size > 0)        /* else SCAN takes it for one in a segment, which it need not read */
+            assert_string_equal(say(rig, "SCAN 0"), UNREADABLE);
         assert_string_equal(say(rig, "SET k new"), "+OK\n");
         assert_string_equal(say(rig, "GET k"), "$3\nnew\n");
         assert_string_equal(say(rig, "DEL k"), ":1\n");

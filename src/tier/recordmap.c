@@ -214,9 +214,12 @@ static void map_shrink(struct recordmap *map)
 static inline struct primary primary_of(const struct recordmap *map, uint64_t tag)
 {
     struct primary primary = { .spot = spot_of(map, tag) };
+    uint32_t words = shelf_words(&map->shelf, primary.spot.index);
 
-    if (shelf_words(&map->shelf, primary.spot.index) > 0) {
+    if (words > 0) {
         primary.block = shelf_at(&map->shelf, primary.spot.index);
+        /* The line of the entry is known only from that of the quotients; so it need not be waited for. */
+        tagrun_prefetch(primary.block, words, primary.spot.width, primary.spot.number);
         primary.is_there = tagrun_find(primary.block, primary.spot.width, primary.spot.number, &primary.index);
     }
     return primary;
@@ -454,7 +457,7 @@ void recordmap_prefetch(const struct recordmap *map, uint64_t hash)
     spot = spot_of(map, recordmap_tag(hash));
     words = shelf_words(&map->shelf, spot.index);
     if (words > 0)
-        tagrun_prefetch(shelf_at(&map->shelf, spot.index), words, spot.width, map->place_bits, spot.number);
+        tagrun_prefetch(shelf_at(&map->shelf, spot.index), words, spot.width, spot.number);
 }
 
 uint64_t recordmap_count(const struct recordmap *map)

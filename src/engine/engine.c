@@ -19,6 +19,7 @@ void engine_reset_stats(struct engine *engine)
         for (int stat = 0; stat < STAT_COUNT; stat++)
             atomic_store_explicit(&engine->workers[i]->turn.stats[stat], 0, memory_order_relaxed);
     }
+    partitions_reset_wait_count(engine->partitions);
     command_stats_reset(engine->commands);
     if (engine->tier != NULL)
         tier_reset_stats(engine->tier);

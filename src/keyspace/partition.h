@@ -107,6 +107,10 @@ static inline bool entry_is_held(const struct keyspace *keyspace, const struct e
 void partitions_lock_all(struct partitions *all) UNCHECKED_LOCKS;
 void partitions_unlock_all(struct partitions *all) UNCHECKED_LOCKS;
 
+/* How often a thread had to wait for a partition's lock, of all partitions. Any thread. */
+uint64_t partitions_wait_count(const struct partitions *all);
+void partitions_reset_wait_count(struct partitions *all);
+
 /* The keyspace of a database, created if it is not there yet. */
 struct keyspace *partition_keyspace(struct partition *partition, int db) REQUIRES(partition->lock);
 /* Returns NULL if there is none. */

@@ -93,6 +93,7 @@ static void write_pubsub(struct buffer *out, const struct engine *engine)
     info_number(out, "pubsubshard_channels", (int64_t)hub_topics(engine->hub, TOPIC_SHARD));
     info_number(out, "unit_escapes", (int64_t)engine_stat(engine, STAT_UNIT_ESCAPES));
     info_number(out, "unit_restarts", (int64_t)engine_stat(engine, STAT_UNIT_RESTARTS));
+    info_number(out, "partition_lock_waits", (int64_t)partitions_wait_count(engine->partitions));
     info_number(out, "pubsub_transit_messages", (int64_t)transit.count);
     info_number(out, "pubsub_transit_bytes", (int64_t)transit.bytes);
 }

@@ -27,6 +27,7 @@ struct watch_table;
 struct hub;
 struct lazy_free;
 struct registry;
+struct request_hint;
 struct rewrite;
 struct backups;
 struct aof_switch;
@@ -148,9 +149,9 @@ enum run_result {
 
 /* Runs one request of a client of this worker. The arguments are borrowed until it returns. */
 enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count);
-
-/* A pipeline's next requests: begin to bring what they will touch into the CPU's cache. */
-void engine_prefetch(struct worker *worker, const struct client *client, const struct bytes *args, int arg_count, int stage);
+/* The same for one that was looked at ahead (engine/prefetch.h). */
+enum run_result engine_run_hinted(struct worker *worker, struct client *client, const struct bytes *args, int arg_count,
+    const struct request_hint *hint);
 
 /* Sum of a statistic over all workers (any thread). */
 uint64_t engine_stat(const struct engine *engine, enum statistic stat);

@@ -12,6 +12,7 @@
 #include "engine/execute_private.h"
 #include "engine/memory.h"
 #include "engine/monitor.h"
+#include "engine/prefetch.h"
 #include "engine/transaction.h"
 #include "engine/unit_private.h"
 #include "stats/hot_keys.h"
@@ -70,7 +71,7 @@ static bool is_allowed(struct call *call)
     return true;
 }
 
-static inline __attribute__((always_inline)) void find_keys(struct call *call, struct worker *worker)
+static inline __attribute__((always_inline)) void find_keys(struct call *call, struct worker *worker, const struct request_hint *hint)
 {
     int count;
 
@@ -83,6 +84,10 @@ static inline __attribute__((always_inline)) void find_keys(struct call *call, s
     }
     /* Invalid arguments have no keys: the handler replies the error. */
     call->key_count = call->own_key_count = count > 0 ? count : 0;
+    if (hint != NULL && LIKELY(call->key_count == 1 && call->keys[0].arg == 1)) {
+        call->keys[0].hash = hint->hash;
+        return;
+    }
     for (int i = 0; i < call->key_count; i++)
         call->keys[i].hash = hash_bytes(&call->partitions->seed, call->args[call->keys[i].arg]);
 }
@@ -362,7 +367,8 @@ static inline bool is_queued(const struct call *call)
     return call->client->flags & CLIENT_MULTI && !(call->command->flags & COMMAND_NOT_QUEUED);
 }
 
-enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)
+enum run_result engine_run_hinted(struct worker *worker, struct client *client, const struct bytes *args, int arg_count,
+    const struct request_hint *hint)
 {
     struct engine *engine = worker->engine;
     struct call call = {
@@ -393,7 +399,7 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
         if (!is_known)
             return end_refused(&call);
         if (call.command->keys != NULL && LIKELY(!is_queued(&call)))
-            find_keys(&call, worker);
+            find_keys(&call, worker, hint);
         if (!is_allowed(&call))
             return end_refused(&call);
         if (UNLIKELY(is_queued(&call)))
@@ -409,10 +415,15 @@ enum run_result engine_run(struct worker *worker, struct client *client, const s
     return end_done(&call, worker, attempt == RAN);
 }
 
+enum run_result engine_run(struct worker *worker, struct client *client, const struct bytes *args, int arg_count)
+{
+    return engine_run_hinted(worker, client, args, arg_count, NULL);
+}
+
 /* The same for the other files of execute. */
 
 bool execute_find(struct call *call) { return find_command(call); }
-void execute_find_keys(struct call *call, struct worker *worker) { find_keys(call, worker); }
+void execute_find_keys(struct call *call, struct worker *worker) { find_keys(call, worker, NULL); }
 
 bool execute_is_paused(struct call *call, uint32_t flags)
 {
@@ -428,25 +439,3 @@ bool execute_pass_memory_gate(struct call *call, struct worker *worker, uint32_t
 }
 
 void execute_account(struct call *call, struct worker *worker, int64_t taken_ns) { account(call, worker, taken_ns); }
-
-void engine_prefetch(struct worker *worker, const struct client *client, const struct bytes *args, int arg_count, int stage)
-{
-    struct engine *engine = worker->engine;
-    struct partition *partition;
-    struct keyspace *keyspace;
-    uint64_t hash;
-
-    if (arg_count < 2)
-        return;
-    hash = hash_bytes(&engine->partitions->seed, args[1]);
-    partition = &engine->partitions->partitions[partition_index(engine->partitions, hash)];
-    partition_lock(partition);
-    keyspace = partition_keyspace_if(partition, client->db);
-    if (keyspace != NULL) {
-        if (stage == 0)
-            table_prefetch_bucket(&keyspace->table, hash);
-        else
-            table_prefetch_entry(&keyspace->table, hash);
-    }
-    partition_unlock(partition);
-}

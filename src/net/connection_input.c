@@ -49,6 +49,27 @@ static void protocol_error(struct connection *connection)
     connection->client.flags |= CLIENT_CLOSE_AFTER_REPLY;
 }
 
+static void prefetch(struct connection *connection, int count)
+{
+    struct loop *loop = connection->loop;
+    struct ahead *hinted[LOOP_BATCH];
+    int hinted_count = 0;
+
+    for (int i = 0; i < count; i++) {
+        struct ahead *ahead = &loop->ahead[i];
+
+        if (ahead->arg_count < 2 || ahead->arg_count > LOOP_BATCH_ARGS)
+            continue;
+        prefetch_partition(loop->engine, ahead->args[1], &ahead->hint);
+        ahead->is_hinted = true;
+        hinted[hinted_count++] = ahead;
+    }
+    for (int i = 0; i < hinted_count; i++)
+        prefetch_bucket(loop->engine, &connection->client, &hinted[i]->hint);
+    for (int i = 0; i < hinted_count; i++)
+        prefetch_entry(loop->engine, &connection->client, &hinted[i]->hint);
+}
+
 /* Parses requests ahead, at most `capacity`; prefetches for them when there are several. Returns their number; *size is where the last
  * one ends. A long one ends the batch, for its arguments stay in the parser. */
 static int parse_ahead(struct connection *connection, const char *data, size_t size, size_t *at, bool *more)
@@ -75,6 +96,7 @@ static int parse_ahead(struct connection *connection, const char *data, size_t s
             return count + 1;
         }
         ahead->begins = *at;
+        ahead->is_hinted = false;
         ahead->arg_count = connection->parser.arg_count;
         *at += consumed;
         if (ahead->arg_count == 0)
@@ -88,14 +110,8 @@ static int parse_ahead(struct connection *connection, const char *data, size_t s
     }
     if (*at >= size)
         *more = false;
-    if (count > 1) {
-        for (int stage = 0; stage < 2; stage++) {
-            for (int i = 0; i < count; i++) {
-                if (loop->ahead[i].arg_count > 0 && loop->ahead[i].arg_count <= LOOP_BATCH_ARGS)
-                    engine_prefetch(&loop->worker, &connection->client, loop->ahead[i].args, loop->ahead[i].arg_count, stage);
-            }
-        }
-    }
+    if (count > 1)
+        prefetch(connection, count);
     return count;
 }
 
@@ -179,7 +195,7 @@ static enum run_end run_requests(struct connection *connection, const char *data
                 ;
             else if (run++ >= VISIT_REQUESTS || ahead->begins > VISIT_BYTES)
                 end = RUN_VISIT_OVER;
-            else if (engine_run(&loop->worker, client, args, ahead->arg_count) == RUN_PARKED)
+            else if (engine_run_hinted(&loop->worker, client, args, ahead->arg_count, ahead->is_hinted ? &ahead->hint : NULL) == RUN_PARKED)
                 end = RUN_WAITS;
             if (end != RUN_NEEDS_MORE) {
                 if (client->large_count > 0)

@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "engine/engine.h"
+#include "engine/prefetch.h"
 
 struct connection;
 struct tls;
@@ -20,7 +21,9 @@ enum { LOOP_READ_SIZE = 64 * 1024, LOOP_BATCH = 16, LOOP_BATCH_ARGS = 8 };
 struct ahead {
     struct bytes args[LOOP_BATCH_ARGS];
     int arg_count;
+    bool is_hinted;
     size_t begins;                  /* offset in the data */
+    struct request_hint hint;
 };
 
 struct loop {

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/histogram.h"
 #include "base/mem.h"
 
 /* A name in lower case, padded with zeros to whole words, so that names are hashed and compared a word at a time. */
@@ -21,7 +20,6 @@ struct name_index {
 
 struct command_table {
     struct command *rows;
-    struct command_stats *stats;    /* by id */
     size_t row_count;
     struct command **sorted;        /* top-level commands that have a name */
     size_t sorted_count;
@@ -125,7 +123,6 @@ static void copy_rows(struct command_table *table, const struct command *const *
             table->row_count++;
     }
     table->rows = mem_alloc((table->row_count + 1) * sizeof(*table->rows));
-    table->stats = mem_zalloc((table->row_count + 1) * sizeof(*table->stats));
     table->row_count = 0;
     for (size_t i = 0; families[i] != NULL; i++) {
         for (const struct command *row = families[i]; row->name != NULL; row++) {
@@ -206,14 +203,11 @@ void command_table_destroy(struct command_table *table)
 {
     if (table == NULL)
         return;
-    for (size_t i = 0; i < table->row_count; i++) {
+    for (size_t i = 0; i < table->row_count; i++)
         mem_free(table->rows[i].children);
-        mem_free(atomic_load(&table->stats[i].latency));
-    }
     release_names(&table->names);
     release_names(&table->own);
     mem_free(table->sorted);
-    mem_free(table->stats);
     mem_free(table->rows);
     mem_free(table);
 }
@@ -357,40 +351,4 @@ enum status command_rename(struct command_table *table, struct bytes from, struc
         remove_from_sorted(table, command);
     mark_renamed(command);
     return STATUS_OK;
-}
-
-struct command_stats *command_stats_of(const struct command_table *table, const struct command *command)
-{
-    return &table->stats[command->id];
-}
-
-void command_stats_reset(struct command_table *table)
-{
-    for (size_t i = 0; i < table->row_count; i++) {
-        struct command_stats *stats = &table->stats[i];
-        _Atomic uint64_t *latency = atomic_load_explicit(&stats->latency, memory_order_acquire);
-
-        atomic_store_explicit(&stats->calls, 0, memory_order_relaxed);
-        atomic_store_explicit(&stats->nsec, 0, memory_order_relaxed);
-        atomic_store_explicit(&stats->rejected, 0, memory_order_relaxed);
-        atomic_store_explicit(&stats->failed, 0, memory_order_relaxed);
-        if (latency != NULL)
-            histogram_clear(latency, LATENCY_BUCKETS);
-    }
-}
-
-void command_note_latency(struct command_stats *stats, int64_t ns)
-{
-    _Atomic uint64_t *latency = atomic_load_explicit(&stats->latency, memory_order_acquire);
-
-    if (latency == NULL) {
-        _Atomic uint64_t *fresh = mem_zalloc(LATENCY_BUCKETS * sizeof(*fresh));
-
-        /* Another worker may have been faster; then its counters are used. */
-        if (atomic_compare_exchange_strong(&stats->latency, &latency, fresh))
-            latency = fresh;
-        else
-            mem_free((void *)fresh);
-    }
-    histogram_count(latency, LATENCY_BUCKETS, LATENCY_STEP_BITS, ns < 0 ? 0 : (uint64_t)ns);
 }

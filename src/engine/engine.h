@@ -104,7 +104,8 @@ struct engine {
     _Atomic int64_t event_listeners;        /* what listens to events: keys that clients wait for ... 0: events need not be reported */
     _Atomic uint32_t event_classes; /* notify-keyspace-events, as enum event_class; 0: no client is notified */
     _Atomic int64_t blocked_count;  /* clients that wait: parked */
-    _Atomic uint64_t dirty;         /* changes since the last save */
+    _Atomic uint64_t dirty;         /* engine_dirty(), less the changes that workers count; it may be below 0 and wrap around */
+    _Atomic uint64_t stats_epoch;   /* of the statistics of commands (call/command_stats.h) */
     _Atomic int64_t last_save_ms;
     _Atomic uint64_t memory_peak;
     _Atomic uint64_t memory_base;   /* bytes resident beyond what was used as the server became ready: program, stacks */
@@ -156,6 +157,17 @@ enum run_result engine_run_hinted(struct worker *worker, struct client *client, 
 /* Sum of a statistic over all workers (any thread). */
 uint64_t engine_stat(const struct engine *engine, enum statistic stat);
 void engine_reset_stats(struct engine *engine);
+/* Of a command, over all workers (any thread). */
+struct command_totals engine_command_totals(const struct engine *engine, const struct command *command);
+void engine_command_latency(const struct engine *engine, const struct command *command, uint64_t counts[LATENCY_BUCKETS]);
+/* Changes since the last save (any thread). */
+uint64_t engine_dirty(const struct engine *engine);
+
+/* Where the worker whose turn it is counts calls of the command. */
+static inline struct command_stats *engine_stats_of(const struct engine *engine, struct turn *turn, const struct command *command)
+{
+    return command_stats_of(turn->command_stats, command->id, atomic_load_explicit(&engine->stats_epoch, memory_order_relaxed));
+}
 /* Whether keys that have expired are looked for, in RAM and in the store (DEBUG SET-ACTIVE-EXPIRE). Any thread. */
 void engine_set_active_expire(struct engine *engine, bool on);
 

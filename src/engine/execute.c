@@ -150,18 +150,16 @@ static enum run_result run_locked(struct call *call, struct worker *worker)
 static void count_changes(struct call *call)
 {
     if (call->change_count > 0)
-        atomic_fetch_add_explicit(&call->engine->dirty, call->change_count, memory_order_relaxed);
+        command_stats_add(&call->turn->changes, call->change_count);
 }
 
 static inline __attribute__((always_inline)) void account(struct call *call, struct worker *worker, int64_t taken_ns)
 {
-    struct command_stats *stats = command_stats_of(call->engine->commands, call->command);
+    struct command_stats *stats = engine_stats_of(call->engine, call->turn, call->command);
 
-    atomic_fetch_add_explicit(&stats->calls, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&stats->nsec, (uint64_t)taken_ns, memory_order_relaxed);
-    command_note_latency(stats, taken_ns);
+    command_stats_note(stats, taken_ns);
     if (call->failed)
-        atomic_fetch_add_explicit(&stats->failed, 1, memory_order_relaxed);
+        command_stats_add(&stats->failed, 1);
     execute_note_call(call, taken_ns / 1000);
     if (UNLIKELY(hot_keys_are_tracked(call->engine->hot_keys)))
         execute_note_keys(call, taken_ns);
@@ -183,7 +181,7 @@ static void finish_call(struct call *call, struct worker *worker, int64_t starte
 void execute_count_rejected(struct call *call)
 {
     if (call->command != NULL)
-        atomic_fetch_add_explicit(&command_stats_of(call->engine->commands, call->command)->rejected, 1, memory_order_relaxed);
+        command_stats_add(&engine_stats_of(call->engine, call->turn, call->command)->rejected, 1);
     execute_note_error(call);
 }
 

@@ -27,11 +27,13 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
     random_system(&seed, sizeof(seed));
     random_init(&worker->turn.random, seed);
     worker->turn.hooks = &engine->hooks;
+    worker->turn.command_stats = command_stats_create(engine->commands != NULL ? command_row_count(engine->commands) : 0);
     fiber_pool_init(&worker->fibers);
 }
 
 void worker_release(struct worker *worker)
 {
+    command_stats_destroy(worker->turn.command_stats);
     blocking_drop_notes(worker);
     scripts_release(worker);
     delivery_stop(worker);

@@ -1,5 +1,5 @@
 /* Command statistics: how often each command ran, and how long. Each worker has a set of its own, so that counting is a plain addition to
- * memory that no other thread writes; who asks adds up all sets.
+ * memory that no other thread writes; a reader adds up all sets.
  *
  * Owner: the worker writes; any thread reads (relaxed atomics). A set is of one epoch. CONFIG RESETSTAT begins another one: sets of an older
  * epoch count as empty, and their workers clear them before they count again, so no call is lost or counted twice.

@@ -1,35 +1,51 @@
+/* All requests pass one stage before any begins the next one. Where the next thing is gets read under the partition's lock, and all fetches of
+ * a stage follow together: a locked instruction between two of them would wait until the first one's address is translated. That is the most of
+ * a fetch's cost when the data is larger than the TLB covers.
+ */
 #include "engine/prefetch.h"
 
 #include "engine/engine.h"
 
-void prefetch_partition(const struct engine *engine, struct bytes key, struct request_hint *hint)
+enum { LINE = 64, ENTRY_LINES = 4 };
+
+typedef const char *find_address(const struct table *table, uint64_t hash);
+
+static struct partition *partition_of(const struct engine *engine, const struct request_hint *hint)
 {
-    hint->hash = hash_bytes(&engine->partitions->seed, key);
-    __builtin_prefetch(&engine->partitions->partitions[partition_index(engine->partitions, hint->hash)], 1);
+    return &engine->partitions->partitions[partition_index(engine->partitions, hint->hash)];
 }
 
-void prefetch_bucket(const struct engine *engine, const struct client *client, const struct request_hint *hint)
+static inline __attribute__((always_inline)) void find_all(const struct engine *engine, int db, struct request_hint *hints, int count, find_address *find)
 {
-    struct partition *partition = &engine->partitions->partitions[partition_index(engine->partitions, hint->hash)];
-    struct keyspace *keyspace;
+    for (int i = 0; i < count; i++) {
+        struct request_hint *hint = &hints[i];
+        struct partition *partition = partition_of(engine, hint);
+        const struct keyspace *keyspace;
 
-    if (!partition_try_lock(partition))
-        return;
-    keyspace = partition_keyspace_if(partition, client->db);
-    if (keyspace != NULL)
-        table_prefetch_bucket(&keyspace->table, hint->hash);
-    partition_unlock(partition);
+        hint->at = NULL;
+        if (!partition_try_lock(partition))
+            continue;
+        keyspace = partition_keyspace_if(partition, db);
+        if (keyspace != NULL)
+            hint->at = find(&keyspace->table, hint->hash);
+        partition_unlock(partition);
+    }
 }
 
-void prefetch_entry(const struct engine *engine, const struct client *client, const struct request_hint *hint)
+void prefetch_requests(const struct engine *engine, const struct client *client, struct request_hint *hints, int count)
 {
-    struct partition *partition = &engine->partitions->partitions[partition_index(engine->partitions, hint->hash)];
-    struct keyspace *keyspace;
-
-    if (!partition_try_lock(partition))
-        return;
-    keyspace = partition_keyspace_if(partition, client->db);
-    if (keyspace != NULL)
-        table_prefetch_entry(&keyspace->table, hint->hash);
-    partition_unlock(partition);
+    for (int i = 0; i < count; i++) {
+        hints[i].hash = hash_bytes(&engine->partitions->seed, hints[i].key);
+        __builtin_prefetch(partition_of(engine, &hints[i]), 1);
+    }
+    find_all(engine, client->db, hints, count, table_bucket_at);
+    for (int i = 0; i < count; i++)
+        __builtin_prefetch(hints[i].at);
+    find_all(engine, client->db, hints, count, table_entry_at);
+    for (int line = 0; line < ENTRY_LINES; line++) {
+        for (int i = 0; i < count; i++) {
+            if (hints[i].at != NULL)
+                __builtin_prefetch(hints[i].at + line * LINE);
+        }
+    }
 }

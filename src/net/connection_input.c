@@ -52,22 +52,17 @@ static void protocol_error(struct connection *connection)
 static void prefetch(struct connection *connection, int count)
 {
     struct loop *loop = connection->loop;
-    struct ahead *hinted[LOOP_BATCH];
-    int hinted_count = 0;
+    int hinted = 0;
 
     for (int i = 0; i < count; i++) {
         struct ahead *ahead = &loop->ahead[i];
 
         if (ahead->arg_count < 2 || ahead->arg_count > LOOP_BATCH_ARGS)
             continue;
-        prefetch_partition(loop->engine, ahead->args[1], &ahead->hint);
-        ahead->is_hinted = true;
-        hinted[hinted_count++] = ahead;
+        loop->hints[hinted].key = ahead->args[1];
+        ahead->hint = &loop->hints[hinted++];
     }
-    for (int i = 0; i < hinted_count; i++)
-        prefetch_bucket(loop->engine, &connection->client, &hinted[i]->hint);
-    for (int i = 0; i < hinted_count; i++)
-        prefetch_entry(loop->engine, &connection->client, &hinted[i]->hint);
+    prefetch_requests(loop->engine, &connection->client, loop->hints, hinted);
 }
 
 /* Parses requests ahead, at most `capacity`; prefetches for them when there are several. Returns their number; *size is where the last
@@ -96,7 +91,7 @@ static int parse_ahead(struct connection *connection, const char *data, size_t s
             return count + 1;
         }
         ahead->begins = *at;
-        ahead->is_hinted = false;
+        ahead->hint = NULL;
         ahead->arg_count = connection->parser.arg_count;
         *at += consumed;
         if (ahead->arg_count == 0)
@@ -195,7 +190,7 @@ static enum run_end run_requests(struct connection *connection, const char *data
                 ;
             else if (run++ >= VISIT_REQUESTS || ahead->begins > VISIT_BYTES)
                 end = RUN_VISIT_OVER;
-            else if (engine_run_hinted(&loop->worker, client, args, ahead->arg_count, ahead->is_hinted ? &ahead->hint : NULL) == RUN_PARKED)
+            else if (engine_run_hinted(&loop->worker, client, args, ahead->arg_count, ahead->hint) == RUN_PARKED)
                 end = RUN_WAITS;
             if (end != RUN_NEEDS_MORE) {
                 if (client->large_count > 0)

@@ -21,9 +21,8 @@ enum { LOOP_READ_SIZE = 64 * 1024, LOOP_BATCH = 16, LOOP_BATCH_ARGS = 8 };
 struct ahead {
     struct bytes args[LOOP_BATCH_ARGS];
     int arg_count;
-    bool is_hinted;
     size_t begins;                  /* offset in the data */
-    struct request_hint hint;
+    const struct request_hint *hint;        /* in loop->hints; NULL: there is none */
 };
 
 struct loop {
@@ -54,6 +53,7 @@ struct loop {
                                      * clients are closed */
     uint64_t turn_output;           /* bytes of replies that this turn has gathered, about */
     struct ahead ahead[LOOP_BATCH];
+    struct request_hint hints[LOOP_BATCH];
     int64_t next_client_check_ms;
     void (*on_cron)(struct loop *loop, void *context);      /* main loop only; may be NULL */
     void *cron_context;

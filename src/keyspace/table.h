@@ -65,7 +65,7 @@ void table_replace(struct table *table, uint64_t hash, uint32_t from, uint32_t t
 void table_note_due(struct table *table, uint64_t hash, uint32_t handle, int64_t expire_ms, int64_t now_ms);
 
 /* For prefetching: addresses of the bucket that is home to the hash, and of the first entry there whose tag matches (NULL: there is none). They
- * are not to be read. The first one reads nothing of the bucket. */
+ * are not to be read. The first one does not read the bucket. */
 const char *table_bucket_at(const struct table *table, uint64_t hash);
 const char *table_entry_at(const struct table *table, uint64_t hash);
 

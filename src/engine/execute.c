@@ -1,7 +1,6 @@
 /* The life of a call: find, check, pass the gate of memory, run under locks (execute_locked.c), account. */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/compiler.h"
 #include "call/command_keys.h"
 #include "engine/access.h"
@@ -169,7 +168,7 @@ static inline __attribute__((always_inline)) void account(struct call *call, str
 
 static void finish_call(struct call *call, struct worker *worker, int64_t started_ns)
 {
-    int64_t now_ns = UNLIKELY(call->ran_ns != 0) ? worker->clock_ns : clock_mono_ns();      /* a unit has read the clock */
+    int64_t now_ns = UNLIKELY(call->ran_ns != 0) ? worker->clock_ns : ticks_now_ns(&worker->ticks);      /* a unit has read the clock */
 
     worker->clock_ns = now_ns;
     account(call, worker, UNLIKELY(call->ran_ns != 0) ? call->ran_ns : now_ns - started_ns);
@@ -259,7 +258,7 @@ static void serve_waiters(struct worker *worker, const struct client *client)
 /* Returns when the call began: the time of the call, not of the turn. A turn may be long, and a key must not expire early. */
 static int64_t begin_call(struct worker *worker, struct client *client)
 {
-    int64_t started_ns = worker->clock_ns != 0 ? worker->clock_ns : clock_mono_ns();
+    int64_t started_ns = worker->clock_ns != 0 ? worker->clock_ns : ticks_now_ns(&worker->ticks);
 
     if (client->parked) {
         client->parked = false;

@@ -60,7 +60,7 @@ void loop_end_turn(struct loop *loop)
     }
     if (was_in_turn) {
         turn_count(turn, STAT_TURNS, 1);
-        turn_count(turn, STAT_TURN_US, (uint64_t)(clock_mono_us() - turn->now_us));
+        turn_count(turn, STAT_TURN_US, (uint64_t)(ticks_now_ns(&loop->worker.ticks) / 1000 - turn->now_us));
     }
 }
 

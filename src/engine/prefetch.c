@@ -15,7 +15,7 @@ static struct partition *partition_of(const struct engine *engine, const struct 
     return &engine->partitions->partitions[partition_index(engine->partitions, hint->hash)];
 }
 
-static inline __attribute__((always_inline)) void find_all(const struct engine *engine, int db, struct request_hint *hints, int count, find_address *find)
+static inline __attribute__((always_inline)) void find_all(const struct engine *engine, struct request_hint *hints, int count, find_address *find)
 {
     for (int i = 0; i < count; i++) {
         struct request_hint *hint = &hints[i];
@@ -25,23 +25,23 @@ static inline __attribute__((always_inline)) void find_all(const struct engine *
         hint->at = NULL;
         if (!partition_try_lock(partition))
             continue;
-        keyspace = partition_keyspace_if(partition, db);
+        keyspace = partition_keyspace_if(partition, hint->db);
         if (keyspace != NULL)
             hint->at = find(&keyspace->table, hint->hash);
         partition_unlock(partition);
     }
 }
 
-void prefetch_requests(const struct engine *engine, const struct client *client, struct request_hint *hints, int count)
+void prefetch_requests(const struct engine *engine, struct request_hint *hints, int count)
 {
     for (int i = 0; i < count; i++) {
         hints[i].hash = hash_bytes(&engine->partitions->seed, hints[i].key);
         __builtin_prefetch(partition_of(engine, &hints[i]), 1);
     }
-    find_all(engine, client->db, hints, count, table_bucket_at);
+    find_all(engine, hints, count, table_bucket_at);
     for (int i = 0; i < count; i++)
         __builtin_prefetch(hints[i].at);
-    find_all(engine, client->db, hints, count, table_entry_at);
+    find_all(engine, hints, count, table_entry_at);
     for (int line = 0; line < ENTRY_LINES; line++) {
         for (int i = 0; i < count; i++) {
             if (hints[i].at != NULL)

@@ -8,17 +8,19 @@
 
 #include "base/bytes.h"
 
-struct client;
 struct engine;
 
 /* What engine_run need not compute again. */
 struct request_hint {
-    struct bytes key;       /* the first argument after the name: set by the caller; borrowed */
+    /* Set by the caller. */
+    struct bytes key;       /* the first argument after the name; borrowed */
+    int db;
+
     uint64_t hash;          /* of it */
     const char *at;         /* private: what is to be fetched next; NULL: nothing */
 };
 
 /* Computes the hashes, and begins to fetch. Waits for no lock: what is in a partition that another thread has locked is not fetched. */
-void prefetch_requests(const struct engine *engine, const struct client *client, struct request_hint *hints, int count);
+void prefetch_requests(const struct engine *engine, struct request_hint *hints, int count);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "engine/engine.h"
 #include "engine/prefetch.h"
+#include "net/gather.h"
 
 struct connection;
 struct tls;
@@ -54,6 +55,7 @@ struct loop {
     uint64_t turn_output;           /* bytes of replies that this turn has gathered, about */
     struct ahead ahead[LOOP_BATCH];
     struct request_hint hints[LOOP_BATCH];
+    struct gather gather;
     int64_t next_client_check_ms;
     void (*on_cron)(struct loop *loop, void *context);      /* main loop only; may be NULL */
     void *cron_context;

@@ -20,7 +20,8 @@ enum {
     ROUND_MS = 50,                  /* how long it sleeps at most */
     SEAL_PAUSE_MS = 5,              /* between two steps of a checkpoint */
     GRAVES_A_ROUND = 4096,
-    EXPIRED_A_ROUND = 1024,
+    GRAVES_MANY = 256,              /* if a round buries as many, the next one follows at once */
+    EXPIRED_A_ROUND = 4096,
     UNKNOWN_A_ROUND = 512,
 };
 
@@ -47,7 +48,7 @@ static bool delete_some(struct tier *tier)
     struct batch *batch = &tier->writing->batch;
     bool more, more_expired;
 
-    more = sweep_graves(tier, GRAVES_A_ROUND, batch, &tier->writer->next_grave) == GRAVES_A_ROUND;
+    more = sweep_graves(tier, GRAVES_A_ROUND, batch, &tier->writer->next_grave) >= GRAVES_MANY;
     if (tier->expire_cold && tier->epoch.phase == CHECKPOINT_NONE) {
         expiry_step(tier, clock_wall_ms(), EXPIRED_A_ROUND, batch, &more_expired);
         more = more || more_expired;

@@ -7,9 +7,14 @@
 #include "tier/tier.h"
 
 enum {
-    BUCKETS_A_STEP = 512,
-    STEPS_FREE = 32,                /* the number that any tick does: where few keys expire, each tick looks at all of them */
-    TICK_BUDGET_US = 2000,          /* per tick, times active-expire-effort; the next tick continues */
+    BUCKETS_A_STEP = 16,            /* under one hold of a lock: up to 200 keys may be deleted */
+    STEPS_A_VISIT = 32,             /* of one partition, before the next one has its turn */
+    VISITS_FREE = 32,               /* the number that any tick does: where few keys expire, each tick looks at all of them */
+    TICK_BUDGET_US = 2000,          /* per tick; the next tick continues, or a slice before it */
+    SLICE_US = 1000,                /* between two ticks, while many keys expire */
+    SLICE_PAUSE_US = 50000,         /* after a slice in which few did, divided by active-expire-effort - 1 */
+    SHARE_PERCENT = 25,             /* of the worker's time, at most, as in Redis: ... */
+    SHARE_PERCENT_EFFORT = 2,       /* ... and this much more for each step of active-expire-effort */
 };
 
 /* The words of an HDEL. */
@@ -90,53 +95,120 @@ static void expire_entry(void *context, struct keyspace *keyspace, uint64_t hash
     expiry->count++;
 }
 
-/* Looks at each bucket about once a second, within a budget of time per tick; at all of them in each tick if they are few. */
-static void expire_keys(struct worker *worker)
+/* Some steps of the walk through one keyspace, each under its own hold of the lock. Returns false if it ended before the keyspace did. */
+static bool visit_keyspace(struct worker *worker, struct partition *partition, int db, int64_t until_us, struct expiry *expiry, uint32_t *visits)
 {
-    struct engine *engine = worker->engine;
-    struct partitions *all = engine->partitions;
-    struct expiry expiry = { engine, worker->turn.now_ms, 0, 0 };
-    int64_t began_us = clock_mono_us();
-    int64_t effort = config_number(engine->config, CONFIG_ACTIVE_EXPIRE_EFFORT);
-    int hz = (int)config_number(engine->config, CONFIG_HZ);
-    uint32_t share = all->count / (uint32_t)(hz > 0 ? hz : 10) + 1, steps = 0;
+    bool done = false;
 
-    for (uint32_t i = 0; i < share || i < all->count / 10 || (i < all->count && steps < STEPS_FREE); i++) {
-        struct partition *partition = &all->partitions[worker->expire_next];
-        bool done = true;
+    for (int step = 0; step < STEPS_A_VISIT && !done && (step == 0 || clock_mono_us() < until_us); step++) {
+        struct keyspace *keyspace;
 
-        for (int db = 0; db < all->db_count; db++) {
-            struct keyspace *keyspace;
-            bool round = true;
-
-            partition_lock(partition);
-            keyspace = partition_keyspace_if(partition, db);
-            if (keyspace != NULL && partition->owner == NULL && (keyspace->expiring_count > 0 || keyspace->may_have_times)) {
-                keyspace_assert_locked(keyspace);
-                steps++;
-                round = keyspace_expire_step(keyspace, worker->turn.now_ms, BUCKETS_A_STEP, expire_entry, &expiry);
-            }
-            partition_unlock(partition);
-            done = done && round;
+        done = true;
+        partition_lock(partition);
+        keyspace = partition_keyspace_if(partition, db);
+        if (keyspace != NULL && partition->owner == NULL && (keyspace->expiring_count > 0 || keyspace->may_have_times)) {
+            keyspace_assert_locked(keyspace);
+            *visits += step == 0;
+            done = keyspace_expire_step(keyspace, worker->turn.now_ms, BUCKETS_A_STEP, expire_entry, expiry);
         }
-        if (done)
-            worker->expire_next = (worker->expire_next + 1) % all->count;
-        if (clock_mono_us() - began_us > TICK_BUDGET_US * effort) {
-            turn_count(&worker->turn, STAT_EXPIRE_CUT, 1);
-            break;
-        }
+        partition_unlock(partition);
     }
-    turn_count(&worker->turn, STAT_EXPIRE_US, (uint64_t)(clock_mono_us() - began_us));
+    return done;
+}
+
+/* Returns false if it will have to come back to this partition. */
+static bool visit_partition(struct worker *worker, int64_t until_us, struct expiry *expiry, uint32_t *visits)
+{
+    struct partitions *all = worker->engine->partitions;
+    struct partition *partition = &all->partitions[worker->expire_next];
+    bool done = true;
+
+    for (int db = 0; db < all->db_count; db++)
+        done = visit_keyspace(worker, partition, db, until_us, expiry, visits) && done;
+    if (done)
+        worker->expire_next = (worker->expire_next + 1) % all->count;
+    return done;
+}
+
+/* Looks at up to `share` partitions, or at all if few have keys that expire, until the time is up. Returns the number of keys and fields
+ * that expired; `*more`: there was more to look at. */
+static uint64_t expire_some(struct worker *worker, uint32_t share, int64_t budget_us, bool *more)
+{
+    struct partitions *all = worker->engine->partitions;
+    struct expiry expiry = { worker->engine, worker->turn.now_ms, 0, 0 };
+    int64_t began_us = clock_mono_us(), now_us = began_us;
+    uint32_t visits = 0;
+    bool cut = false;
+
+    *more = false;
+    for (uint32_t i = 0; !cut && (i < share || (i < all->count && visits < VISITS_FREE)); i++) {
+        *more = !visit_partition(worker, began_us + budget_us, &expiry, &visits) || *more;
+        now_us = clock_mono_us();
+        cut = now_us - began_us >= budget_us;
+    }
+    *more = *more || cut;
+    if (cut)
+        turn_count(&worker->turn, STAT_EXPIRE_CUT, 1);
+    turn_count(&worker->turn, STAT_EXPIRE_US, (uint64_t)(now_us - began_us));
     if (expiry.count > 0)
         turn_count(&worker->turn, STAT_EXPIRED_KEYS, expiry.count);
     if (expiry.field_count > 0)
         turn_count(&worker->turn, STAT_EXPIRED_FIELDS, expiry.field_count);
+    return expiry.count + expiry.field_count;
+}
+
+/* The pause until the next slice: what keeps slices within their share of the time while many keys expire; longer, the fewer do. */
+static int64_t pause_of(uint64_t expired, int64_t effort)
+{
+    int64_t percent = SHARE_PERCENT + SHARE_PERCENT_EFFORT * (effort - 1), pause_us = SLICE_US * (100 - percent) / percent;
+    int64_t pause_max_us = effort > 1 ? SLICE_PAUSE_US / (effort - 1) : INT64_MAX;
+
+    if (expired < EXPIRY_MANY)
+        pause_us = expired > 0 ? pause_us * EXPIRY_MANY / (int64_t)expired : INT64_MAX;
+    return pause_us < pause_max_us ? pause_us : pause_max_us;
+}
+
+/* A walk through a table that shrinks may miss some keys: it is not the end if many were found. */
+static void continue_soon(struct worker *worker, uint64_t expired, bool more)
+{
+    int64_t pause_us = pause_of(expired, config_number(worker->engine->config, CONFIG_ACTIVE_EXPIRE_EFFORT));
+
+    if ((more || expired >= EXPIRY_MANY) && worker->expire_soon != NULL && pause_us < INT64_MAX)
+        worker->expire_soon(worker->loop, (pause_us + 999) / 1000);
+}
+
+static bool may_expire(const struct engine *engine)
+{
+    return engine->state == ENGINE_READY && engine->active_expire && !expiry_is_paused(engine);
+}
+
+void expiry_continue(struct worker *worker)
+{
+    bool more;
+    uint64_t expired;
+
+    if (!may_expire(worker->engine))
+        return;
+    expired = expire_some(worker, worker->engine->partitions->count, SLICE_US, &more);
+    continue_soon(worker, expired, more);
+}
+
+/* Looks at each bucket about once a second, within a budget of time per tick; at all of them in each tick if they are few. */
+static void expire_keys(struct worker *worker)
+{
+    struct engine *engine = worker->engine;
+    int hz = (int)config_number(engine->config, CONFIG_HZ);
+    uint32_t count = engine->partitions->count, share = count / (uint32_t)(hz > 0 ? hz : 10) + 1;
+    bool more;
+    uint64_t expired = expire_some(worker, share > count / 10 ? share : count / 10, TICK_BUDGET_US, &more);
+
+    continue_soon(worker, expired, more);
 }
 
 void expiry_tick(struct worker *worker)
 {
     struct engine *engine = worker->engine;
-    bool expires = engine->active_expire && !expiry_is_paused(engine);
+    bool expires = may_expire(engine);
 
     if (engine->tier != NULL)
         tier_set_expiry(engine->tier, expires);

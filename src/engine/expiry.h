@@ -1,5 +1,5 @@
-/* Expiry: keys and fields of hashes whose time is up are deleted, a bounded part of them at each tick of the cron. Cold keys are expired by
- * the tier's writer.
+/* Expiry: keys and fields of hashes whose time is up are deleted, a bounded part of them at each tick of the cron; while many expire, in
+ * short slices between the ticks, too, which take a bounded share of the worker's time. Cold keys are expired by the tier's writer.
  */
 #ifndef KELVIN_ENGINE_EXPIRY_H
 #define KELVIN_ENGINE_EXPIRY_H
@@ -8,6 +8,8 @@
 
 /* Fields that one step removes: the rest is found again. */
 enum { EXPIRY_FIELDS_A_STEP = 512 };
+/* Keys and fields that expired in one slice: the next slice follows as soon as the share of time allows; with fewer, later. */
+enum { EXPIRY_MANY = 256 };
 
 /* The log is in error: what expires stays, reading as absent, and nothing is evicted. Each deletion would be appended to the log's tail in
  * memory, which has no limit of its own. Any thread. */
@@ -30,5 +32,7 @@ size_t expiry_remove_fields(struct engine *engine, struct keyspace *keyspace, ui
 
 /* The worker's share of a tick: looks at a part of the keys in RAM. On the worker. */
 void expiry_tick(struct worker *worker);
+/* A slice between two ticks; see worker's expire_soon. On the worker. */
+void expiry_continue(struct worker *worker);
 
 #endif

@@ -58,6 +58,7 @@ struct worker {
     /* Immutable, called with `loop`. */
     void *loop;
     void (*pace_soon)(void *loop);          /* calls memory_queue_resume_paced in about a millisecond; NULL: the mail does it */
+    void (*expire_soon)(void *loop, int64_t pause_ms);      /* calls expiry_continue then; NULL: the next tick goes on */
     void (*set_alarm)(void *loop, int64_t at_us);   /* calls blocking_alarm then (monotonic clock); replaces an earlier one */
     /* Given by net, called on this worker. */
     void (*resume)(struct client *client);          /* run its parked request again */

@@ -1,5 +1,8 @@
 #include "lifecycle/ahead.h"
 
+#include <string.h>
+
+#include "base/mem.h"
 #include "base/siphash.h"
 #include "base/text.h"
 #include "call/command_keys.h"
@@ -7,6 +10,8 @@
 
 enum {
     KEYS_MAX = 64,              /* of one command */
+    NEAR_BUCKET = 8,            /* commands before one runs its bucket is asked for again, ... */
+    NEAR_ENTRY = 4,             /* ... and its entry */
     LOADS_A_LOOK = 64,          /* memory is looked at so often */
     MEMORY_SHARE = 16,          /* loads in progress may need 1/16 of maxmemory */
     RECORD_SIZE_MIN = 64,
@@ -46,28 +51,130 @@ static bool has_room(struct ahead *ahead)
     return true;
 }
 
-static void hint(struct ahead *ahead, struct bytes key, uint32_t flags)
+/* Locks the partition of the hash. Its keyspace may be NULL. */
+static struct keyspace *lock_keyspace(struct ahead *ahead, uint64_t hash, int db, struct partition **partition) UNCHECKED_LOCKS;
+static struct keyspace *lock_keyspace(struct ahead *ahead, uint64_t hash, int db, struct partition **partition)
 {
-    struct engine *engine = ahead->engine;
-    uint64_t hash = hash_bytes(&engine->partitions->seed, key);
-    struct partition *partition = &engine->partitions->partitions[partition_index(engine->partitions, hash)];
+    struct partitions *all = ahead->engine->partitions;
+
+    *partition = &all->partitions[partition_index(all, hash)];
+    partition_lock(*partition);
+    return partition_keyspace_if(*partition, db);
+}
+
+static void unlock(struct partition *partition) UNCHECKED_LOCKS;
+static void unlock(struct partition *partition) { partition_unlock(partition); }
+
+/* Its old value does not matter: replay sends no events. */
+static bool is_overwritten(uint32_t flags)
+{
+    return (flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW;
+}
+
+static void fetch_bucket(struct ahead *ahead, uint64_t hash, int db)
+{
+    struct partition *partition;
+    struct keyspace *keyspace = lock_keyspace(ahead, hash, db, &partition);
+
+    if (keyspace != NULL)
+        __builtin_prefetch(table_bucket_at(&keyspace->table, hash));
+    unlock(partition);
+}
+
+static void fetch_entry(struct ahead *ahead, uint64_t hash, int db)
+{
+    struct partition *partition;
+    struct keyspace *keyspace = lock_keyspace(ahead, hash, db, &partition);
+
+    if (keyspace != NULL)
+        __builtin_prefetch(table_entry_at(&keyspace->table, hash));
+    unlock(partition);
+}
+
+static void fetch_entry_and_tag(struct ahead *ahead, const struct ahead_hint *hint)
+{
+    struct partition *partition;
+    struct keyspace *keyspace = lock_keyspace(ahead, hint->hash, hint->db, &partition);
+
+    if (keyspace != NULL) {
+        if (!is_overwritten(hint->flags))
+            __builtin_prefetch(table_entry_at(&keyspace->table, hint->hash));
+        tier_prefetch(keyspace, hint->hash);
+    }
+    unlock(partition);
+}
+
+static void look_up(struct ahead *ahead, struct bytes key, uint64_t hash, int db, uint32_t flags)
+{
     struct load *last = ahead->loads.last;
+    struct partition *partition;
     struct keyspace *keyspace;
 
-    partition_lock(partition);
-    keyspace = partition_keyspace_if(partition, ahead->db);
-    if (keyspace != NULL && (flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW) {
-        __builtin_prefetch(table_bucket_at(&keyspace->table, hash));
-        tier_prefetch(keyspace, hash);
-    } else if (keyspace != NULL && keyspace_find(keyspace, hash, key) == 0 && has_room(ahead)) {
-        tier_preload(engine->tier, keyspace, hash, key, &ahead->loads);
+    if (is_overwritten(flags))
+        return;
+    keyspace = lock_keyspace(ahead, hash, db, &partition);
+    if (keyspace != NULL) {
+        keyspace_assert_locked(keyspace);
+        if (keyspace_find(keyspace, hash, key) == 0 && has_room(ahead))
+            tier_preload(ahead->engine->tier, keyspace, hash, key, &ahead->loads);
     }
-    partition_unlock(partition);
+    unlock(partition);
     if (ahead->loads.last == last)
         return;
     ahead->load_count++;
     if (ahead->room > 0)
         ahead->room--;
+}
+
+/* The second step of the key that has waited longest for it, and the third. */
+static void fetch_next(struct ahead *ahead)
+{
+    fetch_entry_and_tag(ahead, &ahead->hints[ahead->fetched++ % AHEAD_HINTS]);
+}
+
+static void look_up_next(struct ahead *ahead)
+{
+    const struct ahead_hint *hint = &ahead->hints[ahead->looked_up++ % AHEAD_HINTS];
+
+    look_up(ahead, bytes_of(hint->key, hint->size), hint->hash, hint->db, hint->flags);
+}
+
+static void hint(struct ahead *ahead, struct bytes key, uint64_t hash, uint32_t flags)
+{
+    struct ahead_hint *next;
+
+    if (key.size > AHEAD_KEY_COPY) {
+        look_up(ahead, key, hash, ahead->db, flags);
+        return;
+    }
+    if (ahead->asked - ahead->fetched == AHEAD_HINTS / 2)
+        fetch_next(ahead);
+    if (ahead->asked - ahead->looked_up == AHEAD_HINTS)
+        look_up_next(ahead);
+    next = &ahead->hints[ahead->asked++ % AHEAD_HINTS];
+    next->hash = hash;
+    next->flags = flags;
+    next->db = ahead->db;
+    next->size = key.size;
+    if (key.size > 0)
+        memcpy(next->key, key.data, key.size);
+    fetch_bucket(ahead, hash, ahead->db);
+}
+
+static void submit_loads(struct ahead *ahead)
+{
+    if (ahead->load_count == 0)
+        return;
+    tier_submit(ahead->engine->tier, &ahead->loads);
+    ahead->load_count = 0;
+}
+
+struct ahead *ahead_create(struct engine *engine)
+{
+    struct ahead *ahead = mem_zalloc(sizeof(*ahead));
+
+    ahead->engine = engine;
+    return ahead;
 }
 
 void ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
@@ -77,6 +184,7 @@ void ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
     int64_t number;
     int count;
 
+    ahead->recent[ahead->seen % AHEAD_RECENT].db = -1;
     ahead->seen++;
     if (command == NULL)
         return;
@@ -92,24 +200,45 @@ void ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count)
         return;
     count = command_keys(command, args, arg_count, keys, KEYS_MAX);
     for (int i = 0; i < count && i < KEYS_MAX; i++) {
-        if (!(keys[i].flags & KEY_NOT_KEY))
-            hint(ahead, args[keys[i].arg], keys[i].flags);
+        struct bytes key = args[keys[i].arg];
+        uint64_t hash = hash_bytes(&ahead->engine->partitions->seed, key);
+
+        if (keys[i].flags & KEY_NOT_KEY)
+            continue;
+        hint(ahead, key, hash, keys[i].flags);
+        if (i == 0)
+            ahead->recent[(ahead->seen - 1) % AHEAD_RECENT] = (struct ahead_key){ hash, ahead->db };
     }
     if (ahead->load_count >= LOADS_A_LOOK)
-        ahead_submit(ahead);
+        submit_loads(ahead);
 }
 
 void ahead_submit(struct ahead *ahead)
 {
-    if (ahead->load_count == 0)
-        return;
-    tier_submit(ahead->engine->tier, &ahead->loads);
-    ahead->load_count = 0;
+    while (ahead->fetched < ahead->asked)
+        fetch_next(ahead);
+    while (ahead->looked_up < ahead->asked)
+        look_up_next(ahead);
+    submit_loads(ahead);
+}
+
+/* The command that runs `distance` commands after the next one has a key. */
+static const struct ahead_key *key_after(const struct ahead *ahead, uint64_t distance)
+{
+    const struct ahead_key *key = &ahead->recent[(ahead->run + distance) % AHEAD_RECENT];
+
+    return ahead->run + distance < ahead->seen && key->db >= 0 ? key : NULL;
 }
 
 void ahead_ran(struct ahead *ahead, int db)
 {
+    const struct ahead_key *next;
+
     ahead->run++;
+    if ((next = key_after(ahead, NEAR_BUCKET)) != NULL)
+        fetch_bucket(ahead, next->hash, next->db);
+    if ((next = key_after(ahead, NEAR_ENTRY)) != NULL)
+        fetch_entry(ahead, next->hash, next->db);
     if (ahead->run >= ahead->seen) {        /* between two files a SELECT runs that was not seen */
         ahead->run = ahead->seen;
         ahead->db = db;

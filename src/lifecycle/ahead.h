@@ -1,8 +1,12 @@
-/* Ahead: the replay's look-ahead. Sees commands some hundreds before they run, finds the keys whose old values they will need, and has
- * the loaders read those that are cold; for the others it asks the CPU for the lines that will be touched.
+/* Ahead: the replay's look-ahead. Sees commands some thousands before they run, finds the keys whose old values they will need, and has
+ * the loaders read those that are cold; for the others it asks the CPU for the lines that will be touched, and once more just before the
+ * command runs.
  *
  * Hints only: what it believes of databases and keys may be wrong by the time a command runs, which then loads in place.
  * The log is at most AHEAD_COMMANDS (persist/aof_replay.c) ahead; loads under way are bounded by a share of maxmemory as well.
+ *
+ * A key passes through three steps, each a few keys after the one before it, so that the memory that a step reads has come into the cache:
+ * its bucket is asked for; its entry and its tag are asked for; it is looked up.
  *
  * Owner: the replay's thread.
  */
@@ -10,6 +14,25 @@
 #define KELVIN_LIFECYCLE_AHEAD_H
 
 #include "engine/engine.h"
+
+enum {
+    AHEAD_HINTS = 32,               /* keys between the first step and the last; a power of two */
+    AHEAD_KEY_COPY = 48,            /* longer keys are looked up at once */
+    AHEAD_RECENT = 8192,            /* commands whose first key is remembered; a power of two */
+};
+
+struct ahead_hint {
+    uint64_t hash;
+    uint32_t flags;                 /* KEY_... */
+    int db;
+    size_t size;
+    char key[AHEAD_KEY_COPY];
+};
+
+struct ahead_key {
+    uint64_t hash;
+    int db;                         /* -1: the command has no key */
+};
 
 struct ahead {
     struct engine *engine;
@@ -19,7 +42,13 @@ struct ahead {
     uint64_t seen, run;             /* commands */
     uint64_t barrier;               /* no hints until this many commands have run: a flush or a swap is among them */
     uint64_t room;                  /* loads that may still be posted before memory is looked at again */
+    uint64_t asked, fetched, looked_up;             /* keys that have passed the first, second, third step */
+    struct ahead_hint hints[AHEAD_HINTS];           /* those between `looked_up` and `asked` */
+    struct ahead_key recent[AHEAD_RECENT];          /* of the last commands that were seen, by their numbers */
 };
+
+/* mem_free ends it. */
+struct ahead *ahead_create(struct engine *engine);
 
 /* A command that will run. */
 void ahead_see(struct ahead *ahead, const struct bytes *args, int arg_count);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/message.h"
 #include "engine/engine.h"
 #include "lifecycle/ahead.h"
@@ -14,7 +15,7 @@ struct replay {
     struct engine *engine;
     struct worker *worker;
     struct client client;
-    struct ahead ahead;
+    struct ahead *ahead;
     int64_t logged_ms;
     char error[256];
 };
@@ -39,7 +40,7 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
 
     out->size = 0;
     delay(replay->engine);
-    ahead_submit(&replay->ahead);
+    ahead_submit(replay->ahead);
     /* It may have to wait for a load that was begun ahead, or for a value that is just being encoded for its demotion. */
     for (int i = 0; i < REPLAY_RETRIES; ) {
         uint64_t ended = tier != NULL ? tier_loads_ended(tier) : 0;
@@ -52,7 +53,7 @@ static bool replay_run(void *context, const struct bytes *args, int arg_count)
         nanosleep(&pause, NULL);
         i++;
     }
-    ahead_ran(&replay->ahead, replay->client.db);
+    ahead_ran(replay->ahead, replay->client.db);
     if (result != RUN_DONE) {
         snprintf(replay->error, sizeof(replay->error), "a command that has to wait is in the log: '%.*s'", (int)args[0].size, args[0].data);
         return false;
@@ -69,7 +70,7 @@ static void replay_see(void *context, const struct bytes *args, int arg_count)
 {
     struct replay *replay = context;
 
-    ahead_see(&replay->ahead, args, arg_count);
+    ahead_see(replay->ahead, args, arg_count);
 }
 
 static void replay_progress(void *context, uint64_t done, uint64_t total)
@@ -96,7 +97,7 @@ typedef enum status replay_from(struct aof *aof, aof_run *run, aof_progress *pro
 static enum status replay_all(struct engine *engine, replay_from *from, struct message *message)
 {
     struct worker worker;
-    struct replay replay = { .engine = engine, .worker = &worker, .ahead = { .engine = engine } };
+    struct replay replay = { .engine = engine, .worker = &worker, .ahead = ahead_create(engine) };
     enum status status;
 
     replay.client = (struct client){ .flags = CLIENT_REPLAY, .authenticated = true, .worker = replay.worker, .address = "" };
@@ -108,7 +109,8 @@ static enum status replay_all(struct engine *engine, replay_from *from, struct m
     status = from(engine->aof, replay_run, replay_progress, &replay, message);
     if (status == STATUS_INVALID && replay.error[0] != '\0')
         message_append(message, "%s%s", message_is_empty(message) ? "" : ": ", replay.error);
-    ahead_submit(&replay.ahead);
+    ahead_submit(replay.ahead);
+    mem_free(replay.ahead);
     reply_release(&replay.client.reply);
     worker_release(&worker);
     engine->dirty = 0;

@@ -12,6 +12,7 @@
 #include "engine/cron.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
+#include "engine/expiry.h"
 #include "engine/memory.h"
 #include "engine/memory_queue.h"
 #include "engine/tracking.h"
@@ -227,6 +228,24 @@ static void pace_soon(void *context)
         uv_timer_start(&loop->pace, on_pace, 1, 0);
 }
 
+static void on_expire(uv_timer_t *handle)
+{
+    struct loop *loop = handle->data;
+
+    loop_enter_turn(loop);
+    expiry_continue(&loop->worker);
+}
+
+static void expire_soon(void *context, int64_t pause_ms)
+{
+    struct loop *loop = context;
+
+    if (uv_is_closing((uv_handle_t *)&loop->expire))
+        return;
+    uv_update_time(&loop->uv);          /* the pause begins now, not when the turn began */
+    uv_timer_start(&loop->expire, on_expire, (uint64_t)pause_ms, 0);
+}
+
 static void close_all(struct loop *loop)
 {
     struct client *client = loop->worker.clients;
@@ -248,6 +267,7 @@ static void close_all(struct loop *loop)
     uv_close((uv_handle_t *)&loop->alarm, NULL);
     uv_close((uv_handle_t *)&loop->visit, NULL);
     uv_close((uv_handle_t *)&loop->pace, NULL);
+    uv_close((uv_handle_t *)&loop->expire, NULL);
 }
 
 static void on_bell(uv_poll_t *handle, int status, int events)
@@ -398,9 +418,10 @@ struct loop *loop_create(struct engine *engine, int index)
     uv_timer_init(&loop->uv, &loop->cron);
     uv_timer_init(&loop->uv, &loop->alarm);
     uv_timer_init(&loop->uv, &loop->pace);
+    uv_timer_init(&loop->uv, &loop->expire);
     uv_idle_init(&loop->uv, &loop->visit);
     loop->bell.data = loop->prepare.data = loop->check.data = loop->cron.data = loop->alarm.data = loop;
-    loop->pace.data = loop->visit.data = loop;
+    loop->pace.data = loop->expire.data = loop->visit.data = loop;
     loop->read_size = LOOP_READ_SIZE;
     loop->output_max = UINT64_MAX;
     uv_prepare_start(&loop->prepare, on_prepare);
@@ -410,6 +431,7 @@ struct loop *loop_create(struct engine *engine, int index)
     loop->worker.mailbox.ring_context = loop;
     loop->worker.loop = loop;
     loop->worker.pace_soon = pace_soon;
+    loop->worker.expire_soon = expire_soon;
     loop->worker.set_alarm = set_alarm;
     loop->worker.resume = resume;
     loop->worker.discard = connection_discard;

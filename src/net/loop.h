@@ -48,6 +48,7 @@ struct loop {
     struct connection *handshakes, *handshakes_last;        /* of TLS: have received something */
     struct connection *room, *room_last;            /* wait to be let in with a large request, in order */
     uv_idle_t visit;                /* runs while there is a backlog */
+    uv_timer_t expire;              /* the next slice of the active expiry, while many keys expire */
     uv_timer_t pace;                /* lets clients go on that memory's pace held back */
     /* As of this turn's begin, by how many clients share the memory: */
     size_t read_size;               /* bytes that are read from a client at once */

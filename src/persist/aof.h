@@ -89,7 +89,7 @@ typedef enum status aof_import(void *context, int fd, aof_import_progress *progr
     struct message *message);
 void aof_on_import(struct aof *aof, aof_import *import, void *context);     /* before aof_replay */
 
-/* To be called before aof_replay; `ahead` is called with aof_replay's context for each command, MULTI and EXEC too, some hundred commands
+/* To be called before aof_replay; `ahead` is called with aof_replay's context for each command, MULTI and EXEC too, some thousand commands
  * before it is run, so that loads of its keys can begin. It is a hint only: the command may never be run. */
 typedef void aof_ahead(void *context, const struct bytes *args, int arg_count);
 void aof_on_ahead(struct aof *aof, aof_ahead *ahead);

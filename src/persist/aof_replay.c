@@ -23,7 +23,7 @@ enum {
     NUMBER_SIZE_MAX = 24,
     PROGRESS_US = 50000,
     PROGRESS_COMMANDS = 128,        /* between two readings of the clock */
-    AHEAD_COMMANDS = 1024,          /* reading is this many commands ahead of running, ... */
+    AHEAD_COMMANDS = 4096,          /* reading is this many commands ahead of running, ... */
     AHEAD_SIZE = 4 << 20,           /* ... or this many bytes, whichever is less */
 };
 

@@ -111,6 +111,13 @@ static void hook_unlatch(void *context, struct keyspace *keyspace, uint64_t hash
     tier_unlatch(engine->tier, keyspace, hash, key);
 }
 
+static uint64_t hook_busy_us(void *context)
+{
+    const struct engine *engine = context;
+
+    return engine->state == ENGINE_READY ? engine_stat(engine, STAT_TURN_US) : 0;
+}
+
 static void hook_limits(void *context, struct value_limits *limits)
 {
     struct engine *engine = context;
@@ -132,6 +139,7 @@ struct tier_hooks hooks_of_tier(struct engine *engine)
         .notice = hook_notice,
         .free_keyspace = hook_free_keyspace,
         .log = hook_log,
+        .busy_us = hook_busy_us,
         .limits = hook_limits,
     };
 }

@@ -12,6 +12,8 @@
 #include "tier/request.h"
 #include "tier/tier_private.h"
 
+enum { ITEMS_A_HOLD = 128 };        /* finished under one hold of a lock */
+
 void batch_init(struct batch *batch)
 {
     *batch = (struct batch){ .store = store_batch_create() };
@@ -327,14 +329,14 @@ static void finish_item(struct tier *tier, const struct batch *batch, const stru
     }
 }
 
-/* The items from `first` on that are of one partition, under one hold of its lock. Returns how many. */
+/* Items from `first` on that are of one partition, under one hold of its lock. Returns how many. */
 static size_t finish_partition(struct tier *tier, const struct batch *batch, size_t first)
 {
     struct partition *partition = batch->items[first].partition;
     size_t end = first;
 
     partition_lock(partition);
-    for (; end < batch->count && batch->items[end].partition == partition; end++) {
+    for (; end < batch->count && end - first < ITEMS_A_HOLD && batch->items[end].partition == partition; end++) {
         partition_assert_locked(batch->items[end].partition);
         finish_item(tier, batch, &batch->items[end]);
     }

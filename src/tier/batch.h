@@ -22,7 +22,7 @@ struct handed;
 struct tier;
 
 /* Bytes that are encoded under one hold of a partition's lock: enough is reached with the value that exceeds it. */
-enum { BATCH_HOLD_ENOUGH = 256 * 1024 };
+enum { BATCH_HOLD_ENOUGH = 64 * 1024 };
 
 enum batch_kind { BATCH_DEMOTE, BATCH_CLEAN, BATCH_BURY, BATCH_HANDED };
 

@@ -40,14 +40,55 @@ static void add_nominee(void *context, int64_t expire_ms, uint32_t incarnation, 
     buffer_append_bytes(&nominees->text, key);
 }
 
-/* The key is hot or on its way, and may be dropped again as it is: its expiry key is still needed. */
-static bool may_turn_cold(struct keyspace *keyspace, uint64_t hash, struct bytes key)
+/* What has to be done about a nominee. */
+enum verdict {
+    VERDICT_AGAIN,          /* not now: it is to be looked at again */
+    VERDICT_STALE,          /* only its expiry key has to be deleted */
+    VERDICT_READ,           /* it depends on its record, if there is one */
+};
+
+/* A key that is hot and clean, or on its way, may be demoted again as it is: its expiry key is still needed. If it is hot and not clean, or
+ * has a grave, this expiry key is of a record that will be overwritten or deleted. */
+static enum verdict judge(struct keyspace *keyspace, uint64_t hash, struct bytes key)
 {
     uint32_t handle = keyspace_find(keyspace, hash, key);
 
+    ASSERT_LOCKED(keyspace->partition);
     if (handle != 0)
-        return entry_record(keyspace_entry(keyspace, handle)) == RECORD_CLEAN;
-    return load_find(keyspace, hash, key) != NULL;
+        return entry_record(keyspace_entry(keyspace, handle)) == RECORD_CLEAN ? VERDICT_AGAIN : VERDICT_STALE;
+    if (grave_find(keyspace, hash, key) != NULL || !recordmap_maybe(keyspace->tier->map, hash))
+        return VERDICT_STALE;
+    return load_find(keyspace, hash, key) != NULL ? VERDICT_AGAIN : VERDICT_READ;
+}
+
+/* No key changes under a transaction or a script: then it is to be looked at again. */
+static enum verdict judge_nominee(struct partition *partition, const struct nominee *nominee, struct bytes key) REQUIRES(partition->lock);
+static enum verdict judge_nominee(struct partition *partition, const struct nominee *nominee, struct bytes key)
+{
+    struct keyspace *keyspace = tier_keyspace_of(partition, nominee->incarnation);
+
+    if (partition->owner != NULL)
+        return VERDICT_AGAIN;
+    if (keyspace == NULL)
+        return VERDICT_STALE;           /* it was flushed */
+    keyspace_assert_locked(keyspace);
+    return judge(keyspace, nominee->hash, key);
+}
+
+/* Whether the key has a record that has expired. */
+static enum status read_nominee(struct tier *tier, struct partition *partition, const struct nominee *nominee, struct bytes key,
+    int64_t now_ms, struct buffer *bytes, bool *expired)
+{
+    enum value_type type;
+    int64_t expire_ms = -1;
+    enum status read;
+
+    bytes->size = 0;
+    read = read_record(tier, partition, nominee->incarnation, nominee->hash, key, bytes);
+    if (read == STATUS_OK)
+        read = record_peek(buffer_bytes(bytes), &expire_ms, &type);
+    *expired = read == STATUS_OK && expire_ms >= 0 && expire_ms <= now_ms;
+    return read == STATUS_NOT_FOUND ? STATUS_OK : read;
 }
 
 /* Of a record that can be read and is expired: by its own time, or with the last field of a hash. */
@@ -60,49 +101,41 @@ static enum event expiry_event(struct bytes bytes, int64_t now_ms)
     return record.expire_ms >= 0 && record.expire_ms <= now_ms ? EVENT_EXPIRED : EVENT_HEXPIRED;
 }
 
-/* Tier rule 10. The record was read just now, without the lock: only this thread could have changed it since. True if the nominee
- * is dealt with. */
+/* The key has expired and is cold: it is deleted. */
+static void expire_cold(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum event event, struct batch *batch)
+{
+    ASSERT_LOCKED(keyspace->partition);
+    tier->hooks.expired(tier->hooks.context, keyspace, hash, key, event);
+    grave_removed(tier, keyspace, hash, key, RECORD_CLEAN);
+    batch_bury(batch, keyspace, grave_find(keyspace, hash, key));
+    statistics_count(&tier->statistics.expired_cold);
+}
+
+/* Tier rule 10. Records are read without the lock: only this thread could change them until the lock is held again. A record is not read if
+ * the key is found in RAM: of keys that were hot when they expired there may be a million. True if the nominee is dealt with. */
 static bool expire_nominee(struct tier *tier, const struct nominee *nominee, struct bytes key, int64_t now_ms, struct buffer *record,
     struct batch *batch)
 {
     struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, nominee->hash)];
-    struct keyspace *keyspace;
-    struct grave *grave;
-    enum value_type type;
-    int64_t expire_ms = -1;
-    enum status read;
+    enum verdict verdict;
+    bool expired = false;
 
-    record->size = 0;
-    read = read_record(tier, partition, nominee->incarnation, nominee->hash, key, record);
-    if (read == STATUS_OK)
-        read = record_peek(buffer_bytes(record), &expire_ms, &type);
-    if (read != STATUS_OK && read != STATUS_NOT_FOUND)
-        return false;
-    if (read == STATUS_NOT_FOUND || expire_ms < 0 || expire_ms > now_ms) {
-        store_batch_delete_expiry(batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, key);
-        return true;            /* the expiry key was stale */
-    }
     partition_lock(partition);
-    keyspace = tier_keyspace_of(partition, nominee->incarnation);
-    if (partition->owner != NULL) {
-        partition_unlock(partition);
-        return false;           /* no key changes under a transaction or a script */
-    }
-    if (keyspace != NULL && may_turn_cold(keyspace, nominee->hash, key)) {
-        partition_unlock(partition);
-        return false;
-    }
-    store_batch_delete_expiry(batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, key);
-    if (keyspace != NULL && keyspace_find(keyspace, nominee->hash, key) == 0 &&
-        grave_find(keyspace, nominee->hash, key) == NULL) {
-        keyspace_assert_locked(keyspace);
-        tier->hooks.expired(tier->hooks.context, keyspace, nominee->hash, key, expiry_event(buffer_bytes(record), now_ms));
-        grave_removed(tier, keyspace, nominee->hash, key, RECORD_CLEAN);
-        grave = grave_find(keyspace, nominee->hash, key);
-        batch_bury(batch, keyspace, grave);
-        statistics_count(&tier->statistics.expired_cold);
-    }
+    verdict = judge_nominee(partition, nominee, key);
     partition_unlock(partition);
+    if (verdict == VERDICT_READ) {
+        if (read_nominee(tier, partition, nominee, key, now_ms, record, &expired) != STATUS_OK)
+            return false;
+        partition_lock(partition);
+        verdict = expired ? judge_nominee(partition, nominee, key) : VERDICT_STALE;
+        if (verdict == VERDICT_READ)
+            expire_cold(tier, tier_keyspace_of(partition, nominee->incarnation), nominee->hash, key,
+                expiry_event(buffer_bytes(record), now_ms), batch);
+        partition_unlock(partition);
+    }
+    if (verdict == VERDICT_AGAIN)
+        return false;
+    store_batch_delete_expiry(batch->store, nominee->expire_ms, nominee->incarnation, nominee->hash, key);
     return true;
 }
 

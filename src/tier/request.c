@@ -104,15 +104,15 @@ enum status request_image(struct tier *tier, struct image_request *request)
 
 /* --- the writer's side --- */
 
-void requests_wait(struct tier *tier, int64_t pause_ms, enum request_wait wait)
+void requests_wait(struct tier *tier, int64_t pause_us, enum request_wait wait)
 {
     struct requests *requests = &tier->requests;
     struct timespec until;
 
     mutex_lock(&requests->lock);
-    if (pause_ms > 0) {
+    if (pause_us > 0) {
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += pause_ms * 1000000L;
+        until.tv_nsec += pause_us * 1000;
         if (until.tv_nsec >= 1000000000) {
             until.tv_sec++;
             until.tv_nsec -= 1000000000;

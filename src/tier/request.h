@@ -50,9 +50,9 @@ enum status request_image(struct tier *tier, struct image_request *request);
 
 /* The writer's side. */
 
-/* Waits for `pause_ms`, or until something is asked for (see `wait`), or the tier stops. Forgets the nudge. */
+/* Waits for `pause_us`, or until something is asked for (see `wait`), or the tier stops. Forgets the nudge. */
 enum request_wait { WAIT_FOR_ALL, WAIT_EXCEPT_IMAGE };
-void requests_wait(struct tier *tier, int64_t pause_ms, enum request_wait wait);
+void requests_wait(struct tier *tier, int64_t pause_us, enum request_wait wait);
 /* Wakes the writer; for stopping it. */
 void requests_wake(struct tier *tier);
 /* A thread waits for an image or a demotion. */

@@ -22,9 +22,10 @@
 #include "tier/tier_private.h"
 
 enum {
-    STEP_US = 5000,                 /* how long a step takes, about: a batch may take longer */
-    BUCKETS_A_PIECE = 64,           /* looked at under one lock */
-    PIECE_ENOUGH = 256,             /* entries encoded under one lock */
+    STEP_US = 500,                  /* how long a step takes, about: clients may wait for the CPU meanwhile. A batch may take longer */
+    STEP_SIZE = 32 * 1024,          /* of a batch, for the same reason */
+    BUCKETS_A_PIECE = 16,           /* looked at under one lock */
+    PIECE_ENOUGH = 64,              /* entries encoded under one lock */
     PIECE_MAX = PIECE_ENOUGH + 256 * TABLE_BUCKET_SLOTS,     /* entries that belong to one bucket are in one leaf */
     GRAVES_A_PIECE = 4096,
     UNKNOWNS_A_PIECE = 1000,
@@ -60,6 +61,13 @@ struct sealing {
     struct found piece[PIECE_MAX];
     size_t piece_count;
 };
+
+static bool is_batch_full(const struct sealing *sealing)
+{
+    size_t size = store_batch_size(sealing->batch->store);
+
+    return size >= STEP_SIZE || size >= (size_t)sealing->tier->settings.batch_size;
+}
 
 static bool is_clean_pass(const struct sealing *sealing)
 {
@@ -279,8 +287,7 @@ static bool seal_buckets(struct sealing *sealing)
         sealing->incarnation_index++;
         go_to_partition(sealing, 0);
     }
-    if (store_batch_size(sealing->batch->store) >= (size_t)sealing->tier->settings.batch_size ||
-        sealing->unknown.count >= UNKNOWNS_A_PIECE || sealing->big.count > 0)
+    if (is_batch_full(sealing) || sealing->unknown.count >= UNKNOWNS_A_PIECE || sealing->big.count > 0)
         write_collected(sealing);
     return true;
 }

@@ -7,6 +7,7 @@
 
 enum {
     UNKNOWN_LOOKS_MAX = 8192,       /* entries a round */
+    GRAVES_A_HOLD = 256,            /* buried under one hold of a partition's lock */
     COMPACT_BLOCKS = 64,            /* moved at a time in each keyspace */
     HOLE_PERCENT = 4,               /* of a heap may be holes before compaction starts */
 };
@@ -70,6 +71,23 @@ static void resolve_graves(struct tier *tier, struct key_list *unknown, struct b
     key_list_clear(unknown);
 }
 
+/* Some graves of a partition, under one hold of its lock. */
+static size_t bury_partition(struct tier *tier, struct partition *partition, size_t count, struct batch *batch, struct key_list *unknown)
+{
+    size_t taken = 0;
+
+    partition_lock(partition);
+    for (int db = 0; db < tier->partitions->db_count && taken < count; db++) {
+        if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->tier->graves.count > 0)
+            taken += bury_keyspace(tier, partition->keyspaces[db], count - taken, batch, unknown);
+    }
+    /* What a checkpoint still has to seal has to be without them, too. */
+    for (struct keyspace *keyspace = partition->flushed; keyspace != NULL && taken < count; keyspace = keyspace->next_flushed)
+        taken += bury_keyspace(tier, keyspace, count - taken, batch, unknown);
+    partition_unlock(partition);
+    return taken;
+}
+
 size_t sweep_graves(struct tier *tier, size_t count, struct batch *batch, uint32_t *next_partition)
 {
     struct key_list unknown = { 0 };
@@ -78,18 +96,11 @@ size_t sweep_graves(struct tier *tier, size_t count, struct batch *batch, uint32
     if (atomic_load_explicit(&tier->statistics.graves, memory_order_relaxed) == 0)
         return 0;
     for (uint32_t i = 0; i < tier->partitions->count && taken < count; i++) {
-        struct partition *partition = &tier->partitions->partitions[*next_partition];
+        size_t left = count - taken;
 
+        taken += bury_partition(tier, &tier->partitions->partitions[*next_partition], left < GRAVES_A_HOLD ? left : GRAVES_A_HOLD, batch,
+            &unknown);
         *next_partition = (*next_partition + 1) % tier->partitions->count;
-        partition_lock(partition);
-        for (int db = 0; db < tier->partitions->db_count && taken < count; db++) {
-            if (partition->keyspaces[db] != NULL && partition->keyspaces[db]->tier->graves.count > 0)
-                taken += bury_keyspace(tier, partition->keyspaces[db], count - taken, batch, &unknown);
-        }
-        /* What a checkpoint still has to seal has to be without them, too. */
-        for (struct keyspace *keyspace = partition->flushed; keyspace != NULL && taken < count; keyspace = keyspace->next_flushed)
-            taken += bury_keyspace(tier, keyspace, count - taken, batch, &unknown);
-        partition_unlock(partition);
     }
     resolve_graves(tier, &unknown, batch);
     key_list_release(&unknown);

@@ -64,6 +64,7 @@ struct tier_hooks {
     void (*notice)(void *context, const char *text);            /* a sentence for the log, not a warning; NULL is fine */
     void (*free_keyspace)(void *context, struct keyspace *keyspace);    /* in the background; only checkpoints need it */
     void (*ring)(void *context, struct worker *worker);         /* of `wake`; any thread */
+    uint64_t (*busy_us)(void *context);                         /* time that all workers have spent in their turns; NULL: none */
     void (*limits)(void *context, struct value_limits *limits); /* of the encodings, for each value that is loaded; not the seed */
 };
 

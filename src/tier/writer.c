@@ -10,6 +10,7 @@
 #include "tier/demotion.h"
 #include "tier/expiry.h"
 #include "tier/loader.h"
+#include "tier/pause.h"
 #include "tier/purge.h"
 #include "tier/resolve.h"
 #include "tier/seal.h"
@@ -18,10 +19,11 @@
 #include "tier/writing.h"
 
 enum {
-    ROUND_MS = 50,                  /* how long it sleeps at most */
-    SEAL_PAUSE_MS = 5,              /* between two steps of a checkpoint */
+    ROUND_US = 50000,               /* how long it sleeps at most */
+    SEAL_TIDY_US = 20000,           /* during a checkpoint what can wait is done so often */
     GRAVES_A_ROUND = 4096,
-    EXPIRED_A_ROUND = 1024,
+    GRAVES_MANY = 256,              /* if a round buries as many, the next one follows at once */
+    EXPIRED_A_ROUND = 4096,
     UNKNOWN_A_ROUND = 512,
 };
 
@@ -30,6 +32,8 @@ struct writer {
     /* The thread's. */
     struct key_list unknown;
     uint32_t next_grave, next_unknown;      /* partitions */
+    struct pause pause;
+    int64_t tidied_us;
 };
 
 static bool collect_some(struct tier *tier)
@@ -61,7 +65,7 @@ static bool delete_some(struct tier *tier)
     struct batch *batch = &tier->writing->batch;
     bool more, more_expired;
 
-    more = sweep_graves(tier, GRAVES_A_ROUND, batch, &tier->writer->next_grave) == GRAVES_A_ROUND;
+    more = sweep_graves(tier, GRAVES_A_ROUND, batch, &tier->writer->next_grave) >= GRAVES_MANY;
     if (tier->expire_cold && tier->epoch.phase == CHECKPOINT_NONE) {
         expiry_step(tier, clock_wall_ms(), EXPIRED_A_ROUND, batch, &more_expired);
         more = more || more_expired;
@@ -84,6 +88,17 @@ static bool tidy_some(struct tier *tier, bool more)
     if (resolve_entries(tier, &writer->unknown, NULL, NULL) != STATUS_OK)
         more = false;               /* the store can't be read: not at once */
     return sweep_compact(tier) || more;
+}
+
+/* The steps of a checkpoint are shorter than a look at all partitions. */
+static bool tidy_is_due(struct writer *writer)
+{
+    int64_t now_us = clock_mono_us();
+
+    if (now_us - writer->tidied_us < SEAL_TIDY_US)
+        return false;
+    writer->tidied_us = now_us;
+    return true;
 }
 
 /* The store is in error. True if it is back. */
@@ -119,18 +134,21 @@ static bool writer_round(struct tier *tier)
     demotion_run(tier);
     if (tier->state == TIER_ERROR)
         return false;
+    if (more && !tidy_is_due(tier->writer))
+        return true;
     more = delete_some(tier) || more;
     if (tier->state == TIER_ERROR)
         return false;
     return tidy_some(tier, more);
 }
 
-/* A checkpoint without urgency leaves half of the time to other threads: there may be few cores, and clients come first. */
+/* The steps of a checkpoint are short, and leave time to other threads: there may be few cores, and clients come first. */
 static void wait_for_work(struct tier *tier, bool more, bool is_sealing)
 {
-    int64_t pause_ms = !more ? ROUND_MS : is_sealing ? SEAL_PAUSE_MS : 0;
+    int64_t step_pause_us = pause_after_step(&tier->writer->pause, &tier->hooks);
+    int64_t pause_us = !more ? ROUND_US : is_sealing ? step_pause_us : 0;
 
-    requests_wait(tier, pause_ms, is_sealing ? WAIT_EXCEPT_IMAGE : WAIT_FOR_ALL);
+    requests_wait(tier, pause_us, is_sealing ? WAIT_EXCEPT_IMAGE : WAIT_FOR_ALL);
 }
 
 static void *writer_main(void *context)
@@ -141,6 +159,7 @@ static void *writer_main(void *context)
     while (!tier->stopping) {
         bool more, is_sealing;
 
+        pause_begin_step(&tier->writer->pause);
         writing_measure(tier);
         counting_block(&tier->counting);
         more = writer_round(tier);
@@ -158,6 +177,7 @@ static void *writer_main(void *context)
 void writer_start(struct tier *tier)
 {
     tier->writer = mem_zalloc(sizeof(*tier->writer));
+    pause_init(&tier->writer->pause);
     CHECK(pthread_create(&tier->writer->thread, NULL, writer_main, tier) == 0);
 }
 

@@ -1,0 +1,73 @@
+#include "tier/pause.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "tier/tier.h"
+
+enum {
+    SAMPLE_US = 20000,              /* the workers are looked at so often */
+    SHARE_MIN = 15,                 /* percent */
+    SHARE_MAX = 67,
+    PAUSE_MAX_US = 20000,
+};
+
+static int64_t thread_ns(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* CPUs that this process may run on; it may change while it runs. */
+static int64_t cpu_count(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+/* A worker that waits for a CPU in its turn counts as busy: that is the writer's fault, perhaps. */
+static void sample(struct pause *pause, const struct tier_hooks *hooks)
+{
+    int64_t now_us = clock_mono_us(), elapsed_us = now_us - pause->sampled_us;
+    uint64_t busy_us;
+
+    if (elapsed_us < SAMPLE_US)
+        return;
+    busy_us = hooks->busy_us != NULL ? hooks->busy_us(hooks->context) : 0;
+    if (busy_us >= pause->busy_us)          /* CONFIG RESETSTAT sets it to 0 */
+        pause->free_percent = 100 * cpu_count() - (int64_t)(busy_us - pause->busy_us) * 100 / elapsed_us;
+    pause->busy_us = busy_us;
+    pause->sampled_us = now_us;
+}
+
+void pause_init(struct pause *pause)
+{
+    *pause = (struct pause){ .free_percent = 100 };
+}
+
+void pause_begin_step(struct pause *pause)
+{
+    pause->begun_ns = thread_ns();
+}
+
+int64_t pause_after_step(struct pause *pause, const struct tier_hooks *hooks)
+{
+    sample(pause, hooks);
+    return pause_length((thread_ns() - pause->begun_ns) / 1000, pause->free_percent);
+}
+
+int64_t pause_length(int64_t worked_us, int64_t free_percent)
+{
+    int64_t share = free_percent, pause_us;
+
+    if (share < SHARE_MIN)
+        share = SHARE_MIN;
+    if (share > SHARE_MAX)
+        share = SHARE_MAX;
+    pause_us = worked_us * (100 - share) / share;
+    return pause_us < PAUSE_MAX_US ? pause_us : PAUSE_MAX_US;
+}

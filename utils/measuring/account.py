@@ -1,12 +1,13 @@
 """What a server uses while something runs."""
 from . import machine
 
-LOOKUPS = {"hot": "tier_hot_hits", "cold": "tier_cold_hits", "blind": "tier_blind_writes"}
+LOOKUPS = {"hot": "tier_hot_hits", "cold": "tier_cold_hits", "blind": "tier_blind_writes", "ring_reads": "tier_ring_reads",
+           "ring_batches": "tier_ring_batches"}
 
 
 class Account:
-    """What a server used from its creation to `end`: bytes of /proc/PID/io, reads of the disk, CPU time of all threads, and lookups of keys that were
-    hot, cold, or overwritten blindly, from INFO."""
+    """What a server used from its creation to `end`: bytes of /proc/PID/io, reads of the disk, CPU time of all threads; from INFO
+    lookups of keys that were hot, cold, or overwritten blindly, and batches of reads by io_uring."""
 
     def __init__(self, bench, server):
         self.bench, self.server, self.pid = bench, server, server.process.pid
@@ -20,7 +21,7 @@ class Account:
         if self.server.name != "kelvin":
             return dict.fromkeys(LOOKUPS, 0)
         info = self.bench.info(self.server)
-        return {short: info[name] for short, name in LOOKUPS.items()}
+        return {short: info.get(name, 0) for short, name in LOOKUPS.items()}
 
     def end(self):
         """Returns the differences. `reads` are those of the disk that this server caused: other programs' are taken out by their share of

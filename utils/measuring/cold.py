@@ -103,6 +103,7 @@ class Cold(Shares):
                 "cpu_us_settled": 1e6 * total["cpu_s"] / requests, "read_bytes": used["read_bytes"] / requests,
                 "write_bytes": used["write_bytes"] / requests, "write_bytes_settled": total["write_bytes"] / requests,
                 "reads_per_cold": used["reads"] / used["cold"] if used["reads"] is not None and used["cold"] >= COLD_LEAST else 0,
+                "batch": used["ring_reads"] / used["ring_batches"] if used["ring_batches"] else 0,
                 "bytes_per_cold": used["read_bytes"] / used["cold"] if used["cold"] >= COLD_LEAST else 0}
 
     # Many cold keys in one request
@@ -171,7 +172,7 @@ class Cold(Shares):
         self.report.note("Hot set: %s keys, scattered over all keys. *hot* is the percentage from INFO; P=%d, %d connections; medians of %d runs "
                          "of %g s. *CPU* is of all threads; *settled* adds the background work that follows, until it is done. *CPU cold* "
                          "is what a cold request costs, if a hot one costs what it does at 100 %%. *read*, *written*: bytes of /proc/PID/io "
-                         "per request. *reads/cold*: reads of the disk per cold GET.\n" % (
+                         "per request. *reads/cold*: reads of the disk per cold GET; *batch*: reads that one system call submits to io_uring.\n" % (
                              count(self.hot_keys), self.options.tier_pipeline, self.options.clients, self.options.runs, self.options.duration))
         rows, all_hot = [], {}
         for row in self.data["runs"]:
@@ -180,7 +181,7 @@ class Cold(Shares):
                 all_hot.setdefault((row["test"], name), middle["cpu_us_settled"])
                 rows.append(self.cells(row, name, middle, all_hot[row["test"], name]))
         self.report.table(["test", "hot %", "ops/s", "CPU us/op", "CPU settled", "CPU cold", "p50 ms", "p99 ms", "max ms", "read B/op",
-                           "written B/op", "settled", "reads/cold", "read B/cold", "CPU / redis"], rows)
+                           "written B/op", "settled", "reads/cold", "batch", "read B/cold", "CPU / redis"], rows)
 
     def cells(self, row, name, middle, hot_us):
         kelvin = name == "kelvin"
@@ -190,6 +191,7 @@ class Cold(Shares):
                 "%.1f" % (hot_us + (middle["cpu_us_settled"] - hot_us) / cold) if kelvin and cold > 0.1 else "",
                 ms(middle["p50"]), ms(middle["p99"]), ms(middle["max"]), "%.0f" % middle["read_bytes"], "%.0f" % middle["write_bytes"],
                 "%.0f" % middle["write_bytes_settled"], "%.2f" % middle["reads_per_cold"] if middle["reads_per_cold"] else "",
+                "%.1f" % middle["batch"] if middle["batch"] else "",
                 "%.0f" % middle["bytes_per_cold"] if middle["bytes_per_cold"] else "",
                 "%.2f" % (ratio_median(row["runs"]["kelvin"], row["runs"]["redis"], "cpu_us") if kelvin else 1)]
 
@@ -201,8 +203,8 @@ class Cold(Shares):
             middle = medians([{key: value or 0 for key, value in run.items() if key != "server"} for run in runs])
             rows.append(["MGET " + name, clients, per(middle["cold"], middle["requests"], "%.1f"), count(middle["ops"]), "%.0f" % middle["cpu_us"],
                          "%.2f" % (middle["cpu_us"] / MGET_KEYS), ms(middle["p50"]), ms(middle["p99"]), ms(middle["max"]),
-                         per(middle["reads"], middle["cold"]), per(middle["read_bytes"], middle["cold"], "%.0f")])
-        self.report.table(["test", "connections", "cold", "ops/s", "CPU us/op", "CPU us/key", "p50 ms", "p99 ms", "max ms", "reads/cold", "read B/cold"], rows)
+                         per(middle["reads"], middle["cold"]), per(middle["ring_reads"], middle["ring_batches"], "%.1f"), per(middle["read_bytes"], middle["cold"], "%.0f")])
+        self.report.table(["test", "connections", "cold", "ops/s", "CPU us/op", "CPU us/key", "p50 ms", "p99 ms", "max ms", "reads/cold", "batch", "read B/cold"], rows)
 
 
 def measure(bench):

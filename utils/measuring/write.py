@@ -71,7 +71,8 @@ class Write:
         """The state of the store now. The sizes are of whole files: what is deleted and still open is not counted."""
         info = self.bench.info(self.server)
         return {"at": time.monotonic(), "disk_bytes": machine.disk_used(self.server.folder), "cold_keys": info["tier_cold_keys"],
-                "written_bytes": machine.bytes_written(self.server.process.pid), "rss_bytes": machine.rss(self.server.process.pid)}
+                "written_bytes": machine.bytes_written(self.server.process.pid), "rss_bytes": machine.rss(self.server.process.pid),
+                "segment_bytes": info.get("tier_segment_bytes", 0), "segment_live_bytes": info.get("tier_segment_live_bytes", 0)}
 
     def check(self):
         with self.server.client(timeout=120) as client:
@@ -97,21 +98,23 @@ class Write:
         self.data.update({"rows": self.rows, "space_median": statistics.median(live), "space_max": max(live),
                           "space_after": self.after["disk_bytes"] / max(1, self.after["cold_keys"] * self.record),
                           "disk_max": max(row["disk_bytes"] for row in self.rows),
+                          "segments": max((at["segment_bytes"] / at["segment_live_bytes"] for at in self.samples if at["segment_live_bytes"]),
+                                          default=0),
                           "stalls": sum(row["worst_ms"] > STALL_MS for row in self.rows)})
 
     def print_results(self):
         data, seconds = self.data, [row["sets"] for row in self.rows]
         self.report.note("\n%s keys of 16 bytes, values of %d, `maxmemory` %s MB; SETs of keys at random for %g s, %d connections, P=%d. *written*: bytes of "
                          "/proc/PID/io, those after the end included, per byte of keys and values that were SET. *on disk*: bytes of all files of "
-                         "the store per byte of keys and values that are cold; *quiet*: seconds until the background work was done.\n" % (
+                         "the store per byte of keys and values that are cold; *segments*: bytes of the segments per live byte of them, from INFO, maximum; *quiet*: seconds until the background work was done.\n" % (
                              count(self.keys), self.size, mb(self.maxmemory), self.options.write_duration, self.options.clients,
                              self.options.tier_pipeline))
         self.report.table(["SET/s", "median 1 s", "least 1 s", "CPU us/op", "CPU settled", "p99 ms", "max ms", "seconds over %d ms" % STALL_MS,
-                           "written B/B", "on disk median", "on disk max", "on disk after", "disk max MB", "RSS max MB", "quiet s"], [[
+                           "written B/B", "on disk median", "on disk max", "on disk after", "segments", "disk max MB", "RSS max MB", "quiet s"], [[
                                count(data["ops"]), count(statistics.median(seconds)), count(min(seconds)), "%.2f" % data["cpu_us"],
                                "%.2f" % data["cpu_us_settled"], ms(data["p99"]), ms(data["max"]), "%d of %d" % (data["stalls"], len(seconds)),
                                "%.2f" % data["written_per_byte"], "%.2f" % data["space_median"], "%.2f" % data["space_max"],
-                               "%.2f" % data["space_after"], mb(data["disk_max"]), mb(data["rss_peak"]), "%.1f" % data["settle_s"]]])
+                               "%.2f" % data["space_after"], "%.2f" % data["segments"] if data["segments"] else "-", mb(data["disk_max"]), mb(data["rss_peak"]), "%.1f" % data["settle_s"]]])
 
     def write_files(self):
         base = os.path.splitext(self.options.json)[0] + "-write"

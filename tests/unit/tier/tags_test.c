@@ -84,7 +84,7 @@ static struct recordmap_record twin(uint64_t tag, uint64_t place, const char *ke
 
 static void make_sample(struct buffer *file)
 {
-    const struct recordmap_record first[] = { primary(0, 0), primary(1, 0x123456789ab), primary(0x3ffffffff, (1ull << 44) - 1) };
+    const struct recordmap_record first[] = { primary(0, 0), primary(1, 0x123456789ab), primary(0x3ffffffff, (1ull << RECORDMAP_PLACE_BITS) - 1) };
     const struct recordmap_record second[] = { primary(5, 0), twin(5, 0, NULL), twin(5, 7, "key"), twin(5, 0, ""), primary(600, 8) };
     const struct recordmap_record third[] = { primary(77, 0) };
 
@@ -110,7 +110,7 @@ static void a_file_holds_places_and_keys_of_twins(void **state)
     struct buffer file = { 0 };
 
     make_sample(&file);
-    assert_walk(&file, "3/0 3: 0@0 1@123456789ab 3ffffffff@fffffffffff;1/2 5: 5@0 5@0+? 5@7+key 5@0+ 258@8;2/2 1: 4d@0;");
+    assert_walk(&file, "3/0 3: 0@0 1@123456789ab 3ffffffff@7fffffffffff;1/2 5: 5@0 5@0+? 5@7+key 5@0+ 258@8;2/2 1: 4d@0;");
     buffer_release(&file);
 }
 
@@ -201,7 +201,7 @@ static void what_cannot_be_in_a_map_is_refused(void **state)
     assert_section_refused(3, 1, 1, 0, BYTES("\5\5"));                  /* more */
     assert_section_refused(3, 1, 1, 0, BYTES("\0\0"));                  /* a twin of nothing */
     assert_section_refused(3, 1, 1, 7, BYTES("\5\0\0\0\0\0\0\0"));      /* too large a place */
-    assert_section_refused(3, 1, 1, 6, BYTES("\5\0\0\0\0\0\x10"));
+    assert_section_refused(3, 1, 1, 6, BYTES("\5\0\0\0\0\0\x80"));
     assert_section_refused(3, 1, 1, 2, BYTES("\5\0"));
     assert_section_refused(3, 1, 1, 0, BYTES("\x81\x80\x80\x80\x40"));  /* too large a tag */
     assert_section_refused(3, 1, 1, 0, BYTES("\x81\x80\x80\x80\x80\1"));

@@ -124,6 +124,7 @@ static void load_post(struct tier *tier, struct load *load, struct load_batch *b
     load->in_flight++;
     load->batch_ticket = load->ticket;
     load->posted_us = clock_mono_us();
+    keyspace_assert_locked(load->keyspace);
     CHECK(reading_begin(tier, load->keyspace, load->node.hash, load->node.key, &load->reading));
     load_batch_add(batch, load);
     atomic_fetch_add_explicit(&tier->loads.waiting, 1, memory_order_relaxed);
@@ -360,6 +361,7 @@ static enum status read_now(struct tier *tier, struct keyspace *keyspace, uint64
     struct reading_place reading;
     enum status status = STATUS_NOT_FOUND;
 
+    keyspace_assert_locked(keyspace);
     if (reading_begin(tier, keyspace, hash, key, &reading)) {
         status = reading_record(tier, &reading, keyspace->incarnation, hash, key, bytes);
         reading_end(&reading);

@@ -204,6 +204,7 @@ void read_ring_add(struct read_ring *ring, struct ring_read *read)
     CHECK(read->size > 0);
     read->done = 0;
     read->result = 0;
+    read->was_cached = false;
     append(&ring->waiting, read);
     ring->count++;
 }
@@ -230,15 +231,29 @@ static void read_prepared_in_place(struct read_ring *ring)
         finish_in_place(ring, (struct ring_read *)(uintptr_t)queue->sqes[i & *queue->kring_mask].user_data);
 }
 
+/* What has completed while it was submitted: all but the first `known` completions. */
+static void mark_cached(struct read_ring *ring, unsigned known)
+{
+    struct io_uring_cqe *cqe;
+    unsigned head, count = 0;
+
+    io_uring_for_each_cqe(&ring->uring, head, cqe) {
+        if (count++ >= known)
+            ((struct ring_read *)io_uring_cqe_get_data(cqe))->was_cached = cqe->res > 0;
+    }
+}
+
 /* One system call, and more only after an error. */
 static void submit_prepared(struct read_ring *ring)
 {
     while (ring->prepared_count > 0) {
+        unsigned known = io_uring_cq_ready(&ring->uring);
         int result = io_uring_submit(&ring->uring);
 
         if (result > 0) {
             ring->prepared_count -= (unsigned)result;
             ring->flight_count += (unsigned)result;
+            mark_cached(ring, known);
         } else if (ring->flight_count > 0) {
             return;                     /* again, when one of those has completed */
         } else if (result != -EINTR) {
@@ -264,7 +279,7 @@ static void submit(struct read_ring *ring)
 bool read_ring_submit(struct read_ring *ring)
 {
     submit(ring);
-    return ring->finished.first != NULL || (ring->has_uring && io_uring_cq_ready(&ring->uring) > 0);
+    return ring->finished.first != NULL;
 }
 
 /* --- completing --- */

@@ -37,6 +37,7 @@ struct ring_read {
     int64_t result;                 /* bytes, less than `size` only at the end of the file; or -errno */
     struct ring_read *next;         /* in the list that read_ring_completed returns; NULL ends it */
     uint32_t done;                  /* bytes so far: short reads are continued by the ring */
+    bool was_cached;                /* it completed while it was submitted: a sign that the bytes were in the page cache */
 };
 
 /* `depth` is 1 to READ_RING_DEPTH_MAX. NULL: io_uring can't be used (old kernel, forbidden in this container or by kernel.io_uring_disabled,
@@ -54,8 +55,7 @@ unsigned read_ring_count(const struct read_ring *ring);
 /* Queues a read; no system call. */
 void read_ring_add(struct read_ring *ring, struct ring_read *read);
 /* Submits what is queued, up to the depth, in one system call; after the last read_ring_add of a batch. True: some reads have completed
- * already (from the page cache, or without the kernel's ring, which the descriptor does not show), so read_ring_completed is to be called
- * soon. */
+ * without the kernel's ring, which the descriptor does not show, so read_ring_completed is to be called soon. */
 bool read_ring_submit(struct read_ring *ring);
 /* The reads that have completed, in a list, in the order of their ends; NULL: none. Does not wait. Submits what waited for them, so it is
  * called until it returns NULL, or again when the descriptor is readable. */

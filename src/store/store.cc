@@ -282,6 +282,17 @@ static enum status meta_create(struct store *store, struct message *message)
     return status.ok() ? STATUS_OK : report_error(store, status, "can't be created", message);
 }
 
+/* The store of an older version gets what only this version reads. */
+static enum status meta_raise(struct store *store, struct message *message)
+{
+    std::string version;
+    Status status;
+
+    key_append_u32(&version, STORE_VERSION);
+    status = store->db->Put(leveldb::WriteOptions(), key_meta("version"), version);
+    return status.ok() ? STATUS_OK : report_error(store, status, "can't be written", message);
+}
+
 static enum status meta_load(struct store *store, struct message *message)
 {
     std::string value;
@@ -297,6 +308,8 @@ static enum status meta_load(struct store *store, struct message *message)
             "; this Kelvin supports " + std::to_string(STORE_VERSION) + " and older");
         return STATUS_VERSION;
     }
+    if (status == STATUS_OK && key_u32(value.data()) < STORE_VERSION && store->is_temporary)
+        status = meta_raise(store, message);
     if (status == STATUS_OK)
         status = meta_get(store, "seed", sizeof(store->seed), &value, message);
     if (status == STATUS_OK)
@@ -418,6 +431,11 @@ enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, 
     if (result == STATUS_OK)
         buffer_append(record, value.data(), value.size());
     return result;
+}
+
+const struct disk *store_disk(const struct store *store)
+{
+    return store->env->disk;
 }
 
 struct segments *store_segments(struct store *store)

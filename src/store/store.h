@@ -86,6 +86,8 @@ bool store_is_new(const struct store *store);           /* store_open created it
  * STATUS_CLOSED: store_reopen failed, and the store can't be read either. */
 enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, struct bytes key, struct buffer *record);
 
+/* The disk of its env. */
+const struct disk *store_disk(const struct store *store);
 /* The segments of the store. They are there as long as the store is open, also while LevelDB is reopened. */
 struct segments *store_segments(struct store *store);
 /* The same from the place of the record. `segment` is pinned for it, or NULL: then a place that is not 0 is of a segment that is missing,

@@ -28,11 +28,12 @@ static void note_latency(struct tier *tier, int64_t us)
 struct rings {
     struct worker *workers[RINGS_MAX];
     int count;
+    const struct worker *self;      /* is not rung; or NULL */
 };
 
 static void ring_later(struct tier *tier, struct rings *rings, struct worker *worker)
 {
-    if (worker == NULL)
+    if (worker == NULL || (rings != NULL && worker == rings->self))
         return;
     if (rings != NULL && rings->count < RINGS_MAX)
         rings->workers[rings->count++] = worker;
@@ -121,15 +122,10 @@ static void load_post(struct tier *tier, struct load *load, struct load_batch *b
     load->state = LOAD_READING;
     load->ticket++;
     load->in_flight++;
-    load->batch_next = NULL;
     load->batch_ticket = load->ticket;
     load->posted_us = clock_mono_us();
     CHECK(reading_begin(tier, load->keyspace, load->node.hash, load->node.key, &load->reading));
-    if (batch->last != NULL)
-        batch->last->batch_next = load;
-    else
-        batch->first = load;
-    batch->last = load;
+    load_batch_add(batch, load);
     atomic_fetch_add_explicit(&tier->loads.waiting, 1, memory_order_relaxed);
 }
 
@@ -259,6 +255,29 @@ struct entry *load_install(struct tier *tier, struct keyspace *keyspace, uint64_
     return entry;
 }
 
+void loading_release(struct loading *loading)
+{
+    buffer_release(&loading->bytes);
+    buffer_release(&loading->scratch);
+    segment_buffer_release(&loading->aligned);
+}
+
+void loading_shrink(struct loading *loading, size_t size_max)
+{
+    loading->bytes.size = loading->scratch.size = 0;
+    buffer_shrink(&loading->bytes, size_max);
+    buffer_shrink(&loading->scratch, size_max);
+    if (loading->aligned.capacity > size_max)
+        segment_buffer_release(&loading->aligned);
+}
+
+void load_decode(struct tier *tier, struct loading *loading, const struct value_limits *limits, struct bytes bytes)
+{
+    loading->scratch.size = 0;
+    loading->record_size = bytes.size;
+    loading->status = record_decode(bytes, limits, &loading->scratch, &loading->record);
+}
+
 void load_read(struct tier *tier, struct loading *loading)
 {
     struct value_limits limits = tier_limits(tier);
@@ -267,13 +286,12 @@ void load_read(struct tier *tier, struct loading *loading)
     bool was_cached = false;
 
     loading->bytes.size = 0;
-    loading->scratch.size = 0;
     loading->status = store_get_at(tier->store, load->reading.place, load->reading.segment, access, load->incarnation, load->node.hash,
         load->node.key, &loading->aligned, &loading->bytes, access == SEGMENT_BUFFERED ? &was_cached : NULL);
     if (access == SEGMENT_BUFFERED && load->reading.segment != NULL)
         access_note(&tier->access, was_cached);
     if (loading->status == STATUS_OK)
-        loading->status = record_decode(buffer_bytes(&loading->bytes), &limits, &loading->scratch, &loading->record);
+        load_decode(tier, loading, &limits, buffer_bytes(&loading->bytes));
     if (loading->status != STATUS_OK && loading->status != STATUS_NOT_FOUND)
         tier_note_error(tier, "a record can't be read", loading->status);
 }
@@ -302,11 +320,11 @@ static bool settle_load(struct tier *tier, struct loading *loading)
     return true;
 }
 
-void load_finish(struct tier *tier, struct loading *loading)
+void load_finish(struct tier *tier, struct loading *loading, const struct worker *self)
 {
     struct load *load = loading->load;
     struct partition *partition = load->partition;
-    struct rings rings = { .count = 0 };
+    struct rings rings = { .self = self };
     bool is_taken = false;
 
     reading_end(&load->reading);
@@ -327,7 +345,7 @@ void load_finish(struct tier *tier, struct loading *loading)
     if (!is_taken && loading->status == STATUS_OK)
         value_free(&loading->record.value);
     if (loading->status == STATUS_OK) {
-        statistics_add(&tier->statistics.record_bytes, loading->bytes.size);
+        statistics_add(&tier->statistics.record_bytes, loading->record_size);
         statistics_count(&tier->statistics.record_count);
     }
     tier->loads.ended++;                /* before `waiting`: see tier_loads_help */

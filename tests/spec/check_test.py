@@ -45,7 +45,7 @@ class Damage:
         cls.folder = tempfile.mkdtemp(prefix="kelvin-check-")
         cls.sound = os.path.join(cls.folder, "sound")
         cls.values = {}
-        server = Server({"appendonly": "yes", "tier-write-buffer": "64kb", "auto-aof-rewrite-percentage": "0"})
+        server = Server({"appendonly": "yes", "tier-segment-size": "256kb", "tier-write-buffer": "64kb", "auto-aof-rewrite-percentage": "0"})
         try:
             with server.client() as client:
                 cls.fill(client)

@@ -230,6 +230,8 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
     settings->lfu_log_factor = 10;
     settings->lfu_decay_minutes = 0;     /* a heat is what a test set it to, whenever the minute turns */
     tier_start(box->tier, box->partitions);
+    for (int i = 0; i < engine->worker_count && options->reads_by_ring; i++)
+        CHECK(worker_open_ring(&box->workers[i].worker) >= 0);
 }
 
 static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *ftw)
@@ -247,6 +249,8 @@ void tier_box_destroy(struct tier_box *box)
         BOX_DEMAND(box, box->workers[i].worker.clients == NULL, "a client is left");
     }
     BOX_DEMAND(box, engine->blocked_count == 0, "%lld clients count as blocked", (long long)engine->blocked_count);
+    for (int i = 0; i < engine->worker_count; i++)
+        worker_close_ring(&box->workers[i].worker);
     job_pool_destroy(engine->jobs);
     tier_stop(box->tier);
     for (int i = 0; i < engine->worker_count; i++) {

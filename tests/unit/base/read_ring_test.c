@@ -165,6 +165,25 @@ static void direct_reads_with_aligned_buffers_do_too(void **state)
     rig_destroy(rig);
 }
 
+static void a_read_from_the_page_cache_is_marked(void **state)
+{
+    struct rig *rig = rig_create();
+    struct read_ring *ring = open_ring(8);
+    char byte;
+
+    if (ring != NULL) {
+        assert_int_equal(pread(rig->fd, &byte, 1, 0), 1);
+        add(rig, ring, 0, rig->fd, 0, 100);
+        collect(rig, ring);
+        assert_true(rig->reads[0].was_cached);
+        add(rig, ring, 1, -1, 0, 100);
+        collect(rig, ring);
+        assert_false(rig->reads[1].was_cached);
+    }
+    read_ring_close(ring);
+    rig_destroy(rig);
+}
+
 static void errors_are_those_of_single_reads(void **state)
 {
     struct rig *rig = rig_create();
@@ -449,6 +468,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_reads_of_all_sizes_return_what_is_in_the_file),
         cmocka_unit_test(direct_reads_with_aligned_buffers_do_too),
+        cmocka_unit_test(a_read_from_the_page_cache_is_marked),
         cmocka_unit_test(errors_are_those_of_single_reads),
         cmocka_unit_test(a_short_read_is_continued),
         cmocka_unit_test(close_waits_for_reads_in_flight_and_forgets_those_that_wait),

@@ -12,7 +12,7 @@ enum {
     SEGMENT_ALIGNMENT_MAX = 4096,
     PENDING_KEPT_MAX = 4 << 20,         /* bytes of the tail's buffer that are kept */
     SETTLE_MS = 1000,
-    SMALL_SHARE = 4, SMALL_MAX = 64,    /* a segment is small below this share of size_max; so many of them may be */
+    SMALL_SHARE = 4, SMALL_MAX = 64,    /* a segment is small below this share of size_max; the number of these that may be */
 };
 
 enum segment_state { SEGMENT_TAIL, SEGMENT_SEALED, SEGMENT_SETTLED };

@@ -1,5 +1,5 @@
-/* Segments: the records of cold keys, in files of about 64 MiB that are only appended to (a log-structured value store). Where a record is
- * stands in the record map (tier/recordmap.h) as its place; the order of keys is LevelDB's.
+/* Segments: the records of cold keys, in files of about 64 MiB that are only appended to (a log-structured value store). The place
+ * of each record is in the record map (tier/recordmap.h); the order of keys is LevelDB's.
  *
  *   place = slot 18 bits | unit 22 bits | kind 3 bits | class 4 bits          (0: not in a segment)
  *   slot: which segment; reused after the segment was removed. unit: where the record begins, in units of SEGMENT_UNIT bytes.

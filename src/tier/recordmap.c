@@ -1,23 +1,23 @@
 /* A growing row of tag runs (tier/tagrun.h), each with the tags that begin with the same bits: linear hashing
  * (Litwin 1980) over Elias-Fano coded buckets, which are packed on a shelf (tier/shelf.h).
  *
- *   tag = first `depth` bits: which run | 8 bits: counted, not stored | the rest: stored
+ *   tag = first `depth` bits: which run | 7 bits: counted, not stored | the rest: stored, beside the place
  *
  * With 2^d + s runs, the first s of the 2^d have been split in two. Run number = the first bits of the tag read
  * backwards, so that splitting always adds one run at the end and the row never has to be spread out:
  *
- *   run i < s and its twin i + 2^d: d + 1 bits deep; the other runs: d bits deep
+ *   run i < s and its partner i + 2^d: d + 1 bits deep; the other runs: d bits deep
  *
  * Why so, and not cache-line buckets with whole tags: a bucket has to be part empty or overflow, and its
- * position repeats bits of the tag. Here the place replaces all bits but 16 or so, a run is as long as its tags
- * need, and nothing overflows. Whatever the size, a tag costs 34 - log2(count) + 2 bits, and a run 20 bytes:
+ * position repeats bits of the tag. Here the position replaces all bits but 16 or so, a run is as long as its tags
+ * need, and nothing overflows. Whatever the size, a tag costs 34 - log2(count) + 2 bits and those of its place, and a run 32 bytes:
  * the larger a map, the less a tag, without the saw tooth of tables that double. What is given up: an absent key costs
  * the row's entry and two or three lines of a run instead of one line; recordmap_prefetch hides it. An add or a
  * remove moves some hundred bytes of its run, and every eighth one half a chunk of the shelf.
  *
  * A step of growth splits one run of some hundred tags; that is the longest that one add takes, but for the copy of
  * the row, 8 bytes a run, when it gets too short. What is removed comes back in the same steps: runs
- * shrink with their tags, and the last run is joined to its twin when runs are half empty on average.
+ * shrink with their tags, and the last run is joined to its partner when runs are half empty on average.
  * If all tags begin with the same bits (a keyed hash prevents it) one run takes them all, at the same price in memory, but each
  * add and remove moves half of it.
  */
@@ -175,7 +175,7 @@ static void map_grow(struct recordmap *map)
     mem_free(copy);
 }
 
-/* Joins the last run to its twin. */
+/* Joins the last run to its partner. */
 static void map_shrink(struct recordmap *map)
 {
     uint32_t upper = map->shelf.block_count - 1;
@@ -214,9 +214,12 @@ static void map_shrink(struct recordmap *map)
 static inline struct primary primary_of(const struct recordmap *map, uint64_t tag)
 {
     struct primary primary = { .spot = spot_of(map, tag) };
+    uint32_t words = shelf_words(&map->shelf, primary.spot.index);
 
-    if (shelf_words(&map->shelf, primary.spot.index) > 0) {
+    if (words > 0) {
         primary.block = shelf_at(&map->shelf, primary.spot.index);
+        /* The line of the entry is known only from that of the quotients; so it need not be waited for. */
+        tagrun_prefetch(primary.block, words, primary.spot.width, primary.spot.number);
         primary.is_there = tagrun_find(primary.block, primary.spot.width, primary.spot.number, &primary.index);
     }
     return primary;
@@ -454,7 +457,7 @@ void recordmap_prefetch(const struct recordmap *map, uint64_t hash)
     spot = spot_of(map, recordmap_tag(hash));
     words = shelf_words(&map->shelf, spot.index);
     if (words > 0)
-        tagrun_prefetch(shelf_at(&map->shelf, spot.index), words, spot.width, map->place_bits, spot.number);
+        tagrun_prefetch(shelf_at(&map->shelf, spot.index), words, spot.width, spot.number);
 }
 
 uint64_t recordmap_count(const struct recordmap *map)

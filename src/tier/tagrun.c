@@ -7,6 +7,7 @@
 enum {
     QUOTIENTS = 1 << TAGRUN_QUOTIENT_BITS,
     QUOTIENTS_AT = 64,          /* the bit where they begin */
+    LINE_SIZE = 64,             /* of the CPU's cache */
     SEARCH_LINEAR = 8,          /* numbers of one quotient that are not worth halving */
 };
 
@@ -299,21 +300,20 @@ uint32_t tagrun_count_lower(const uint64_t *block)
     return tagrun_count(block) == 0 ? 0 : stretch_of(block, QUOTIENTS / 2).index;
 }
 
-void tagrun_prefetch(const uint64_t *block, uint64_t words, unsigned width, unsigned place_bits, uint64_t number)
+void tagrun_prefetch(const uint64_t *block, uint64_t words, unsigned width, uint64_t number)
 {
-    unsigned rest = rest_of(width);
-    uint64_t quotient = number >> rest;
-    uint64_t count;
-    uint64_t index;
+    uint64_t quotient = number >> rest_of(width);
+    uint64_t entries = (QUOTIENTS_AT + QUOTIENTS) / 64 + words / 64;    /* about where they begin: an entry has some 50 bits */
+    uintptr_t entry;
 
-    if (words == 0)
+    if (words <= entries)
         return;
-    /* Numbers are spread evenly. */
-    count = (words * 64 - QUOTIENTS_AT - QUOTIENTS) / (rest + place_bits + 1);
-    index = quotient * count / QUOTIENTS;
+    /* Numbers are spread evenly, so the entry is there or some entries away: the two lines that are nearest. */
+    entry = (uintptr_t)(block + entries + quotient * (words - entries) / QUOTIENTS);
     __builtin_prefetch(block);
-    __builtin_prefetch(block + (QUOTIENTS_AT + quotient + index) / 64);
-    __builtin_prefetch(block + entry_at(count, rest + place_bits, index) / 64);
+    __builtin_prefetch(block + entries);
+    __builtin_prefetch((const void *)(entry - LINE_SIZE / 2));
+    __builtin_prefetch((const void *)(entry + LINE_SIZE / 2));
 }
 
 void tagrun_writer_init(struct tagrun_writer *writer, uint64_t *block, unsigned width, unsigned place_bits, uint32_t count)

@@ -61,9 +61,8 @@ void tagrun_remove(uint64_t *block, unsigned width, uint32_t index, uint64_t num
 /* How many numbers are in the lower half of the range. */
 uint32_t tagrun_count_lower(const uint64_t *block);
 
-/* Asks the CPU for the lines that tagrun_find will probably read; `words` is what tagrun_words said. The place bits are a guess:
- * those of the block are in the block, which is not in the cache yet. */
-void tagrun_prefetch(const uint64_t *block, uint64_t words, unsigned width, unsigned place_bits, uint64_t number);
+/* Asks the CPU for the lines that tagrun_find will probably read; `words` is what tagrun_words said. Reads nothing. */
+void tagrun_prefetch(const uint64_t *block, uint64_t words, unsigned width, uint64_t number);
 
 /* Writes a run from its first number to its last, all `count` of them; the owner's half of the first word stays. */
 struct tagrun_writer {

@@ -171,7 +171,7 @@ static void test_take_back(void **state)
     expect(fixture, third, 3, 70, SEGMENT_BUFFERED);
 }
 
-/* Whatever fails and however often: what is written at last is at the places that were told. */
+/* Whatever fails and however often: what is written at last is at the places that were returned. */
 static void test_failing_writes(void **state)
 {
     enum { ROUNDS = 60, RECORDS = 20 };

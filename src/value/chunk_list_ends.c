@@ -44,6 +44,18 @@ void chunk_list_push(struct chunk_list *list, enum list_end end, struct bytes el
     settle_around(list, index, index);
 }
 
+/* The ends are never compressed. */
+struct bytes chunk_list_end_element(const struct chunk_list *list, enum list_end end, char digits[TEXT_INT_SIZE])
+{
+    const struct chunk *chunk = chunk_at(list, end == LIST_HEAD ? 0 : list->used - 1);
+    const struct listpack *pack = pack_of(chunk);
+
+    if (chunk->form == CHUNK_PLAIN)
+        return plain_bytes(chunk);
+    CHECK(chunk->form == CHUNK_PACK);
+    return listpack_get(pack, end == LIST_HEAD ? listpack_first(pack) : listpack_last(pack), digits);
+}
+
 void chunk_delete_first(struct chunk *chunk, size_t count)
 {
     size_t gap = chunk->gap;

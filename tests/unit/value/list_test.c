@@ -111,6 +111,12 @@ static void assert_same(const struct value *list, const struct model *model, uin
         if (seen != model->count)
             fail_msg("seed %" PRIu64 ": %zu elements seen instead of %zu", seed, seen, model->count);
     }
+    if (model->count > 0) {
+        char at_end[TEXT_INT_SIZE];
+
+        assert_true(bytes_equal(list_end_element(list, LIST_HEAD, at_end), model->elements[0]));
+        assert_true(bytes_equal(list_end_element(list, LIST_TAIL, at_end), model->elements[model->count - 1]));
+    }
 }
 
 static void assert_survives(const struct value *list, const struct value_limits *limits, enum codec_form form, uint64_t seed)

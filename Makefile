@@ -14,7 +14,8 @@ endif
 CC      := $(if $(filter clang fuzz,$(MODE)),clang,gcc)
 CXX     := $(if $(filter clang fuzz,$(MODE)),clang++,g++)
 WARN    := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-unused-parameter $(if $(WERROR),-Werror)
-OPT.release := -O2 -g -fno-plt
+# gcc clears structs of more than 64 bytes with "rep stos", which takes 30 cycles to begin: a call has 200 bytes.
+OPT.release := -O2 -g -fno-plt -mmemset-strategy=vector_loop:320:noalign,libcall:-1:noalign
 OPT.debug   := -O0 -g3 -DKELVIN_DEBUG
 OPT.asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DKELVIN_DEBUG
 OPT.tsan    := -O1 -g -fsanitize=thread -DKELVIN_DEBUG
@@ -29,7 +30,7 @@ CFLAGS  := -std=c11 $(OPT) $(WARN) -Wstrict-prototypes -Wmissing-prototypes $(DE
 CXXFLAGS := -std=c++17 $(OPT) $(WARN) -fno-rtti $(DEFS)
 # Sanitizers bring their own malloc; everything else runs on jemalloc.
 MALLOC  := $(if $(filter asan tsan fuzz,$(MODE)),,-ljemalloc)
-LDLIBS  := -luv -lleveldb -llzf -lisal -lxxhash -llua5.1 -lssl -lcrypto $(MALLOC) -lpthread -lm
+LDLIBS  := -luv -lleveldb -luring -llzf -lisal -lxxhash -llua5.1 -lssl -lcrypto $(MALLOC) -lpthread -lm
 LDFLAGS := $(OPT)
 
 SOURCES := $(filter-out src/main.c,$(wildcard src/*/*.c)) $(wildcard src/*/*.cc)

@@ -16,6 +16,7 @@
 #include "engine/transaction.h"
 #include "engine/unit.h"
 #include "engine/tracking.h"
+#include "tier/load_ring.h"
 
 void worker_init(struct worker *worker, struct engine *engine, int index)
 {
@@ -24,14 +25,35 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
     *worker = (struct worker){ .engine = engine, .index = index };
     mailbox_init(&worker->mailbox);
     arena_init(&worker->arena);
+    ticks_init(&worker->ticks);
     random_system(&seed, sizeof(seed));
     random_init(&worker->turn.random, seed);
     worker->turn.hooks = &engine->hooks;
+    worker->turn.command_stats = command_stats_create(engine->commands != NULL ? command_row_count(engine->commands) : 0);
     fiber_pool_init(&worker->fibers);
+}
+
+int worker_open_ring(struct worker *worker)
+{
+    struct tier *tier = worker->engine->tier;
+
+    if (tier != NULL)
+        worker->loads.ring = load_ring_open(tier, worker);
+    return worker->loads.ring != NULL ? load_ring_descriptor(worker->loads.ring) : -1;
+}
+
+void worker_close_ring(struct worker *worker)
+{
+    struct load_ring *ring = worker->loads.ring;
+
+    worker->loads.ring = NULL;
+    load_ring_close(ring);
 }
 
 void worker_release(struct worker *worker)
 {
+    worker_close_ring(worker);
+    command_stats_destroy(worker->turn.command_stats);
     blocking_drop_notes(worker);
     scripts_release(worker);
     delivery_stop(worker);
@@ -48,10 +70,11 @@ void worker_begin_turn(struct worker *worker)
     struct engine *engine = worker->engine;
     struct turn *turn = &worker->turn;
     const struct config *config = engine->config;
+    int64_t mono_ns = ticks_sync(&worker->ticks), wall_us = clock_wall_us();
 
-    turn->now_ms = clock_wall_ms();
-    turn->now_us = clock_mono_us();
-    worker->wall_offset_ns = clock_wall_us() * 1000 - clock_mono_ns();
+    turn->now_ms = wall_us / 1000;
+    turn->now_us = mono_ns / 1000;
+    worker->wall_offset_ns = wall_us * 1000 - mono_ns;
     turn->minutes = heat_minutes(turn->now_ms);
     turn->heat.log_factor = (uint32_t)config_number(config, CONFIG_LFU_LOG_FACTOR);
     turn->heat.decay_minutes = (uint32_t)config_number(config, CONFIG_LFU_DECAY_TIME);
@@ -116,6 +139,8 @@ void worker_read_mail(struct worker *worker)
     struct mail_delivery delivery;
     struct client *client;
 
+    if (worker->loads.ring != NULL)
+        load_ring_collect(worker->loads.ring);
     mailbox_empty(&worker->mailbox, &delivery);
     while ((client = mailbox_next_ready(&worker->mailbox, &delivery)) != NULL) {
         if (client->dead && client->unit == NULL)

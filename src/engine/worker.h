@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/fiber.h"
+#include "base/ticks.h"
 #include "call/call.h"
 #include "engine/client_memory.h"
 #include "engine/event_list.h"
@@ -25,12 +26,13 @@ struct worker {
     struct turn turn;               /* this worker */
     struct arena arena;             /* this worker */
     struct call_key keys[WORKER_KEYS];
-    struct load_batch loads;        /* this worker: posted at the end of the turn */
+    struct load_batch loads;        /* this worker: posted at the end of the turn; has the ring that it reads by */
     struct event_list events;       /* this worker: of the call that runs */
     struct client *clients;         /* this worker: all, newest first */
     int client_count;
     struct client *memory_first, *memory_last;      /* this worker: clients parked for memory, in order */
     uint32_t writes_since_check;
+    struct ticks ticks;             /* this worker: the monotonic clock, synced when a turn begins */
     int64_t wall_offset_ns;         /* wall clock less monotonic clock, as of this turn's begin */
     int64_t clock_ns;               /* when the last call of this batch ended, 0: unknown; saves reading the clock twice */
     struct noted_key *noted_first, *noted_last;     /* this worker: changed keys that may serve waiters (engine/blocking.h) */
@@ -75,7 +77,13 @@ uint64_t worker_end_turn(struct worker *worker);
 /* The LSN the log covers now, as appendfsync counts. */
 uint64_t worker_covered(const struct worker *worker);
 
-/* Empties the mailbox: resumes clients, runs mail. On the worker, when it was rung. */
+/* Has the worker read cold keys by itself, from its next turn on (tier/load_ring.h): by its thread, or before it runs. Returns the descriptor
+ * that is readable when worker_read_mail has something to do; -1: there is no tier or no io_uring, and loaders read. */
+int worker_open_ring(struct worker *worker);
+/* Ends that, when the loads under way have ended. On the worker, or when its thread has ended. */
+void worker_close_ring(struct worker *worker);
+
+/* Installs keys that were read, empties the mailbox: resumes clients, runs mail. On the worker, when it was rung. */
 void worker_read_mail(struct worker *worker);
 
 /* Measures the clients' buffers. On the worker. */

@@ -133,6 +133,13 @@ static inline struct value entry_value(const struct entry *entry)
     return value;
 }
 
+/* Replaces a value that is not inline by another one that is not; the old one's object, if there is one, is the caller's. */
+static inline void entry_replace_value(struct entry *entry, const struct value *value)
+{
+    entry->type_encoding = (uint8_t)(value->type | value->encoding << 4);
+    memcpy(entry_value_at(entry), &value->integer, 8);
+}
+
 /* -1: no expiry. */
 static inline int64_t entry_expire_ms(const struct entry *entry)
 {

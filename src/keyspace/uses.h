@@ -12,18 +12,26 @@
 #ifndef KELVIN_KEYSPACE_USES_H
 #define KELVIN_KEYSPACE_USES_H
 
+#include "base/mutex.h"
 #include "keyspace/keyspace.h"
+#include "keyspace/partition.h"
 
 enum { USES_MAX = 7, USES_RANKS = 2 * (USES_MAX + 1) };
 
+static inline unsigned uses_plus(const struct entry *entry, unsigned more)
+{
+    return entry->uses + more < USES_MAX ? entry->uses + more : USES_MAX;
+}
+
 /* A touch. Writes to the entry only if something changes. */
+static inline void uses_touch(struct keyspace *keyspace, struct entry *entry) REQUIRES(keyspace->partition->lock);
 static inline void uses_touch(struct keyspace *keyspace, struct entry *entry)
 {
     if (entry->flags & ENTRY_PROBATION) {
         if (entry->flags & ENTRY_PINNED)        /* the use that loads it */
             return;
         keyspace_set_probation(keyspace, entry, false);
-        entry->uses = entry->uses + 2 < USES_MAX ? entry->uses + 2 : USES_MAX;
+        entry->uses = uses_plus(entry, 2) & USES_MAX;
     } else if (entry->uses < USES_MAX) {
         entry->uses++;
     }
@@ -32,9 +40,7 @@ static inline void uses_touch(struct keyspace *keyspace, struct entry *entry)
 /* All of them, with the one that is on probation. */
 static inline unsigned uses_all(const struct entry *entry)
 {
-    unsigned uses = entry->uses + !!(entry->flags & ENTRY_PROBATION);
-
-    return uses < USES_MAX ? uses : USES_MAX;
+    return uses_plus(entry, !!(entry->flags & ENTRY_PROBATION));
 }
 
 /* The order of demotion, 0 to USES_RANKS - 1; 0 goes first. Of keys with the same uses the promoted one stays, as it is the one used later. */

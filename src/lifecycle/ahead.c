@@ -57,7 +57,7 @@ static void hint(struct ahead *ahead, struct bytes key, uint32_t flags)
     partition_lock(partition);
     keyspace = partition_keyspace_if(partition, ahead->db);
     if (keyspace != NULL && (flags & (KEY_OW | KEY_RESIDENT)) == KEY_OW) {
-        table_prefetch_bucket(&keyspace->table, hash);
+        __builtin_prefetch(table_bucket_at(&keyspace->table, hash));
         tier_prefetch(keyspace, hash);
     } else if (keyspace != NULL && keyspace_find(keyspace, hash, key) == 0 && has_room(ahead)) {
         tier_preload(engine->tier, keyspace, hash, key, &ahead->loads);

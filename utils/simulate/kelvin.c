@@ -11,7 +11,6 @@ enum { AGE_TURNOVERS = 3, AGE_GAP_SHARE = 16, SHARE_ONE = 1 << 20, PARTITIONS = 
 struct kelvin {
     struct sweep sweep;
     struct entry *entries;
-    struct keyspace keyspace;       /* counts the keys on probation */
     struct ghost ghosts[PARTITIONS];
     struct census census;
     struct random random;
@@ -59,7 +58,6 @@ static void demote(struct kelvin *kelvin, uint32_t key)
     struct entry *entry = &kelvin->entries[key];
 
     ghost_note(ghost_of(kelvin, key), hash_of(key), uses_all(entry), kelvin->sweep.count / PARTITIONS);
-    keyspace_set_probation(&kelvin->keyspace, entry, false);
     sweep_remove(&kelvin->sweep, key);
     kelvin->taken++;
 }
@@ -112,12 +110,12 @@ static bool kelvin_request(void *state, const struct request *request)
     struct entry *entry = &kelvin->entries[request->key];
 
     if (sweep_has(&kelvin->sweep, request->key)) {
-        uses_touch(&kelvin->keyspace, entry);
+        entry->uses = uses_plus(entry, entry->flags & ENTRY_PROBATION ? 2 : 1) & USES_MAX;
+        entry->flags = 0;
         return true;
     }
     sweep_add(&kelvin->sweep, request->key);
-    *entry = (struct entry){ .uses = ghost_take(ghost_of(kelvin, request->key), hash_of(request->key)) & USES_MAX };
-    keyspace_set_probation(&kelvin->keyspace, entry, true);
+    *entry = (struct entry){ .flags = ENTRY_PROBATION, .uses = ghost_take(ghost_of(kelvin, request->key), hash_of(request->key)) & USES_MAX };
     sweep_run(&kelvin->sweep, kelvin_window, kelvin);
     return false;
 }

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/compiler.h"
 #include "call/witness.h"
+#include "keyspace/uses.h"
 #include "resp/request.h"
 #include "value/hash.h"
 #include "value/string.h"
@@ -212,9 +213,7 @@ static void touch_entry(struct key *key, struct entry *entry, enum key_access ac
     if (UNLIKELY(call->client->flags & CLIENT_NO_TOUCH) && !(call->command->flags & COMMAND_TOUCHES))
         return;
     heat_touch(&call->turn->heat, entry, call->turn->minutes, &call->turn->random);
-    /* The access that caused the load is the first touch; the next one shows that the key is worth its memory. */
-    if ((entry->flags & (ENTRY_PROBATION | ENTRY_PINNED)) == ENTRY_PROBATION)
-        keyspace_set_probation(key->keyspace, entry, false);
+    uses_touch(key->keyspace, entry);
 }
 
 static void open_live(struct key *key, struct entry *entry, enum key_access access)

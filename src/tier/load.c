@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "base/mem.h"
+#include "keyspace/uses.h"
 #include "tier/grave.h"
 #include "tier/tier_private.h"
 
@@ -251,7 +252,7 @@ struct entry *load_install(struct tier *tier, struct keyspace *keyspace, uint64_
     entry = keyspace_entry(keyspace, handle);
     entry->heat = record->heat;
     entry->heat_minutes = record->heat_minutes;
-    keyspace_set_probation(keyspace, entry, true);
+    entry->uses = ghost_take(&keyspace->tier->ghost, hash) & USES_MAX;      /* a new entry is on probation */
     statistics_count(&tier->statistics.promotions);
     return entry;
 }

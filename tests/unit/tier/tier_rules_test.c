@@ -556,7 +556,7 @@ static void rule_5_the_sweep_leaves_pinned_keys_alone(void **state)
     tier_box_hold_writer(&rig->box);
     for (int i = 0; i < 10; i++) {
         keyspace = lock_key(rig, "k", &hash);
-        demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random, clock_wall_ms());
+        demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random);
         partition_unlock(keyspace->partition);
     }
     assert_non_null(tier_box_entry(&rig->box, 0, "k"));
@@ -564,7 +564,7 @@ static void rule_5_the_sweep_leaves_pinned_keys_alone(void **state)
     assert_string_equal(tier_box_await(rig->a), "$1\nv\n");
     keyspace = lock_key(rig, "k", &hash);
     for (int i = 0; i < 10; i++)
-        demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random, clock_wall_ms());
+        demotion_window(rig->box.tier, keyspace, DEMOTE_SHARE_ONE, DEMOTE_ALL, &targets, &random);
     partition_unlock(keyspace->partition);
     assert_null(tier_box_entry(&rig->box, 0, "k"));         /* clean: dropped at once */
     tier_box_release_writer(&rig->box);

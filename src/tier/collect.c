@@ -9,8 +9,10 @@
 #include "tier/tier_private.h"
 
 enum {
-    STEP_SIZE = 512 << 10,          /* bytes that are moved in a step, and */
-    STEP_US = 3000,                 /* how long it looks for them */
+    WRITE_SIZE = 512 << 10,         /* bytes that are moved by one write, and */
+    LOOK_US = 3000,                 /* how long it looks for them */
+    STEP_US = 20000,                /* of a step, if more than that was written since the last one: */
+    KEEP_UP = 2,                    /* bytes moved for each byte that others have written, so that garbage does not grow without bound */
     PLACES_A_STEP = 200000,         /* of a flushed keyspace */
     LOOK_EVERY_MS = 50,             /* for segments to collect, settle or remove */
 };
@@ -38,6 +40,7 @@ struct collect {
     struct moved *moved;
     size_t count, capacity;
     struct buffer text;
+    uint64_t seen_bytes;            /* written to segments at the end of the last step */
     int64_t look_at_ms;
     _Atomic bool is_counted;        /* it is known what is live; before, everything is kept */
 
@@ -244,10 +247,10 @@ static bool move_some(struct tier *tier, enum status *status)
 {
     struct collect *collect = tier->collect;
     struct segments *segments = store_segments(tier->store);
-    int64_t until_us = clock_mono_us() + STEP_US;
+    int64_t until_us = clock_mono_us() + LOOK_US;
     enum status found = STATUS_OK;
 
-    while (found != STATUS_NOT_FOUND && segments_pending(segments) < STEP_SIZE && clock_mono_us() < until_us) {
+    while (found != STATUS_NOT_FOUND && segments_pending(segments) < WRITE_SIZE && clock_mono_us() < until_us) {
         struct segment_record record;
         uint64_t place;
 
@@ -271,6 +274,30 @@ static bool move_some(struct tier *tier, enum status *status)
     if (found == STATUS_NOT_FOUND)
         end_victim(tier);
     return true;
+}
+
+static uint64_t written_bytes(struct segments *segments)
+{
+    struct segments_stats stats;
+
+    segments_measure(segments, &stats);
+    return stats.written_bytes;
+}
+
+/* Moves as much as keeps up with what was written since the last step, within a time; at least once. */
+static bool move_enough(struct tier *tier, enum status *status)
+{
+    struct collect *collect = tier->collect;
+    struct segments *segments = store_segments(tier->store);
+    uint64_t began_bytes = written_bytes(segments), enough = (began_bytes - collect->seen_bytes) * KEEP_UP;
+    int64_t until_us = clock_mono_us() + STEP_US;
+    bool more;
+
+    do
+        more = move_some(tier, status);
+    while (*status == STATUS_OK && collect->victim != NULL && clock_mono_us() < until_us && written_bytes(segments) - began_bytes < enough);
+    collect->seen_bytes = written_bytes(segments);
+    return more;
 }
 
 static bool is_too_early(struct collect *collect)
@@ -298,15 +325,17 @@ bool collect_step(struct tier *tier, enum status *status)
     if (bury_dropped(tier))
         return true;
     if (collect->victim != NULL)
-        return move_some(tier, status);
+        return move_enough(tier, status);
     if (!collect->is_counted || is_too_early(collect))
         return false;
     *status = segments_tidy(segments);
     if (*status == STATUS_OK && segments_settle(segments) != STATUS_OK)
         tier_note_error(tier, "a segment can't be synced", STATUS_IO);
     collect->victim = segments_victim(segments, (unsigned)tier->settings.space_target);
-    if (collect->victim == NULL)
+    if (collect->victim == NULL) {
+        collect->seen_bytes = written_bytes(segments);
         return false;
+    }
     segment_walk_begin(segments, collect->victim, &collect->walk);
     return true;
 }

@@ -48,8 +48,10 @@ enum status read_record(struct tier *tier, struct partition *partition, uint32_t
 
     partition_lock(partition);
     keyspace = tier_keyspace_of(partition, incarnation);
-    if (keyspace != NULL && keyspace->tier != NULL)
+    if (keyspace != NULL && keyspace->tier != NULL) {
+        keyspace_assert_locked(keyspace);
         is_there = reading_begin(tier, keyspace, hash, key, &reading);
+    }
     partition_unlock(partition);
     if (!is_there)
         return STATUS_NOT_FOUND;

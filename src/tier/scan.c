@@ -363,9 +363,9 @@ enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
     if (keyspace != NULL && (handle = keyspace_find(keyspace, hash, key)) != 0) {
         expire_ms = entry_death_ms(keyspace_entry(keyspace, handle));
         place = TIER_HOT;
-    } else if (keyspace != NULL && grave_find(keyspace, hash, key) == NULL &&
-               reading_is_possible(keyspace, hash, key)) {
-        incarnation = keyspace->incarnation;
+    } else if (keyspace != NULL && grave_find(keyspace, hash, key) == NULL) {
+        keyspace_assert_locked(keyspace);
+        incarnation = reading_is_possible(keyspace, hash, key) ? keyspace->incarnation : 0;
     }
     partition_unlock(partition);
     if (incarnation != 0)

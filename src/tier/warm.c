@@ -197,6 +197,7 @@ static enum placing place_record(struct warm *warm, struct partition *partition,
         return NEEDLESS;
     if (load_find(keyspace, hash, warm->current.key) != NULL)
         return NEEDLESS;
+    keyspace_assert_locked(keyspace);
     if (!reading_is_possible(keyspace, hash, warm->current.key))
         return NEEDLESS;
     if (is_outdated(warm, keyspace, place))
@@ -237,8 +238,10 @@ static enum status read_current(struct warm *warm, struct partition *partition, 
         return STATUS_OK;
     partition_lock(partition);
     keyspace = living_keyspace(partition, incarnation);
-    if (keyspace != NULL)
+    if (keyspace != NULL) {
+        keyspace_assert_locked(keyspace);
         is_there = reading_begin(warm->tier, keyspace, warm->current.hash, warm->current.key, &reading);
+    }
     partition_unlock(partition);
     if (!is_there)
         return STATUS_NOT_FOUND;

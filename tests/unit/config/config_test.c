@@ -109,8 +109,8 @@ static void get_all_shows_the_directives_of_redis_and_our_own(void **state)
     int redis = sizeof(redis_defaults) / sizeof(*redis_defaults) + 1;       /* dir */
     int own = CONFIG_PARTITIONS - CONFIG_TIER_ENABLED + 1 + 3;       /* client-output-pending-max, script-heap-max, slowlog-log-waits-slower-than */
 
-    assert_int_equal(own, 21);
-    assert_int_equal(get(*state, "*").count, redis + own - 1);        /* tier-table-size is hidden */
+    assert_int_equal(own, 23);
+    assert_int_equal(get(*state, "*").count, redis + own - 2);        /* tier-table-size and tier-segment-size are hidden */
 }
 
 static void dir_is_shown_as_an_absolute_path(void **state)

@@ -118,10 +118,10 @@ static void look_at_locks(void *context)
     for (uint32_t i = 0; i < rig->box.partitions->count; i++) {
         struct partition *partition = &rig->box.partitions->partitions[i];
 
-        if (!mutex_try_lock(&partition->lock))
+        if (!partition_try_lock(partition))
             rig->rung_under_lock++;
         else
-            mutex_unlock(&partition->lock);
+            partition_unlock(partition);
     }
     rig->rung++;
     rig->ring(context);

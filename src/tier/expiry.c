@@ -6,6 +6,7 @@
 #include "tier/batch.h"
 #include "tier/grave.h"
 #include "tier/load.h"
+#include "tier/read.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
@@ -72,7 +73,7 @@ static bool expire_nominee(struct tier *tier, const struct nominee *nominee, str
     enum status read;
 
     record->size = 0;
-    read = store_get(tier->store, nominee->incarnation, nominee->hash, key, record);
+    read = read_record(tier, partition, nominee->incarnation, nominee->hash, key, record);
     if (read == STATUS_OK)
         read = record_peek(buffer_bytes(record), &expire_ms, &type);
     if (read != STATUS_OK && read != STATUS_NOT_FOUND)
@@ -110,7 +111,7 @@ static bool expire_nominee(struct tier *tier, const struct nominee *nominee, str
 static void walk_again(struct expiry_walk *walk, int64_t now_ms)
 {
     if (walk->pause_ms == 0)
-        *walk = (struct expiry_walk){ .again_ms = INT64_MAX, .pause_ms = PAUSE_MS, .rewound_ms = -1 };
+        walk->again_ms = INT64_MAX, walk->pause_ms = PAUSE_MS, walk->rewound_ms = -1;
     if (walk->again_at_ms > now_ms + PAUSE_MAX_MS)
         walk->again_at_ms = now_ms;         /* the clock was set back */
     if (walk->again_ms == INT64_MAX || now_ms < walk->again_at_ms)
@@ -132,6 +133,12 @@ static void note_again(struct expiry_walk *walk, int64_t expire_ms, int64_t now_
         walk->again_at_ms = now_ms + PAUSE_MS;
     if (expire_ms < walk->again_ms)
         walk->again_ms = expire_ms;
+}
+
+void expiry_note_put(struct tier *tier, int64_t expire_ms)
+{
+    if (expire_ms < tier->expiry.settled_ms)
+        tier->expiry.settled_ms = expire_ms;
 }
 
 size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *batch, bool *more)
@@ -158,6 +165,7 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
             note_again(walk, nominee->expire_ms, now_ms);
         walk->from_ms = nominee->expire_ms;
     }
+    walk->settled_ms = walk->again_ms < walk->from_ms ? walk->again_ms : walk->from_ms;
     *more = nominees.count == (size_t)count;
     mem_free(nominees.list);
     buffer_release(&nominees.text);

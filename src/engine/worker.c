@@ -16,6 +16,7 @@
 #include "engine/transaction.h"
 #include "engine/unit.h"
 #include "engine/tracking.h"
+#include "tier/load_ring.h"
 
 void worker_init(struct worker *worker, struct engine *engine, int index)
 {
@@ -30,8 +31,26 @@ void worker_init(struct worker *worker, struct engine *engine, int index)
     fiber_pool_init(&worker->fibers);
 }
 
+int worker_open_ring(struct worker *worker)
+{
+    struct tier *tier = worker->engine->tier;
+
+    if (tier != NULL)
+        worker->loads.ring = load_ring_open(tier, worker);
+    return worker->loads.ring != NULL ? load_ring_descriptor(worker->loads.ring) : -1;
+}
+
+void worker_close_ring(struct worker *worker)
+{
+    struct load_ring *ring = worker->loads.ring;
+
+    worker->loads.ring = NULL;
+    load_ring_close(ring);
+}
+
 void worker_release(struct worker *worker)
 {
+    worker_close_ring(worker);
     blocking_drop_notes(worker);
     scripts_release(worker);
     delivery_stop(worker);
@@ -116,6 +135,8 @@ void worker_read_mail(struct worker *worker)
     struct mail_delivery delivery;
     struct client *client;
 
+    if (worker->loads.ring != NULL)
+        load_ring_collect(worker->loads.ring);
     mailbox_empty(&worker->mailbox, &delivery);
     while ((client = mailbox_next_ready(&worker->mailbox, &delivery)) != NULL) {
         if (client->dead && client->unit == NULL)

@@ -25,7 +25,7 @@ struct worker {
     struct turn turn;               /* this worker */
     struct arena arena;             /* this worker */
     struct call_key keys[WORKER_KEYS];
-    struct load_batch loads;        /* this worker: posted at the end of the turn */
+    struct load_batch loads;        /* this worker: posted at the end of the turn; has the ring that it reads by */
     struct event_list events;       /* this worker: of the call that runs */
     struct client *clients;         /* this worker: all, newest first */
     int client_count;
@@ -76,7 +76,13 @@ uint64_t worker_end_turn(struct worker *worker);
 /* The LSN the log covers now, as appendfsync counts. */
 uint64_t worker_covered(const struct worker *worker);
 
-/* Empties the mailbox: resumes clients, runs mail. On the worker, when it was rung. */
+/* Has the worker read cold keys by itself, from its next turn on (tier/load_ring.h): by its thread, or before it runs. Returns the descriptor
+ * that is readable when worker_read_mail has something to do; -1: there is no tier or no io_uring, and loaders read. */
+int worker_open_ring(struct worker *worker);
+/* Ends that, when the loads under way have ended. On the worker, or when its thread has ended. */
+void worker_close_ring(struct worker *worker);
+
+/* Installs keys that were read, empties the mailbox: resumes clients, runs mail. On the worker, when it was rung. */
 void worker_read_mail(struct worker *worker);
 
 /* Measures the clients' buffers. On the worker. */

@@ -23,6 +23,7 @@ bool opening_tier(struct opening *opening, const struct opening_tier *needs, str
         .write_buffer_size = needs->write_buffer_size,
         .block_cache_size = (size_t)config_number(config, CONFIG_TIER_BLOCK_CACHE),
         .compression = config_number(config, CONFIG_TIER_COMPRESSION),
+        .segment_size = (uint64_t)config_number(config, CONFIG_TIER_SEGMENT_SIZE),
         .table_size_max = (size_t)config_number(config, CONFIG_TIER_TABLE_SIZE),
         .tables_open_max = needs->tables_open_max,
         .loader_count = (int)config_number(config, CONFIG_TIER_LOAD_THREADS),

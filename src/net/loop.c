@@ -255,6 +255,10 @@ static void close_all(struct loop *loop)
         connection_close((struct connection *)client);
         client = next;
     }
+    if (loop->has_reads) {
+        uv_close((uv_handle_t *)&loop->reads, NULL);
+        worker_close_ring(&loop->worker);
+    }
     uv_close((uv_handle_t *)&loop->bell, NULL);
     uv_close((uv_handle_t *)&loop->prepare, NULL);
     uv_close((uv_handle_t *)&loop->check, NULL);
@@ -281,6 +285,16 @@ static void on_bell(uv_poll_t *handle, int status, int events)
         loop_end_turn(loop);
         close_all(loop);
     }
+}
+
+/* Cold keys were read: their clients go on. */
+static void on_reads(uv_poll_t *handle, int status, int events)
+{
+    struct loop *loop = handle->data;
+
+    (void)status, (void)events;
+    loop_enter_turn(loop);
+    worker_read_mail(&loop->worker);
 }
 
 static void check_clients(struct loop *loop)
@@ -376,6 +390,18 @@ void loop_evict(struct connection *connection, const char *why)
     connection_close(connection);
 }
 
+static void poll_reads(struct loop *loop)
+{
+    int descriptor = worker_open_ring(&loop->worker);
+
+    if (descriptor < 0)
+        return;
+    CHECK(uv_poll_init(&loop->uv, &loop->reads, descriptor) == 0);
+    loop->reads.data = loop;
+    loop->has_reads = true;
+    uv_poll_start(&loop->reads, UV_READABLE, on_reads);
+}
+
 struct loop *loop_create(struct engine *engine, int index)
 {
     struct loop *loop = mem_zalloc(sizeof(*loop));
@@ -410,6 +436,7 @@ struct loop *loop_create(struct engine *engine, int index)
     loop->worker.discard = connection_discard;
     loop->worker.close = close_client;
     loop->worker.output_came = output_came;
+    poll_reads(loop);
     return loop;
 }
 

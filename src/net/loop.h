@@ -30,6 +30,8 @@ struct loop {
     int bell_fd;                    /* an eventfd: libuv's own uv_async_t lets the loop spin while the thread that rang it is off the CPU */
     _Atomic bool bell_rung;         /* and not heard yet */
     uv_poll_t bell;
+    uv_poll_t reads;                /* of the worker's ring; not open: it has none */
+    bool has_reads;
     uv_prepare_t prepare;
     uv_check_t check;
     uv_timer_t cron;

@@ -2,7 +2,7 @@
  *
  *   <dir>/BACKUP                                what it is, how to restore it, its files and their sizes (text)
  *   <dir>/appendonlydir/<name>.manifest         the base below, and an empty increment
- *   <dir>/appendonlydir/<name>.<n>.base.image/  a checkpoint's image; tables are hard links, where the file system allows it
+ *   <dir>/appendonlydir/<name>.<n>.base.image/  a checkpoint's image; tables and segments are hard links, where the file system allows it
  *   <dir>/appendonlydir/<name>.1.incr.aof
  *
  * Until everything is written and synced, it is `<dir>/appendonlydir.incomplete`; the rename makes it a backup. A restore does the same,

@@ -10,14 +10,14 @@
 #include "base/mem.h"
 #include "base/message.h"
 #include "persist/dataset_file.h"
-#include "tier/recordmap.h"
+#include "tier/tags.h"
 
-enum { PIECE = 1 << 16, TAGS_HEAD = 12, TAGS_SECTION = 16, TAGS_END = 12 };
+enum { PIECE = 1 << 16 };
 
 /* The tags file, read from its beginning to its end, with the checksum so far. */
 struct reading {
     FILE *file;
-    uint64_t left;              /* bytes up to the file's last part, TAGS_END */
+    uint64_t left;              /* bytes up to the file's last part, of TAGS_END_SIZE */
     uint64_t crc;
 };
 
@@ -47,23 +47,24 @@ static bool skip_part(struct reading *reading, uint64_t size)
 /* NULL, or what is wrong. Records of incarnations that no database has are to be purged, and not counted. */
 static const char *count_sections(struct reading *reading, const struct dataset_file *dataset, struct image_keys *keys)
 {
-    char head[TAGS_HEAD], section[TAGS_SECTION], end[TAGS_END];
-    uint32_t incarnation;
-    uint64_t count, crc;
+    char head[TAGS_SECTION_SIZE_MAX], end[TAGS_END_SIZE];
+    struct tags_section section;
+    uint32_t version = 0;
+    uint64_t crc;
     int db;
 
-    if (!read_part(reading, head, sizeof(head)) || memcmp(head, "KTAGS1\n", 8) != 0)
+    if (read_part(reading, head, TAGS_HEAD_SIZE))
+        version = tags_version(head);
+    if (version == 0)
         return "it does not begin like a tags file";
     while (reading->left > 0) {
-        if (!read_part(reading, section, sizeof(section)))
+        if (!read_part(reading, head, tags_section_size(version)))
             return "it ends early";
-        memcpy(&incarnation, section, 4);
-        memcpy(&count, section + 8, 8);
-        if (count > reading->left / RECORDMAP_TAG_SIZE || !skip_part(reading, count * RECORDMAP_TAG_SIZE))
+        if (!tags_section_read(version, head, reading->left, &section) || !skip_part(reading, section.size))
             return "a section is longer than the file";
-        db = dataset_file_db_of(dataset, incarnation);
+        db = dataset_file_db_of(dataset, section.incarnation);
         if (db >= 0)
-            keys->counts[db] += count;
+            keys->counts[db] += section.count;
     }
     if (fread(end, 1, sizeof(end), reading->file) != sizeof(end))
         return "it ends early";
@@ -81,10 +82,10 @@ static enum status count_tags(const char *path, const struct dataset_file *datas
         message_set(message, "can't open '%.150s': %.60s", path, strerror(errno));
         return status_of_errno(errno);
     }
-    if (fstat(fileno(reading.file), &info) != 0 || info.st_size < TAGS_HEAD + TAGS_END) {
+    if (fstat(fileno(reading.file), &info) != 0 || info.st_size < TAGS_HEAD_SIZE + TAGS_END_SIZE) {
         problem = "it is too short";
     } else {
-        reading.left = (uint64_t)info.st_size - TAGS_END;
+        reading.left = (uint64_t)info.st_size - TAGS_END_SIZE;
         problem = count_sections(&reading, dataset, keys);
     }
     fclose(reading.file);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/mapped.h"
 #include "base/mem.h"
 #include "base/message.h"
 #include "base/text.h"
@@ -18,14 +19,17 @@
 #include "persist/rdb_writer.h"
 #include "script/library_dump.h"
 #include "store/store.h"
+#include "tier/image_walk.h"
 #include "tier/record.h"
 #include "tier/tags.h"
+#include "tier/tags_rebuild.h"
 #include "value/codec.h"
 
 enum {
     PATH_SIZE = 4096,
     SYNC_SIZE = 32 << 20,           /* bytes; a file that is synced only at its end delays every other fsync */
     CONVERTED_KEPT = 1 << 20,       /* bytes of memory */
+    TAGS_PARTITIONS = 256,          /* of tags that are made here: any power of two */
     PROGRESS_KEYS = 256,            /* keys between two calls of update_progress */
 };
 
@@ -36,8 +40,10 @@ struct saving {
     char reading[PATH_SIZE], temp[PATH_SIZE];
     struct store *store;
     uint32_t *incarnations;         /* by database */
-    uint64_t *counts;               /* of keys; RDB_COUNT_UNKNOWN */
+    uint64_t *counts;               /* of keys */
     int db_count;
+    struct mapped tags_file;
+    struct buffer tags_made;        /* if the file can't be used */
     int fd;
     struct rdb_writer *writer;
     struct buffer converted;        /* a payload whose form in the file differs from that in its record */
@@ -60,6 +66,41 @@ static enum status write_failed(struct saving *saving, enum status status)
     return fail_saving(saving, status, "Write error saving the RDB file", error != 0 ? strerror(error) : status_name(status));
 }
 
+static struct bytes tags_of(const struct saving *saving)
+{
+    return saving->tags_made.size > 0 ? buffer_bytes(&saving->tags_made) : saving->tags_file.bytes;
+}
+
+static bool count_section(void *context, const struct tags_section *section)
+{
+    struct saving *saving = context;
+
+    for (int db = 0; db < saving->db_count; db++) {
+        if (saving->incarnations[db] == section->incarnation) {
+            saving->counts[db] += section->count;
+            saving->progress->key_total += section->count;
+        }
+    }
+    return true;
+}
+
+/* The image's tags. If the file is missing or damaged, they are found in the store. */
+static enum status open_tags(struct saving *saving)
+{
+    char path[PATH_SIZE];
+    uint32_t partition_count;
+    struct message problem;
+    enum status status = STATUS_OK;
+
+    if (snprintf(path, sizeof(path), "%s/tags", saving->options->image) >= PATH_SIZE)
+        return fail_saving(saving, STATUS_INVALID, "The image's path is too long", saving->options->image);
+    (void)mapped_open(path, &saving->tags_file, &problem);
+    if (tags_walk(saving->tags_file.bytes, &partition_count, count_section, saving, NULL) == STATUS_OK)
+        return STATUS_OK;
+    status = tags_make(saving->store, saving->incarnations, saving->db_count, TAGS_PARTITIONS, &saving->tags_made, saving->message);
+    return status == STATUS_OK ? tags_walk(tags_of(saving), &partition_count, count_section, saving, NULL) : status;
+}
+
 /* Opens a clone within the image, as opening a store writes to it. What an earlier attempt left is removed first. */
 static enum status open_image(struct saving *saving)
 {
@@ -74,13 +115,6 @@ static enum status open_image(struct saving *saving)
     saving->incarnations = databases.incarnations;
     saving->db_count = databases.count;
     saving->counts = mem_zalloc(((size_t)saving->db_count + 1) * sizeof(uint64_t));
-    if (tags_counts(image, saving->incarnations, saving->db_count, saving->counts) == STATUS_OK) {
-        for (int db = 0; db < saving->db_count; db++)
-            saving->progress->key_total += saving->counts[db];
-    } else {
-        for (int db = 0; db < saving->db_count; db++)
-            saving->counts[db] = RDB_COUNT_UNKNOWN;
-    }
     if (snprintf(path, sizeof(path), "%s/store", image) >= PATH_SIZE ||
         snprintf(saving->reading, sizeof(saving->reading), "%s/reading", image) >= PATH_SIZE)
         return fail_saving(saving, STATUS_INVALID, "The image's path is too long", image);
@@ -97,7 +131,7 @@ static enum status open_image(struct saving *saving)
             (unsigned long long)store_number(saving->store), (unsigned long long)databases.number);
         status = STATUS_CORRUPT;
     }
-    return status;
+    return status == STATUS_OK ? open_tags(saving) : status;
 }
 
 static enum status open_file(struct saving *saving)
@@ -194,8 +228,9 @@ static void delay_after_key(const struct saving *saving)
         usleep(1);
 }
 
-static enum status write_record(struct saving *saving, const struct store_record *found)
+static enum status write_record(void *context, const struct image_item *found)
 {
+    struct saving *saving = context;
     struct record record;
     struct rdb_key key = { .key = found->key, .freq = -1 };
     enum status status = record_split(found->record, &record, &key.payload);
@@ -226,28 +261,17 @@ static enum status write_record(struct saving *saving, const struct store_record
 /* A database without keys is not in the file. */
 static enum status write_database(struct saving *saving, int db)
 {
-    struct store_iterator *iterator = store_scan(saving->store, saving->incarnations[db], 0);
-    struct store_record found;
-    bool any = false;
+    struct message problem = { "" };
     enum status status;
 
-    while ((status = store_next(iterator, &found)) == STATUS_OK) {
-        if (!any)
-            status = rdb_write_db(saving->writer, (uint64_t)db, saving->counts[db], RDB_COUNT_UNKNOWN);
-        any = true;
-        if (status != STATUS_OK) {
-            (void)write_failed(saving, status);
-            break;
-        }
-        status = write_record(saving, &found);
-        if (status != STATUS_OK)
-            break;
-    }
-    store_scan_close(iterator);
-    if (status == STATUS_NOT_FOUND)
+    if (saving->counts[db] == 0)
         return STATUS_OK;
-    if (message_is_empty(saving->message))
-        (void)fail_saving(saving, status, "Can't read the image's store", status_name(status));
+    status = rdb_write_db(saving->writer, (uint64_t)db, saving->counts[db], RDB_COUNT_UNKNOWN);
+    if (status != STATUS_OK)
+        return write_failed(saving, status);
+    status = image_walk(saving->store, tags_of(saving), saving->incarnations[db], write_record, saving, &problem);
+    if (status != STATUS_OK && message_is_empty(saving->message))
+        message_set(saving->message, "Can't read the image's store: %s", message_is_empty(&problem) ? status_name(status) : problem.text);
     return status;
 }
 
@@ -302,6 +326,8 @@ enum status rdb_save(const struct rdb_save_options *options, struct rdb_save_pro
     if (saving->reading[0] != '\0')
         (void)store_remove(saving->reading, NULL);         /* what is left is removed with the image */
     buffer_release(&saving->converted);
+    buffer_release(&saving->tags_made);
+    mapped_close(&saving->tags_file);
     mem_free(saving->incarnations);
     mem_free(saving->counts);
     mem_free(saving);

@@ -78,6 +78,9 @@ void info_tiering(struct buffer *out, void *context)
     info_number(out, "tier_clean_demotions", (int64_t)stats.clean_demotions);
     info_number(out, "tier_promotions", (int64_t)stats.promotions);
     info_number(out, "tier_batches", (int64_t)stats.batches);
+    info_text(out, "tier_read_method", stats.reads_by_ring ? "io_uring" : "threads");
+    info_number(out, "tier_ring_reads", (int64_t)stats.ring_reads);
+    info_number(out, "tier_ring_batches", (int64_t)stats.ring_batches);
     info_number(out, "tier_loads_waiting", (int64_t)stats.loads_waiting);
     info_number(out, "tier_load_usec_p50", (int64_t)stats.load_p50_us);
     info_number(out, "tier_load_usec_p99", (int64_t)stats.load_p99_us);
@@ -85,6 +88,11 @@ void info_tiering(struct buffer *out, void *context)
     write_waits(out, engine, WAIT_MEMORY, "tier_memory_wait");
     info_number(out, "tier_false_maybes", (int64_t)stats.false_maybes);
     info_number(out, "tier_store_bytes", (int64_t)stats.store_bytes);
+    info_number(out, "tier_segments", (int64_t)stats.segments);
+    info_number(out, "tier_segment_bytes", (int64_t)stats.segment_bytes);
+    info_number(out, "tier_segment_live_bytes", (int64_t)stats.segment_live_bytes);
+    info_number(out, "tier_segment_written_bytes", (int64_t)stats.segment_written_bytes);
+    info_number(out, "tier_collected_bytes", (int64_t)stats.collected_bytes);
     info_number(out, "tier_store_memory", (int64_t)stats.store_memory);
     info_number(out, "tier_recordmap_bytes", (int64_t)stats.recordmap_bytes);
     info_number(out, "tier_graves", (int64_t)stats.graves);

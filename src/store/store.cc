@@ -19,7 +19,7 @@ using leveldb::Slice;
 using leveldb::Status;
 
 enum {
-    STORE_VERSION = 1,
+    STORE_VERSION = 2,              /* 1: all records in LevelDB */
     BLOOM_BITS = 10,
     LEVELDB_OTHER_FILES = 10,       /* of max_open_files: those that LevelDB does not use for tables */
 };
@@ -27,12 +27,14 @@ static const size_t size_mib = 1 << 20;
 static const size_t SYNCED_MIN = 4 << 20;           /* bytes: a batch of this size or more is synced when it is written */
 /* In a smaller cache a lookup hardly ever finds its block, and each of the 16 shards keeps the block inserted last, however large. */
 static const size_t CACHE_USEFUL_MIN = 16 << 20;
+static const size_t BATCH_EMPTY_SIZE = 12;          /* bytes of a batch without operations: its head */
 static const size_t BATCH_KEPT_MAX = 4 << 20;       /* bytes: a larger batch gives its memory back when it is cleared */
 
 struct store_batch {
     leveldb::WriteBatch batch;
     std::string key;            /* the key being built; kept for its memory */
     uint64_t count = 0;
+    size_t appended = 0;        /* bytes in segments */
     int64_t expiry_soonest = INT64_MAX;
 };
 
@@ -165,6 +167,7 @@ store::~store()
     if (env_owned != nullptr)
         env_owned->release_work();
     db_close(this);                 /* before the cache and the env that it uses */
+    segments_close(segments);
     pthread_rwlock_destroy(&lock);
 }
 
@@ -207,7 +210,7 @@ static bool has_lost_current(struct store *store)
     if (store->env->FileExists(store->dir + "/CURRENT") || !store->env->GetChildren(store->dir, &names).ok())
         return false;
     for (const std::string &name : names)
-        if (name_ends(name, ".ldb") || name_ends(name, ".sst") || name_ends(name, ".log"))
+        if (name_ends(name, ".ldb") || name_ends(name, ".sst") || name_ends(name, ".log") || segment_is_file(name.c_str()))
             return true;
     return false;
 }
@@ -279,6 +282,17 @@ static enum status meta_create(struct store *store, struct message *message)
     return status.ok() ? STATUS_OK : report_error(store, status, "can't be created", message);
 }
 
+/* The store of an older version gets what only this version reads. */
+static enum status meta_raise(struct store *store, struct message *message)
+{
+    std::string version;
+    Status status;
+
+    key_append_u32(&version, STORE_VERSION);
+    status = store->db->Put(leveldb::WriteOptions(), key_meta("version"), version);
+    return status.ok() ? STATUS_OK : report_error(store, status, "can't be written", message);
+}
+
 static enum status meta_load(struct store *store, struct message *message)
 {
     std::string value;
@@ -294,6 +308,8 @@ static enum status meta_load(struct store *store, struct message *message)
             "; this Kelvin supports " + std::to_string(STORE_VERSION) + " and older");
         return STATUS_VERSION;
     }
+    if (status == STATUS_OK && key_u32(value.data()) < STORE_VERSION && store->is_temporary)
+        status = meta_raise(store, message);
     if (status == STATUS_OK)
         status = meta_get(store, "seed", sizeof(store->seed), &value, message);
     if (status == STATUS_OK)
@@ -320,6 +336,13 @@ static int open_files(int tables)
     if (tables == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < static_cast<rlim_t>(count))
         count = static_cast<int>(limit.rlim_cur / 2);
     return count + LEVELDB_OTHER_FILES;
+}
+
+static enum status segments_load(struct store *store, uint64_t size_max, struct message *message)
+{
+    struct segments_options options = { store->dir.c_str(), store->env->disk, size_max };
+
+    return segments_open(&options, &store->segments, message);
 }
 
 enum status store_open(const struct store_options *options, struct store **store, struct message *message)
@@ -361,6 +384,8 @@ enum status store_open(const struct store_options *options, struct store **store
     status = db_open(opened.get(), true, message);
     if (status == STATUS_OK)
         status = meta_load(opened.get(), message);
+    if (status == STATUS_OK)
+        status = segments_load(opened.get(), options->segment_size, message);
     if (status != STATUS_OK)
         return status;
     opened->is_writable = true;
@@ -408,6 +433,26 @@ enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, 
     return result;
 }
 
+const struct disk *store_disk(const struct store *store)
+{
+    return store->env->disk;
+}
+
+struct segments *store_segments(struct store *store)
+{
+    return store->segments;
+}
+
+enum status store_get_at(struct store *store, uint64_t place, struct segment *segment, enum segment_access access, uint32_t incarnation,
+    uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *record, bool *was_cached)
+{
+    if (place == 0)
+        return store_get(store, incarnation, hash, key, record);
+    if (segment == nullptr)
+        return STATUS_CORRUPT;
+    return segments_read(store->segments, segment, place, access, incarnation, hash, key, scratch, record, was_cached);
+}
+
 /* ---- writing ---- */
 
 struct store_batch *store_batch_create(void)
@@ -428,6 +473,7 @@ void store_batch_clear(struct store_batch *batch)
     }
     batch->batch.Clear();
     batch->count = 0;
+    batch->appended = 0;
     batch->expiry_soonest = INT64_MAX;
 }
 
@@ -462,6 +508,19 @@ void store_batch_put(struct store_batch *batch, uint32_t incarnation, uint64_t h
     batch->batch.Put(batch_key(batch, incarnation, hash, key), Slice(record.data, record.size));
 }
 
+uint64_t store_batch_append(struct store *store, struct store_batch *batch, uint32_t incarnation, uint64_t hash, unsigned kind,
+    struct bytes key, struct bytes record)
+{
+    batch->count++;
+    batch->appended += key.size + record.size;
+    return segments_put(store->segments, incarnation, hash, kind, key, record);
+}
+
+void store_batch_index(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key)
+{
+    batch->batch.Put(batch_key(batch, incarnation, hash, key), Slice());
+}
+
 void store_batch_delete(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key)
 {
     batch->batch.Delete(batch_key(batch, incarnation, hash, key));
@@ -482,7 +541,7 @@ void store_batch_delete_expiry(struct store_batch *batch, int64_t expire_ms, uin
 
 size_t store_batch_size(const struct store_batch *batch)
 {
-    return batch->batch.ApproximateSize();
+    return batch->batch.ApproximateSize() + batch->appended;
 }
 
 uint64_t store_batch_count(const struct store_batch *batch)
@@ -507,6 +566,10 @@ static enum status write_batch(struct store *store, leveldb::WriteBatch *batch, 
         return STATUS_CLOSED;
     /* LevelDB closes a full log with its mutex held, and closing syncs what is not on the disk yet (store_file.cc) while all reads wait.
      * So a large batch is synced here, where only the writer waits. The logs of a temporary store are never synced. */
+    if (batch != nullptr && batch->ApproximateSize() <= BATCH_EMPTY_SIZE) {     /* records in segments only */
+        store->number = number;
+        return STATUS_OK;
+    }
     options.sync = !store->is_temporary && batch != nullptr && batch->ApproximateSize() >= SYNCED_MIN;
     /* No lock: only the writer replaces `db`, and this is the writer. */
     status = store->db->Write(options, batch);
@@ -543,6 +606,10 @@ enum status store_write_number(struct store *store)
 
 enum status store_write(struct store *store, struct store_batch *batch)
 {
+    enum status status = segments_write(store->segments);
+
+    if (status != STATUS_OK)
+        return status;
     /* Even if the write fails: store_reopen may find the batch in the log. */
     store->expiry_soonest = std::min(store->expiry_soonest, batch->expiry_soonest);
     if (store->is_temporary)

@@ -4,6 +4,9 @@
  *   expiry key = 0xffffffff u32 | expire_ms u64 | incarnation u32 | hash u64 | key bytes -> empty value
  *   meta key  = 0x00000000 u32 | name      (version u32, seed 16 bytes, number u64)
  *
+ * The records themselves are in segments (store/segments.h): LevelDB has an empty value then, and the place of a record is kept by the caller.
+ * Stores of version 1 have the records in LevelDB; such records stay there until they are written again.
+ *
  * Incarnations of databases are 1 .. 0xfffffffe.
  *
  * Threads: any number of threads may call store_get at once. Only the writer calls the functions that write (store_write, store_reopen,
@@ -37,6 +40,7 @@ extern "C" {
 #include "base/message.h"
 #include "base/siphash.h"
 #include "base/status.h"
+#include "store/segments.h"
 
 enum { STORE_INCARNATION_FIRST = 1 };
 
@@ -56,6 +60,7 @@ struct store_options {
     size_t block_size;              /* bytes. 0: 8 KiB */
     size_t file_size_max;           /* bytes of a table file. 0: 32 MiB */
     int tables_open_max;            /* tables kept open; LevelDB keeps at least 64. 0: 10000, but at most half of RLIMIT_NOFILE */
+    uint64_t segment_size;          /* bytes of a segment. 0: 64 MiB */
     bool compression;               /* snappy */
     bool is_temporary;              /* no later start will open it: fewer numbers and syncs, see store_number */
     bool without_merging;           /* it is only read, and closed soon: no compactions. Only with `env` NULL */
@@ -70,8 +75,8 @@ void store_close(struct store *store);                  /* NULL is fine; waits f
  * STATUS_LOCKED if it is open. */
 enum status store_remove(const char *dir, struct store_env *env);
 
-/* Returns whether a file of a store, given by its name or path, is a table. A table never changes, so a copy of the store may be a hard
- * link to it. */
+/* Returns whether a file of an image, given by its name or path, is a table or a segment. These never change, so a copy may be a hard
+ * link. */
 bool store_is_table(const char *path);
 
 struct hash_seed store_seed(const struct store *store);
@@ -81,6 +86,15 @@ bool store_is_new(const struct store *store);           /* store_open created it
  * STATUS_CLOSED: store_reopen failed, and the store can't be read either. */
 enum status store_get(struct store *store, uint32_t incarnation, uint64_t hash, struct bytes key, struct buffer *record);
 
+/* The disk of its env. */
+const struct disk *store_disk(const struct store *store);
+/* The segments of the store. They are there as long as the store is open, also while LevelDB is reopened. */
+struct segments *store_segments(struct store *store);
+/* The same from the place of the record. `segment` is pinned for it, or NULL: then a place that is not 0 is of a segment that is missing,
+ * STATUS_CORRUPT. Place 0: in LevelDB. `scratch`, `was_cached`: see segments_read. */
+enum status store_get_at(struct store *store, uint64_t place, struct segment *segment, enum segment_access access, uint32_t incarnation,
+    uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *record, bool *was_cached);
+
 /* A batch: its operations are written all or none, in their order; the last operation on a key counts. Owner: the writer.
  * An expiry before 1970 is stored as 0. */
 struct store_batch;
@@ -89,6 +103,11 @@ void store_batch_destroy(struct store_batch *batch);    /* NULL is fine */
 void store_batch_clear(struct store_batch *batch);
 /* Key and record together have at most STORE_RECORD_SIZE_MAX bytes. */
 void store_batch_put(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes record);
+/* The same into a segment: returns the record's place (`kind`: see store/segments.h), which can be read after store_write. The key must be
+ * in the index with an empty value, or be put there with store_batch_index. A batch that is used like this is used with one store only. */
+uint64_t store_batch_append(struct store *store, struct store_batch *batch, uint32_t incarnation, uint64_t hash, unsigned kind,
+    struct bytes key, struct bytes record);
+void store_batch_index(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key);
 void store_batch_delete(struct store_batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key);
 void store_batch_put_expiry(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key);
 void store_batch_delete_expiry(struct store_batch *batch, int64_t expire_ms, uint32_t incarnation, uint64_t hash, struct bytes key);
@@ -141,7 +160,7 @@ struct store_iterator;
 struct store_record {
     uint64_t hash;
     struct bytes key;
-    struct bytes record;    /* key and record are valid until the next call */
+    struct bytes record;    /* empty: in a segment. Key and record are valid until the next call */
 };
 struct store_iterator *store_scan(struct store *store, uint32_t incarnation, uint64_t from_hash);
 /* STATUS_OK: `record` is set. STATUS_NOT_FOUND: the end of the incarnation. Otherwise an error, which ends the scan. */
@@ -185,7 +204,8 @@ enum status store_purge(struct store *store, uint32_t incarnation, uint64_t coun
 enum status store_compact_span(struct store *store, const struct store_span *span);
 enum status store_compact(struct store *store, uint32_t incarnation);       /* for a whole incarnation */
 
-/* Creates an immutable image of the store in `dir`, which must not exist: hard links to the tables, synced copies of the other files.
+/* Creates an immutable image of the store in `dir`, which must not exist: hard links to tables and segments, synced copies of the other
+ * files. The tail of the segments is sealed. Places are the same in the image.
  * By the writer, between batches. STATUS_CLOSED: closed for writing. STATUS_CORRUPT: with `is_temporary`, a log does not have what was
  * written to it. On failure `dir` is removed. */
 enum status store_snapshot(struct store *store, const char *dir, struct message *message);

@@ -34,6 +34,7 @@ struct store {
 
     pthread_rwlock_t lock {};               /* held for reading while `db` is used, for writing by store_reopen */
     std::unique_ptr<struct store_overlay> overlay;      /* lock. What `db` writes to while the disk accepts no writes; else NULL */
+    struct segments *segments = nullptr;    /* set by store_open */
     std::unique_ptr<leveldb::DB> db;        /* lock. NULL if the store could not be reopened, even for reading */
     enum status down_status = STATUS_OK;    /* lock. Why `db` is NULL */
 

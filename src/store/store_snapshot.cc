@@ -23,7 +23,7 @@ file_kind kind_of(const std::string &name)
         return file_kind::CURRENT;
     if (name.compare(0, 9, "MANIFEST-") == 0)
         return file_kind::MANIFEST;
-    if (ends_with(name, ".ldb") || ends_with(name, ".sst"))
+    if (ends_with(name, ".ldb") || ends_with(name, ".sst") || segment_is_file(name.c_str()))
         return file_kind::TABLE;
     return ends_with(name, ".log") ? file_kind::LOG : file_kind::OTHER;
 }
@@ -183,6 +183,11 @@ enum status store_snapshot(struct store *store, const char *dir, struct message 
             store_set_message(message, "store '" + store->dir + "' can't be written");
             return status;
         }
+    }
+    segments_seal(store->segments);
+    if (enum status status = segments_sync(store->segments); status != STATUS_OK) {
+        store_set_message(message, "the segments of store '" + store->dir + "' can't be synced");
+        return status;
     }
     return image_create(store->env, store->dir, dir, target::NEW, message);
 }

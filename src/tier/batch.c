@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "tier/epoch.h"
+#include "tier/expiry.h"
 #include "tier/grave.h"
 #include "tier/handover.h"
 #include "tier/latch.h"
@@ -36,14 +37,14 @@ static void batch_clear(struct batch *batch)
     buffer_shrink(&batch->record, 1 << 20);
 }
 
-static void add_item(struct batch *batch, enum batch_kind kind, const struct keyspace *keyspace, uint64_t hash, struct bytes key,
+static struct batch_item *add_item(struct batch *batch, enum batch_kind kind, const struct keyspace *keyspace, uint64_t hash, struct bytes key,
     struct demote_request *request)
 {
     if (batch->count == batch->capacity) {
         batch->capacity = batch->capacity * 2 + 64;
         batch->items = mem_realloc(batch->items, batch->capacity * sizeof(struct batch_item));
     }
-    batch->items[batch->count++] = (struct batch_item){
+    batch->items[batch->count] = (struct batch_item){
         .kind = kind,
         .partition = keyspace->partition,
         .incarnation = keyspace->incarnation,
@@ -53,21 +54,61 @@ static void add_item(struct batch *batch, enum batch_kind kind, const struct key
         .request = request,
     };
     buffer_append_bytes(&batch->text, key);
+    return &batch->items[batch->count++];
 }
 
-/* The record's part in the store's batch. */
-static void put_record(struct batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, int64_t death_ms)
+/* A record's bytes: in a segment, or in LevelDB, which can compress them. Returns the place. */
+static uint64_t put_bytes(struct tier *tier, struct batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes record,
+    enum value_type type)
 {
+    if (!tier->settings.compression)
+        return store_batch_append(tier->store, batch->store, incarnation, hash, (unsigned)type, key, record);
+    store_batch_put(batch->store, incarnation, hash, key, record);
+    return 0;
+}
+
+/* `death_ms` -1: never. */
+static void put_expiry(struct tier *tier, struct batch *batch, uint32_t incarnation, uint64_t hash, struct bytes key, int64_t death_ms)
+{
+    if (death_ms < 0)
+        return;
+    store_batch_put_expiry(batch->store, death_ms, incarnation, hash, key);
+    expiry_note_put(tier, death_ms);
+}
+
+/* The record's part in the store's batch. Returns its place. */
+static uint64_t put_record(struct tier *tier, struct batch *batch, uint32_t incarnation, uint64_t hash, const struct entry *entry,
+    struct bytes key)
+{
+    int64_t death_ms = entry_death_ms(entry);
+
     CHECK(!batch->failed);
-    store_batch_put(batch->store, incarnation, hash, key, buffer_bytes(&batch->record));
-    if (death_ms >= 0)
-        store_batch_put_expiry(batch->store, death_ms, incarnation, hash, key);
+    put_expiry(tier, batch, incarnation, hash, key, death_ms);
     batch->record_bytes += batch->record.size + sizeof(struct entry) + key.size;
+    return put_bytes(tier, batch, incarnation, hash, key, buffer_bytes(&batch->record), entry_type(entry));
+}
+
+/* The key's record is at `place` from now on. `is_new`: it has had none. */
+static void set_place(struct tier *tier, struct batch *batch, struct keyspace *keyspace, uint64_t hash, struct bytes key, uint64_t place,
+    bool is_new)
+{
+    uint64_t before = 0;
+
+    if (is_new) {
+        recordmap_add(keyspace->tier->map, hash, key, place);
+    } else {
+        CHECK(recordmap_find(keyspace->tier->map, hash, key, &before));
+        recordmap_move(keyspace->tier->map, hash, key, before, place);
+    }
+    if (before != 0)
+        segments_dead(store_segments(tier->store), before);
+    else if (place != 0)
+        store_batch_index(batch->store, keyspace->incarnation, hash, key);
 }
 
 /* What follows for the entry. Under the partition's lock. */
-static void note_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
-    struct demote_request *request)
+static void note_put(struct tier *tier, struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, uint64_t place,
+    enum batch_kind kind, struct demote_request *request)
 {
     struct entry *entry = keyspace_entry(keyspace, handle);
     struct bytes key = entry_key(entry);
@@ -76,8 +117,7 @@ static void note_put(struct batch *batch, struct keyspace *keyspace, uint64_t ha
     CHECK(entry_record(entry) != RECORD_UNKNOWN && !(entry->flags & ENTRY_LATCHED));
     CHECK(grave_find(keyspace, hash, key) == NULL);      /* tier rule 1: one pending operation a key */
     /* Tier rule 1: the tag first. Rule 2: yes from the moment the put is queued. */
-    if (entry_record(entry) == RECORD_NONE)
-        recordmap_add(keyspace->tier->map, hash);
+    set_place(tier, batch, keyspace, hash, key, place, entry_record(entry) == RECORD_NONE);
     keyspace_set_record(keyspace, entry, RECORD_STALE);
     entry->flags |= ENTRY_WRITING;
     /* As of the last cut it is as good as written. */
@@ -85,27 +125,30 @@ static void note_put(struct batch *batch, struct keyspace *keyspace, uint64_t ha
     add_item(batch, kind, keyspace, hash, key, request);
 }
 
-void batch_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
+void batch_put(struct tier *tier, struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
     struct demote_request *request)
 {
     struct entry *entry = keyspace_entry(keyspace, handle);
+    uint64_t place;
 
     batch->record.size = 0;
     record_encode(entry, &batch->record);
-    put_record(batch, keyspace->incarnation, hash, entry_key(entry), entry_death_ms(entry));
-    note_put(batch, keyspace, hash, handle, kind, request);
+    place = put_record(tier, batch, keyspace->incarnation, hash, entry, entry_key(entry));
+    note_put(tier, batch, keyspace, hash, handle, place, kind, request);
 }
 
 enum status batch_put_handed(struct tier *tier, struct batch *batch, const struct handed *handed)
 {
-    struct keyspace place = { .partition = handed->partition, .incarnation = handed->incarnation };
+    struct keyspace of = { .partition = handed->partition, .incarnation = handed->incarnation };
     bool fits = handed->key.size + handed->record.size <= oversized_limit(tier);
 
-    store_batch_put(batch->store, handed->incarnation, handed->hash, handed->key,
-        fits ? buffer_bytes(&handed->record) : bytes_of("", 0));
-    if (handed->expire_ms >= 0)
-        store_batch_put_expiry(batch->store, handed->expire_ms, handed->incarnation, handed->hash, handed->key);
-    add_item(batch, BATCH_HANDED, &place, handed->hash, handed->key, NULL);
+    uint64_t place = put_bytes(tier, batch, handed->incarnation, handed->hash, handed->key,
+        fits ? buffer_bytes(&handed->record) : bytes_of("", 0), handed->type);
+
+    if (place != 0)
+        store_batch_index(batch->store, handed->incarnation, handed->hash, handed->key);
+    put_expiry(tier, batch, handed->incarnation, handed->hash, handed->key, handed->expire_ms);
+    add_item(batch, BATCH_HANDED, &of, handed->hash, handed->key, NULL)->place = place;
     return fits ? STATUS_OK : STATUS_TOO_LARGE;
 }
 
@@ -124,6 +167,7 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
     struct value value;
     uint32_t handle = 0;
     size_t value_size = 0, record_size;
+    uint64_t place = 0;
     bool fits = true;
 
     CHECK(batch->count == 0);
@@ -151,7 +195,7 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
     record_size = batch->record.size + key.size;
     fits = record_size <= oversized_limit(tier);
     if (fits)
-        put_record(batch, incarnation, hash, key, entry_death_ms(copy));
+        place = put_record(tier, batch, incarnation, hash, copy, key);
     drop_record(batch);
     value = entry_value(copy);
     mem_free(copy);
@@ -159,10 +203,12 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
     partition_lock(partition);
     handle = latch_end(tier);
     if (handle != 0 && fits)
-        note_put(batch, keyspace, hash, handle, kind, request);
+        note_put(tier, batch, keyspace, hash, handle, place, kind, request);
     partition_unlock(partition);
     if (handle == 0) {                  /* an orphan */
         value_free(&value);
+        if (place != 0)
+            segments_take_back(store_segments(tier->store), place);
         batch_clear(batch);             /* there is nothing else in it */
     } else if (fits) {
         oversized_forget(tier, incarnation, hash);
@@ -176,8 +222,8 @@ enum status batch_put_big(struct tier *tier, struct batch *batch, struct partiti
 void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave)
 {
     ASSERT_LOCKED(keyspace->partition);
-    CHECK(!batch->failed && !grave->applying && !grave->unknown);
-    grave->applying = true;
+    CHECK(!batch->failed);
+    grave_begin_applying(keyspace, grave);
     keyspace->tier->bury_count++;
     store_batch_delete(batch->store, keyspace->incarnation, grave->node.hash, grave->node.key);
     add_item(batch, BATCH_BURY, keyspace, grave->node.hash, grave->node.key, NULL);
@@ -236,6 +282,18 @@ static void finish_put(struct tier *tier, struct keyspace *keyspace, const struc
         item->request->result = result;
 }
 
+/* A value as of the cut is on the disk. The key had a tag already: from when it was handed over, or of an older record. */
+static void finish_handed(struct tier *tier, struct keyspace *keyspace, const struct batch_item *item, struct bytes key)
+{
+    uint64_t before = 0;
+
+    keyspace_assert_locked(keyspace);
+    CHECK(recordmap_find(keyspace->tier->map, item->hash, key, &before));
+    recordmap_move(keyspace->tier->map, item->hash, key, before, item->place);
+    if (before != 0)
+        segments_dead(store_segments(tier->store), before);
+}
+
 static void finish_bury(struct tier *tier, struct keyspace *keyspace, const struct batch_item *item, struct bytes key)
 {
     struct grave *grave = grave_find(keyspace, item->hash, key);
@@ -252,12 +310,15 @@ static void finish_item(struct tier *tier, const struct batch *batch, const stru
     struct bytes key = bytes_of(batch->text.data + item->key_at, item->key_size);
 
     if (keyspace == NULL) {             /* flushed meanwhile: its records are purged as a whole */
+        if (item->kind == BATCH_HANDED && item->place != 0)
+            segments_dead(store_segments(tier->store), item->place);
         if (item->request != NULL)
             item->request->result = TIER_NOT_THERE;
         return;
     }
     switch (item->kind) {
     case BATCH_HANDED:
+        finish_handed(tier, keyspace, item, key);
         return;
     case BATCH_BURY:
         finish_bury(tier, keyspace, item, key);

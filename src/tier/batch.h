@@ -32,6 +32,7 @@ struct batch_item {
     uint32_t incarnation;
     uint64_t hash;
     size_t key_at, key_size;        /* in `text` */
+    uint64_t place;                 /* BATCH_HANDED: of the record */
     struct demote_request *request; /* its result is set when the batch is finished; or NULL */
 };
 
@@ -50,7 +51,7 @@ void batch_release(struct batch *batch);
 
 /* Under the partition's lock. The entry's record is known (not RECORD_UNKNOWN); it is not pinned. BATCH_DEMOTE frees the entry
  * when its record is written and it is unchanged; BATCH_CLEAN keeps it. */
-void batch_put(struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
+void batch_put(struct tier *tier, struct batch *batch, struct keyspace *keyspace, uint64_t hash, uint32_t handle, enum batch_kind kind,
     struct demote_request *request) REQUIRES(keyspace->partition->lock);
 /* Under the partition's lock. A record is known to be there. */
 void batch_bury(struct batch *batch, struct keyspace *keyspace, struct grave *grave) REQUIRES(keyspace->partition->lock);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "tier/grave.h"
+#include "tier/read.h"
 #include "tier/resolve.h"
 #include "tier/tier_private.h"
 
@@ -206,7 +207,7 @@ static enum status count_correct(struct tier *tier, struct key_list *unknowns, u
         if (unknowns->keys[i].incarnation != incarnation)
             continue;                       /* flushed */
         record.size = 0;
-        status = store_get(tier->store, incarnation, unknowns->keys[i].hash, key_list_key(unknowns, i), &record);
+        status = read_record(tier, unknowns->keys[i].partition, incarnation, unknowns->keys[i].hash, key_list_key(unknowns, i), &record);
         if (status == STATUS_OK)
             --*count;
         else if (status == STATUS_NOT_FOUND)

@@ -139,7 +139,7 @@ static uint64_t take_entry(struct tier *tier, struct keyspace *keyspace, uint32_
     } else if (entry_is_big(entry)) {
         key_list_add(&targets->big, keyspace, hash, key);
     } else {
-        batch_put(targets->batch, keyspace, hash, handle, BATCH_DEMOTE, NULL);
+        batch_put(tier, targets->batch, keyspace, hash, handle, BATCH_DEMOTE, NULL);
     }
     return freed;
 }
@@ -240,12 +240,12 @@ static void put_big(struct tier *tier, struct key_list *big)
 /* An entry whose record was unknown: now it can be demoted. Its partition is locked. */
 static void put_resolved(void *context, struct keyspace *keyspace, uint64_t hash, uint32_t handle)
 {
-    struct batch *batch = context;
+    struct tier *tier = context;
     const struct entry *entry = keyspace_entry(keyspace, handle);
 
     keyspace_assert_locked(keyspace);
     if (!(entry->flags & ENTRY_PINNED) && !entry_is_big(entry))
-        batch_put(batch, keyspace, hash, handle, BATCH_DEMOTE, NULL);
+        batch_put(tier, &tier->writing->batch, keyspace, hash, handle, BATCH_DEMOTE, NULL);
 }
 
 /* One batch's worth of cold keys; false if no key could be taken in a whole round of the partitions. */
@@ -277,7 +277,7 @@ static bool demote_batch(struct tier *tier, uint32_t share, uint64_t wanted)
             break;
     }
     if (targets->unknown.count > 0) {
-        enum status status = resolve_entries(tier, &targets->unknown, put_resolved, targets->batch);
+        enum status status = resolve_entries(tier, &targets->unknown, put_resolved, tier);
 
         if (status != STATUS_OK)
             tier_note_error(tier, "a record can't be read", status);
@@ -404,7 +404,7 @@ static enum attempt attempt_demotion(struct tier *tier, struct demote_request *r
         *incarnation = keyspace->incarnation;
         return ATTEMPT_BIG;
     } else {
-        batch_put(&tier->writing->batch, keyspace, request->hash, handle, BATCH_DEMOTE, request);     /* its end sets the result */
+        batch_put(tier, &tier->writing->batch, keyspace, request->hash, handle, BATCH_DEMOTE, request);     /* its end sets the result */
     }
     return ATTEMPT_ENDED;
 }

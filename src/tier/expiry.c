@@ -6,6 +6,7 @@
 #include "tier/batch.h"
 #include "tier/grave.h"
 #include "tier/load.h"
+#include "tier/read.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
@@ -75,15 +76,15 @@ static enum verdict judge_nominee(struct partition *partition, const struct nomi
 }
 
 /* Whether the key has a record that has expired. */
-static enum status read_nominee(struct tier *tier, const struct nominee *nominee, struct bytes key, int64_t now_ms, struct buffer *bytes,
-    bool *expired)
+static enum status read_nominee(struct tier *tier, struct partition *partition, const struct nominee *nominee, struct bytes key,
+    int64_t now_ms, struct buffer *bytes, bool *expired)
 {
     enum value_type type;
     int64_t expire_ms = -1;
     enum status read;
 
     bytes->size = 0;
-    read = store_get(tier->store, nominee->incarnation, nominee->hash, key, bytes);
+    read = read_record(tier, partition, nominee->incarnation, nominee->hash, key, bytes);
     if (read == STATUS_OK)
         read = record_peek(buffer_bytes(bytes), &expire_ms, &type);
     *expired = read == STATUS_OK && expire_ms >= 0 && expire_ms <= now_ms;
@@ -123,7 +124,7 @@ static bool expire_nominee(struct tier *tier, const struct nominee *nominee, str
     verdict = judge_nominee(partition, nominee, key);
     partition_unlock(partition);
     if (verdict == VERDICT_READ) {
-        if (read_nominee(tier, nominee, key, now_ms, record, &expired) != STATUS_OK)
+        if (read_nominee(tier, partition, nominee, key, now_ms, record, &expired) != STATUS_OK)
             return false;
         partition_lock(partition);
         verdict = expired ? judge_nominee(partition, nominee, key) : VERDICT_STALE;
@@ -143,7 +144,7 @@ static bool expire_nominee(struct tier *tier, const struct nominee *nominee, str
 static void walk_again(struct expiry_walk *walk, int64_t now_ms)
 {
     if (walk->pause_ms == 0)
-        *walk = (struct expiry_walk){ .again_ms = INT64_MAX, .pause_ms = PAUSE_MS, .rewound_ms = -1 };
+        walk->again_ms = INT64_MAX, walk->pause_ms = PAUSE_MS, walk->rewound_ms = -1;
     if (walk->again_at_ms > now_ms + PAUSE_MAX_MS)
         walk->again_at_ms = now_ms;         /* the clock was set back */
     if (walk->again_ms == INT64_MAX || now_ms < walk->again_at_ms)
@@ -165,6 +166,12 @@ static void note_again(struct expiry_walk *walk, int64_t expire_ms, int64_t now_
         walk->again_at_ms = now_ms + PAUSE_MS;
     if (expire_ms < walk->again_ms)
         walk->again_ms = expire_ms;
+}
+
+void expiry_note_put(struct tier *tier, int64_t expire_ms)
+{
+    if (expire_ms < tier->expiry.settled_ms)
+        tier->expiry.settled_ms = expire_ms;
 }
 
 size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *batch, bool *more)
@@ -191,6 +198,7 @@ size_t expiry_step(struct tier *tier, int64_t now_ms, int count, struct batch *b
             note_again(walk, nominee->expire_ms, now_ms);
         walk->from_ms = nominee->expire_ms;
     }
+    walk->settled_ms = walk->again_ms < walk->from_ms ? walk->again_ms : walk->from_ms;
     *more = nominees.count == (size_t)count;
     mem_free(nominees.list);
     buffer_release(&nominees.text);

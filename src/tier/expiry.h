@@ -6,6 +6,7 @@
 #ifndef KELVIN_TIER_EXPIRY_H
 #define KELVIN_TIER_EXPIRY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +24,11 @@ struct expiry_walk {
     int64_t again_at_ms;            /* not before this time */
     int64_t pause_ms;               /* until the next one */
     int64_t rewound_ms;             /* where it went back to the last time */
+    _Atomic int64_t settled_ms;     /* expiry keys of earlier times have all been dealt with. Any thread reads it */
 };
+
+/* An expiry key of this time is put into the batch. */
+void expiry_note_put(struct tier *tier, int64_t expire_ms);
 
 /* Looks for expired cold keys, at most `count`, from where the last call ended; deletes, logged, go into the batch. Returns how many it dealt
  * with; the others, which are hot or can't be read, are looked at again later. `*more`: there is more to look at at once. */

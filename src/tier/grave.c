@@ -7,6 +7,7 @@
 #include "tier/count.h"
 #include "tier/epoch.h"
 #include "tier/load.h"
+#include "tier/read.h"
 #include "tier/tier_private.h"
 
 static struct grave *grave_create(struct tier *tier, struct tier_keyspace *part, uint64_t hash, struct bytes key)
@@ -31,6 +32,14 @@ void grave_free(struct tier *tier, struct tier_keyspace *part, struct grave *gra
     keyed_remove(&part->graves, &grave->node);
     atomic_fetch_sub_explicit(&tier->statistics.graves, 1, memory_order_relaxed);
     mem_free(grave);
+}
+
+/* Of the record that was deleted: its tag, and its bytes in a segment. */
+static void remove_record(struct tier *tier, struct keyspace *keyspace, const struct grave *grave)
+{
+    recordmap_remove(keyspace->tier->map, grave->node.hash, grave->node.key, grave->place);
+    if (grave->place != 0)
+        segments_dead(store_segments(tier->store), grave->place);
 }
 
 enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, uint64_t hash, struct bytes key)
@@ -58,7 +67,7 @@ enum record_state grave_record_of_new(void *context, struct keyspace *keyspace, 
         grave_free(tier, part, grave);
         return unknown ? RECORD_UNKNOWN : RECORD_STALE;
     }
-    if (absent || !recordmap_maybe(part->map, hash))
+    if (absent || !reading_is_possible(keyspace, hash, key))
         return RECORD_NONE;
     count_note(tier, keyspace, hash, key);
     return RECORD_UNKNOWN;
@@ -78,13 +87,22 @@ void grave_removed(void *context, struct keyspace *keyspace, uint64_t hash, stru
         CHECK(grave->applying && !grave->has_successor);
         grave->has_successor = true;
         grave->epoch = tier->epoch.number;
-        recordmap_remove(part->map, hash);        /* one grave, one tag: the other record's stays for this one */
+        remove_record(tier, keyspace, grave);       /* one grave, one tag: the other record's stays for this one */
         return;
     }
     grave = grave_create(tier, part, hash, key);
     grave->unknown = record == RECORD_UNKNOWN;
     if (grave->unknown)
         part->unknown_graves++;
+}
+
+void grave_begin_applying(struct keyspace *keyspace, struct grave *grave)
+{
+    bool is_there = recordmap_find(keyspace->tier->map, grave->node.hash, grave->node.key, &grave->place);
+
+    ASSERT_LOCKED(keyspace->partition);
+    CHECK(!grave->applying && !grave->unknown && is_there);
+    grave->applying = true;
 }
 
 void grave_set_known(struct tier_keyspace *part, struct grave *grave)
@@ -101,7 +119,7 @@ void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *g
     ASSERT_LOCKED(keyspace->partition);
     CHECK(grave->applying);
     if (!grave->has_successor) {
-        recordmap_remove(keyspace->tier->map, grave->node.hash);
+        remove_record(tier, keyspace, grave);
     } else {
         handle = keyspace_find(keyspace, grave->node.hash, grave->node.key);
         if (handle == 0) {              /* it waits for that record */

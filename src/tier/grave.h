@@ -17,6 +17,7 @@ struct grave {
     bool applying;          /* its delete is in the batch being written. If the key has an entry again, that has RECORD_NONE: the
                              * record that is about to go belongs to the grave, not to the entry */
     bool has_successor;     /* applying, and that entry was handed over to a checkpoint and removed: another record follows */
+    uint64_t place;         /* applying: of the record that is being deleted */
     uint32_t epoch;         /* the tier's when it was made: during a checkpoint, later ones wait */
 };
 
@@ -31,6 +32,8 @@ enum record_state grave_record_of_new(void *tier, struct keyspace *keyspace, uin
 void grave_removed(void *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, enum record_state record) REQUIRES(keyspace->partition->lock);
 
 void grave_free(struct tier *tier, struct tier_keyspace *part, struct grave *grave);
+/* Its delete is about to be put into the batch: notes the place of its record. */
+void grave_begin_applying(struct keyspace *keyspace, struct grave *grave) REQUIRES(keyspace->partition->lock);
 /* Its delete was applied. */
 void grave_applied(struct tier *tier, struct keyspace *keyspace, struct grave *grave) REQUIRES(keyspace->partition->lock);
 /* It was found that there is a record. */

@@ -6,6 +6,7 @@
 #include "tier/batch.h"
 #include "tier/epoch.h"
 #include "tier/grave.h"
+#include "tier/read.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
@@ -81,13 +82,14 @@ static void hand_over(struct tier *tier, struct keyspace *keyspace, uint64_t has
         .hash = hash,
         .key = bytes_of(copy, key.size),
         .expire_ms = entry_death_ms(entry),
+        .type = entry_type(entry),
         .unknown = entry_record(entry) == RECORD_UNKNOWN,
     };
     record_encode(entry, &handed->record);
     handover->bytes += handed_size(handed);
     keyspace_assert_locked(keyspace);
     if (entry_record(entry) == RECORD_NONE) {
-        recordmap_add(keyspace->tier->map, hash);
+        recordmap_add(keyspace->tier->map, hash, key, 0);
         keyspace_set_record(keyspace, entry, RECORD_STALE);
     }
     mutex_lock(&handover->lock);
@@ -144,7 +146,7 @@ static void give_back(struct handover *handover, struct handed *first)
 static bool settle_unknown(struct tier *tier, struct handed *handed)
 {
     struct buffer record = { 0 };
-    enum status read = store_get(tier->store, handed->incarnation, handed->hash, handed->key, &record);
+    enum status read = read_record(tier, handed->partition, handed->incarnation, handed->hash, handed->key, &record);
     struct keyspace *keyspace;
     uint32_t handle;
 
@@ -158,7 +160,7 @@ static bool settle_unknown(struct tier *tier, struct handed *handed)
 
         keyspace_assert_locked(keyspace);
         if (read == STATUS_NOT_FOUND)
-            recordmap_add(keyspace->tier->map, handed->hash);
+            recordmap_add(keyspace->tier->map, handed->hash, handed->key, 0);
         handle = keyspace_find(keyspace, handed->hash, handed->key);
         if (handle != 0 && entry_record(keyspace_entry(keyspace, handle)) == RECORD_UNKNOWN)
             keyspace_set_record(keyspace, keyspace_entry(keyspace, handle), RECORD_STALE);

@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "tier/oversized.h"
+#include "value/value.h"
 
 struct batch;
 struct partition;
@@ -25,6 +26,7 @@ struct handed {
     uint64_t hash;
     struct bytes key;
     int64_t expire_ms;
+    enum value_type type;
     bool unknown;               /* whether there is a record already is not known */
     struct buffer record;
 };

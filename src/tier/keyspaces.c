@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "tier/collect.h"
 #include "tier/count.h"
 #include "tier/grave.h"
 #include "tier/image.h"
@@ -53,7 +54,7 @@ static void release_part(struct tier *tier, struct keyspace *keyspace)
     count_forget(part);
     keyed_release(&part->graves);
     keyed_release(&part->loads);
-    recordmap_destroy(part->map);
+    collect_drop_map(tier, part->map);
     mem_free(part);
     keyspace->tier = NULL;
 }

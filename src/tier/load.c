@@ -28,11 +28,12 @@ static void note_latency(struct tier *tier, int64_t us)
 struct rings {
     struct worker *workers[RINGS_MAX];
     int count;
+    const struct worker *self;      /* is not rung; or NULL */
 };
 
 static void ring_later(struct tier *tier, struct rings *rings, struct worker *worker)
 {
-    if (worker == NULL)
+    if (worker == NULL || (rings != NULL && worker == rings->self))
         return;
     if (rings != NULL && rings->count < RINGS_MAX)
         rings->workers[rings->count++] = worker;
@@ -121,14 +122,10 @@ static void load_post(struct tier *tier, struct load *load, struct load_batch *b
     load->state = LOAD_READING;
     load->ticket++;
     load->in_flight++;
-    load->batch_next = NULL;
     load->batch_ticket = load->ticket;
     load->posted_us = clock_mono_us();
-    if (batch->last != NULL)
-        batch->last->batch_next = load;
-    else
-        batch->first = load;
-    batch->last = load;
+    CHECK(reading_begin(tier, load->keyspace, load->node.hash, load->node.key, &load->reading));
+    load_batch_add(batch, load);
     atomic_fetch_add_explicit(&tier->loads.waiting, 1, memory_order_relaxed);
 }
 
@@ -161,7 +158,6 @@ static void wait_for(struct load *load, struct client *client)
 enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct client *client,
     struct load_batch *batch)
 {
-    struct tier_keyspace *part = keyspace->tier;
     struct load *load;
 
     ASSERT_LOCKED(keyspace->partition);
@@ -172,7 +168,7 @@ enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, ui
         return TIER_ABSENT;
     if (load != NULL && load->state == LOAD_FAILED)
         return TIER_FAILED;
-    if (!recordmap_maybe(part->map, hash))
+    if (!reading_is_possible(keyspace, hash, key))
         return TIER_ABSENT;
     if (load == NULL)
         load = load_create(keyspace, hash, key);
@@ -193,15 +189,13 @@ bool tier_may_be_cold(struct tier *tier, struct keyspace *keyspace, uint64_t has
     (void)tier;
     ASSERT_LOCKED(keyspace->partition);
     return keyspace->tier != NULL && grave_find(keyspace, hash, key) == NULL &&
-           recordmap_maybe(keyspace->tier->map, hash);
+           reading_is_possible(keyspace, hash, key);
 }
 
 void tier_preload(struct tier *tier, struct keyspace *keyspace, uint64_t hash, struct bytes key, struct load_batch *batch)
 {
-    struct tier_keyspace *part = keyspace->tier;
-
     ASSERT_LOCKED(keyspace->partition);
-    if (!recordmap_maybe(part->map, hash) || grave_find(keyspace, hash, key) != NULL || load_find(keyspace, hash, key) != NULL)
+    if (!reading_is_possible(keyspace, hash, key) || grave_find(keyspace, hash, key) != NULL || load_find(keyspace, hash, key) != NULL)
         return;
     load_post(tier, load_create(keyspace, hash, key), batch);
 }
@@ -261,16 +255,43 @@ struct entry *load_install(struct tier *tier, struct keyspace *keyspace, uint64_
     return entry;
 }
 
+void loading_release(struct loading *loading)
+{
+    buffer_release(&loading->bytes);
+    buffer_release(&loading->scratch);
+    segment_buffer_release(&loading->aligned);
+}
+
+void loading_shrink(struct loading *loading, size_t size_max)
+{
+    loading->bytes.size = loading->scratch.size = 0;
+    buffer_shrink(&loading->bytes, size_max);
+    buffer_shrink(&loading->scratch, size_max);
+    if (loading->aligned.capacity > size_max)
+        segment_buffer_release(&loading->aligned);
+}
+
+void load_decode(struct tier *tier, struct loading *loading, const struct value_limits *limits, struct bytes bytes)
+{
+    loading->scratch.size = 0;
+    loading->record_size = bytes.size;
+    loading->status = record_decode(bytes, limits, &loading->scratch, &loading->record);
+}
+
 void load_read(struct tier *tier, struct loading *loading)
 {
     struct value_limits limits = tier_limits(tier);
     struct load *load = loading->load;
+    enum segment_access access = access_choose(&tier->access);
+    bool was_cached = false;
 
     loading->bytes.size = 0;
-    loading->scratch.size = 0;
-    loading->status = store_get(tier->store, load->incarnation, load->node.hash, load->node.key, &loading->bytes);
+    loading->status = store_get_at(tier->store, load->reading.place, load->reading.segment, access, load->incarnation, load->node.hash,
+        load->node.key, &loading->aligned, &loading->bytes, access == SEGMENT_BUFFERED ? &was_cached : NULL);
+    if (access == SEGMENT_BUFFERED && load->reading.segment != NULL)
+        access_note(&tier->access, was_cached);
     if (loading->status == STATUS_OK)
-        loading->status = record_decode(buffer_bytes(&loading->bytes), &limits, &loading->scratch, &loading->record);
+        load_decode(tier, loading, &limits, buffer_bytes(&loading->bytes));
     if (loading->status != STATUS_OK && loading->status != STATUS_NOT_FOUND)
         tier_note_error(tier, "a record can't be read", loading->status);
 }
@@ -299,13 +320,14 @@ static bool settle_load(struct tier *tier, struct loading *loading)
     return true;
 }
 
-void load_finish(struct tier *tier, struct loading *loading)
+void load_finish(struct tier *tier, struct loading *loading, const struct worker *self)
 {
     struct load *load = loading->load;
     struct partition *partition = load->partition;
-    struct rings rings = { .count = 0 };
+    struct rings rings = { .self = self };
     bool is_taken = false;
 
+    reading_end(&load->reading);
     partition_lock(partition);
     if (load->waits != NULL)
         note_latency(tier, clock_mono_us() - load->posted_us);
@@ -323,7 +345,7 @@ void load_finish(struct tier *tier, struct loading *loading)
     if (!is_taken && loading->status == STATUS_OK)
         value_free(&loading->record.value);
     if (loading->status == STATUS_OK) {
-        statistics_add(&tier->statistics.record_bytes, loading->bytes.size);
+        statistics_add(&tier->statistics.record_bytes, loading->record_size);
         statistics_count(&tier->statistics.record_count);
     }
     tier->loads.ended++;                /* before `waiting`: see tier_loads_help */
@@ -335,8 +357,13 @@ static enum status read_now(struct tier *tier, struct keyspace *keyspace, uint64
     struct buffer *scratch, struct record *record)
 {
     struct value_limits limits = tier_limits(tier);
-    enum status status = store_get(tier->store, keyspace->incarnation, hash, key, bytes);
+    struct reading_place reading;
+    enum status status = STATUS_NOT_FOUND;
 
+    if (reading_begin(tier, keyspace, hash, key, &reading)) {
+        status = reading_record(tier, &reading, keyspace->incarnation, hash, key, bytes);
+        reading_end(&reading);
+    }
     statistics_count(&tier->statistics.unplanned_reads);
     if (status == STATUS_OK && record_decode(buffer_bytes(bytes), &limits, scratch, record) != STATUS_OK)
         status = STATUS_CORRUPT;
@@ -351,7 +378,7 @@ enum status tier_load_in_place(struct tier *tier, struct keyspace *keyspace, uin
     enum status status;
 
     ASSERT_LOCKED(keyspace->partition);
-    if (grave_find(keyspace, hash, key) != NULL || !recordmap_maybe(keyspace->tier->map, hash))
+    if (grave_find(keyspace, hash, key) != NULL || !reading_is_possible(keyspace, hash, key))
         return STATUS_OK;
     status = read_now(tier, keyspace, hash, key, &bytes, &scratch, &record);
     if (status == STATUS_OK) {

@@ -18,7 +18,7 @@ enum {
 struct loaders {
     struct mutex lock;              /* leaf; for the queue */
     struct condition filled;
-    struct load *first, *last;      /* lock */
+    struct load_batch queue;        /* lock */
     uint64_t queue_size;            /* lock */
     int idle_count, reading_count;  /* lock: loaders that wait, and loaders that read */
     struct condition load_ended;    /* with lock; for threads that wait in tier_loads_help */
@@ -46,43 +46,41 @@ void loaders_destroy(struct loaders *loaders)
     mem_free(loaders);
 }
 
-void tier_submit(struct tier *tier, struct load_batch *batch)
+/* A thread that is woken wakes two more, as long as there are loads: the submitting worker pays for one, and all run soon. */
+static void wake_for(struct loaders *loaders, uint64_t queue_size, int idle_count, int most)
+{
+    for (int i = 0; i < most && i < idle_count && (uint64_t)i < queue_size; i++)
+        condition_signal(&loaders->filled);
+}
+
+void loaders_submit(struct tier *tier, struct load_batch *batch)
 {
     struct loaders *loaders = tier->loaders;
     uint64_t count = 0;
-    int idle;
+    int idle_count;
 
-    if (batch->first == NULL)
-        return;
-    for (struct load *load = batch->first; load != NULL; load = load->batch_next)
+    for (const struct load *load = batch->first; load != NULL; load = load->batch_next)
         count++;
+    if (count == 0)
+        return;
     mutex_lock(&loaders->lock);
-    if (loaders->last != NULL)
-        loaders->last->batch_next = batch->first;
+    if (loaders->queue.last != NULL)
+        loaders->queue.last->batch_next = batch->first;
     else
-        loaders->first = batch->first;
-    loaders->last = batch->last;
+        loaders->queue.first = batch->first;
+    loaders->queue.last = batch->last;
     loaders->queue_size += count;
-    idle = loaders->idle_count;
+    idle_count = loaders->idle_count;
     mutex_unlock(&loaders->lock);
-    /* As many loaders as there are loads: one read takes longer than waking another loader. */
-    if (count < (uint64_t)idle) {
-        for (uint64_t i = 0; i < count; i++)
-            condition_signal(&loaders->filled);
-    } else if (idle > 0) {
-        condition_broadcast(&loaders->filled);
-    }
+    wake_for(loaders, count, idle_count, 1);
     batch->first = batch->last = NULL;
 }
 
 static void take_one(struct loaders *loaders, struct loading *loading) REQUIRES(loaders->lock);
 static void take_one(struct loaders *loaders, struct loading *loading)
 {
-    struct load *load = loaders->first;
+    struct load *load = load_batch_take(&loaders->queue);
 
-    loaders->first = load->batch_next;
-    if (loaders->first == NULL)
-        loaders->last = NULL;
     loaders->queue_size--;
     loading->load = load;
     loading->ticket = load->batch_ticket;
@@ -95,25 +93,30 @@ static int take_chunk(struct loaders *loaders, struct loading chunk[LOADER_CHUNK
     uint64_t wanted = (uint64_t)loaders->wanted_count, share = (loaders->queue_size + wanted - 1) / wanted;
     int count = 0;
 
-    while (loaders->first != NULL && count < LOADER_CHUNK_MAX && (uint64_t)count < share) {
+    while (loaders->queue.first != NULL && count < LOADER_CHUNK_MAX && (uint64_t)count < share) {
         take_one(loaders, &chunk[count]);
         count++;
     }
     return count;
 }
 
-/* Reads and installs one load. No lock is held. */
-static void do_load(struct tier *tier, struct loading *loading)
+void loaders_note_end(struct tier *tier)
 {
     struct loaders *loaders = tier->loaders;
 
+    if (loaders->helper_count == 0)
+        return;
+    mutex_lock(&loaders->lock);
+    condition_broadcast(&loaders->load_ended);
+    mutex_unlock(&loaders->lock);
+}
+
+/* Reads and installs one load. No lock is held. */
+static void do_load(struct tier *tier, struct loading *loading)
+{
     load_read(tier, loading);
-    load_finish(tier, loading);
-    if (loaders->helper_count > 0) {
-        mutex_lock(&loaders->lock);
-        condition_broadcast(&loaders->load_ended);
-        mutex_unlock(&loaders->lock);
-    }
+    load_finish(tier, loading, NULL);
+    loaders_note_end(tier);
 }
 
 bool tier_loads_help(struct tier *tier, uint64_t ended)
@@ -123,10 +126,10 @@ bool tier_loads_help(struct tier *tier, uint64_t ended)
     bool is_progress;
 
     mutex_lock(&loaders->lock);
-    if (loaders->first != NULL) {
+    if (loaders->queue.first != NULL) {
         take_one(loaders, &one);
     } else {
-        loaders->helper_count++;    /* before loads.ended is read; load_finish counts that before do_load reads helper_count */
+        loaders->helper_count++;    /* before loads.ended is read; load_finish counts that before helper_count is read */
         while (tier->loads.ended == ended && tier->loads.waiting > 0)
             condition_wait(&loaders->load_ended, &loaders->lock);
         loaders->helper_count--;
@@ -135,8 +138,7 @@ bool tier_loads_help(struct tier *tier, uint64_t ended)
     mutex_unlock(&loaders->lock);
     if (one.load != NULL) {
         do_load(tier, &one);
-        buffer_release(&one.bytes);
-        buffer_release(&one.scratch);
+        loading_release(&one);
     }
     return is_progress;
 }
@@ -165,12 +167,12 @@ static int wait_for_chunk(struct tier *tier, struct loaders *loaders, int number
     REQUIRES(loaders->lock);
 static int wait_for_chunk(struct tier *tier, struct loaders *loaders, int number, struct loading chunk[LOADER_CHUNK_MAX])
 {
-    while ((loaders->first == NULL || loaders->reading_count >= reading_max(tier)) && !tier->stopping && number < loaders->wanted_count) {
+    while ((loaders->queue.first == NULL || loaders->reading_count >= reading_max(tier)) && !tier->stopping && number < loaders->wanted_count) {
         loaders->idle_count++;
         condition_wait(&loaders->filled, &loaders->lock);
         loaders->idle_count--;
     }
-    if (loaders->first == NULL || number >= loaders->wanted_count)
+    if (loaders->queue.first == NULL || number >= loaders->wanted_count)
         return 0;                   /* the first loader always stays until the queue is empty */
     return take_chunk(loaders, chunk);
 }
@@ -187,24 +189,24 @@ static void *loader_main(void *context)
     tier->hooks.thread_started(tier->hooks.context, "kelvin-load");
     mutex_lock(&loaders->lock);
     while ((count = wait_for_chunk(tier, loaders, number, chunk)) > 0) {
+        uint64_t queue_size = loaders->queue_size;
+        int idle_count = loaders->idle_count;
+
         loaders->reading_count++;
         mutex_unlock(&loaders->lock);
+        wake_for(loaders, queue_size, idle_count, 2);
         for (int i = 0; i < count; i++) {
             do_load(tier, &chunk[i]);
-            chunk[i].bytes.size = chunk[i].scratch.size = 0;
-            buffer_shrink(&chunk[i].bytes, BUFFER_KEPT_MAX);
-            buffer_shrink(&chunk[i].scratch, BUFFER_KEPT_MAX);
+            loading_shrink(&chunk[i], BUFFER_KEPT_MAX);
         }
         mutex_lock(&loaders->lock);
         loaders->reading_count--;
-        if (loaders->first != NULL && loaders->idle_count > 0)
+        if (loaders->queue.first != NULL && loaders->idle_count > 0)
             condition_signal(&loaders->filled);
     }
     mutex_unlock(&loaders->lock);
-    for (int i = 0; i < LOADER_CHUNK_MAX; i++) {
-        buffer_release(&chunk[i].bytes);
-        buffer_release(&chunk[i].scratch);
-    }
+    for (int i = 0; i < LOADER_CHUNK_MAX; i++)
+        loading_release(&chunk[i]);
     mem_free(chunk);
     if (tier->hooks.thread_ended != NULL)
         tier->hooks.thread_ended(tier->hooks.context);

@@ -1,12 +1,16 @@
-/* Record map: which records may be in the store, in 2.5 to 3.3 bytes a record, the more the fewer.
+/* Record map: which records may be in the store and where each of them is, in 6 to 8 bytes a record.
  *
- * An approximate multiset of 34-bit tags. A tag comes from the key's hash; the place of a tag comes from the
+ * A set of 34-bit tags, each with the place of a record. A tag comes from the key's hash; where a tag is kept comes from the
  * tag alone, so that the map grows and shrinks without keys. "No" is certain: the key has no record.
  * "Maybe" is wrong for one absent key in 2^34 / recordmap_count: 9 in 10^6 with 10 million records in 64 maps.
  *
  * Owner: the partition's lock. One map a partition and database; an empty one holds no memory to speak of.
  *
- * Equal tags of different keys are kept as often as they were added; recordmap_remove takes one of them.
+ * The first record with a tag is its *primary*: the map does not know its key. A record whose tag is taken is a *twin*, kept
+ * with its key (tier/twins.h): about one in 10^5 records, and a record beside the older one of the same key until that is removed.
+ *   - A tag that has twins has a primary: if it is removed, its oldest twin becomes the primary.
+ *   - So of two records of one key, the older is the primary or the older twin.
+ *   - Twins from a tags file of version 1 have no key ("unknown"), and place 0. While a tag has one, its primary has place 0.
  */
 #ifndef KELVIN_TIER_RECORDMAP_H
 #define KELVIN_TIER_RECORDMAP_H
@@ -15,9 +19,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
+#include "tier/tagrun.h"
+
 enum {
     RECORDMAP_TAG_BITS = 34,
-    RECORDMAP_TAG_SIZE = 5,         /* bytes of a saved tag */
+    /* A place is a number below 2^47. 0: in LevelDB under its key, or not known yet. A map's memory depends on its largest places. */
+    RECORDMAP_PLACE_BITS = TAGRUN_PLACE_BITS_MAX,
 };
 
 struct recordmap;
@@ -28,21 +36,69 @@ void recordmap_destroy(struct recordmap *map);      /* NULL is fine */
 
 /* `hash` is the key's full 64-bit hash; its top 8 bits may be the same for all keys of one map
  * (they chose the partition), so they carry nothing: the tag is the lowest 34 bits. */
-void recordmap_add(struct recordmap *map, uint64_t hash);
-void recordmap_remove(struct recordmap *map, uint64_t hash);        /* CHECKs that the tag is there */
-bool recordmap_maybe(const struct recordmap *map, uint64_t hash);
+static inline uint64_t recordmap_tag(uint64_t hash)
+{
+    return hash & ((1ull << RECORDMAP_TAG_BITS) - 1);
+}
 
-/* For a pipeline: asks the CPU for the lines that recordmap_maybe will probably read. */
+/* One more record. The key is copied if it becomes a twin. */
+void recordmap_add(struct recordmap *map, uint64_t hash, struct bytes key, uint64_t place);
+
+/* The place of the key's record: of its twin (the one added last), else of the tag's primary, which may be another key's.
+ * False: the key has no record. */
+bool recordmap_find(const struct recordmap *map, uint64_t hash, struct bytes key, uint64_t *place);
+/* Whether any record has the tag; true for every key that has a record. */
+bool recordmap_maybe(const struct recordmap *map, uint64_t hash);
+/* Whether any record with the tag has this place. */
+bool recordmap_has_place(const struct recordmap *map, uint64_t hash, uint64_t place);
+
+/* Both take the twin with this key and place, else the primary, which has this place: CHECKed. */
+void recordmap_move(struct recordmap *map, uint64_t hash, struct bytes key, uint64_t from, uint64_t to);
+void recordmap_remove(struct recordmap *map, uint64_t hash, struct bytes key, uint64_t place);
+
+/* For a pipeline: asks the CPU for the lines that recordmap_find will probably read. */
 void recordmap_prefetch(const struct recordmap *map, uint64_t hash);
 
-uint64_t recordmap_count(const struct recordmap *map);  /* tags, = records */
-size_t   recordmap_size(const struct recordmap *map);   /* bytes of memory held, allocator's rounding included */
+uint64_t recordmap_count(const struct recordmap *map);          /* records, twins included */
+uint64_t recordmap_twin_count(const struct recordmap *map);
+size_t   recordmap_size(const struct recordmap *map);           /* bytes of memory held, allocator's rounding included */
+unsigned recordmap_place_bits(const struct recordmap *map);     /* every place is below 2^ this; at times more than needed */
 
-/* All tags in ascending order, RECORDMAP_TAG_SIZE bytes little-endian each, for saving with a checkpoint;
- * `out` has RECORDMAP_TAG_SIZE * recordmap_count bytes. */
-void recordmap_save(const struct recordmap *map, uint8_t *out);
+struct recordmap_record {
+    uint64_t tag;
+    uint64_t place;
+    struct bytes key;       /* of a twin; data is NULL if it is not known, and for a primary */
+    bool is_twin;
+};
 
-/* Adds such a run of tags. False, and nothing is added, if it isn't ascending or holds what can't be a tag. */
-bool recordmap_load(struct recordmap *map, const uint8_t *tags, uint64_t count);
+/* All records in ascending order of tags, after each primary its twins, the oldest first. The map must not change meanwhile.
+ * A walk in parts: end a part before a record with a new tag, begin the next at this tag; records added and removed between
+ * the parts may be met or not, all others are met once. */
+struct recordmap_walk {
+    const struct recordmap *map;
+    uint64_t base;                  /* first tag of the current run */
+    uint64_t end;                   /* first tag of the next one */
+    uint64_t from;
+    uint64_t tag;                   /* of the last record */
+    uint32_t twin;                  /* the next twin */
+    bool in_run;
+    struct tagrun_reader reader;
+};
+void recordmap_walk_begin(struct recordmap_walk *walk, const struct recordmap *map, uint64_t from_tag);
+bool recordmap_walk_next(struct recordmap_walk *walk, struct recordmap_record *record);     /* false: that was all */
+
+/* Fills an empty map with records in the order of a walk; `count` is how many primaries will come, more or less. Between begin and
+ * end only these functions may use the map. CHECKs the order. */
+struct recordmap_fill {
+    struct recordmap *map;
+    uint64_t base, end;             /* as above */
+    uint64_t next;                  /* the lowest tag that may come */
+    uint32_t index;                 /* of the current run */
+    struct recordmap_record *records;   /* primaries of the current run */
+    size_t count, room;
+};
+void recordmap_fill_begin(struct recordmap_fill *fill, struct recordmap *map, uint64_t count);
+void recordmap_fill(struct recordmap_fill *fill, const struct recordmap_record *record);
+void recordmap_fill_end(struct recordmap_fill *fill);
 
 #endif

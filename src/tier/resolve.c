@@ -1,6 +1,7 @@
 #include "tier/resolve.h"
 
 #include "tier/epoch.h"
+#include "tier/read.h"
 #include "tier/tier_private.h"
 
 /* Not if the entry may have been handed over to a checkpoint: the record that is about to be written would be forgotten. */
@@ -22,7 +23,7 @@ enum status resolve_entries(struct tier *tier, struct key_list *list, resolved_e
         uint32_t handle = 0;
 
         record.size = 0;
-        read = store_get(tier->store, listed->incarnation, listed->hash, key, &record);
+        read = read_record(tier, listed->partition, listed->incarnation, listed->hash, key, &record);
         if (read != STATUS_OK && read != STATUS_NOT_FOUND) {
             status = read;          /* it stays unknown, and hot */
             continue;

@@ -17,7 +17,9 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "tier/due.h"
 #include "tier/grave.h"
+#include "tier/read.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
@@ -144,8 +146,36 @@ static void note_lsn(struct scan_page *page, const struct partition *partition)
         page->lsn = partition->last_lsn;
 }
 
+/* The expiry of cold keys whose record is in a segment, if they may have expired. */
+static void read_due(struct tier *tier, struct partition *partition, uint32_t incarnation, struct scan_page *cold, const uint64_t *hashes)
+{
+    struct buffer record = { 0 };
+    struct due due;
+
+    due_find(tier, clock_wall_ms(), &due);
+    for (size_t i = 0; i < cold->count; i++) {
+        enum value_type type;
+
+        if (!due_may_have(&due, hashes[i]))
+            continue;
+        record.size = 0;
+        if (read_record(tier, partition, incarnation, hashes[i], scan_page_key(cold, i), &record) == STATUS_OK)
+            (void)record_peek(buffer_bytes(&record), &cold->keys[i].expire_ms, &type);
+    }
+    due_release(&due);
+    buffer_release(&record);
+}
+
+/* What the index says of a record; one in a segment has its type in the record map, and its expiry is looked up when it matters. */
+static enum status peek_indexed(struct bytes record, int64_t *expire_ms, enum value_type *type)
+{
+    *expire_ms = -1;
+    *type = VALUE_STRING;
+    return record.size == 0 ? STATUS_OK : record_peek(record, expire_ms, type);
+}
+
 /* Adds the cold keys in from..until after the hot ones. Closes the iterator. Returns the last hash covered. */
-static uint64_t scan_cold(struct store_iterator *iterator, struct partition *partition, uint32_t incarnation, uint64_t until,
+static uint64_t scan_cold(struct tier *tier, struct store_iterator *iterator, struct partition *partition, uint32_t incarnation, uint64_t until,
     size_t count, struct hot_scan *hot)
 {
     struct scan_page cold = { 0 };
@@ -161,7 +191,7 @@ static uint64_t scan_cold(struct store_iterator *iterator, struct partition *par
 
         if (cold.count >= count * SCAN_COLD_FACTOR && cut == until)
             cut = record.hash | step;
-        if ((page->status = record_peek(record.record, &expire_ms, &type)) != STATUS_OK)
+        if ((page->status = peek_indexed(record.record, &expire_ms, &type)) != STATUS_OK)
             break;
         if (cold.count % 64 == 0)
             hashes = mem_realloc(hashes, (cold.count + 64) * sizeof(*hashes));
@@ -171,6 +201,7 @@ static uint64_t scan_cold(struct store_iterator *iterator, struct partition *par
     if (page->status == STATUS_NOT_FOUND)
         page->status = STATUS_OK;
     store_scan_close(iterator);
+    read_due(tier, partition, incarnation, &cold, hashes);
     if (cut > until)
         cut = until;
     sort_hot(hot);
@@ -181,6 +212,7 @@ static uint64_t scan_cold(struct store_iterator *iterator, struct partition *par
     keyspace = tier_keyspace_of(partition, incarnation);
     for (size_t i = 0; keyspace != NULL && i < cold.count; i++) {
         struct scan_key *cold_key = &cold.keys[i];
+        uint64_t place = 0;
         struct bytes key = scan_page_key(&cold, i);
         uint32_t handle = keyspace_find(keyspace, hashes[i], key);
 
@@ -195,8 +227,10 @@ static uint64_t scan_cold(struct store_iterator *iterator, struct partition *par
         if (grave_find(keyspace, hashes[i], key) != NULL && handle == 0)
             continue;
         /* Deleted before this scan began, and the record was deleted only after the iterator was opened: its tag is gone, too. */
-        if (handle == 0 && !recordmap_maybe(keyspace->tier->map, hashes[i]))
+        if (handle == 0 && !recordmap_find(keyspace->tier->map, hashes[i], key, &place))
             continue;
+        if (handle == 0 && place != 0)
+            cold_key->type = (enum value_type)place_kind(place);
         if (page_has(hot, hot_count, hashes[i], key))
             continue;
         /* It was loaded or set again after the hot part was read: it exists. */
@@ -284,7 +318,7 @@ static uint64_t scan_step(struct tier *tier, struct partition *partition, const 
         if (cold)
             iterator = open_cold(tier, partition, incarnation, from, bury_count);
         if (iterator != NULL)
-            until = scan_cold(iterator, partition, incarnation, until, count, &hot);
+            until = scan_cold(tier, iterator, partition, incarnation, until, count, &hot);
         mem_free(hot.keys);
         if (!cold || iterator != NULL)
             return until;
@@ -330,12 +364,12 @@ enum tier_place tier_where(struct tier *tier, int db, struct bytes key)
         expire_ms = entry_death_ms(keyspace_entry(keyspace, handle));
         place = TIER_HOT;
     } else if (keyspace != NULL && grave_find(keyspace, hash, key) == NULL &&
-               recordmap_maybe(keyspace->tier->map, hash)) {
+               reading_is_possible(keyspace, hash, key)) {
         incarnation = keyspace->incarnation;
     }
     partition_unlock(partition);
     if (incarnation != 0)
-        status = store_get(tier->store, incarnation, hash, key, &record);
+        status = read_record(tier, partition, incarnation, hash, key, &record);
     if (status == STATUS_OK)
         status = record_peek(buffer_bytes(&record), &expire_ms, &type);
     if (status != STATUS_NOT_FOUND)

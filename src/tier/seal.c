@@ -139,7 +139,7 @@ static bool put_piece(struct sealing *sealing, uint64_t begins)
         else if (entry_is_big(entry))
             key_list_add(&sealing->big, keyspace, hash, entry_key(entry));
         else
-            batch_put(sealing->batch, keyspace, hash, sealing->piece[i].handle, BATCH_CLEAN, NULL);
+            batch_put(sealing->tier, sealing->batch, keyspace, hash, sealing->piece[i].handle, BATCH_CLEAN, NULL);
     }
     whole = i == sealing->piece_count;
     if (!whole)

@@ -1,4 +1,4 @@
-/* Shelf: many blocks of some hundred bytes, packed without gaps, for an owner whose blocks grow and shrink often.
+/* Shelf: many blocks of some hundred bytes up to two thousand, packed without gaps, for an owner whose blocks grow and shrink often.
  *
  * An allocator rounds such blocks up by a tenth, and keeps pages half empty that once were full of a size that
  * is not allocated any more (measured on the record map: RSS twice what was in use). Here blocks are side by side in

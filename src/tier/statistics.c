@@ -27,6 +27,7 @@ static uint64_t percentile_us(const uint64_t counts[LOAD_LATENCY_BUCKETS], uint6
 void tier_stats(struct tier *tier, struct tier_stats *stats)
 {
     uint64_t counts[LOAD_LATENCY_BUCKETS], total, records = 0, recorded = 0;
+    struct segments_stats segments;
 
     *stats = (struct tier_stats){
         .state = tier->settings.enabled ? (enum tier_state)tier->state : TIER_OFF,
@@ -35,6 +36,9 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
         .promotions = tier->statistics.promotions,
         .batches = tier->statistics.batches,
         .loads_waiting = tier->loads.waiting,
+        .reads_by_ring = tier->loads.ring_count > 0,
+        .ring_reads = tier->statistics.ring_reads,
+        .ring_batches = tier->statistics.ring_batches,
         .false_maybes = tier->statistics.false_maybes,
         .store_bytes = tier->statistics.store_bytes,
         .store_memory = store_memory(tier->store),
@@ -44,6 +48,12 @@ void tier_stats(struct tier *tier, struct tier_stats *stats)
         .expired_cold = tier->statistics.expired_cold,
         .resolved = tier->statistics.resolved,
     };
+    segments_measure(store_segments(tier->store), &segments);
+    stats->segments = segments.count;
+    stats->segment_bytes = segments.bytes;
+    stats->segment_live_bytes = segments.live_bytes;
+    stats->segment_written_bytes = segments.written_bytes;
+    stats->collected_bytes = tier->statistics.collected_bytes;
     warm_stats(tier->warm, stats);
     for (uint32_t i = 0; i < tier->partitions->count; i++) {
         struct partition *partition = &tier->partitions->partitions[i];

@@ -2,6 +2,7 @@
 
 #include "tier/epoch.h"
 #include "tier/grave.h"
+#include "tier/read.h"
 #include "tier/tier_private.h"
 
 enum {
@@ -47,7 +48,7 @@ static void resolve_graves(struct tier *tier, struct key_list *unknown, struct b
         enum status read;
 
         record.size = 0;
-        read = store_get(tier->store, listed->incarnation, listed->hash, key, &record);
+        read = read_record(tier, listed->partition, listed->incarnation, listed->hash, key, &record);
         if (read != STATUS_OK && read != STATUS_NOT_FOUND)
             continue;
         partition_lock(listed->partition);

@@ -7,6 +7,7 @@
 enum {
     QUOTIENTS = 1 << TAGRUN_QUOTIENT_BITS,
     QUOTIENTS_AT = 64,          /* the bit where they begin */
+    LINE_SIZE = 64,             /* of the CPU's cache */
     SEARCH_LINEAR = 8,          /* numbers of one quotient that are not worth halving */
 };
 
@@ -102,31 +103,56 @@ static void bits_remove(uint64_t *words, uint64_t at, uint64_t end, unsigned siz
     words[last] |= high;
 }
 
-/* --- places in the block --- */
+/* --- the parts of the block --- */
+
+static inline unsigned rest_of(unsigned width)
+{
+    return width - TAGRUN_QUOTIENT_BITS;
+}
 
 static inline uint64_t room_of(uint64_t count)
 {
     return (count + TAGRUN_STEP - 1) / TAGRUN_STEP * TAGRUN_STEP;
 }
 
-/* The bit where remainder `index` of a run of `count` numbers is. */
-static inline uint64_t remainder_at(uint64_t count, unsigned rest, uint64_t index)
+/* The bit where entry `index` of a run of `count` numbers is. */
+static inline uint64_t entry_at(uint64_t count, unsigned entry_bits, uint64_t index)
 {
-    return QUOTIENTS_AT + QUOTIENTS + room_of(count) + index * rest;
+    return QUOTIENTS_AT + QUOTIENTS + room_of(count) + index * entry_bits;
 }
 
-static inline void count_set(uint64_t *block, uint32_t count)
+static inline void head_set(uint64_t *block, uint32_t count, unsigned place_bits)
 {
-    block[0] = (uint32_t)block[0] | (uint64_t)count << 32;
+    block[0] = (uint32_t)block[0] | (uint64_t)place_bits << 32 | (uint64_t)count << 38;
+}
+
+/* What the functions below need to know of a run. */
+struct shape {
+    uint32_t count;
+    unsigned rest;              /* bits of a remainder */
+    unsigned place_bits;
+    unsigned entry_bits;
+};
+
+static inline struct shape shape_of(const uint64_t *block, unsigned width)
+{
+    unsigned place_bits = tagrun_place_bits(block);
+
+    return (struct shape){ tagrun_count(block), rest_of(width), place_bits, rest_of(width) + place_bits };
+}
+
+static inline uint64_t remainder_get(const uint64_t *block, const struct shape *shape, uint32_t index)
+{
+    return bits_get(block, entry_at(shape->count, shape->entry_bits, index), shape->rest);
 }
 
 /* The numbers that have one quotient. */
-struct place {
+struct stretch {
     uint32_t index;         /* of the first */
     uint32_t count;
 };
 
-static struct place place_of(const uint64_t *block, unsigned quotient)
+static struct stretch stretch_of(const uint64_t *block, unsigned quotient)
 {
     const uint64_t *word = block + QUOTIENTS_AT / 64;
     unsigned zeros_left = quotient;
@@ -147,139 +173,167 @@ static struct place place_of(const uint64_t *block, unsigned quotient)
     while (end == 0)
         end = ~*++word;
     end = (uint64_t)(word - block) * 64 + (unsigned)__builtin_ctzll(end);
-    return (struct place){ (uint32_t)(at - QUOTIENTS_AT - quotient), (uint32_t)(end - at) };
-}
-
-/* The index of the first of the place's remainders that is not below `remainder`, or the place's end. */
-static uint32_t place_search(const uint64_t *block, unsigned rest, struct place place, uint64_t remainder)
-{
-    uint32_t count = tagrun_count(block);
-    uint32_t from = place.index;
-    uint32_t end = place.index + place.count;
-
-    while (end - from > SEARCH_LINEAR) {
-        uint32_t middle = from + (end - from) / 2;
-
-        if (bits_get(block, remainder_at(count, rest, middle), rest) < remainder)
-            from = middle + 1;
-        else
-            end = middle;
-    }
-    while (from < end && bits_get(block, remainder_at(count, rest, from), rest) < remainder)
-        from++;
-    return from;
-}
-
-static bool place_has(const uint64_t *block, unsigned rest, struct place place, uint32_t index, uint64_t remainder)
-{
-    return index < place.index + place.count &&
-           bits_get(block, remainder_at(tagrun_count(block), rest, index), rest) == remainder;
+    return (struct stretch){ (uint32_t)(at - QUOTIENTS_AT - quotient), (uint32_t)(end - at) };
 }
 
 /* --- public --- */
 
-uint64_t tagrun_words(uint64_t count, unsigned width)
+uint64_t tagrun_words(uint64_t count, unsigned width, unsigned place_bits)
 {
-    unsigned rest = width - TAGRUN_QUOTIENT_BITS;
-
-    return count == 0 ? 0 : (remainder_at(count, rest, room_of(count)) + 63) / 64;
+    return count == 0 ? 0 : (entry_at(count, rest_of(width) + place_bits, room_of(count)) + 63) / 64;
 }
 
-void tagrun_add(uint64_t *block, unsigned width, uint64_t number)
+bool tagrun_find(const uint64_t *block, unsigned width, uint64_t number, uint32_t *index)
 {
-    unsigned rest = width - TAGRUN_QUOTIENT_BITS;
-    unsigned quotient = (unsigned)(number >> rest);
-    uint64_t remainder = number & mask_of(rest);
-    uint32_t count = tagrun_count(block);
-    uint32_t index = 0;
+    struct shape shape = shape_of(block, width);
+    uint64_t remainder = number & mask_of(shape.rest);
+    struct stretch stretch;
+    uint32_t from, end;
 
-    CHECK(count < UINT32_MAX - TAGRUN_STEP);
-    if (count == 0) {
-        memset(block + QUOTIENTS_AT / 64, 0, (QUOTIENTS + TAGRUN_STEP + 63) / 64 * sizeof(*block));
-    } else {
-        index = place_search(block, rest, place_of(block, quotient), remainder);
-        if (count % TAGRUN_STEP == 0)
-            bits_insert(block, remainder_at(count, rest, 0), remainder_at(count, rest, count), TAGRUN_STEP, 0);
+    *index = 0;
+    if (shape.count == 0)
+        return false;
+    stretch = stretch_of(block, (unsigned)(number >> shape.rest));
+    from = stretch.index;
+    end = from + stretch.count;
+    while (end - from > SEARCH_LINEAR) {
+        uint32_t middle = from + (end - from) / 2;
+
+        if (remainder_get(block, &shape, middle) < remainder)
+            from = middle + 1;
+        else
+            end = middle;
     }
-    bits_insert(block, QUOTIENTS_AT + (uint64_t)quotient + index, QUOTIENTS_AT + QUOTIENTS + (uint64_t)count, 1, 1);
-    count_set(block, count + 1);
-    bits_insert(block, remainder_at(count + 1, rest, index), remainder_at(count + 1, rest, count), rest, remainder);
+    while (from < end && remainder_get(block, &shape, from) < remainder)
+        from++;
+    *index = from;
+    return from < stretch.index + stretch.count && remainder_get(block, &shape, from) == remainder;
 }
 
-bool tagrun_remove(uint64_t *block, unsigned width, uint64_t number)
+uint64_t tagrun_place(const uint64_t *block, unsigned width, uint32_t index)
 {
-    unsigned rest = width - TAGRUN_QUOTIENT_BITS;
-    unsigned quotient = (unsigned)(number >> rest);
-    uint64_t remainder = number & mask_of(rest);
-    uint32_t count = tagrun_count(block);
-    struct place place;
-    uint32_t index;
+    struct shape shape = shape_of(block, width);
 
+    if (shape.place_bits == 0)
+        return 0;
+    return bits_get(block, entry_at(shape.count, shape.entry_bits, index) + shape.rest, shape.place_bits);
+}
+
+void tagrun_set_place(uint64_t *block, unsigned width, uint32_t index, uint64_t place)
+{
+    struct shape shape = shape_of(block, width);
+
+    CHECK(place <= mask_of(shape.place_bits));
+    if (shape.place_bits > 0)
+        bits_put(block, entry_at(shape.count, shape.entry_bits, index) + shape.rest, shape.place_bits, place);
+}
+
+void tagrun_widen(uint64_t *block, unsigned width, unsigned place_bits)
+{
+    struct shape shape = shape_of(block, width);
+    unsigned entry_bits = shape.rest + place_bits;
+
+    CHECK(place_bits > shape.place_bits && place_bits <= TAGRUN_PLACE_BITS_MAX);
+    /* From the last on: each moves up, or stays, so none is written over before it was read. */
+    for (uint32_t i = shape.count; i-- > 0; ) {
+        uint64_t remainder = remainder_get(block, &shape, i);
+        uint64_t place = tagrun_place(block, width, i);
+        uint64_t at = entry_at(shape.count, entry_bits, i);
+
+        bits_put(block, at, shape.rest, remainder);
+        bits_put(block, at + shape.rest, place_bits, place);
+    }
+    head_set(block, shape.count, place_bits);
+}
+
+/* Opens a gap for an entry, which may have more than 63 bits. */
+static void entry_insert(uint64_t *block, const struct shape *shape, uint64_t at, uint64_t end, uint64_t remainder, uint64_t place)
+{
+    if (shape->entry_bits < 64) {
+        bits_insert(block, at, end, shape->entry_bits, remainder | place << shape->rest);
+    } else {
+        bits_insert(block, at, end, shape->rest, remainder);
+        bits_insert(block, at + shape->rest, end + shape->rest, shape->place_bits, place);
+    }
+}
+
+void tagrun_add(uint64_t *block, unsigned width, uint32_t index, uint64_t number, uint64_t place)
+{
+    struct shape shape = shape_of(block, width);
+    uint64_t quotient = number >> shape.rest;
+    uint32_t count = shape.count;
+
+    CHECK(count < TAGRUN_COUNT_MAX && place <= mask_of(shape.place_bits));
     if (count == 0)
-        return false;
-    place = place_of(block, quotient);
-    index = place_search(block, rest, place, remainder);
-    if (!place_has(block, rest, place, index, remainder))
-        return false;
-    bits_remove(block, remainder_at(count, rest, index), remainder_at(count, rest, count), rest);
-    bits_remove(block, QUOTIENTS_AT + (uint64_t)quotient + index, QUOTIENTS_AT + QUOTIENTS + (uint64_t)count, 1);
-    count_set(block, --count);
+        memset(block + QUOTIENTS_AT / 64, 0, (QUOTIENTS + TAGRUN_STEP + 63) / 64 * sizeof(*block));
+    else if (count % TAGRUN_STEP == 0)
+        bits_insert(block, entry_at(count, shape.entry_bits, 0), entry_at(count, shape.entry_bits, count), TAGRUN_STEP, 0);
+    bits_insert(block, QUOTIENTS_AT + quotient + index, QUOTIENTS_AT + QUOTIENTS + (uint64_t)count, 1, 1);
+    head_set(block, count + 1, shape.place_bits);
+    entry_insert(block, &shape, entry_at(count + 1, shape.entry_bits, index), entry_at(count + 1, shape.entry_bits, count),
+        number & mask_of(shape.rest), place);
+}
+
+void tagrun_remove(uint64_t *block, unsigned width, uint32_t index, uint64_t number)
+{
+    struct shape shape = shape_of(block, width);
+    uint64_t quotient = number >> shape.rest;
+    uint32_t count = shape.count;
+    uint64_t at = entry_at(count, shape.entry_bits, index);
+    uint64_t end = entry_at(count, shape.entry_bits, count);
+
+    CHECK(index < count);
+    if (shape.entry_bits < 64) {
+        bits_remove(block, at, end, shape.entry_bits);
+    } else {
+        bits_remove(block, at, end, shape.rest);
+        bits_remove(block, at, end - shape.rest, shape.place_bits);
+    }
+    bits_remove(block, QUOTIENTS_AT + quotient + index, QUOTIENTS_AT + QUOTIENTS + (uint64_t)count, 1);
+    head_set(block, --count, shape.place_bits);
     if (count % TAGRUN_STEP == 0)
-        bits_remove(block, remainder_at(count, rest, 0), remainder_at(count + 1, rest, count), TAGRUN_STEP);
-    return true;
+        bits_remove(block, entry_at(count, shape.entry_bits, 0), entry_at(count + 1, shape.entry_bits, count), TAGRUN_STEP);
 }
 
-bool tagrun_has(const uint64_t *block, unsigned width, uint64_t number)
+uint32_t tagrun_count_lower(const uint64_t *block)
 {
-    unsigned rest = width - TAGRUN_QUOTIENT_BITS;
-    uint64_t remainder = number & mask_of(rest);
-    struct place place;
-
-    if (tagrun_count(block) == 0)
-        return false;
-    place = place_of(block, (unsigned)(number >> rest));
-    return place_has(block, rest, place, place_search(block, rest, place, remainder), remainder);
-}
-
-uint32_t tagrun_count_lower(const uint64_t *block, unsigned width)
-{
-    return tagrun_count(block) == 0 ? 0 : place_of(block, QUOTIENTS / 2).index;
+    return tagrun_count(block) == 0 ? 0 : stretch_of(block, QUOTIENTS / 2).index;
 }
 
 void tagrun_prefetch(const uint64_t *block, uint64_t words, unsigned width, uint64_t number)
 {
-    unsigned rest = width - TAGRUN_QUOTIENT_BITS;
-    uint64_t quotient = number >> rest;
-    uint64_t count;
-    uint64_t index;
+    uint64_t quotient = number >> rest_of(width);
+    uint64_t entries = (QUOTIENTS_AT + QUOTIENTS) / 64 + words / 64;    /* about where they begin: an entry has some 50 bits */
+    uintptr_t entry;
 
-    if (words == 0)
+    if (words <= entries)
         return;
-    /* The count itself is in the block, which is not in the cache yet. Numbers are spread evenly. */
-    count = (words * 64 - QUOTIENTS_AT - QUOTIENTS) / (rest + 1);
-    index = quotient * count / QUOTIENTS;
+    /* Numbers are spread evenly, so the entry is there or some entries away: the two lines that are nearest. */
+    entry = (uintptr_t)(block + entries + quotient * (words - entries) / QUOTIENTS);
     __builtin_prefetch(block);
-    __builtin_prefetch(block + (QUOTIENTS_AT + quotient + index) / 64);
-    __builtin_prefetch(block + remainder_at(count, rest, index) / 64);
+    __builtin_prefetch(block + entries);
+    __builtin_prefetch((const void *)(entry - LINE_SIZE / 2));
+    __builtin_prefetch((const void *)(entry + LINE_SIZE / 2));
 }
 
-void tagrun_writer_init(struct tagrun_writer *writer, uint64_t *block, unsigned width, uint32_t count)
+void tagrun_writer_init(struct tagrun_writer *writer, uint64_t *block, unsigned width, unsigned place_bits, uint32_t count)
 {
-    count_set(block, count);
+    CHECK(count <= TAGRUN_COUNT_MAX && place_bits <= TAGRUN_PLACE_BITS_MAX);
+    head_set(block, count, place_bits);
     if (count > 0)
         memset(block + QUOTIENTS_AT / 64, 0, (QUOTIENTS + room_of(count) + 63) / 64 * sizeof(*block));
     *writer = (struct tagrun_writer){ .block = block, .width = width };
 }
 
-void tagrun_write(struct tagrun_writer *writer, uint64_t number)
+void tagrun_write(struct tagrun_writer *writer, uint64_t number, uint64_t place)
 {
-    unsigned rest = writer->width - TAGRUN_QUOTIENT_BITS;
-    uint32_t count = tagrun_count(writer->block);
-    uint64_t at = QUOTIENTS_AT + (number >> rest) + writer->index;
+    struct shape shape = shape_of(writer->block, writer->width);
+    uint64_t at = QUOTIENTS_AT + (number >> shape.rest) + writer->index;
 
-    CHECK(writer->index < count);
+    CHECK(writer->index < shape.count);
     writer->block[at / 64] |= 1ull << at % 64;
-    bits_put(writer->block, remainder_at(count, rest, writer->index), rest, number & mask_of(rest));
+    bits_put(writer->block, entry_at(shape.count, shape.entry_bits, writer->index), shape.rest, number & mask_of(shape.rest));
+    tagrun_set_place(writer->block, writer->width, writer->index, place);
     writer->index++;
 }
 
@@ -288,22 +342,21 @@ void tagrun_reader_init(struct tagrun_reader *reader, const uint64_t *block, uns
     *reader = (struct tagrun_reader){ .block = block, .width = width, .bit = QUOTIENTS_AT };
 }
 
-bool tagrun_read(struct tagrun_reader *reader, uint64_t *number)
+bool tagrun_read(struct tagrun_reader *reader, uint64_t *number, uint64_t *place)
 {
-    unsigned rest = reader->width - TAGRUN_QUOTIENT_BITS;
-    uint32_t count = tagrun_count(reader->block);
+    struct shape shape = shape_of(reader->block, reader->width);
     const uint64_t *word;
     uint64_t ones;
 
-    if (reader->index == count)
+    if (reader->index == shape.count)
         return false;
     word = reader->block + reader->bit / 64;
     ones = *word & ~mask_of(reader->bit % 64);
     while (ones == 0)
         ones = *++word;
     reader->bit = (uint64_t)(word - reader->block) * 64 + (unsigned)__builtin_ctzll(ones);
-    *number = (reader->bit - QUOTIENTS_AT - reader->index) << rest |
-              bits_get(reader->block, remainder_at(count, rest, reader->index), rest);
+    *number = (reader->bit - QUOTIENTS_AT - reader->index) << shape.rest | remainder_get(reader->block, &shape, reader->index);
+    *place = tagrun_place(reader->block, reader->width, reader->index);
     reader->bit++;
     reader->index++;
     return true;

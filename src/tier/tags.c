@@ -3,30 +3,369 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/crc64.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "tier/tier_private.h"
 
-static const char magic[8] = "KTAGS1\n";
+enum { VERSION = 2, VERSION_1_TAG_SIZE = 5, KEY_UNKNOWN = 0 };
 
-enum { HEAD_SIZE = 12, SECTION_SIZE = 16, END_SIZE = 12, REPORT_EVERY = 4096, REPORT_US = 2000000 };
+static const char magics[][8] = { "KTAGS1\n", "KTAGS2\n" };
+
+static uint64_t number_at(const void *at, size_t size)
+{
+    uint64_t number = 0;
+
+    memcpy(&number, at, size);
+    return number;
+}
+
+/* --- reading --- */
+
+uint32_t tags_version(const void *head)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        if (memcmp(head, magics[i], sizeof(magics[i])) == 0)
+            return i + 1;
+    return 0;
+}
+
+uint32_t tags_section_size(uint32_t version)
+{
+    return version == 1 ? 16 : TAGS_SECTION_SIZE_MAX;
+}
+
+bool tags_section_read(uint32_t version, const void *head, uint64_t left, struct tags_section *section)
+{
+    const uint8_t *at = head;
+
+    *section = (struct tags_section){
+        .incarnation = (uint32_t)number_at(at, 4),
+        .partition = (uint32_t)number_at(at + 4, 4),
+        .count = number_at(at + 8, 8),
+        .version = version,
+    };
+    if (version == 1) {
+        if (section->count > left / VERSION_1_TAG_SIZE)
+            return false;
+        section->size = section->count * VERSION_1_TAG_SIZE;
+    } else {
+        section->size = number_at(at + 16, 8);
+        section->place_size = (uint32_t)number_at(at + 24, 4);
+        if (section->count > section->size || section->place_size > (RECORDMAP_PLACE_BITS + 7) / 8)
+            return false;
+    }
+    return section->size <= left;
+}
+
+void tags_reader_init(struct tags_reader *reader, const struct tags_section *section)
+{
+    *reader = (struct tags_reader){ .section = section, .tag = UINT64_MAX };
+}
+
+static bool read_version_1(struct tags_reader *reader, struct recordmap_record *record)
+{
+    uint64_t tag = number_at(reader->section->records.data + reader->at, VERSION_1_TAG_SIZE);
+
+    if (tag >> RECORDMAP_TAG_BITS != 0 || (reader->index > 0 && tag < reader->tag))
+        return false;
+    *record = (struct recordmap_record){ .tag = tag, .is_twin = reader->index > 0 && tag == reader->tag };
+    reader->at += VERSION_1_TAG_SIZE;
+    return true;
+}
+
+/* Seven bits a byte, the lowest first; the top bit says that more follow. */
+static bool read_number(struct tags_reader *reader, uint64_t *number)
+{
+    struct bytes records = reader->section->records;
+
+    *number = 0;
+    for (unsigned shift = 0; shift < 35; shift += 7) {
+        uint8_t byte;
+
+        if (reader->at == records.size)
+            return false;
+        byte = (uint8_t)records.data[reader->at++];
+        *number |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128)
+            return true;
+    }
+    return false;
+}
+
+/* The key of a twin. One that is not known, and all before it with the tag, have place 0. */
+static bool read_key(struct tags_reader *reader, struct recordmap_record *record)
+{
+    struct bytes records = reader->section->records;
+    uint64_t size;
+
+    if (!read_number(reader, &size))
+        return false;
+    if (size == KEY_UNKNOWN)
+        return reader->is_unknown && record->place == 0;
+    reader->is_unknown = false;
+    if (--size > records.size - reader->at)
+        return false;
+    record->key = bytes_of(records.data + reader->at, size);
+    reader->at += size;
+    return true;
+}
+
+static bool read_version_2(struct tags_reader *reader, struct recordmap_record *record)
+{
+    struct bytes records = reader->section->records;
+    uint32_t place_size = reader->section->place_size;
+    uint64_t gap;
+
+    if (!read_number(reader, &gap) || records.size - reader->at < place_size)
+        return false;
+    *record = (struct recordmap_record){
+        .tag = reader->tag + gap,
+        .place = number_at(records.data + reader->at, place_size),
+        .is_twin = gap == 0,
+    };
+    reader->at += place_size;
+    if (record->tag >> RECORDMAP_TAG_BITS != 0 || tagrun_bits_of(record->place) > RECORDMAP_PLACE_BITS)
+        return false;
+    if (record->is_twin)
+        return read_key(reader, record);
+    reader->is_unknown = record->place == 0;
+    return true;
+}
+
+bool tags_read(struct tags_reader *reader, struct recordmap_record *record)
+{
+    if (reader->index == reader->section->count)
+        return false;
+    if (!(reader->section->version == 1 ? read_version_1(reader, record) : read_version_2(reader, record)))
+        return false;
+    reader->tag = record->tag;
+    reader->index++;
+    return true;
+}
+
+static const char *check_records(const struct tags_section *section)
+{
+    struct tags_reader reader;
+    struct recordmap_record record;
+
+    tags_reader_init(&reader, section);
+    while (tags_read(&reader, &record))
+        ;
+    if (reader.index < section->count)
+        return "tags are out of order, or a record is not one";
+    return reader.at == section->size ? NULL : "a section is longer than its records";
+}
+
+/* The section at `*at`, which moves after it; NULL, or what is wrong. The file's end begins at `end`. */
+static const char *next_section(struct bytes file, size_t end, uint32_t version, size_t *at, struct tags_section *section)
+{
+    uint32_t head_size = tags_section_size(version);
+
+    if (end - *at < head_size)
+        return "a section is cut short";
+    if (!tags_section_read(version, file.data + *at, end - *at - head_size, section))
+        return "a section is longer than the file";
+    section->records = bytes_of(file.data + *at + head_size, section->size);
+    *at += head_size + section->size;
+    return NULL;
+}
+
+static const char *check_sections(struct bytes file, uint32_t version, uint64_t partition_count)
+{
+    size_t at = TAGS_HEAD_SIZE, end = file.size - TAGS_END_SIZE;
+    struct tags_section section, last = { 0 };
+    const char *problem;
+
+    while (at < end) {
+        problem = next_section(file, end, version, &at, &section);
+        if (problem != NULL)
+            return problem;
+        if (section.incarnation == 0 || section.partition >= partition_count || section.partition < last.partition)
+            return "a section of no such partition";
+        if (version > 1 && section.partition == last.partition && section.incarnation <= last.incarnation)
+            return "sections are out of order";
+        problem = check_records(&section);
+        if (problem != NULL)
+            return problem;
+        last = section;
+    }
+    return number_at(file.data + end, 4) == 0 ? NULL : "it does not end as it should";
+}
+
+enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_found *found, void *context, const char **problem)
+{
+    uint32_t version = file.size < TAGS_HEAD_SIZE + TAGS_END_SIZE ? 0 : tags_version(file.data);
+    const char *wrong = NULL;
+    struct tags_section section;
+
+    *partition_count = 0;
+    if (version == 0)
+        wrong = "it does not begin as one";
+    else if (number_at(file.data + file.size - 8, 8) != crc64(0, bytes_of(file.data, file.size - TAGS_END_SIZE)))
+        wrong = "its checksum is wrong";
+    if (wrong == NULL) {
+        *partition_count = (uint32_t)number_at(file.data + 8, 4);
+        wrong = check_sections(file, version, *partition_count);
+    }
+    if (problem != NULL)
+        *problem = wrong;
+    if (wrong != NULL)
+        return STATUS_CORRUPT;
+    for (size_t at = TAGS_HEAD_SIZE; found != NULL && at < file.size - TAGS_END_SIZE; ) {
+        wrong = next_section(file, file.size - TAGS_END_SIZE, version, &at, &section);
+        CHECK(wrong == NULL);
+        if (!found(context, &section))
+            return STATUS_INVALID;
+    }
+    return STATUS_OK;
+}
+
+/* --- writing --- */
+
+static char *put_number(char *at, uint64_t number)
+{
+    for (; number >= 128; number >>= 7)
+        *at++ = (char)(number | 128);
+    *at++ = (char)number;
+    return at;
+}
+
+/* `*last` is the tag of the record before, all bits set for none. */
+static void put_record(struct buffer *out, const struct recordmap_record *record, uint32_t place_size, uint64_t *last)
+{
+    char *begin = buffer_reserve(out, 32), *at = put_number(begin, record->tag - *last);
+
+    memcpy(at, &record->place, 8);
+    at += place_size;
+    if (record->is_twin)
+        at = put_number(at, record->key.data == NULL ? KEY_UNKNOWN : record->key.size + 1);
+    out->size += (size_t)(at - begin);
+    if (record->is_twin && record->key.data != NULL)
+        buffer_append_bytes(out, record->key);
+    *last = record->tag;
+}
+
+/* Returns where the section begins. */
+static size_t put_section(struct buffer *out, uint32_t incarnation, uint32_t partition, uint64_t count, uint32_t place_size)
+{
+    size_t begin = out->size;
+    uint64_t size = 0;
+
+    buffer_append(out, &incarnation, 4);
+    buffer_append(out, &partition, 4);
+    buffer_append(out, &count, 8);
+    buffer_append(out, &size, 8);
+    buffer_append(out, &place_size, 4);
+    return begin;
+}
+
+static void end_section(struct buffer *out, size_t begin)
+{
+    uint64_t size = out->size - begin - tags_section_size(VERSION);
+
+    memcpy(out->data + begin + 16, &size, 8);
+}
+
+static void put_head(struct buffer *out, uint32_t partition_count)
+{
+    buffer_append(out, magics[VERSION - 1], sizeof(magics[0]));
+    buffer_append(out, &partition_count, 4);
+}
+
+static void put_end(struct buffer *out, uint64_t crc)
+{
+    uint32_t end = 0;
+
+    buffer_append(out, &end, 4);
+    buffer_append(out, &crc, 8);
+}
+
+void tags_begin(struct buffer *file, uint32_t partition_count)
+{
+    put_head(file, partition_count);
+}
+
+void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const struct recordmap_record *records, uint64_t count)
+{
+    uint64_t last = UINT64_MAX, places = 0;
+    uint32_t place_size;
+    size_t begin;
+
+    for (uint64_t i = 0; i < count; i++)
+        places |= records[i].place;
+    place_size = (tagrun_bits_of(places) + 7) / 8;
+    begin = put_section(file, incarnation, partition, count, place_size);
+    for (uint64_t i = 0; i < count; i++)
+        put_record(file, &records[i], place_size, &last);
+    end_section(file, begin);
+}
+
+void tags_end(struct buffer *file)
+{
+    put_end(file, crc64(0, buffer_bytes(file)));
+}
 
 static void save_keyspace(struct keyspace *keyspace, struct buffer *out)
 {
-    uint64_t count = recordmap_count(keyspace->tier->map);
+    const struct recordmap *map = keyspace->tier->map;
+    uint32_t place_size = (recordmap_place_bits(map) + 7) / 8;
+    uint64_t last = UINT64_MAX;
+    struct recordmap_walk walk;
+    struct recordmap_record record;
+    size_t begin = put_section(out, keyspace->incarnation, keyspace->partition->index, recordmap_count(map), place_size);
 
-    if (count == 0)
-        return;
-    buffer_append(out, &keyspace->incarnation, 4);
-    buffer_append(out, &keyspace->partition->index, 4);
-    buffer_append(out, &count, 8);
-    recordmap_save(keyspace->tier->map, (uint8_t *)buffer_reserve(out, count * RECORDMAP_TAG_SIZE));
-    out->size += count * RECORDMAP_TAG_SIZE;
+    recordmap_walk_begin(&walk, map, 0);
+    while (recordmap_walk_next(&walk, &record))
+        put_record(out, &record, place_size, &last);
+    end_section(out, begin);
+}
+
+static int compare_incarnations(const void *a, const void *b)
+{
+    const struct keyspace *first = *(struct keyspace *const *)a, *second = *(struct keyspace *const *)b;
+
+    return first->incarnation < second->incarnation ? -1 : first->incarnation > second->incarnation;
+}
+
+/* Those of the partition that have records, in ascending order of incarnations; to be freed. */
+static struct keyspace **list_keyspaces(struct partition *partition, size_t *count) REQUIRES(partition->lock);
+static struct keyspace **list_keyspaces(struct partition *partition, size_t *count)
+{
+    int db_count = partition->all->db_count;
+    size_t room = (size_t)db_count;
+    struct keyspace **list;
+
+    for (struct keyspace *keyspace = partition->flushed; keyspace != NULL; keyspace = keyspace->next_flushed)
+        room++;
+    list = mem_alloc((room + 1) * sizeof(struct keyspace *));
+    *count = 0;
+    for (int db = 0; db < db_count; db++)
+        if (partition->keyspaces[db] != NULL && recordmap_count(partition->keyspaces[db]->tier->map) > 0)
+            list[(*count)++] = partition->keyspaces[db];
+    for (struct keyspace *keyspace = partition->flushed; keyspace != NULL; keyspace = keyspace->next_flushed)
+        if (recordmap_count(keyspace->tier->map) > 0)
+            list[(*count)++] = keyspace;
+    qsort(list, *count, sizeof(struct keyspace *), compare_incarnations);
+    return list;
+}
+
+static void save_partition(struct partition *partition, struct buffer *out)
+{
+    struct keyspace **list;
+    size_t count;
+
+    partition_lock(partition);
+    list = list_keyspaces(partition, &count);
+    for (size_t i = 0; i < count; i++)
+        save_keyspace(list[i], out);
+    partition_unlock(partition);
+    mem_free(list);
 }
 
 /* Appends to the file and to its checksum. */
@@ -44,7 +383,6 @@ enum status tags_save(struct tier *tier, const char *dir)
     struct buffer text = { 0 };
     char path[4096];
     uint64_t crc = 0;
-    uint32_t end = 0;
     enum status status;
     int fd;
 
@@ -52,24 +390,13 @@ enum status tags_save(struct tier *tier, const char *dir)
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
         return status_of_errno(errno);
-    buffer_append(&text, magic, sizeof(magic));
-    buffer_append(&text, &tier->partitions->count, 4);
+    put_head(&text, tier->partitions->count);
     status = flush(fd, &text, &crc);
     for (uint32_t i = 0; i < tier->partitions->count && status == STATUS_OK; i++) {
-        struct partition *partition = &tier->partitions->partitions[i];
-
-        partition_lock(partition);
-        for (int db = 0; db < tier->partitions->db_count; db++) {
-            if (partition->keyspaces[db] != NULL)
-                save_keyspace(partition->keyspaces[db], &text);
-        }
-        for (struct keyspace *keyspace = partition->flushed; keyspace != NULL; keyspace = keyspace->next_flushed)
-            save_keyspace(keyspace, &text);
-        partition_unlock(partition);
+        save_partition(&tier->partitions->partitions[i], &text);
         status = flush(fd, &text, &crc);
     }
-    buffer_append(&text, &end, 4);
-    buffer_append(&text, &crc, 8);
+    put_end(&text, crc);
     if (status == STATUS_OK)
         status = file_write_all(disk_system(), fd, buffer_bytes(&text));
     if (status == STATUS_OK && fsync(fd) != 0)
@@ -88,122 +415,48 @@ static int db_of(const struct partitions *partitions, uint32_t incarnation)
     return -1;
 }
 
-static uint64_t number_at(const uint8_t *at, int size)
-{
-    uint64_t number = 0;
+/* --- loading --- */
 
-    memcpy(&number, at, (size_t)size);
-    return number;
+/* A second section of version 1 for the same keyspace. Kelvin never wrote one. */
+static void add_section(struct recordmap *map, const struct tags_section *section)
+{
+    struct tags_reader reader;
+    struct recordmap_record record;
+
+    tags_reader_init(&reader, section);
+    while (tags_read(&reader, &record))
+        recordmap_add(map, record.tag, bytes_of(NULL, 0), 0);
 }
 
-uint64_t tags_number(const uint8_t *tag)
+static void fill_map(struct recordmap *map, const struct tags_section *section)
 {
-    return number_at(tag, RECORDMAP_TAG_SIZE);
+    struct tags_reader reader;
+    struct recordmap_record record;
+    struct recordmap_fill fill;
+
+    recordmap_fill_begin(&fill, map, section->count);
+    tags_reader_init(&reader, section);
+    while (tags_read(&reader, &record))
+        recordmap_fill(&fill, &record);
+    recordmap_fill_end(&fill);
 }
 
-static bool are_tags(const uint8_t *tags, uint64_t count)
-{
-    uint64_t last = 0;
-
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t tag = tags_number(tags + i * RECORDMAP_TAG_SIZE);
-
-        if (tag < last || tag >> RECORDMAP_TAG_BITS != 0)
-            return false;
-        last = tag;
-    }
-    return true;
-}
-
-static const char *check_sections(const uint8_t *data, size_t size, uint64_t partition_count)
-{
-    size_t at = HEAD_SIZE;
-    uint64_t last = 0;
-
-    while (size - at > END_SIZE) {
-        uint64_t incarnation, index, count;
-
-        if (size - at < SECTION_SIZE + END_SIZE)
-            return "a section is cut short";
-        incarnation = number_at(data + at, 4);
-        index = number_at(data + at + 4, 4);
-        count = number_at(data + at + 8, 8);
-        if (incarnation == 0 || index >= partition_count || index < last)
-            return "a section of no such partition";
-        last = index;
-        if (count > (size - at - SECTION_SIZE - END_SIZE) / RECORDMAP_TAG_SIZE)
-            return "a section is longer than the file";
-        if (!are_tags(data + at + SECTION_SIZE, count))
-            return "tags are out of order";
-        at += SECTION_SIZE + count * RECORDMAP_TAG_SIZE;
-    }
-    return size - at == END_SIZE && number_at(data + at, 4) == 0 ? NULL : "it does not end as it should";
-}
-
-enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_section *section, void *context, const char **problem)
-{
-    const uint8_t *data = (const uint8_t *)file.data;
-    const char *found = NULL;
-
-    *partition_count = 0;
-    if (file.size < HEAD_SIZE + END_SIZE || memcmp(data, magic, sizeof(magic)) != 0)
-        found = "it does not begin as one";
-    else if (number_at(data + file.size - 8, 8) != crc64(0, bytes_of(data, file.size - END_SIZE)))
-        found = "its checksum is wrong";
-    if (found == NULL) {
-        *partition_count = (uint32_t)number_at(data + 8, 4);
-        found = check_sections(data, file.size, *partition_count);
-    }
-    if (problem != NULL)
-        *problem = found;
-    if (found != NULL)
-        return STATUS_CORRUPT;
-    for (size_t at = HEAD_SIZE; section != NULL && file.size - at > END_SIZE;) {
-        uint64_t count = number_at(data + at + 8, 8);
-
-        if (!section(context, (uint32_t)number_at(data + at, 4), (uint32_t)number_at(data + at + 4, 4), data + at + SECTION_SIZE, count))
-            return STATUS_INVALID;
-        at += SECTION_SIZE + count * RECORDMAP_TAG_SIZE;
-    }
-    return STATUS_OK;
-}
-
-void tags_begin(struct buffer *file, uint32_t partition_count)
-{
-    buffer_append(file, magic, sizeof(magic));
-    buffer_append(file, &partition_count, 4);
-}
-
-void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const uint8_t *tags, uint64_t count)
-{
-    buffer_append(file, &incarnation, 4);
-    buffer_append(file, &partition, 4);
-    buffer_append(file, &count, 8);
-    buffer_append(file, tags, count * RECORDMAP_TAG_SIZE);
-}
-
-void tags_end(struct buffer *file)
-{
-    uint64_t crc = crc64(0, buffer_bytes(file));
-    uint32_t end = 0;
-
-    buffer_append(file, &end, 4);
-    buffer_append(file, &crc, 8);
-}
-
-static bool load_section(void *context, uint32_t incarnation, uint32_t index, const uint8_t *tags, uint64_t count)
+static bool load_section(void *context, const struct tags_section *section)
 {
     struct partitions *partitions = context;
-    struct partition *partition = &partitions->partitions[index];
-    int db = db_of(partitions, incarnation);
-    bool good;
+    struct partition *partition = &partitions->partitions[section->partition];
+    int db = db_of(partitions, section->incarnation);
+    struct recordmap *map;
 
     if (db < 0)
         return true;
     partition_lock(partition);
-    good = recordmap_load(partition_keyspace(partition, db)->tier->map, tags, count);
+    map = partition_keyspace(partition, db)->tier->map;
+    if (recordmap_count(map) == 0)
+        fill_map(map, section);
+    else
+        add_section(map, section);
     partition_unlock(partition);
-    CHECK(good);                    /* tags_walk has checked it */
     return true;
 }
 
@@ -217,7 +470,7 @@ enum status tags_load(struct tier *tier, struct partitions *partitions, const ch
     (void)tier;
     snprintf(path, sizeof(path), "%s/tags", dir);
     status = file_read_all(disk_system(), AT_FDCWD, path, SIZE_MAX, &data);
-    if (status == STATUS_OK && (data.size < HEAD_SIZE || number_at((uint8_t *)data.data + 8, 4) != partitions->count))
+    if (status == STATUS_OK && (data.size < TAGS_HEAD_SIZE || number_at(data.data + 8, 4) != partitions->count))
         status = STATUS_CORRUPT;        /* or of a server with another number of partitions: a scan finds the same */
     if (status == STATUS_OK)
         status = tags_walk(buffer_bytes(&data), &partition_count, load_section, partitions, NULL);
@@ -225,50 +478,14 @@ enum status tags_load(struct tier *tier, struct partitions *partitions, const ch
     return status;
 }
 
-static void report_progress(struct tier *tier, uint64_t count, int64_t *reported_us)
-{
-    int64_t now_us = clock_mono_us();
-    char text[100];
-
-    if (now_us - *reported_us < REPORT_US || tier->hooks.notice == NULL)
-        return;
-    *reported_us = now_us;
-    snprintf(text, sizeof(text), "Reading the image's tags from its store: %llu keys so far", (unsigned long long)count);
-    tier->hooks.notice(tier->hooks.context, text);
-}
-
-enum status tags_rebuild(struct tier *tier, struct partitions *partitions)
-{
-    int64_t reported_us = clock_mono_us();
-    uint64_t count = 0;
-
-    for (int db = 0; db < partitions->db_count; db++) {
-        struct store_iterator *iterator = store_scan(tier->store, partitions->incarnations[db], 0);
-        struct store_record record;
-        enum status status;
-
-        while ((status = store_next(iterator, &record)) == STATUS_OK) {
-            struct partition *partition = &partitions->partitions[partition_index(partitions, record.hash)];
-
-            if (++count % REPORT_EVERY == 0)
-                report_progress(tier, count, &reported_us);
-            partition_lock(partition);
-            recordmap_add(partition_keyspace(partition, db)->tier->map, record.hash);
-            partition_unlock(partition);
-        }
-        store_scan_close(iterator);
-        if (status != STATUS_NOT_FOUND)
-            return status;
-    }
-    return STATUS_OK;
-}
-
 enum status tags_counts(const char *dir, const uint32_t *incarnations, int count, uint64_t *counts)
 {
-    uint8_t head[SECTION_SIZE];
+    uint8_t head[TAGS_SECTION_SIZE_MAX];
     char path[4096];
-    off_t at = HEAD_SIZE;
+    off_t at = TAGS_HEAD_SIZE;
     enum status status = STATUS_CORRUPT;
+    struct tags_section section;
+    uint32_t version = 0, size;
     int fd;
 
     snprintf(path, sizeof(path), "%s/tags", dir);
@@ -276,28 +493,22 @@ enum status tags_counts(const char *dir, const uint32_t *incarnations, int count
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return status_of_errno(errno);
-    if (pread(fd, head, HEAD_SIZE, 0) != HEAD_SIZE || memcmp(head, magic, sizeof(magic)) != 0)
-        goto out;
-    while (pread(fd, head, 4, at) == 4) {
-        uint32_t incarnation = (uint32_t)number_at(head, 4);
-        uint64_t section;
-
-        if (incarnation == 0) {
+    if (pread(fd, head, TAGS_HEAD_SIZE, 0) == TAGS_HEAD_SIZE)
+        version = tags_version(head);
+    size = tags_section_size(version);
+    while (version != 0 && pread(fd, head, 4, at) == 4) {
+        if (number_at(head, 4) == 0) {
             status = STATUS_OK;
             break;
         }
-        if (pread(fd, head, SECTION_SIZE, at) != SECTION_SIZE)
-            break;
-        section = number_at(head + 8, 8);
-        if (section > INT64_MAX / 2 / RECORDMAP_TAG_SIZE)
+        if (pread(fd, head, size, at) != (ssize_t)size || !tags_section_read(version, head, INT64_MAX / 2 - (uint64_t)at, &section))
             break;
         for (int i = 0; i < count; i++)
-            counts[i] += incarnations[i] == incarnation ? section : 0;
-        at += SECTION_SIZE + (off_t)(section * RECORDMAP_TAG_SIZE);
-        if (at < 0)
+            counts[i] += incarnations[i] == section.incarnation ? section.count : 0;
+        at += (off_t)(size + section.size);
+        if (at > INT64_MAX / 4)
             break;
     }
-out:
     close(fd);
     return status;
 }

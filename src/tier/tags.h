@@ -1,26 +1,57 @@
-/* Tags: the record maps on disk, beside an image. Rebuilt by a scan of the store when the file is missing or bad.
- *
- *   file    = "KTAGS1\n\0" | partitions u32 | section... | end
- *   section = incarnation u32 (not 0) | partition u32 | count u64 | count tags of RECORDMAP_TAG_SIZE bytes
- *   end     = 0 u32 | CRC-64 of all before it u64          (little-endian)
- */
+/* Tags: the record maps on disk, beside an image. Rebuilt from the store when the file is missing or bad (tier/tags_rebuild.h).
+ * docs/formats/tags.md has the format; version 2 is written, version 1 (no places, no keys) is read, too. */
 #ifndef KELVIN_TIER_TAGS_H
 #define KELVIN_TIER_TAGS_H
 
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "tier/recordmap.h"
 #include "tier/tier.h"
 
-/* Checks a whole file and gives each section of it to `section` (NULL: just the check), with its tags: ascending, as recordmap_load
- * wants them; partitions ascend. STATUS_CORRUPT: `problem` (may be NULL) says what is wrong; `section` was not called. */
-typedef bool tags_section(void *context, uint32_t incarnation, uint32_t partition, const uint8_t *tags, uint64_t count);
-enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_section *section, void *context, const char **problem);
-/* A file in memory, for tools: begin, add sections in ascending order of partitions, end. */
+enum {
+    TAGS_HEAD_SIZE = 12,
+    TAGS_SECTION_SIZE_MAX = 28,     /* of a section's head */
+    TAGS_END_SIZE = 12,
+};
+
+/* The records of one incarnation in one partition. */
+struct tags_section {
+    uint32_t incarnation, partition;
+    uint64_t count;             /* records, twins included */
+    uint64_t size;              /* bytes of the records, which follow the section's head */
+    uint32_t place_size;        /* bytes of a place */
+    uint32_t version;
+    struct bytes records;       /* where the whole file is in memory */
+};
+
+/* The heads alone, for programs that do not read the whole file into memory. */
+/* The file's version from its first TAGS_HEAD_SIZE bytes; 0: it does not begin as one. */
+uint32_t tags_version(const void *head);
+/* Bytes of a section's head in that version; its first 4 are its incarnation, or 0 for the file's end. */
+uint32_t tags_section_size(uint32_t version);
+/* False: there can't be such a section, or it has more than `left` bytes of records. */
+bool tags_section_read(uint32_t version, const void *head, uint64_t left, struct tags_section *section);
+
+/* Checks a whole file and gives each section of it to `found` (NULL: just the check); partitions ascend. STATUS_CORRUPT: `problem` (may
+ * be NULL) says what is wrong; `found` was not called. STATUS_INVALID: `found` returned false. */
+typedef bool tags_found(void *context, const struct tags_section *section);
+enum status tags_walk(struct bytes file, uint32_t *partition_count, tags_found *found, void *context, const char **problem);
+
+/* Reads the records of a section in the order of recordmap_walk. Keys point into the file. */
+struct tags_reader {
+    const struct tags_section *section;
+    uint64_t at;                /* offset in the records */
+    uint64_t index;             /* of the next record */
+    uint64_t tag;               /* of the last one; all bits set before the first */
+    bool is_unknown;            /* the last one is a twin whose key is not known, or a primary that may have such twins */
+};
+void tags_reader_init(struct tags_reader *reader, const struct tags_section *section);
+bool tags_read(struct tags_reader *reader, struct recordmap_record *record);    /* false: that was all, or it is damaged */
+
+/* A file in memory, for tools: begin, add sections in ascending order of partitions, end. The records are in the order of a walk. */
 void tags_begin(struct buffer *file, uint32_t partition_count);
-void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const uint8_t *tags, uint64_t count);
+void tags_add(struct buffer *file, uint32_t incarnation, uint32_t partition, const struct recordmap_record *records, uint64_t count);
 void tags_end(struct buffer *file);
-/* The value of a saved tag. */
-uint64_t tags_number(const uint8_t *tag);
 
 /* By the writer, which changes no map meanwhile. Synced. */
 enum status tags_save(struct tier *tier, const char *dir);
@@ -28,8 +59,6 @@ enum status tags_save(struct tier *tier, const char *dir);
 /* Into empty partitions, before anything runs. Keyspaces are created for what is found; incarnations that no database has are passed
  * over. STATUS_CORRUPT, STATUS_NOT_FOUND: nothing was loaded. */
 enum status tags_load(struct tier *tier, struct partitions *partitions, const char *dir);
-/* The same from the store itself. */
-enum status tags_rebuild(struct tier *tier, struct partitions *partitions);
 
 /* How many records of incarnations[i] there are: counts[i], as the file says, which is not verified. */
 enum status tags_counts(const char *dir, const uint32_t *incarnations, int count, uint64_t *counts);

@@ -5,17 +5,21 @@
 #include "base/message.h"
 #include "base/mutex.h"
 #include "store/store_env.h"
+#include "tier/collect.h"
 #include "tier/demotion.h"
 #include "tier/grave.h"
 #include "tier/keyspaces.h"
 #include "tier/loader.h"
 #include "tier/purge.h"
 #include "tier/tags.h"
+#include "tier/tags_rebuild.h"
 #include "tier/tier_private.h"
 #include "tier/warm.h"
 #include "tier/working_dir.h"
 #include "tier/writer.h"
 #include "tier/writing.h"
+
+enum { SPACE_TARGET = 60 };         /* percent; until the settings say otherwise */
 
 struct tier *tier_open(const struct tier_options *options, struct message *message)
 {
@@ -27,6 +31,7 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
         .block_cache_size = options->block_cache_size,
         .compression = options->compression,
         .file_size_max = options->table_size_max,
+        .segment_size = options->segment_size,
         .tables_open_max = options->tables_open_max,
         .is_temporary = true,
     };
@@ -49,10 +54,12 @@ struct tier *tier_open(const struct tier_options *options, struct message *messa
     tier->settings.write_buffer_size = (int64_t)options->write_buffer_size;
     tier->settings.block_cache_size = (int64_t)options->block_cache_size;
     tier->settings.compression = options->compression;
+    tier->settings.space_target = SPACE_TARGET;
     tier->settings.enabled = true;
     tier->settings.warmup = true;
     tier->state = TIER_OK;
     tier->purge = purge_create();
+    tier->collect = collect_create(store_segments(tier->store));
     tier->loaders = loaders_create();
     tier->writing = writing_create(options);
     tier->demotion = demotion_create(&tier->writing->batch);
@@ -82,6 +89,7 @@ void tier_set_expiry(struct tier *tier, bool on)
 enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
 {
     struct partitions *partitions = tier->partitions;
+    struct message message = { "" };
     enum status status;
 
     if (store_number(tier->store) != number)
@@ -89,8 +97,12 @@ enum status tier_restore(struct tier *tier, const char *image, uint64_t number)
     status = tags_load(tier, partitions, image);
     if (status != STATUS_OK) {
         tier->hooks.log(tier->hooks.context, "The image's tags are missing or damaged: they are read from the store.");
-        status = tags_rebuild(tier, partitions);
+        status = tags_rebuild(tier, partitions, &message);
+        if (!message_is_empty(&message))
+            tier->hooks.log(tier->hooks.context, message.text);
     }
+    if (status == STATUS_OK && !collect_count_live(tier))
+        tier->hooks.log(tier->hooks.context, "A segment of the image is missing or damaged: the keys in it can't be read.");
     if (status == STATUS_OK)
         status = purge_find(tier);      /* what was flushed, but not purged yet, at the cut */
     return status;
@@ -126,6 +138,7 @@ void tier_close(struct tier *tier)
     tier_stop(tier);
     warm_destroy(tier->warm);
     keyspaces_release_all(tier);
+    collect_destroy(tier);
     store_close(tier->store);
     if (tier->env != NULL)
         store_env_destroy(tier->env);

@@ -3,8 +3,8 @@
  * Where a key can be, looked up in this order under its partition's lock: its entry (hot), a grave (deleted, but its record is still in the
  * store), the record map (no: certainly absent; maybe: cold, or a false maybe).
  *
- * Threads: workers call tier_load, tier_release and the partitions' watch; loaders (tier/loader.c) read cold keys; the one writer
- * (tier/writer.c) changes the store. Settings are atomics and may change at any time.
+ * Threads: workers call tier_load, tier_release and the partitions' watch; workers (tier/load_ring.h) and loaders (tier/loader.h) read cold
+ * keys; the one writer (tier/writer.c) changes the store. Settings are atomics and may change at any time.
  */
 #ifndef KELVIN_TIER_TIER_H
 #define KELVIN_TIER_TIER_H
@@ -27,6 +27,7 @@
 struct tier;
 struct load;
 struct load_batch;
+struct load_ring;
 struct key_list;
 struct worker;
 
@@ -36,6 +37,7 @@ struct tier_settings {
     _Atomic int64_t high_percent, low_percent;      /* tier-high-watermark, tier-low-watermark */
     _Atomic int64_t batch_size;             /* tier-batch-size */
     _Atomic int64_t store_size_max;         /* tier-max-size */
+    _Atomic int64_t space_target;           /* tier-space-target: percent of the segments' bytes that should be live */
     _Atomic int64_t record_size_max;        /* of a big value's record with its key; 0: STORE_RECORD_SIZE_MAX, less for tests only */
     _Atomic int64_t lfu_log_factor, lfu_decay_minutes;
     _Atomic bool enabled;                   /* no: nothing is demoted; what is cold stays readable */
@@ -83,6 +85,7 @@ struct tier_options {
     struct store_env *env;          /* NULL: the machine's disk */
     size_t write_buffer_size, block_cache_size;
     bool compression;
+    uint64_t segment_size;          /* bytes of a segment; 0: store_options' default */
     size_t table_size_max;          /* bytes of a file of the store; 0: store_options' default */
     int tables_open_max;            /* files of the store that are kept open; 0: store_options' default */
     int loader_count;               /* at first; see tier_settings */
@@ -115,6 +118,7 @@ enum tier_load_result tier_load(struct tier *tier, struct keyspace *keyspace, ui
 /* Loads collected under locks and handed over once a turn, without any. */
 struct load_batch {
     struct load *first, *last;
+    struct load_ring *ring;         /* of the worker, which reads them itself as far as it can (tier/load_ring.h); NULL: loaders do */
 };
 void tier_submit(struct tier *tier, struct load_batch *batch);
 
@@ -178,7 +182,11 @@ struct tier_stats {
     uint64_t hot_keys, cold_keys, unknown_keys, dirty_keys;
     uint64_t demotions, clean_demotions, promotions, batches;
     uint64_t loads_waiting, load_p50_us, load_p99_us, false_maybes;
+    bool reads_by_ring;                     /* workers read cold keys themselves (tier/load_ring.h) */
+    uint64_t ring_reads, ring_batches;      /* reads that they did, and in how many batches */
     uint64_t store_bytes, store_memory, recordmap_bytes, graves;
+    uint64_t segments, segment_bytes, segment_live_bytes;       /* files; their bytes; those of live records, about */
+    uint64_t segment_written_bytes, collected_bytes;            /* since the start; moved by garbage collection */
     uint64_t unplanned_reads, errors, expired_cold, resolved;
     uint64_t hot_bytes, held_bytes;         /* of entries and tables: needed, and held */
     enum tier_warmup warmup;                /* idle: there is nothing to bring back */

@@ -5,6 +5,7 @@
 #ifndef KELVIN_TIER_PRIVATE_H
 #define KELVIN_TIER_PRIVATE_H
 
+#include "tier/access.h"
 #include "tier/batch.h"
 #include "tier/count.h"
 #include "tier/epoch.h"
@@ -18,6 +19,7 @@
 #include "tier/stuck.h"
 #include "tier/tier.h"
 
+struct collect;
 struct demotion;
 struct loaders;
 struct purge;
@@ -42,11 +44,13 @@ struct tier {
 
     /* Any thread. */
     struct loads loads;
+    struct access access;
     struct loaders *loaders;
     struct counting counting;
     struct requests requests;
     struct latch latch;                 /* partition lock */
     struct purge *purge;
+    struct collect *collect;
     struct warm *_Atomic warm;          /* NULL: there is no warm-up. Set once */
 
     /* The checkpoint. */

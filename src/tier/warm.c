@@ -13,6 +13,7 @@
 #include "tier/grave.h"
 #include "tier/hot.h"
 #include "tier/load.h"
+#include "tier/read.h"
 #include "tier/record.h"
 #include "tier/tier_private.h"
 
@@ -49,7 +50,7 @@ struct warm {
     struct store_record current;    /* the record at the iterator, if `valid` */
     bool valid;
     uint64_t sought;            /* there is no record between this place and `current` */
-    struct buffer scratch;
+    struct buffer scratch, bytes;   /* of a record in a segment */
     int64_t next_us, rate;      /* when to go on, and the tier-warmup-rate that says so */
     uint64_t units;             /* read since */
     uint32_t errors;
@@ -168,9 +169,19 @@ static enum status seek_place(struct warm *warm, uint32_t incarnation, uint64_t 
 
 enum placing { PLACED, NEEDLESS, OUTDATED };
 
-/* Under the lock: the record is what the store holds, and the key is in no other state than cold. */
+/* Whether the record that was read is still the key's. LevelDB's records are as old as the iterator. */
+static bool is_outdated(const struct warm *warm, const struct keyspace *keyspace, uint64_t place)
+{
+    uint64_t present;
+
+    if (place == 0)
+        return store_number(warm->tier->store) != warm->number;
+    return !recordmap_find(keyspace->tier->map, warm->current.hash, warm->current.key, &present) || present != place;
+}
+
+/* Under the lock: the record is what the store holds, and the key is in no other state than cold. `place`: where it was read. */
 static enum placing place_record(struct warm *warm, struct partition *partition, uint32_t incarnation, const struct record *record,
-    uint16_t rank)
+    uint64_t place, uint16_t rank)
 {
     struct tier *tier = warm->tier;
     struct keyspace *keyspace = living_keyspace(partition, incarnation);
@@ -182,10 +193,10 @@ static enum placing place_record(struct warm *warm, struct partition *partition,
         return NEEDLESS;
     if (load_find(keyspace, hash, warm->current.key) != NULL)
         return NEEDLESS;
-    if (store_number(tier->store) != warm->number)
-        return OUTDATED;
-    if (!recordmap_maybe(keyspace->tier->map, hash))
+    if (!reading_is_possible(keyspace, hash, warm->current.key))
         return NEEDLESS;
+    if (is_outdated(warm, keyspace, place))
+        return OUTDATED;
     keyspace_assert_locked(keyspace);
     entry = load_install(tier, keyspace, hash, warm->current.key, record);
     entry->heat = 0;
@@ -208,6 +219,41 @@ static void end_warm_up(struct warm *warm)
     warm->state = TIER_WARMUP_DONE;
 }
 
+/* The record at the iterator; `*place` is where it was. STATUS_NOT_FOUND: it is gone. */
+static enum status read_current(struct warm *warm, struct partition *partition, uint32_t incarnation, struct bytes *record, uint64_t *place)
+{
+    struct reading_place reading = { 0, NULL };
+    struct keyspace *keyspace;
+    bool is_there = false;
+    enum status status;
+
+    *place = 0;
+    *record = warm->current.record;
+    if (record->size > 0)
+        return STATUS_OK;
+    partition_lock(partition);
+    keyspace = living_keyspace(partition, incarnation);
+    if (keyspace != NULL)
+        is_there = reading_begin(warm->tier, keyspace, warm->current.hash, warm->current.key, &reading);
+    partition_unlock(partition);
+    if (!is_there)
+        return STATUS_NOT_FOUND;
+    warm->bytes.size = 0;
+    status = reading_record(warm->tier, &reading, incarnation, warm->current.hash, warm->current.key, &warm->bytes);
+    reading_end(&reading);
+    *place = reading.place;
+    *record = buffer_bytes(&warm->bytes);
+    return status;
+}
+
+static enum status step_over(struct warm *warm)
+{
+    enum status status = store_next(warm->iterator, &warm->current);
+
+    warm->valid = status == STATUS_OK;
+    return status;
+}
+
 /* STATUS_LOCKED: the store has changed since it was read. */
 static enum status bring_key(struct warm *warm, struct partition *partition, uint32_t incarnation, const struct wanted *wanted)
 {
@@ -217,26 +263,33 @@ static enum status bring_key(struct warm *warm, struct partition *partition, uin
     while (status == STATUS_OK && warm->current.hash >> HOT_PLACE_SHIFT == wanted->place) {
         enum placing placing;
         struct record record;
+        struct bytes bytes;
+        uint64_t place;
 
-        if (!has_room(warm, warm->current.record.size)) {
+        status = read_current(warm, partition, incarnation, &bytes, &place);
+        if (status == STATUS_NOT_FOUND) {
+            status = step_over(warm);
+            continue;
+        }
+        if (status == STATUS_OK && !has_room(warm, bytes.size)) {
             end_warm_up(warm);
             return STATUS_OK;
         }
         warm->scratch.size = 0;
-        status = record_decode(warm->current.record, &limits, &warm->scratch, &record);
+        if (status == STATUS_OK)
+            status = record_decode(bytes, &limits, &warm->scratch, &record);
         if (status != STATUS_OK)
             return status;
         partition_lock(partition);
-        placing = place_record(warm, partition, incarnation, &record, wanted->rank);
+        placing = place_record(warm, partition, incarnation, &record, place, wanted->rank);
         partition_unlock(partition);
         if (placing != PLACED)
             value_free(&record.value);
         if (placing == OUTDATED)
             return STATUS_LOCKED;
         warm->loaded++;
-        warm->units += warm->current.record.size / UNIT_SIZE;
-        status = store_next(warm->iterator, &warm->current);
-        warm->valid = status == STATUS_OK;
+        warm->units += bytes.size / UNIT_SIZE;
+        status = step_over(warm);
     }
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
@@ -443,6 +496,7 @@ static void warm_up(struct warm *warm)
     }
     close_iterator(warm);
     buffer_release(&warm->scratch);
+    buffer_release(&warm->bytes);
     if (!warm->stopping)
         finish_warm_up(warm);
 }

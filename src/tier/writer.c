@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "tier/collect.h"
 #include "tier/count.h"
 #include "tier/demotion.h"
 #include "tier/expiry.h"
@@ -34,6 +35,19 @@ struct writer {
     struct pause pause;
     int64_t tidied_us;
 };
+
+static bool collect_some(struct tier *tier)
+{
+    enum status status;
+    bool more;
+
+    if (tier->writing->batch.failed)
+        return false;
+    more = collect_step(tier, &status);
+    if (status != STATUS_OK)
+        writing_fail(tier, status);
+    return more && status == STATUS_OK;
+}
 
 static bool purge_some(struct tier *tier)
 {
@@ -66,6 +80,8 @@ static bool tidy_some(struct tier *tier, bool more)
     struct writer *writer = tier->writer;
 
     if (tier->epoch.phase == CHECKPOINT_NONE && purge_some(tier))
+        more = true;
+    if (tier->state != TIER_ERROR && collect_some(tier))
         more = true;
     if (sweep_unknown(tier, UNKNOWN_A_ROUND, &writer->unknown, &writer->next_unknown) == UNKNOWN_A_ROUND)
         more = true;

@@ -64,6 +64,8 @@ bool writing_recover(struct tier *tier)
         return false;
     if (!store_is_writable(tier->store))
         status = store_reopen(tier->store, &applied, &message);
+    if (status == STATUS_OK)
+        status = segments_write(store_segments(tier->store));       /* what garbage collection could not write, too */
     if (status == STATUS_OK && writing->batch.failed) {
         if (applied)
             batch_finish(tier, &writing->batch);

@@ -1,9 +1,10 @@
-/* Memory and speed of the record map: 64 maps that grow together, as the partitions of a server do.
+/* Memory and speed of the record map: 256 maps that grow together, as the partitions of a server do.
  *
- * Prints bytes per tag (as the maps count them, and as growth of the process's RSS) at sizes from 10 to 2 * 10^5 tags
- * per map, and again after half and more of them were removed; then nanoseconds per operation at 1.56 * 10^5 tags on
- * random keys (so mostly outside the caches), false maybes of 20 million absent keys, and the longest steps of one map
- * of 3 million, compared with the longest lookup, which moves nothing: that much is noise of the machine.
+ * Prints bytes per tag (as the maps count them, and as growth of the process's RSS) at sizes from 1 to 4 * 10^4 tags
+ * per map, and again after half and more of them were removed, without places and with places of 33 bits (units of 16 bytes in
+ * 8 GiB, and a size class); then nanoseconds per operation at 10 million records on random keys (so mostly outside the
+ * caches), false maybes of 20 million absent keys, and the longest steps of one map of 3 million, compared with the longest lookup,
+ * which moves nothing: that much is noise of the machine.
  *
  * jemalloc keeps freed pages for 10 seconds, which is longer than this runs.
  * MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0 shows what remains in the end.
@@ -20,12 +21,14 @@
 #include "tier/recordmap.h"
 
 enum {
-    MAPS = 64,
-    TIMED = 156250,             /* tags per map for the timings: 10 million in all */
+    MAPS = 256,
+    TIMED = 39062,              /* tags per map for the timings: 10 million in all */
+    PLACE_BITS = 33,
+    PLACE_BITS_MAX = 40,        /* 1 TiB */
     PROBES = 20000000,
     OPERATIONS = 1000000,
     BATCH = 16,                 /* as in a pipeline that prefetches */
-    PARTITION_SHIFT = 58,
+    PARTITION_SHIFT = 56,
 };
 
 /* A bijection (the finisher of splitmix64), so different numbers are different hashes. */
@@ -46,6 +49,26 @@ static size_t rss_of_process(void)
     CHECK(file != NULL && fscanf(file, "%*u %lu", &pages) == 1);
     fclose(file);
     return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* As of a store that is filled and used at random. */
+static uint64_t place_of(uint64_t number, unsigned place_bits)
+{
+    return place_bits == 0 ? 0 : hash_of(~number) >> (64 - place_bits);
+}
+
+static void add(struct recordmap **maps, uint64_t number, unsigned place_bits)
+{
+    uint64_t hash = hash_of(number);
+
+    recordmap_add(maps[hash >> PARTITION_SHIFT], hash, bytes_of(&number, sizeof(number)), place_of(number, place_bits));
+}
+
+static void take(struct recordmap **maps, uint64_t number, unsigned place_bits)
+{
+    uint64_t hash = hash_of(number);
+
+    recordmap_remove(maps[hash >> PARTITION_SHIFT], hash, bytes_of(&number, sizeof(number)), place_of(number, place_bits));
 }
 
 static struct recordmap *map_of(struct recordmap **maps, uint64_t hash)
@@ -74,10 +97,9 @@ static void maps_destroy(struct recordmap **maps)
         recordmap_destroy(maps[i]);
 }
 
-static void measure_memory(void)
+static void measure_memory(unsigned place_bits)
 {
-    static const int sizes[] = { 10, 100, 1000, 10000, 14142, 20000, 28284, 40000, 56568, 80000, 113137, 156250, 160000,
-        200000 };
+    static const int sizes[] = { 1, 10, 40, 100, 1000, 4000, 10000, 14142, 20000, 28284, 40000 };
     int count = sizeof(sizes) / sizeof(sizes[0]);
     struct recordmap *maps[MAPS];
     size_t rss_before = rss_of_process();
@@ -86,16 +108,13 @@ static void measure_memory(void)
     int summed = 0;
 
     maps_create(maps);
-    printf("64 maps growing together\n%10s %12s %12s\n", "tags/map", "bytes/tag", "RSS/tag");
+    printf("%d maps growing together, places of %u bits\n%10s %12s %12s\n", MAPS, place_bits, "tags/map", "bytes/tag", "RSS/tag");
     for (int i = 0; i < count; i++) {
         uint64_t until = (uint64_t)sizes[i] * MAPS;
         double size, rss;
 
-        for (; added < until; added++) {
-            uint64_t hash = hash_of(added);
-
-            recordmap_add(map_of(maps, hash), hash);
-        }
+        for (; added < until; added++)
+            add(maps, added, place_bits);
         size = (double)maps_size(maps) / (double)until;
         rss = (double)(rss_of_process() - rss_before) / (double)until;
         printf("%10d %12.3f %12.3f\n", sizes[i], size, rss);
@@ -106,15 +125,31 @@ static void measure_memory(void)
         }
     }
     printf("mean from 10^4 on: %.3f bytes, %.3f RSS\n", size_sum / summed, rss_sum / summed);
-    for (int i = count - 1; i >= 3; i -= 4) {
+    for (int i = count - 1; i >= 6; i -= 2) {
         uint64_t until = (uint64_t)sizes[i] * MAPS / 2;
 
         for (; added > until; added--)
-            recordmap_remove(map_of(maps, hash_of(added - 1)), hash_of(added - 1));
+            take(maps, added - 1, place_bits);
         printf("removed down to %lu a map: %.3f bytes/tag, %.3f RSS/tag\n", (unsigned long)(until / MAPS),
             (double)maps_size(maps) / (double)until, (double)(rss_of_process() - rss_before) / (double)until);
     }
     maps_destroy(maps);
+}
+
+/* As many tags a map as with 10^8 (and 10^9) keys in 256 maps, in eight maps of all staggers. */
+static void measure_large(unsigned place_bits, uint64_t tags)
+{
+    size_t size = 0;
+
+    for (int i = 0; i < 8; i++) {
+        struct recordmap *map = recordmap_create((uint8_t)(i * 32));
+
+        for (uint64_t number = 0; number < tags; number++)
+            recordmap_add(map, hash_of(number << 3 | (uint64_t)i), bytes_of(&number, sizeof(number)), place_of(number, place_bits));
+        size += recordmap_size(map);
+        recordmap_destroy(map);
+    }
+    printf("%lu tags a map, places of %u bits: %.3f bytes/tag\n", (unsigned long)tags, place_bits, (double)size / (double)(tags * 8));
 }
 
 static void print_ns(const char *name, int64_t start_ns, uint64_t count)
@@ -144,22 +179,73 @@ static uint64_t maybes_prefetched(struct recordmap **maps, uint64_t first, uint6
     return found;
 }
 
-static void measure_speed(void)
+static uint64_t finds(struct recordmap **maps, uint64_t first, uint64_t count, unsigned place_bits)
+{
+    uint64_t found = 0, place;
+
+    for (uint64_t i = first; i < first + count; i++)
+        if (recordmap_find(map_of(maps, hash_of(i)), hash_of(i), bytes_of(&i, sizeof(i)), &place))
+            found += place == place_of(i, place_bits);
+    return found;
+}
+
+static uint64_t finds_prefetched(struct recordmap **maps, uint64_t first, uint64_t count, unsigned place_bits)
+{
+    uint64_t found = 0;
+
+    for (uint64_t i = first; i < first + count; i += BATCH) {
+        for (uint64_t j = i; j < i + BATCH; j++)
+            recordmap_prefetch(map_of(maps, hash_of(j)), hash_of(j));
+        found += finds(maps, i, BATCH, place_bits);
+    }
+    return found;
+}
+
+static struct recordmap *copy_of(const struct recordmap *map, uint8_t stagger)
+{
+    struct recordmap *copy = recordmap_create(stagger);
+    struct recordmap_record record;
+    struct recordmap_walk walk;
+    struct recordmap_fill fill;
+
+    recordmap_fill_begin(&fill, copy, recordmap_count(map));
+    recordmap_walk_begin(&walk, map, 0);
+    while (recordmap_walk_next(&walk, &record))
+        recordmap_fill(&fill, &record);
+    recordmap_fill_end(&fill);
+    return copy;
+}
+
+static uint64_t walk_all(const struct recordmap *map)
+{
+    struct recordmap_record record;
+    struct recordmap_walk walk;
+    uint64_t count = 0;
+
+    recordmap_walk_begin(&walk, map, 0);
+    while (recordmap_walk_next(&walk, &record))
+        count++;
+    return count;
+}
+
+static void measure_speed(unsigned place_bits)
 {
     struct recordmap *maps[MAPS];
-    uint64_t total = (uint64_t)TIMED * MAPS;
-    uint64_t tags_size = 0;
-    uint8_t *tags;
+    uint64_t total = (uint64_t)TIMED * MAPS, walked = 0;
     int64_t start_ns;
 
+    printf("places of %u bits\n", place_bits);
     maps_create(maps);
     start_ns = clock_mono_ns();
     for (uint64_t i = 0; i < total; i++)
-        recordmap_add(map_of(maps, hash_of(i)), hash_of(i));
+        add(maps, i, place_bits);
     print_ns("add, growing from nothing", start_ns, total);
     start_ns = clock_mono_ns();
     CHECK(maybes(maps, total / 3, OPERATIONS) == OPERATIONS);
     print_ns("maybe, present", start_ns, OPERATIONS);
+    start_ns = clock_mono_ns();
+    CHECK(finds(maps, total / 4, OPERATIONS, place_bits) == OPERATIONS);
+    print_ns("find, present", start_ns, OPERATIONS);
     start_ns = clock_mono_ns();
     CHECK(maybes(maps, total, OPERATIONS) < OPERATIONS / 1000);
     print_ns("maybe, absent", start_ns, OPERATIONS);
@@ -167,45 +253,37 @@ static void measure_speed(void)
     CHECK(maybes_prefetched(maps, total / 2, OPERATIONS) == OPERATIONS);
     print_ns("maybe, present, prefetched", start_ns, OPERATIONS);
     start_ns = clock_mono_ns();
+    CHECK(finds_prefetched(maps, total / 5, OPERATIONS, place_bits) == OPERATIONS);
+    print_ns("find, present, prefetched", start_ns, OPERATIONS);
+    start_ns = clock_mono_ns();
     CHECK(maybes_prefetched(maps, total + OPERATIONS, OPERATIONS) < OPERATIONS / 1000);
     print_ns("maybe, absent, prefetched", start_ns, OPERATIONS);
     start_ns = clock_mono_ns();
     for (uint64_t i = 0; i < OPERATIONS; i++)
-        recordmap_remove(map_of(maps, hash_of(i)), hash_of(i));
+        take(maps, i, place_bits);
     print_ns("remove", start_ns, OPERATIONS);
     start_ns = clock_mono_ns();
     for (uint64_t i = 0; i < OPERATIONS; i++)
-        recordmap_add(map_of(maps, hash_of(i)), hash_of(i));
+        add(maps, i, place_bits);
     print_ns("add, at size", start_ns, OPERATIONS);
-
     start_ns = clock_mono_ns();
     uint64_t wrong = maybes(maps, total + 2 * OPERATIONS, PROBES);
     printf("false maybes: %lu of %d at %lu tags in %d maps = %.2e (%.1f ns each)\n", (unsigned long)wrong, PROBES,
         (unsigned long)total, MAPS, (double)wrong / PROBES, (double)(clock_mono_ns() - start_ns) / PROBES);
-
+    start_ns = clock_mono_ns();
     for (int i = 0; i < MAPS; i++)
-        tags_size += recordmap_count(maps[i]) * RECORDMAP_TAG_SIZE;
-    tags = mem_alloc(tags_size);
+        walked += walk_all(maps[i]);
+    CHECK(walked == total);
+    print_ns("walk, a tag", start_ns, total);
     start_ns = clock_mono_ns();
-    tags_size = 0;
     for (int i = 0; i < MAPS; i++) {
-        recordmap_save(maps[i], tags + tags_size);
-        tags_size += recordmap_count(maps[i]) * RECORDMAP_TAG_SIZE;
-    }
-    print_ns("save, a tag", start_ns, total);
-    start_ns = clock_mono_ns();
-    tags_size = 0;
-    for (int i = 0; i < MAPS; i++) {
-        struct recordmap *map = recordmap_create((uint8_t)i);
-        uint64_t count = recordmap_count(maps[i]);
+        struct recordmap *map = copy_of(maps[i], (uint8_t)i);
 
-        CHECK(recordmap_load(map, tags + tags_size, count) && recordmap_count(map) == count);
-        tags_size += count * RECORDMAP_TAG_SIZE;
+        CHECK(recordmap_count(map) == recordmap_count(maps[i]));
         recordmap_destroy(maps[i]);
         maps[i] = map;
     }
-    print_ns("load, a tag", start_ns, total);
-    mem_free(tags);
+    print_ns("walk and fill, a tag", start_ns, total);
     maps_destroy(maps);
 }
 
@@ -236,11 +314,11 @@ static void measure_steps(void)
             int64_t ns;
 
             if (step == STEP_ADD)
-                recordmap_add(map, hash_of(i));
+                recordmap_add(map, hash_of(i), bytes_of(&i, sizeof(i)), place_of(i, PLACE_BITS));
             else if (step == STEP_LOOK)
                 CHECK(recordmap_maybe(map, hash_of(i)));
             else
-                recordmap_remove(map, hash_of(i));
+                recordmap_remove(map, hash_of(i), bytes_of(&i, sizeof(i)), place_of(i, PLACE_BITS));
             ns = cpu_ns() - start_ns;
             if (ns > longest_ns)
                 longest_ns = ns;
@@ -257,8 +335,12 @@ static void measure_steps(void)
 
 int main(void)
 {
-    measure_memory();
-    measure_speed();
+    measure_memory(0);
+    measure_memory(PLACE_BITS);
+    measure_large(PLACE_BITS, 390625);
+    measure_large(PLACE_BITS_MAX, 390625);
+    measure_speed(0);
+    measure_speed(PLACE_BITS);
     measure_steps();
     return 0;
 }

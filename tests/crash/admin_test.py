@@ -77,7 +77,7 @@ class AdminTest(unittest.TestCase):
         chance = random.Random(seed)
         keys, value_size, maxmemory = chance.choice(((30, 600, "0"), (30, 6000, "16mb"), (300, 30000, "24mb")))
         options = {"appendonly": chance.choice(("yes", "no")), "appendfsync": chance.choice(("always", "everysec", "no")), "save": "3600 1",
-                   "io-threads": "4", "maxmemory": maxmemory, "tier-write-buffer": "64kb", "tier-batch-size": "64kb",
+                   "io-threads": "4", "maxmemory": maxmemory, "tier-segment-size": "256kb", "tier-write-buffer": "64kb", "tier-batch-size": "64kb",
                    "auto-aof-rewrite-min-size": "1kb", "enable-protected-configs": "yes"}
         name = "SEED=%d, %r" % (seed, options)
         server = Server(options)

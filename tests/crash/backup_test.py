@@ -86,7 +86,7 @@ class InterruptedTest(unittest.TestCase):
             self.assertTrue(self.serves_all_or_refuses(place, ""), self.seed)
 
     def test_a_killed_repair(self):
-        with Server({"appendonly": "yes", "tier-write-buffer": "64kb", "auto-aof-rewrite-percentage": "0", "enable-protected-configs": "yes"}) as server:
+        with Server({"appendonly": "yes", "tier-segment-size": "256kb", "tier-write-buffer": "64kb", "auto-aof-rewrite-percentage": "0", "enable-protected-configs": "yes"}) as server:
             with server.client() as client:
                 self.fill(client)
                 client.must("BGREWRITEAOF")

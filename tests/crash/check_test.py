@@ -85,7 +85,7 @@ class BusyTest(unittest.TestCase):
     def test_the_files_of_a_busy_server_have_no_faults(self):
         seed, done = seed_new(), 0
         with self.subTest(seed=seed):
-            server = Server({"appendonly": "yes", "appendfsync": "everysec", "io-threads": "4", "maxmemory": "24mb", "tier-write-buffer": "256kb",
+            server = Server({"appendonly": "yes", "appendfsync": "everysec", "io-threads": "4", "maxmemory": "24mb", "tier-segment-size": "256kb", "tier-write-buffer": "256kb",
                              "auto-aof-rewrite-percentage": "0"})
             self.addCleanup(server.discard)
             for life, kill in enumerate((False, True, True, False)):

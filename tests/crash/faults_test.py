@@ -53,6 +53,11 @@ FAULTS = {
     "nothing can be closed": ("close", "*", False),
     "store's logs can't be written": ("write", "store/*.log", False),
     "store's tables can't be written": ("write", "store/*.ldb", False),
+    "segments can't be created": ("create", "store/*.seg", False),
+    "segments can't be written": ("write", "store/*.seg", False),
+    "segments can't be synced": ("sync", "store/*.seg", False),
+    "segments can't be removed": ("unlink", "store/*.seg", False),
+    "segments can't be read": ("read", "store/*.seg", False),
     "store can't be written": ("create write", "store/*", False),
     "store can't be synced": ("sync", "store*", False),
     "store can't be read": ("read", "store/*", False),
@@ -74,7 +79,7 @@ class FaultsTest(unittest.TestCase):
         self.load = Load(seed, keys=keys, value_size=value_size, tolerated=REFUSALS)
         options = {"appendonly": "yes", "appendfsync": self.chance.choice(("always", "everysec", "no")),
                    "auto-aof-rewrite-percentage": "0", "io-threads": str(self.chance.choice((1, 4))),
-                   "maxmemory": maxmemory, "tier-batch-size": "64kb", "tier-write-buffer": self.chance.choice(("64kb", "1mb"))}
+                   "maxmemory": maxmemory, "tier-batch-size": "64kb", "tier-segment-size": "256kb", "tier-write-buffer": self.chance.choice(("64kb", "1mb"))}
         self.server = Server(options, folder=folder, environment=self.disk.environment)
         self.server.folder_is_ours = False
         self.name = "SEED=%d, %r" % (seed, options)

@@ -31,6 +31,10 @@ RUNNING = {
     "demoted: table created": ("create", "store/*.ldb", 1),
     "demoted: table written": ("write", "store/*.ldb", 1),
     "demoted: table synced": ("sync", "store/*.ldb", 1),
+    "demoted: segment created": ("create", "store/*.seg", 3),
+    "demoted: segment written": ("write", "store/*.seg", 30),
+    "segment settled": ("sync", "store/*.seg", 3),
+    "segment collected": ("unlink", "store/*.seg", 3),
     "demoted: tables named": ("write", "store/MANIFEST*", 1),
     "demoted: table names synced": ("sync", "store", 1),
     "demoted: old store log removed": ("unlink", "store/*.log", 1),
@@ -47,6 +51,7 @@ RUNNING = {
     "image: store manifest created": ("create", IMAGE + "/store/MANIFEST*", 2),
     "image: store manifest synced": ("sync", IMAGE + "/store/MANIFEST*", 2),
     "image: table linked": ("link", IMAGE + "/store/*.ldb", 3),
+    "image: segment linked": ("link", IMAGE + "/store/*.seg", 3),
     "image: CURRENT written": ("write", IMAGE + "/store/CURRENT", 2),
     "image: log copied": ("write", IMAGE + "/store/*.log", 2),
     "image: store synced": ("sync", IMAGE + "/store", 4),
@@ -97,7 +102,7 @@ class PointsTest(unittest.TestCase):
         self.load = Load(seed, keys=keys, value_size=value_size)
         options = {"appendonly": "yes", "appendfsync": self.chance.choice(("always", "everysec", "no")),
                    "auto-aof-rewrite-percentage": "0", "io-threads": str(self.chance.choice((1, 4))),
-                   "maxmemory": maxmemory, "tier-batch-size": "64kb", "tier-write-buffer": self.chance.choice(("64kb", "1mb"))}
+                   "maxmemory": maxmemory, "tier-batch-size": "64kb", "tier-segment-size": "256kb", "tier-write-buffer": self.chance.choice(("64kb", "1mb"))}
         self.server = Server(options, folder=folder, environment=self.disk.environment)
         self.name = "SEED=%d, %r" % (seed, options)
 

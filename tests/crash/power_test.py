@@ -119,7 +119,7 @@ class PowerTest(unittest.TestCase):
         disk = Disk(folder, journal=True)
         options = {"appendonly": "yes", "appendfsync": policy, "auto-aof-rewrite-percentage": "0",
                    "io-threads": str(chance.choice((1, 4))), "maxmemory": chance.choice(("0", "16mb", "32mb")),
-                   "tier-batch-size": chance.choice(("4kb", "1mb")), "tier-write-buffer": chance.choice(("64kb", "1mb"))}
+                   "tier-batch-size": chance.choice(("4kb", "1mb")), "tier-segment-size": "256kb", "tier-write-buffer": chance.choice(("64kb", "1mb"))}
         server = Server(options, folder=folder, environment=disk.environment)
         if chance.random() < 0.3:
             disk.rule(0, "sync", "*", DELAY, delay_us=chance.choice((1000, 20000)))

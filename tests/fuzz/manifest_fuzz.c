@@ -140,20 +140,37 @@ struct seen {
     struct recordmap *map;
 };
 
-static bool see_section(void *context, uint32_t incarnation, uint32_t partition, const uint8_t *tags, uint64_t count)
+static bool see_section(void *context, const struct tags_section *section)
 {
     struct seen *seen = context;
+    struct tags_reader reader;
+    struct recordmap_record record;
+    uint64_t count = 0;
 
-    CHECK(incarnation != 0 && partition < seen->partition_count);
-    CHECK((const char *)tags >= seen->begin && (const char *)tags + count * RECORDMAP_TAG_SIZE <= seen->end);
-    CHECK(recordmap_load(seen->map, tags, count));
+    CHECK(section->incarnation != 0 && section->partition < seen->partition_count);
+    CHECK(section->records.data >= seen->begin && section->records.data + section->records.size <= seen->end);
+    tags_reader_init(&reader, section);
+    for (; tags_read(&reader, &record); count++)
+        recordmap_add(seen->map, record.tag, record.key, record.place);
+    CHECK(count == section->count);
     return true;
 }
 
-static void make_tags(struct fuzz_input *input, struct buffer *text)
+static void make_record(struct fuzz_input *input, struct recordmap_record *record, bool may_be_twin)
 {
-    uint32_t partitions = 1 + (uint32_t)fuzz_below(input, 8);
+    static const char key[] = "some key";
 
+    record->is_twin = may_be_twin && fuzz_below(input, 4) == 0;
+    record->place = fuzz_below(input, 2) == 0 ? 0 : fuzz_below(input, 1 << 30);
+    record->key = (struct bytes){ 0 };
+    if (record->is_twin)
+        record->key = bytes_of(key, fuzz_below(input, sizeof(key)));
+    else
+        record->tag += may_be_twin + fuzz_below(input, 1 << 28);
+}
+
+static void make_tags_1(struct fuzz_input *input, struct buffer *text, uint32_t partitions)
+{
     buffer_append(text, "KTAGS1\n\0", 8);
     buffer_append(text, &partitions, 4);
     for (uint32_t i = 0; i < partitions; i++) {
@@ -165,8 +182,30 @@ static void make_tags(struct fuzz_input *input, struct buffer *text)
         buffer_append(text, &count, 8);
         for (uint64_t k = 0; k < count; k++) {
             tag += fuzz_below(input, 1 << 28);
-            buffer_append(text, &tag, RECORDMAP_TAG_SIZE);
+            buffer_append(text, &tag, 5);
         }
+    }
+}
+
+static void make_tags(struct fuzz_input *input, struct buffer *text)
+{
+    uint32_t partitions = 1 + (uint32_t)fuzz_below(input, 8);
+
+    if (fuzz_below(input, 3) == 0) {
+        make_tags_1(input, text, partitions);
+        return;
+    }
+    tags_begin(text, partitions);
+    for (uint32_t i = 0; i < partitions; i++) {
+        struct recordmap_record records[40] = { 0 };
+        uint64_t count = fuzz_below(input, 40);
+
+        for (uint64_t k = 0; k < count; k++) {
+            if (k > 0)
+                records[k].tag = records[k - 1].tag;
+            make_record(input, &records[k], k > 0);
+        }
+        tags_add(text, 1 + (uint32_t)fuzz_below(input, 5), i, records, count);
     }
 }
 
@@ -181,7 +220,7 @@ static void end_tags(struct buffer *text)
 
 static void run_tags(struct fuzz_input *input, enum form form)
 {
-    static const struct bytes alphabet = BYTES("KTAGS1\n\0\1\2\3\4\5\x7f\x80\xff");
+    static const struct bytes alphabet = BYTES("KTAGS12\n\0\1\2\3\4\5\x7f\x80\xff");
     struct buffer text = { 0 };
     uint32_t count_read = 0;
     const char *problem = NULL;
@@ -207,7 +246,7 @@ static void run_tags(struct fuzz_input *input, enum form form)
         seen.partition_count = count_read;
         CHECK(tags_walk(copy, &count_read, see_section, &seen, &problem) == STATUS_OK);
         number = recordmap_count(seen.map);
-        CHECK(number * RECORDMAP_TAG_SIZE <= copy.size);
+        CHECK(number <= copy.size);
     } else {
         CHECK(problem != NULL);
     }

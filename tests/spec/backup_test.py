@@ -240,12 +240,12 @@ class BackupTests(Backups):
 
 @kelvin_only
 class WithLogTest(BackupTests, ServerCase):
-    options = {"appendonly": "yes", "tier-write-buffer": "256kb", "enable-protected-configs": "local"}
+    options = {"appendonly": "yes", "tier-segment-size": "256kb", "tier-write-buffer": "256kb", "enable-protected-configs": "local"}
 
 
 @kelvin_only
 class WithoutLogTest(BackupTests, ServerCase):
-    options = {"appendonly": "no", "tier-write-buffer": "256kb", "enable-protected-configs": "yes"}
+    options = {"appendonly": "no", "tier-segment-size": "256kb", "tier-write-buffer": "256kb", "enable-protected-configs": "yes"}
 
 
 @kelvin_only

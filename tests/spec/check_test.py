@@ -45,7 +45,7 @@ class Damage:
         cls.folder = tempfile.mkdtemp(prefix="kelvin-check-")
         cls.sound = os.path.join(cls.folder, "sound")
         cls.values = {}
-        server = Server({"appendonly": "yes", "tier-write-buffer": "64kb", "auto-aof-rewrite-percentage": "0"})
+        server = Server({"appendonly": "yes", "tier-segment-size": "256kb", "tier-write-buffer": "64kb", "auto-aof-rewrite-percentage": "0"})
         try:
             with server.client() as client:
                 cls.fill(client)
@@ -409,6 +409,74 @@ class CheckTest(Damage, unittest.TestCase):
                     self.assertEqual(missing, set(), what)
             else:
                 self.assertRegex(text, "can't be repaired", what)
+
+    def lose(self, place):
+        """Repairs an image with damaged records. Returns the keys that are lost, which have to be those that the server can't read before; if it
+        starts at all: a DEL in the log of a key that can't be read stops it."""
+        before, unreadable = self.look(shutil.copytree(place, place + "-start"))
+        text = self.repairs(place)
+        missing, still = self.look(place)
+        self.assertEqual(still, set())
+        if before is None:
+            self.assertIn("can't be read from the store", unreadable)
+        else:
+            self.assertEqual((before, unreadable), (set(), missing), text)
+        kept, dropped, more = map(int, re.search(r"(\d+) records are kept, (\d+) dropped; (\d+) more are lost", text).groups())
+        self.assertEqual(more, 0, text)
+        self.assertLessEqual(len(missing), dropped, text)       # a hash that no test looks at may be among them
+        return missing, kept
+
+    def test_flipped_bits_in_segments_lose_one_key_each(self):
+        seed = seed_new()
+        chance = random.Random(seed)
+        for round_ in range(3 if SHORT else 8):
+            place = self.copy()
+            path = chance.choice(self.store_files(place, ".seg"))
+            at = self.flip(path, chance, chance.randrange(32, os.path.getsize(path)))
+            status, text = check(place)
+            if status == 0:                         # of a dead record, or between two records
+                self.assertEqual(self.look(place), (set(), set()), "SEED=%d, round %d" % (seed, round_))
+                continue
+            self.finds(place, "its record in a segment .slot \\d+, offset \\d+. is damaged or missing")
+            missing, kept = self.lose(place)
+            self.assertEqual(len(missing), 1, "SEED=%d, round %d, offset %d" % (seed, round_, at))
+            self.assertGreater(kept, KEYS)
+
+    def test_segments_that_are_missing_or_short(self):
+        for how in ("missing", "short", "empty", "head"):
+            place = self.copy()
+            path = max(self.store_files(place, ".seg"), key=os.path.getsize)
+            if how == "missing":
+                os.unlink(path)
+            elif how == "head":
+                self.flip(path, random, 9)
+            else:
+                os.truncate(path, 0 if how == "empty" else os.path.getsize(path) // 2)
+            text = self.finds(place, "is damaged or missing")
+            if how == "head":
+                self.assertIn("its head is invalid", text)
+            missing, kept = self.lose(place)
+            self.assertGreater(len(missing), 100)
+            if how == "short":
+                self.assertGreater(kept, 100)
+
+    def test_without_tags_nothing_is_taken_that_may_be_outdated(self):
+        seed = seed_new()
+        chance = random.Random(seed)
+        for round_ in range(2 if SHORT else 5):
+            place, what = self.copy(), "SEED=%d, round %d" % (seed, round_)
+            path = chance.choice(self.store_files(place, ".seg"))
+            self.flip(path, chance, chance.randrange(32, os.path.getsize(path)))
+            os.unlink(self.in_image(place, "tags"))
+            text = self.finds(place, "tags")
+            missing, reason = self.look(shutil.copytree(place, place + "-start"))
+            if "bytes are damaged" in text:
+                self.assertIn("may have been in damaged bytes", text)
+                self.assertIsNone(missing, what)
+                self.assertIn("may have been there", reason)
+            self.repairs(place)
+            missing, unreadable = self.look(place)      # which fails for a value that is not the last one
+            self.assertEqual(unreadable, set(), what)
 
     def test_a_missing_image_is_found(self):
         place = self.copy()

@@ -11,14 +11,16 @@ from support.server import is_sanitized, until                                  
 
 # Fields of 7.0 that 7.2 does not have, or that depend on the state of the server.
 PASSING = {"module_fork_in_progress", "module_fork_last_cow_size", "aof_current_size", "io_threads_active"}
-TIERING = """tier_status tier_hot_keys tier_cold_keys tier_unknown_keys tier_dirty_keys tier_hot_hits tier_cold_hits tier_misses
-    tier_hit_ratio tier_blind_writes tier_demotions tier_clean_demotions tier_promotions tier_batches tier_loads_waiting
-    tier_load_usec_p50 tier_load_usec_p99 tier_cold_wait_calls tier_cold_wait_usec_p50 tier_cold_wait_usec_p99
-    tier_memory_wait_calls tier_memory_wait_usec_p50 tier_memory_wait_usec_p99 tier_false_maybes tier_store_bytes tier_store_memory tier_recordmap_bytes tier_graves
-    tier_unplanned_reads tier_throttled_clients tier_expired_cold tier_resolved tier_errors tier_last_error
-    tier_warmup_state tier_warmup_keys_total tier_warmup_keys_loaded tier_warmup_seconds tier_hot_bytes
-    tier_held_bytes tier_backup_in_progress tier_backup_current_ms tier_last_backup_status tier_last_backup_time tier_last_backup_ms
-    tier_last_backup_keys tier_last_backup_bytes tier_last_backup_copied_bytes""".split()
+TIERING = """
+    tier_status tier_hot_keys tier_cold_keys tier_unknown_keys tier_dirty_keys tier_hot_hits tier_cold_hits tier_misses tier_hit_ratio
+    tier_blind_writes tier_demotions tier_clean_demotions tier_promotions tier_batches tier_read_method tier_ring_reads tier_ring_batches
+    tier_loads_waiting tier_load_usec_p50 tier_load_usec_p99 tier_cold_wait_calls tier_cold_wait_usec_p50 tier_cold_wait_usec_p99
+    tier_memory_wait_calls tier_memory_wait_usec_p50 tier_memory_wait_usec_p99 tier_false_maybes tier_store_bytes tier_segments tier_segment_bytes
+    tier_segment_live_bytes tier_segment_written_bytes tier_collected_bytes tier_store_memory tier_recordmap_bytes tier_graves tier_unplanned_reads
+    tier_throttled_clients tier_expired_cold tier_resolved tier_errors tier_last_error tier_warmup_state tier_warmup_keys_total
+    tier_warmup_keys_loaded tier_warmup_seconds tier_hot_bytes tier_held_bytes tier_backup_in_progress tier_backup_current_ms tier_last_backup_status
+    tier_last_backup_time tier_last_backup_ms tier_last_backup_keys tier_last_backup_bytes tier_last_backup_copied_bytes
+""".split()
 # Fields of 7.2 that 7.0, the oracle, does not have.
 SINCE_7_2 = {
     "Server": ["listener0"],

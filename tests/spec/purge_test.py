@@ -64,7 +64,7 @@ class PurgeTest(ServerCase):
 
     def test_the_size_includes_files_of_the_last_image_only(self):
         """All data is rewritten after a checkpoint: the image has the old tables, the store has new ones."""
-        options = {"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": 0, "tier-write-buffer": "64kb"}
+        options = {"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": 0, "tier-segment-size": "256kb", "tier-write-buffer": "64kb"}
         with Server(options) as server:
             with server.client() as client:
                 keys = ["k%d" % number for number in range(1000)]

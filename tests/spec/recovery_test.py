@@ -213,7 +213,7 @@ class WarmUpTest(unittest.TestCase):
 
     def setUp(self):
         self.rnd = random.Random(seed_new())
-        self.server = Server({"appendonly": "yes", "appendfsync": "no", "maxmemory": "16mb", "tier-write-buffer": "256kb",
+        self.server = Server({"appendonly": "yes", "appendfsync": "no", "maxmemory": "16mb", "tier-segment-size": "256kb", "tier-write-buffer": "256kb",
                               "auto-aof-rewrite-percentage": 0, "lfu-decay-time": 0})
         self.addCleanup(self.server.discard)
         self.count = scaled(self.COUNT)

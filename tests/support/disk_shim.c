@@ -5,7 +5,7 @@
  *   KELVIN_DISK_JOURNAL   a file to which every change is appended, with its bytes; may be unset
  *
  * A rule has kinds of operations, a pattern for their paths, and an action for some of those that match: the process is killed before,
- * during or after one; it fails; it is delayed. tests/support/disk.py is the other half: it sets the rules,
+ * during or after one; it fails; it is delayed. io_uring is refused, so that all reads pass here. tests/support/disk.py is the other half: it sets the rules,
  * reads the journal, and makes from it the states that a power cut could have left.
  *
  * The C library's functions are replaced by system calls, so that almost no symbol has to be looked up, and nothing here allocates (except
@@ -449,6 +449,26 @@ ssize_t __pread_chk(int fd, void *data, size_t size, off_t offset, size_t room);
 ssize_t __pread_chk(int fd, void *data, size_t size, off_t offset, size_t room)
 {
     return file_read(fd, data, size < room ? size : room, offset);
+}
+
+/* Nothing is cached on this disk, and its reads can't be seen in an io_uring: the server reads with threads. */
+ssize_t preadv2(int fd, const struct iovec *parts, int count, off_t offset, int flags)
+{
+    if (flags & RWF_NOWAIT) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return syscall(SYS_preadv2, fd, parts, count, offset, (long)0, flags);
+}
+
+struct io_uring;
+int io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags);
+int io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags)
+{
+    (void)entries;
+    (void)ring;
+    (void)flags;
+    return -ENOSYS;
 }
 
 int ftruncate(int fd, off_t size)

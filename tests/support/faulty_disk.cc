@@ -74,6 +74,13 @@ public:
         return concerns(path) && roll(faults.open_error);
     }
 
+    bool read_is_short(const std::string &path)
+    {
+        std::lock_guard<std::mutex> guard(mutex);
+
+        return concerns(path) && roll(faults.read_short);
+    }
+
     /* Sleeps, too. */
     bool read_fails(const std::string &path)
     {
@@ -453,6 +460,8 @@ ssize_t disk_pread(void *context, int fd, void *data, size_t size, off_t offset)
     const std::string path = disk->file_of(fd).path;
     if (disk->dice.read_fails(path))
         return fail(EIO);
+    if (size > 1 && disk->dice.read_is_short(path))
+        size /= 2;
     got = ::pread(fd, data, size, offset);
     if (got > 0)
         disk->dice.on_bytes(path, static_cast<char *>(data), static_cast<size_t>(got));

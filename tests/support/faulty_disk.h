@@ -31,6 +31,7 @@ struct disk_faults {
     int sync_error;         /* EIO on sync, of directories too */
     int read_error;         /* EIO on read */
     int read_corrupt;       /* one bit of what is read is turned */
+    int read_short;         /* a half of what was asked for is read, and one byte at least */
     int open_error;         /* EIO on opening for reading, or creating */
     int read_delay_us;      /* every read sleeps that long: a slow disk */
 };

@@ -10,9 +10,11 @@
 #include "base/message.h"
 #include "base/tree.h"
 #include "persist/checkpoint.h"
+#include "support/image_records.h"
 #include "tier/grave.h"
 #include "tier/image.h"
 #include "tier/record.h"
+#include "tier/read.h"
 #include "tier/tags.h"
 
 struct item {
@@ -79,21 +81,44 @@ static bool is_shadowed(struct image_box *image, int db, uint64_t hash, struct b
     return keyspace != NULL && (keyspace_find(keyspace, hash, key) != 0 || grave_find(keyspace, hash, key) != NULL);
 }
 
-static void add_records(struct image_box *image, struct store *store, int db, bool shadows)
+/* The bytes of a record that the index shows: of an image, by its tags; or of the tier. */
+static struct bytes record_bytes(struct image_box *image, const struct image_records *records, int db, const struct store_record *at,
+    struct buffer *bytes)
+{
+    struct partitions *all = image->box->partitions;
+    struct partition *partition = &all->partitions[partition_index(all, at->hash)];
+    struct reading_place reading;
+
+    if (at->record.size > 0)
+        return at->record;
+    bytes->size = 0;
+    if (records != NULL) {
+        CHECK(image_records_get(records, image->incarnations[db], at->hash, at->key, bytes) == STATUS_OK);
+        return buffer_bytes(bytes);
+    }
+    partition_assert_locked(partition);
+    CHECK(reading_begin(image->box->tier, partition->keyspaces[db], at->hash, at->key, &reading));
+    CHECK(reading_record(image->box->tier, &reading, image->incarnations[db], at->hash, at->key, bytes) == STATUS_OK);
+    reading_end(&reading);
+    return buffer_bytes(bytes);
+}
+
+/* `records` NULL: of the tier, but for what is shadowed. */
+static void add_records(struct image_box *image, struct store *store, int db, const struct image_records *records)
 {
     struct value_limits limits = tier_limits(image->box->tier);
     struct store_iterator *iterator = store_scan(store, image->incarnations[db], 0);
     struct store_record at;
-    struct buffer scratch = { 0 };
+    struct buffer scratch = { 0 }, bytes = { 0 };
     enum status status;
 
     while ((status = store_next(iterator, &at)) == STATUS_OK) {
         struct record record;
 
-        if (shadows && is_shadowed(image, db, at.hash, at.key))
+        if (records == NULL && is_shadowed(image, db, at.hash, at.key))
             continue;
         scratch.size = 0;
-        CHECK(record_decode(at.record, &limits, &scratch, &record) == STATUS_OK);
+        CHECK(record_decode(record_bytes(image, records, db, &at, &bytes), &limits, &scratch, &record) == STATUS_OK);
         add(image, image->incarnations[db], at.hash, at.key, record.expire_ms, &record.value);
         value_free(&record.value);
     }
@@ -101,6 +126,7 @@ static void add_records(struct image_box *image, struct store *store, int db, bo
         image->status = status;
     store_scan_close(iterator);
     buffer_release(&scratch);
+    buffer_release(&bytes);
 }
 
 static void add_entries(struct image_box *image, const struct keyspace *keyspace)
@@ -130,7 +156,7 @@ static void note_all(struct image_box *image)
 
     for (int db = 0; db < all->db_count; db++) {
         image->incarnations[db] = all->incarnations[db];
-        add_records(image, image->box->tier->store, db, true);
+        add_records(image, image->box->tier->store, db, NULL);
         for (uint32_t i = 0; i < all->count; i++) {
             if (all->partitions[i].keyspaces[db] != NULL)
                 add_entries(image, all->partitions[i].keyspaces[db]);
@@ -179,12 +205,15 @@ static void verify(struct image_box *wanted, const char *dir)
     char path[400];
     struct message message;
     struct store_options options = { .dir = path, .env = env, .write_buffer_size = 64 * 1024, .is_temporary = true };
+    struct image_records records;
     struct store *store;
 
     snprintf(path, sizeof(path), "%s/store", dir);
     BOX_DEMAND(wanted->box, store_open(&options, &store, &message) == STATUS_OK, "%s", message.text);
+    image_records_open(&records, dir, store);
     for (int db = 0; db < wanted->box->partitions->db_count; db++)
-        add_records(&found, store, db, false);
+        add_records(&found, store, db, &records);
+    image_records_close(&records);
     CHECK(found.status == STATUS_OK);
     if (wanted->count > 0)
         qsort(wanted->items, wanted->count, sizeof(struct item), compare);

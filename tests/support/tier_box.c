@@ -20,8 +20,10 @@
 #include "stats/slowlog.h"
 #include "stats/waits.h"
 #include "support/seed.h"
+#include "tier/collect.h"
 #include "tier/grave.h"
 #include "tier/purge.h"
+#include "tier/read.h"
 #include "tier/record.h"
 
 enum { TICK_NS = 5000000, WAIT_S_MAX = 120, SETTLE_MS_MAX = 120000 };
@@ -228,6 +230,8 @@ void tier_box_create(struct tier_box *box, const struct tier_box_options *option
     settings->lfu_log_factor = 10;
     settings->lfu_decay_minutes = 0;     /* a heat is what a test set it to, whenever the minute turns */
     tier_start(box->tier, box->partitions);
+    for (int i = 0; i < engine->worker_count && options->reads_by_ring; i++)
+        CHECK(worker_open_ring(&box->workers[i].worker) >= 0);
 }
 
 static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *ftw)
@@ -245,6 +249,8 @@ void tier_box_destroy(struct tier_box *box)
         BOX_DEMAND(box, box->workers[i].worker.clients == NULL, "a client is left");
     }
     BOX_DEMAND(box, engine->blocked_count == 0, "%lld clients count as blocked", (long long)engine->blocked_count);
+    for (int i = 0; i < engine->worker_count; i++)
+        worker_close_ring(&box->workers[i].worker);
     job_pool_destroy(engine->jobs);
     tier_stop(box->tier);
     for (int i = 0; i < engine->worker_count; i++) {
@@ -412,20 +418,27 @@ void tier_box_settle(struct tier_box *box)
 }
 
 /* A clean entry's record says what the entry says. */
-static void verify_clean(struct tier_box *box, const struct entry *entry, struct bytes record_bytes)
+static void verify_clean(struct tier_box *box, const struct keyspace *keyspace, const struct entry *entry, const struct store_record *at)
 {
     struct value_limits limits = tier_limits(box->tier);
-    struct buffer scratch = { 0 };
+    struct buffer scratch = { 0 }, bytes = { 0 };
+    struct reading_place reading;
     struct record record;
     struct value value = entry_value(entry);
     uint8_t wanted[20], found[20];
 
-    BOX_DEMAND(box, record_decode(record_bytes, &limits, &scratch, &record) == STATUS_OK, "a record that can't be decoded");
+    partition_assert_locked(keyspace->partition);
+    BOX_DEMAND(box, reading_begin(box->tier, keyspace, at->hash, at->key, &reading), "a record without a place");
+    BOX_DEMAND(box, reading_record(box->tier, &reading, keyspace->incarnation, at->hash, at->key, &bytes) == STATUS_OK,
+        "a record that can't be read");
+    reading_end(&reading);
+    BOX_DEMAND(box, record_decode(buffer_bytes(&bytes), &limits, &scratch, &record) == STATUS_OK, "a record that can't be decoded");
     value_digest(&value, wanted);
     value_digest(&record.value, found);
     BOX_DEMAND(box, memcmp(wanted, found, 20) == 0 && record.expire_ms == entry_expire_ms(entry), "a clean entry differs from its record");
     value_free(&record.value);
     buffer_release(&scratch);
+    buffer_release(&bytes);
 }
 
 struct tally {
@@ -475,7 +488,7 @@ static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
 
             BOX_DEMAND(box, state != RECORD_NONE || (grave != NULL && grave->applying), "an entry does not know of its record");
             if (state == RECORD_CLEAN)
-                verify_clean(box, keyspace_entry(keyspace, handle), record.record);
+                verify_clean(box, keyspace, keyspace_entry(keyspace, handle), &record);
             tally.with_record += state == RECORD_STALE || state == RECORD_CLEAN;
         }
         tally.shadowed += handle != 0 || grave != NULL;
@@ -490,6 +503,26 @@ static void verify_keyspace(struct tier_box *box, struct keyspace *keyspace)
     BOX_DEMAND(box, tally.with_record == tally.flagged[RECORD_STALE] + tally.flagged[RECORD_CLEAN], "records are missing");
     BOX_DEMAND(box, part->loads.count > 0 || tally.pinned == 0, "%llu are pinned without a load", (unsigned long long)tally.pinned);
     BOX_DEMAND(box, tally.writing == 0, "%llu say that they are being written", (unsigned long long)tally.writing);
+}
+
+/* Every place is in a segment, and each segment counts as live what the maps say. */
+static void verify_places(struct tier_box *box, const struct keyspace *keyspace, uint64_t *weight)
+{
+    struct segments *segments = store_segments(box->tier->store);
+    struct recordmap_walk walk;
+    struct recordmap_record record;
+
+    recordmap_walk_begin(&walk, keyspace->tier->map, 0);
+    while (recordmap_walk_next(&walk, &record)) {
+        struct segment *segment;
+
+        if (record.place == 0)
+            continue;
+        segment = segments_pin(segments, record.place);
+        BOX_DEMAND(box, segment != NULL, "a place without a segment");
+        segments_unpin(segment);
+        *weight += place_weight(record.place);
+    }
 }
 
 /* Of databases that were flushed nothing is left. */
@@ -512,19 +545,26 @@ static void verify_purged(struct tier_box *box)
 
 void tier_box_verify(struct tier_box *box)
 {
+    uint64_t weight = 0;
+
     tier_box_hold_writer(box);
     for (uint32_t i = 0; i < box->partitions->count; i++) {
         struct partition *partition = &box->partitions->partitions[i];
 
         partition_lock(partition);
         for (int db = 0; db < box->partitions->db_count; db++) {
-            if (partition->keyspaces[db] != NULL)
-                verify_keyspace(box, partition->keyspaces[db]);
+            if (partition->keyspaces[db] == NULL)
+                continue;
+            verify_keyspace(box, partition->keyspaces[db]);
+            verify_places(box, partition->keyspaces[db], &weight);
         }
         partition_unlock(partition);
     }
     if (purge_count(box->tier->purge) == 0)
         verify_purged(box);
+    if (collect_is_idle(box->tier))
+        BOX_DEMAND(box, segments_live_weight(store_segments(box->tier->store)) == weight, "live records: %llu instead of %llu",
+            (unsigned long long)segments_live_weight(store_segments(box->tier->store)), (unsigned long long)weight);
     tier_box_release_writer(box);
 }
 

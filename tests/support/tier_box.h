@@ -67,6 +67,7 @@ struct tier_box_options {
     uint64_t seed;
     int worker_count, partition_count, db_count;    /* 0: 1, 4, 2 */
     size_t write_buffer_size;                       /* 0: 64 KiB */
+    bool reads_by_ring;                             /* workers read cold keys themselves (tier/load_ring.h), by the box's disk; else loaders do */
 };
 
 #define BOX_DEMAND(box, cond, ...) \

@@ -6,9 +6,12 @@
  *   repair.c    the log's repairs
  *   image.c     an image: dataset, tags, and their repair
  *   store_files.c  the files of the store in it, without LevelDB
- *   stores.c    that store as LevelDB reads it, record by record, compared with the tags
+ *   stores.c    that store as LevelDB reads it and its segments, record by record, compared with the tags
+ *   segment_files.c    the segments in it, without a store
+ *   keys, places.c     what is known about each key, and where its record is
+ *   expiries.c  the index of expiries
  *   rdb.c       an RDB file
- *   table_file, record_file, crc32c    LevelDB's files without LevelDB
+ *   table_file, record_file, masked_crc    LevelDB's files without LevelDB
  *
  * Without --repair nothing is changed: the store is opened as a clone by links, in a scratch directory that is removed afterwards.
  */
@@ -19,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/mapped.h"
 #include "base/message.h"
 #include "persist/aof_manifest.h"
 #include "persist/dataset_file.h"
@@ -45,13 +49,6 @@ void check_part(struct check *check, const char *part, uint64_t before, const ch
 /* A key as text: with escapes, cut when it is long. `text` has CHECK_KEY_SIZE bytes and is returned. */
 enum { CHECK_KEY_SIZE = 200 };
 const char *check_key(struct bytes key, char *text);
-
-/* A file mapped for reading. False: `message` says why. An empty file is fine. */
-struct mapped {
-    struct bytes bytes;
-};
-bool mapped_open(const char *path, struct mapped *mapped, struct message *message);
-void mapped_close(struct mapped *mapped);
 
 /* logs.c */
 void logs_check(struct check *check);
@@ -80,7 +77,7 @@ struct store_state {
 struct stores;
 struct stores *stores_open(struct check *check, const char *image, const struct dataset_file *dataset, const struct tag_file *tags);
 void stores_check(struct stores *stores, struct store_state *state);
-/* Writes the valid records to a new store in `to`, and reports the others. */
+/* Writes the keys with a valid record to a new store in `to`, with hard links to the segments, and reports the others. */
 bool stores_rewrite(struct stores *stores, const char *to);
 /* Writes the record maps of what the last of these two functions has found to a file, which must not exist; synced. Only with --repair. */
 bool stores_write_tags(struct stores *stores, const char *path, struct message *message);

@@ -32,24 +32,45 @@ static bool read_dataset(struct check *check, const char *image, struct dataset_
     return true;
 }
 
+struct tag_counts {
+    uint64_t records, places, twins;
+};
+
+static bool count_records(void *context, const struct tags_section *section)
+{
+    struct tag_counts *counts = context;
+    struct tags_reader reader;
+    struct recordmap_record record;
+
+    tags_reader_init(&reader, section);
+    while (tags_read(&reader, &record)) {
+        counts->records++;
+        counts->places += record.place != 0;
+        counts->twins += record.is_twin;
+    }
+    return true;
+}
+
 static void read_tags(struct check *check, const char *image, const struct dataset_file *dataset, struct tag_file *tags)
 {
     uint64_t before = check->damages;
     char path[CHECK_PATH_SIZE];
     struct message message = { "" };
     const char *problem = NULL;
+    struct tag_counts counts = { 0 };
 
     *tags = (struct tag_file){ .good = false };
     snprintf(path, sizeof(path), "%.4000s/tags", image);
     if (!mapped_open(path, &tags->file, &message))
         check_damage(check, path, "%s", message.text);
-    else if (tags_walk(tags->file.bytes, &tags->partition_count, NULL, NULL, &problem) != STATUS_OK)
+    else if (tags_walk(tags->file.bytes, &tags->partition_count, count_records, &counts, &problem) != STATUS_OK)
         check_damage(check, path, "%s", problem);
     else if (tags->partition_count != dataset->partition_count)
         check_damage(check, path, "%u partitions instead of %u", (unsigned)tags->partition_count, (unsigned)dataset->partition_count);
     else
         tags->good = true;
-    check_part(check, "tags", before, "%llu bytes", (unsigned long long)tags->file.bytes.size);
+    check_part(check, "tags", before, "%llu bytes, %llu records, %llu of them with places, %llu twins", (unsigned long long)tags->file.bytes.size,
+        (unsigned long long)counts.records, (unsigned long long)counts.places, (unsigned long long)counts.twins);
 }
 
 static bool count_library(void *context, struct bytes text, struct buffer *error)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "crc32c.h"
+#include "masked_crc.h"
 
 enum { BLOCK_SIZE = 32768, HEAD_SIZE = 7, TYPE_FULL = 1, TYPE_FIRST = 2, TYPE_MIDDLE = 3, TYPE_LAST = 4 };
 
@@ -23,7 +23,7 @@ static const char *check_fragment(struct bytes data, size_t offset, size_t left,
         return "a record's size is invalid";
     if (HEAD_SIZE + (size_t)payload > data.size - offset)
         return NULL;
-    if (crc32c_mask(crc32c(0, bytes_of(data.data + offset + 6, (size_t)payload + 1))) != sum)
+    if (masked_crc(data.data + offset + 6, (size_t)payload + 1) != sum)
         return "a record's checksum is wrong";
     if (*type < TYPE_FULL || *type > TYPE_LAST)
         return "a record of an unknown type";

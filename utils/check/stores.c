@@ -9,32 +9,16 @@
 #include "base/message.h"
 #include "base/tree.h"
 #include "check.h"
+#include "expiries.h"
+#include "keys.h"
+#include "places.h"
+#include "segment_files.h"
 #include "store/store_walk.h"
 #include "store_files.h"
 #include "tier/record.h"
-#include "tier/recordmap.h"
-#include "tier/tags.h"
+#include "tier/tags_rebuild.h"
 
-enum { EXTRA_MAX = 1 << 20, STORE_KEY_PREFIX_SIZE = 12, NAMED_MAX = 1000 };
-
-struct section {
-    uint32_t incarnation, partition;
-    const uint8_t *tags;
-    uint64_t count;
-    bool met;
-};
-
-/* The tags of the records of a database in a partition, for a new file. */
-struct group {
-    uint32_t incarnation, partition;
-    uint64_t count;
-    uint8_t *tags;
-};
-
-struct extra {
-    uint32_t incarnation, partition;
-    uint64_t tag;
-};
+enum { STORE_KEY_PREFIX_SIZE = 12, NAMED_MAX = 1000, RUNS_NAMED = 20 };
 
 struct stores {
     struct check *check;
@@ -46,24 +30,13 @@ struct stores {
     struct store_state *state;
 
     struct store_files files;
+    struct checked_keys keys;       /* of the databases that exist */
+    struct expiries expiries;
 
-    struct section *sections;       /* sorted by incarnation and partition */
-    size_t section_count;
-    struct extra *extras;           /* records without a tag, in the same order */
-    size_t extra_count;
-
-    /* The walk through the store. */
-    uint32_t incarnation, partition;
-    bool in_group, comparing;       /* `comparing`: with the existing tags, in the first walk */
-    struct group *groups;           /* of the last walk */
-    size_t group_count, group_capacity;
-    uint64_t *found;                /* tags of the group's records */
-    size_t found_count, found_capacity;
-    uint64_t *expiring;             /* fingerprints of records that expire; sorted once the expiry keys begin */
-    bool *announced;
-    size_t expiring_count, expiring_capacity;
-    bool expiring_sorted;
-    uint64_t records, purgeable, expiries, stale_expiries, missing, unannounced, types[16];
+    uint64_t records, purgeable, missing, unannounced, types[16];
+    uint64_t named;                 /* keys without a good record whose names were looked up */
+    uint64_t dead_bytes, damaged_runs;
+    struct tags_builder *builder;   /* the tags of what is kept. NULL: nothing was rewritten */
     uint64_t kept, dropped;
 };
 
@@ -110,158 +83,25 @@ static bool open_clone(struct stores *stores)
     return good;
 }
 
-/* The records, compared with the tags */
+/* The index, and the records in LevelDB itself */
 
-static int compare_places(const void *a, const void *b)
+/* NULL, or what is wrong with a key of the index. */
+static const char *judge_key(const struct stores *stores, const struct store_item *item)
 {
-    const struct section *first = a, *second = b;
-
-    if (first->incarnation != second->incarnation)
-        return first->incarnation < second->incarnation ? -1 : 1;
-    return first->partition < second->partition ? -1 : first->partition > second->partition;
-}
-
-static bool add_section(void *context, uint32_t incarnation, uint32_t partition, const uint8_t *tags, uint64_t count)
-{
-    struct stores *stores = context;
-
-    stores->sections = mem_realloc(stores->sections, (stores->section_count + 1) * sizeof(stores->sections[0]));
-    stores->sections[stores->section_count++] = (struct section){ incarnation, partition, tags, count, false };
-    return true;
-}
-
-static int compare_numbers(const void *a, const void *b)
-{
-    uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
-
-    return first < second ? -1 : first > second;
-}
-
-static void add_extra(struct stores *stores, uint64_t tag)
-{
-    stores->unannounced++;
-    if (stores->extra_count >= EXTRA_MAX)
-        return;
-    if ((stores->extra_count & (stores->extra_count - 1)) == 0)
-        stores->extras = mem_realloc(stores->extras, (stores->extra_count * 2 + 1) * sizeof(stores->extras[0]));
-    stores->extras[stores->extra_count++] = (struct extra){ stores->incarnation, stores->partition, tag };
-}
-
-static void keep_group(struct stores *stores)
-{
-    uint8_t *tags = mem_alloc(stores->found_count * RECORDMAP_TAG_SIZE);
-
-    for (size_t i = 0; i < stores->found_count; i++)
-        memcpy(tags + i * RECORDMAP_TAG_SIZE, &stores->found[i], RECORDMAP_TAG_SIZE);
-    if (stores->group_count == stores->group_capacity) {
-        stores->group_capacity = stores->group_capacity * 2 + 64;
-        stores->groups = mem_realloc(stores->groups, stores->group_capacity * sizeof(stores->groups[0]));
-    }
-    stores->groups[stores->group_count++] = (struct group){ stores->incarnation, stores->partition, stores->found_count, tags };
-}
-
-static void drop_groups(struct stores *stores)
-{
-    for (size_t i = 0; i < stores->group_count; i++)
-        mem_free(stores->groups[i].tags);
-    stores->group_count = 0;
-}
-
-static void compare_group(struct stores *stores)
-{
-    struct section wanted = { stores->incarnation, stores->partition, NULL, 0, false }, *section = NULL;
-    uint64_t at = 0;
-    size_t found = 0;
-
-    if (stores->section_count > 0)
-        section = bsearch(&wanted, stores->sections, stores->section_count, sizeof(wanted), compare_places);
-    if (section != NULL)
-        section->met = true;
-    else
-        section = &wanted;
-    while (at < section->count || found < stores->found_count) {
-        uint64_t tag = at < section->count ? tags_number(section->tags + at * RECORDMAP_TAG_SIZE) : UINT64_MAX;
-        uint64_t there = found < stores->found_count ? stores->found[found] : UINT64_MAX;
-
-        if (tag < there)
-            stores->missing++;
-        else if (there < tag)
-            add_extra(stores, there);
-        at += tag <= there;
-        found += there <= tag;
-    }
-}
-
-/* All records of a database in a partition were found: the tags have to be exactly theirs. */
-static void end_group(struct stores *stores)
-{
-    if (!stores->in_group)
-        return;
-    stores->in_group = false;
-    qsort(stores->found, stores->found_count, sizeof(stores->found[0]), compare_numbers);
-    if (stores->comparing && stores->tags->good)
-        compare_group(stores);
-    if (stores->check->repair)
-        keep_group(stores);
-}
-
-static uint32_t partition_of(const struct stores *stores, uint64_t hash)
-{
-    uint32_t count = stores->dataset->partition_count;
-
-    return count == 1 ? 0 : (uint32_t)(hash >> (64 - __builtin_ctz(count)));
-}
-
-static void note_tag(struct stores *stores, const struct store_item *item)
-{
-    uint32_t partition = partition_of(stores, item->hash);
-
-    if (dataset_file_db_of(stores->dataset, item->incarnation) < 0)
-        return;
-    if (!stores->in_group || stores->incarnation != item->incarnation || stores->partition != partition) {
-        end_group(stores);
-        stores->in_group = true;
-        stores->incarnation = item->incarnation;
-        stores->partition = partition;
-        stores->found_count = 0;
-    }
-    if (stores->found_count == stores->found_capacity) {
-        stores->found_capacity = stores->found_capacity * 2 + 1024;
-        stores->found = mem_realloc(stores->found, stores->found_capacity * sizeof(stores->found[0]));
-    }
-    stores->found[stores->found_count++] = item->hash & ((1ull << RECORDMAP_TAG_BITS) - 1);
-}
-
-static uint64_t fingerprint_of(const struct stores *stores, const struct store_item *item, int64_t expire_ms)
-{
-    uint64_t words[3] = { (uint64_t)expire_ms, item->incarnation, item->hash };
-
-    return hash_bytes(&stores->seed, bytes_of(words, sizeof(words)));
-}
-
-static void note_expiring(struct stores *stores, const struct store_item *item, int64_t expire_ms)
-{
-    if (stores->expiring_count == stores->expiring_capacity) {
-        stores->expiring_capacity = stores->expiring_capacity * 2 + 1024;
-        stores->expiring = mem_realloc(stores->expiring, stores->expiring_capacity * sizeof(stores->expiring[0]));
-    }
-    stores->expiring[stores->expiring_count++] = fingerprint_of(stores, item, expire_ms);
+    if (item->incarnation == 0 || item->incarnation > stores->dataset->incarnation_last)
+        return "its database never existed";
+    return hash_bytes(&stores->seed, item->key) == item->hash ? NULL : "its hash is not that of its key";
 }
 
 /* NULL, or what is wrong with a record. `expire_ms`: -1 or when it expires. */
-static const char *judge_record(struct stores *stores, const struct store_item *item, int64_t *expire_ms, uint8_t *type)
+static const char *judge_record(struct bytes bytes, int64_t *expire_ms, uint8_t *type)
 {
     struct value_limits limits = { .hash_listpack_entries_max = SIZE_MAX, .hash_listpack_value_max = SIZE_MAX };
     struct buffer scratch = { 0 };
     struct record record;
-    enum status status;
+    enum status status = record_decode(bytes, &limits, &scratch, &record);
 
     *expire_ms = -1;
-    if (item->incarnation == 0 || item->incarnation > stores->dataset->incarnation_last)
-        return "its database never existed";
-    if (hash_bytes(&stores->seed, item->key) != item->hash)
-        return "its hash is not that of its key";
-    status = record_decode(item->record, &limits, &scratch, &record);
     if (status == STATUS_OK) {
         *expire_ms = record.expire_ms;
         *type = record.value.type & 15;
@@ -283,55 +123,62 @@ static const char *judge_expiry(const struct stores *stores, const struct store_
     return hash_bytes(&stores->seed, item->key) == item->hash ? NULL : "an expiry whose hash is not that of its key";
 }
 
-static void on_record(struct stores *stores, const struct store_item *item)
+static void report_record(struct stores *stores, uint32_t incarnation, struct bytes key, const char *what)
 {
-    char key[CHECK_KEY_SIZE];
-    const char *what;
+    char text[CHECK_KEY_SIZE];
+
+    check_damage(stores->check, "record", "key %s, database %d: %s", check_key(key, text),
+        dataset_file_db_of(stores->dataset, incarnation), what);
+    stores->state->damaged = true;
+}
+
+/* The record of a key, wherever it was found. */
+static void count_record(struct stores *stores, struct checked_key *key, struct bytes name, struct bytes record)
+{
     int64_t expire_ms;
     uint8_t type = 0;
+    const char *what = judge_record(record, &expire_ms, &type);
 
-    what = judge_record(stores, item, &expire_ms, &type);
     if (what != NULL) {
-        check_damage(stores->check, "record", "key %s, database %d: %s", check_key(item->key, key),
-            dataset_file_db_of(stores->dataset, item->incarnation), what);
-        stores->state->damaged = true;
+        key->state |= KEY_IS_BAD;
+        report_record(stores, key->incarnation, name, what);
     }
+    stores->types[type]++;
+    if (expire_ms >= 0)
+        expiries_expect(&stores->expiries, expire_ms, key->incarnation, key->hash);
+}
+
+static void on_record(struct stores *stores, const struct store_item *item)
+{
+    const char *what = judge_key(stores, item);
+    struct checked_key *key;
+
+    if (what != NULL)
+        report_record(stores, item->incarnation, item->key, what);
     if (dataset_file_db_of(stores->dataset, item->incarnation) < 0) {
         stores->purgeable += what == NULL;
         return;
     }
     stores->records++;
-    stores->types[type]++;
-    note_tag(stores, item);
-    if (expire_ms >= 0)
-        note_expiring(stores, item, expire_ms);
+    key = keys_add(&stores->keys, item->incarnation, item->hash, item->key);
+    key->state = what != NULL ? KEY_IS_BAD : 0;
+    if (item->record.size > 0) {
+        key->state |= KEY_IN_LEVELDB;
+        count_record(stores, key, item->key, item->record);
+    }
 }
 
 static void on_expiry(struct stores *stores, const struct store_item *item)
 {
     char key[CHECK_KEY_SIZE];
     const char *what = judge_expiry(stores, item);
-    uint64_t wanted, *at = NULL;
 
-    stores->expiries++;
     if (what != NULL) {
         check_damage(stores->check, "expiry", "key %s: %s", check_key(item->key, key), what);
         stores->state->damaged = true;
         return;
     }
-    if (!stores->expiring_sorted) {
-        stores->expiring_sorted = true;
-        if (stores->expiring_count > 0)
-            qsort(stores->expiring, stores->expiring_count, sizeof(stores->expiring[0]), compare_numbers);
-        stores->announced = mem_zalloc(stores->expiring_count + 1);
-    }
-    wanted = fingerprint_of(stores, item, item->expire_ms);
-    if (stores->expiring_count > 0)
-        at = bsearch(&wanted, stores->expiring, stores->expiring_count, sizeof(wanted), compare_numbers);
-    if (at != NULL)
-        stores->announced[at - stores->expiring] = true;
-    else
-        stores->stale_expiries++;
+    expiries_announce(&stores->expiries, item->expire_ms, item->incarnation, item->hash);
 }
 
 static bool on_item(void *context, const struct store_item *item)
@@ -351,16 +198,35 @@ static bool on_item(void *context, const struct store_item *item)
     return true;
 }
 
+/* Where the records are */
+
+/* A key without a good record. Its name is in the index. */
+static void report_lost(struct stores *stores, struct checked_key *key, const char *what)
+{
+    struct store_iterator *iterator;
+    struct store_record record;
+
+    key->state |= KEY_IS_BAD;
+    stores->state->damaged = true;
+    if (stores->named++ >= NAMED_MAX) {
+        check_damage(stores->check, "record", "a key of database %d: %s", dataset_file_db_of(stores->dataset, key->incarnation), what);
+        return;
+    }
+    iterator = store_scan(stores->store, key->incarnation, key->hash);
+    while (store_next(iterator, &record) == STATUS_OK && record.hash == key->hash) {
+        if (keys_is(key, key->incarnation, record.hash, record.key))
+            report_record(stores, key->incarnation, record.key, what);
+    }
+    store_scan_close(iterator);
+}
+
 static void compare_tags(struct stores *stores)
 {
     uint64_t before = stores->check->damages;
 
-    if (!stores->tags->good)
-        return;
-    for (size_t i = 0; i < stores->section_count; i++) {
-        if (!stores->sections[i].met && dataset_file_db_of(stores->dataset, stores->sections[i].incarnation) >= 0)
-            stores->missing += stores->sections[i].count;
-    }
+    places_from_tags(&stores->keys, stores->dataset, stores->tags->file.bytes, &stores->seed, &stores->missing);
+    for (size_t i = 0; i < stores->keys.count; i++)
+        stores->unannounced += (stores->keys.list[i].state & KEY_HAS_TAG) == 0;
     if (stores->missing > 0)
         check_damage(stores->check, "tags", "%llu tags are of records that are not in the store", (unsigned long long)stores->missing);
     if (stores->unannounced > 0)
@@ -370,21 +236,110 @@ static void compare_tags(struct stores *stores)
     check_part(stores->check, "map", before, "tags against records, by database and partition");
 }
 
-static void check_records_of_store(struct stores *stores)
+/* NULL, or why the record of a key can't be read, as far as is known before the segments are read. */
+static const char *judge_place(const struct checked_key *key)
 {
-    uint64_t before = stores->check->damages, silent = 0;
-    enum status status;
+    bool has_tag = (key->state & KEY_HAS_TAG) != 0, in_leveldb = (key->state & KEY_IN_LEVELDB) != 0;
 
-    if (stores->tags->good) {
-        uint32_t partition_count;
+    if (has_tag && in_leveldb && key->place != 0)
+        return "its tag has a place in a segment, but its record is in LevelDB";
+    if (in_leveldb || (key->place != 0 && (key->state & KEY_IS_BAD) == 0))
+        return NULL;
+    if (has_tag)
+        return "its tag has no place, and LevelDB has no record";
+    return key->place == 0 ? "its record is in no segment" : "its newest record may have been in damaged bytes of a segment";
+}
 
-        if (tags_walk(stores->tags->file.bytes, &partition_count, add_section, stores, NULL) == STATUS_OK && stores->section_count > 0)
-            qsort(stores->sections, stores->section_count, sizeof(stores->sections[0]), compare_places);
+/* Keys without a tag are searched for. */
+static void find_places(struct stores *stores)
+{
+    bool must_search = false;
+
+    for (size_t i = 0; i < stores->keys.count; i++)
+        must_search = must_search || (stores->keys.list[i].state & (KEY_HAS_TAG | KEY_IN_LEVELDB)) == 0;
+    if (must_search)
+        places_search(stores->check, stores->files.dir, &stores->keys, &stores->seed);
+    for (size_t i = 0; i < stores->keys.count; i++) {
+        const char *what = judge_place(&stores->keys.list[i]);
+
+        if (what != NULL)
+            report_lost(stores, &stores->keys.list[i], what);
     }
-    stores->comparing = true;
-    status = store_walk(stores->store, on_item, stores);
-    end_group(stores);
-    stores->comparing = false;
+}
+
+/* The segments */
+
+static void on_damaged_bytes(struct stores *stores, const struct segment_piece *piece)
+{
+    if (stores->damaged_runs++ >= RUNS_NAMED)
+        return;
+    if (piece->slot == SEGMENT_HEADLESS)
+        check_note(stores->check, "%s: its head is invalid, so no record of it can be read", piece->name);
+    else
+        check_note(stores->check, "%s, offset %llu: %llu bytes are damaged", piece->name, (unsigned long long)piece->offset,
+            (unsigned long long)piece->size);
+}
+
+/* A record is live if it is the one at the place of its key. */
+static void on_piece(void *context, const struct segment_piece *piece)
+{
+    struct stores *stores = context;
+    const struct segment_record *record = piece->record;
+    uint64_t place;
+
+    if (record == NULL) {
+        on_damaged_bytes(stores, piece);
+        return;
+    }
+    place = place_make(piece->slot, piece->offset, record->kind, piece->size);
+    for (size_t i = keys_from_place(&stores->keys, place); i < stores->keys.count && stores->keys.list[i].place == place; i++) {
+        struct checked_key *key = &stores->keys.list[i];
+
+        if ((key->state & KEY_IS_FOUND) == 0 && keys_is(key, record->incarnation, record->hash, record->key)) {
+            key->state |= KEY_IS_FOUND;
+            count_record(stores, key, record->key, record->value);
+            return;
+        }
+    }
+    stores->dead_bytes += piece->size;
+}
+
+static void report_not_found(struct stores *stores)
+{
+    for (size_t i = 0; i < stores->keys.count; i++) {
+        struct checked_key *key = &stores->keys.list[i];
+        char what[120];
+
+        if (key->place == 0 || (key->state & (KEY_IS_FOUND | KEY_IS_BAD)) != 0)
+            continue;
+        snprintf(what, sizeof(what), "its record in a segment (slot %u, offset %llu) is damaged or missing", (unsigned)place_slot(key->place),
+            (unsigned long long)place_unit(key->place) * SEGMENT_UNIT);
+        report_lost(stores, key, what);
+    }
+}
+
+static void check_segments(struct stores *stores)
+{
+    uint64_t before = stores->check->damages;
+    struct segment_counts counts;
+
+    keys_sort_by_place(&stores->keys);
+    segment_files_walk(stores->check, stores->files.dir, on_piece, stores, &counts);
+    keys_sort_by_hash(&stores->keys);
+    if (stores->damaged_runs > RUNS_NAMED)
+        check_note(stores->check, "%llu runs of bytes in segments are damaged, %llu bytes", (unsigned long long)stores->damaged_runs,
+            (unsigned long long)counts.damaged_bytes);
+    report_not_found(stores);
+    check_part(stores->check, "segments", before, "%llu files, %llu records; %llu bytes, %llu of them dead", (unsigned long long)counts.files,
+        (unsigned long long)counts.records, (unsigned long long)counts.bytes, (unsigned long long)stores->dead_bytes);
+}
+
+/* All of it */
+
+static void read_index(struct stores *stores)
+{
+    enum status status = store_walk(stores->store, on_item, stores);
+
     if (status != STATUS_OK) {
         check_damage(stores->check, "store", "not all of it can be read (%s)", status_name(status));
         stores->state->damaged = true;
@@ -394,16 +349,28 @@ static void check_records_of_store(struct stores *stores)
             (unsigned long long)store_number(stores->store), (unsigned long long)stores->dataset->store_number);
         stores->state->damaged = true;
     }
-    for (size_t i = 0; i < stores->expiring_count; i++)
-        silent += stores->announced == NULL || !stores->announced[i];
+}
+
+static void check_records_of_store(struct stores *stores)
+{
+    uint64_t before = stores->check->damages, silent, stale;
+
+    read_index(stores);
+    check_part(stores->check, "index", before, "%llu keys, %llu to be purged", (unsigned long long)stores->records,
+        (unsigned long long)stores->purgeable);
+    if (stores->tags->good)
+        compare_tags(stores);
+    before = stores->check->damages;
+    find_places(stores);
+    check_segments(stores);
+    expiries_compare(&stores->expiries, &silent, &stale);
     if (silent > 0)
         check_note(stores->check, "%llu keys have no entry in the index of expiries: they expire only when a client accesses them",
             (unsigned long long)silent);
-    check_part(stores->check, "records", before, "%llu keys (%llu strings, %llu others), %llu to be purged, %llu expiries (%llu outdated)",
+    check_part(stores->check, "records", before, "%llu keys (%llu strings, %llu others), %llu expiries (%llu outdated)",
         (unsigned long long)stores->records, (unsigned long long)stores->types[VALUE_STRING],
-        (unsigned long long)(stores->records - stores->types[VALUE_STRING]), (unsigned long long)stores->purgeable,
-        (unsigned long long)stores->expiries, (unsigned long long)stores->stale_expiries);
-    compare_tags(stores);
+        (unsigned long long)(stores->records - stores->types[VALUE_STRING]), (unsigned long long)expiries_count(&stores->expiries),
+        (unsigned long long)stale);
 }
 
 struct stores *stores_open(struct check *check, const char *image, const struct dataset_file *dataset, const struct tag_file *tags)
@@ -432,19 +399,6 @@ void stores_check(struct stores *stores, struct store_state *state)
     check_records_of_store(stores);
 }
 
-static bool is_extra(const struct stores *stores, const struct store_item *item)
-{
-    uint64_t tag = item->hash & ((1ull << RECORDMAP_TAG_BITS) - 1);
-
-    for (size_t i = 0; i < stores->extra_count; i++) {
-        const struct extra *extra = &stores->extras[i];
-
-        if (extra->incarnation == item->incarnation && extra->tag == tag && extra->partition == partition_of(stores, item->hash))
-            return true;
-    }
-    return false;
-}
-
 static void make_raw_key(const struct store_item *item, struct buffer *raw)
 {
     uint32_t incarnation = __builtin_bswap32(item->incarnation);
@@ -456,25 +410,39 @@ static void make_raw_key(const struct store_item *item, struct buffer *raw)
     buffer_append_bytes(raw, item->key);
 }
 
-static const char *why_drop(struct stores *stores, const struct store_item *item)
+/* NULL, or why the record of a key is not kept. */
+static const char *why_drop_record(struct stores *stores, const struct store_item *item)
 {
+    const struct checked_key *key = keys_find(&stores->keys, item->incarnation, item->hash, item->key);
+    const char *what = judge_key(stores, item);
     struct buffer raw = { 0 };
-    const char *what;
-    int64_t expire_ms;
-    uint8_t type;
 
-    if (item->kind == STORE_STRANGE)
-        return "a key that Kelvin never writes";
-    if (item->kind == STORE_EXPIRY)
-        return judge_expiry(stores, item);
-    what = judge_record(stores, item, &expire_ms, &type);
-    if (what == NULL && is_extra(stores, item))
+    if (what == NULL && key != NULL && (key->state & KEY_IS_BAD) != 0)
+        what = "its record is damaged, missing or perhaps outdated";
+    if (what == NULL && key != NULL && stores->tags->good && (key->state & KEY_HAS_TAG) == 0)
         what = "it had been deleted, or its deletion was in a damaged block";
+    if (what != NULL || (key != NULL && (key->state & (KEY_HAS_TAG | KEY_IS_FOUND)) == (KEY_HAS_TAG | KEY_IS_FOUND)))
+        return what;                /* what its tag points to is its newest record */
     make_raw_key(item, &raw);
-    if (what == NULL && store_files_may_have_lost(&stores->files, buffer_bytes(&raw)))
+    if (store_files_may_have_lost(&stores->files, buffer_bytes(&raw)))
         what = "its newest value may have been in a damaged block";
     buffer_release(&raw);
     return what;
+}
+
+static const char *why_drop(struct stores *stores, const struct store_item *item)
+{
+    if (item->kind == STORE_STRANGE)
+        return "a key that Kelvin never writes";
+    return item->kind == STORE_EXPIRY ? judge_expiry(stores, item) : why_drop_record(stores, item);
+}
+
+static void add_tag(struct stores *stores, const struct store_item *item)
+{
+    const struct checked_key *key = keys_find(&stores->keys, item->incarnation, item->hash, item->key);
+
+    if (key != NULL)
+        tags_builder_add(stores->builder, item->incarnation, item->hash, item->key, key->place);
 }
 
 static bool keep_item(void *context, const struct store_item *item)
@@ -486,7 +454,7 @@ static bool keep_item(void *context, const struct store_item *item)
     if (what == NULL) {
         stores->kept += item->kind == STORE_RECORD;
         if (item->kind == STORE_RECORD)
-            note_tag(stores, item);
+            add_tag(stores, item);
         return true;
     }
     if (stores->dropped++ < NAMED_MAX && item->kind == STORE_RECORD)
@@ -504,6 +472,12 @@ static bool number_is_explained(const struct stores *stores)
     return store_number(stores->store) == stores->dataset->store_number || store_files_may_have_lost(&stores->files, number);
 }
 
+static void begin_tags(struct stores *stores)
+{
+    tags_builder_destroy(stores->builder);
+    stores->builder = tags_builder_create(stores->dataset->partition_count);
+}
+
 bool stores_rewrite(struct stores *stores, const char *to)
 {
     struct message message = { "" };
@@ -513,44 +487,42 @@ bool stores_rewrite(struct stores *stores, const char *to)
         return false;
     }
     stores->kept = stores->dropped = 0;
-    drop_groups(stores);
-    if (store_rewrite(stores->store, to, stores->dataset->store_number, keep_item, stores, &message) != STATUS_OK) {
+    begin_tags(stores);
+    if (store_rewrite(stores->store, to, stores->dataset->store_number, keep_item, stores, &message) != STATUS_OK ||
+        !segment_files_link(stores->files.dir, to, &message)) {
         check_unrepaired(stores->check, "%s", message.text);
         return false;
     }
-    end_group(stores);
     check_repaired(stores->check, "%llu records are kept, %llu dropped; %s%llu more are lost in damaged blocks, and so are their names",
         (unsigned long long)stores->kept, (unsigned long long)stores->dropped, stores->tags->good ? "" : "at least ",
         (unsigned long long)stores->missing);
     return true;
 }
 
-static int compare_groups(const void *a, const void *b)
+static bool tag_item(void *context, const struct store_item *item)
 {
-    const struct group *first = a, *second = b;
-
-    if (first->partition != second->partition)
-        return first->partition < second->partition ? -1 : 1;
-    return first->incarnation < second->incarnation ? -1 : first->incarnation > second->incarnation;
+    if (item->kind == STORE_RECORD)
+        add_tag(context, item);
+    return true;
 }
 
 bool stores_write_tags(struct stores *stores, const char *path, struct message *message)
 {
     struct buffer text = { 0 };
-    bool good;
+    enum status status = STATUS_OK;
 
-    if (stores->group_count > 0)
-        qsort(stores->groups, stores->group_count, sizeof(stores->groups[0]), compare_groups);
-    tags_begin(&text, stores->dataset->partition_count);
-    for (size_t i = 0; i < stores->group_count; i++) {
-        const struct group *group = &stores->groups[i];
-
-        tags_add(&text, group->incarnation, group->partition, group->tags, group->count);
+    if (stores->builder == NULL) {
+        begin_tags(stores);
+        status = store_walk(stores->store, tag_item, stores);
     }
-    tags_end(&text);
-    good = tree_write_file(path, buffer_bytes(&text), message) == STATUS_OK;
+    if (status != STATUS_OK) {
+        message_set(message, "the store can't be read (%s)", status_name(status));
+        return false;
+    }
+    tags_builder_print(stores->builder, &text);
+    status = tree_write_file(path, buffer_bytes(&text), message);
     buffer_release(&text);
-    return good;
+    return status == STATUS_OK;
 }
 
 void stores_close(struct stores *stores)
@@ -559,12 +531,8 @@ void stores_close(struct stores *stores)
     if (stores->scratch[0] != '\0')
         tree_remove(stores->scratch);
     store_files_release(&stores->files);
-    drop_groups(stores);
-    mem_free(stores->groups);
-    mem_free(stores->sections);
-    mem_free(stores->extras);
-    mem_free(stores->found);
-    mem_free(stores->expiring);
-    mem_free(stores->announced);
+    tags_builder_destroy(stores->builder);
+    keys_release(&stores->keys);
+    expiries_release(&stores->expiries);
     mem_free(stores);
 }

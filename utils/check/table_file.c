@@ -5,7 +5,7 @@
 #include <snappy-c.h>
 
 #include "base/buffer.h"
-#include "crc32c.h"
+#include "masked_crc.h"
 
 enum {
     FOOTER_SIZE = 48, TRAILER_SIZE = 5, INTERNAL_SIZE = 8, BLOCK_MAX = 1 << 30,
@@ -75,7 +75,7 @@ static const char *verify_block(struct checking *checking, const struct handle *
         return "a block is outside of the file";
     at = checking->data.data + handle->offset;
     checking->counts->blocks++;
-    if (crc32c_mask(crc32c(0, bytes_of(at, handle->size + 1))) != u32_at(at + handle->size + 1))
+    if (masked_crc(at, handle->size + 1) != u32_at(at + handle->size + 1))
         return "a block's checksum is wrong";
     *raw = bytes_of(at, handle->size);
     return NULL;

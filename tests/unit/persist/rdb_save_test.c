@@ -22,6 +22,7 @@
 #include "persist/rdb_format.h"
 #include "store/store.h"
 #include "tier/record.h"
+#include "tier/tags_rebuild.h"
 
 enum { PATH_SIZE = 256 };
 
@@ -34,7 +35,14 @@ struct bench {
     struct rdb_save_progress progress;
 };
 
-static void put(struct store_batch *batch, uint32_t incarnation, uint64_t hash, const char *key, int64_t expire_ms, uint8_t heat,
+/* Where put puts records: into LevelDB, as old versions did, or into the segments of `store`, with their places in `tags`. */
+struct target {
+    struct store *store;
+    struct store_batch *batch;
+    struct tags_builder *tags;      /* NULL: LevelDB */
+};
+
+static void put(const struct target *target, uint32_t incarnation, uint64_t hash, const char *key, int64_t expire_ms, uint8_t heat,
     uint16_t minutes, struct bytes payload)
 {
     struct buffer record = { 0 };
@@ -45,9 +53,15 @@ static void put(struct store_batch *batch, uint32_t incarnation, uint64_t hash, 
     if (expire_ms >= 0)
         buffer_append(&record, &expire_ms, 8);
     buffer_append_bytes(&record, payload);
-    store_batch_put(batch, incarnation, hash, bytes_of_string(key), buffer_bytes(&record));
+    if (target->tags == NULL) {
+        store_batch_put(target->batch, incarnation, hash, bytes_of_string(key), buffer_bytes(&record));
+    } else {
+        store_batch_index(target->batch, incarnation, hash, bytes_of_string(key));
+        tags_builder_add(target->tags, incarnation, hash, bytes_of_string(key), store_batch_append(target->store, target->batch, incarnation,
+            hash, 0, bytes_of_string(key), buffer_bytes(&record)));
+    }
     if (expire_ms >= 0)
-        store_batch_put_expiry(batch, expire_ms, incarnation, hash, bytes_of_string(key));
+        store_batch_put_expiry(target->batch, expire_ms, incarnation, hash, bytes_of_string(key));
     buffer_release(&record);
 }
 
@@ -78,43 +92,62 @@ static void write_dataset(const struct bench *bench, struct bytes functions)
     buffer_release(&text);
 }
 
-static void image_write(struct bench *bench, int many)
+static void write_tags(const struct bench *bench, struct tags_builder *builder)
+{
+    struct buffer text = { 0 };
+
+    tags_builder_print(builder, &text);
+    write_file(bench->image, "tags", buffer_bytes(&text));
+    tags_builder_destroy(builder);
+    buffer_release(&text);
+}
+
+static void image_write(struct bench *bench, int many, bool in_segments)
 {
     char dir[PATH_SIZE + 32], name[32];
     struct message message;
     struct store_options options = { .dir = dir };
-    struct store_batch *batch = store_batch_create();
-    struct store *store;
+    struct target target = { .batch = store_batch_create(), .tags = in_segments ? tags_builder_create(64) : NULL };
     uint16_t now = (uint16_t)(clock_wall_ms() / 60000);
 
     snprintf(dir, sizeof(dir), "%s/store", bench->image);
     assert_int_equal(mkdir(bench->image, 0755), 0);
-    assert_int_equal(store_open(&options, &store, &message), STATUS_OK);
-    put(batch, 7, 10, "text", -1, 77, now, BYTES("\0\5hello"));
-    put(batch, 7, 20, "number", 4102444800000, 30, (uint16_t)(now - 10), BYTES("\0\xc0\x2a"));
-    put(batch, 7, 30, "gone", 1000, 5, now, BYTES("\0\4gone"));
-    put(batch, 9, 15, "fields", -1, 5, now, BYTES("\4\1\1f\1v"));
-    put(batch, 8, 15, "of a database that was flushed", -1, 5, now, BYTES("\0\1x"));
+    assert_int_equal(store_open(&options, &target.store, &message), STATUS_OK);
+    put(&target, 7, 10, "text", -1, 77, now, BYTES("\0\5hello"));
+    put(&target, 7, 20, "number", 4102444800000, 30, (uint16_t)(now - 10), BYTES("\0\xc0\x2a"));
+    put(&target, 7, 30, "gone", 1000, 5, now, BYTES("\0\4gone"));
+    put(&target, 9, 15, "fields", -1, 5, now, BYTES("\4\1\1f\1v"));
+    put(&target, 8, 15, "of a database that was flushed", -1, 5, now, BYTES("\0\1x"));
     bench->keys = 4;
     for (int i = 0; i < many; i++, bench->keys++) {
         snprintf(name, sizeof(name), "many:%d", i);
-        put(batch, 9, 100 + (uint64_t)i, name, -1, 5, now, BYTES("\0\5value"));
+        put(&target, 9, 100 + (uint64_t)i, name, -1, 5, now, BYTES("\0\5value"));
     }
-    assert_int_equal(store_write(store, batch), STATUS_OK);
-    store_batch_destroy(batch);
-    store_close(store);
+    if (in_segments) {
+        (void)store_batch_append(target.store, target.batch, 7, 10, 0, BYTES("text"), BYTES("a dead record"));
+        segments_seal(store_segments(target.store));
+        write_tags(bench, target.tags);
+    }
+    assert_int_equal(store_write(target.store, target.batch), STATUS_OK);
+    store_batch_destroy(target.batch);
+    store_close(target.store);
     write_dataset(bench, (struct bytes){ NULL, 0 });
 }
 
-static void bench_init(struct bench *bench, int many)
+static void bench_init_with(struct bench *bench, int many, bool in_segments)
 {
     memset(bench, 0, sizeof(*bench));
     strcpy(bench->root, "/tmp/kelvin-save-XXXXXX");
     assert_non_null(mkdtemp(bench->root));
     snprintf(bench->image, sizeof(bench->image), "%s/image", bench->root);
     snprintf(bench->path, sizeof(bench->path), "%s/dump.rdb", bench->root);
-    image_write(bench, many);
+    image_write(bench, many, in_segments);
     bench->options = (struct rdb_save_options){ .image = bench->image, .path = bench->path };
+}
+
+static void bench_init(struct bench *bench, int many)
+{
+    bench_init_with(bench, many, false);
 }
 
 static void bench_release(struct bench *bench)
@@ -163,14 +196,14 @@ static void image_look(const struct bench *bench, struct buffer *out)
     free(names);
 }
 
-static void the_file_has_everything_in_the_image(void **state)
+static void save_and_compare(bool in_segments)
 {
     static const struct rdb_aux aux[] = { { BYTES("kelvin-id"), BYTES("0123456789abcdef") } };
     struct bench bench;
     struct buffer text = { 0 };
     uint64_t crc;
 
-    bench_init(&bench, 0);
+    bench_init_with(&bench, 0, in_segments);
     bench.options.aux = aux;
     bench.options.aux_count = 1;
     bench.options.used_memory = 12345;
@@ -178,13 +211,44 @@ static void the_file_has_everything_in_the_image(void **state)
     assert_string_equal(bench.message.text, "");
     file_read(bench.path, &text);
     assert_memory_equal(text.data, "REDIS0010\xfa\x09redis-ver\x05" "7.2.5\xfa\x0aredis-bits\xc0\x40", 36);
-    assert_true(has(&text, BYTES("\xfa\x08used-mem\xc1\x39\x30\xfa\x08" "aof-base\xc0\x00\xfa\x09kelvin-id\x10" "0123456789abcdef\xfe\x00")));
-    assert_true(has(&text, BYTES("\xfe\x00\x00\x04text\x05hello\xfc\x00\xd8\xc3\x2c\xbb\x03\x00\x00\x00\x06number\xc0\x2a\xfc\xe8\x03\0\0\0\0\0\0\x00"
-        "\x04gone\x04gone\xfe\x02\x04\x06" "fields\x01\x01" "f\x01v\xff")));
+    assert_true(has(&text, BYTES("\xfa\x08used-mem\xc1\x39\x30\xfa\x08" "aof-base\xc0\x00\xfa\x09kelvin-id\x10" "0123456789abcdef\xfe\x00\xfb")));
+    assert_true(has(&text, BYTES("\xfe\x00\xfb\x03\x00\x00\x04text\x05hello\xfc\x00\xd8\xc3\x2c\xbb\x03\x00\x00\x00\x06number\xc0\x2a\xfc\xe8\x03\0\0\0\0\0\0\x00"
+        "\x04gone\x04gone\xfe\x02\xfb\x01\x00\x04\x06" "fields\x01\x01" "f\x01v\xff")));
     memcpy(&crc, text.data + text.size - 8, 8);
     assert_true(crc == crc64(0, bytes_of(text.data, text.size - 8)));
     assert_int_equal(bench.progress.bytes, text.size);
     assert_int_equal(bench.progress.keys, 4);
+    buffer_release(&text);
+    bench_release(&bench);
+}
+
+static void the_file_has_everything_in_the_image(void **state)
+{
+    save_and_compare(false);
+}
+
+static void the_file_has_the_live_records_of_the_segments(void **state)
+{
+    save_and_compare(true);
+}
+
+/* Changes a byte of the value "hello" in the image's segment. */
+static void a_damaged_record_in_a_segment_is_an_error(void **state)
+{
+    struct bench bench;
+    struct buffer text = { 0 };
+    char name[PATH_SIZE + 64], *at;
+
+    bench_init_with(&bench, 0, true);
+    snprintf(name, sizeof(name), "%s/store/00000001.seg", bench.image);
+    file_read(name, &text);
+    at = memmem(text.data, text.size, "hello", 5);
+    assert_non_null(at);
+    *at = 'y';
+    write_file(bench.image, "store/00000001.seg", buffer_bytes(&text));
+    assert_int_equal(rdb_save(&bench.options, &bench.progress, &bench.message), STATUS_CORRUPT);
+    assert_non_null(strstr(bench.message.text, "Can't read the image's store: the record of the key 'text' can't be read: it is damaged"));
+    assert_int_equal(access(bench.path, F_OK), -1);
     buffer_release(&text);
     bench_release(&bench);
 }
@@ -304,6 +368,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(libraries_come_before_the_keys),
         cmocka_unit_test(the_file_has_everything_in_the_image),
+        cmocka_unit_test(the_file_has_the_live_records_of_the_segments),
+        cmocka_unit_test(a_damaged_record_in_a_segment_is_an_error),
         cmocka_unit_test(heat_is_saved_if_asked_for),
         cmocka_unit_test(the_image_is_not_changed),
         cmocka_unit_test(a_cancelled_save_leaves_the_old_file),

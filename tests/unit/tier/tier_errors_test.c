@@ -131,9 +131,17 @@ static void a_count_that_needs_an_unreadable_record_is_an_error(void **state)
 static void put_record(struct rig *rig, const char *key, struct bytes record)
 {
     struct store_batch *batch = store_batch_create();
-    uint64_t hash = hash_bytes(&rig->box.partitions->seed, bytes_of_string(key));
+    struct bytes name = bytes_of_string(key);
+    uint64_t hash, place;
+    struct keyspace *keyspace = tier_box_keyspace(&rig->box, 0, name, &hash);
 
     tier_box_hold_writer(&rig->box);
+    partition_lock(keyspace->partition);
+    assert_true(recordmap_find(keyspace->tier->map, hash, name, &place));
+    recordmap_move(keyspace->tier->map, hash, name, place, 0);
+    partition_unlock(keyspace->partition);
+    if (place != 0)
+        segments_dead(store_segments(rig->box.tier->store), place);
     store_batch_put(batch, rig->box.partitions->incarnations[0], hash, bytes_of_string(key), record);
     assert_int_equal(store_write(rig->box.tier->store, batch), STATUS_OK);
     tier_box_release_writer(&rig->box);
@@ -154,7 +162,8 @@ static void a_record_that_makes_no_sense_is_an_error_until_it_is_overwritten(voi
         put_record(rig, "k", records[i]);
         assert_string_equal(say(rig, "GET k"), UNREADABLE);
         assert_string_equal(say(rig, "EXISTS k"), UNREADABLE);
-        assert_string_equal(say(rig, "SCAN 0"), UNREADABLE);
+        if (records[i].size > 0)        /* else SCAN takes it for one in a segment, which it need not read */
+            assert_string_equal(say(rig, "SCAN 0"), UNREADABLE);
         assert_string_equal(say(rig, "SET k new"), "+OK\n");
         assert_string_equal(say(rig, "GET k"), "$3\nnew\n");
         assert_string_equal(say(rig, "DEL k"), ":1\n");

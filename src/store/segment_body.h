@@ -1,0 +1,62 @@
+/* The structs of segments; for store/segments.c and store/segment_read.c only. */
+#ifndef KELVIN_STORE_SEGMENT_BODY_H
+#define KELVIN_STORE_SEGMENT_BODY_H
+
+#include <stdatomic.h>
+
+#include "store/segments.h"
+
+enum {
+    SEGMENT_SIZE_MAX = SEGMENT_UNIT << PLACE_UNIT_BITS,     /* where the last record may begin */
+    PLACE_SLOT_SHIFT = PLACE_UNIT_BITS + SEGMENT_KIND_BITS + PLACE_CLASS_BITS,
+    SEGMENT_ALIGNMENT_MAX = 4096,
+    PENDING_KEPT_MAX = 4 << 20,         /* bytes of the tail's buffer that are kept */
+    SETTLE_MS = 1000,
+    SMALL_SHARE = 4, SMALL_MAX = 64,    /* a segment is small below this share of size_max; the number of these that may be */
+};
+
+enum segment_state { SEGMENT_TAIL, SEGMENT_SEALED, SEGMENT_SETTLED };
+
+/* The writer's, but for what is atomic or immutable. */
+struct segment {
+    struct segment *next, *previous;    /* ascending sequences */
+    uint64_t sequence;                  /* immutable */
+    uint32_t slot;                      /* immutable */
+    uint32_t alignment;                 /* of direct reads; set before direct_fd */
+    int fd;                             /* set before any place of it is in a map; -1: no file yet */
+    _Atomic int direct_fd;              /* -1: not direct, or not yet */
+    enum segment_state state;
+    uint64_t size, written;             /* bytes, with and without the pending ones */
+    struct buffer pending;
+    uint64_t weight, count;             /* of all its records */
+    _Atomic uint64_t live;              /* weight of the live ones */
+    _Atomic int pins;
+    int64_t sealed_ms;
+    bool is_suspect;                    /* a sync failed: what it has may be lost */
+    bool is_spared;
+};
+
+struct segments {
+    char *dir;                          /* immutable, as the next two */
+    const struct disk *disk;
+    uint64_t size_max;
+    _Atomic(struct segment *) *slots;   /* changed by the writer; read by any thread */
+    struct segment *first, *last, *tail, *retired;
+    uint32_t next_slot;
+    uint64_t next_sequence;
+    size_t pending;
+    size_t alignment;
+    bool without_direct;
+    uint64_t damaged_count;
+    _Atomic uint64_t count, bytes, total_weight, live_weight, written_bytes, reads;
+};
+
+/* The place of a record at `offset` that takes `size` bytes. */
+uint64_t segment_place(const struct segment *segment, uint64_t offset, unsigned kind, uint64_t size);
+
+static inline uint64_t place_offset(uint64_t place)
+{
+    return (place >> (PLACE_CLASS_BITS + SEGMENT_KIND_BITS) & ((1u << PLACE_UNIT_BITS) - 1)) * SEGMENT_UNIT;
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* The bytes of a segment (docs/formats/segment.md): a head, then records, each at a multiple of SEGMENT_UNIT, the last one the footer.
+ *
+ *   head   = "KSEG1\n\0\0" | sequence u64 | slot u32 | CRC-32C of the 20 bytes before it u32 | zeros
+ *   record = crc u32 | incarnation u32 | hash u64 | key size u32 | kind and value size u32 | [value size u64] | key | value | zeros
+ *   footer = a record of incarnation 0 without a key: weight u64 | count u64
+ *
+ * Little-endian. `crc` is the CRC-32C of what follows it, up to the end of the value. The kind has the upper 3 bits of its number; the second
+ * size is there if all lower bits are 1.
+ */
+#ifndef KELVIN_STORE_SEGMENT_RECORD_H
+#define KELVIN_STORE_SEGMENT_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/status.h"
+
+enum {
+    SEGMENT_UNIT = 16,
+    SEGMENT_HEAD_SIZE = 32,
+    SEGMENT_RECORD_HEAD = 24,       /* bytes before the key, without the second size */
+    SEGMENT_FOOTER_SIZE = 48,
+    SEGMENT_KIND_BITS = 3,
+};
+
+struct segment_record {
+    uint32_t incarnation;           /* 0: the footer */
+    unsigned kind;                  /* the caller's, of SEGMENT_KIND_BITS: the type of the value */
+    uint64_t hash;
+    struct bytes key, value;        /* in the bytes that were parsed */
+};
+
+/* Bytes that a record takes in a segment. */
+uint64_t segment_record_size(size_t key_size, size_t value_size);
+
+void segment_record_append(struct buffer *out, uint32_t incarnation, uint64_t hash, unsigned kind, struct bytes key, struct bytes value);
+
+/* A record at the beginning of `data`. `*size` is set to the bytes that it takes. STATUS_TRUNCATED: `data` ends before the record does;
+ * `*size` is the least number of bytes that are needed to know more. STATUS_CORRUPT: this is no record. */
+enum status segment_record_parse(struct bytes data, struct segment_record *record, uint64_t *size);
+
+void segment_head_append(struct buffer *out, uint64_t sequence, uint32_t slot);
+enum status segment_head_parse(struct bytes data, uint64_t *sequence, uint32_t *slot);
+
+void segment_footer_append(struct buffer *out, uint64_t weight, uint64_t count);
+/* Whether a record is a footer; then its numbers. */
+enum status segment_footer_parse(const struct segment_record *record, uint64_t *weight, uint64_t *count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

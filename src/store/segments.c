@@ -1,0 +1,608 @@
+#include "store/segments.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "store/segment_body.h"
+
+static const uint64_t slots_size = sizeof(_Atomic(struct segment *)) << PLACE_SLOT_BITS;
+
+/* --- places --- */
+
+static unsigned class_of(uint64_t size)
+{
+    unsigned class = 0;
+
+    while (class < SEGMENT_CLASS_HUGE && size > 128ull << class)
+        class++;
+    return class;
+}
+
+uint64_t place_make(uint32_t slot, uint64_t offset, unsigned kind, uint64_t size)
+{
+    uint64_t unit = (uint64_t)slot << PLACE_UNIT_BITS | offset / SEGMENT_UNIT;
+
+    return (unit << SEGMENT_KIND_BITS | kind) << PLACE_CLASS_BITS | class_of(size);
+}
+
+uint64_t segment_place(const struct segment *segment, uint64_t offset, unsigned kind, uint64_t size)
+{
+    return place_make(segment->slot, offset, kind, size);
+}
+
+static uint32_t slot_of(uint64_t place)
+{
+    return (uint32_t)(place >> PLACE_SLOT_SHIFT);
+}
+
+static struct segment *segment_at(const struct segments *segments, uint64_t place)
+{
+    uint32_t slot = slot_of(place);
+
+    return slot < 1u << PLACE_SLOT_BITS ? atomic_load_explicit(&segments->slots[slot], memory_order_acquire) : NULL;
+}
+
+/* --- the list --- */
+
+static void path_of(const struct segments *segments, const struct segment *segment, char path[4096])
+{
+    snprintf(path, 4096, "%s/%08llu.seg", segments->dir, (unsigned long long)segment->sequence);
+}
+
+static void list_append(struct segments *segments, struct segment *segment)
+{
+    segment->previous = segments->last;
+    if (segments->last != NULL)
+        segments->last->next = segment;
+    else
+        segments->first = segment;
+    segments->last = segment;
+    atomic_fetch_add(&segments->count, 1);
+    atomic_store_explicit(&segments->slots[segment->slot], segment, memory_order_release);
+}
+
+static void list_remove(struct segments *segments, struct segment *segment)
+{
+    *(segment->previous != NULL ? &segment->previous->next : &segments->first) = segment->next;
+    *(segment->next != NULL ? &segment->next->previous : &segments->last) = segment->previous;
+    atomic_fetch_sub(&segments->count, 1);
+}
+
+struct segment *segments_next(struct segments *segments, const struct segment *segment)
+{
+    return segment == NULL ? segments->first : segment->next;
+}
+
+static struct segment *segment_create(uint64_t sequence, uint32_t slot)
+{
+    struct segment *segment = mem_zalloc(sizeof(*segment));
+
+    segment->sequence = sequence;
+    segment->slot = slot;
+    segment->fd = -1;
+    atomic_init(&segment->direct_fd, -1);
+    return segment;
+}
+
+static void segment_destroy(struct segments *segments, struct segment *segment)
+{
+    if (segment->fd >= 0)
+        segments->disk->close(segments->disk->context, segment->fd);
+    if (segment->direct_fd >= 0)
+        segments->disk->close(segments->disk->context, segment->direct_fd);
+    buffer_release(&segment->pending);
+    mem_free(segment);
+}
+
+static uint32_t free_slot(struct segments *segments)
+{
+    for (uint32_t i = 0; i < 1u << PLACE_SLOT_BITS; i++) {
+        uint32_t slot = segments->next_slot;
+
+        segments->next_slot = (slot + 1) & ((1u << PLACE_SLOT_BITS) - 1);
+        if (segments->slots[slot] == NULL)
+            return slot;
+    }
+    CHECK(!"the slots of segments are used up");
+    return 0;
+}
+
+/* --- opening --- */
+
+bool segment_is_file(const char *path)
+{
+    size_t size = strlen(path);
+
+    return size > 4 && strcmp(path + size - 4, ".seg") == 0;
+}
+
+static int by_sequence(const void *a, const void *b)
+{
+    const struct segment *left = *(struct segment *const *)a, *right = *(struct segment *const *)b;
+
+    return left->sequence < right->sequence ? -1 : left->sequence > right->sequence;
+}
+
+/* The weight of all records, from the footer. Without one (the file is damaged) the file's size has to do. */
+static void read_footer(const struct segments *segments, struct segment *segment)
+{
+    char bytes[SEGMENT_FOOTER_SIZE];
+    struct segment_record record;
+    uint64_t size, count;
+
+    segment->weight = segment->size;
+    if (segment->size < SEGMENT_FOOTER_SIZE ||
+        file_pread_all(segments->disk, segment->fd, bytes, sizeof(bytes), segment->size - sizeof(bytes)) != sizeof(bytes))
+        return;
+    if (segment_record_parse(bytes_of(bytes, sizeof(bytes)), &record, &size) == STATUS_OK)
+        (void)segment_footer_parse(&record, &segment->weight, &count);
+}
+
+/* NULL: `status` says why. */
+static struct segment *open_file(const struct segments *segments, const char *name, enum status *status)
+{
+    char path[4096], head[SEGMENT_HEAD_SIZE];
+    uint64_t sequence = 0;
+    uint32_t slot = 0;
+    struct segment *segment;
+    struct stat info;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/%s", segments->dir, name);
+    fd = file_open(segments->disk, AT_FDCWD, path, O_RDONLY);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        *status = status_of_errno(errno);
+        if (fd >= 0)
+            segments->disk->close(segments->disk->context, fd);
+        return NULL;
+    }
+    *status = file_pread_all(segments->disk, fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) ?
+        segment_head_parse(bytes_of(head, sizeof(head)), &sequence, &slot) : STATUS_CORRUPT;
+    if (*status == STATUS_OK && (slot >= 1u << PLACE_SLOT_BITS || segments->slots[slot] != NULL))
+        *status = STATUS_CORRUPT;
+    if (*status != STATUS_OK) {
+        segments->disk->close(segments->disk->context, fd);
+        return NULL;
+    }
+    segment = segment_create(sequence, slot);
+    segment->fd = fd;
+    segment->size = segment->written = (uint64_t)info.st_size;
+    segment->state = SEGMENT_SEALED;
+    read_footer(segments, segment);
+    return segment;
+}
+
+/* A segment whose head is damaged is left out: its records are missing, and the reader of a place says so. */
+static enum status open_all(struct segments *segments, struct message *message)
+{
+    DIR *dir = opendir(segments->dir);
+    struct segment **found = NULL;
+    size_t count = 0;
+    struct dirent *entry;
+    enum status status = dir != NULL ? STATUS_OK : status_of_errno(errno);
+
+    while (dir != NULL && status == STATUS_OK && (entry = readdir(dir)) != NULL) {
+        struct segment *segment;
+
+        if (!segment_is_file(entry->d_name))
+            continue;
+        segment = open_file(segments, entry->d_name, &status);
+        if (segment == NULL && (status == STATUS_CORRUPT || status == STATUS_TRUNCATED)) {
+            segments->damaged_count++;
+            status = STATUS_OK;
+            continue;
+        }
+        if (segment == NULL)
+            break;
+        if (count % 64 == 0)
+            found = mem_realloc(found, (count + 64) * sizeof(*found));
+        found[count++] = segment;
+        segments->slots[segment->slot] = segment;
+    }
+    if (dir != NULL)
+        closedir(dir);
+    if (status != STATUS_OK && message != NULL)
+        message_set(message, "can't open the segments in '%.150s': %s", segments->dir, status_name(status));
+    if (count > 0)
+        qsort(found, count, sizeof(*found), by_sequence);
+    for (size_t i = 0; i < count; i++) {
+        list_append(segments, found[i]);
+        segments->bytes += found[i]->size;
+        segments->total_weight += found[i]->weight;
+        segments->next_sequence = found[i]->sequence + 1;
+    }
+    mem_free(found);
+    return status;
+}
+
+enum status segments_open(const struct segments_options *options, struct segments **segments, struct message *message)
+{
+    struct segments *opened = mem_zalloc(sizeof(*opened));
+    enum status status;
+
+    opened->dir = mem_string(bytes_of_string(options->dir));
+    opened->disk = options->disk;
+    opened->size_max = options->size_max != 0 ? options->size_max : SEGMENT_SIZE_MAX;
+    CHECK(opened->size_max <= SEGMENT_SIZE_MAX);
+    /* Address space: only pages that are used take memory. */
+    opened->slots = mmap(NULL, slots_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(opened->slots != MAP_FAILED);
+    opened->next_sequence = 1;
+    status = open_all(opened, message);
+    if (status != STATUS_OK) {
+        segments_close(opened);
+        opened = NULL;
+    }
+    *segments = opened;
+    return status;
+}
+
+void segments_close(struct segments *segments)
+{
+    if (segments == NULL)
+        return;
+    while (segments->first != NULL) {
+        struct segment *segment = segments->first;
+
+        CHECK(segment->pins == 0);
+        list_remove(segments, segment);
+        segment_destroy(segments, segment);
+    }
+    while (segments->retired != NULL) {
+        struct segment *segment = segments->retired;
+
+        segments->retired = segment->next;
+        segment_destroy(segments, segment);
+    }
+    munmap(segments->slots, slots_size);
+    mem_free(segments->dir);
+    mem_free(segments);
+}
+
+/* --- writing --- */
+
+static void seal(struct segments *segments, struct segment *segment)
+{
+    size_t before = segment->pending.size;
+
+    segment_footer_append(&segment->pending, segment->weight, segment->count);
+    segments->pending += segment->pending.size - before;
+    segment->size += segment->pending.size - before;
+    segment->state = SEGMENT_SEALED;
+    segment->sealed_ms = clock_mono_us() / 1000;
+    segments->tail = NULL;
+}
+
+void segments_seal(struct segments *segments)
+{
+    if (segments->tail != NULL)
+        seal(segments, segments->tail);
+}
+
+static struct segment *new_tail(struct segments *segments)
+{
+    struct segment *segment = segment_create(segments->next_sequence++, free_slot(segments));
+
+    segment->state = SEGMENT_TAIL;
+    segment_head_append(&segment->pending, segment->sequence, segment->slot);
+    segment->size = segment->pending.size;
+    segments->pending += segment->pending.size;
+    list_append(segments, segment);
+    segments->tail = segment;
+    return segment;
+}
+
+uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t hash, unsigned kind, struct bytes key, struct bytes value)
+{
+    uint64_t size = segment_record_size(key.size, value.size), place;
+    unsigned class = class_of(size);
+    struct segment *tail = segments->tail;
+
+    CHECK(incarnation != 0);
+    if (tail != NULL && (tail->size >= segments->size_max || class == SEGMENT_CLASS_HUGE))
+        seal(segments, tail);
+    tail = segments->tail != NULL ? segments->tail : new_tail(segments);
+    place = segment_place(tail, tail->size, kind, size);
+    segment_record_append(&tail->pending, incarnation, hash, kind, key, value);
+    segments->pending += size;
+    tail->size += size;
+    tail->count++;
+    tail->weight += place_weight(place);
+    segments->total_weight += place_weight(place);
+    atomic_fetch_add_explicit(&tail->live, place_weight(place), memory_order_relaxed);
+    atomic_fetch_add_explicit(&segments->live_weight, place_weight(place), memory_order_relaxed);
+    if (class == SEGMENT_CLASS_HUGE)
+        seal(segments, tail);
+    return place;
+}
+
+void segments_take_back(struct segments *segments, uint64_t place)
+{
+    struct segment *segment = segment_at(segments, place);
+    uint64_t offset = place_offset(place);
+
+    segments_dead(segments, place);
+    if (segment->state != SEGMENT_TAIL || offset < segment->written)
+        return;                     /* it is written as garbage */
+    segments->pending -= segment->size - offset;
+    segment->pending.size -= segment->size - offset;
+    segment->size = offset;
+    segment->count--;
+    segment->weight -= place_weight(place);
+    segments->total_weight -= place_weight(place);
+}
+
+size_t segments_pending(const struct segments *segments)
+{
+    return segments->pending;
+}
+
+static enum status create_file(struct segments *segments, struct segment *segment)
+{
+    char path[4096];
+
+    if (segment->fd >= 0)
+        return STATUS_OK;
+    path_of(segments, segment, path);
+    /* A file of this name is what an earlier attempt left. */
+    (void)segments->disk->unlink(segments->disk->context, AT_FDCWD, path);
+    segment->fd = file_open(segments->disk, AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL);
+    return segment->fd >= 0 ? STATUS_OK : status_of_errno(errno);
+}
+
+static enum status write_segment(struct segments *segments, struct segment *segment)
+{
+    struct bytes data = buffer_bytes(&segment->pending);
+    enum status status = create_file(segments, segment);
+
+    /* After a failed write the file may have a part of it, which is written over. */
+    if (status == STATUS_OK && lseek(segment->fd, (off_t)segment->written, SEEK_SET) < 0)
+        status = status_of_errno(errno);
+    if (status == STATUS_OK)
+        status = file_write_all(segments->disk, segment->fd, data);
+    if (status != STATUS_OK)
+        return status;
+    /* The disk begins now, so that little is left when the segment is synced. A hint: errors show at the sync. */
+    (void)sync_file_range(segment->fd, (off64_t)segment->written, (off64_t)data.size, SYNC_FILE_RANGE_WRITE);
+    segment->written += data.size;
+    segments->pending -= data.size;
+    segments->bytes += data.size;
+    segments->written_bytes += data.size;
+    segment->pending.size = 0;
+    if (segment->state == SEGMENT_TAIL)
+        buffer_shrink(&segment->pending, PENDING_KEPT_MAX);
+    else
+        buffer_release(&segment->pending);
+    return STATUS_OK;
+}
+
+enum status segments_write(struct segments *segments)
+{
+    enum status status = STATUS_OK;
+
+    /* What is pending is at the end of the list. */
+    if (segments->pending == 0)
+        return STATUS_OK;
+    for (struct segment *segment = segments->last; segment != NULL && segments->pending > 0 && status == STATUS_OK; segment = segment->previous) {
+        if (segment->pending.size > 0)
+            status = write_segment(segments, segment);
+    }
+    return status;
+}
+
+/* --- syncing --- */
+
+/* Reads with O_DIRECT need an alignment that depends on the device: tried with the head. */
+static bool can_read(const struct segments *segments, int fd, size_t alignment)
+{
+    char *data = mem_alloc_aligned(SEGMENT_ALIGNMENT_MAX, alignment);
+    ssize_t size = segments->disk->pread(segments->disk->context, fd, data, alignment, 0);
+
+    mem_free(data);
+    return size > 0;
+}
+
+static void open_direct(struct segments *segments, struct segment *segment)
+{
+    char path[4096];
+    int fd;
+
+    if (segments->without_direct)
+        return;
+    path_of(segments, segment, path);
+    fd = file_open(segments->disk, AT_FDCWD, path, O_RDONLY | O_DIRECT);
+    if (fd >= 0 && segments->alignment == 0)
+        segments->alignment = can_read(segments, fd, 512) ? 512 : can_read(segments, fd, SEGMENT_ALIGNMENT_MAX) ? SEGMENT_ALIGNMENT_MAX : 0;
+    if (fd >= 0 && segments->alignment == 0) {
+        segments->disk->close(segments->disk->context, fd);
+        fd = -1;
+    }
+    if (fd < 0 && errno == EINVAL)
+        segments->without_direct = true;        /* the file system can't */
+    segment->alignment = (uint32_t)segments->alignment;
+    atomic_store_explicit(&segment->direct_fd, fd, memory_order_release);
+}
+
+static enum status sync_segment(struct segments *segments, struct segment *segment)
+{
+    if (segments->disk->fdatasync(segments->disk->context, segment->fd) != 0) {
+        /* The kernel may have dropped the pages: a second sync that succeeds would prove nothing. */
+        segment->is_suspect = true;
+        return status_of_errno(errno);
+    }
+    if (segment->is_suspect)
+        return STATUS_IO;
+    segment->state = SEGMENT_SETTLED;
+    open_direct(segments, segment);
+    return STATUS_OK;
+}
+
+static bool must_sync(const struct segment *segment)
+{
+    return segment->state == SEGMENT_SEALED && segment->pending.size == 0;
+}
+
+enum status segments_sync(struct segments *segments)
+{
+    enum status status = segments_write(segments);
+
+    for (struct segment *segment = segments->first; segment != NULL && status == STATUS_OK; segment = segment->next) {
+        if (must_sync(segment))
+            status = sync_segment(segments, segment);
+    }
+    return status;
+}
+
+enum status segments_settle(struct segments *segments)
+{
+    int64_t now_ms = clock_mono_us() / 1000;
+
+    for (struct segment *segment = segments->last; segment != NULL && segment->state != SEGMENT_SETTLED; segment = segment->previous) {
+        if (must_sync(segment) && !segment->is_suspect && now_ms - segment->sealed_ms >= SETTLE_MS)
+            return sync_segment(segments, segment);
+    }
+    return STATUS_OK;
+}
+
+/* --- live records --- */
+
+bool segments_alive(struct segments *segments, uint64_t place)
+{
+    struct segment *segment = segment_at(segments, place);
+
+    if (segment == NULL)
+        return false;
+    atomic_fetch_add_explicit(&segment->live, place_weight(place), memory_order_relaxed);
+    atomic_fetch_add_explicit(&segments->live_weight, place_weight(place), memory_order_relaxed);
+    return true;
+}
+
+void segments_dead(struct segments *segments, uint64_t place)
+{
+    struct segment *segment = segment_at(segments, place);
+
+    if (segment == NULL)
+        return;                     /* of a segment that was damaged when it was opened */
+    atomic_fetch_sub_explicit(&segment->live, place_weight(place), memory_order_relaxed);
+    atomic_fetch_sub_explicit(&segments->live_weight, place_weight(place), memory_order_relaxed);
+}
+
+uint64_t segments_live_weight(const struct segments *segments)
+{
+    return segments->live_weight;
+}
+
+void segments_measure(const struct segments *segments, struct segments_stats *stats)
+{
+    uint64_t weight = segments->total_weight;
+
+    *stats = (struct segments_stats){
+        .count = segments->count,
+        .bytes = segments->bytes,
+        .written_bytes = segments->written_bytes,
+        .reads = segments->reads,
+    };
+    if (weight > 0)
+        stats->live_bytes = (uint64_t)((double)segments->bytes * (double)segments->live_weight / (double)weight);
+}
+
+/* --- garbage collection --- */
+
+bool segment_is_dead(const struct segment *segment)
+{
+    return atomic_load_explicit(&segment->live, memory_order_relaxed) == 0;
+}
+
+void segment_spare(struct segment *segment)
+{
+    segment->is_spared = true;
+}
+
+static bool is_small(const struct segments *segments, const struct segment *segment)
+{
+    return segment->size < segments->size_max / SMALL_SHARE;
+}
+
+struct segment *segments_victim(struct segments *segments, unsigned target_percent)
+{
+    bool is_due = segments->live_weight < segments->total_weight / 100 * target_percent;
+    struct segment *best = NULL;
+    uint64_t small_count = 0, best_share = UINT64_MAX;
+
+    for (struct segment *segment = segments->first; segment != NULL; segment = segment->next)
+        small_count += segment->state != SEGMENT_TAIL && is_small(segments, segment);
+    for (struct segment *segment = segments->first; segment != NULL; segment = segment->next) {
+        uint64_t share = segment->weight > 0 ? segment->live * 100 / segment->weight : 0;
+
+        if (segment->state == SEGMENT_TAIL || segment->pending.size > 0 || segment->is_spared)
+            continue;
+        if (segment->is_suspect)
+            return segment;         /* its records are written again, or nothing is ever synced */
+        if (small_count > SMALL_MAX + segments->count / 4 ? !is_small(segments, segment) : !is_due || share >= 100)
+            continue;
+        if (share < best_share) {
+            best_share = share;
+            best = segment;
+        }
+    }
+    return best;
+}
+
+enum status segments_retire(struct segments *segments, struct segment *segment)
+{
+    char path[4096];
+
+    CHECK(segment->state != SEGMENT_TAIL && segment->pending.size == 0);
+    path_of(segments, segment, path);
+    if (segments->disk->unlink(segments->disk->context, AT_FDCWD, path) != 0 && errno != ENOENT)
+        return status_of_errno(errno);
+    list_remove(segments, segment);
+    segments->bytes -= segment->size;
+    segments->total_weight -= segment->weight;
+    segment->next = segments->retired;
+    segments->retired = segment;
+    return STATUS_OK;
+}
+
+static void free_retired(struct segments *segments)
+{
+    struct segment **link = &segments->retired;
+
+    while (*link != NULL) {
+        struct segment *segment = *link;
+
+        if (atomic_load_explicit(&segment->pins, memory_order_acquire) > 0) {
+            link = &segment->next;
+            continue;
+        }
+        *link = segment->next;
+        atomic_store_explicit(&segments->slots[segment->slot], NULL, memory_order_release);
+        segment_destroy(segments, segment);
+    }
+}
+
+enum status segments_tidy(struct segments *segments)
+{
+    enum status status = STATUS_OK;
+    struct segment *next;
+
+    for (struct segment *segment = segments->first; segment != NULL && status == STATUS_OK; segment = next) {
+        next = segment->next;
+        if (segment->state != SEGMENT_TAIL && segment->pending.size == 0 && segment_is_dead(segment))
+            status = segments_retire(segments, segment);
+    }
+    free_retired(segments);
+    return status;
+}

@@ -1,0 +1,201 @@
+/* Segments: the records of cold keys, in files of about 64 MiB that are only appended to (a log-structured value store). The place
+ * of each record is in the record map (tier/recordmap.h); the order of keys is LevelDB's.
+ *
+ *   place = slot 18 bits | unit 22 bits | kind 3 bits | class 4 bits          (0: not in a segment)
+ *   slot: which segment; reused after the segment was removed. unit: where the record begins, in units of SEGMENT_UNIT bytes.
+ *   kind: as in the record.
+ *   class: the record takes at most 128 << class bytes in the segment; with SEGMENT_CLASS_HUGE it may be of any size.
+ *
+ * Life of a segment: the tail is written; it is sealed when it has `size_max` bytes, for an image, and around a huge record; settled when
+ * its bytes are on the disk; collected when few of its records are live (tier/collect.h); retired when none is; freed when its last
+ * reader is done.
+ *
+ * Threads: functions without another note are called by the writer only. A place may be pinned under the lock of the partition whose map
+ * has it: as long as a map has a place, its segment is not retired.
+ *
+ * Errors: a failed write stays pending and is tried again by the next segments_write; places do not change. A segment that could not be
+ * synced is not settled until its bytes were written again (segments_sync).
+ */
+#ifndef KELVIN_STORE_SEGMENTS_H
+#define KELVIN_STORE_SEGMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/disk.h"
+#include "base/message.h"
+#include "base/status.h"
+#include "store/segment_record.h"
+
+enum {
+    PLACE_CLASS_BITS = 4,
+    PLACE_UNIT_BITS = 22,
+    PLACE_SLOT_BITS = 18,
+    SEGMENT_CLASS_HUGE = 15,
+};
+
+struct segments;
+struct segment;
+
+static inline unsigned place_kind(uint64_t place)
+{
+    return (unsigned)(place >> PLACE_CLASS_BITS) & ((1u << SEGMENT_KIND_BITS) - 1);
+}
+
+/* Bytes from the place on that have the whole record, unless it is huge. */
+static inline uint64_t place_size(uint64_t place)
+{
+    return 128ull << (place & ((1u << PLACE_CLASS_BITS) - 1));
+}
+
+static inline uint32_t place_slot(uint64_t place)
+{
+    return (uint32_t)(place >> (PLACE_UNIT_BITS + SEGMENT_KIND_BITS + PLACE_CLASS_BITS));
+}
+
+static inline uint32_t place_unit(uint64_t place)
+{
+    return (uint32_t)(place >> (SEGMENT_KIND_BITS + PLACE_CLASS_BITS)) & ((1u << PLACE_UNIT_BITS) - 1);
+}
+
+/* The place of a record that takes `size` bytes from `offset` on. */
+uint64_t place_make(uint32_t slot, uint64_t offset, unsigned kind, uint64_t size);
+
+struct segments_options {
+    const char *dir;                /* exists; segments in it are opened, sealed and without live records */
+    const struct disk *disk;
+    uint64_t size_max;              /* bytes from which on a segment is sealed, at most 64 MiB; 0: 64 MiB */
+};
+
+enum status segments_open(const struct segments_options *options, struct segments **segments, struct message *message);
+void segments_close(struct segments *segments);             /* nothing is pinned. NULL is fine */
+
+/* --- writing --- */
+
+/* Adds a record to what the next segments_write writes. Returns its place, which is live. */
+uint64_t segments_put(struct segments *segments, uint32_t incarnation, uint64_t hash, unsigned kind, struct bytes key, struct bytes value);
+/* Takes back the record that was put last, and not written yet. */
+void segments_take_back(struct segments *segments, uint64_t place);
+/* Bytes that are put and not written. */
+size_t segments_pending(const struct segments *segments);
+enum status segments_write(struct segments *segments);
+/* Seals the tail, so that all segments are files that do not change any more after the next segments_write. */
+void segments_seal(struct segments *segments);
+/* Writes what is pending and syncs all sealed segments. */
+enum status segments_sync(struct segments *segments);
+/* Syncs a sealed segment that was sealed a second ago or longer, so that later reads of it may be direct. Called now and then. */
+enum status segments_settle(struct segments *segments);
+
+/* --- reading: any thread --- */
+
+/* Memory for direct reads, aligned; kept by a thread between reads. All zero: none. */
+struct segment_buffer {
+    char *data;
+    size_t capacity;
+};
+void segment_buffer_release(struct segment_buffer *buffer);
+/* At least `size` bytes at an aligned address; old contents are lost. */
+char *segment_buffer_grow(struct segment_buffer *buffer, size_t size);
+
+/* Under the lock of the partition whose map has the place, or by the writer. The segment stays readable until it is unpinned. */
+struct segment *segments_pin(struct segments *segments, uint64_t place);
+void segments_unpin(struct segment *segment);
+
+/* What to read for a place: `size` bytes from `offset` on; the record begins `skip` bytes later. For a huge record these are
+ * the first bytes only. */
+struct segment_span {
+    int fd;
+    uint64_t offset;
+    uint32_t size, skip;
+    bool is_direct;             /* the file is open with O_DIRECT: address, offset and size have to be aligned to 4096 or 512 bytes; they are */
+};
+enum segment_access { SEGMENT_BUFFERED, SEGMENT_DIRECT };       /* direct where it is possible: the segment is settled, the file system can */
+void segment_span_of(const struct segment *segment, uint64_t place, enum segment_access access, struct segment_span *span);
+/* A read through the page cache that does not wait: the bytes that were there, or -1 with EAGAIN. Not for a direct span. With a disk for tests
+ * nothing is cached. */
+ssize_t segment_read_cached(const struct segments *segments, const struct segment_span *span, char *data);
+/* The record's value in what was read for a span. STATUS_NOT_FOUND: the record is another key's. STATUS_TRUNCATED: it is longer, and takes
+ * `*size` bytes from its beginning on. */
+enum status segment_value(struct bytes read, uint32_t skip, uint32_t incarnation, uint64_t hash, struct bytes key, struct bytes *value,
+    uint64_t *size);
+/* Reads the value at a place, with as many reads as it takes; appended to `value`. Returns as segment_value, or the read's error.
+ * `was_cached`: whether a read through the cache was a hit; NULL: the caller does not want to know. */
+enum status segments_read(struct segments *segments, struct segment *segment, uint64_t place, enum segment_access access,
+    uint32_t incarnation, uint64_t hash, struct bytes key, struct segment_buffer *scratch, struct buffer *value, bool *was_cached);
+
+/* --- live records: any thread --- */
+
+/* What a record counts as: about its bytes. */
+static inline uint64_t place_weight(uint64_t place)
+{
+    return 96ull << (place & ((1u << PLACE_CLASS_BITS) - 1));
+}
+/* The sum over all live records. */
+uint64_t segments_live_weight(const struct segments *segments);
+
+/* A map has the place: only for places that were in a map at the last image. False: there is no such segment. */
+bool segments_alive(struct segments *segments, uint64_t place);
+/* No map has the place any more. */
+void segments_dead(struct segments *segments, uint64_t place);
+
+struct segments_stats {
+    uint64_t count, bytes;              /* of files, pending bytes not counted */
+    uint64_t live_bytes;                /* estimated by classes */
+    uint64_t written_bytes;             /* since the store was opened */
+    uint64_t reads;                     /* by segments_read, begun since the store was opened */
+};
+void segments_measure(const struct segments *segments, struct segments_stats *stats);         /* any thread */
+
+/* --- garbage collection --- */
+
+/* The sealed segment with the smallest share of live bytes, if all segments together have less than `target_percent`, or there are many
+ * small ones; NULL: nothing has to be collected. */
+struct segment *segments_victim(struct segments *segments, unsigned target_percent);
+bool segment_is_dead(const struct segment *segment);       /* no live records */
+/* Not collected again: a record of it can't be read. */
+void segment_spare(struct segment *segment);
+/* Removes the file. No map has a place in it. */
+enum status segments_retire(struct segments *segments, struct segment *segment);
+/* Retires all sealed segments without live records. Frees those that were retired and have no readers. */
+enum status segments_tidy(struct segments *segments);
+
+/* Every record of a segment in order, the footer not among them. */
+struct segment_walk {
+    struct segment *segment;
+    const struct disk *disk;
+    struct buffer bytes;                /* of the file, from `at` on */
+    uint64_t at;
+    size_t used;                        /* bytes of `bytes` that were walked over */
+    bool is_at_end;
+};
+void segment_walk_begin(struct segments *segments, struct segment *segment, struct segment_walk *walk);
+void segment_walk_end(struct segment_walk *walk);
+/* STATUS_NOT_FOUND: the end. STATUS_CORRUPT: some bytes are no record; the walk goes on after them. The record is valid until the next call. */
+enum status segment_walk_next(struct segment_walk *walk, uint64_t *place, struct segment_record *record);
+/* The next record is the one at `unit`, which is not before what was read so far. What is skipped is not read. */
+void segment_walk_seek(struct segment_walk *walk, uint32_t unit);
+/* The segments in the order in which they were written: the one after `segment`; NULL: the first, and after the last. */
+struct segment *segments_next(struct segments *segments, const struct segment *segment);
+
+/* --- files --- */
+
+uint32_t segment_slot(const struct segment *segment);
+uint64_t segment_sequence(const struct segment *segment);           /* names the file */
+uint64_t segment_size(const struct segment *segment);               /* bytes; by the writer */
+uint64_t segments_damaged_count(const struct segments *segments);   /* files that were left out when it was opened: their heads are damaged */
+
+/* Whether a file, given by its name or path, is a segment. It never changes once it is sealed. */
+bool segment_is_file(const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,328 @@
+#include "tier/collect.h"
+
+#include <stdatomic.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/mutex.h"
+#include "tier/tier_private.h"
+
+enum {
+    STEP_SIZE = 512 << 10,          /* bytes that are moved in a step, and */
+    STEP_US = 3000,                 /* how long it looks for them */
+    PLACES_A_STEP = 200000,         /* of a flushed keyspace */
+    LOOK_EVERY_MS = 50,             /* for segments to collect, settle or remove */
+};
+
+/* A record that was written again. */
+struct moved {
+    struct partition *partition;
+    uint32_t incarnation;
+    uint64_t hash;
+    uint64_t from, to;
+    size_t key_at, key_size;        /* in `text` */
+};
+
+struct dropped {
+    struct dropped *next;
+    struct recordmap *map;
+    struct recordmap_walk walk;
+    bool is_begun;
+};
+
+struct collect {
+    struct segment *victim;         /* NULL: none */
+    struct segment_walk walk;
+    bool is_damaged;                /* a record of the victim can't be read */
+    struct moved *moved;
+    size_t count, capacity;
+    struct buffer text;
+    int64_t look_at_ms;
+    _Atomic bool is_counted;        /* it is known what is live; before, everything is kept */
+
+    struct mutex lock;              /* leaf */
+    struct dropped *dropped;        /* lock */
+    struct dropped *dropping;
+};
+
+struct collect *collect_create(struct segments *segments)
+{
+    struct collect *collect = mem_zalloc(sizeof(*collect));
+
+    collect->is_counted = segments_next(segments, NULL) == NULL;
+    mutex_init(&collect->lock);
+    return collect;
+}
+
+/* --- flushed keyspaces --- */
+
+void collect_drop_map(struct tier *tier, struct recordmap *map)
+{
+    struct collect *collect = tier->collect;
+    struct dropped *dropped;
+
+    if (recordmap_count(map) == 0) {
+        recordmap_destroy(map);
+        return;
+    }
+    dropped = mem_zalloc(sizeof(*dropped));
+    dropped->map = map;
+    mutex_lock(&collect->lock);
+    dropped->next = collect->dropped;
+    collect->dropped = dropped;
+    mutex_unlock(&collect->lock);
+}
+
+bool collect_is_idle(struct tier *tier)
+{
+    struct collect *collect = tier->collect;
+    bool is_idle;
+
+    mutex_lock(&collect->lock);
+    is_idle = collect->dropped == NULL && collect->dropping == NULL && collect->count == 0;
+    mutex_unlock(&collect->lock);
+    return is_idle;
+}
+
+static struct dropped *take_dropped(struct collect *collect)
+{
+    struct dropped *dropped;
+
+    mutex_lock(&collect->lock);
+    dropped = collect->dropped;
+    if (dropped != NULL)
+        collect->dropped = dropped->next;
+    mutex_unlock(&collect->lock);
+    return dropped;
+}
+
+static void free_dropped(struct dropped *dropped)
+{
+    recordmap_destroy(dropped->map);
+    mem_free(dropped);
+}
+
+/* Returns whether there is more. */
+static bool bury_dropped(struct tier *tier)
+{
+    struct collect *collect = tier->collect;
+    struct recordmap_record record;
+
+    for (int i = 0; i < PLACES_A_STEP; i++) {
+        struct dropped *dropped = collect->dropping;
+
+        if (dropped == NULL) {
+            dropped = collect->dropping = take_dropped(collect);
+            if (dropped == NULL)
+                return false;
+            recordmap_walk_begin(&dropped->walk, dropped->map, 0);
+        }
+        if (!recordmap_walk_next(&dropped->walk, &record)) {
+            free_dropped(dropped);
+            collect->dropping = NULL;
+            continue;
+        }
+        if (record.place != 0)
+            segments_dead(store_segments(tier->store), record.place);
+    }
+    return true;
+}
+
+/* --- what is live at the start --- */
+
+static bool count_map(struct segments *segments, const struct recordmap *map)
+{
+    struct recordmap_walk walk;
+    struct recordmap_record record;
+    bool are_there = true;
+
+    recordmap_walk_begin(&walk, map, 0);
+    while (recordmap_walk_next(&walk, &record)) {
+        if (record.place != 0 && !segments_alive(segments, record.place))
+            are_there = false;
+    }
+    return are_there;
+}
+
+bool collect_count_live(struct tier *tier)
+{
+    bool are_there = true;
+
+    for (uint32_t i = 0; i < tier->partitions->count; i++) {
+        struct partition *partition = &tier->partitions->partitions[i];
+
+        partition_lock(partition);
+        for (int db = 0; db < tier->partitions->db_count; db++) {
+            if (partition->keyspaces[db] != NULL)
+                are_there = count_map(store_segments(tier->store), partition->keyspaces[db]->tier->map) && are_there;
+        }
+        partition_unlock(partition);
+    }
+    tier->collect->is_counted = true;
+    return are_there;
+}
+
+/* --- moving --- */
+
+static bool is_live(struct tier *tier, const struct segment_record *record, uint64_t place, struct partition *partition)
+{
+    struct keyspace *keyspace;
+    bool is_live = false;
+
+    partition_lock(partition);
+    keyspace = tier_keyspace_of(partition, record->incarnation);
+    if (keyspace != NULL && keyspace->tier != NULL)
+        is_live = recordmap_has_place(keyspace->tier->map, record->hash, place);
+    partition_unlock(partition);
+    return is_live;
+}
+
+static void move_record(struct tier *tier, const struct segment_record *record, uint64_t place)
+{
+    struct collect *collect = tier->collect;
+    struct partition *partition = &tier->partitions->partitions[partition_index(tier->partitions, record->hash)];
+
+    if (!is_live(tier, record, place, partition))
+        return;
+    if (collect->count == collect->capacity) {
+        collect->capacity = collect->capacity * 2 + 256;
+        collect->moved = mem_realloc(collect->moved, collect->capacity * sizeof(struct moved));
+    }
+    collect->moved[collect->count++] = (struct moved){
+        .partition = partition,
+        .incarnation = record->incarnation,
+        .hash = record->hash,
+        .from = place,
+        .to = segments_put(store_segments(tier->store), record->incarnation, record->hash, record->kind, record->key, record->value),
+        .key_at = collect->text.size,
+        .key_size = record->key.size,
+    };
+    buffer_append_bytes(&collect->text, record->key);
+    statistics_add(&tier->statistics.collected_bytes, segment_record_size(record->key.size, record->value.size));
+}
+
+/* The records are at their new places. What was overwritten or deleted meanwhile is dead there, too. */
+static void finish_moved(struct tier *tier)
+{
+    struct collect *collect = tier->collect;
+    struct segments *segments = store_segments(tier->store);
+
+    for (size_t i = 0; i < collect->count; i++) {
+        struct moved *moved = &collect->moved[i];
+        struct bytes key = bytes_of(collect->text.data + moved->key_at, moved->key_size);
+        struct keyspace *keyspace;
+        bool is_live = false;
+
+        partition_lock(moved->partition);
+        keyspace = tier_keyspace_of(moved->partition, moved->incarnation);
+        if (keyspace != NULL && keyspace->tier != NULL)
+            is_live = recordmap_has_place(keyspace->tier->map, moved->hash, moved->from);
+        if (is_live)
+            recordmap_move(keyspace->tier->map, moved->hash, key, moved->from, moved->to);
+        partition_unlock(moved->partition);
+        segments_dead(segments, is_live ? moved->from : moved->to);
+    }
+    collect->count = 0;
+    collect->text.size = 0;
+    buffer_shrink(&collect->text, 1 << 20);
+}
+
+static void end_victim(struct tier *tier)
+{
+    struct collect *collect = tier->collect;
+
+    segment_walk_end(&collect->walk);
+    if (collect->is_damaged || !segment_is_dead(collect->victim))
+        segment_spare(collect->victim);
+    collect->victim = NULL;
+    collect->is_damaged = false;
+}
+
+/* Some records of the victim. Returns whether there are more. */
+static bool move_some(struct tier *tier, enum status *status)
+{
+    struct collect *collect = tier->collect;
+    struct segments *segments = store_segments(tier->store);
+    int64_t until_us = clock_mono_us() + STEP_US;
+    enum status found = STATUS_OK;
+
+    while (found != STATUS_NOT_FOUND && segments_pending(segments) < STEP_SIZE && clock_mono_us() < until_us) {
+        struct segment_record record;
+        uint64_t place;
+
+        found = segment_walk_next(&collect->walk, &place, &record);
+        if (found == STATUS_OK)
+            move_record(tier, &record, place);
+        else if (found == STATUS_CORRUPT)
+            collect->is_damaged = true;
+        else if (found != STATUS_NOT_FOUND)
+            break;                  /* it can't be read now */
+    }
+    *status = segments_write(segments);
+    if (*status != STATUS_OK)
+        return true;                /* what is moved is finished by the next step */
+    finish_moved(tier);
+    if (found != STATUS_OK && found != STATUS_CORRUPT && found != STATUS_NOT_FOUND) {
+        tier_note_error(tier, "a segment can't be read", found);
+        collect->is_damaged = true;
+        found = STATUS_NOT_FOUND;
+    }
+    if (found == STATUS_NOT_FOUND)
+        end_victim(tier);
+    return true;
+}
+
+static bool is_too_early(struct collect *collect)
+{
+    int64_t now_ms = clock_mono_us() / 1000;
+
+    if (now_ms < collect->look_at_ms)
+        return true;
+    collect->look_at_ms = now_ms + LOOK_EVERY_MS;
+    return false;
+}
+
+bool collect_step(struct tier *tier, enum status *status)
+{
+    struct collect *collect = tier->collect;
+    struct segments *segments = store_segments(tier->store);
+
+    *status = STATUS_OK;
+    if (collect->count > 0) {       /* what an earlier step could not write */
+        *status = segments_write(segments);
+        if (*status != STATUS_OK)
+            return false;
+        finish_moved(tier);
+    }
+    if (bury_dropped(tier))
+        return true;
+    if (collect->victim != NULL)
+        return move_some(tier, status);
+    if (!collect->is_counted || is_too_early(collect))
+        return false;
+    *status = segments_tidy(segments);
+    if (*status == STATUS_OK && segments_settle(segments) != STATUS_OK)
+        tier_note_error(tier, "a segment can't be synced", STATUS_IO);
+    collect->victim = segments_victim(segments, (unsigned)tier->settings.space_target);
+    if (collect->victim == NULL)
+        return false;
+    segment_walk_begin(segments, collect->victim, &collect->walk);
+    return true;
+}
+
+void collect_destroy(struct tier *tier)
+{
+    struct collect *collect = tier->collect;
+
+    if (collect->victim != NULL)
+        segment_walk_end(&collect->walk);
+    if (collect->dropping != NULL)
+        free_dropped(collect->dropping);
+    while (collect->dropped != NULL)
+        free_dropped(take_dropped(collect));
+    buffer_release(&collect->text);
+    mutex_release(&collect->lock);
+    mem_free(collect->moved);
+    mem_free(collect);
+}

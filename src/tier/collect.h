@@ -1,0 +1,39 @@
+/* Collect: garbage collection of segments (store/segments.h). The records of a segment that are live, by the record map, are written again at
+ * the tail; then the segment is removed. One segment at a time, in small steps between the writer's other work.
+ *
+ * The segment with the smallest live share is next (greedy cleaning; Rosenblum and Ousterhout, The Design and Implementation of a
+ * Log-Structured File System, 1992), whenever less than tier-space-target of all bytes is live.
+ *
+ * A record that can't be read stays where it is, with its whole segment: other records of it are not lost with it.
+ *
+ * Owner: the writer. The batch is empty when a step is made.
+ */
+#ifndef KELVIN_TIER_COLLECT_H
+#define KELVIN_TIER_COLLECT_H
+
+#include <stdbool.h>
+
+#include "base/status.h"
+
+struct collect;
+struct recordmap;
+struct segments;
+struct tier;
+
+/* For the segments of a store that was just opened. */
+struct collect *collect_create(struct segments *segments);
+void collect_destroy(struct tier *tier);
+
+/* Moves some records. Returns whether there is more to do. */
+bool collect_step(struct tier *tier, enum status *status);
+
+/* The records of a flushed keyspace are dead: takes its map over. Any thread, also under a partition's lock. */
+void collect_drop_map(struct tier *tier, struct recordmap *map);
+
+/* No flushed keyspace, and no record that was moved, is left to be dealt with. By the writer, or while it is held. */
+bool collect_is_idle(struct tier *tier);
+
+/* After the record maps were loaded: counts what is live. False: a place is in a segment that is missing. */
+bool collect_count_live(struct tier *tier);
+
+#endif

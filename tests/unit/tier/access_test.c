@@ -1,0 +1,69 @@
+/* tier/access: reads go past the page cache if it does not help. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tier/access.h"
+
+/* `count` reads, of which those through the cache hit at this rate. Returns how many were direct. */
+static int read_many(struct access *access, int count, int percent)
+{
+    int direct = 0;
+
+    for (int i = 0; i < count; i++) {
+        if (access_choose(access) == SEGMENT_DIRECT)
+            direct++;
+        else
+            access_note(access, i % 100 < percent);
+    }
+    return direct;
+}
+
+static void test_hits(void **state)
+{
+    struct access access = { 0 };
+
+    (void)state;
+    assert_int_equal(read_many(&access, 20 * ACCESS_WINDOW, 90), 0);
+}
+
+static void test_misses(void **state)
+{
+    struct access access = { 0 };
+    int count = 10 * (ACCESS_WINDOW + ACCESS_DIRECT_PERIOD);
+
+    (void)state;
+    assert_true(read_many(&access, count, 5) > count / 100 * 85);
+}
+
+static void test_rising(void **state)
+{
+    struct access access = { 0 };
+
+    (void)state;
+    for (int percent = 3; percent < 30; percent += 3)
+        assert_int_equal(read_many(&access, ACCESS_WINDOW, percent), 0);
+}
+
+static void test_cache_warms_up_later(void **state)
+{
+    struct access access = { 0 };
+
+    (void)state;
+    read_many(&access, ACCESS_WINDOW + ACCESS_DIRECT_PERIOD, 0);
+    assert_int_equal(read_many(&access, 5 * ACCESS_WINDOW, 80), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hits),
+        cmocka_unit_test(test_misses),
+        cmocka_unit_test(test_rising),
+        cmocka_unit_test(test_cache_warms_up_later),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

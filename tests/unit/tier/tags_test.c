@@ -1,0 +1,436 @@
+#include "tier/tags.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/crc64.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "support/seed.h"
+#include "support/tier_box.h"
+
+enum { PARTITIONS = 4 };
+
+/* --- files in memory --- */
+
+/* What a walk found, as text, so that two walks can be compared. */
+static bool note_section(void *context, const struct tags_section *section)
+{
+    struct buffer *text = context;
+    struct tags_reader reader;
+    struct recordmap_record record;
+
+    buffer_append_format(text, "%u/%u %llu:", section->incarnation, section->partition, (unsigned long long)section->count);
+    tags_reader_init(&reader, section);
+    while (tags_read(&reader, &record))
+        buffer_append_format(text, " %llx@%llx%s%s%.*s", (unsigned long long)record.tag, (unsigned long long)record.place, record.is_twin ? "+" : "",
+            record.is_twin && record.key.data == NULL ? "?" : "", (int)record.key.size, record.key.data);
+    assert_int_equal(reader.index, section->count);
+    buffer_append_string(text, ";");
+    return true;
+}
+
+static enum status walk(struct bytes file, char text[2000])
+{
+    struct buffer found = { 0 };
+    uint32_t partition_count;
+    const char *problem = "";
+    char *copy = mem_alloc(file.size > 0 ? file.size : 1);     /* of exactly its size, so that a sanitizer sees a step beyond it */
+    enum status status;
+
+    memcpy(copy, file.data, file.size);
+    status = tags_walk(bytes_of(copy, file.size), &partition_count, note_section, &found, &problem);
+    assert_int_equal(status == STATUS_OK, problem == NULL);
+    if (status == STATUS_OK)
+        assert_int_equal(partition_count, PARTITIONS);
+    assert_true(found.size < 2000);
+    snprintf(text, 2000, "%.*s", (int)found.size, found.data);
+    buffer_release(&found);
+    mem_free(copy);
+    return status;
+}
+
+static void assert_walk(const struct buffer *file, const char *wanted)
+{
+    char text[2000];
+
+    assert_int_equal(walk(buffer_bytes(file), text), STATUS_OK);
+    assert_string_equal(text, wanted);
+}
+
+static void assert_refused(const struct buffer *file)
+{
+    char text[2000];
+
+    assert_int_equal(walk(buffer_bytes(file), text), STATUS_CORRUPT);
+    assert_string_equal(text, "");
+}
+
+static struct recordmap_record primary(uint64_t tag, uint64_t place)
+{
+    return (struct recordmap_record){ .tag = tag, .place = place };
+}
+
+static struct recordmap_record twin(uint64_t tag, uint64_t place, const char *key)
+{
+    return (struct recordmap_record){ .tag = tag, .place = place, .is_twin = true, .key = bytes_of(key, key == NULL ? 0 : strlen(key)) };
+}
+
+static void make_sample(struct buffer *file)
+{
+    const struct recordmap_record first[] = { primary(0, 0), primary(1, 0x123456789ab), primary(0x3ffffffff, (1ull << 44) - 1) };
+    const struct recordmap_record second[] = { primary(5, 0), twin(5, 0, NULL), twin(5, 7, "key"), twin(5, 0, ""), primary(600, 8) };
+    const struct recordmap_record third[] = { primary(77, 0) };
+
+    tags_begin(file, PARTITIONS);
+    tags_add(file, 3, 0, first, 3);
+    tags_add(file, 1, 2, second, 5);
+    tags_add(file, 2, 2, third, 1);
+    tags_end(file);
+}
+
+/* Replaces the end. */
+static void seal(struct buffer *file)
+{
+    uint64_t crc;
+
+    file->size -= 8;
+    crc = crc64(0, bytes_of(file->data, file->size - 4));
+    buffer_append(file, &crc, 8);
+}
+
+static void a_file_holds_places_and_keys_of_twins(void **state)
+{
+    struct buffer file = { 0 };
+
+    make_sample(&file);
+    assert_walk(&file, "3/0 3: 0@0 1@123456789ab 3ffffffff@fffffffffff;1/2 5: 5@0 5@0+? 5@7+key 5@0+ 258@8;2/2 1: 4d@0;");
+    buffer_release(&file);
+}
+
+static void a_changed_byte_is_refused(void **state)
+{
+    struct buffer file = { 0 };
+
+    make_sample(&file);
+    for (size_t i = 0; i < file.size; i++) {
+        for (int bit = 0; bit < 8; bit++) {
+            file.data[i] = (char)(file.data[i] ^ 1 << bit);
+            assert_refused(&file);
+            file.data[i] = (char)(file.data[i] ^ 1 << bit);
+        }
+    }
+    for (size_t size = file.size; size-- > 0; ) {
+        file.size = size;
+        assert_refused(&file);
+    }
+    buffer_release(&file);
+}
+
+/* As from a program with a bug: the checksum is right. Whatever is accepted can be loaded. */
+static void a_changed_byte_with_a_right_checksum_does_no_harm(void **state)
+{
+    struct buffer sample = { 0 }, file = { 0 };
+    struct random random;
+    int refused = 0;
+    char text[2000];
+
+    make_sample(&sample);
+    random_init(&random, 1);
+    for (int round = 0; round < 20000; round++) {
+        size_t at = 12 + random_below(&random, sample.size - 24);
+
+        file.size = 0;
+        buffer_append_bytes(&file, buffer_bytes(&sample));
+        file.data[at] = (char)(round % 2 == 0 ? random_next(&random) : (uint64_t)file.data[at] ^ 1ull << random_below(&random, 8));
+        if (round % 3 == 0)
+            file.data[12 + random_below(&random, sample.size - 24)] = (char)random_next(&random);
+        seal(&file);
+        refused += walk(buffer_bytes(&file), text) != STATUS_OK;
+    }
+    assert_in_range(refused, 5000, 19999);
+    buffer_release(&sample);
+    buffer_release(&file);
+}
+
+static void put_section(struct buffer *file, uint32_t incarnation, uint32_t partition, uint64_t count, uint32_t place_size, struct bytes records)
+{
+    uint64_t size = records.size;
+
+    buffer_append(file, &incarnation, 4);
+    buffer_append(file, &partition, 4);
+    buffer_append(file, &count, 8);
+    buffer_append(file, &size, 8);
+    buffer_append(file, &place_size, 4);
+    buffer_append_bytes(file, records);
+}
+
+static void assert_section_refused(uint32_t incarnation, uint32_t partition, uint64_t count, uint32_t place_size, struct bytes records)
+{
+    struct buffer file = { 0 };
+
+    tags_begin(&file, PARTITIONS);
+    put_section(&file, 2, 1, 1, 0, BYTES("\5"));
+    put_section(&file, incarnation, partition, count, place_size, records);
+    tags_end(&file);
+    assert_refused(&file);
+    buffer_release(&file);
+}
+
+static void what_cannot_be_in_a_map_is_refused(void **state)
+{
+    struct buffer file = { 0 };
+
+    tags_begin(&file, PARTITIONS);
+    put_section(&file, 2, 1, 1, 0, BYTES("\5"));
+    put_section(&file, 3, 1, 1, 0, BYTES("\5"));
+    tags_end(&file);
+    assert_walk(&file, "2/1 1: 4@0;3/1 1: 4@0;");
+    buffer_release(&file);
+    assert_section_refused(3, 0, 1, 0, BYTES("\5"));                    /* partitions descend */
+    assert_section_refused(2, 1, 1, 0, BYTES("\5"));                    /* the same map again */
+    assert_section_refused(1, 1, 1, 0, BYTES("\5"));
+    assert_section_refused(3, PARTITIONS, 1, 0, BYTES("\5"));
+    assert_section_refused(3, 1, 2, 0, BYTES("\5"));                    /* fewer records than it says */
+    assert_section_refused(3, 1, 1, 0, BYTES("\5\5"));                  /* more */
+    assert_section_refused(3, 1, 1, 0, BYTES("\0\0"));                  /* a twin of nothing */
+    assert_section_refused(3, 1, 1, 7, BYTES("\5\0\0\0\0\0\0\0"));      /* too large a place */
+    assert_section_refused(3, 1, 1, 6, BYTES("\5\0\0\0\0\0\x10"));
+    assert_section_refused(3, 1, 1, 2, BYTES("\5\0"));
+    assert_section_refused(3, 1, 1, 0, BYTES("\x81\x80\x80\x80\x40"));  /* too large a tag */
+    assert_section_refused(3, 1, 1, 0, BYTES("\x81\x80\x80\x80\x80\1"));
+    assert_section_refused(3, 1, 2, 0, BYTES("\5\0\3k"));               /* the key is cut */
+    assert_section_refused(3, 1, 2, 1, BYTES("\5\1\0\0\0"));            /* no key, but the primary has a place */
+    assert_section_refused(3, 1, 2, 1, BYTES("\5\0\0\1\0"));            /* no key, but a place */
+    assert_section_refused(3, 1, 3, 0, BYTES("\5\0\2k\0\0"));           /* no key, after one with a key */
+}
+
+static void put_version_1(struct buffer *file, uint32_t incarnation, uint32_t partition, const uint64_t *tags, uint64_t count)
+{
+    buffer_append(file, &incarnation, 4);
+    buffer_append(file, &partition, 4);
+    buffer_append(file, &count, 8);
+    for (uint64_t i = 0; i < count; i++)
+        buffer_append(file, &tags[i], 5);
+}
+
+static void make_version_1(struct buffer *file, const uint64_t *tags, uint64_t count)
+{
+    uint32_t partitions = PARTITIONS;
+
+    buffer_append(file, "KTAGS1\n\0", 8);
+    buffer_append(file, &partitions, 4);
+    put_version_1(file, 1, 3, tags, count);
+    tags_end(file);
+}
+
+static void version_1_is_read(void **state)
+{
+    static const uint64_t good[] = { 0, 7, 7, 7, 0x3ffffffff }, descending[] = { 7, 6 }, large[] = { 1ull << 34 };
+    struct buffer file = { 0 };
+
+    make_version_1(&file, good, 5);
+    assert_walk(&file, "1/3 5: 0@0 7@0 7@0+? 7@0+? 3ffffffff@0;");
+    for (size_t i = 0; i < file.size; i++) {
+        file.data[i]++;
+        assert_refused(&file);
+        file.data[i]--;
+    }
+    file.size = 0;
+    make_version_1(&file, descending, 2);
+    assert_refused(&file);
+    file.size = 0;
+    make_version_1(&file, large, 1);
+    assert_refused(&file);
+    buffer_release(&file);
+}
+
+/* --- into and out of maps --- */
+
+static void open_box(struct tier_box *box, struct box_client **client)
+{
+    struct tier_box_options options = { .seed = seed_new(), .partition_count = PARTITIONS };
+
+    tier_box_create(box, &options);
+    *client = tier_box_open_client(box, 0);
+}
+
+static void close_box(struct tier_box *box, struct box_client *client)
+{
+    tier_box_close_client(client);
+    tier_box_turn(&box->workers[0], BOX_NO_WAIT);
+    tier_box_destroy(box);
+}
+
+static struct recordmap *lock_map(struct tier_box *box, int db, uint32_t index)
+{
+    struct partition *partition = &box->partitions->partitions[index];
+
+    partition_lock(partition);
+    return partition_keyspace(partition, db)->tier->map;
+}
+
+static void fill_maps(struct tier_box *box)
+{
+    struct random random;
+    char key[20];
+
+    random_init(&random, 9);
+    for (int i = 0; i < 6000; i++) {
+        uint32_t index = (uint32_t)random_below(&random, PARTITIONS - 1);       /* one stays empty */
+        int db = (int)random_below(&random, 2);
+        uint64_t tag = random_below(&random, db == 0 ? 1 << 12 : 1ull << 34);
+        struct recordmap *map = lock_map(box, db, index);
+
+        snprintf(key, sizeof(key), "key%d", i);
+        recordmap_add(map, tag, bytes_of_string(key), random_below(&random, index == 0 ? 1 : 1ull << (14 * index + 12)));
+        partition_unlock(&box->partitions->partitions[index]);
+    }
+}
+
+static bool record_equal(const struct recordmap_record *a, const struct recordmap_record *b)
+{
+    return a->tag == b->tag && a->place == b->place && a->is_twin == b->is_twin && (a->key.data == NULL) == (b->key.data == NULL) &&
+           bytes_equal(a->key, b->key);
+}
+
+static void assert_maps_equal(struct tier_box *a, struct tier_box *b)
+{
+    for (uint32_t i = 0; i < PARTITIONS * 2; i++) {
+        struct recordmap *first = lock_map(a, (int)i % 2, i / 2), *second = lock_map(b, (int)i % 2, i / 2);
+        struct recordmap_walk walks[2];
+        struct recordmap_record records[2];
+
+        assert_int_equal(recordmap_count(first), recordmap_count(second));
+        assert_int_equal(recordmap_twin_count(first), recordmap_twin_count(second));
+        recordmap_walk_begin(&walks[0], first, 0);
+        recordmap_walk_begin(&walks[1], second, 0);
+        while (recordmap_walk_next(&walks[0], &records[0])) {
+            assert_true(recordmap_walk_next(&walks[1], &records[1]));
+            assert_true(record_equal(&records[0], &records[1]));
+        }
+        partition_unlock(&a->partitions->partitions[i / 2]);
+        partition_unlock(&b->partitions->partitions[i / 2]);
+    }
+}
+
+static void what_is_saved_is_loaded(void **state)
+{
+    struct tier_box from, to;
+    struct box_client *client, *other;
+    uint64_t counts[2], total = 0;
+    uint32_t incarnations[2];
+
+    open_box(&from, &client);
+    open_box(&to, &other);
+    fill_maps(&from);
+    for (int db = 0; db < 2; db++)
+        incarnations[db] = from.partitions->incarnations[db];
+    assert_int_equal(tags_save(from.tier, from.root), STATUS_OK);
+    assert_int_equal(tags_load(to.tier, to.partitions, from.root), STATUS_OK);
+    assert_maps_equal(&from, &to);
+    assert_int_equal(tags_counts(from.root, incarnations, 2, counts), STATUS_OK);
+    assert_int_equal(counts[0] + counts[1], 6000);
+    for (uint32_t i = 0; i < PARTITIONS; i++) {
+        total += recordmap_count(lock_map(&to, 1, i));
+        partition_unlock(&to.partitions->partitions[i]);
+    }
+    assert_int_equal(counts[1], total);
+    close_box(&from, client);
+    close_box(&to, other);
+}
+
+static void write_file(struct tier_box *box, struct bytes text)
+{
+    char path[300];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/tags", box->root);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text.data, 1, text.size, file), text.size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void a_damaged_file_loads_nothing(void **state)
+{
+    struct tier_box box;
+    struct box_client *client;
+    struct buffer file = { 0 };
+    uint32_t incarnations[2] = { 1, 2 };
+    uint64_t counts[2];
+
+    open_box(&box, &client);
+    make_sample(&file);
+    assert_int_equal(tags_load(box.tier, box.partitions, box.root), STATUS_NOT_FOUND);
+    file.data[file.size - 20]++;
+    write_file(&box, buffer_bytes(&file));
+    assert_int_equal(tags_load(box.tier, box.partitions, box.root), STATUS_CORRUPT);
+    file.data[file.size - 20]--;
+    file.data[8]++;                             /* of a server with another number of partitions */
+    seal(&file);
+    write_file(&box, buffer_bytes(&file));
+    assert_int_equal(tags_load(box.tier, box.partitions, box.root), STATUS_CORRUPT);
+    assert_int_equal(recordmap_count(lock_map(&box, 0, 2)), 0);
+    partition_unlock(&box.partitions->partitions[2]);
+    write_file(&box, BYTES("KTAGS3\n\0\4\0\0\0\0\0\0\0"));
+    assert_int_equal(tags_counts(box.root, incarnations, 2, counts), STATUS_CORRUPT);
+    write_file(&box, BYTES("KTAGS2\n\0\4\0\0\0\1\0\0\0"));
+    assert_int_equal(tags_counts(box.root, incarnations, 2, counts), STATUS_CORRUPT);
+    buffer_release(&file);
+    close_box(&box, client);
+}
+
+/* Twins without keys are saved again as such, until their keys are known. */
+static void version_1_is_loaded_and_saved_as_version_2(void **state)
+{
+    static const uint64_t tags[] = { 3, 9, 9, 9, 40 };
+    struct tier_box box, to;
+    struct box_client *client, *other;
+    struct buffer file = { 0 };
+    struct recordmap *map;
+    uint64_t place;
+
+    open_box(&box, &client);
+    open_box(&to, &other);
+    make_version_1(&file, tags, 5);
+    write_file(&box, buffer_bytes(&file));
+    assert_int_equal(tags_load(box.tier, box.partitions, box.root), STATUS_OK);
+    map = lock_map(&box, 0, 3);
+    recordmap_move(map, 9, BYTES("some"), 0, 55);
+    assert_true(recordmap_find(map, 9, BYTES("some"), &place) && place == 55);
+    assert_true(recordmap_find(map, 9, BYTES("other"), &place) && place == 0);
+    partition_unlock(&box.partitions->partitions[3]);
+    assert_int_equal(tags_save(box.tier, box.root), STATUS_OK);
+    assert_int_equal(tags_load(to.tier, to.partitions, box.root), STATUS_OK);
+    assert_maps_equal(&box, &to);
+    map = lock_map(&to, 0, 3);
+    assert_int_equal(recordmap_count(map), 5);
+    assert_true(recordmap_find(map, 9, BYTES("some"), &place) && place == 55);
+    partition_unlock(&to.partitions->partitions[3]);
+    buffer_release(&file);
+    close_box(&box, client);
+    close_box(&to, other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_holds_places_and_keys_of_twins),
+        cmocka_unit_test(a_changed_byte_is_refused),
+        cmocka_unit_test(a_changed_byte_with_a_right_checksum_does_no_harm),
+        cmocka_unit_test(what_cannot_be_in_a_map_is_refused),
+        cmocka_unit_test(version_1_is_read),
+        cmocka_unit_test(what_is_saved_is_loaded),
+        cmocka_unit_test(a_damaged_file_loads_nothing),
+        cmocka_unit_test(version_1_is_loaded_and_saved_as_version_2),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

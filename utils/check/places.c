@@ -1,0 +1,191 @@
+#include "places.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "segment_files.h"
+#include "tier/tags.h"
+
+/* By the tags */
+
+enum { EQUAL_MAX = 64 };            /* records with one tag: more than a few are damage */
+
+struct tagged_key {
+    uint64_t tag;
+    struct checked_key *key;
+};
+
+struct matching {
+    struct checked_keys *keys;
+    const struct dataset_file *dataset;
+    const struct hash_seed *seed;
+    uint32_t partition_count;
+    uint64_t *missing;
+    struct tagged_key *list;        /* of a section, by tag */
+    size_t count, capacity;
+};
+
+static int compare_tags(const void *a, const void *b)
+{
+    const struct tagged_key *first = a, *second = b;
+
+    return first->tag < second->tag ? -1 : first->tag > second->tag;
+}
+
+static void list_keys(struct matching *matching, uint32_t incarnation, uint32_t partition)
+{
+    struct checked_keys *keys = matching->keys;
+    int shift = matching->partition_count == 1 ? 0 : 64 - __builtin_ctz(matching->partition_count);
+    size_t at = keys_from_hash(keys, incarnation, shift == 0 ? 0 : (uint64_t)partition << shift);
+
+    matching->count = 0;
+    for (; at < keys->count && keys->list[at].incarnation == incarnation && (shift == 0 || keys->list[at].hash >> shift == partition); at++) {
+        if (matching->count == matching->capacity) {
+            matching->capacity = matching->capacity * 2 + 1024;
+            matching->list = mem_realloc(matching->list, matching->capacity * sizeof(matching->list[0]));
+        }
+        matching->list[matching->count++] = (struct tagged_key){ recordmap_tag(keys->list[at].hash), &keys->list[at] };
+    }
+    if (matching->count > 0)
+        qsort(matching->list, matching->count, sizeof(matching->list[0]), compare_tags);
+}
+
+static void give(struct checked_key *key, const struct recordmap_record *record)
+{
+    key->state |= KEY_HAS_TAG;
+    key->place = record->place;
+}
+
+/* The key of a twin is known. NULL: it is none of these. */
+static struct checked_key *key_of_twin(const struct matching *matching, const struct recordmap_record *record, const struct tagged_key *list,
+    size_t count)
+{
+    uint64_t hash = hash_bytes(matching->seed, record->key);
+
+    for (size_t i = 0; i < count; i++) {
+        if (keys_is(list[i].key, list[i].key->incarnation, hash, record->key) && (list[i].key->state & KEY_HAS_TAG) == 0)
+            return list[i].key;
+    }
+    return NULL;
+}
+
+/* Records and keys with one tag: twins have their keys, what is left belongs to what is left. */
+static void match_equal(struct matching *matching, const struct recordmap_record *records, size_t record_count, const struct tagged_key *list,
+    size_t count)
+{
+    size_t next = 0;
+
+    for (size_t i = 0; i < record_count; i++) {
+        struct checked_key *key = records[i].key.data != NULL ? key_of_twin(matching, &records[i], list, count) : NULL;
+
+        if (key != NULL)
+            give(key, &records[i]);
+        else if (records[i].key.data != NULL)
+            (*matching->missing)++;
+    }
+    for (size_t i = 0; i < record_count; i++) {
+        if (records[i].key.data != NULL)
+            continue;
+        while (next < count && (list[next].key->state & KEY_HAS_TAG) != 0)
+            next++;
+        if (next < count)
+            give(list[next++].key, &records[i]);
+        else
+            (*matching->missing)++;
+    }
+}
+
+static bool match_section(void *context, const struct tags_section *section)
+{
+    struct matching *matching = context;
+    struct recordmap_record records[EQUAL_MAX], record;
+    struct tags_reader reader;
+    size_t at = 0;
+    bool has_record;
+
+    if (dataset_file_db_of(matching->dataset, section->incarnation) < 0)
+        return true;
+    list_keys(matching, section->incarnation, section->partition);
+    tags_reader_init(&reader, section);
+    has_record = tags_read(&reader, &record);
+    while (has_record) {
+        uint64_t tag = record.tag;
+        size_t count = 0, first;
+
+        for (; has_record && record.tag == tag; has_record = tags_read(&reader, &record)) {
+            if (count < EQUAL_MAX)
+                records[count++] = record;
+            else
+                (*matching->missing)++;
+        }
+        while (at < matching->count && matching->list[at].tag < tag)
+            at++;
+        for (first = at; at < matching->count && matching->list[at].tag == tag;)
+            at++;
+        match_equal(matching, records, count, matching->list + first, at - first);
+    }
+    return true;
+}
+
+void places_from_tags(struct checked_keys *keys, const struct dataset_file *dataset, struct bytes tags, const struct hash_seed *seed,
+    uint64_t *missing)
+{
+    struct matching matching = { .keys = keys, .dataset = dataset, .seed = seed, .partition_count = dataset->partition_count,
+        .missing = missing };
+    uint32_t partition_count;
+
+    *missing = 0;
+    (void)tags_walk(tags, &partition_count, match_section, &matching, NULL);
+    mem_free(matching.list);
+}
+
+/* By a search */
+
+struct search {
+    struct checked_keys *keys;
+    const struct hash_seed *seed;
+    int *ordinals;                  /* by slot */
+    int damaged_ordinal;            /* the last damage; -1: none */
+    uint64_t damaged_offset;
+};
+
+static void on_piece(void *context, const struct segment_piece *piece)
+{
+    struct search *search = context;
+    const struct segment_record *record = piece->record;
+    struct checked_key *key;
+
+    if (record == NULL) {
+        search->damaged_ordinal = piece->ordinal;
+        search->damaged_offset = piece->offset + piece->size;
+        return;
+    }
+    search->ordinals[piece->slot] = piece->ordinal;
+    key = hash_bytes(search->seed, record->key) == record->hash ? keys_find(search->keys, record->incarnation, record->hash, record->key) : NULL;
+    if (key != NULL && (key->state & (KEY_IN_LEVELDB | KEY_HAS_TAG)) == 0)
+        key->place = place_make(piece->slot, piece->offset, record->kind, piece->size);
+}
+
+static bool is_outdated(const struct search *search, const struct checked_key *key)
+{
+    int ordinal = search->ordinals[place_slot(key->place)];
+
+    return ordinal < search->damaged_ordinal ||
+           (ordinal == search->damaged_ordinal && place_unit(key->place) * (uint64_t)SEGMENT_UNIT < search->damaged_offset);
+}
+
+void places_search(struct check *check, const char *dir, struct checked_keys *keys, const struct hash_seed *seed)
+{
+    struct search search = { keys, seed, mem_zalloc(sizeof(int) << PLACE_SLOT_BITS), -1, 0 };
+    struct segment_counts counts;
+
+    segment_files_walk(check, dir, on_piece, &search, &counts);
+    for (size_t i = 0; i < keys->count; i++) {
+        struct checked_key *key = &keys->list[i];
+
+        if ((key->state & (KEY_IN_LEVELDB | KEY_HAS_TAG)) == 0 && (key->place == 0 || is_outdated(&search, key)))
+            key->state |= KEY_IS_BAD;
+    }
+    mem_free(search.ordinals);
+}
